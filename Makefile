@@ -1,0 +1,43 @@
+# Each target installs what it needs: .venv is built from requirements.txt
+# when that file has changed, and on a fresh machine.
+SHELL := /bin/sh
+PYTHON := .venv/bin/python
+
+.PHONY: help setup run test test-learning check format bench lock clean
+.DEFAULT_GOAL := help
+
+help: ## List the targets.
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
+
+setup:
+	@exec tools/setup.sh
+
+run: setup ## Train Ape-X DQN on CartPole; ARGS="--config=..." for more.
+	@exec $(PYTHON) -m launch.train \
+	  --config=configs/apex_dqn.py:cartpole $(ARGS)
+
+test: setup ## Run the tests, all but those that train for long.
+	@exec $(PYTHON) -m pytest $(ARGS)
+
+test-learning: setup ## Train on real tasks until a return.
+	@exec $(PYTHON) -m pytest -m learning --timeout=1800 $(ARGS)
+
+check: setup ## Check the format, the lint and the types.
+	@$(PYTHON) -m ruff format --check -q . || \
+	  { echo "check: \`make format\` rewrites the files above" >&2; exit 1; }
+	@$(PYTHON) -m ruff check -q .
+	@exec $(PYTHON) -m basedpyright
+
+format: setup ## Format and sort the imports.
+	@$(PYTHON) -m ruff check -q --select I --fix .
+	@exec $(PYTHON) -m ruff format -q .
+
+bench: setup ## Measure against the raw libraries and the peers.
+	@exec $(PYTHON) -m benchmarks.run $(ARGS)
+
+lock: ## Resolve requirements.in to requirements.txt.
+	@exec tools/lock.sh $(ARGS)
+
+clean: ## Remove what was built; runs/ stays.
+	@rm -rf .venv .cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,132 @@
+"""The BUILD files: each folder of Python is a library or a set of tests.
+
+They are read as text, so that this runs where there is no Bazel.
+"""
+
+import pathlib
+import re
+
+import pytest
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_TOP = (
+  "configs",
+  "environments",
+  "replay",
+  "agents",
+  "launch",
+  "benchmarks",
+  "tests",
+  "tools",
+)
+_RULE = re.compile(r"^(\w+)\((.*?)\)$", re.MULTILINE | re.DOTALL)
+_GLOB = re.compile(r'glob\(\s*\[\s*"\*\.py"')
+
+
+def _rules(build: str) -> list[tuple[str, str]]:
+  """The rules of a BUILD file: pairs of a rule's name and its arguments."""
+  return _RULE.findall(re.sub(r"#.*", "", build))
+
+
+def _labels(build: str) -> set[str]:
+  """The labels of this project that a BUILD file names."""
+  return set(re.findall(r'"(//(?!visibility:)[^"]*)"', build))
+
+
+def _complaints(build: str, files: set[str]) -> list[str]:
+  """What a folder's BUILD file leaves out of its Python files.
+
+  Args:
+    build: the text of the BUILD file.
+    files: the names of the folder's .py files.
+  """
+  rules = _rules(build)
+  libraries = [body for rule, body in rules if rule == "py_library"]
+  tests = [body for rule, body in rules if rule == "py_test"]
+  # The macro takes all tests of its folder, and what they share.
+  if any(rule == "pytest_tests" for rule, _ in rules):
+    return []
+  complaints = []
+  for name in sorted(files):
+    if name.endswith("_test.py"):
+      if not any(f'"{name}"' in body for body in tests):
+        complaints.append(f"{name} is in no test rule")
+    elif not any(_GLOB.search(b) or f'"{name}"' in b for b in libraries):
+      complaints.append(f"{name} is in no py_library")
+  return complaints
+
+
+def _folders() -> list[str]:
+  return sorted(
+    {
+      str(path.parent.relative_to(_ROOT))
+      for top in _TOP
+      for path in (_ROOT / top).rglob("*.py")
+    }
+  )
+
+
+def _build(folder: str) -> str:
+  path = _ROOT / folder / "BUILD"
+  assert path.is_file(), f"{folder} has .py files and no BUILD file"
+  return path.read_text()
+
+
+@pytest.mark.parametrize("folder", _folders())
+def test_folder_is_covered_by_its_build_file(folder):
+  files = {path.name for path in (_ROOT / folder).glob("*.py")}
+  assert _complaints(_build(folder), files) == []
+
+
+@pytest.mark.parametrize("folder", _folders())
+def test_labels_name_folders_with_build_files(folder):
+  for label in _labels(_build(folder)):
+    package = label[2:].partition(":")[0]
+    assert (_ROOT / package / "BUILD").is_file(), f"{folder}: {label}"
+
+
+def test_agents_depend_on_each_algorithm():
+  folders = {
+    f"//agents/{path.parent.name}" for path in _ROOT.glob("agents/*/BUILD")
+  }
+  assert folders
+  assert folders <= _labels(_build("agents"))
+
+
+def test_workspace_fetches_nothing():
+  rules = _rules((_ROOT / "WORKSPACE").read_text())
+  assert {rule for rule, _ in rules} == {
+    "workspace",
+    "local_repository",
+    "register_toolchains",
+  }
+  paths = [
+    re.findall(r'path = "(.*)"', body)
+    for rule, body in rules
+    if rule == "local_repository"
+  ]
+  assert paths
+  for (path,) in paths:
+    assert (_ROOT / path / "WORKSPACE").is_file(), path
+
+
+_LIBRARY = 'py_library(\n  name = "a",\n  srcs = %s,\n)\n'
+_TESTS = "pytest_tests(\n  deps = [],\n)\n"
+
+
+@pytest.mark.parametrize(
+  "build, complaints",
+  [
+    ("", ["a.py is in no py_library", "a_test.py is in no test rule"]),
+    (_LIBRARY % 'glob(["*.py"])', ["a_test.py is in no test rule"]),
+    (_LIBRARY % '["a.py"]', ["a_test.py is in no test rule"]),
+    (
+      "# " + _TESTS.replace("\n", " "),
+      ["a.py is in no py_library", "a_test.py is in no test rule"],
+    ),
+    (_LIBRARY % 'glob(["*.py"])' + _TESTS, []),
+    (_TESTS, []),
+  ],
+)
+def test_what_is_left_out_is_reported(build, complaints):
+  assert _complaints(build, {"a.py", "a_test.py"}) == complaints

@@ -1,0 +1,173 @@
+"""The layers: imports run one way, and each outside library has one door."""
+
+import ast
+import pathlib
+
+import pytest
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Each folder, and the folders of this project that it may import.
+_MAY_IMPORT = {
+  "configs": {"configs"},
+  "environments": {"configs", "environments"},
+  "replay": {"configs", "replay"},
+  "agents": {"configs", "environments", "replay", "agents"},
+  "launch": {"configs", "environments", "replay", "agents", "launch"},
+}
+_OURS = {*_MAY_IMPORT, "benchmarks", "tests", "tools"}
+
+# Outside modules, and the one folder that may import each.
+_DOORS = {
+  "reverb": "replay",
+  "gymnasium": "environments",
+  "ale_py": "environments",
+  "launchpad": "launch",
+  "ray": "launch",
+  "absl.flags": "launch",
+}
+
+# Folders of agents/ that algorithms share; the others are algorithms.
+_SHARED = {"losses", "networks"}
+
+
+def _imports(source: str, package: tuple[str, ...]) -> list[tuple[int, str]]:
+  """All imports of a source text, wherever they stand, as dotted names.
+
+  Args:
+    source: the text of a module.
+    package: the package the module is in, for relative imports.
+
+  Returns:
+    Pairs of line number and name; `from a import b` gives both `a` and
+    `a.b`, since b may be a module.
+  """
+  found = []
+  for node in ast.walk(ast.parse(source)):
+    if isinstance(node, ast.Import):
+      found += [(node.lineno, alias.name) for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+      parent = package[: len(package) - node.level + 1] if node.level else ()
+      base = ".".join([*parent, *filter(None, [node.module])])
+      found.append((node.lineno, base))
+      found += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
+  return found
+
+
+def _algorithm(parts: tuple[str, ...]) -> str | None:
+  """The algorithm that a module of agents/ belongs to, if to any."""
+  if len(parts) < 2 or parts[0] != "agents" or parts[1] in _SHARED:
+    return None
+  return parts[1] if (_ROOT / "agents" / parts[1]).is_dir() else None
+
+
+def _violations(path: str, source: str) -> list[str]:
+  """What in a module of this path breaks the layers, one line each."""
+  package = pathlib.PurePosixPath(path).parent.parts
+  folder = package[0]
+  found = set()
+  for line, name in _imports(source, package):
+    parts = tuple(name.split("."))
+    where = f"{path}:{line}:"
+    if parts[0] in _OURS and parts[0] not in _MAY_IMPORT[folder]:
+      found.add(f"{where} {folder} may not import {parts[0]}")
+    for module, door in _DOORS.items():
+      if f"{name}.".startswith(f"{module}.") and folder != door:
+        found.add(f"{where} only {door} may import {module}")
+    owner, other = _algorithm(package), _algorithm(parts)
+    # The registry, and what else stands beside it, belongs to no algorithm.
+    if other and owner and owner != other:
+      found.add(f"{where} algorithm {owner} may not import {other}")
+    if other and len(package) > 1 and package[1] in _SHARED:
+      found.add(f"{where} agents/{package[1]} may not import {other}")
+  return sorted(found)
+
+
+def _modules() -> list[str]:
+  return sorted(
+    str(path.relative_to(_ROOT))
+    for folder in _MAY_IMPORT
+    for path in (_ROOT / folder).rglob("*.py")
+  )
+
+
+@pytest.mark.parametrize("path", _modules())
+def test_module_keeps_to_its_layer(path):
+  assert _violations(path, (_ROOT / path).read_text()) == []
+
+
+def test_every_folder_has_modules():
+  assert {path.split("/")[0] for path in _modules()} == set(_MAY_IMPORT)
+
+
+@pytest.mark.parametrize(
+  "path, source, complaint",
+  [
+    ("configs/a.py", "import replay", "configs may not import replay"),
+    (
+      "replay/a.py",
+      "from environments import vector",
+      "replay may not import environments",
+    ),
+    (
+      "replay/a.py",
+      "def f():\n  from launch import program",
+      "replay may not import launch",
+    ),
+    ("launch/a.py", "from tests import x", "launch may not import tests"),
+    ("launch/a.py", "import reverb as r", "only replay may import reverb"),
+    (
+      "agents/a.py",
+      "from reverb import rate_limiters",
+      "only replay may import reverb",
+    ),
+    (
+      "agents/dqn/a.py",
+      "import gymnasium.spaces",
+      "only environments may import gymnasium",
+    ),
+    ("replay/a.py", "import ale_py", "only environments may import ale_py"),
+    ("replay/a.py", "import launchpad", "only launch may import launchpad"),
+    ("agents/a.py", "import ray", "only launch may import ray"),
+    (
+      "agents/a.py",
+      "from absl import flags",
+      "only launch may import absl.flags",
+    ),
+    (
+      "agents/losses/a.py",
+      "from agents.dqn import learning",
+      "agents/losses may not import dqn",
+    ),
+    (
+      "agents/losses/a.py",
+      "from ..dqn import learning",
+      "agents/losses may not import dqn",
+    ),
+  ],
+)
+def test_a_bad_import_is_reported(path, source, complaint):
+  lines = _violations(path, source)
+  assert [line.partition(": ")[2] for line in lines] == [complaint]
+
+
+def test_algorithms_that_import_one_another_are_reported(monkeypatch, tmp_path):
+  for name in ("one", "two"):
+    (tmp_path / "agents" / name).mkdir(parents=True)
+  monkeypatch.setitem(globals(), "_ROOT", tmp_path)
+  lines = _violations("agents/one/a.py", "from agents import two")
+  assert lines == ["agents/one/a.py:1: algorithm one may not import two"]
+
+
+@pytest.mark.parametrize(
+  "path, source",
+  [
+    ("agents/dqn/a.py", "from agents.losses import q_learning"),
+    ("agents/registry.py", "from agents.dqn import builder"),
+    ("launch/a.py", "from absl import flags, logging\nimport launchpad as lp"),
+    ("replay/a.py", "from absl import logging\nimport reverb"),
+    ("replay/a.py", "import reverb_settings\nfrom . import packing"),
+  ],
+)
+def test_a_good_import_is_not_reported(path, source):
+  assert _violations(path, source) == []

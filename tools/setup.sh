@@ -1,0 +1,69 @@
+#!/bin/sh
+# Builds .venv from requirements.txt; does nothing when it is built.
+# The stamp in .venv is the lock's checksum and is written last, so that an
+# interrupted build is begun again.
+set -eu
+cd "$(dirname "$0")/.."
+stamp=.venv/requirements.sha256
+lock=$(sha256sum requirements.txt)
+
+built() {
+  [ -x .venv/bin/python ] && [ "$(cat $stamp 2>/dev/null)" = "$lock" ]
+}
+
+fail() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+# A pyenv shim is on PATH even where pyenv has no 3.10, and then fails.
+is_cpython_3_10() {
+  "$1" -c 'import sys
+sys.exit(sys.implementation.name != "cpython" or sys.version_info[:2] != (3, 10))
+' >/dev/null 2>&1
+}
+
+# Prints the Python to build on; nothing if uv has to look for one.
+find_python() {
+  for python in python3.10 \
+    "${PYENV_ROOT:-${HOME:-}/.pyenv}"/versions/3.10.*/bin/python; do
+    if is_cpython_3_10 "$python"; then
+      "$python" -c 'import sys; print(sys.executable)'
+      return
+    fi
+  done
+}
+
+if built; then exit 0; fi
+[ "$(uname -sm)" = "Linux x86_64" ] ||
+  fail "this machine is $(uname -sm): Reverb and Launchpad have wheels for" \
+    "x86-64 Linux only; use such a machine or container"
+mkdir -p .cache
+exec 9>.cache/setup.lock
+flock 9
+if built; then exit 0; fi # Another make has built it meanwhile.
+
+start=$(date +%s)
+echo "setup: installing $(grep -c '^[a-z].*==' requirements.txt) packages" \
+  "into .venv (0.7 GB to fetch the first time)" >&2
+rm -f $stamp
+tools/uv.sh --version >/dev/null # It says itself what it is missing.
+python=$(find_python)
+if [ -n "$python" ]; then
+  tools/uv.sh venv -q --clear --python "$python" .venv
+else
+  tools/uv.sh venv -q --clear --managed-python --python 3.10 .venv \
+    2>/dev/null ||
+    fail "no CPython 3.10: not python3.10 on PATH, not in pyenv, and uv" \
+      "could not fetch one; install it (\`pyenv install 3.10\`, or" \
+      "\`uv python install 3.10\` where GitHub is reachable)"
+fi
+# Bytecode, or each process of a first run would compile TensorFlow's 3,000
+# modules (3 s) where the user's PYTHONDONTWRITEBYTECODE is set.
+tools/uv.sh pip install -q --python .venv/bin/python --no-deps \
+  --require-hashes --build-constraints requirements.txt --compile-bytecode \
+  -r requirements.txt ||
+  fail "the packages of requirements.txt could not be installed: see uv's" \
+    "message above; uv needs PyPI or the mirror that pip is set to"
+echo "$lock" >$stamp
+echo "setup: done in $(($(date +%s) - start)) s" >&2
