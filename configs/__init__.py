@@ -1,0 +1,1 @@
+"""The numbers: one file per algorithm, presets by name."""

@@ -1,0 +1,19 @@
+"""Ape-X DQN. Horgan et al. 2018, "Distributed prioritized experience replay".
+
+Prioritized double dueling n-step DQN, several workers, each environment with
+its own rung of the epsilon ladder; workers compute the first priorities.
+"""
+
+import ml_collections
+
+from configs import prioritized_dqn
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """Prioritized DQN with dueling heads, 3-step returns and a ladder."""
+  c = prioritized_dqn.get_config(preset)
+  c.network.dueling = True  # section 4.1
+  c.adder.n_step = 3  # section 4.1
+  c.exploration.schedule = "ladder"  # section 4.1
+  c.topology.workers = 2  # Horgan: 360, on as many cores
+  return c

@@ -1,0 +1,142 @@
+"""DQN. Mnih et al. 2015, "Human-level control through deep RL", table 1.
+
+`:pong` holds the paper's numbers where a CPU allows; `:cartpole` and
+`:lunarlander` are sized for two cores. Algorithms that extend DQN start from
+this file and change what their papers change.
+"""
+
+import ml_collections
+
+PRESETS = ("cartpole", "lunarlander", "pong")
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """The whole experiment: every field that can be overridden by flag.
+
+  Args:
+    preset: one of `PRESETS`.
+
+  Raises:
+    ValueError: the preset is unknown.
+  """
+  c = ml_collections.ConfigDict()
+  c.agent = "dqn"  # name in agents/registry.py
+  c.seed = 1
+
+  c.environment = ml_collections.ConfigDict()
+  c.environment.name = "CartPole-v1"  # any gymnasium id
+  c.environment.kwargs = ml_collections.ConfigDict()  # its constructor's
+
+  c.network = ml_collections.ConfigDict()
+  c.network.torso = "mlp"  # "mlp" or "nature_cnn"
+  c.network.hidden_sizes = (64, 64)  # units; the last one is the head's
+  c.network.dueling = False  # Wang et al. 2016, equation 9
+
+  c.adder = ml_collections.ConfigDict()
+  c.adder.n_step = 1  # transitions summed into one return
+  c.adder.discount = 0.99  # per environment step; Mnih, table 1
+
+  c.exploration = ml_collections.ConfigDict()
+  c.exploration.schedule = "linear"  # "linear" or "ladder"
+  c.exploration.epsilon_start = 1.0  # Mnih, table 1
+  c.exploration.epsilon_end = 0.05  # Mnih: 0.1; the toys are shorter
+  c.exploration.decay_steps = 20_000  # environment steps, all workers'
+  c.exploration.ladder_base = 0.4  # epsilon; Horgan et al. 2018, section 4.1
+  c.exploration.ladder_exponent = 7.0  # alpha; Horgan, section 4.1
+
+  c.replay = ml_collections.ConfigDict()
+  c.replay.sampler = "uniform"  # "uniform" or "prioritized"
+  c.replay.capacity = 50_000  # transitions; Mnih: 1,000,000
+  c.replay.min_size = 1_000  # transitions before the first update
+  c.replay.samples_per_insert = 8.0  # transitions; Mnih: 32 / 4
+  c.replay.tolerance = 0.5  # part of min_size that the ratio may drift
+  c.replay.priority_exponent = 0.6  # alpha; Schaul et al. 2016, table 3
+  c.replay.importance_exponent_start = 0.4  # beta; Schaul, table 3
+  c.replay.importance_exponent_end = 1.0  # beta; Schaul, section 3.4
+  c.replay.importance_steps = 20_000  # trainer steps of the annealing
+
+  c.learner = ml_collections.ConfigDict()
+  c.learner.batch_size = 64  # transitions; Mnih: 32
+  c.learner.double = False  # van Hasselt et al. 2016, equation 4
+  c.learner.learning_rate = 1e-3  # Adam; Mnih: RMSProp 2.5e-4
+  c.learner.adam_epsilon = 1e-8  # Kingma and Ba 2015, section 2
+  c.learner.huber_delta = 1.0  # TD error; Mnih: errors clipped at 1
+  c.learner.max_gradient_norm = 10.0  # L2, all variables; Wang, section 4.2
+  c.learner.target_update_period = 200  # trainer steps; Mnih: 10,000
+  c.learner.steps_per_call = 20  # trainer steps inside one tf.function call
+
+  c.variables = ml_collections.ConfigDict()
+  c.variables.publish_period = 20  # trainer steps
+
+  c.topology = ml_collections.ConfigDict()
+  c.topology.workers = 1  # processes
+  c.topology.environments_per_worker = 8  # stepped at once
+  c.topology.proxy = True  # workers write through their machine's proxy
+  c.topology.replay = "with_trainer"  # or "own_process"
+
+  c.evaluation = ml_collections.ConfigDict()
+  c.evaluation.episodes = 20  # greedy episodes an evaluation, all at once
+  c.evaluation.period_s = 2.0  # seconds from one's end to the next's start
+  c.evaluation.period_steps = 500  # trainer steps; instead, in one process
+
+  c.checkpoint = ml_collections.ConfigDict()
+  c.checkpoint.period_s = 60.0  # seconds between trainer checkpoints
+  c.checkpoint.keep = 3  # newest checkpoints kept
+
+  # Each limit stops the run; 0 (or inf for the return) means no limit.
+  c.limits = ml_collections.ConfigDict()
+  c.limits.environment_steps = 0  # all workers'
+  c.limits.trainer_steps = 0
+  c.limits.wall_clock_s = 0.0  # seconds since the command
+  c.limits.target_return = 475.0  # mean of one evaluation's episodes
+
+  if preset == "lunarlander":
+    _lunarlander(c)
+  elif preset == "pong":
+    _pong(c)
+  elif preset != "cartpole":
+    raise ValueError(
+      f"config preset {preset!r} is unknown, so there are no numbers to "
+      f"run with: choose one of {', '.join(PRESETS)}"
+    )
+  return c
+
+
+def _lunarlander(c: ml_collections.ConfigDict) -> None:
+  c.environment.name = "LunarLander-v3"
+  c.network.hidden_sizes = (128, 128)
+  c.replay.capacity = 100_000
+  c.replay.min_size = 5_000
+  c.exploration.decay_steps = 100_000
+  c.replay.importance_steps = 100_000
+  c.learner.learning_rate = 5e-4
+  c.learner.target_update_period = 500
+  c.evaluation.period_s = 10.0
+  c.evaluation.period_steps = 2_500
+  c.limits.target_return = 200.0  # gymnasium: "solved"
+
+
+def _pong(c: ml_collections.ConfigDict) -> None:
+  c.environment.name = "ALE/Pong-v5"
+  # Machado et al. 2018 advise sticky actions; the DQN papers had none.
+  c.environment.kwargs.repeat_action_probability = 0.0
+  c.environment.kwargs.frameskip = 4  # frames an action; Mnih, table 1
+  c.environment.kwargs.reward_clipping = True  # to [-1, 1]; Mnih, methods
+  c.environment.kwargs.noop_max = 30  # no-ops at a start; Mnih, table 1
+  c.network.torso = "nature_cnn"
+  c.network.hidden_sizes = (512,)  # Mnih, methods
+  c.replay.capacity = 100_000  # 5.6 GB uncompressed; Mnih: 1,000,000
+  c.replay.min_size = 10_000  # Mnih: 50,000
+  c.exploration.decay_steps = 200_000  # Mnih: 1,000,000 frames
+  c.exploration.epsilon_end = 0.02
+  c.replay.importance_steps = 250_000
+  c.learner.batch_size = 32  # Mnih, table 1
+  c.learner.learning_rate = 1e-4
+  c.learner.adam_epsilon = 1.5e-4  # Hessel et al. 2018, table 1
+  c.learner.target_update_period = 1_000
+  c.learner.steps_per_call = 4
+  c.variables.publish_period = 40
+  c.evaluation.episodes = 5
+  c.evaluation.period_s = 60.0
+  c.evaluation.period_steps = 10_000
+  c.limits.target_return = 18.0  # of at most 21

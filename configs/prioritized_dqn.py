@@ -1,0 +1,18 @@
+"""Prioritized DQN. Schaul et al. 2016, "Prioritized experience replay".
+
+The paper's best agent is built on double DQN; its proportional variant is
+what Reverb's prioritized selector implements.
+"""
+
+import ml_collections
+
+from configs import dqn
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """DQN with double Q-learning and a prioritized table."""
+  c = dqn.get_config(preset)
+  c.learner.double = True  # section 4: "we use double DQN"
+  c.replay.sampler = "prioritized"
+  c.learner.learning_rate /= 2  # section 4: a quarter; larger gradients
+  return c

@@ -1,0 +1,149 @@
+"""Range checks of a config, before anything is started."""
+
+import math
+import typing
+from collections.abc import Callable
+
+import ml_collections
+
+# field, test, what a value must be, what follows otherwise
+_RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
+    ("seed", lambda x: x >= 0, "at least 0",
+     "random generators take none below"),
+    ("adder.n_step", lambda x: x >= 1, "at least 1",
+     "there would be no transition"),
+    ("adder.discount", lambda x: 0 <= x <= 1, "in [0, 1]",
+     "returns would diverge"),
+    ("exploration.schedule", lambda x: x in ("linear", "ladder"),
+     "'linear' or 'ladder'", "workers would not know their epsilon"),
+    ("exploration.epsilon_start", lambda x: 0 <= x <= 1, "in [0, 1]",
+     "it is a probability"),
+    ("exploration.epsilon_end", lambda x: 0 <= x <= 1, "in [0, 1]",
+     "it is a probability"),
+    ("exploration.ladder_base", lambda x: 0 < x < 1, "in (0, 1)",
+     "it is a probability"),
+    ("exploration.ladder_exponent", lambda x: x >= 0, "at least 0",
+     "epsilons would exceed 1"),
+    ("exploration.decay_steps", lambda x: x >= 1, "at least 1",
+     "epsilon would never decay"),
+    ("network.torso", lambda x: x in ("mlp", "nature_cnn"),
+     "'mlp' or 'nature_cnn'", "there would be no network"),
+    ("network.hidden_sizes", lambda x: len(x) > 0 and min(x) > 0,
+     "positive sizes", "the network would have no head"),
+    ("replay.sampler", lambda x: x in ("uniform", "prioritized"),
+     "'uniform' or 'prioritized'", "the table could not sample"),
+    ("replay.min_size", lambda x: x >= 1, "at least 1",
+     "an empty table can't be sampled"),
+    ("replay.samples_per_insert", lambda x: x >= 0,
+     "at least 0 (0: no limit)", "the limiter would block for ever"),
+    ("replay.tolerance", lambda x: x > 0, "above 0",
+     "the limiter would block for ever"),
+    ("replay.priority_exponent", lambda x: x >= 0, "at least 0",
+     "large errors would be sampled least"),
+    ("replay.importance_exponent_start", lambda x: 0 <= x <= 1, "in [0, 1]",
+     "the weights would overcorrect"),
+    ("replay.importance_exponent_end", lambda x: 0 <= x <= 1, "in [0, 1]",
+     "the weights would overcorrect"),
+    ("replay.importance_steps", lambda x: x >= 1, "at least 1",
+     "beta could not be annealed"),
+    ("learner.batch_size", lambda x: x >= 1, "at least 1",
+     "there would be no batch"),
+    ("learner.learning_rate", lambda x: x > 0, "above 0",
+     "nothing would be learned"),
+    ("learner.adam_epsilon", lambda x: x > 0, "above 0",
+     "updates could divide by zero"),
+    ("learner.huber_delta", lambda x: x > 0, "above 0",
+     "the loss would be zero"),
+    ("learner.max_gradient_norm", lambda x: x > 0, "above 0",
+     "every gradient would be zero"),
+    ("learner.target_update_period", lambda x: x >= 1, "at least 1",
+     "the target network would never follow"),
+    ("learner.steps_per_call", lambda x: x >= 1, "at least 1",
+     "the trainer would never step"),
+    ("variables.publish_period", lambda x: x >= 1, "at least 1",
+     "workers would act on the first variables for ever"),
+    ("topology.workers", lambda x: 1 <= x <= 1_000, "in [1, 1000]",
+     "nothing would be collected"),
+    ("topology.environments_per_worker", lambda x: x >= 1, "at least 1",
+     "nothing would be collected"),
+    ("topology.replay", lambda x: x in ("with_trainer", "own_process"),
+     "'with_trainer' or 'own_process'", "replay would have no process"),
+    ("evaluation.episodes", lambda x: x >= 1, "at least 1",
+     "there would be no return"),
+    ("evaluation.period_s", lambda x: x >= 0, "at least 0",
+     "time does not run backwards"),
+    ("evaluation.period_steps", lambda x: x >= 1, "at least 1",
+     "nothing else would be done"),
+    ("checkpoint.period_s", lambda x: x > 0, "above 0",
+     "the trainer would do nothing but save"),
+    ("checkpoint.keep", lambda x: x >= 1, "at least 1",
+     "nothing could be played back"),
+    ("limits.environment_steps", lambda x: x >= 0, "at least 0 (0: none)",
+     "the run would end before it starts"),
+    ("limits.trainer_steps", lambda x: x >= 0, "at least 0 (0: none)",
+     "the run would end before it starts"),
+    ("limits.wall_clock_s", lambda x: x >= 0, "at least 0 (0: none)",
+     "the run would end before it starts"),
+)  # fmt: skip
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+  """Checks each field's range and the fields that must fit together.
+
+  Raises:
+    ValueError: one line with the field, its value and the consequence.
+  """
+  for field, test, wanted, consequence in _RANGES:
+    value = _get(config, field)
+    if isinstance(value, float) and not math.isfinite(value):
+      # Infinity times zero in a loss or a clipped gradient is not a number.
+      raise ValueError(
+        f"config.{field}={value!r} must be finite: nothing could be "
+        "computed with it"
+      )
+    if not test(value):
+      raise ValueError(
+        f"config.{field}={value!r} must be {wanted}: {consequence}"
+      )
+  if math.isnan(config.limits.target_return):
+    raise ValueError(
+      "config.limits.target_return=nan is no limit: no return would ever "
+      "reach it; inf means none"
+    )
+  _validate_replay(config)
+
+
+def error_buffer(config: ml_collections.ConfigDict) -> float:
+  """How far samples may drift from samples_per_insert, in samples.
+
+  The two sides of Reverb's SampleToInsertRatio; a buffer below two inserts'
+  worth of samples could block both sides at once.
+  """
+  replay = config.replay
+  return max(
+    replay.tolerance * replay.min_size * replay.samples_per_insert,
+    2.0 * max(1.0, replay.samples_per_insert),
+  )
+
+
+def _validate_replay(config: ml_collections.ConfigDict) -> None:
+  replay, batch_size = config.replay, config.learner.batch_size
+  if replay.capacity < batch_size:
+    raise ValueError(
+      f"config.replay.capacity={replay.capacity} is below "
+      f"config.learner.batch_size={batch_size}: no batch of different "
+      "transitions could ever be drawn; raise the one or lower the other"
+    )
+  if replay.min_size > replay.capacity:
+    raise ValueError(
+      f"config.replay.min_size={replay.min_size} is above "
+      f"config.replay.capacity={replay.capacity}: the table could never "
+      "hold enough and the trainer would wait for ever; lower min_size"
+    )
+
+
+def _get(config: ml_collections.ConfigDict, field: str) -> typing.Any:
+  value = config
+  for name in field.split("."):
+    value = value[name]
+  return value

@@ -1,0 +1,186 @@
+"""Validation: presets are valid; each bad value is named with its field."""
+
+import importlib
+import math
+
+import pytest
+
+from configs import dqn, validation
+
+FILES = ("dqn", "prioritized_dqn", "apex_dqn")
+
+
+def get_config(name, preset):
+  return importlib.import_module(f"configs.{name}").get_config(preset)
+
+
+def flatten(config, prefix=""):
+  flat = {}
+  for key, value in config.items():
+    if hasattr(value, "items"):
+      flat |= flatten(value, f"{prefix}{key}.")
+    else:
+      flat[prefix + key] = value
+  return flat
+
+
+def with_value(field, value):
+  config = dqn.get_config()
+  *path, name = field.split(".")
+  part = config
+  for step in path:
+    part = part[step]
+  with part.ignore_type():
+    part[name] = value
+  return config
+
+
+def message_of(config):
+  with pytest.raises(ValueError) as error:
+    validation.validate(config)
+  message = str(error.value)
+  assert "\n" not in message
+  return message
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("preset", dqn.PRESETS)
+def test_each_preset_is_valid(name, preset):
+  validation.validate(get_config(name, preset))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_unknown_preset_names_the_known_ones(name):
+  with pytest.raises(ValueError) as error:
+    get_config(name, "cartpol")
+  assert str(error.value) == (
+    "config preset 'cartpol' is unknown, so there are no numbers to run "
+    "with: choose one of cartpole, lunarlander, pong"
+  )
+
+
+@pytest.mark.parametrize("preset", dqn.PRESETS)
+@pytest.mark.parametrize(
+  ("base", "name", "fields"),
+  [
+    (
+      "dqn",
+      "prioritized_dqn",
+      {"learner.double", "replay.sampler", "learner.learning_rate"},
+    ),
+    (
+      "prioritized_dqn",
+      "apex_dqn",
+      {
+        "network.dueling",
+        "adder.n_step",
+        "exploration.schedule",
+        "topology.workers",
+      },
+    ),
+  ],
+)
+def test_variant_touches_only_what_its_paper_changes(
+  base, name, fields, preset
+):
+  before = flatten(get_config(base, preset))
+  after = flatten(get_config(name, preset))
+  assert before.keys() == after.keys()
+  assert {f for f in before if before[f] != after[f]} == fields
+
+
+BAD = [
+  ("seed", -1),
+  ("adder.n_step", 0),
+  ("adder.discount", 1.01),
+  ("adder.discount", -0.1),
+  ("exploration.schedule", "constant"),
+  ("exploration.epsilon_start", 1.5),
+  ("exploration.epsilon_end", -0.1),
+  ("exploration.ladder_base", 0.0),
+  ("exploration.ladder_base", 1.0),
+  ("exploration.ladder_exponent", -1.0),
+  ("exploration.decay_steps", 0),
+  ("network.torso", "resnet"),
+  ("network.hidden_sizes", ()),
+  ("network.hidden_sizes", (64, 0)),
+  ("replay.sampler", "fifo"),
+  ("replay.min_size", 0),
+  ("replay.samples_per_insert", -1.0),
+  ("replay.samples_per_insert", math.inf),
+  ("replay.tolerance", 0.0),
+  ("replay.priority_exponent", -0.6),
+  ("replay.importance_exponent_start", 1.1),
+  ("replay.importance_exponent_end", -0.1),
+  ("replay.importance_steps", 0),
+  ("learner.batch_size", 0),
+  ("learner.learning_rate", 0.0),
+  ("learner.learning_rate", math.nan),
+  ("learner.learning_rate", math.inf),
+  ("learner.adam_epsilon", 0.0),
+  ("learner.huber_delta", 0.0),
+  ("learner.huber_delta", math.inf),
+  ("learner.max_gradient_norm", 0.0),
+  ("learner.max_gradient_norm", math.inf),
+  ("learner.target_update_period", 0),
+  ("learner.steps_per_call", 0),
+  ("variables.publish_period", 0),
+  ("topology.workers", 0),
+  ("topology.workers", 1_001),
+  ("topology.environments_per_worker", 0),
+  ("topology.replay", "elsewhere"),
+  ("evaluation.episodes", 0),
+  ("evaluation.period_s", -1.0),
+  ("evaluation.period_steps", 0),
+  ("checkpoint.period_s", 0.0),
+  ("checkpoint.keep", 0),
+  ("limits.environment_steps", -1),
+  ("limits.trainer_steps", -1),
+  ("limits.wall_clock_s", -1.0),
+  ("limits.target_return", math.nan),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), BAD)
+def test_bad_value_is_named_with_its_field(field, value):
+  message = message_of(with_value(field, value))
+  assert message.startswith(f"config.{field}={value!r} ")
+  assert ": " in message  # the consequence
+
+
+def test_each_range_has_a_bad_value_above():
+  assert {field for field, *_ in validation._RANGES} <= {f for f, _ in BAD}
+
+
+def test_capacity_below_batch_size():
+  message = message_of(with_value("replay.capacity", 63))
+  assert message.startswith(
+    "config.replay.capacity=63 is below config.learner.batch_size=64: "
+  )
+  config = with_value("replay.capacity", 64)
+  config.replay.min_size = 64
+  validation.validate(config)
+
+
+def test_min_size_above_capacity():
+  message = message_of(with_value("replay.min_size", 50_001))
+  assert message.startswith(
+    "config.replay.min_size=50001 is above config.replay.capacity=50000: "
+  )
+  validation.validate(with_value("replay.min_size", 50_000))
+
+
+@pytest.mark.parametrize(
+  ("tolerance", "min_size", "ratio", "expected"),
+  [
+    (0.5, 1_000, 8.0, 4_000.0),
+    (0.1, 1, 8.0, 16.0),  # two inserts' worth, or both sides could block
+    (0.1, 1, 0.25, 2.0),  # two samples
+  ],
+)
+def test_error_buffer(tolerance, min_size, ratio, expected):
+  config = dqn.get_config()
+  config.replay.tolerance = tolerance
+  config.replay.min_size = min_size
+  config.replay.samples_per_insert = ratio
+  assert validation.error_buffer(config) == expected
