@@ -1,0 +1,181 @@
+"""VectorEnvironment: a batch of environments stepped at once.
+
+The autoreset contract (gymnasium's `AutoresetMode.NEXT_STEP`), for one
+environment of the batch whose episode ends at step 3:
+
+| call | observation | reward | terminated or truncated | first |
+|---|---|---|---|---|
+| reset | o_0 | | | |
+| step 1 | o_1 | r_1 | no | no |
+| step 2 | o_2 | r_2 | no | no |
+| step 3 | o_3, the true last one | r_3 | yes | no |
+| step 4 | o_0 of the next episode | 0 | no | yes: its action was ignored |
+| step 5 | o_1 | r_1 | no | no |
+
+https://farama.org/Vector-Autoreset-Mode
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from environments import specs
+
+
+class StepBatch(NamedTuple):
+  """What one step of B environments returned; the caller owns every array.
+
+  Attributes:
+    observation: As the spec says, C-contiguous.  # [B, ...]
+    reward: float32.  # [B]
+    terminated: bool; the environment ended the episode: no bootstrap.  # [B]
+    truncated: bool; a limit cut the episode: bootstrap.  # [B]
+    first: bool; this step was an autoreset: the action was ignored, the reward
+      is 0 and the observation opens an episode. Never a transition.  # [B]
+  """
+
+  observation: np.ndarray
+  reward: np.ndarray
+  terminated: np.ndarray
+  truncated: np.ndarray
+  first: np.ndarray
+
+
+class VectorEnvironment:
+  """A gymnasium vector environment in Acme's terms.
+
+  >>> environment = factory.make(config.environment, num_envs=16, seed=0)
+  >>> observation = environment.reset()
+  >>> step = environment.step(act(observation))
+  >>> transitions = ~step.first
+  """
+
+  def __init__(
+    self,
+    envs: gymnasium.vector.VectorEnv,
+    name: str,
+    seed: int,
+    copy_observations: bool = True,
+  ):
+    """Wraps `envs`.
+
+    Args:
+      envs: Environments that autoreset in the mode NEXT_STEP.
+      name: The gymnasium id, for error messages.
+      seed: Seeds the first `reset`, and so every trajectory. Later resets draw
+        on from where the generators then are.
+      copy_observations: False only where `envs` returns a new, C-contiguous
+        buffer from every step; otherwise each observation is copied once, into
+        the spec's dtype, since gymnasium writes the next one over it.
+
+    Raises:
+      ValueError: Another autoreset mode, or spaces without a spec.
+    """
+    metadata = envs.metadata
+    if metadata is gymnasium.vector.VectorEnv.metadata:
+      # One dict for all that declare none, and ale_py writes its mode in it.
+      metadata = {}
+    mode = getattr(envs, "autoreset_mode", metadata.get("autoreset_mode"))
+    if mode is not gymnasium.vector.AutoresetMode.NEXT_STEP:
+      raise ValueError(
+        f"config.environment.name is {name!r}, made with autoreset_mode "
+        f"{mode}: where an episode ends, steps would be learnt from that never "
+        "happened; leave autoreset_mode out of config.environment.kwargs, so "
+        "that it is NEXT_STEP"
+      )
+    self.spec = specs.make_spec(
+      name, envs.single_observation_space, envs.single_action_space
+    )
+    self.num_envs = envs.num_envs
+    self._envs = envs
+    self._seed: int | None = seed
+    self._done: np.ndarray | None = None  # [B]
+    self._observe = _make_observe(
+      envs.single_observation_space,
+      self.spec.observations.dtype,
+      copy_observations,
+    )
+    self._start, self._action_dtype = _action_offset(envs.single_action_space)
+
+  @property
+  def renders(self) -> bool:
+    """Whether `render` has frames if made with `render_mode="rgb_array"`."""
+    return "rgb_array" in self._envs.metadata.get("render_modes", ())
+
+  @property
+  def frames_per_second(self) -> int:
+    """The frame rate at which `render` is meant to be watched."""
+    return self._envs.metadata.get("render_fps", 30)
+
+  def reset(self) -> np.ndarray:
+    """Opens an episode in every environment; returns observations [B, ...]."""
+    observation, _ = self._envs.reset(seed=self._seed)
+    self._seed = None
+    self._done = np.zeros(self.num_envs, np.bool_)
+    return self._observe(observation)
+
+  def step(self, actions: np.ndarray) -> StepBatch:
+    """Steps every environment once.
+
+    Args:
+      actions: As the spec says: int32 from 0 [B], or float32 [B, ...].
+
+    Returns:
+      The step, in arrays that nothing writes to afterwards.
+
+    Raises:
+      RuntimeError: `reset` was never called.
+    """
+    first = self._done
+    if first is None:
+      raise RuntimeError("VectorEnvironment.step needs a reset before it")
+    if self._start:
+      actions = actions + self._start
+    if self._action_dtype is not None:
+      actions = actions.astype(self._action_dtype, copy=False)
+    observation, reward, terminated, truncated, _ = self._envs.step(actions)
+    self._done = terminated | truncated
+    return StepBatch(
+      self._observe(observation),
+      reward.astype(np.float32, copy=False),
+      terminated,
+      truncated,
+      first,
+    )
+
+  def render(self) -> np.ndarray:
+    """Returns the first environment's frame, uint8 [H, W, 3]."""
+    frames: Any = self._envs.render()
+    return frames[0]
+
+  def close(self) -> None:
+    """Frees what the environments hold; the object is of no use afterwards."""
+    self._envs.close()
+
+
+def _make_observe(
+  space: gymnasium.Space, dtype: np.dtype, copy: bool
+) -> Callable[[np.ndarray], np.ndarray]:
+  """Returns what makes the caller's own observation of gymnasium's."""
+  if isinstance(space, spaces.Discrete):
+    size, start = int(space.n), int(space.start)
+
+    def one_hot(observation: np.ndarray) -> np.ndarray:
+      result = np.zeros((len(observation), size), dtype)
+      result[np.arange(len(observation)), observation - start] = 1
+      return result
+
+    return one_hot
+  if copy or dtype != space.dtype:
+    return lambda observation: np.array(observation, dtype, order="C")
+  return lambda observation: observation
+
+
+def _action_offset(space: gymnasium.Space) -> tuple[int, np.dtype | None]:
+  """Returns what to add to an action, and the dtype to cast it to if any."""
+  if isinstance(space, spaces.Discrete):
+    return int(space.start), None
+  return 0, space.dtype

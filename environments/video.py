@@ -1,0 +1,139 @@
+"""Video: one episode of a policy, as an mp4."""
+
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import ml_collections
+import numpy as np
+from gymnasium.utils import save_video
+
+from environments import factory, vector
+
+_ATARI_FRAMES_PER_SECOND = 60
+
+# The frame that an Atari player sees, instead of what the policy is shown.
+_ATARI_SCREEN = {
+  "grayscale": False,
+  "img_height": 210,
+  "img_width": 160,
+  "stack_num": 1,
+}
+
+
+def record(
+  config_environment: ml_collections.ConfigDict,
+  act: Callable[[np.ndarray], np.ndarray],
+  path: str | os.PathLike[str],
+  seed: int,
+  max_steps: int,
+) -> float:
+  """Plays one episode and writes it to `path` once it is over.
+
+  `ale_py.AtariVectorEnv` does not render, so Atari is played twice at once from
+  the same seed with the same actions: in the policy's view, and in colour.
+
+  Args:
+    config_environment: As for `factory.make`.
+    act: From an observation [1, ...] to an action [1, ...].
+    path: The file to write, ending in `.mp4`; its folder is made if needed, and
+      a file that is there is replaced.
+    seed: At least 0: as for `factory.make`.
+    max_steps: At least 1: where a longer episode is cut.
+
+  Returns:
+    The sum of the episode's rewards up to where the video ends.
+
+  Raises:
+    ValueError: An argument that cannot be served, or an environment without
+      `rgb_array` frames.
+  """
+  path = pathlib.Path(path)
+  if path.suffix != ".mp4":
+    raise ValueError(
+      f"path is {str(path)!r}, of which the format is not known: end it in .mp4"
+    )
+  if max_steps < 1:
+    raise ValueError(
+      f"max_steps is {max_steps}: the video would be empty; give 1 or more"
+    )
+  # pygame greets on standard output when a renderer imports it.
+  os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+  name, kwargs = factory.read(config_environment)
+  screen = None
+  if factory.is_atari(name):
+    player = factory.make(config_environment, 1, seed)
+    screen = factory.make(
+      _with_kwargs(config_environment, _ATARI_SCREEN), 1, seed
+    )
+    frames_per_second = _ATARI_FRAMES_PER_SECOND / kwargs.get("frameskip", 4)
+  else:
+    player = factory.make(
+      _with_kwargs(config_environment, {"render_mode": "rgb_array"}), 1, seed
+    )
+    if not player.renders:
+      player.close()
+      raise ValueError(
+        f"config.environment.name is {name!r}, which has no 'rgb_array' "
+        f"frames, so {path} cannot be written: evaluate without video"
+      )
+    frames_per_second = player.frames_per_second
+  try:
+    frames, episode_return = _play(player, screen, act, max_steps)
+  finally:
+    player.close()
+    if screen is not None:
+      screen.close()
+  _write(frames, path, frames_per_second)
+  return episode_return
+
+
+def _play(
+  player: vector.VectorEnvironment,
+  screen: vector.VectorEnvironment | None,
+  act: Callable[[np.ndarray], np.ndarray],
+  max_steps: int,
+) -> tuple[list[np.ndarray], float]:
+  """Returns the frames of one episode, the first and last included."""
+  episode_return = 0.0
+  observation = player.reset()
+  frames = [player.render() if screen is None else screen.reset()[0, 0]]
+  for _ in range(max_steps):
+    actions = act(observation)
+    step = player.step(actions)
+    observation = step.observation
+    episode_return += float(step.reward[0])
+    frames.append(
+      player.render()
+      if screen is None
+      else screen.step(actions).observation[0, 0]
+    )
+    if step.terminated[0] or step.truncated[0]:
+      break
+  return frames, episode_return
+
+
+def _write(
+  frames: list[np.ndarray], path: pathlib.Path, frames_per_second: float
+) -> None:
+  """Writes beside `path`, then renames: nobody sees half a video."""
+  path.parent.mkdir(parents=True, exist_ok=True)
+  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    save_video.save_video(
+      frames,
+      folder,
+      episode_trigger=lambda _: True,
+      name_prefix="video",
+      fps=frames_per_second,
+    )
+    os.replace(next(pathlib.Path(folder).glob("*.mp4")), path)
+
+
+def _with_kwargs(
+  config: ml_collections.ConfigDict, kwargs: dict[str, Any]
+) -> ml_collections.ConfigDict:
+  """Returns a copy with some constructor arguments added or replaced."""
+  name, own = factory.read(config)
+  return ml_collections.ConfigDict({"name": name, "kwargs": {**own, **kwargs}})

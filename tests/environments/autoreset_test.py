@@ -1,0 +1,268 @@
+"""Autoreset: frame by frame what stepping by hand gives."""
+
+import gymnasium
+import ml_collections
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+
+from environments import factory, vector
+
+
+def config_of(name, **kwargs):
+  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
+
+
+class Corridor(gymnasium.Env):
+  """Episode k lasts lengths[k] steps; each step pays its action.
+
+  An observation is (episode, step, sum of the episode's actions), in float64
+  that float32 holds exactly.
+  """
+
+  action_space = spaces.Discrete(3, start=5)
+  observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
+
+  def __init__(self, lengths, truncates):
+    self._lengths, self._truncates = lengths, truncates
+    self._episode = -1
+
+  def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self._episode += 1
+    self._step, self._sum = 0, 0
+    return self._observation(), {}
+
+  def step(self, action):
+    self._step += 1
+    self._sum += action
+    over = self._step == self._lengths[self._episode]
+    truncated = over and self._truncates[self._episode]
+    return (
+      self._observation(),
+      float(action),
+      over and not truncated,
+      truncated,
+      {},
+    )
+
+  def _observation(self):
+    return np.array([self._episode, self._step, self._sum], np.float64)
+
+
+class Lines:
+  """One environment stepped by hand, reset where an episode has ended."""
+
+  def __init__(self, env):
+    self._env, self._over = env, False
+    self.opening, _ = env.reset(seed=0)
+
+  def step(self, action):
+    if self._over:
+      observation, _ = self._env.reset()
+      self._over = False
+      return observation, 0.0, False, False, True
+    observation, reward, terminated, truncated, _ = self._env.step(action)
+    self._over = terminated or truncated
+    return observation, reward, terminated, truncated, False
+
+
+def assert_line(step, index, expected):
+  for name, got, wanted in zip(step._fields, step, expected, strict=True):
+    np.testing.assert_array_equal(got[index], wanted, err_msg=name)
+
+
+def test_sync_equals_environments_stepped_by_hand():
+  scripts = [
+    ([3, 1, 2, 9, 9, 9], [False, True, False, True, False, False]),
+    ([1, 1, 1, 1, 1, 1, 1, 1, 1, 9, 9, 9], [True, False] * 6),
+    ([4, 5, 6, 7], [True] * 4),
+  ]
+  environment = vector.VectorEnvironment(
+    SyncVectorEnv([lambda s=s: Corridor(*s) for s in scripts], copy=False),
+    "Corridor",
+    seed=0,
+  )
+  lines = [Lines(Corridor(*script)) for script in scripts]
+  observation = environment.reset()
+  np.testing.assert_array_equal(observation, [line.opening for line in lines])
+  rng = np.random.default_rng(0)
+  ended = np.zeros(3, int)
+  for _ in range(18):
+    actions = rng.integers(0, 3, 3).astype(np.int32)
+    step = environment.step(actions)
+    for index, line in enumerate(lines):
+      # Discrete(3, start=5): the agent's 0 is the environment's 5.
+      assert_line(step, index, line.step(int(actions[index]) + 5))
+    ended += step.first
+  assert (ended >= 3).all()
+
+
+def test_the_action_of_an_autoreset_has_no_effect():
+  def play(ignored):
+    environment = vector.VectorEnvironment(
+      SyncVectorEnv([lambda: Corridor([2, 4], [False, False])]), "C", seed=0
+    )
+    environment.reset()
+    return [
+      environment.step(np.array([action], np.int32))
+      for action in (0, 0, ignored, 1, 1)
+    ]
+
+  steps = play(0)
+  assert [bool(step.first[0]) for step in steps] == [0, 0, 1, 0, 0]
+  for ignored in (1, 2):
+    for step, other in zip(steps, play(ignored), strict=True):
+      for array, same in zip(step, other, strict=True):
+        np.testing.assert_array_equal(array, same)
+
+
+def balance(observation):
+  x, x_dot, theta, theta_dot = observation.T
+  push = theta + 0.5 * theta_dot + 0.02 * x + 0.05 * x_dot
+  return (push > 0).astype(np.int32)
+
+
+def push_right(observation):
+  return np.ones(len(observation), np.int32)
+
+
+@pytest.mark.parametrize(
+  ("act", "terminates"), [(balance, False), (push_right, True)]
+)
+def test_cartpole_falls_terminated_and_balances_until_truncated(
+  act, terminates
+):
+  environment = factory.make(config_of("CartPole-v1"), 4, seed=1)
+  observation = environment.reset()
+  ages = np.zeros(4, int)
+  ends = firsts = 0
+  for _ in range(1100):
+    over = ages < 0
+    step = environment.step(act(observation))
+    np.testing.assert_array_equal(step.first, over)
+    np.testing.assert_array_equal(step.reward, np.where(over, 0, 1))
+    ages = np.where(over, 0, ages + 1)
+    # The last observation is the true one: out of bounds if and only if
+    # terminated; an opening one is within 0.05 of upright.
+    fallen = (abs(step.observation[:, 2]) > 12 * np.pi / 180) | (
+      abs(step.observation[:, 0]) > 2.4
+    )
+    np.testing.assert_array_equal(step.terminated, fallen)
+    np.testing.assert_array_equal(step.truncated, ages == 500)
+    assert (abs(step.observation[step.first]) <= 0.05).all()
+    ended = step.terminated if terminates else step.truncated
+    ends, firsts = ends + ended.sum(), firsts + step.first.sum()
+    ages[step.terminated | step.truncated] = -1
+    observation = step.observation
+  assert ends >= 8
+  assert firsts >= 8
+
+
+def test_cartpole_at_the_limit_of_a_kwarg():
+  environment = factory.make(
+    config_of("CartPole-v1", max_episode_steps=3), 2, seed=0
+  )
+  environment.reset()
+  steps = [environment.step(np.array([0, 1], np.int32)) for _ in range(8)]
+  assert [step.truncated.tolist() for step in steps] == [
+    [at in (2, 6)] * 2 for at in range(8)
+  ]
+  assert [step.first.tolist() for step in steps] == [
+    [at in (3, 7)] * 2 for at in range(8)
+  ]
+
+
+ATARI = {
+  "repeat_action_probability": 0.0,
+  "noop_max": 0,
+  "use_fire_reset": False,
+  "max_num_frames_per_episode": 48,
+}
+
+
+def test_atari_equals_gymnasiums_wrappers_stepped_by_hand():
+  import ale_py
+
+  gymnasium.register_envs(ale_py)
+  environment = factory.make(config_of("ALE/Pong-v5", **ATARI), 2, seed=0)
+  lines = [
+    Lines(
+      FrameStackObservation(
+        AtariPreprocessing(
+          gymnasium.make(
+            "ALE/Pong-v5",
+            frameskip=1,
+            repeat_action_probability=0.0,
+            max_num_frames_per_episode=48,
+          ),
+          noop_max=0,
+        ),
+        4,
+        padding_type="zero",
+      )
+    )
+    for _ in range(2)
+  ]
+  observation = environment.reset()
+  assert observation.shape == (2, 4, 84, 84)
+  np.testing.assert_array_equal(observation, [line.opening for line in lines])
+  rng = np.random.default_rng(0)
+  firsts = []
+  for _ in range(30):
+    actions = rng.integers(0, 6, 2).astype(np.int32)
+    step = environment.step(actions)
+    for index, line in enumerate(lines):
+      assert_line(step, index, line.step(int(actions[index])))
+    firsts.append(bool(step.first.all()))
+  assert [at for at, first in enumerate(firsts) if first] == [12, 25]
+
+
+def test_atari_loses_a_game_terminated():
+  environment = factory.make(
+    config_of("ALE/Pong-v5", repeat_action_probability=0.0), 1, seed=0
+  )
+  environment.reset()
+  total = 0.0
+  for _ in range(1200):
+    step = environment.step(np.zeros(1, np.int32))
+    total += step.reward[0]
+    if step.terminated[0] or step.truncated[0]:
+      break
+  assert (step.terminated[0], step.truncated[0], total) == (True, False, -21)
+  following = environment.step(np.zeros(1, np.int32))
+  assert following.first[0]
+  assert following.reward[0] == 0
+  assert not environment.step(np.zeros(1, np.int32)).first[0]
+
+
+def test_gymnasium_has_the_three_autoreset_modes_we_know():
+  assert {mode.name for mode in AutoresetMode} == {
+    "NEXT_STEP",
+    "SAME_STEP",
+    "DISABLED",
+  }
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_only_next_step_autoreset_is_taken(mode):
+  envs = SyncVectorEnv([lambda: Corridor([1], [False])], autoreset_mode=mode)
+  if mode is AutoresetMode.NEXT_STEP:
+    assert vector.VectorEnvironment(envs, "Corridor", seed=0).num_envs == 1
+    return
+  with pytest.raises(ValueError, match=f"'Corridor'.*{mode.name}.*NEXT_STEP"):
+    vector.VectorEnvironment(envs, "Corridor", seed=0)
+
+
+def test_an_undeclared_autoreset_is_refused():
+  class Undeclared(gymnasium.vector.VectorEnv):
+    num_envs = 1
+    single_observation_space = single_action_space = spaces.Discrete(2)
+
+  # ale_py writes its own mode where every class without metadata reads it.
+  factory.make(config_of("ALE/Pong-v5"), 1, seed=0).close()
+  assert "autoreset_mode" in Undeclared.metadata
+  with pytest.raises(ValueError, match=r"'Undeclared'.*mode None"):
+    vector.VectorEnvironment(Undeclared(), "Undeclared", seed=0)

@@ -1,0 +1,146 @@
+"""Factory: which environments it makes, and its errors word by word."""
+
+import subprocess
+import sys
+
+import gymnasium
+import ml_collections
+import numpy as np
+import pytest
+
+from environments import factory
+
+
+def config_of(name, **kwargs):
+  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
+
+
+@pytest.mark.parametrize(
+  ("name", "mode"),
+  [
+    ("CartPole-v1", "vector_entry_point"),
+    ("ALE/Pong-v5", "vector_entry_point"),
+    ("Pendulum-v1", "sync"),
+    ("LunarLander-v3", "sync"),
+    ("phys2d/CartPole-v1", "sync"),  # JAX: its autoreset breaks the batch.
+  ],
+)
+def test_vectorization_mode(name, mode):
+  assert factory.vectorization_mode(name) == mode
+
+
+@pytest.mark.parametrize(
+  ("name", "shape", "dtype", "actions"),
+  [
+    ("CartPole-v1", (4,), np.float32, 2),
+    ("FrozenLake-v1", (16,), np.float32, 4),
+    ("LunarLander-v3", (8,), np.float32, 4),
+    ("MountainCarContinuous-v0", (2,), np.float32, (1,)),
+    ("ALE/Pong-v5", (4, 84, 84), np.uint8, 6),
+  ],
+)
+def test_make_and_make_spec_agree(name, shape, dtype, actions):
+  spec = factory.make_spec(config_of(name))
+  environment = factory.make(config_of(name), 3, seed=0)
+  assert environment.spec == spec
+  assert environment.num_envs == 3
+  assert (spec.observations.shape, spec.observations.dtype) == (shape, dtype)
+  assert getattr(spec.actions, "num_values", spec.actions.shape) == actions
+  assert environment.reset().shape == (3, *shape)
+  environment.close()
+
+
+def test_discrete_observations_are_one_hot():
+  environment = factory.make(
+    config_of("FrozenLake-v1", is_slippery=False), 2, seed=0
+  )
+  np.testing.assert_array_equal(environment.reset(), np.eye(16)[[0, 0]])
+  step = environment.step(np.array([1, 2], np.int32))  # Down, right.
+  np.testing.assert_array_equal(step.observation, np.eye(16)[[4, 1]])
+
+
+@pytest.mark.parametrize(
+  ("name", "kwargs", "fields"),
+  [
+    ("CartPole-v9", {}, [".name is 'CartPole-v9'", "'CartPole-v1'"]),
+    ("cartpole-v1", {}, [".name is 'cartpole-v1'", "'CartPole-v1'"]),
+    ("LunarLander-v2", {}, [".name is 'LunarLander-v2'", "'LunarLander-v3'"]),
+    ("Pong-v5", {}, [".name is 'Pong-v5'", "'ALE/Pong-v5'"]),
+    ("ALE/Brekaout-v5", {}, ["'ALE/Brekaout-v5'", "'ALE/Breakout-v5'"]),
+    ("", {}, [".name is ''", "nearest known id"]),
+    (3, {}, [".name is 3", "'CartPole-v1'"]),
+    ("absent:Toy-v0", {}, ["'absent:Toy-v0'", "importing absent failed"]),
+    ("Blackjack-v1", {}, [".name is 'Blackjack-v1'", "Tuple(", "supported"]),
+    (
+      "CartPole-v1",
+      {"gravity": 3.0},
+      [".kwargs.gravity is 3.0", "'CartPole-v1'", "sutton_barto_reward"],
+    ),
+    ("Pendulum-v1", {"gravity": 3}, [".kwargs.gravity is 3", "g, render_mode"]),
+    (
+      "ALE/Pong-v5",
+      {"frame_skip": 2},
+      [".kwargs.frame_skip is 2", "'ALE/Pong-v5'", "frameskip"],
+    ),
+    ("ALE/Pong-v5", {"frameskip": 0}, [".kwargs is {'frameskip': 0}", "of 0"]),
+    (
+      "ALE/Pong-v5",
+      {"autoreset_mode": "SameStep"},
+      ["'ALE/Pong-v5'", "SAME_STEP", "NEXT_STEP"],
+    ),
+    ("FrozenLake-v1", {"map_name": "9x9"}, ["kwargs is", "KeyError: '9x9'"]),
+    ("CartPole-v1", {"num_envs": 4}, [".kwargs.num_envs is 4", "remove"]),
+  ],
+)
+def test_a_config_is_refused_in_one_line(name, kwargs, fields):
+  for make in (lambda c: factory.make(c, 2, 0), factory.make_spec):
+    with pytest.raises(ValueError) as caught:
+      make(config_of(name, **kwargs))
+    message = str(caught.value)
+    assert "\n" not in message
+    for field in ["config.environment", *fields]:
+      assert field in message
+
+
+def test_a_missing_dependency_is_named_in_one_line():
+  def entry_point(**kwargs):
+    raise gymnasium.error.DependencyNotInstalled("run `pip install it`\nor no")
+
+  gymnasium.register("Missing-v0", entry_point=entry_point)
+  try:
+    with pytest.raises(ValueError) as caught:
+      factory.make(config_of("Missing-v0"), 1, 0)
+  finally:
+    del gymnasium.registry["Missing-v0"]
+  message = str(caught.value)
+  assert "\n" not in message
+  assert "config.environment.name is 'Missing-v0'" in message
+  assert message.endswith("run `pip install it`")
+
+
+@pytest.mark.parametrize(
+  ("num_envs", "seed", "field"),
+  [(0, 0, "num_envs is 0"), (-1, 0, "num_envs is -1"), (1, -1, "seed is -1")],
+)
+def test_numbers_out_of_range(num_envs, seed, field):
+  with pytest.raises(ValueError, match=field):
+    factory.make(config_of("CartPole-v1"), num_envs, seed)
+
+
+def test_kwargs_that_are_no_config():
+  config = ml_collections.ConfigDict({"name": "CartPole-v1", "kwargs": None})
+  with pytest.raises(ValueError, match=r"config\.environment\.kwargs is None"):
+    factory.make(config, 1, 0)
+
+
+def test_importing_the_factory_is_silent_and_light():
+  heavy = ("tensorflow", "jax", "reverb", "ale_py", "moviepy", "pygame")
+  code = (
+    "import sys, environments.factory\n"
+    f"sys.exit(', '.join(m for m in {heavy} if m in sys.modules))"
+  )
+  environ = {"PATH": "/usr/bin:/bin"}  # Without TF_CPP_MIN_LOG_LEVEL.
+  done = subprocess.run(
+    [sys.executable, "-c", code], env=environ, capture_output=True, text=True
+  )
+  assert (done.stdout, done.stderr) == ("", "\n")

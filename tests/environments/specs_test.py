@@ -1,0 +1,104 @@
+"""Specs: spaces in, specs out."""
+
+import numpy as np
+import pytest
+from acme import specs as acme_specs
+from gymnasium import spaces
+
+from environments import specs
+
+BIT = spaces.Discrete(2)
+INF = np.inf
+
+
+@pytest.mark.parametrize(
+  ("space", "expected"),
+  [
+    (
+      spaces.Box(0, 255, (4, 84, 84), np.uint8),
+      acme_specs.BoundedArray((4, 84, 84), np.uint8, 0, 255, "observation"),
+    ),
+    (
+      spaces.Box(-1, 2, (3,), np.float64),
+      acme_specs.BoundedArray((3,), np.float32, -1.0, 2.0, "observation"),
+    ),
+    (
+      spaces.Box(np.float32([0, 1]), np.float32([2, 3])),
+      acme_specs.BoundedArray((2,), np.float32, [0, 1], [2, 3], "observation"),
+    ),
+    (
+      spaces.Box(-5, 5, (2,), np.int64),
+      acme_specs.BoundedArray((2,), np.float32, -5, 5, "observation"),
+    ),
+    (
+      spaces.Box(-INF, INF, (2, 2), np.float64),
+      acme_specs.Array((2, 2), np.float32, "observation"),
+    ),
+    (
+      spaces.Box(np.float32([-INF, 0]), np.float32([INF, 1])),
+      acme_specs.Array((2,), np.float32, "observation"),
+    ),
+    (
+      spaces.Discrete(5, start=3),
+      acme_specs.BoundedArray((5,), np.float32, 0.0, 1.0, "observation"),
+    ),
+  ],
+)
+def test_observations(space, expected):
+  spec = specs.make_spec("Toy-v0", space, BIT)
+  assert type(spec.observations) is type(expected)
+  assert spec.observations == expected
+  assert spec.rewards == acme_specs.Array((), np.float32, "reward")
+  assert spec.discounts == acme_specs.BoundedArray(
+    (), np.float32, 0.0, 1.0, "discount"
+  )
+
+
+@pytest.mark.parametrize(
+  ("space", "expected"),
+  [
+    (spaces.Discrete(4), acme_specs.DiscreteArray(4, np.int32, "action")),
+    (
+      spaces.Discrete(3, start=-1),
+      acme_specs.DiscreteArray(3, np.int32, "action"),
+    ),
+    (
+      spaces.Box(-2, 2, (1,), np.float32),
+      acme_specs.BoundedArray((1,), np.float32, -2.0, 2.0, "action"),
+    ),
+    (
+      spaces.Box(np.float64([-1, 0]), np.float64([1, 1]), dtype=np.float64),
+      acme_specs.BoundedArray((2,), np.float32, [-1, 0], [1, 1], "action"),
+    ),
+  ],
+)
+def test_actions(space, expected):
+  spec = specs.make_spec("Toy-v0", BIT, space)
+  assert type(spec.actions) is type(expected)
+  assert spec.actions == expected
+
+
+@pytest.mark.parametrize(
+  ("observation", "action", "fields"),
+  [
+    (spaces.Tuple([BIT, BIT]), BIT, ["observation", "Tuple(", "and Box"]),
+    (spaces.Dict({"a": BIT}), BIT, ["observation", "Dict(", "and Box"]),
+    (spaces.MultiBinary(3), BIT, ["observation", "MultiBinary(3)"]),
+    (BIT, spaces.MultiDiscrete([2, 2]), ["action", "MultiDiscrete([2 2])"]),
+    (BIT, spaces.Box(0, 9, (2,), np.int64), ["action", "int64", "floats"]),
+    (BIT, spaces.Box(-INF, INF, (2,)), ["action", "inf", "bounded floats"]),
+    # gymnasium prints the bounds of this one on several lines.
+    (
+      BIT,
+      spaces.Box(np.zeros((4, 9)), np.arange(36.0).reshape(4, 9), dtype=int),
+      ["action", "int64"],
+    ),
+  ],
+)
+def test_other_spaces_are_refused_in_one_line(observation, action, fields):
+  with pytest.raises(ValueError) as caught:
+    specs.make_spec("Toy-v0", observation, action)
+  message = str(caught.value)
+  assert "\n" not in message
+  for field in ["config.environment.name is 'Toy-v0'", "supported", *fields]:
+    assert field in message

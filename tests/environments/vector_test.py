@@ -1,0 +1,84 @@
+"""VectorEnvironment: who owns its arrays, and what a seed fixes."""
+
+import ml_collections
+import numpy as np
+import pytest
+
+from environments import factory
+
+
+def config_of(name, **kwargs):
+  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
+
+
+@pytest.mark.parametrize(
+  ("name", "kwargs"),
+  [
+    ("CartPole-v1", {}),
+    ("Pendulum-v1", {}),
+    ("FrozenLake-v1", {}),
+    ("ALE/Pong-v5", {"max_num_frames_per_episode": 48}),
+  ],
+)
+def test_the_caller_owns_what_it_got(name, kwargs):
+  environment = factory.make(config_of(name, **kwargs), 2, seed=3)
+  action = environment.spec.actions.generate_value()
+  actions = np.stack([action, action])
+  kept = [environment.reset()]
+  for _ in range(40):
+    step = environment.step(actions)
+    assert step.reward.dtype == np.float32
+    for flags in (step.terminated, step.truncated, step.first):
+      assert flags.dtype == np.bool_
+      assert flags.shape == (2,)
+    kept += step
+  copies = [array.copy() for array in kept]
+  assert kept[-5].flags.c_contiguous
+  assert kept[-5].dtype == environment.spec.observations.dtype
+  for one in kept[-5]:
+    environment.spec.observations.validate(one)
+  for _ in range(40):
+    environment.step(actions)
+  environment.close()
+  for array, copy in zip(kept, copies, strict=True):
+    np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize(
+  ("name", "kwargs"),
+  [
+    ("CartPole-v1", {}),
+    ("Pendulum-v1", {}),
+    ("FrozenLake-v1", {}),
+    ("ALE/Pong-v5", {"max_num_frames_per_episode": 100}),
+  ],
+)
+def test_one_seed_one_trajectory(name, kwargs):
+  def play(seed):
+    environment = factory.make(config_of(name, **kwargs), 3, seed)
+    rng = np.random.default_rng(0)
+    action = environment.spec.actions
+    steps = [environment.reset()]
+    for _ in range(60):
+      if np.issubdtype(action.dtype, np.integer):
+        actions = np.full(3, rng.integers(action.num_values), np.int32)
+      else:
+        actions = np.full((3, 1), rng.uniform(-2, 2), np.float32)
+      steps.append(environment.step(actions).observation)
+    steps.append(environment.reset())
+    return np.stack(steps)  # [T, B, ...]
+
+  same, again, other = play(7), play(7), play(8)
+  np.testing.assert_array_equal(same, again)
+  assert (same != other).any()
+  # Nor do neighbouring seeds share environments: 8 + 0 is not 7 + 1.
+  lines = [*np.moveaxis(same, 1, 0), *np.moveaxis(other, 1, 0)]
+  for index, line in enumerate(lines):
+    for later in lines[index + 1 :]:
+      assert (line != later).any()
+
+
+def test_a_step_needs_a_reset():
+  environment = factory.make(config_of("CartPole-v1"), 1, seed=0)
+  with pytest.raises(RuntimeError, match="reset"):
+    environment.step(np.zeros(1, np.int32))

@@ -1,0 +1,135 @@
+"""Video: an mp4 with one frame a step, of the episode that was played."""
+
+import cv2
+import gymnasium
+import imageio
+import ml_collections
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from environments import factory, video
+
+
+def config_of(name, **kwargs):
+  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
+
+
+def zeros(observation):
+  return np.zeros(len(observation), np.int32)
+
+
+@pytest.mark.parametrize(
+  ("config", "max_steps", "steps", "size", "frames_per_second"),
+  [
+    (config_of("CartPole-v1"), 4, 4, (600, 400), 50),
+    (config_of("CartPole-v1", max_episode_steps=3), 9, 3, (600, 400), 50),
+    (config_of("FrozenLake-v1"), 2, 2, (256, 256), 4),
+    (
+      config_of("ALE/Pong-v5", max_num_frames_per_episode=40),
+      99,
+      10,
+      (160, 210),
+      15,
+    ),
+  ],
+)
+def test_record(
+  tmp_path, capfd, config, max_steps, steps, size, frames_per_second
+):
+  path = tmp_path / "new" / "episode.mp4"
+  seen = []
+
+  def act(observation):
+    seen.append(observation)
+    return zeros(observation)
+
+  video.record(config, act, path, seed=5, max_steps=max_steps)
+  assert capfd.readouterr().out == ""
+  assert [entry.name for entry in path.parent.iterdir()] == ["episode.mp4"]
+  with imageio.get_reader(path) as reader:
+    about = reader.get_meta_data()
+    assert reader.count_frames() == steps + 1
+  assert about["size"] == size
+  assert about["fps"] == frames_per_second
+  # The policy saw what it sees in training, from the same seed.
+  environment = factory.make(config, 1, seed=5)
+  observation = environment.reset()
+  assert len(seen) == steps
+  for shown in seen:
+    np.testing.assert_array_equal(shown, observation)
+    observation = environment.step(zeros(observation)).observation
+
+
+def test_the_atari_picture_is_of_the_game_the_policy_plays(tmp_path):
+  # Two emulators play, with sticky actions: were they to part, the frames in
+  # colour would no longer be those that the policy saw.
+  path = tmp_path / "pong.mp4"
+  rng = np.random.default_rng(0)
+  seen = []
+
+  def act(observation):
+    seen.append(observation[0, -1])
+    return rng.integers(0, 6, 1).astype(np.int32)
+
+  video.record(config_of("ALE/Pong-v5"), act, path, seed=0, max_steps=100)
+  seen = np.stack(seen).astype(int)  # [T, 84, 84]
+  with imageio.get_reader(path) as reader:
+    frames = [reader.get_data(at) for at in range(len(seen))]
+  nearest = [
+    np.abs(cv2.resize(grey, (84, 84), interpolation=cv2.INTER_AREA) - seen)
+    .mean((1, 2))
+    .argmin()
+    for grey in (cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) for frame in frames)
+  ]
+  # The paddles stand still on a few frames, which compression then blurs.
+  assert np.mean(nearest == np.arange(len(seen))) > 0.9
+
+
+def test_the_return_is_the_sum_of_the_episodes_rewards(tmp_path):
+  config = config_of("CartPole-v1", sutton_barto_reward=True)
+  path = tmp_path / "fall.mp4"
+  assert video.record(config, zeros, path, seed=0, max_steps=50) == -1
+  config = config_of("CartPole-v1", max_episode_steps=7)
+  assert video.record(config, zeros, path, seed=0, max_steps=50) == 7
+
+
+class Blind(gymnasium.Env):
+  """Has no picture."""
+
+  observation_space = spaces.Discrete(2)
+  action_space = spaces.Discrete(2)
+
+  def __init__(self, render_mode=None):
+    self.render_mode = render_mode
+
+  def reset(self, *, seed=None, options=None):
+    return 0, {}
+
+  def step(self, action):
+    return 0, 0.0, True, False, {}
+
+  def render(self):
+    return None
+
+
+@pytest.mark.parametrize(
+  ("name", "file", "max_steps", "fields"),
+  [
+    ("CartPole-v1", "a.gif", 5, ["path is", "a.gif", ".mp4"]),
+    ("CartPole-v1", "a.mp4", 0, ["max_steps is 0"]),
+    ("Blind-v0", "a.mp4", 5, ["config.environment.name is 'Blind-v0'", "rgb"]),
+  ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning:gymnasium")
+def test_refusals(tmp_path, name, file, max_steps, fields):
+  gymnasium.register("Blind-v0", entry_point=Blind)
+  try:
+    with pytest.raises(ValueError) as caught:
+      video.record(config_of(name), zeros, tmp_path / file, 0, max_steps)
+  finally:
+    del gymnasium.registry["Blind-v0"]
+  assert "\n" not in str(caught.value)
+  for field in fields:
+    assert field in str(caught.value)
+  assert not list(tmp_path.iterdir())
