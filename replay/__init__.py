@@ -1,0 +1,1 @@
+"""The data plane: Reverb tables, writers, datasets, variables, proxy."""

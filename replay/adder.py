@@ -1,0 +1,146 @@
+"""Forms n-step transitions from a batch of environments, all at once."""
+
+import typing
+
+import numpy as np
+
+from replay import packing as packing_lib
+from replay import priorities
+
+
+class Decision(typing.NamedTuple):
+  """What a worker decided on a batch of observations, and thought of them."""
+
+  action: np.ndarray  # [B, ...]
+  value_of_action: np.ndarray  # [B] float32: q(o_t, a_t)
+  value_of_state: np.ndarray  # [B] float32: max_a q(o_t, a), the bootstrap
+
+
+class Items(typing.NamedTuple):
+  """Finished transitions, ready to be written."""
+
+  rows: np.ndarray  # [M, row_bytes] uint8
+  priorities: np.ndarray  # [M] float32
+
+
+class NStepAdder:
+  """Turns steps of B environments into n-step transitions with priorities.
+
+  A transition that starts at time t holds
+
+    r_t = sum_{i<k} gamma^i R_{t+i+1},  discount_t = gamma^k (1 - terminated)
+
+  with k = n, or fewer steps where the episode ends before: an episode of
+  length T gives T transitions, the last ones shorter. A truncated episode
+  keeps its bootstrap, a terminated one loses it. Its priority is the TD error
+  by the values that the worker computed to act (Horgan et al. 2018,
+  "Distributed prioritized experience replay", section 3), so that no network
+  is run for it.
+
+  Environments reset themselves in the step after the end (gymnasium's
+  NEXT_STEP): that step is no transition and adds nothing.
+  """
+
+  def __init__(
+    self,
+    packing: packing_lib.Packing,
+    num_envs: int,
+    n_step: int,
+    discount: float,
+  ):
+    """Starts with no open transition.
+
+    Args:
+      packing: layout of a `transitions.Transition`.
+      num_envs: B, the environments stepped at once.
+      n_step: rewards summed into one transition.
+      discount: gamma, per environment step; owned here and nowhere else.
+    """
+    self._packing = packing
+    self._n = n_step
+    self._discounts = discount ** np.arange(n_step + 1, dtype=np.float32)
+    dtype, shape = packing.fields["o_tm1"]
+    self._observations = np.zeros((n_step, num_envs, *shape), dtype)
+    dtype, shape = packing.fields["a_tm1"]
+    self._actions = np.zeros((n_step, num_envs, *shape), dtype)
+    self._values = np.zeros((n_step, num_envs), np.float32)
+    self._returns = np.zeros((n_step, num_envs), np.float32)
+    # Rewards summed so far by the transition in each slot; 0: slot is free.
+    self._ages = np.zeros((n_step, num_envs), np.int32)
+    self._terminated = np.zeros(num_envs, bool)
+    self._ended = np.zeros(num_envs, bool)
+    self._slot = 0
+
+  def add(
+    self,
+    observation: np.ndarray,
+    decision: Decision,
+    reward: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    first: np.ndarray,
+  ) -> Items | None:
+    """Adds one step of every environment.
+
+    Args:
+      observation: [B, ...] what was acted on.
+      decision: what was decided on it.
+      reward: [B] float32 of the step.
+      terminated: [B] bool, the step reached a terminal state.
+      truncated: [B] bool, the step was cut off; the state has a value.
+      first: [B] bool, the step was an autoreset and the action ignored.
+
+    Returns:
+      The transitions that end in `observation`, or None if there are none.
+    """
+    items = self._finish(observation, decision.value_of_state)
+    slot, real = self._slot, ~first
+    self._observations[slot] = observation
+    self._actions[slot] = decision.action
+    self._values[slot] = decision.value_of_action
+    self._returns[slot] = 0.0
+    growing = self._ages > 0
+    growing[slot] = real
+    self._returns += growing * self._discounts[self._ages] * reward
+    self._ages += growing
+    self._terminated = terminated
+    self._ended = terminated | truncated
+    self._slot = (slot + 1) % self._n
+    return items
+
+  def _finish(
+    self, observation: np.ndarray, value_of_state: np.ndarray
+  ) -> Items | None:
+    """Takes out what is n steps old or belongs to an ended episode."""
+    done = (self._ages == self._n) | (self._ended & (self._ages > 0))
+    slots, envs = np.nonzero(done)
+    if not len(slots):
+      return None
+    ages = self._ages[slots, envs]
+    returns = self._returns[slots, envs]
+    discounts = self._discounts[ages] * ~self._terminated[envs]
+    targets = returns + discounts * value_of_state[envs]
+    td_errors = targets - self._values[slots, envs]
+    rows = self._packing.pack(
+      {
+        "o_tm1": self._observations[slots, envs],
+        "a_tm1": self._actions[slots, envs],
+        "r_t": returns,
+        "discount_t": discounts,
+        "o_t": observation[envs],
+      }
+    )
+    self._ages[slots, envs] = 0
+    return Items(rows, priorities.from_td_errors(td_errors))
+
+  def check_valid(self) -> None:
+    """Asserts what must hold between two calls; tests call it each time."""
+    assert self._ages.min() >= 0
+    assert self._ages.max() <= self._n
+    for env in range(self._ages.shape[1]):
+      ages = self._ages[:, env]
+      open_ages = ages[ages > 0]
+      assert len(set(open_ages)) == len(open_ages), "two starts at one time"
+      newest = (self._slot - 1) % self._n
+      if len(open_ages):
+        assert ages[newest] == 1, "the newest step has one reward"

@@ -1,0 +1,35 @@
+"""Priorities: how they follow from TD errors.
+
+Schaul et al. 2016, "Prioritized experience replay", section 3.3: p = |delta|
++ epsilon; the table raises p to the power alpha when it samples.
+"""
+
+import typing
+
+import numpy as np
+
+# Keeps a transition with no error reachable; Schaul, section 3.3.
+OFFSET = 1e-6
+
+
+def from_td_errors(td_errors: typing.Any) -> typing.Any:
+  """p = |delta| + epsilon, for NumPy arrays and tensors [B] alike."""
+  return abs(td_errors) + OFFSET
+
+
+def check(priorities: np.ndarray) -> None:
+  """Refuses what no table can hold.
+
+  One such priority ends the thread of a Reverb table: from then on all of its
+  readers and writers wait for ever, and nothing tells them why.
+
+  Raises:
+    ValueError: a priority is negative, infinite or not a number.
+  """
+  wrong = ~(np.isfinite(priorities) & (priorities >= 0))
+  if wrong.any():
+    raise ValueError(
+      f"priorities[{wrong.argmax()}]={priorities[wrong.argmax()]} must be "
+      "finite and at least 0, or the table would stop serving: look for "
+      "rewards or variables that are not finite"
+    )

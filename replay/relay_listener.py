@@ -1,0 +1,136 @@
+"""Relay listener: a listening socket that is the only one at its address."""
+
+import contextlib
+import os
+import socket
+import stat
+
+_UNIX = "unix:"
+
+# Linux's sockaddr_un has 108 bytes, the last one a zero.
+_PATH_LIMIT = 107
+
+# Connections that wait to be accepted; a machine's workers start at once.
+_BACKLOG = 1024
+
+
+def host_and_port(argument: str, address: str) -> tuple[str, int]:
+  """Splits 'host:port', where an IPv6 host may have brackets.
+
+  Args:
+    argument: the name to use in an error.
+    address: what to split.
+
+  Raises:
+    ValueError: the address has another form.
+  """
+  host, colon, port = address.rpartition(":")
+  if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+    raise ValueError(
+      f"{argument} is {address!r}, which cannot be connected to; write"
+      " 'host:port' with a port up to 65535."
+    )
+  return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def check(argument: str, address: str) -> None:
+  """Raises if the address can be no listener's, in whatever state the host is.
+
+  Args:
+    argument: the name to use in an error.
+    address: 'unix:PATH' or 'host:port'.
+
+  Raises:
+    ValueError: the address has another form, or the path is too long.
+  """
+  if not address.startswith(_UNIX):
+    host_and_port(argument, address)
+    return
+  path = address.removeprefix(_UNIX)
+  size = len(os.fsencode(path))
+  if not 0 < size <= _PATH_LIMIT:
+    raise ValueError(
+      f"{argument} is {address!r}, whose path has {size} bytes where a unix"
+      f" socket takes 1 to {_PATH_LIMIT}; name a shorter path."
+    )
+
+
+class Listener:
+  """Listens from its construction to `close`."""
+
+  def __init__(self, address: str):
+    """Binds and listens.
+
+    A unix socket that was left behind by a process that died is replaced.
+
+    Args:
+      address: 'unix:PATH', for this user alone, or 'host:port'.
+
+    Raises:
+      ValueError: the address is in use, or cannot be listened on.
+    """
+    self._path = None
+    self._identity = None
+    try:
+      if address.startswith(_UNIX):
+        self._listen_on_path(address.removeprefix(_UNIX))
+        self.address = address
+      else:
+        host, port = host_and_port("listen", address)
+        self.socket = socket.create_server(
+          (host, port),
+          family=socket.AF_INET6 if ":" in host else socket.AF_INET,
+          backlog=_BACKLOG,
+        )
+        port = self.socket.getsockname()[1]
+        self.address = f"{address.rpartition(':')[0]}:{port}"
+    except OSError as error:
+      raise ValueError(
+        f"listen is {address!r}, which cannot be listened on"
+        f" ({error.strerror or error}), so no worker could connect; stop what"
+        " uses it, or name another address."
+      ) from error
+
+  def close(self) -> None:
+    """Stops listening and removes a unix socket's path, if still its own."""
+    self.socket.close()
+    if self._path is not None:
+      with contextlib.suppress(FileNotFoundError):
+        if _identity(self._path) == self._identity:
+          os.unlink(self._path)
+
+  def _listen_on_path(self, path: str) -> None:
+    _remove_if_stale(path)
+    self.socket = socket.socket(socket.AF_UNIX)
+    try:
+      # The path takes these rights when it is bound: there is no moment in
+      # which another user may connect.
+      os.fchmod(self.socket.fileno(), 0o600)
+      self.socket.bind(path)
+      self._path, self._identity = path, _identity(path)
+      self.socket.listen(_BACKLOG)
+    except OSError:
+      self.socket.close()
+      raise
+
+
+def _identity(path: str) -> tuple[int, int]:
+  status = os.lstat(path)
+  return status.st_dev, status.st_ino
+
+
+def _remove_if_stale(path: str) -> None:
+  """Unlinks a socket that nobody listens on; leaves all else for `bind`."""
+  try:
+    if not stat.S_ISSOCK(os.lstat(path).st_mode):
+      return
+  except FileNotFoundError:
+    return
+  with socket.socket(socket.AF_UNIX) as probe:
+    probe.setblocking(False)
+    try:
+      probe.connect(path)
+    except ConnectionRefusedError:
+      os.unlink(path)
+    except BlockingIOError:
+      pass  # Its backlog is full: somebody listens.

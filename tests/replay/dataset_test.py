@@ -1,0 +1,125 @@
+"""The dataset, from a real server: whole transitions, and an end if starved."""
+
+import numpy as np
+import portpicker
+import pytest
+import tensorflow as tf
+from acme import specs
+
+from configs import dqn
+from replay import dataset as dataset_lib
+from replay import tables, trajectory_manager, transitions
+from replay import writer as writer_lib
+
+SPEC = specs.EnvironmentSpec(
+  observations=specs.BoundedArray((2, 5), np.uint8, 0, 255),
+  actions=specs.DiscreteArray(3),
+  rewards=specs.Array((), np.float32),
+  discounts=specs.BoundedArray((), np.float32, 0, 1),
+)
+PACKING = transitions.make_packing(SPEC)
+BATCH = 8
+
+
+def make_items(count, start=0):
+  """Transitions that are known by their reward."""
+  random = np.random.default_rng(start)
+  return {
+    "o_tm1": random.integers(0, 256, (count, 2, 5), np.uint8),
+    "a_tm1": random.integers(0, 3, count, np.int32),
+    "r_t": np.arange(start, start + count, dtype=np.float32),
+    "discount_t": random.random(count, np.float32),
+    "o_t": random.integers(0, 256, (count, 2, 5), np.uint8),
+  }
+
+
+def serve(**replay):
+  config = dqn.get_config()
+  config.replay.update({"capacity": 100, "min_size": BATCH, **replay})
+  return trajectory_manager.TrajectoryManager(
+    [tables.make_table(config, PACKING)], portpicker.pick_unused_port()
+  )
+
+
+def write(manager, items):
+  writer = writer_lib.ItemWriter(manager.address, tables.TRANSITIONS)
+  rows = PACKING.pack(items)
+  writer.write(rows, np.ones(len(rows)))
+  assert writer.close(timeout_s=20)
+
+
+def make_dataset(manager):
+  return dataset_lib.make_dataset(
+    manager.address, tables.TRANSITIONS, PACKING, BATCH
+  )
+
+
+@pytest.fixture(scope="module")
+def filled():
+  manager = serve(samples_per_insert=0.0)
+  write(manager, make_items(30))
+  yield manager
+  manager.close()
+
+
+def test_batches_hold_what_was_written(filled):
+  items, keys = make_items(30), {}
+  for batch in make_dataset(filled).take(20):
+    index = batch.transitions.r_t.numpy().astype(int)
+    for name, array in items.items():
+      found = getattr(batch.transitions, name).numpy()
+      assert found.dtype == array.dtype
+      np.testing.assert_array_equal(found, array[index], err_msg=name)
+    np.testing.assert_allclose(batch.probabilities, np.full(BATCH, 1 / 30))
+    np.testing.assert_array_equal(batch.table_size, np.full(BATCH, 30))
+    for key, i in zip(batch.keys.numpy(), index, strict=True):
+      assert keys.setdefault(i, key) == key, "an item keeps its key"
+  assert len(set(keys.values())) == len(keys) > 20
+
+
+def test_types_are_known_before_the_first_batch(filled):
+  spec = make_dataset(filled).element_spec
+  assert isinstance(spec, dataset_lib.Batch)
+  assert spec.keys == tf.TensorSpec([BATCH], tf.uint64)
+  assert spec.probabilities == tf.TensorSpec([BATCH], tf.float64)
+  assert spec.table_size == tf.TensorSpec([BATCH], tf.int64)
+  assert spec.transitions == transitions.Transition(
+    o_tm1=tf.TensorSpec([BATCH, 2, 5], tf.uint8),
+    a_tm1=tf.TensorSpec([BATCH], tf.int32),
+    r_t=tf.TensorSpec([BATCH], tf.float32),
+    discount_t=tf.TensorSpec([BATCH], tf.float32),
+    o_t=tf.TensorSpec([BATCH, 2, 5], tf.uint8),
+  )
+
+
+def test_dataset_ends_below_the_minimum_and_goes_on_above_it():
+  manager = serve(samples_per_insert=0.0)
+  dataset = make_dataset(manager)
+  write(manager, make_items(BATCH - 1))
+  with pytest.raises(tf.errors.OutOfRangeError):
+    iter(dataset).get_next()
+  write(manager, make_items(1, start=BATCH - 1))
+  batch = iter(dataset).get_next()
+  assert set(batch.transitions.r_t.numpy()) <= set(range(BATCH))
+  manager.close()
+
+
+def test_dataset_ends_where_the_limiter_starves_it_and_goes_on():
+  # It may be 4 samples ahead, and each insert allows 4 more.
+  manager = serve(samples_per_insert=4.0, tolerance=1e-6)
+  dataset = make_dataset(manager)
+  write(manager, make_items(BATCH))
+  batches = 0
+  with pytest.raises(tf.errors.OutOfRangeError):
+    iterator = iter(dataset)
+    while True:
+      iterator.get_next()
+      batches += 1
+  sampled = manager.status(tables.TRANSITIONS).sampled
+  assert batches * BATCH <= sampled
+  # Samples that did not fill a batch are lost.
+  assert sampled < (batches + 1) * BATCH
+  write(manager, make_items(4, start=BATCH))
+  iter(dataset).get_next()
+  assert manager.status(tables.TRANSITIONS).sampled > sampled
+  manager.close()

@@ -1,0 +1,140 @@
+"""ItemWriter, against a real server: what it sends, and when it waits."""
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+
+from configs import dqn
+from replay import packing as packing_lib
+from replay import tables, trajectory_manager
+from replay import writer as writer_lib
+
+PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
+
+
+def rows(start, count):
+  return PACKING.pack({"x": np.arange(start, start + count)})
+
+
+def serve(**replay):
+  config = dqn.get_config()
+  config.replay.update({"capacity": 1_000, "min_size": 1, **replay})
+  return trajectory_manager.TrajectoryManager(
+    [tables.make_table(config, PACKING)], portpicker.pick_unused_port()
+  )
+
+
+def make_writer(manager):
+  return writer_lib.ItemWriter(manager.address, tables.TRANSITIONS)
+
+
+def sample(manager, count):
+  """Draws `count` items, no more."""
+  client = reverb.Client(manager.address)
+  return list(client.sample(tables.TRANSITIONS, count, emit_timesteps=False))
+
+
+def status(manager):
+  return manager.status(tables.TRANSITIONS)
+
+
+@pytest.fixture(scope="module")
+def unlimited():
+  manager = serve(samples_per_insert=0.0)
+  yield manager
+  manager.close()
+
+
+@pytest.fixture
+def limited():
+  """Three inserts ahead of the samples, the table takes no more."""
+  manager = serve(samples_per_insert=1.0, tolerance=1e-6)
+  yield manager
+  manager.close()
+
+
+def test_written_items_arrive_with_their_priorities(unlimited):
+  before = status(unlimited).size
+  writer = make_writer(unlimited)
+  writer.write(rows(0, 30), np.full(30, 0.25))
+  assert writer.wait(timeout_s=20)
+  assert writer.written == 30
+  assert writer.close(timeout_s=20)
+  assert status(unlimited).size == before + 30
+  for item in sample(unlimited, 50):
+    assert item.info.priority == 0.25
+    (value,) = PACKING.unpack(np.array(item.data))["x"]
+    assert 0 <= value < 30
+
+
+def test_close_sends_what_is_queued(unlimited):
+  before = status(unlimited).inserted
+  writer = make_writer(unlimited)
+  for i in range(5):  # too few for `wait` to flush
+    writer.write(rows(i, 1), np.full(1, 0.25))
+    assert writer.wait(timeout_s=20)
+  assert writer.close(timeout_s=20)
+  assert writer.written == 5
+  assert status(unlimited).inserted == before + 5
+
+
+def test_nothing_to_write(unlimited):
+  writer = make_writer(unlimited)
+  writer.write(rows(0, 0), np.zeros(0))
+  assert writer.wait(timeout_s=20)
+  assert writer.close(timeout_s=20)
+  assert writer.written == 0
+
+
+def test_rows_and_priorities_must_match(unlimited):
+  writer = make_writer(unlimited)
+  with pytest.raises(ValueError):
+    writer.write(rows(0, 2), np.ones(3))
+  writer.close(timeout_s=20)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_bad_priority_is_refused_before_the_table_sees_it(unlimited, bad):
+  before = status(unlimited).inserted
+  writer = make_writer(unlimited)
+  with pytest.raises(ValueError, match=r"priorities\[1\]=.* finite"):
+    writer.write(rows(0, 2), np.array([0.25, bad]))
+  assert writer.written == 0
+  writer.write(rows(0, 2), np.full(2, 0.25))
+  assert writer.close(timeout_s=20)
+  assert status(unlimited).inserted == before + 2
+
+
+def test_limiter_holds_the_writer_until_items_are_sampled(limited):
+  writer = make_writer(limited)
+  count = writer_lib.MAX_IN_FLIGHT
+  writer.write(rows(0, count), np.ones(count))
+  assert not writer.wait(timeout_s=0.3)
+  assert not writer.wait(timeout_s=0.1), "it is still held"
+  assert status(limited).inserted == 3
+  sample(limited, count // 2)
+  assert writer.wait(timeout_s=20)
+  assert status(limited).inserted >= count // 2
+  sample(limited, count // 2)
+  assert writer.close(timeout_s=20)
+  assert status(limited).inserted == count
+  assert status(limited).sampled == count
+
+
+def test_close_gives_up_on_a_table_that_holds_it(limited):
+  writer = make_writer(limited)
+  writer.write(rows(0, 30), np.ones(30))
+  assert not writer.close(timeout_s=0.3)
+  assert status(limited).inserted == 3
+
+
+def test_server_that_went_away_holds_the_writer():
+  manager = serve(samples_per_insert=0.0)
+  writer = make_writer(manager)
+  writer.write(rows(0, 30), np.ones(30))
+  assert writer.wait(timeout_s=20)
+  manager.close()
+  writer.write(rows(0, 30), np.ones(30))
+  assert not writer.wait(timeout_s=0.3)
+  assert not writer.close(timeout_s=0.3)
