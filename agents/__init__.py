@@ -1,0 +1,1 @@
+"""The algorithms: one folder a family, losses and networks shared."""

@@ -1,0 +1,94 @@
+"""The interfaces that an algorithm fills, and the nodes run."""
+
+import typing
+from collections.abc import Mapping
+
+import ml_collections
+import numpy as np
+from acme import specs
+
+from replay import adder as adder_lib
+from replay import packing as packing_lib
+
+if typing.TYPE_CHECKING:
+  # Workers of small networks act without TensorFlow's graph machinery.
+  from replay import dataset as dataset_lib
+
+
+class Learner(typing.Protocol):
+  """Turns batches into better variables. Acme's Learner, without its loop."""
+
+  def update(self, batch: "dataset_lib.Batch") -> tuple[typing.Any, dict]:
+    """One gradient step; traced into the trainer's graph.
+
+    Returns:
+      New TD errors [B] float32, and scalars by metric name.
+    """
+    ...
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    """A copy of what actors need, by name."""
+    ...
+
+  @property
+  def steps(self) -> typing.Any:
+    """Updates done so far, as an int64 variable that `update` counts up."""
+    ...
+
+  @property
+  def checkpointed(self) -> Mapping[str, typing.Any]:
+    """All trackable state by name, for tf.train.Checkpoint."""
+    ...
+
+
+class Actor(typing.Protocol):
+  """Chooses actions for a batch of observations. Acme's Actor, batched."""
+
+  def act(self, observation: np.ndarray) -> adder_lib.Decision:
+    """Decides on observations [B, ...] by the newest variables."""
+    ...
+
+  def load(self, variables: Mapping[str, np.ndarray]) -> None:
+    """Takes over variables that a learner's `get_variables` gave."""
+    ...
+
+
+class Builder(typing.Protocol):
+  """Describes an algorithm wholly: the same object serves every launch."""
+
+  def make_packing(self, spec: specs.EnvironmentSpec) -> packing_lib.Packing:
+    """Layout of the items of its table."""
+    ...
+
+  def make_learner(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> Learner:
+    """The learner, with fresh variables from config.seed."""
+    ...
+
+  def make_actor(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    worker: int,
+  ) -> Actor:
+    """The exploring actor of one worker."""
+    ...
+
+  def make_greedy_actor(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> Actor:
+    """The actor that is evaluated."""
+    ...
+
+  def make_adder(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> adder_lib.NStepAdder:
+    """The adder of one worker's batch of environments."""
+    ...
+
+  def check(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> None:
+    """Raises ValueError, one line, if it can't serve this environment."""
+    ...

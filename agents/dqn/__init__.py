@@ -1,0 +1,1 @@
+"""The DQN family: double, dueling, prioritized, n-step, Ape-X."""

@@ -1,0 +1,71 @@
+"""The DQN family's builder: its variants are configs."""
+
+import ml_collections
+from acme import specs
+
+from agents import core
+from agents.dqn import acting, exploration
+from agents.networks import inference, torsos
+from replay import adder, packing, transitions
+
+
+class Builder:
+  """Describes DQN and what its papers added to it."""
+
+  def check(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> None:
+    """Raises ValueError, one line, if it can't serve this environment."""
+    if not isinstance(spec.actions, specs.DiscreteArray):
+      raise ValueError(
+        f"config.agent='dqn' chooses among discrete actions, but "
+        f"config.environment.name={config.environment.name!r} takes "
+        f"{spec.actions.dtype} {list(spec.actions.shape)}: choose another "
+        "environment"
+      )
+    torsos.check(config.network, spec)
+
+  def make_packing(self, spec: specs.EnvironmentSpec) -> packing.Packing:
+    """Layout of an n-step transition."""
+    return transitions.make_packing(spec)
+
+  def make_learner(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Learner:
+    """The learner, with fresh variables from config.seed."""
+    # Imports trfl and Keras, which workers and evaluators do without.
+    from agents.dqn import learning
+
+    return learning.DQNLearner(config, spec)
+
+  def make_actor(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    worker: int,
+  ) -> core.Actor:
+    """The exploring actor of worker `worker`."""
+    return acting.EpsilonGreedyActor(
+      inference.make_inference(config.network, spec),
+      exploration.Epsilons(config.exploration, config.topology, worker),
+      seed=config.seed + worker,
+    )
+
+  def make_greedy_actor(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Actor:
+    """The actor that is evaluated."""
+    return acting.EpsilonGreedyActor(
+      inference.make_inference(config.network, spec), None, config.seed
+    )
+
+  def make_adder(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> adder.NStepAdder:
+    """The n-step adder of one worker's environments."""
+    return adder.NStepAdder(
+      self.make_packing(spec),
+      config.topology.environments_per_worker,
+      config.adder.n_step,
+      config.adder.discount,
+    )

@@ -1,0 +1,53 @@
+"""Epsilon for each environment of each worker."""
+
+import ml_collections
+import numpy as np
+
+
+class Epsilons:
+  """The epsilons of one worker's environments.
+
+  'ladder': environment i of N (all workers') keeps
+  epsilon_i = base^(1 + i / (N - 1) * exponent), Horgan et al. 2018,
+  "Distributed prioritized experience replay", section 4.1.
+  'linear': all fall from epsilon_start to epsilon_end over decay_steps of all
+  workers' environment steps; a worker counts its own and takes the others to
+  be as fast.
+  """
+
+  def __init__(
+    self,
+    exploration: ml_collections.ConfigDict,
+    topology: ml_collections.ConfigDict,
+    worker: int,
+  ):
+    """Starts at environment step 0.
+
+    Args:
+      exploration: the part of a config.
+      topology: the part of a config.
+      worker: index of this worker, from 0.
+    """
+    self._exploration = exploration.copy_and_resolve_references()
+    self._num_envs = topology.environments_per_worker
+    self._workers = topology.workers
+    self._calls = 0
+    self._ladder = self._make_ladder(worker)
+
+  def next(self) -> np.ndarray:
+    """Epsilons float [B] for the next step of the environments."""
+    if self._exploration.schedule == "ladder":
+      return self._ladder
+    steps = self._calls * self._num_envs * self._workers
+    self._calls += 1
+    done = min(1.0, steps / self._exploration.decay_steps)
+    start = self._exploration.epsilon_start
+    end = self._exploration.epsilon_end
+    return np.full(self._num_envs, start + done * (end - start))
+
+  def _make_ladder(self, worker: int) -> np.ndarray:
+    total = self._num_envs * self._workers
+    # Interleaved: each worker has greedy and curious environments.
+    rungs = worker + self._workers * np.arange(self._num_envs)
+    powers = rungs / max(1, total - 1) * self._exploration.ladder_exponent
+    return self._exploration.ladder_base ** (1.0 + powers)

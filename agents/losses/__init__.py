@@ -1,0 +1,1 @@
+"""Losses: one function, one equation."""

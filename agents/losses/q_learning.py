@@ -1,0 +1,59 @@
+"""Q-learning losses for a batch of n-step transitions."""
+
+import typing
+
+import tensorflow as tf
+import trfl
+
+
+class LossOutput(typing.NamedTuple):
+  """A loss an item, and its TD error."""
+
+  loss: tf.Tensor  # [B] float32
+  td_error: tf.Tensor  # [B] float32: target - q(o_tm1, a_tm1)
+
+
+def q_learning(
+  q_tm1: tf.Tensor,
+  a_tm1: tf.Tensor,
+  r_t: tf.Tensor,
+  discount_t: tf.Tensor,
+  q_t: tf.Tensor,
+  q_t_selector: tf.Tensor,
+  huber_delta: float,
+) -> LossOutput:
+  """Huber loss of the (double) Q-learning error.
+
+    target = r_t + discount_t * q_t[argmax_a q_t_selector[a]]
+    loss   = huber(target - q_tm1[a_tm1])
+
+  With the target network's values as selector this is DQN (Mnih et al. 2015,
+  https://doi.org/10.1038/nature14236, algorithm 1); with the online network's
+  it is double DQN (van Hasselt et al. 2016, https://arxiv.org/abs/1509.06461,
+  equation 4). The error is clipped at `huber_delta` as in Mnih, methods.
+
+  Args:
+    q_tm1: [B, A] float32, online values of o_tm1.
+    a_tm1: [B] int32.
+    r_t: [B] float32, n-step reward.
+    discount_t: [B] float32, factor before the bootstrap.
+    q_t: [B, A] float32, target values of o_t.
+    q_t_selector: [B, A] float32, values of o_t that choose the action.
+    huber_delta: error where the loss turns from quadratic to linear.
+
+  Returns:
+    `LossOutput`; gradients flow into `q_tm1` only.
+  """
+  for name, tensor, rank in (
+      ("q_tm1", q_tm1, 2), ("a_tm1", a_tm1, 1), ("r_t", r_t, 1),
+      ("discount_t", discount_t, 1), ("q_t", q_t, 2),
+      ("q_t_selector", q_t_selector, 2),
+  ):  # fmt: skip
+    tf.debugging.assert_rank(tensor, rank, f"{name} must have rank {rank}")
+  extra = trfl.double_qlearning(
+    q_tm1, a_tm1, r_t, discount_t, q_t, q_t_selector
+  ).extra
+  return LossOutput(
+    loss=trfl.huber_loss(extra.td_error, huber_delta),  # [B]
+    td_error=extra.td_error,  # [B]
+  )

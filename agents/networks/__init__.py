@@ -1,0 +1,1 @@
+"""Networks: torsos and heads, for learning and for acting."""

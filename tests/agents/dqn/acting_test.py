@@ -1,0 +1,161 @@
+"""Acting and exploration of the DQN family."""
+
+import math
+
+import numpy as np
+import pytest
+
+from agents.dqn import acting, exploration
+from configs import apex_dqn, dqn
+
+
+class Table:
+  """Values that do not depend on observations: [B, A]."""
+
+  def __init__(self, values):
+    self._values = np.float32(values)
+
+  def load(self, variables):
+    self._values = np.float32(variables["values"])
+
+  def __call__(self, observation):
+    return self._values[: len(observation)]
+
+
+def make_epsilons(worker=0, workers=1, envs=8, **fields):
+  config = dqn.get_config()
+  config.exploration.update(fields)
+  config.topology.workers = workers
+  config.topology.environments_per_worker = envs
+  return exploration.Epsilons(config.exploration, config.topology, worker)
+
+
+@pytest.mark.parametrize(
+  ("workers", "envs"), [(1, 2), (1, 8), (4, 1), (2, 8), (3, 5)]
+)
+def test_ladder_has_each_rung_of_horgan_once(workers, envs):
+  total = workers * envs
+  expected = [0.4 ** (1 + i / (total - 1) * 7) for i in range(total)]
+  found = [
+    make_epsilons(worker, workers, envs, schedule="ladder").next()
+    for worker in range(workers)
+  ]
+  assert all(epsilons.shape == (envs,) for epsilons in found)
+  np.testing.assert_allclose(
+    sorted(np.concatenate(found)), sorted(expected), rtol=1e-12
+  )
+
+
+def test_each_worker_of_a_ladder_has_greedy_and_curious_environments():
+  for worker in range(4):
+    epsilons = make_epsilons(worker, 4, 8, schedule="ladder").next()
+    assert epsilons.max() > 0.1 and epsilons.min() < 0.01
+
+
+def test_ladder_does_not_move_and_one_environment_has_its_base():
+  epsilons = make_epsilons(0, 1, 4, schedule="ladder")
+  np.testing.assert_array_equal(epsilons.next(), epsilons.next())
+  np.testing.assert_allclose(
+    make_epsilons(0, 1, 1, schedule="ladder").next(), [0.4]
+  )
+
+
+@pytest.mark.parametrize("workers", [1, 5])
+def test_linear_schedule(workers):
+  epsilons = make_epsilons(
+      0, workers, 4, schedule="linear", epsilon_start=0.9, epsilon_end=0.1,
+      decay_steps=400,
+  )  # fmt: skip
+  calls = 400 // (4 * workers)  # of each worker, until all took 400 steps
+  found = np.array([epsilons.next() for _ in range(calls + 3)])
+  assert found.shape == (calls + 3, 4)
+  np.testing.assert_array_equal(found[0], np.full(4, 0.9))
+  np.testing.assert_allclose(found[calls // 2], np.full(4, 0.5))
+  assert (found[calls - 1] > 0.1 + 1e-3).all()
+  np.testing.assert_allclose(found[calls:], 0.1)
+  np.testing.assert_allclose(
+    np.diff(found[: calls + 1], 2, axis=0), 0, atol=1e-9
+  )
+
+
+def test_greedy_actor_is_deterministic():
+  random = np.random.default_rng(0)
+  values = random.normal(size=(16, 6))
+  actor = acting.EpsilonGreedyActor(Table(values), None, seed=1)
+  for _ in range(20):
+    decision = actor.act(np.zeros((16, 3)))
+    np.testing.assert_array_equal(decision.action, values.argmax(axis=1))
+    assert decision.action.dtype == np.int32
+    np.testing.assert_array_equal(
+      decision.value_of_action, np.float32(values).max(axis=1)
+    )
+    np.testing.assert_array_equal(
+      decision.value_of_state, decision.value_of_action
+    )
+
+
+def test_values_belong_to_the_action_that_was_taken():
+  values = np.float32(np.random.default_rng(0).normal(size=(8, 5)))
+  actor = acting.EpsilonGreedyActor(
+    Table(values), make_epsilons(epsilon_end=1.0), seed=2
+  )
+  explored = 0
+  for _ in range(20):
+    decision = actor.act(np.zeros((8, 3)))
+    np.testing.assert_array_equal(
+      decision.value_of_action, values[np.arange(8), decision.action]
+    )
+    np.testing.assert_array_equal(decision.value_of_state, values.max(axis=1))
+    explored += (decision.action != values.argmax(axis=1)).sum()
+  assert explored > 0
+
+
+def test_load_passes_variables_on():
+  actor = acting.EpsilonGreedyActor(Table([[1, 0]]), None, seed=0)
+  assert actor.act(np.zeros((1, 3))).action == [0]
+  actor.load({"values": [[0, 1]]})
+  assert actor.act(np.zeros((1, 3))).action == [1]
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.5, 1.0])
+def test_frequency_of_exploring(epsilon):
+  actions, calls, envs = 4, 4_000, 8
+  epsilons = make_epsilons(epsilon_start=epsilon, epsilon_end=epsilon)
+  actor = acting.EpsilonGreedyActor(
+    Table(np.tile([0, 1, 0, 0], (envs, 1))), epsilons, seed=3
+  )
+  counts, observation = np.zeros(actions), np.zeros((envs, 3))
+  for _ in range(calls):
+    counts += np.bincount(actor.act(observation).action, minlength=actions)
+  expected = np.full(actions, epsilon / actions)
+  expected[1] += 1 - epsilon
+  # Within five standard deviations of a binomial, of a fixed seed.
+  total = calls * envs
+  for count, p in zip(counts, expected, strict=True):
+    assert abs(count - p * total) <= 5 * math.sqrt(p * (1 - p) * total) + 1e-9
+
+
+def test_each_environment_explores_by_its_own_rung():
+  config = apex_dqn.get_config()
+  config.topology.update({"workers": 1, "environments_per_worker": 4})
+  epsilons = exploration.Epsilons(config.exploration, config.topology, 0)
+  actor = acting.EpsilonGreedyActor(
+    Table(np.tile([1, 0], (4, 1))), epsilons, seed=4
+  )
+  calls, observation = 10_000, np.zeros((4, 3))
+  explored = sum(actor.act(observation).action for _ in range(calls)) / calls
+  p = epsilons.next() / 2  # half of what is explored is greedy
+  np.testing.assert_array_less(
+    np.abs(explored - p), 5 * np.sqrt(p * (1 - p) / calls)
+  )
+
+
+def test_equal_seeds_act_equally():
+  def run(seed):
+    actor = acting.EpsilonGreedyActor(
+      Table(np.zeros((8, 5))), make_epsilons(), seed
+    )
+    return np.array([actor.act(np.zeros((8, 3))).action for _ in range(20)])
+
+  np.testing.assert_array_equal(run(1), run(1))
+  assert (run(1) != run(2)).any()

@@ -1,0 +1,250 @@
+"""The DQN learner: one step by hand, targets, weights, variables."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from acme import specs
+
+from agents.dqn import learning
+from agents.networks import inference
+from configs import dqn, prioritized_dqn
+from replay import dataset, transitions
+
+BATCH, ACTIONS = 6, 2
+SPEC = specs.EnvironmentSpec(
+  observations=specs.Array((3,), np.float32),
+  actions=specs.DiscreteArray(ACTIONS),
+  rewards=specs.Array((), np.float32),
+  discounts=specs.BoundedArray((), np.float32, 0, 1),
+)
+
+
+def make_config(base=dqn, **learner):
+  config = base.get_config()
+  config.network.hidden_sizes = (5,)
+  config.learner.update({"target_update_period": 3, **learner})
+  return config
+
+
+def make_batch(seed=0, probabilities=None):
+  random = np.random.default_rng(seed)
+  if probabilities is None:
+    probabilities = np.full(BATCH, 0.01)
+  return dataset.Batch(
+    keys=tf.range(BATCH, dtype=tf.int64),
+    probabilities=tf.constant(probabilities, tf.float64),
+    table_size=tf.fill([BATCH], tf.constant(100, tf.int64)),
+    transitions=transitions.Transition(
+      o_tm1=tf.constant(random.normal(size=(BATCH, 3)), tf.float32),
+      a_tm1=tf.constant(random.integers(0, ACTIONS, BATCH), tf.int32),
+      r_t=tf.constant(3 * random.normal(size=BATCH), tf.float32),
+      discount_t=tf.constant(
+        np.where(random.random(BATCH) < 0.3, 0, 0.9), tf.float32
+      ),
+      o_t=tf.constant(random.normal(size=(BATCH, 3)), tf.float32),
+    ),
+  )
+
+
+class ByHand:
+  """The learner in double precision: one hidden layer, Adam, one batch."""
+
+  def __init__(self, config, variables):
+    self._config = config
+    names = [f"advantage/{x}" for x in
+             ("hidden/w", "hidden/b", "output/w", "output/b")]  # fmt: skip
+    self.names = names
+    self.online = [variables[name].astype(float) for name in names]
+    self.target = [x.copy() for x in self.online]
+    self._m = [np.zeros_like(x) for x in self.online]
+    self._v = [np.zeros_like(x) for x in self.online]
+    self._steps = 0
+
+  def update(self, batch, weights):
+    """Returns TD errors, loss and the gradient's norm before clipping."""
+    o_tm1, a_tm1, r_t, discount_t, o_t = (x.numpy() for x in batch.transitions)
+    rows, c = np.arange(BATCH), self._config.learner
+    _, _, w2, _ = self.online
+    q_t, _, _ = self._forward(self.target, o_t)
+    selector = self._forward(self.online, o_t)[0] if c.double else q_t
+    q_tm1, hidden, active = self._forward(self.online, o_tm1)
+    target = r_t + discount_t * q_t[rows, selector.argmax(axis=1)]
+    errors = target - q_tm1[rows, a_tm1]
+    size = np.abs(errors)
+    losses = np.where(
+        size < c.huber_delta, size**2 / 2,
+        c.huber_delta * (size - c.huber_delta / 2),
+    )  # fmt: skip
+    slope = -np.clip(errors, -c.huber_delta, c.huber_delta)  # of q_tm1[a_tm1]
+    d_q = np.zeros_like(q_tm1)
+    d_q[rows, a_tm1] = weights * slope / BATCH
+    d_hidden = (d_q @ w2.T) * active
+    gradients = [
+        o_tm1.T @ d_hidden, d_hidden.sum(0), hidden.T @ d_q, d_q.sum(0)
+    ]  # fmt: skip
+    norm = np.sqrt(sum((g**2).sum() for g in gradients))
+    scale = min(1.0, c.max_gradient_norm / norm)
+    self._adam([scale * g for g in gradients])
+    if self._steps % c.target_update_period == 0:
+      self.target = [x.copy() for x in self.online]
+    return errors, (weights * losses).mean(), norm
+
+  def _forward(self, variables, observation):
+    w1, b1, w2, b2 = variables
+    before = observation @ w1 + b1
+    hidden = np.maximum(before, 0)
+    return hidden @ w2 + b2, hidden, before > 0
+
+  def _adam(self, gradients):
+    """Kingma and Ba 2015, end of section 2: epsilon beside sqrt(v)."""
+    self._steps += 1
+    t, c = self._steps, self._config.learner
+    rate = c.learning_rate * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+    for i, g in enumerate(gradients):
+      self._m[i] = 0.9 * self._m[i] + 0.1 * g
+      self._v[i] = 0.999 * self._v[i] + 0.001 * g**2
+      change = rate * self._m[i] / (np.sqrt(self._v[i]) + c.adam_epsilon)
+      self.online[i] = self.online[i] - change
+
+
+@pytest.mark.parametrize(
+  "learner",
+  [
+    {},
+    {"double": True, "learning_rate": 0.05, "target_update_period": 100},
+    {"max_gradient_norm": 0.05},
+    {"huber_delta": 0.3, "learning_rate": 0.01, "adam_epsilon": 1e-3},
+  ],
+  ids=lambda learner: ",".join(learner) or "dqn",
+)
+def test_updates_equal_those_by_hand(learner):
+  config = make_config(**learner)
+  agent = learning.DQNLearner(config, SPEC)
+  by_hand = ByHand(config, agent.get_variables())
+  update = tf.function(agent.update)
+  for step in range(7):  # across two new target networks
+    batch = make_batch(step)
+    td_error, metrics = update(batch)
+    errors, loss, norm = by_hand.update(batch, np.ones(BATCH))
+    np.testing.assert_allclose(td_error, errors, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+      metrics["gradient_norm"], norm, rtol=1e-4, atol=1e-5
+    )
+    variables = agent.get_variables()
+    for name, expected in zip(by_hand.names, by_hand.online, strict=True):
+      np.testing.assert_allclose(
+        variables[name], expected, rtol=1e-4, atol=1e-5, err_msg=name
+      )
+  assert agent.steps.numpy() == 7
+
+
+def test_importance_weights_scale_the_loss_and_beta_is_annealed():
+  config = make_config(prioritized_dqn, double=False)
+  config.replay.importance_exponent_start = 0.2
+  config.replay.importance_exponent_end = 0.8
+  config.replay.importance_steps = 4
+  agent = learning.DQNLearner(config, SPEC)
+  by_hand = ByHand(config, agent.get_variables())
+  update = tf.function(agent.update)
+  probabilities = np.array([0.01, 0.02, 0.04, 0.1, 0.3, 0.5])
+  for beta in (0.2, 0.35, 0.5, 0.65, 0.8, 0.8, 0.8):
+    weights = (1 / (100 * probabilities)) ** beta
+    weights /= weights.max()
+    batch = make_batch(0, probabilities)
+    np.testing.assert_allclose(agent._weights(batch), weights, rtol=1e-5)
+    _, metrics = update(batch)
+    _, loss, _ = by_hand.update(batch, weights)
+    np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-4, atol=1e-5)
+
+
+def test_uniform_sampling_weighs_all_alike():
+  agent = learning.DQNLearner(make_config(), SPEC)
+  batch = make_batch(0, np.array([0.01, 0.02, 0.04, 0.1, 0.3, 0.5]))
+  np.testing.assert_array_equal(agent._weights(batch), np.ones(BATCH))
+
+
+def test_target_network_is_copied_at_the_period_only():
+  agent = learning.DQNLearner(make_config(target_update_period=4), SPEC)
+  update, batch = tf.function(agent.update), make_batch()
+
+  def values(part):
+    return [x.numpy() for x in agent.checkpointed[part].variables]
+
+  def equal(a, b):
+    return all((x == y).all() for x, y in zip(a, b, strict=True))
+
+  copied = values("target")
+  assert equal(copied, values("online"))
+  for step in range(1, 13):
+    update(batch)
+    if step % 4 == 0:
+      copied = values("online")
+    else:
+      assert not equal(copied, values("online"))
+    assert equal(copied, values("target"))
+
+
+@pytest.mark.parametrize("base", [dqn, prioritized_dqn])
+def test_error_on_a_fixed_batch_falls(base):
+  agent = learning.DQNLearner(
+    make_config(base, learning_rate=0.01, target_update_period=1_000), SPEC
+  )
+  update, batch = tf.function(agent.update), make_batch()
+  errors = [np.abs(update(batch)[0]).mean() for _ in range(300)]
+  assert errors[-1] < 0.3 * errors[0]
+
+
+def test_metrics_are_scalars():
+  agent = learning.DQNLearner(make_config(), SPEC)
+  _, metrics = agent.update(make_batch())
+  assert {"loss", "gradient_norm"} <= set(metrics)
+  for name, value in metrics.items():
+    assert value.shape == (), name
+    assert np.isfinite(value), name
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+@pytest.mark.parametrize("hidden_sizes", [(5,), (7, 5)])
+def test_variables_load_into_inference(hidden_sizes, dueling):
+  config = make_config()
+  config.network.update({"hidden_sizes": hidden_sizes, "dueling": dueling})
+  agent = learning.DQNLearner(config, SPEC)
+  batch = make_batch()
+  agent.update(batch)
+  acting = inference.make_inference(config.network, SPEC)
+  acting.load(agent.get_variables())
+  np.testing.assert_allclose(
+    acting(batch.transitions.o_tm1.numpy()),
+    agent.checkpointed["online"](batch.transitions.o_tm1),
+    rtol=1e-5,
+    atol=1e-5,
+  )
+
+
+def test_equal_seeds_start_equally():
+  def variables(seed):
+    config = make_config()
+    config.seed = seed
+    agent = learning.DQNLearner(config, SPEC)
+    return np.concatenate([x.ravel() for x in agent.get_variables().values()])
+
+  np.testing.assert_array_equal(variables(1), variables(1))
+  assert (variables(1) != variables(2)).any()
+
+
+def test_checkpoint_restores_the_next_update(tmp_path):
+  first = learning.DQNLearner(make_config(), SPEC)
+  for step in range(4):
+    first.update(make_batch(step))
+  path = tf.train.Checkpoint(**first.checkpointed).save(str(tmp_path / "c"))
+  config = make_config()
+  config.seed = 9
+  second = learning.DQNLearner(config, SPEC)
+  status = tf.train.Checkpoint(**second.checkpointed).restore(path)
+  status.assert_existing_objects_matched()
+  assert second.steps.numpy() == 4
+  for step in range(4, 7):
+    expected, _ = first.update(make_batch(step))
+    td_error, _ = second.update(make_batch(step))
+    np.testing.assert_array_equal(td_error, expected)
