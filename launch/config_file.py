@@ -1,0 +1,63 @@
+"""Config file: a config as JSON that any tool reads and nothing is lost in.
+
+JSON knows neither tuples nor inf. A config's sequences are tuples, so an array
+is a tuple, and the rarer kinds carry a mark: {"__list__": [...]} and
+{"__float__": "inf"}.
+"""
+
+import json
+import math
+from typing import Any
+
+import ml_collections
+
+
+def to_json(config: ml_collections.ConfigDict) -> str:
+  """Returns indented JSON, its fields in the order of their names.
+
+  Raises:
+    ValueError: One line: a field's value has no place in JSON.
+  """
+  tree = _encode(config.to_dict(), "config")
+  return json.dumps(tree, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def from_json(text: str) -> ml_collections.ConfigDict:
+  """Returns a config equal to the one that `to_json` was given.
+
+  Raises:
+    ValueError: `text` is not JSON, or not of a config.
+  """
+  tree = json.loads(text)
+  if not isinstance(tree, dict):
+    raise ValueError("not a JSON object")
+  return ml_collections.ConfigDict(_decode(tree))
+
+
+def _encode(value: Any, field: str) -> Any:
+  if isinstance(value, dict):
+    return {str(k): _encode(v, f"{field}.{k}") for k, v in value.items()}
+  if isinstance(value, tuple):
+    return [_encode(item, field) for item in value]
+  if isinstance(value, list):
+    return {"__list__": [_encode(item, field) for item in value]}
+  if isinstance(value, float) and not math.isfinite(value):
+    return {"__float__": str(value)}
+  if value is None or isinstance(value, (bool, int, float, str)):
+    return value
+  raise ValueError(
+    f"{field} is {value!r}, a {type(value).__name__}, which config.json cannot "
+    "hold: give numbers, strings, tuples or None"
+  )
+
+
+def _decode(value: Any) -> Any:
+  if isinstance(value, list):
+    return tuple(_decode(item) for item in value)
+  if not isinstance(value, dict):
+    return value
+  if "__list__" in value:
+    return [_decode(item) for item in value["__list__"]]
+  if "__float__" in value:
+    return float(value["__float__"])
+  return {key: _decode(item) for key, item in value.items()}

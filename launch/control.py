@@ -1,0 +1,184 @@
+"""The control node: counts, limits, and the order of stopping."""
+
+import os
+import threading
+import time
+import typing
+from collections.abc import Mapping, Sequence
+
+import launchpad as lp
+import ml_collections
+from absl import logging
+
+from launch import ledger as ledger_lib
+from launch import link, run_folder
+from launch import results as results_lib
+
+# Nodes end group after group: writers before what they write to, readers
+# before what they read from.
+STOP_ORDER = (("worker", "evaluator"), ("proxy",), ("trainer",), ("replay",))
+# A group that takes longer is not waited for: the last one still ends within
+# the 10 s that Launchpad grants before it kills.
+GROUP_GRACE_S = 2.0
+_TICK_S = 0.05
+_METRICS_PERIOD_S = 1.0
+_COUNTED_BY = {
+  "environment_steps": "env_steps",
+  "trainer_steps": "trainer_steps",
+  "wall_clock_s": "wall_s",
+}
+
+
+class Control:
+  """Counts steps, enforces limits, stops the run in order, writes results.
+
+  Its public methods are called by Courier, from other threads than `run`; in
+  a single process, directly.
+  """
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    folder: run_folder.RunFolder,
+    expected: Mapping[str, int],
+    started_at_s: float,
+  ):
+    """Opens the run's result files.
+
+    Args:
+      config: the whole config.
+      folder: of the run.
+      expected: how many nodes of each role will report.
+      started_at_s: unix seconds of the user's command.
+    """
+    self._limits = config.limits.copy_and_resolve_references()
+    self._results = results_lib.Results(folder)
+    self._ledger = ledger_lib.Ledger(
+      config, folder.name, expected, started_at_s
+    )
+    self._lock = threading.RLock()
+    self._stopped_because: str | None = None
+    self._stopped_at_s = 0.0
+    self._closed = False
+    self._metrics_due_s = 0.0
+
+  def report(
+    self, role: str, index: int, metrics: Mapping[str, typing.Any]
+  ) -> bool:
+    """Takes a node's counts; returns whether the node should stop now."""
+    with self._lock:
+      self._ledger.report(role, index, metrics)
+      return self._may_stop(role)
+
+  def finished(
+    self, role: str, index: int, metrics: Mapping[str, typing.Any]
+  ) -> None:
+    """Takes a node's last counts: it has ended."""
+    with self._lock:
+      self._ledger.report(role, index, metrics, finished=True)
+
+  def evaluated(
+    self,
+    returns: Sequence[float],
+    lengths: Sequence[int],
+    variables_version: int,
+  ) -> bool:
+    """Takes one evaluation; returns whether it is the best so far.
+
+    Args:
+      returns: of its episodes, undiscounted.
+      lengths: of its episodes, in environment steps.
+      variables_version: that was played.
+    """
+    with self._lock:
+      row = results_lib.evaluation_row(
+        self._ledger.status(), returns, lengths, variables_version
+      )
+      self._results.add_evaluation(row)
+      return self._ledger.add_evaluation(row)
+
+  def stop(self, reason: str) -> None:
+    """Ends the run, in order; the first reason is the one that is kept."""
+    with self._lock:
+      if self._stopped_because is None:
+        logging.info("stopping: %s", reason)
+        self._stopped_because = reason
+        self._stopped_at_s = time.monotonic()
+
+  def status(self) -> dict[str, typing.Any]:
+    """All counts of the run, for the panel and the result files."""
+    with self._lock:
+      status = self._ledger.status()
+      status["phase"] = self._phase(status)
+      status["stopped_because"] = self._stopped_because
+      return status
+
+  def run(self) -> None:
+    """Watches the run until every node has ended, then writes its results."""
+    link.leave_signals_to_launcher()
+    launcher, program_stopped = os.getppid(), lp.stop_event()
+    while not self._all_finished():
+      time.sleep(_TICK_S)
+      self.tick()
+      if program_stopped.is_set():  # Launchpad saw a node fail
+        self.stop("failure")
+      if os.getppid() != launcher:
+        self.stop("launcher_lost")
+    self.close()
+
+  def tick(self) -> None:
+    """Checks the limits, and now and then writes metrics."""
+    with self._lock:
+      status = self.status()
+      self._check_limits(status)
+      if time.monotonic() >= self._metrics_due_s:
+        self._metrics_due_s = time.monotonic() + _METRICS_PERIOD_S
+        self._ledger.update_rates()
+        self._results.add_metrics(self.status())
+
+  def close(self) -> None:
+    """Writes what is written once, at the end."""
+    with self._lock:
+      self._closed = True
+      status = self.status()
+      self._results.add_metrics(status)
+      self._results.write_summary(status)
+      self._results.draw_curves()
+      self._results.close()
+
+  def _check_limits(self, status: Mapping[str, typing.Any]) -> None:
+    for limit, count in _COUNTED_BY.items():
+      if self._limits[limit] and status[count] >= self._limits[limit]:
+        self.stop(limit)
+    reached = status["eval_return"]
+    if reached is not None and reached >= self._limits.target_return:
+      self.stop("target_return")
+
+  def _may_stop(self, role: str) -> bool:
+    """Whether the groups before this role's have ended, or had their time."""
+    if self._stopped_because is None:
+      return False
+    waited_s = time.monotonic() - self._stopped_at_s
+    for position, group in enumerate(STOP_ORDER):
+      if role in group:
+        return True
+      ended = all(self._ledger.finished(before) for before in group)
+      if not ended and waited_s < GROUP_GRACE_S * (position + 1):
+        return False
+    raise ValueError(f"role {role!r} has no place in STOP_ORDER")
+
+  def _all_finished(self) -> bool:
+    with self._lock:
+      if self._stopped_because is None:
+        return False
+      waited_s = time.monotonic() - self._stopped_at_s
+      return waited_s > GROUP_GRACE_S * len(STOP_ORDER) or all(
+        self._ledger.finished(role) for group in STOP_ORDER for role in group
+      )
+
+  def _phase(self, status: Mapping[str, typing.Any]) -> str:
+    if self._closed:
+      return "stopped"
+    if self._stopped_because is not None:
+      return "stopping"
+    return "running" if status["trainer_steps"] else "starting"

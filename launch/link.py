@@ -1,0 +1,118 @@
+"""A node's link to the control node: reports one way, directives the other."""
+
+import signal
+import threading
+import time
+import typing
+from collections.abc import Callable, Mapping
+
+import launchpad as lp
+from absl import logging
+
+# A node whose control node is gone for so long stops by itself.
+LOST_AFTER_S = 10.0
+
+
+class Link:
+  """Reports a node's counts to the control node and learns when to stop.
+
+  A thread of its own does both, so that a slow control node costs the node
+  nothing. Made in `run`, in the node's own thread:
+
+  ```python
+  with link.Link(self._control, 'worker', 0, self._metrics) as node_link:
+    while not node_link.stopping:
+      ...
+  ```
+  """
+
+  def __init__(
+    self,
+    control: typing.Any,
+    role: str,
+    index: int,
+    metrics: Callable[[], Mapping[str, typing.Any]],
+    period_s: float = 0.25,
+  ):
+    """Starts reporting.
+
+    Args:
+      control: Courier client of the control node, with a call timeout.
+      role: of this node, one of `control.STOP_ORDER`.
+      index: of this node among those of its role.
+      metrics: called in the link's thread, for what to report.
+      period_s: seconds between two reports.
+    """
+    leave_signals_to_launcher()
+    self._control = control
+    self._node = (role, index)
+    self._metrics = metrics
+    self._period_s = period_s
+    self._program_stopped = lp.stop_event()
+    self._stop = threading.Event()
+    self._closed = threading.Event()
+    self._error: BaseException | None = None
+    self._thread = threading.Thread(
+      target=self._run, name=f"link of {role} {index}", daemon=True
+    )
+    self._thread.start()
+
+  @property
+  def stopping(self) -> bool:
+    """Whether the node should end now.
+
+    Raises:
+      RuntimeError: the node's metrics could not be read.
+    """
+    if self._error is not None:
+      raise RuntimeError("the link's thread failed") from self._error
+    return self._stop.is_set() or self._program_stopped.is_set()
+
+  def wait(self, timeout_s: float) -> bool:
+    """Waits for the time to stop, at most `timeout_s`; returns `stopping`."""
+    self._stop.wait(timeout_s)
+    return self.stopping
+
+  def __enter__(self) -> "Link":
+    return self
+
+  def __exit__(self, error_type, error, traceback) -> None:
+    """Reports for the last time, that the node has ended."""
+    self._closed.set()
+    self._thread.join(timeout=2 * LOST_AFTER_S)
+    if error is None:
+      try:
+        self._control.finished(*self._node, dict(self._metrics()))
+      except Exception as lost:
+        logging.warning("control did not hear that this node ended: %s", lost)
+
+  def _run(self) -> None:
+    heard_at = time.monotonic()
+    while not self._closed.wait(self._period_s):
+      try:
+        metrics = dict(self._metrics())
+      except Exception as error:
+        self._error = error
+        return
+      try:
+        if self._control.report(*self._node, metrics):
+          self._stop.set()
+        heard_at = time.monotonic()
+      except Exception as error:
+        if time.monotonic() - heard_at > LOST_AFTER_S:
+          logging.error(
+            "control has not answered for %.0f s (%s): this node stops",
+            LOST_AFTER_S,
+            error,
+          )
+          self._stop.set()
+          return
+
+
+def leave_signals_to_launcher() -> None:
+  """Ctrl-C reaches every process of a terminal: only the launcher acts on it.
+
+  The nodes then stop in order, when the control node says so.
+  """
+  if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

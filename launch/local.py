@@ -1,0 +1,181 @@
+"""Launches a program on this machine, watches it, and stops it in order."""
+
+import contextlib
+import io
+import os
+import pathlib
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import typing
+from collections.abc import Iterator
+
+import launchpad as lp
+import ml_collections
+import psutil
+from absl import flags
+from acme import specs
+from launchpad.launch.run_locally import launch_local_output_to_files
+from launchpad.nodes.python import local_multi_processing
+
+from launch import panel as panel_lib
+from launch import program as program_lib
+from launch import run_folder
+
+_POLL_S = 0.5
+# An orderly stop takes 1 to 5 s; one in the middle of a start-up waits for the
+# nodes to be up first.
+_STOP_GRACE_S = 30.0
+
+
+def launch(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  folder: run_folder.RunFolder,
+  launch_type: str,
+  started_at_s: float,
+) -> None:
+  """Runs a program to its end.
+
+  Args:
+    config: the whole config, validated.
+    spec: of one environment.
+    folder: of the run.
+    launch_type: 'local_mp' or 'local_mt'.
+    started_at_s: unix seconds of the user's command.
+
+  Raises:
+    RuntimeError: a node failed, or did not stop; in one line.
+    KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
+  """
+  with _memory_dir() as memory_dir:
+    program, control = program_lib.make_program(
+      config, spec, folder, memory_dir, started_at_s
+    )
+    manager = _start(program, launch_type, str(folder.logs))
+    watch = _Watch(control.dereference())
+    try:
+      manager.wait()
+    except RuntimeError as error:
+      manager.wait(raise_error=False)
+      raise RuntimeError(_explain(folder, error)) from error
+    except BaseException:
+      _kill_nodes()
+      raise
+    finally:
+      watch.close()
+
+
+class _Watch:
+  """Shows the run's status, and passes signals on to the control node."""
+
+  def __init__(self, control: typing.Any):
+    """Starts watching; to be made in the main thread, after the launch."""
+    self._control = control
+    self._panel = panel_lib.Panel()
+    self._signal: signal.Signals | None = None
+    self._closed = threading.Event()
+    # Launchpad's own handlers would stop all nodes at once and kill them 10 s
+    # later, whatever they are saving.
+    for number in (signal.SIGINT, signal.SIGTERM):
+      signal.signal(number, self._on_signal)
+    self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+    self._thread.start()
+
+  def close(self) -> None:
+    """Shows the last status and stops watching."""
+    self._closed.set()
+    self._thread.join(timeout=5.0)
+    self._panel.close()
+
+  def _on_signal(self, number: int, frame: typing.Any) -> None:
+    if self._signal is not None and number == signal.SIGINT:
+      raise KeyboardInterrupt
+    self._signal = signal.Signals(number)
+
+  def _run(self) -> None:
+    give_up_at_s = float("inf")
+    while not self._closed.wait(_POLL_S):
+      if self._signal is not None:
+        give_up_at_s = min(give_up_at_s, time.monotonic() + _STOP_GRACE_S)
+        self._call("stop", self._signal.name)
+      if time.monotonic() > give_up_at_s:
+        os.kill(os.getpid(), signal.SIGINT)
+        return
+      status = self._call("status")
+      if status is not None:
+        self._panel.update(status)
+
+  def _call(self, method: str, *args: str) -> typing.Any:
+    """Calls the control node; None if it is not up yet, or gone already."""
+    try:
+      return getattr(self._control, method)(*args)
+    except Exception:
+      return None  # `manager.wait` knows which, and what to say of it
+
+
+def _start(program: lp.Program, launch_type: str, logs_dir: str) -> typing.Any:
+  """Launches, without Launchpad's prints; returns its worker manager."""
+  # Launchpad reads where logs go from the environment, but at its import.
+  launch_local_output_to_files._LOGGING_DIR = logs_dir
+  flags.FLAGS.mark_as_parsed()  # ours are apart: Launchpad takes its defaults
+  # Inherited: a Ctrl-C before a node is up must not kill it.
+  signal.signal(signal.SIGINT, signal.SIG_IGN)
+  if launch_type == "local_mt":
+    return lp.launch(program, launch_type=launch_type)
+  with contextlib.redirect_stdout(io.StringIO()):
+    return lp.launch(
+      program,
+      launch_type=launch_type,
+      local_resources={
+        role: local_multi_processing.PythonProcess(env=_environment(role))
+        for role in program.groups
+      },
+      terminal="output_to_files",
+    )
+
+
+def _environment(role: str) -> dict[str, str]:
+  """Environment variables of a node's process."""
+  variables = {
+    "TF_CPP_MIN_LOG_LEVEL": "1",  # no notices
+    "PYTHONUNBUFFERED": "1",  # logs are whole, whatever ends the process
+  }
+  if role != "trainer":
+    # Small batches: more threads would only fight for the trainer's cores.
+    for library in ("OMP", "OPENBLAS", "TF_NUM_INTRAOP", "TF_NUM_INTEROP"):
+      suffix = "THREADS" if library.startswith("TF") else "NUM_THREADS"
+      variables[f"{library}_{suffix}"] = "1"
+  return variables
+
+
+@contextlib.contextmanager
+def _memory_dir() -> Iterator[str]:
+  """A folder in memory that only this user may enter, for one run."""
+  shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+  path = tempfile.mkdtemp(prefix="slipway-", dir=shared_memory)
+  try:
+    yield path
+  finally:
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _kill_nodes() -> None:
+  for process in psutil.Process().children(recursive=True):
+    with contextlib.suppress(psutil.NoSuchProcess):
+      process.kill()
+
+
+def _explain(folder: run_folder.RunFolder, error: RuntimeError) -> str:
+  """One line: which node failed, why, and where its log is."""
+  logs = [p for p in pathlib.Path(folder.logs).rglob("*") if p.is_file()]
+  for log in sorted(logs, key=lambda path: path.stat().st_mtime):
+    lines = log.read_text(errors="replace").splitlines()
+    if any(line.startswith("Traceback (most recent") for line in lines):
+      last = [line for line in lines if line and not line[0].isspace()]
+      errors = [line for line in last if "Error" in line.split(":")[0]]
+      node = log.relative_to(folder.logs)
+      return f"node {node} failed: {(errors or last)[-1]} (log: {log})"
+  return f"a node failed: {error} (logs: {folder.logs})"

@@ -1,0 +1,195 @@
+"""Panel: a run's status on the terminal, while it runs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import rich.box
+import rich.columns
+import rich.console
+import rich.live
+import rich.panel
+import rich.table
+import rich.text
+
+from launch import status_text
+
+_WIDTH = 80  # columns, where there are as many
+_ROOMY = 70  # columns that leave some for a margin
+_LINE_PERIOD_S = 5.0  # seconds of the run between plain lines
+
+_MISSED = "yellow"  # a node that is not up
+
+_PHASE_STYLES = {
+  "starting": "yellow",
+  "running": "green",
+  "stopping": "yellow",
+  "stopped": "blue",
+}
+
+
+class Panel:
+  """Shows a status in place; where there is no terminal, in plain lines.
+
+  with Panel() as panel:
+    while running:
+      panel.update(control.status())
+  """
+
+  def __init__(self, console: rich.console.Console | None = None):
+    """Shows nothing yet.
+
+    Args:
+      console: Where to; by default standard output.
+    """
+    self._console = console or rich.console.Console()
+    self._live: rich.live.Live | None = None
+    self._shown: Mapping[str, Any] = {}  # the status of the last plain line
+    self._line_due_s = 0.0
+
+  def __enter__(self) -> "Panel":
+    return self
+
+  def __exit__(self, *_: object) -> None:
+    self.close()
+
+  def update(self, status: Mapping[str, Any]) -> None:
+    """Shows `status`, whatever of it is known."""
+    if not self._console.is_terminal or self._console.is_dumb_terminal:
+      self._print_lines(status)
+      return
+    live = self._live
+    if live is None:
+      live = rich.live.Live(console=self._console, auto_refresh=False)
+      live.start()
+      self._live = live
+    live.update(render(status, self._console), refresh=True)
+
+  def close(self) -> None:
+    """Leaves the last status on the terminal."""
+    if self._live is not None:
+      self._live.stop()
+      self._live = None
+
+  def _print_lines(self, status: Mapping[str, Any]) -> None:
+    lines = []
+    wall_s = status_text.finite(status.get("wall_s")) or 0.0
+    if status.get("phase") != self._shown.get("phase"):
+      lines.append(status_text.phase_line(status))
+    evaluations = status_text.finite(status.get("evaluations")) or 0
+    if evaluations > (status_text.finite(self._shown.get("evaluations")) or 0):
+      lines.append(status_text.evaluation_line(status))
+    if wall_s >= self._line_due_s or status.get("phase") == "stopped":
+      lines.append(status_text.progress_line(status))
+      self._line_due_s = wall_s + _LINE_PERIOD_S
+    self._shown = dict(status)
+    for line in lines:
+      # Unwrapped: a line in a file is as long as it is.
+      self._console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def render(
+  status: Mapping[str, Any], console: rich.console.Console
+) -> rich.console.RenderableType:
+  """Returns a status as rich draws it.
+
+  Its rows are those of the limits and roles that a run has, known or not, and
+  the one whose length varies is the last: nothing jumps.
+  """
+  ascii_only = console.options.ascii_only
+  body = rich.console.Group(
+    _numbers(status), rich.text.Text(), _sentences(status)
+  )
+  width = min(_WIDTH, console.width)
+  phase = str(status.get("phase") or "starting")
+  title = rich.text.Text.assemble(
+    (str(status.get("name") or "run"), "bold"),
+    "  ",
+    (f"{'*' if ascii_only else '●'} {phase}", _PHASE_STYLES.get(phase, "")),
+    "  ",
+    status_text.clock(status.get("wall_s")),
+    style="not dim",
+  )
+  return rich.panel.Panel(
+    body,
+    title=title,
+    title_align="left",
+    box=rich.box.ROUNDED,
+    border_style="dim",
+    padding=(1, 2 if width >= _ROOMY else 1),
+    width=width,
+  )
+
+
+def _numbers(status: Mapping[str, Any]) -> rich.table.Table:
+  """What is measured: label, number, unit, and what to compare it with."""
+  count, decimal, rate = (
+    status_text.count,
+    status_text.decimal,
+    status_text.rate,
+  )
+  get = status.get
+  goal = status_text.target(status)
+  size, capacity = map(
+    status_text.finite, (get("replay_size"), get("replay_capacity"))
+  )
+  asked = status_text.finite(get("samples_per_insert_asked"))
+  rows = [
+    ("environment", count(get("env_steps")), "steps",
+     rate(get("env_steps_per_s")), "steps/s"),
+    ("trainer", count(get("trainer_steps")), "steps",
+     rate(get("trainer_steps_per_s")), "steps/s"),
+    ("replay", count(size), f"of {count(capacity)} items",
+     count(100 * size / capacity if size and capacity else size), "% full"),
+    ("sampling", decimal(get("samples_per_insert")), "samples/insert",
+     *((decimal(asked), "asked") if asked else ("", "no limit"))),
+    ("variables", decimal(get("variables_age_s")), "s old on average",
+     count(get("variables_version")), "version"),
+  ]  # fmt: skip
+  proxy = get("proxy")
+  if proxy:
+    sent = status_text.finite(proxy.get("bytes_up_per_s"))
+    rows.append(
+      ("proxy", decimal(None if sent is None else sent / 1e6), "MB/s to replay",
+       count(proxy.get("connections")), "streams")
+    )  # fmt: skip
+  rows += [
+    ("",) * 5,
+    ("training", decimal(get("training_return")), "mean return", "", ""),
+    ("evaluation", decimal(get("eval_return")), "mean return",
+     count(get("eval_episodes")), "episodes"),
+    ("best", decimal(get("best_eval_return")),
+     f"of {count(get('evaluations'))} so far",
+     *(("", "") if goal is None else (decimal(goal), "target"))),
+  ]  # fmt: skip
+  table = rich.table.Table.grid(padding=(0, 1), expand=True)
+  table.add_column(style="dim", min_width=11, no_wrap=True)
+  table.add_column(style="bold", justify="right", min_width=10, no_wrap=True)
+  table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+  table.add_column(style="bold", justify="right", min_width=6, no_wrap=True)
+  table.add_column(min_width=8, no_wrap=True)
+  for row in rows:
+    table.add_row(*row)
+  return table
+
+
+def _sentences(status: Mapping[str, Any]) -> rich.table.Table:
+  """What is left, who is up, and who waits."""
+  table = rich.table.Table.grid(padding=(0, 1), expand=True)
+  table.add_column(style="dim", min_width=11, no_wrap=True)
+  table.add_column(ratio=1)
+  get = status.get
+  over = get("phase") in ("stopping", "stopped")
+  label = "time left"
+  for time_left, limit in () if over else status_text.limits(status):
+    table.add_row(label, f"{time_left} {limit}")
+    label = ""
+  nodes = [
+    rich.text.Text(f"{role} {up}/{expected}", _MISSED if up < expected else "")
+    for role, up, expected in status_text.nodes(status)
+  ]
+  table.add_row("nodes up", rich.columns.Columns(nodes, padding=(0, 2)))
+  if over:
+    table.add_row("because", status_text.reason(status))
+  else:
+    table.add_row("waiting", rich.text.Text(str(get("waiting") or "nobody")))
+  return table
