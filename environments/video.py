@@ -61,6 +61,9 @@ def record(
     )
   # pygame greets on standard output when a renderer imports it.
   os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+  # Frames go to a file: a missing screen or sound card is nothing to tell.
+  os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+  os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
   name, kwargs = factory.read(config_environment)
   screen = None
   if factory.is_atari(name):

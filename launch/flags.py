@@ -55,6 +55,37 @@ def define_train_flags() -> flags.FlagValues:
   return values
 
 
+def define_evaluate_flags() -> flags.FlagValues:
+  """Defines the flags of `launch.evaluate`; returns them, unparsed."""
+  values = flags.FlagValues()
+  flags.DEFINE_string(
+    "run", None, "Folder of the run to play: runs/<name>.", flag_values=values
+  )
+  flags.mark_flag_as_required("run", flag_values=values)
+  flags.DEFINE_integer(
+    "episodes",
+    20,
+    "How many greedy episodes to play.",
+    lower_bound=1,
+    flag_values=values,
+  )
+  flags.DEFINE_integer(
+    "seed",
+    2_000_000,
+    "Seed of the environments; by default apart from those of a training.",
+    lower_bound=0,
+    flag_values=values,
+  )
+  flags.DEFINE_bool(
+    "video",
+    False,
+    "Also film one episode into the run's folder videos/.",
+    flag_values=values,
+  )
+  flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
+
+
 def parse(
   values: flags.FlagValues, argv: Sequence[str], usage: str
 ) -> flags.FlagValues:

@@ -65,6 +65,7 @@ class Ledger:
     self._rates_now: dict[str, float] = {
       "env_steps": 0.0,
       "trainer_steps": 0.0,
+      "proxy_bytes_up": 0.0,
     }
 
   def report(
@@ -123,10 +124,11 @@ class Ledger:
       "nodes": {
         role: [sum(not node.finished for node in self._of(role)), count]
         for role, count in self._expected.items()
+        if count
       },
       "waiting": self._waiting(trainer),
       "metrics": trainer.get("metrics", {}),
-      "proxy": self._merged("proxy"),
+      "proxy": self._proxy(),
     }
 
   def update_rates(self) -> None:
@@ -135,6 +137,7 @@ class Ledger:
     counts = {
       "env_steps": self._sum("worker", "env_steps"),
       "trainer_steps": self._merged("trainer").get("trainer_steps", 0),
+      "proxy_bytes_up": self._sum("proxy", "bytes_up"),
     }
     for name, count in counts.items():
       self._rates_now[name] = self._rates[name].add(count, now_s)
@@ -158,6 +161,12 @@ class Ledger:
   def _mean(self, role: str, metric: str) -> float | None:
     values = self._values(role, metric)
     return sum(values) / len(values) if values else None
+
+  def _proxy(self) -> dict[str, typing.Any]:
+    if not self._expected.get("proxy"):
+      return {}
+    rate = self._rates_now["proxy_bytes_up"]
+    return {**self._merged("proxy"), "bytes_up_per_s": rate}
 
   def _best_return(self) -> float | None:
     return max((row["eval_return"] for row in self._evaluations), default=None)

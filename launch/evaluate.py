@@ -1,0 +1,69 @@
+"""Plays a run: `python -m launch.evaluate --run=runs/<name> --episodes=100`."""
+
+import statistics
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from agents import registry
+from environments import factory, video
+from launch import best_variables, evaluation, run_folder
+from launch import flags as flags_lib
+
+_USAGE = "Plays the best variables of a run greedily."
+_MAX_ENVS = 20  # episodes at once
+_MAX_VIDEO_STEPS = 10_000  # environment steps
+
+
+def main(argv: Sequence[str]) -> int:
+  """Evaluates a run.
+
+  Returns:
+    Exit status: 0, or 2 where there is nothing to play.
+  """
+  try:
+    flags = flags_lib.parse(flags_lib.define_evaluate_flags(), argv, _USAGE)
+    folder = run_folder.RunFolder.open(flags.run)
+    version, variables = best_variables.load(folder.best)
+    config = folder.read_config()
+    spec = factory.make_spec(config.environment)
+    actor = registry.make_builder(config.agent).make_greedy_actor(config, spec)
+    actor.load(variables)
+    environment = evaluation.make_environment(
+      config.environment, min(flags.episodes, _MAX_ENVS), flags.seed
+    )
+    episodes = evaluation.play(environment, actor, flags.episodes)
+    environment.close()
+    assert episodes is not None
+    print(_describe(episodes, version))
+    if flags.video:
+      path = folder.videos / f"version-{version}.mp4"
+      episode_return = video.record(
+        config.environment,
+        lambda observation: actor.act(observation).action,
+        path,
+        flags.seed,
+        _MAX_VIDEO_STEPS,
+      )
+      print(f"video of an episode with return {episode_return:.2f}: {path}")
+  except (ValueError, OSError) as error:
+    print(f"evaluate: {error}", file=sys.stderr)
+    return 2
+  return 0
+
+
+def _describe(episodes: evaluation.Episodes, version: int) -> str:
+  returns = episodes.returns
+  count = len(returns)
+  error = np.std(returns, ddof=1) / count**0.5 if count > 1 else float("nan")
+  return (
+    f"{count} episodes of version {version}: mean return "
+    f"{statistics.fmean(returns):.2f} +- {error:.2f} (standard error), min "
+    f"{min(returns):.2f}, max {max(returns):.2f}, mean length "
+    f"{statistics.fmean(episodes.lengths):.1f} environment steps"
+  )
+
+
+if __name__ == "__main__":
+  sys.exit(main(sys.argv))
