@@ -58,11 +58,11 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.learner = ml_collections.ConfigDict()
   c.learner.batch_size = 64  # transitions; Mnih: 32
   c.learner.double = False  # van Hasselt et al. 2016, equation 4
-  c.learner.learning_rate = 1e-3  # Adam; Mnih: RMSProp 2.5e-4
+  c.learner.learning_rate = 2e-3  # Adam; Mnih: RMSProp 2.5e-4
   c.learner.adam_epsilon = 1e-8  # Kingma and Ba 2015, section 2
   c.learner.huber_delta = 1.0  # TD error; Mnih: errors clipped at 1
   c.learner.max_gradient_norm = 10.0  # L2, all variables; Wang, section 4.2
-  c.learner.target_update_period = 200  # trainer steps; Mnih: 10,000
+  c.learner.target_update_period = 50  # trainer steps; Mnih: 10,000
   c.learner.steps_per_call = 20  # trainer steps inside one tf.function call
 
   c.variables = ml_collections.ConfigDict()
@@ -76,7 +76,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
   c.evaluation = ml_collections.ConfigDict()
   c.evaluation.episodes = 20  # greedy episodes an evaluation, all at once
-  c.evaluation.period_s = 2.0  # seconds from one's end to the next's start
+  c.evaluation.period_s = 1.0  # seconds from one's end to the next's start
   c.evaluation.period_steps = 500  # trainer steps; instead, in one process
 
   c.checkpoint = ml_collections.ConfigDict()

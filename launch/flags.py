@@ -3,24 +3,30 @@
 import difflib
 import sys
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import ml_collections
 from absl import flags
 from ml_collections import config_flags
+
+from launch import overrides
 
 LAUNCHES = ("local_mp", "local_mt", "single")
 
 
-def define_train_flags() -> flags.FlagValues:
-  """Defines the flags of `launch.train`; returns them, unparsed."""
+def define_train_flags(argv: Sequence[str]) -> flags.FlagValues:
+  """Defines the flags of `launch.train`; returns them, unparsed.
+
+  Args:
+    argv: what will be parsed; its overrides of the config become flags.
+  """
   values = flags.FlagValues()
   config_flags.DEFINE_config_file(
     "config",
-    "configs/apex_dqn.py:cartpole",
+    overrides.DEFAULT_CONFIG,
     "The experiment: a file of configs/, after a colon one of its presets. "
     "Every field of it is a flag too: --config.replay.capacity=50_000.",
     flag_values=values,
+    sys_argv=list(argv),
   )
   flags.DEFINE_string(
     "name",
@@ -86,13 +92,10 @@ def define_evaluate_flags() -> flags.FlagValues:
   return values
 
 
-def parse(
-  values: flags.FlagValues, argv: Sequence[str], usage: str
-) -> flags.FlagValues:
-  """Parses a command line.
+def parse_train(argv: Sequence[str], usage: str) -> flags.FlagValues:
+  """Parses a command line of `launch.train`.
 
   Args:
-    values: defined flags.
     argv: the program's name and its arguments.
     usage: one sentence for the help.
 
@@ -100,19 +103,47 @@ def parse(
     ValueError: one line with the flag, its value and what is near it.
     SystemExit: help was asked for and printed.
   """
-  if any(argument in ("--help", "-h", "--helpfull") for argument in argv[1:]):
+  if _asks_for_help(argv):
+    return parse(define_train_flags(argv[:1]), argv, usage)
+  argv, kwargs = overrides.arrange(argv)
+  fields = dict(overrides.fields(overrides.load(argv[1].partition("=")[2])))
+  overrides.check_names(argv, fields)
+  values = parse(define_train_flags(argv), argv, usage, fields)
+  overrides.check_items(values.config, fields)
+  overrides.set_kwargs(values.config, kwargs)
+  return values
+
+
+def parse(
+  values: flags.FlagValues,
+  argv: Sequence[str],
+  usage: str,
+  fields: Mapping[str, typing.Any] | None = None,
+) -> flags.FlagValues:
+  """Parses a command line.
+
+  Args:
+    values: defined flags.
+    argv: the program's name and its arguments.
+    usage: one sentence for the help.
+    fields: of the config, if the command takes one: values by name.
+
+  Raises:
+    ValueError: one line with the flag, its value and what is near it.
+    SystemExit: help was asked for and printed.
+  """
+  if _asks_for_help(argv):
     print(f"{usage}\n\n{values.get_help()}")
     sys.exit(0)
   try:
     rest = values(list(argv))
-  except (flags.Error, AttributeError, KeyError, TypeError) as error:
-    raise ValueError(_explain(error, argv)) from error
-  except OSError as error:
+  except flags.UnrecognizedFlagError as error:
     raise ValueError(
-      f"--config={_value_of(argv, 'config')} can't be read "
-      f"({error.strerror}), so there is nothing to run: give a file of "
-      "configs/"
+      f"--{error.flagname} is no flag, so it would do nothing: did you mean "
+      f"--{_nearest(error.flagname, list(values))}?"
     ) from error
+  except flags.Error as error:
+    raise ValueError(_explain(error, values, fields or {})) from error
   if len(rest) > 1:
     raise ValueError(
       f"{rest[1]!r} is no flag, so it would do nothing: flags start with --"
@@ -129,56 +160,32 @@ def config_name(values: flags.FlagValues) -> str:
   return f"{stem}_{preset}" if preset else stem
 
 
-def _explain(error: Exception, argv: Sequence[str]) -> str:
-  """One line for an error of parsing, with the nearest field if there is."""
-  for argument in argv[1:]:
-    name, _, value = argument.lstrip("-").partition("=")
-    if not name.startswith("config."):
-      continue
-    config = _load_config(argv)
-    if config is None:
-      break
-    fields = dict(_fields(config))
-    field = name.removeprefix("config.")
-    if field not in fields and not field.startswith("environment.kwargs."):
-      near = difflib.get_close_matches(field, fields, n=1, cutoff=0.0)
-      return (
-        f"--{name}={value}: the config has no field {field!r}, so nothing "
-        f"would change: did you mean --config.{near[0]}?"
-      )
-    wanted = type(fields.get(field)).__name__
-    if f"config.{field}" in str(error):
-      return (
-        f"--{name}={value}: the field wants a {wanted}, so this value can't "
-        f"be used; it is {fields[field]!r} by default"
-      )
-  return " ".join(str(error).split())
+def _asks_for_help(argv: Sequence[str]) -> bool:
+  return any(a in ("--help", "-h", "--helpfull") for a in argv[1:])
 
 
-def _load_config(argv: Sequence[str]) -> ml_collections.ConfigDict | None:
-  """The config without overrides, or None if it can't be loaded."""
-  values = define_train_flags()
-  kept = [a for a in argv if not a.lstrip("-").startswith("config.")]
-  try:
-    values(kept, known_only=True)
-  except (flags.Error, AttributeError, KeyError, TypeError, OSError):
-    return None
-  return values.config
+def _nearest(name: str, names: Sequence[str]) -> str:
+  return difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
 
 
-def _fields(
-  config: ml_collections.ConfigDict, prefix: str = ""
-) -> typing.Iterator[tuple[str, typing.Any]]:
-  for name, value in config.items():
-    if isinstance(value, ml_collections.ConfigDict):
-      yield from _fields(value, f"{prefix}{name}.")
-    else:
-      yield f"{prefix}{name}", value
-
-
-def _value_of(argv: Sequence[str], flag: str) -> str:
-  for argument in argv:
-    name, _, value = argument.lstrip("-").partition("=")
-    if name == flag:
-      return value
-  return ""
+def _explain(
+  error: flags.Error,
+  values: flags.FlagValues,
+  fields: Mapping[str, typing.Any],
+) -> str:
+  """One line for an error of parsing."""
+  said = " ".join(str(error).split())
+  if not said.startswith("flag --"):
+    return said
+  argument, _, why = said.removeprefix("flag ").partition(": ")
+  name, _, value = argument.removeprefix("--").partition("=")
+  field = name.removeprefix("config.")
+  if field in fields:
+    return overrides.wrong_type(argument, fields[field])
+  choices = getattr(values[name].parser, "enum_values", None)
+  if choices:
+    return (
+      f"{argument} is none of {', '.join(choices)}: did you mean "
+      f"{_nearest(value, choices)}?"
+    )
+  return f"{argument} can't be used: {why}"

@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
   """
   started_at_s = psutil.Process().create_time()
   try:
-    flags = flags_lib.parse(flags_lib.define_train_flags(), argv, _USAGE)
+    flags = flags_lib.parse_train(argv, _USAGE)
     config = flags.config
     validation.validate(config)
     spec = factory.make_spec(config.environment)
