@@ -1,8 +1,12 @@
 """The learner's inner loop: sample, update, push priorities, many a call."""
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 from agents import core
+from replay import dataset as dataset_lib
 from replay import priorities, priority_updater
 
 
@@ -19,17 +23,19 @@ class UpdateLoop:
     learner: core.Learner,
     dataset: tf.data.Dataset,
     updater: priority_updater.PriorityUpdater | None,
+    unpack: Callable[[Any], dataset_lib.Batch] = lambda batch: batch,
   ):
     """Traces nothing yet.
 
     Args:
       learner: its `update` is traced into the loop.
-      dataset: of `replay.dataset.Batch`; may end where it starves.
+      dataset: of what `unpack` takes; may end where it starves.
       updater: where new priorities go; None: nowhere.
+      unpack: makes a batch of an element of the dataset.
     """
     self._learner = learner
     self._dataset = dataset
-    self._updater = updater
+    self._updater, self._unpack = updater, unpack
     self._iterator = iter(dataset)
     self._graph = tf.function(self._run)
 
@@ -50,13 +56,19 @@ class UpdateLoop:
   def _run(
     self, iterator: tf.data.Iterator, updates: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    metrics = self._update(next(iterator))
-    for _ in tf.range(updates - 1):
-      metrics = self._update(next(iterator))
-    return metrics
-
-  def _update(self, batch) -> dict[str, tf.Tensor]:
+    # All priorities of a call in one push, which costs the table's lock and a
+    # call of gRPC each time. If the dataset starves, this call's are lost.
+    keys = tf.TensorArray(tf.uint64, updates)
+    new = tf.TensorArray(tf.float32, updates)
+    batch = self._unpack(next(iterator))
     td_errors, metrics = self._learner.update(batch)
+    keys = keys.write(0, batch.keys)
+    new = new.write(0, priorities.from_td_errors(td_errors))
+    for i in tf.range(1, updates):
+      batch = self._unpack(next(iterator))
+      td_errors, metrics = self._learner.update(batch)
+      keys = keys.write(i, batch.keys)
+      new = new.write(i, priorities.from_td_errors(td_errors))
     if self._updater is not None:
-      self._updater.update(batch.keys, priorities.from_td_errors(td_errors))
+      self._updater.update(keys.concat(), new.concat())
     return metrics

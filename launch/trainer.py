@@ -1,5 +1,6 @@
 """The trainer node: samples, learns, pushes priorities and variables."""
 
+import functools
 import time
 import typing
 
@@ -48,17 +49,19 @@ class Trainer:
     self._version = 0
     self._publish()
     prioritized = config.replay.sampler == "prioritized"
+    packing = builder.make_packing(spec)
     self._loop = update_loop.UpdateLoop(
       self._learner,
       dataset.make_dataset(
         address,
         tables.TRANSITIONS,
-        builder.make_packing(spec),
+        packing,
         config.learner.batch_size,
       ),
       priority_updater.PriorityUpdater(address, tables.TRANSITIONS)
       if prioritized
       else None,
+      functools.partial(dataset.unpack, packing),
     )
     self._checkpoints = tf.train.CheckpointManager(
       tf.train.Checkpoint(**self._learner.checkpointed),

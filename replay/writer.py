@@ -8,8 +8,9 @@ import reverb
 
 from replay import priorities as priorities_lib
 
-# Reverb warns of memory from 50 items that wait on, and a few fill a packet.
-MAX_IN_FLIGHT = 40  # items
+# Half of them may be unflushed. With 16 more, Reverb, which warns of memory
+# from 50 items in flight, is content; a few fill a packet.
+MAX_IN_FLIGHT = 32  # items
 
 
 class ItemWriter:

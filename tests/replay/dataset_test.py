@@ -1,5 +1,7 @@
 """The dataset, from a real server: whole transitions, and an end if starved."""
 
+import functools
+
 import numpy as np
 import portpicker
 import pytest
@@ -49,9 +51,10 @@ def write(manager, items):
 
 
 def make_dataset(manager):
-  return dataset_lib.make_dataset(
+  dataset = dataset_lib.make_dataset(
     manager.address, tables.TRANSITIONS, PACKING, BATCH
   )
+  return dataset.map(functools.partial(dataset_lib.unpack, PACKING))
 
 
 @pytest.fixture(scope="module")
