@@ -1,0 +1,1 @@
+"""Measurements beside the raw libraries and the peers, as ratios."""

@@ -1,0 +1,184 @@
+"""Benchmark `cartpole`: seconds until CartPole is solved, seed by seed."""
+
+import math
+import pathlib
+import statistics
+import tempfile
+
+import numpy as np
+
+from benchmarks import report, whole_run
+from configs import apex_dqn
+from launch import curves
+
+PART_SOLVED_GOAL = 0.9
+MEDIAN_GOAL_S = 120.0
+START_UP_GOAL_S = 20.0
+
+_METHOD = """\
+`python -m launch.train --config=configs/apex_dqn.py:cartpole --config.seed=S`
+for seeds 1 to {seeds}, one after the other, as anyone would run it: all
+processes and the evaluator on the same machine. A run is solved when the mean
+return of an evaluation (20 greedy episodes) reaches {target:g}, which ends it;
+otherwise it ends after {limit_s:.0f} s. Seconds count from the command, imports
+and start-up included; start-up is until the first update."""
+
+
+def measure(
+  seeds: int,
+  folder: pathlib.Path,
+  limit_s: float = 240.0,
+  overrides: tuple[str, ...] = (),
+) -> report.Report:
+  """Trains once a seed and draws all curves into one picture.
+
+  Args:
+    seeds: how many, from 1.
+    folder: where cartpole.png is written.
+    limit_s: wall-clock limit of one run, in seconds.
+    overrides: more flags of the runs.
+  """
+  target = apex_dqn.get_config("cartpole").limits.target_return
+  raw, rows = [], {}
+  with tempfile.TemporaryDirectory() as runs:
+    for seed in range(1, seeds + 1):
+      name = f"seed-{seed}"
+      watched = whole_run.run(
+        "configs/apex_dqn.py:cartpole",
+        [f"--config.seed={seed}", *overrides],
+        limit_s,
+        pathlib.Path(runs),
+        name,
+      )
+      raw.append(_row(seed, watched, target))
+      rows[seed] = curves.read(pathlib.Path(runs) / name / "curves.csv")
+  _draw(rows, target, folder / "cartpole.png")
+  return report.Report(
+    name="cartpole",
+    title="CartPole: seconds until it is solved",
+    method=_METHOD.format(seeds=seeds, target=target, limit_s=limit_s)
+    + "\n\n![Returns of all seeds](cartpole.png)",
+    raw=raw,
+    medians=[_medians(raw)],
+    goals=_goals(raw),
+  )
+
+
+def _row(seed: int, watched: whole_run.Watched, target: float) -> report.Row:
+  summary = watched.summary
+  best = summary["best_eval_return"]
+  return {
+    "seed": seed,
+    "solved": best is not None and best >= target,
+    **{
+      name: summary[name]
+      for name in (
+        "wall_s",
+        "start_up_s",
+        "env_steps",
+        "trainer_steps",
+        "env_steps_per_s",
+        "trainer_steps_per_s",
+        "best_eval_return",
+        "stopped_because",
+      )
+    },
+    "cpu_s": watched.cpu_s,
+    "memory_peak_mib": watched.peak_mib,
+  }
+
+
+def _medians(raw: list[report.Row]) -> report.Row:
+  return {
+    "seeds": len(raw),
+    "solved": sum(bool(row["solved"]) for row in raw),
+    "median s": report.median(_timed(raw), "wall_s"),
+    "slowest s": max(row["wall_s"] for row in _timed(raw)),
+    "median start-up s": statistics.median(_start_ups(raw)),
+    "slowest start-up s": max(_start_ups(raw)),
+    "median environment steps": report.median(raw, "env_steps"),
+    "median CPU s": report.median(raw, "cpu_s"),
+    "median peak MiB": report.median(raw, "memory_peak_mib"),
+  }
+
+
+def _timed(raw: list[report.Row]) -> list[report.Row]:
+  """A run that was not solved took for ever, not until its limit."""
+  return [row if row["solved"] else {**row, "wall_s": math.inf} for row in raw]
+
+
+def _start_ups(raw: list[report.Row]) -> list[float]:
+  """A run that never learned never started up."""
+  return [
+    math.inf if row["start_up_s"] is None else row["start_up_s"] for row in raw
+  ]
+
+
+def _goals(raw: list[report.Row]) -> list[str]:
+  seconds = _medians(raw)
+  return [
+    report.verdict(
+      f"{seconds['solved']} of {len(raw)} seeds solved, goal at least "
+      f"{math.ceil(PART_SOLVED_GOAL * len(raw))}",
+      seconds["solved"] >= PART_SOLVED_GOAL * len(raw),
+    ),
+    report.verdict(
+      f"median of {seconds['median s']:.0f} s, goal under "
+      f"{MEDIAN_GOAL_S:.0f} s",
+      seconds["median s"] < MEDIAN_GOAL_S,
+    ),
+    report.verdict(
+      f"slowest start-up of {seconds['slowest start-up s']:.1f} s, goal under "
+      f"{START_UP_GOAL_S:.0f} s",
+      seconds["slowest start-up s"] < START_UP_GOAL_S,
+    ),
+  ]
+
+
+def _draw(
+  rows: dict[int, dict[str, np.ndarray]], target: float, path: pathlib.Path
+) -> None:
+  """Return against seconds and environment steps, one line a seed."""
+  from matplotlib import colormaps, figure, ticker
+
+  path.parent.mkdir(parents=True, exist_ok=True)
+  picture = figure.Figure(figsize=(9.6, 4.2), dpi=150, layout="constrained")
+  panels = picture.subplots(1, 2, sharey=True)
+  columns = (
+    ("wall_s", "seconds since the command"),
+    ("env_steps", "environment steps, all workers'"),
+  )
+  for axes, (column, label) in zip(panels, columns, strict=True):
+    for index, (seed, curve) in enumerate(rows.items()):
+      axes.plot(
+        curve[column],
+        curve["eval_return"],
+        color=colormaps["viridis"](0.9 * index / max(1, len(rows) - 1)),
+        linewidth=1.3,
+        marker="o",
+        markersize=2.5,
+        label=f"seed {seed}",
+      )
+    axes.axhline(target, color="#c2571a", linestyle=(0, (5, 3)), linewidth=1.2)
+    axes.set_xlabel(label)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", color="#e4e7ea", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+  panels[1].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+  panels[0].set_ylabel("mean return of an evaluation")
+  panels[0].annotate(
+    f"solved: {target:g}",
+    (0, target),
+    xytext=(4, -12),
+    textcoords="offset points",
+    fontsize=9,
+    color="#c2571a",
+  )
+  handles, labels = panels[0].get_legend_handles_labels()
+  picture.legend(
+    handles, labels, loc="outside lower center", ncols=5, frameon=False,
+    fontsize=9,
+  )  # fmt: skip
+  picture.savefig(path, format="png")

@@ -1,0 +1,214 @@
+"""Collecting: one worker process at work, ours and Acme's, and its server."""
+
+import typing
+
+import ml_collections
+import portpicker
+
+from benchmarks import processes
+
+_WAIT_S = 1.0
+
+
+class Collected(typing.NamedTuple):
+  """What one worker process did in its measured time."""
+
+  env_steps: int
+  items_per_step: float  # that the server took, of all steps
+  wall_s: float
+  worker_cpu_s: float
+  server_cpu_s: float
+
+  def row(self) -> dict[str, float]:
+    """Columns of a raw file."""
+    return {
+      **self._asdict(),
+      "steps_per_cpu_s": self.env_steps / self.worker_cpu_s,
+      "steps_per_wall_s": self.env_steps / self.wall_s,
+      "server_cpu_us_per_step": 1e6 * self.server_cpu_s / self.env_steps,
+    }
+
+
+def serve_ours(config: ml_collections.ConfigDict):
+  """A server with the run's table, and its address."""
+  from agents import registry
+  from environments import factory
+  from replay import tables, trajectory_manager
+
+  spec = factory.make_spec(config.environment)
+  packing = registry.make_builder(config.agent).make_packing(spec)
+  manager = trajectory_manager.TrajectoryManager(
+    [tables.make_table(config, packing)], portpicker.pick_unused_port()
+  )
+  return manager, manager.address
+
+
+def serve_acme(config: ml_collections.ConfigDict):
+  """A server with the table of Acme's DQN agent, and its address."""
+  import reverb
+  from acme.adders import reverb as adders
+
+  from environments import factory
+
+  table = reverb.Table(
+    name=adders.DEFAULT_PRIORITY_TABLE,
+    sampler=reverb.selectors.Prioritized(config.replay.priority_exponent),
+    remover=reverb.selectors.Fifo(),
+    max_size=config.replay.capacity,
+    rate_limiter=reverb.rate_limiters.MinSize(1),
+    signature=adders.NStepTransitionAdder.signature(
+      factory.make_spec(config.environment)
+    ),
+  )
+  port = portpicker.pick_unused_port()
+  return reverb.Server([table], port=port), f"localhost:{port}"
+
+
+def collect_ours(
+  config: ml_collections.ConfigDict,
+  address: str,
+  server_pid: int,
+  warm_up_steps: int,
+  steps: int,
+) -> Collected:
+  """Collects and writes as a worker does, with variables that stay.
+
+  Args:
+    config: the whole config.
+    address: of `serve_ours`.
+    server_pid: its process.
+    warm_up_steps: environment steps that are not measured.
+    steps: environment steps that are.
+  """
+  from agents import registry
+  from agents.networks import q_network
+  from environments import factory
+  from launch import collector as collector_lib
+  from replay import tables
+  from replay import writer as writer_lib
+
+  spec = factory.make_spec(config.environment)
+  collector = collector_lib.Collector(
+    config, spec, registry.make_builder(config.agent), worker=0
+  )
+  collector.actor.load(
+    q_network.get_variables(q_network.make_q_network(config.network, spec))
+  )
+  writer = writer_lib.ItemWriter(address, tables.TRANSITIONS)
+
+  def run(until: int) -> None:
+    while collector.env_steps < until:
+      items = collector.step()
+      if items is None:
+        continue
+      writer.write(items.rows, items.priorities)
+      while not writer.wait(_WAIT_S):
+        pass
+
+  run(warm_up_steps)
+  before = collector.env_steps
+  mine, servers = processes.cpu(), processes.cpu(server_pid)
+  run(before + steps)
+  passed, server_passed = _since(mine, servers, server_pid)
+  writer.close(_WAIT_S)
+  collector.close()
+  return Collected(
+    collector.env_steps - before,
+    _inserted(address) / collector.env_steps,
+    *passed,
+    server_passed.cpu_s,
+  )
+
+
+def collect_acme(
+  config: ml_collections.ConfigDict,
+  address: str,
+  server_pid: int,
+  warm_up_steps: int,
+  steps: int,
+) -> Collected:
+  """The same work by Acme's own loop, actor and adder, as its DQN has them.
+
+  Args:
+    config: the whole config; an MLP without dueling heads.
+    address: of `serve_acme`.
+    server_pid: its process.
+    warm_up_steps: environment steps that are not measured.
+    steps: environment steps that are.
+  """
+  import acme
+  import sonnet as snt
+  import tensorflow as tf
+  import trfl
+  from absl import flags
+  from acme.adders import reverb as adders
+  from acme.agents.tf import actors
+  from acme.tf import utils as tf2_utils
+  from acme.utils import counting, loggers
+
+  from benchmarks import dm_environment
+
+  flags.FLAGS.mark_as_parsed()  # its loop asks Launchpad's flags
+  environment = dm_environment.GymnasiumEnvironment(config.environment.name)
+  spec = acme.make_environment_spec(environment)
+  network = snt.nets.MLP(
+    [*config.network.hidden_sizes, spec.actions.num_values]
+  )
+  tf2_utils.create_variables(network, [spec.observations])
+  epsilon = tf.Variable(config.exploration.epsilon_end, trainable=False)
+  policy = snt.Sequential(
+    [network, lambda q: trfl.epsilon_greedy(q, epsilon=epsilon).sample()]
+  )
+  actor = actors.FeedForwardActor(
+    policy,
+    adders.NStepTransitionAdder(
+      client=_acme_client(address),
+      n_step=config.adder.n_step,
+      discount=config.adder.discount,
+    ),
+  )
+  counter = counting.Counter()
+  loop = acme.EnvironmentLoop(
+    environment, actor, counter=counter, logger=loggers.NoOpLogger()
+  )
+  loop.run(num_steps=warm_up_steps)
+  before = counter.get_counts()["steps"]
+  mine, servers = processes.cpu(), processes.cpu(server_pid)
+  loop.run(num_steps=steps)
+  passed, server_passed = _since(mine, servers, server_pid)
+  steps = int(counter.get_counts()["steps"])
+  return Collected(
+    steps - int(before),
+    _inserted(address) / steps,
+    *passed,
+    server_passed.cpu_s,
+  )
+
+
+def _since(
+  mine: processes.Cpu, servers: processes.Cpu, server_pid: int
+) -> tuple[processes.Cpu, processes.Cpu]:
+  return processes.since(mine), processes.since(servers, server_pid)
+
+
+def _inserted(address: str) -> int:
+  """Items that the server's only table has taken."""
+  import reverb
+
+  (table,) = reverb.Client(address).server_info(timeout=10).values()
+  return table.rate_limiter_info.insert_stats.completed
+
+
+def _acme_client(address: str):
+  """A client that Acme 0.4.0's adders can use.
+
+  They pass `get_signature_timeout_ms`, which the writer of Reverb 0.11 does not
+  take.
+  """
+  import reverb
+
+  class Client(reverb.Client):
+    def trajectory_writer(self, num_keep_alive_refs, **unused):
+      return super().trajectory_writer(num_keep_alive_refs)
+
+  return Client(address)

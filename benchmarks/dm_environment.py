@@ -1,0 +1,61 @@
+"""A gymnasium environment as Acme's loop wants it, for the comparison only."""
+
+import dm_env
+import gymnasium
+import numpy as np
+from acme import specs
+
+
+class GymnasiumEnvironment(dm_env.Environment):
+  """One environment of float observations and discrete actions.
+
+  Acme's own GymWrapper takes environments of the older package `gym`.
+  """
+
+  def __init__(self, name: str):
+    """Makes it.
+
+    Args:
+      name: its gymnasium id.
+    """
+    self._environment = gymnasium.make(name)
+    self._ended = True
+
+  def reset(self) -> dm_env.TimeStep:
+    """Opens an episode."""
+    self._ended = False
+    return dm_env.restart(self._environment.reset()[0])
+
+  def step(self, action) -> dm_env.TimeStep:
+    """Steps; after an episode's end, resets."""
+    if self._ended:
+      return self.reset()
+    observation, reward, terminated, truncated, _ = self._environment.step(
+      int(action)
+    )
+    # Of the specs' types: the adder's table checks them.
+    reward = np.float32(reward)
+    self._ended = terminated or truncated
+    if terminated:
+      return dm_env.TimeStep(
+        dm_env.StepType.LAST, reward, np.float32(0.0), observation
+      )
+    kind = dm_env.StepType.LAST if truncated else dm_env.StepType.MID
+    return dm_env.TimeStep(kind, reward, np.float32(1.0), observation)
+
+  def observation_spec(self) -> specs.Array:
+    """Without bounds, which nothing here reads."""
+    space = self._environment.observation_space
+    return specs.Array(space.shape, space.dtype, "observation")
+
+  def action_spec(self) -> specs.DiscreteArray:
+    """From 0."""
+    return specs.DiscreteArray(int(self._environment.action_space.n))
+
+  def reward_spec(self) -> specs.Array:
+    """A float32."""
+    return specs.Array((), np.float32, "reward")
+
+  def discount_spec(self) -> specs.BoundedArray:
+    """A float32 in [0, 1]."""
+    return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")

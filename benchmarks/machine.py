@@ -1,0 +1,66 @@
+"""The machine: what a measurement was made with, as the head of its file."""
+
+import datetime
+import os
+import pathlib
+import platform
+import subprocess
+from importlib import metadata
+
+import psutil
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+_PACKAGES = (
+  "tensorflow-cpu",
+  "dm-reverb",
+  "dm-launchpad-nightly",
+  "dm-acme",
+  "dm-sonnet",
+  "numpy",
+  "gymnasium",
+  "ale-py",
+)
+
+
+def describe() -> dict[str, str]:
+  """Commit, date, processor, memory and versions, by name."""
+  load_1_min = os.getloadavg()[0]
+  return {
+    "commit": commit(),
+    "date": datetime.date.today().isoformat(),
+    "processor": f"{_processor()}, {psutil.cpu_count()} cores",
+    "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+    "load before": f"{load_1_min:.1f} runnable threads, mean of 1 minute",
+    "python": platform.python_version(),
+    **{name: metadata.version(name) for name in _PACKAGES},
+  }
+
+
+def commit() -> str:
+  """The commit of the working tree, marked where a file differs from it."""
+  head = _git("rev-parse", "--short=12", "HEAD")
+  if not head:
+    return "unknown: not a git checkout"
+  # Results are written while others are still measured.
+  changed = _git("status", "--porcelain", "--", ".", ":!benchmarks/results")
+  return f"{head} with changes" if changed else head
+
+
+def _git(*arguments: str) -> str:
+  try:
+    done = subprocess.run(
+      ["git", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+  except OSError:
+    return ""
+  return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _processor() -> str:
+  cpuinfo = pathlib.Path("/proc/cpuinfo")
+  if cpuinfo.is_file():
+    for line in cpuinfo.read_text().splitlines():
+      if line.startswith("model name"):
+        return line.split(":", 1)[1].strip()
+  return platform.processor() or platform.machine()

@@ -1,0 +1,123 @@
+"""Report: a benchmark's raw numbers as CSV, its medians as markdown."""
+
+import csv
+import dataclasses
+import pathlib
+import statistics
+import typing
+from collections.abc import Mapping, Sequence
+
+Row = Mapping[str, typing.Any]  # a value by column: text, number or None
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """What one benchmark found.
+
+  Attributes:
+    name: of the benchmark, and of its files.
+    title: one line.
+    method: how it was measured, in a paragraph.
+    raw: one row a repetition, all with the same columns.
+    medians: one row a case, all with the same columns.
+    goals: lines that say what was aimed at and what was reached.
+  """
+
+  name: str
+  title: str
+  method: str
+  raw: Sequence[Row]
+  medians: Sequence[Row]
+  goals: Sequence[str]
+
+  def markdown(self, head: Mapping[str, str]) -> str:
+    """The report as a page.
+
+    Args:
+      head: what it was measured with, by name.
+    """
+    parts = [
+      f"# {self.title}",
+      self.method,
+      _table(self.medians),
+      "\n".join(f"- {goal}" for goal in self.goals),
+      f"Every repetition is in [{self.name}.csv]({self.name}.csv).",
+      _table([{"measured with": k, "": v} for k, v in head.items()]),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+  def write(self, folder: pathlib.Path, head: Mapping[str, str]) -> None:
+    """Writes `name`.md and `name`.csv into `folder`, which is made if needed.
+
+    Args:
+      folder: of results.
+      head: what it was measured with, by name.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / f"{self.name}.md"
+    page.write_text(self.markdown(head), encoding="utf-8")
+    with open(
+      folder / f"{self.name}.csv", "w", newline="", encoding="utf-8"
+    ) as file:
+      for name, value in head.items():
+        file.write(f"# {name}: {value}\n")
+      writer = csv.DictWriter(file, list(self.raw[0]), lineterminator="\n")
+      writer.writeheader()
+      writer.writerows(self.raw)
+
+
+def median(rows: Sequence[Row], column: str, **where) -> float:
+  """The median of a column over the rows that have these values.
+
+  Raises:
+    ValueError: there are no such rows.
+  """
+  values = [
+    float(row[column])
+    for row in rows
+    if all(row[name] == value for name, value in where.items())
+  ]
+  if not values:
+    raise ValueError(f"no row has {where}, so there is no median of {column}")
+  return statistics.median(values)
+
+
+def ratio(rows: Sequence[Row], column: str, of: Row, to: Row) -> float:
+  """The median over repetitions of one case's value by another's.
+
+  Both values of a repetition were measured one right after the other, so that
+  a machine that was slow for a while was slow for both.
+
+  Args:
+    rows: with a column `repetition`.
+    column: what is compared.
+    of: values that the rows of the numerator have.
+    to: and those of the denominator.
+  """
+  repetitions = sorted({row["repetition"] for row in rows})
+  return statistics.median(
+    median(rows, column, repetition=r, **of)
+    / median(rows, column, repetition=r, **to)
+    for r in repetitions
+  )
+
+
+def verdict(text: str, reached: bool) -> str:
+  """A goal's line."""
+  return f"{text}: {'reached' if reached else '**not reached**'}."
+
+
+def _table(rows: Sequence[Row]) -> str:
+  if not rows:
+    return ""
+  lines = [list(rows[0]), ["---"] * len(rows[0])]
+  lines += [[_cell(value) for value in row.values()] for row in rows]
+  return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value) -> str:
+  if value is None:
+    return ""
+  if isinstance(value, float):
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+  return str(value)

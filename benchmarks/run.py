@@ -1,0 +1,90 @@
+"""Runs the benchmarks and writes their results: `make bench`."""
+
+import argparse
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from benchmarks import cartpole, machine, pong, trainer, worker
+
+_RESULTS = pathlib.Path(__file__).parent / "results"
+
+NAMES = ("worker", "trainer", "pong", "cartpole")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+  """Measures, prints and writes what was asked for.
+
+  Args:
+    arguments: of the command line; None: this process's.
+
+  Returns:
+    Exit status: 0 it was measured, whatever was found.
+  """
+  asked = _parse(arguments)
+  measure = {
+    "worker": lambda: worker.measure(asked.runs),
+    "trainer": lambda: trainer.measure(asked.runs),
+    "pong": lambda: pong.measure(asked.runs),
+    "cartpole": lambda: cartpole.measure(asked.seeds, asked.out),
+  }
+  for name in asked.only:
+    head = machine.describe()  # before: the load is not the benchmark's own
+    print(f"measuring {name} ...", file=sys.stderr, flush=True)
+    report = measure[name]()
+    report.write(asked.out, head)
+    print(report.markdown(head), flush=True)
+  return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+  parser = argparse.ArgumentParser(prog="benchmarks.run", description=__doc__)
+  parser.add_argument(
+    "--only",
+    type=_names,
+    default=NAMES,
+    help=f"which, separated by commas, of {','.join(NAMES)}; by default all",
+  )
+  parser.add_argument(
+    "--runs",
+    type=_positive,
+    default=5,
+    help="repetitions of a measurement, of which the medians are quoted (5)",
+  )
+  parser.add_argument(
+    "--seeds",
+    type=_positive,
+    default=10,
+    help="runs of the benchmark cartpole, each up to 4 minutes (10)",
+  )
+  parser.add_argument(
+    "--out",
+    type=pathlib.Path,
+    default=_RESULTS,
+    help="folder of the results (benchmarks/results)",
+  )
+  return parser.parse_args(arguments)
+
+
+def _names(text: str) -> tuple[str, ...]:
+  names = tuple(text.split(","))
+  for name in names:
+    if name not in NAMES:
+      raise argparse.ArgumentTypeError(
+        f"{name!r} is no benchmark, so nothing would be measured: choose "
+        f"among {', '.join(NAMES)}"
+      )
+  return names
+
+
+def _positive(text: str) -> int:
+  value = int(text)
+  if value < 1:
+    raise argparse.ArgumentTypeError(
+      f"{value} is below 1, so nothing would be measured: give 1 or more"
+    )
+  return value
+
+
+if __name__ == "__main__":
+  sys.exit(main())

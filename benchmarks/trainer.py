@@ -1,0 +1,224 @@
+"""Benchmark `trainer`: what replay costs the learner, as a ratio."""
+
+import dataclasses
+
+import ml_collections
+import numpy as np
+import portpicker
+
+from benchmarks import processes, report
+from configs import apex_dqn
+
+GOAL = 0.6  # of the fixed batch's speed, MLP 256-256, batch 256, not dueling
+
+_ROWS_A_WRITE = 20
+_WAIT_S = 10.0
+
+_METHOD = """\
+One process trains: `agents.update_loop.UpdateLoop` in calls of as many updates
+as its config says. `replay`: batches sampled from a prioritized table whose
+server is in the same process, as in a run, and new priorities pushed back.
+`fixed`: the same learner and loop on one batch again and again, and nothing
+pushed. The two alternate in that process; medians of {runs} repetitions, ratios
+within a repetition, after a first one that is not counted. CPU time is the
+process's, all threads. The table is full and nobody writes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """One learner, and how much it does.
+
+  Attributes:
+    name: of the case.
+    preset: of configs/apex_dqn.py.
+    overrides: of the preset.
+    items: transitions in the table.
+    updates: of one repetition.
+  """
+
+  name: str
+  preset: str
+  overrides: dict[str, object]
+  items: int
+  updates: int
+
+  def config(self) -> ml_collections.ConfigDict:
+    """The whole config."""
+    config = apex_dqn.get_config(self.preset)
+    config.update_from_flattened_dict(self.overrides)
+    config.replay.capacity = self.items
+    config.replay.min_size = min(config.replay.min_size, self.items)
+    config.replay.samples_per_insert = 0.0  # nothing inserts: must not block
+    return config
+
+
+def _mlp(
+  name: str, size: int, batch_size: int, dueling: bool, double: bool, n: int
+) -> Case:
+  overrides = {
+    "network.hidden_sizes": (size, size),
+    "network.dueling": dueling,
+    "learner.batch_size": batch_size,
+    "learner.double": double,
+  }
+  return Case(name, "cartpole", overrides, items=20_000, updates=n)
+
+
+CASES = (
+  _mlp("MLP 256-256, batch 256", 256, 256, False, False, 1_000),
+  _mlp("MLP 256-256, batch 256, double", 256, 256, False, True, 1_000),
+  _mlp("MLP 256-256, batch 256, double, dueling", 256, 256, True, True, 1_000),
+  _mlp("MLP 64-64, batch 64", 64, 64, False, False, 4_000),
+  _mlp("MLP 64-64, batch 64, double, dueling", 64, 64, True, True, 4_000),
+  Case(
+    "Nature CNN, batch 32, double, dueling",
+    "pong",
+    {"learner.batch_size": 32},
+    items=2_000,
+    updates=40,
+  ),
+)
+_GOAL_CASES = tuple(case.name for case in CASES[:2])
+
+
+def measure_case(case: Case, runs: int) -> list[report.Row]:
+  """Measures one case in this process.
+
+  Args:
+    case: the learner.
+    runs: repetitions of each kind, besides one that is not counted.
+
+  Returns:
+    One row a repetition and kind.
+  """
+  import tensorflow as tf
+
+  from agents import registry, update_loop
+  from environments import factory
+  from replay import dataset, priority_updater, tables, trajectory_manager
+
+  config = case.config()
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  packing = builder.make_packing(spec)
+  manager = trajectory_manager.TrajectoryManager(
+    [tables.make_table(config, packing)], portpicker.pick_unused_port()
+  )
+  _fill(manager.address, packing, spec, case.items)
+  learner = builder.make_learner(config, spec)
+  batches = dataset.make_dataset(
+    manager.address, tables.TRANSITIONS, packing, config.learner.batch_size
+  )
+  one_batch = tf.data.Dataset.from_tensors(
+    dataset.unpack(packing, next(iter(batches)))
+  ).repeat()
+  loops = {
+    "fixed": update_loop.UpdateLoop(learner, one_batch, None),
+    "replay": update_loop.UpdateLoop(
+      learner,
+      batches,
+      priority_updater.PriorityUpdater(manager.address, tables.TRANSITIONS),
+      lambda samples: dataset.unpack(packing, samples),
+    ),
+  }
+  rows = []
+  for repetition in range(-1, runs):
+    for kind, loop in loops.items():
+      updates, passed = _run(loop, config.learner.steps_per_call, case.updates)
+      if repetition >= 0:
+        rows.append(
+          {
+            "case": case.name,
+            "repetition": repetition,
+            "kind": kind,
+            "updates": updates,
+            **passed._asdict(),
+            "updates_per_s": updates / passed.wall_s,
+            "cpu_us_per_update": 1e6 * passed.cpu_s / updates,
+          }
+        )
+  return rows
+
+
+def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
+  """Measures all cases, each in a process of its own.
+
+  Args:
+    runs: repetitions of each kind.
+    cases: the learners.
+  """
+  raw = []
+  for case in cases:
+    raw += processes.call(measure_case, case, runs)
+  medians = [_medians(raw, case.name) for case in cases]
+  goals = [
+    report.verdict(
+      f"{row['case']}: {row['ratio']:.2f} of the fixed batch's updates per "
+      f"second, goal at least {GOAL}",
+      row["ratio"] >= GOAL,
+    )
+    for row in medians
+    if row["case"] in _GOAL_CASES
+  ]
+  return report.Report(
+    name="trainer",
+    title="The trainer: updates a second beside those on a fixed batch",
+    method=_METHOD.format(runs=runs),
+    raw=raw,
+    medians=medians,
+    goals=goals,
+  )
+
+
+def _medians(raw: list[report.Row], case: str) -> dict:
+  rows = [row for row in raw if row["case"] == case]
+  columns = {
+    f"{title}, {kind}": report.median(rows, column, kind=kind)
+    for title, column in (
+      ("updates/s", "updates_per_s"),
+      ("CPU us an update", "cpu_us_per_update"),
+    )
+    for kind in ("fixed", "replay")
+  }
+  ratio = report.ratio(
+    rows, "updates_per_s", of={"kind": "replay"}, to={"kind": "fixed"}
+  )
+  return {"case": case, **columns, "ratio": ratio}
+
+
+def _run(loop, steps_per_call: int, updates: int):
+  start, done = processes.cpu(), 0
+  while done < updates:
+    assert loop.run(steps_per_call) is not None, "starved on a full table"
+    done += steps_per_call
+  return done, processes.since(start)
+
+
+def _fill(address: str, packing, spec, items: int) -> None:
+  """Writes random transitions."""
+  from replay import tables
+  from replay import writer as writer_lib
+
+  random = np.random.default_rng(0)
+  writer = writer_lib.ItemWriter(address, tables.TRANSITIONS)
+  for _ in range(0, items, _ROWS_A_WRITE):
+    shape = (_ROWS_A_WRITE, *spec.observations.shape)
+    if spec.observations.dtype == np.uint8:
+      o_tm1, o_t = random.integers(0, 256, (2, *shape), np.uint8)
+    else:
+      o_tm1, o_t = random.standard_normal((2, *shape), np.float32)
+    actions = random.integers(spec.actions.num_values, size=_ROWS_A_WRITE)
+    rows = packing.pack(
+      {
+        "o_tm1": o_tm1,
+        "a_tm1": actions,
+        "r_t": random.random(_ROWS_A_WRITE),
+        "discount_t": np.full(_ROWS_A_WRITE, 0.97),
+        "o_t": o_t,
+      }
+    )
+    writer.write(rows, np.ones(_ROWS_A_WRITE))
+    while not writer.wait(_WAIT_S):
+      pass
+  if not writer.close(_WAIT_S):
+    raise TimeoutError(f"the table took no items within {_WAIT_S:.0f} s")

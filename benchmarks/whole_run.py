@@ -1,0 +1,112 @@
+"""A whole run: the program as a user starts it, watched from outside."""
+
+import contextlib
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import typing
+from collections.abc import Sequence
+
+import psutil
+
+from benchmarks import machine
+
+_LOOK_S = 1.0
+_END_S = 90.0  # for the start-up and the stop, besides the run's own limit
+
+
+class Watched(typing.NamedTuple):
+  """What was seen of a run."""
+
+  summary: dict[str, typing.Any]  # its summary.json
+  peak_mib: float  # memory of all its processes, shared pages counted once
+  mean_mib: float  # over the run's second half
+  processes: int  # at the peak
+  cpu_s: float  # of all its processes
+
+
+def run(
+  config: str,
+  overrides: Sequence[str],
+  limit_s: float,
+  run_dir: pathlib.Path,
+  name: str,
+) -> Watched:
+  """Trains with a limit of time, and waits for the end.
+
+  Args:
+    config: as --config takes it.
+    overrides: more flags.
+    limit_s: wall-clock limit of the run, in seconds.
+    run_dir: where its folder is made.
+    name: of the folder.
+
+  Raises:
+    RuntimeError: the run failed; with the end of what it printed.
+  """
+  command = [
+    *(sys.executable, "-m", "launch.train", f"--config={config}"),
+    f"--config.limits.wall_clock_s={limit_s}",
+    *(f"--run_dir={run_dir}", f"--name={name}", *overrides),
+  ]
+  run_dir.mkdir(parents=True, exist_ok=True)
+  output = run_dir / f"{name}.txt"
+  with (
+    open(output, "w") as file,
+    subprocess.Popen(
+      command, cwd=machine.ROOT, stdout=file, stderr=subprocess.STDOUT
+    ) as process,
+  ):
+    looks = _watch(process, limit_s + _END_S)
+  if process.returncode:
+    end = output.read_text(errors="replace").splitlines()[-5:]
+    raise RuntimeError(
+      f"run {name} ended with status {process.returncode}: {' / '.join(end)}"
+    )
+  summary = json.loads((run_dir / name / "summary.json").read_text())
+  peak = max(looks, key=lambda look: look.mib)
+  half = looks[len(looks) // 2 :]
+  return Watched(
+    summary=summary,
+    peak_mib=peak.mib,
+    mean_mib=statistics.fmean(look.mib for look in half),
+    processes=peak.processes,
+    cpu_s=max(look.cpu_s for look in looks),
+  )
+
+
+class _Look(typing.NamedTuple):
+  mib: float
+  processes: int
+  cpu_s: float
+
+
+def _watch(process: subprocess.Popen, limit_s: float) -> list[_Look]:
+  """Looks at a process tree until it ends; stops one that does not."""
+  looks, left_s = [], limit_s
+  while True:
+    looks.append(_look(process.pid))
+    try:
+      process.wait(_LOOK_S)
+      return looks
+    except subprocess.TimeoutExpired:
+      left_s -= _LOOK_S
+    if left_s < 0:
+      process.terminate()
+      left_s = _END_S
+
+
+def _look(pid: int) -> _Look:
+  mib = cpu_s = 0.0
+  count = 0
+  with contextlib.suppress(psutil.NoSuchProcess):
+    root = psutil.Process(pid)
+    for process in (root, *root.children(recursive=True)):
+      with contextlib.suppress(psutil.Error):
+        times = process.cpu_times()
+        cpu_s += times.user + times.system
+        mib += process.memory_full_info().pss / 2**20
+        count += 1
+  return _Look(mib, count, cpu_s)

@@ -1,0 +1,90 @@
+"""Benchmark `worker`: environment steps a CPU second, beside Acme's actor."""
+
+import ml_collections
+
+from benchmarks import collecting, processes, report
+from configs import apex_dqn
+
+GOAL = 5.0  # times Acme's steps per CPU second
+
+_METHOD = """\
+One worker process steps CartPole-v1, acts epsilon-greedily (0.05) by an MLP of
+64-64 units whose variables stay, forms 3-step transitions and writes them to a
+Reverb server in another process, whose table never blocks. `slipway`: 16
+environments at once, with initial priorities, through `launch.collector` and
+`replay.writer`. `acme`: one environment, through Acme's own EnvironmentLoop,
+FeedForwardActor and NStepTransitionAdder, as its DQN agent puts them together.
+Both on the same packages, one thread each for TensorFlow and NumPy. The two
+alternate, each repetition in fresh processes; medians of {runs} repetitions,
+ratios within a repetition. CPU time is the worker process's, all threads; the
+server's stands apart. Acme's adder opens each episode with two shorter
+transitions more, as its documentation says: see the items a step."""
+
+
+def make_config() -> ml_collections.ConfigDict:
+  """What both sides do."""
+  config = apex_dqn.get_config("cartpole")
+  config.network.dueling = False
+  config.exploration.schedule = "linear"
+  config.exploration.epsilon_start = 0.05
+  config.exploration.epsilon_end = 0.05
+  config.replay.samples_per_insert = 0.0  # nothing samples: must not block
+  config.topology.environments_per_worker = 16
+  return config
+
+
+def measure(
+  runs: int, ours_steps: int = 200_000, acme_steps: int = 10_000
+) -> report.Report:
+  """Measures both sides in turn.
+
+  Args:
+    runs: repetitions of each.
+    ours_steps: environment steps of a repetition of ours.
+    acme_steps: and of Acme's.
+  """
+  config = make_config()
+  sides = {
+    "slipway": (collecting.serve_ours, collecting.collect_ours, ours_steps),
+    "acme": (collecting.serve_acme, collecting.collect_acme, acme_steps),
+  }
+  raw = []
+  for repetition in range(runs):
+    for side, (serve, collect, steps) in sides.items():
+      with processes.serving(serve, config) as (pid, address):
+        collected = processes.call(
+          collect,
+          *(config, address, pid, steps // 10, steps),
+          environment=processes.ONE_THREAD,
+        )
+      raw.append({"repetition": repetition, "side": side, **collected.row()})
+  medians = [
+    {
+      "worker": side,
+      "steps per CPU s": report.median(raw, "steps_per_cpu_s", side=side),
+      "steps per wall s": report.median(raw, "steps_per_wall_s", side=side),
+      "items a step": report.median(raw, "items_per_step", side=side),
+      "server's CPU us a step": report.median(
+        raw, "server_cpu_us_per_step", side=side
+      ),
+    }
+    for side in sides
+  ]
+  sides_of = {"of": {"side": "slipway"}, "to": {"side": "acme"}}
+  cpu = report.ratio(raw, "steps_per_cpu_s", **sides_of)
+  wall = report.ratio(raw, "steps_per_wall_s", **sides_of)
+  return report.Report(
+    name="worker",
+    title="One worker: environment steps a CPU second",
+    method=_METHOD.format(runs=runs),
+    raw=raw,
+    medians=medians,
+    goals=[
+      report.verdict(
+        f"{cpu:.1f} times Acme's steps per CPU second, goal at least "
+        f"{GOAL:.0f}",
+        cpu >= GOAL,
+      ),
+      f"{wall:.1f} times its steps per wall-clock second.",
+    ],
+  )

@@ -1,0 +1,62 @@
+"""The benchmarks of whole runs, in small: real programs, one worker each."""
+
+import csv
+
+import pytest
+
+from benchmarks import cartpole, pong, whole_run
+
+_SMALL = (
+  "--config.topology.workers=1",
+  "--config.topology.environments_per_worker=2",
+  "--config.evaluation.episodes=1",
+)
+
+
+def test_cartpole_runs_each_seed_and_draws_them(tmp_path):
+  # A first evaluation reaches this return, which ends the run.
+  easy = (*_SMALL, "--config.limits.target_return=1.0")
+  report = cartpole.measure(1, tmp_path, limit_s=60.0, overrides=easy)
+  (row,) = report.raw
+  assert row["seed"] == 1
+  assert row["start_up_s"] is None or row["start_up_s"] <= row["wall_s"]
+  assert row["env_steps"] > 0
+  assert not row["solved"]  # the goal stays the config's return
+  assert (tmp_path / "cartpole.png").stat().st_size > 10_000
+  report.write(tmp_path, {"commit": "none"})
+  lines = (tmp_path / "cartpole.csv").read_text().splitlines()
+  assert lines[0] == "# commit: none"
+  assert next(csv.DictReader(lines[1:]))["seed"] == "1"
+  assert "not reached" in (tmp_path / "cartpole.md").read_text()
+
+
+def test_pong_measures_the_worker_and_the_program():
+  report = pong.measure(
+    runs=1,
+    steps=40,
+    limit_s=0.0,
+    min_size=40,
+    overrides=(*_SMALL, "--config.limits.environment_steps=100"),
+  )
+  values = {
+    (row["part"], row["quantity"]): row["value"] for row in report.medians
+  }
+  assert values["worker", "env_steps_per_s"] > 0
+  assert values["program", "env_steps"] >= 100
+  assert values["program", "processes"] >= 2
+  assert values["program", "memory_mean_mib"] > 0
+  assert (
+    values["program", "memory_mean_mib"]
+    <= (values["program", "memory_peak_mib"])
+  )
+
+
+def test_a_run_that_is_refused_says_why(tmp_path):
+  with pytest.raises(RuntimeError, match=r"status 2: .*no_such_field"):
+    whole_run.run(
+      "configs/apex_dqn.py:cartpole",
+      ["--config.no_such_field=1"],
+      1.0,
+      tmp_path,
+      "refused",
+    )

@@ -1,0 +1,33 @@
+"""The benchmark `worker`, in small: both sides do the same work."""
+
+import pytest
+
+from benchmarks import worker
+
+
+@pytest.fixture(scope="module")
+def measured():
+  return worker.measure(runs=1, ours_steps=1_600, acme_steps=300)
+
+
+def test_both_sides_step_and_write_one_item_a_step(measured):
+  ours, acme = measured.raw
+  assert (ours["side"], acme["side"]) == ("slipway", "acme")
+  assert ours["env_steps"] >= 1_600
+  assert acme["env_steps"] >= 300
+  for row in measured.raw:
+    # What was not yet finished or confirmed at the end is missing.
+    assert row["items_per_step"] > 0.85
+    assert row["steps_per_cpu_s"] > 0
+    assert row["server_cpu_s"] >= 0
+  assert ours["items_per_step"] <= 1.0
+  # Its adder opens an episode with shorter transitions too.
+  assert acme["items_per_step"] < 1.3
+
+
+def test_report_quotes_the_ratio_within_the_repetition(measured):
+  ours, acme = measured.raw
+  quoted = float(measured.goals[0].split(" times")[0])
+  expected = ours["steps_per_cpu_s"] / acme["steps_per_cpu_s"]
+  assert quoted == pytest.approx(expected, abs=0.06)
+  assert [row["worker"] for row in measured.medians] == ["slipway", "acme"]
