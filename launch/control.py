@@ -1,6 +1,8 @@
 """The control node: counts, limits, and the order of stopping."""
 
+import math
 import os
+import shutil
 import threading
 import time
 import typing
@@ -22,6 +24,7 @@ STOP_ORDER = (("worker", "evaluator"), ("proxy",), ("trainer",), ("replay",))
 GROUP_GRACE_S = 2.0
 _TICK_S = 0.05
 _METRICS_PERIOD_S = 1.0
+_TELL_END_S = 1.0  # for the launcher to ask for the last status
 _COUNTED_BY = {
   "environment_steps": "env_steps",
   "trainer_steps": "trainer_steps",
@@ -42,6 +45,8 @@ class Control:
     folder: run_folder.RunFolder,
     expected: Mapping[str, int],
     started_at_s: float,
+    launcher_pid: int | None = None,
+    memory_dir: str | None = None,
   ):
     """Opens the run's result files.
 
@@ -50,7 +55,10 @@ class Control:
       folder: of the run.
       expected: how many nodes of each role will report.
       started_at_s: unix seconds of the user's command.
+      launcher_pid: process that the run ends with; None: it is not looked for.
+      memory_dir: folder of the run, which is removed in the launcher's stead.
     """
+    self._launcher_pid, self._memory_dir = launcher_pid, memory_dir
     self._limits = config.limits.copy_and_resolve_references()
     self._results = results_lib.Results(folder)
     self._ledger = ledger_lib.Ledger(
@@ -59,7 +67,9 @@ class Control:
     self._lock = threading.RLock()
     self._stopped_because: str | None = None
     self._stopped_at_s = 0.0
+    self._hurried = False  # a node failed, or nobody waits for the end
     self._closed = False
+    self._end_told = threading.Event()
     self._metrics_due_s = 0.0
 
   def report(
@@ -111,26 +121,36 @@ class Control:
       status = self._ledger.status()
       status["phase"] = self._phase(status)
       status["stopped_because"] = self._stopped_because
+      if self._closed:
+        self._end_told.set()
       return status
 
   def run(self) -> None:
     """Watches the run until every node has ended, then writes its results."""
     link.leave_signals_to_launcher()
-    launcher, program_stopped = os.getppid(), lp.stop_event()
+    program_stopped = lp.stop_event()
     while not self._all_finished():
       time.sleep(_TICK_S)
       self.tick()
       if program_stopped.is_set():  # Launchpad saw a node fail
         self.stop("failure")
-      if os.getppid() != launcher:
+        self._hurried = True
+      if self._launcher_is_lost():
         self.stop("launcher_lost")
+        self._hurried = True
     self.close()
+    self._end_told.wait(_TELL_END_S)
+    if self._launcher_is_lost() and self._memory_dir is not None:
+      shutil.rmtree(self._memory_dir, ignore_errors=True)
 
   def tick(self) -> None:
     """Checks the limits, and now and then writes metrics."""
     with self._lock:
       status = self.status()
       self._check_limits(status)
+      if not self._hurried and not self._ledger.all_up():
+        # A node that is still importing can't stop yet: its grace comes later.
+        self._stopped_at_s = time.monotonic()
       if time.monotonic() >= self._metrics_due_s:
         self._metrics_due_s = time.monotonic() + _METRICS_PERIOD_S
         self._ledger.update_rates()
@@ -145,6 +165,11 @@ class Control:
       self._results.write_summary(status)
       self._results.draw_curves()
       self._results.close()
+
+  def _launcher_is_lost(self) -> bool:
+    if self._launcher_pid in (None, os.getpid()):
+      return False
+    return os.getppid() != self._launcher_pid
 
   def _check_limits(self, status: Mapping[str, typing.Any]) -> None:
     for limit, count in _COUNTED_BY.items():
@@ -172,8 +197,12 @@ class Control:
       if self._stopped_because is None:
         return False
       waited_s = time.monotonic() - self._stopped_at_s
+      # A node that failed never tells that it has ended: it falls silent.
+      silent_s = GROUP_GRACE_S if self._hurried else math.inf
       return waited_s > GROUP_GRACE_S * len(STOP_ORDER) or all(
-        self._ledger.finished(role) for group in STOP_ORDER for role in group
+        self._ledger.finished(role, silent_s)
+        for group in STOP_ORDER
+        for role in group
       )
 
   def _phase(self, status: Mapping[str, typing.Any]) -> str:

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import math
 import time
 import typing
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ class Node:
 
   metrics: dict[str, typing.Any] = dataclasses.field(default_factory=dict)
   finished: bool = False
+  heard_at_s: float = 0.0  # monotonic
 
 
 class Rate:
@@ -79,6 +81,7 @@ class Ledger:
     node = self._nodes.setdefault((role, index), Node())
     node.metrics.update(metrics)
     node.finished = node.finished or finished
+    node.heard_at_s = time.monotonic()
 
   def add_evaluation(self, row: dict[str, typing.Any]) -> bool:
     """Takes an evaluation; returns whether it is the best so far."""
@@ -86,10 +89,22 @@ class Ledger:
     self._evaluations.append(row)
     return best is None or row["eval_return"] >= best
 
-  def finished(self, role: str) -> bool:
-    """Whether all expected nodes of a role have ended."""
-    ended = sum(node.finished for node in self._of(role))
+  def finished(self, role: str, silent_s: float = math.inf) -> bool:
+    """Whether all expected nodes of a role have ended.
+
+    Args:
+      role: of the nodes.
+      silent_s: seconds without a report after which a node counts as ended.
+    """
+    since_s = time.monotonic() - silent_s
+    ended = sum(
+      node.finished or node.heard_at_s < since_s for node in self._of(role)
+    )
     return ended >= self._expected.get(role, 0)
+
+  def all_up(self) -> bool:
+    """Whether every expected node has reported at least once."""
+    return all(len(self._of(role)) >= n for role, n in self._expected.items())
 
   def status(self) -> dict[str, typing.Any]:
     """The run in one flat dictionary; `update_rates` keeps its rates fresh."""

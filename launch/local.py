@@ -1,22 +1,24 @@
 """Launches a program on this machine, watches it, and stops it in order."""
 
+import atexit
 import contextlib
 import io
 import os
-import pathlib
 import shutil
 import signal
 import tempfile
 import threading
 import time
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from unittest import mock
 
 import launchpad as lp
 import ml_collections
 import psutil
 from absl import flags
 from acme import specs
+from launchpad.launch import worker_manager
 from launchpad.launch.run_locally import launch_local_output_to_files
 from launchpad.nodes.python import local_multi_processing
 
@@ -50,17 +52,25 @@ def launch(
     RuntimeError: a node failed, or did not stop; in one line.
     KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
   """
-  with _memory_dir() as memory_dir:
+  # Launchpad, Reverb and TensorFlow leave temporary files behind: here, none
+  # outlives the run.
+  with (
+    _memory_dir() as memory_dir,
+    mock.patch.object(tempfile, "tempdir", memory_dir),
+  ):
     program, control = program_lib.make_program(
       config, spec, folder, memory_dir, started_at_s
     )
-    manager = _start(program, launch_type, str(folder.logs))
-    watch = _Watch(control.dereference())
+    signals = _Signals()
+    manager = _start(program, launch_type, str(folder.logs), memory_dir)
+    nodes = {name: list(ran) for name, ran in manager._active_workers.items()}
+    watch = _Watch(control.dereference(), signals)
     try:
       manager.wait()
-    except RuntimeError as error:
+    except Exception as error:
+      failure = _explain(folder, nodes, error)
       manager.wait(raise_error=False)
-      raise RuntimeError(_explain(folder, error)) from error
+      raise RuntimeError(failure) from error
     except BaseException:
       _kill_nodes()
       raise
@@ -68,19 +78,34 @@ def launch(
       watch.close()
 
 
+class _Signals:
+  """Takes what asks this process to end, in Launchpad's stead.
+
+  Its own handlers would stop all nodes at once and kill them 10 s later,
+  whatever they are saving.
+  """
+
+  def __init__(self):
+    """Takes signals from here on; to be made in the main thread."""
+    self.first: signal.Signals | None = None
+    for number in (signal.SIGINT, signal.SIGTERM):
+      signal.signal(number, self._take)
+
+  def _take(self, number: int, frame: typing.Any) -> None:
+    if self.first is not None and number == signal.SIGINT:
+      raise KeyboardInterrupt
+    self.first = self.first or signal.Signals(number)
+
+
 class _Watch:
   """Shows the run's status, and passes signals on to the control node."""
 
-  def __init__(self, control: typing.Any):
-    """Starts watching; to be made in the main thread, after the launch."""
-    self._control = control
+  def __init__(self, control: typing.Any, signals: _Signals):
+    """Starts watching, after the launch."""
+    self._control: typing.Any = control  # None: it has ended
     self._panel = panel_lib.Panel()
-    self._signal: signal.Signals | None = None
+    self._signals = signals
     self._closed = threading.Event()
-    # Launchpad's own handlers would stop all nodes at once and kill them 10 s
-    # later, whatever they are saving.
-    for number in (signal.SIGINT, signal.SIGTERM):
-      signal.signal(number, self._on_signal)
     self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
     self._thread.start()
 
@@ -90,51 +115,73 @@ class _Watch:
     self._thread.join(timeout=5.0)
     self._panel.close()
 
-  def _on_signal(self, number: int, frame: typing.Any) -> None:
-    if self._signal is not None and number == signal.SIGINT:
-      raise KeyboardInterrupt
-    self._signal = signal.Signals(number)
-
   def _run(self) -> None:
     give_up_at_s = float("inf")
     while not self._closed.wait(_POLL_S):
-      if self._signal is not None:
+      if self._signals.first is not None:
         give_up_at_s = min(give_up_at_s, time.monotonic() + _STOP_GRACE_S)
-        self._call("stop", self._signal.name)
+        self._call("stop", self._signals.first.name)
       if time.monotonic() > give_up_at_s:
         os.kill(os.getpid(), signal.SIGINT)
         return
       status = self._call("status")
       if status is not None:
         self._panel.update(status)
+        if status["phase"] == "stopped":
+          self._control = None  # a call would wait for its timeout
 
   def _call(self, method: str, *args: str) -> typing.Any:
     """Calls the control node; None if it is not up yet, or gone already."""
+    if self._control is None:
+      return None
     try:
       return getattr(self._control, method)(*args)
     except Exception:
       return None  # `manager.wait` knows which, and what to say of it
 
 
-def _start(program: lp.Program, launch_type: str, logs_dir: str) -> typing.Any:
+def _start(
+  program: lp.Program, launch_type: str, logs_dir: str, memory_dir: str
+) -> typing.Any:
   """Launches, without Launchpad's prints; returns its worker manager."""
   # Launchpad reads where logs go from the environment, but at its import.
   launch_local_output_to_files._LOGGING_DIR = logs_dir
   flags.FLAGS.mark_as_parsed()  # ours are apart: Launchpad takes its defaults
-  # Inherited: a Ctrl-C before a node is up must not kill it.
-  signal.signal(signal.SIGINT, signal.SIG_IGN)
   if launch_type == "local_mt":
-    return lp.launch(program, launch_type=launch_type)
-  with contextlib.redirect_stdout(io.StringIO()):
-    return lp.launch(
+    with _interrupts_kept_away():
+      return lp.launch(program, launch_type=launch_type)
+  with contextlib.redirect_stdout(io.StringIO()), _interrupts_kept_away():
+    manager = lp.launch(
       program,
       launch_type=launch_type,
       local_resources={
-        role: local_multi_processing.PythonProcess(env=_environment(role))
+        role: local_multi_processing.PythonProcess(
+          env={**_environment(role), "TMPDIR": memory_dir}
+        )
         for role in program.groups
       },
       terminal="output_to_files",
     )
+  # `launch` waits itself, and says what went wrong.
+  atexit.unregister(manager.wait)
+  # Nodes that hang after a failure are killed, but not this process with them.
+  manager._kill_main_thread = False
+  return manager
+
+
+@contextlib.contextmanager
+def _interrupts_kept_away() -> Iterator[None]:
+  """Keeps Launchpad's handlers out, and interrupts from the nodes it starts.
+
+  A Ctrl-C reaches all processes of a terminal. That it is blocked, they
+  inherit; a handler or its absence, they would not.
+  """
+  signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+  try:
+    with mock.patch.object(worker_manager, "_register_signal_handler"):
+      yield
+  finally:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _environment(role: str) -> dict[str, str]:
@@ -155,7 +202,7 @@ def _environment(role: str) -> dict[str, str]:
 def _memory_dir() -> Iterator[str]:
   """A folder in memory that only this user may enter, for one run."""
   shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
-  path = tempfile.mkdtemp(prefix="slipway-", dir=shared_memory)
+  path = tempfile.mkdtemp(prefix=f"slipway-{os.getpid()}-", dir=shared_memory)
   try:
     yield path
   finally:
@@ -168,14 +215,27 @@ def _kill_nodes() -> None:
       process.kill()
 
 
-def _explain(folder: run_folder.RunFolder, error: RuntimeError) -> str:
+def _explain(
+  folder: run_folder.RunFolder,
+  nodes: Mapping[str, Sequence[typing.Any]],
+  error: Exception,
+) -> str:
   """One line: which node failed, why, and where its log is."""
-  logs = [p for p in pathlib.Path(folder.logs).rglob("*") if p.is_file()]
-  for log in sorted(logs, key=lambda path: path.stat().st_mtime):
+  for name, processes in nodes.items():
+    status = getattr(processes[0], "returncode", None)
+    if not status:
+      continue
+    log = folder.logs / name
     lines = log.read_text(errors="replace").splitlines()
     if any(line.startswith("Traceback (most recent") for line in lines):
       last = [line for line in lines if line and not line[0].isspace()]
       errors = [line for line in last if "Error" in line.split(":")[0]]
-      node = log.relative_to(folder.logs)
-      return f"node {node} failed: {(errors or last)[-1]} (log: {log})"
-  return f"a node failed: {error} (logs: {folder.logs})"
+      return f"node {name} failed: {(errors or last)[-1]} (log: {log})"
+    how = (
+      f"was ended by {signal.Signals(-status).name}"
+      if status < 0
+      else f"ended with exit status {status}"
+    )
+    return f"node {name} {how} (log: {log})"
+  said = " ".join(str(error).split())
+  return f"a node failed: {type(error).__name__}: {said} (logs: {folder.logs})"

@@ -1,7 +1,10 @@
 """The program: all nodes of a run and who talks to whom, on one screen."""
 
+import atexit
 import dataclasses
 import importlib
+import os
+import threading
 import typing
 from unittest import mock
 
@@ -10,7 +13,7 @@ import ml_collections
 from absl import app
 from acme import specs
 
-from launch import addresses, run_folder
+from launch import addresses, link, run_folder
 
 # A call to the control node that takes longer is given up, so that no node
 # hangs on it; nodes report again soon.
@@ -29,13 +32,26 @@ class NodeClass:
 
   def __call__(self, *args) -> typing.Any:
     """The node, as `lp.CourierNode` wants it made."""
+    # Launchpad has just taken the signal over, and importing takes seconds.
+    link.leave_signals_to_launcher()
     # TensorFlow 2.12 imports its test utilities, whose callback absl runs at
     # once in a started app, as a node is: it makes TensorFlow's context before
     # eager mode is on, and loops in a tf.function then fail with "Op type not
     # registered 'while_cond'".
     with mock.patch.object(app, "call_after_init"):
       module = importlib.import_module(f"launch.{self.role}")
-    return getattr(module, self.role.capitalize())(*args)
+    node = getattr(module, self.role.capitalize())(*args)
+    run = node.run
+
+    def run_and_end() -> None:
+      run()
+      if threading.current_thread() is threading.main_thread():
+        # What was to be saved is saved. Taking TensorFlow down would cost a
+        # process seconds, and abort it where a thread is still in its C++.
+        atexit.register(os._exit, 0)
+
+    node.run = run_and_end
+    return node
 
 
 def expected_nodes(config: ml_collections.ConfigDict) -> dict[str, int]:
@@ -87,6 +103,7 @@ def make_program(
   control = program.add_node(
       lp.CourierNode(
           NodeClass("control"), config, folder, count, started_at_s,
+          os.getpid(), memory_dir,
           courier_client_kwargs={"call_timeout": _CALL_TIMEOUT_S},
       ),
       label="control",

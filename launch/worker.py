@@ -42,9 +42,8 @@ class Worker:
       config, spec, registry.make_builder(config.agent), index
     )
     self._variables = data.make_variables_source()
-    self._writer = writer_lib.ItemWriter(
-      data.write_address(), tables.TRANSITIONS
-    )
+    self._data = data
+    self._writer: writer_lib.ItemWriter | None = None
     self._published_at_s: float | None = None
     self._waiting_since_s: float | None = None
 
@@ -71,7 +70,7 @@ class Worker:
       while not node_link.stopping:
         self._load_variables()
         self._collect(stopping=lambda: node_link.stopping)
-      if not self._writer.close(_CLOSE_S):
+      if self._writer is not None and not self._writer.close(_CLOSE_S):
         logging.info("the last items were not confirmed: the table is full")
       self._collector.close()
 
@@ -79,6 +78,11 @@ class Worker:
     items = self._collector.step()
     if items is None:
       return
+    if self._writer is None:
+      # Connecting blocks while there is no server: with variables, there is.
+      self._writer = writer_lib.ItemWriter(
+        self._data.write_address(), tables.TRANSITIONS
+      )
     self._writer.write(items.rows, items.priorities)
     while not self._writer.wait(_WAIT_S):
       self._waiting_since_s = self._waiting_since_s or time.monotonic()
@@ -99,7 +103,7 @@ class Worker:
     )
     return {
       "env_steps": self._collector.env_steps,
-      "items": self._writer.written,
+      "items": self._writer.written if self._writer else 0,
       "training_return": self._collector.training_return,
       "variables_age_s": published_at_s and time.time() - published_at_s,
       "waiting_s": waiting_since_s and time.monotonic() - waiting_since_s,

@@ -66,7 +66,7 @@ def test_unknown_preset_names_the_known_ones(name):
     (
       "dqn",
       "prioritized_dqn",
-      {"learner.double", "replay.sampler", "learner.learning_rate"},
+      {"learner.double", "replay.sampler"},
     ),
     (
       "prioritized_dqn",

@@ -1,0 +1,162 @@
+"""Overrides: the config's fields as flags, checked before they are parsed."""
+
+import ast
+import difflib
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+
+import ml_collections
+from absl import flags
+from ml_collections import config_flags
+
+DEFAULT_CONFIG = "configs/apex_dqn.py:cartpole"
+_PREFIX = "config."
+_KWARGS = "environment.kwargs."
+
+
+def arrange(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+  """Puts --config first, and takes the environment's keyword arguments out.
+
+  The config's flag wants to stand before its overrides, and takes only fields
+  that there are, which the arguments of an environment need not be.
+
+  Args:
+    argv: the program's name and its arguments.
+
+  Returns:
+    argv, whose second item is the config, and the keyword arguments as text.
+
+  Raises:
+    ValueError: one line: a keyword argument has no value.
+  """
+  config, kwargs, rest = f"--config={DEFAULT_CONFIG}", {}, []
+  arguments = iter(argv[1:])
+  for argument in arguments:
+    flag, given, value = argument.partition("=")
+    name = flag.lstrip("-")
+    if flag in ("--config", "-config"):
+      config = f"--config={value if given else next(arguments, '')}"
+    elif name.startswith(_PREFIX + _KWARGS):
+      if not given:
+        raise ValueError(
+          f"{flag} has no value, so the environment would not get it: give "
+          f"{flag}=VALUE"
+        )
+      kwargs[name.removeprefix(_PREFIX + _KWARGS)] = value
+    else:
+      rest.append(argument)
+  return [argv[0], config, *rest], kwargs
+
+
+def load(path: str) -> ml_collections.ConfigDict:
+  """The config at 'FILE:PRESET', without overrides.
+
+  Raises:
+    ValueError: one line: the file can't be read or is no config.
+  """
+  flag = f"--config={path}"
+  values = flags.FlagValues()
+  config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=[])
+  try:
+    values(["", flag])
+    # A file that could not be read is told of when it is used.
+    config: typing.Any = values["config"].value
+    return ml_collections.ConfigDict(config.to_dict())
+  except OSError as error:
+    raise ValueError(
+      f"{flag} can't be read, so there is nothing to run: give a file of "
+      f"configs/, such as {DEFAULT_CONFIG}"
+    ) from error
+  except flags.Error as error:
+    # The config's own words end a stack trace.
+    said = str(error).strip().splitlines()[-1].partition(": ")[2]
+    raise ValueError(f"{flag}: {said}") from error
+  except Exception as error:  # It may be any Python, or none.
+    said = " ".join(str(error).split())
+    raise ValueError(
+      f"{flag} is no config ({said}), so there is nothing to run: give a "
+      "Python file with a get_config(preset)"
+    ) from error
+
+
+def fields(
+  config: ml_collections.ConfigDict, prefix: str = ""
+) -> Iterator[tuple[str, typing.Any]]:
+  """Yields ('replay.capacity', 50_000) and so on, depth first."""
+  for name, value in config.items():
+    if isinstance(value, ml_collections.ConfigDict):
+      yield from fields(value, f"{prefix}{name}.")
+    else:
+      yield f"{prefix}{name}", value
+
+
+def check_names(argv: Sequence[str], known: Mapping[str, typing.Any]) -> None:
+  """Raises ValueError, one line, for an override of a field there is not.
+
+  Args:
+    argv: the program's name and its arguments.
+    known: the `fields` of the config.
+  """
+  for argument in argv[1:]:
+    name = argument.lstrip("-").partition("=")[0]
+    field = name.removeprefix("no").removeprefix(_PREFIX)
+    if name.startswith((_PREFIX, "no" + _PREFIX)) and field not in known:
+      near = difflib.get_close_matches(field, known, n=1, cutoff=0.0)[0]
+      raise ValueError(
+        f"{argument}: the config has no field {field!r}, so nothing would "
+        f"change: did you mean --{_PREFIX}{near}?"
+      )
+
+
+def check_items(
+  config: ml_collections.ConfigDict, before: Mapping[str, typing.Any]
+) -> None:
+  """Raises ValueError, one line, where a sequence got items of another type.
+
+  Args:
+    config: with its overrides.
+    before: the `fields` without them.
+  """
+  for name, value in fields(config):
+    old = before.get(name)
+    if isinstance(old, tuple) and {*map(type, value)} - {*map(type, old)}:
+      raise ValueError(wrong_type(f"--{_PREFIX}{name}={value}", old))
+
+
+def wrong_type(argument: str, default: typing.Any) -> str:
+  """One line on an override whose value is not of its field's type."""
+  wanted = type(default).__name__
+  if isinstance(default, tuple) and default:
+    wanted += f" of {type(default[0]).__name__}"
+  return (
+    f"{argument}: the field's type is {wanted}, so this value can't be used; "
+    f"it is {default!r} by default"
+  )
+
+
+def set_kwargs(
+  config: ml_collections.ConfigDict, kwargs: Mapping[str, str]
+) -> None:
+  """Adds keyword arguments of the environment to a config.
+
+  Args:
+    config: the whole config; changed.
+    kwargs: Python literals by name; what is none is text.
+
+  Raises:
+    ValueError: one line: a value is not of the type that the config has.
+  """
+  target = config.environment.kwargs
+  for name, text in kwargs.items():
+    try:
+      value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+      value = text
+    old = target.get(name)
+    if isinstance(old, float) and type(value) is int:
+      value = float(value)
+    if not isinstance(old, (types.NoneType, type(value))):
+      raise ValueError(wrong_type(f"--{_PREFIX}{_KWARGS}{name}={text}", old))
+    with target.unlocked():
+      target[name] = value

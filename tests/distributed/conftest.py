@@ -1,0 +1,143 @@
+"""Runs: `python -m launch.train` as a user starts it, and what it leaves."""
+
+import glob
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import psutil
+import pytest
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_MARK = "SLIPWAY_TEST_RUN"  # in the environment of all processes of a run
+_SMALL = (
+  "--config.network.hidden_sizes=(32,)",
+  "--config.replay.min_size=200",
+  "--config.evaluation.episodes=5",
+  "--config.evaluation.period_s=0.2",
+  "--config.limits.target_return=inf",
+)
+
+
+class Run:
+  """One training in processes of its own."""
+
+  def __init__(self, folder, *flags):
+    """Starts it, as the leader of its own process group.
+
+    Args:
+      folder: of the test; the run's is below it.
+      flags: beside those that make it small.
+    """
+    self.path = folder / "runs" / "a-run"
+    self._said = [folder / "stdout", folder / "stderr"]
+    self._temporary = folder / "temporary"
+    self._temporary.mkdir(exist_ok=True)
+    self._mark = uuid.uuid4().hex
+    arguments = ("--name=a-run", f"--run_dir={folder / 'runs'}", *_SMALL)
+    with open(self._said[0], "w") as out, open(self._said[1], "w") as err:
+      self.launcher = subprocess.Popen(
+        [sys.executable, "-m", "launch.train", *arguments, *flags],
+        stdout=out,
+        stderr=err,
+        start_new_session=True,
+        cwd=_ROOT,
+        env={**os.environ, _MARK: self._mark, "TMPDIR": str(self._temporary)},
+      )
+
+  @property
+  def stdout(self):
+    return self._said[0].read_text()
+
+  @property
+  def stderr(self):
+    return self._said[1].read_text()
+
+  @property
+  def summary(self):
+    return json.loads((self.path / "summary.json").read_text())
+
+  def log(self, node):
+    return (self.path / "logs" / node).read_text()
+
+  def processes(self, node=None):
+    """Those alive, launcher included; of one node such as 'worker/0'."""
+    return [p for p in psutil.process_iter() if self._is_ours(p, node)]
+
+  def _is_ours(self, process, node):
+    try:
+      return (
+        process.environ().get(_MARK) == self._mark
+        and process.status() != psutil.STATUS_ZOMBIE
+        and (node is None or self._log_of(process) == self._logs / node)
+      )
+    except (psutil.Error, OSError):
+      return False
+
+  def _log_of(self, process):
+    return pathlib.Path(f"/proc/{process.pid}/fd/1").resolve()
+
+  @property
+  def _logs(self):
+    return (self.path / "logs").resolve()
+
+  def memory(self):
+    """Folders in memory of this launcher: its socket, its variables."""
+    return glob.glob(f"/dev/shm/slipway-{self.launcher.pid}-*")
+
+  def wait_until(self, condition, timeout_s=60.0):
+    """Waits for `condition()`, while the run is alive."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+      assert self.launcher.poll() is None, self.stdout + self.stderr
+      assert time.monotonic() < deadline, self.stdout + self.stderr
+      time.sleep(0.05)
+
+  def wait_until_learning(self):
+    self.wait_until(lambda: ": running" in self.stdout)
+
+  def wait(self, timeout_s=60.0):
+    """Waits for the end; returns the exit status and the seconds it took."""
+    since_s = time.monotonic()
+    status = self.launcher.wait(timeout_s)
+    return status, time.monotonic() - since_s
+
+  def check_nothing_left(self, within_s=0.0):
+    """Asserts that no process, memory or file outlives the run."""
+    deadline = time.monotonic() + within_s
+    while self.processes() and time.monotonic() < deadline:
+      time.sleep(0.05)
+    assert not [process.cmdline() for process in self.processes()]
+    assert not self.memory()
+    assert not list(self._temporary.iterdir())
+
+  def kill(self):
+    """Ends all that is left of it."""
+    for process in self.processes():
+      process.send_signal(signal.SIGKILL)
+    self.launcher.wait(10)
+
+
+@pytest.fixture(scope="session")
+def run_class():
+  """The class of a run, for tests that start many at a time."""
+  return Run
+
+
+@pytest.fixture
+def start_run(tmp_path):
+  """Starts runs with the given flags, and kills what a test leaves of them."""
+  runs = []
+
+  def start(*flags):
+    runs.append(Run(tmp_path, *flags))
+    return runs[-1]
+
+  yield start
+  for run in runs:
+    run.kill()

@@ -1,0 +1,109 @@
+"""Single: equal to the bit for a seed, and different for another one."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from launch import best_variables, curves, run_folder
+
+STEPS = 600  # trainer steps, in which all environments end some episodes
+_TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory):
+  """Trains in a process of its own; op determinism can't be switched off."""
+  run_dir = tmp_path_factory.mktemp("runs")
+
+  def train(name, *flags):
+    done = subprocess.run(
+      [
+        sys.executable,
+        "-m",
+        "launch.train",
+        "--launch=single",
+        f"--name={name}",
+        f"--run_dir={run_dir}",
+        f"--config.limits.trainer_steps={STEPS}",
+        "--config.limits.target_return=inf",
+        "--config.network.hidden_sizes=(32,)",
+        "--config.replay.min_size=200",
+        "--config.evaluation.period_steps=150",
+        *flags,
+      ],
+      capture_output=True,
+      text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return run_folder.RunFolder.open(run_dir / name)
+
+  return train
+
+
+def rows_of(folder):
+  with open(folder.curves_csv, newline="") as file:
+    rows = list(csv.DictReader(file))
+  return [
+    {name: row[name] for name in curves.COLUMNS if name not in _TIMED}
+    for row in rows
+  ]
+
+
+def learned(folder):
+  """All that the trainer saved, optimizer and counters included."""
+  reader = tf.train.load_checkpoint(str(folder.checkpoints))
+  return {
+    name: reader.get_tensor(name)
+    for name in reader.get_variable_to_shape_map()
+    if name != "_CHECKPOINTABLE_OBJECT_GRAPH"
+  }
+
+
+def steps(folder):
+  summary = json.loads(folder.summary.read_text())
+  return summary["env_steps"], summary["trainer_steps"]
+
+
+@pytest.fixture(scope="module")
+def first(train):
+  return train("first")
+
+
+def test_one_seed_gives_one_run(train, first):
+  again = train("again")
+  assert steps(again) == steps(first)
+  assert rows_of(again) == rows_of(first)
+  assert len(rows_of(first)) == STEPS // 150
+  variables, others = learned(first), learned(again)
+  assert set(variables) == set(others)
+  assert sum(value.size for value in variables.values()) > 500
+  for name, value in variables.items():
+    assert np.asarray(value).tobytes() == np.asarray(others[name]).tobytes()
+  assert (
+    best_variables.load(first.best)[0] == best_variables.load(again.best)[0]
+  )
+
+
+def test_another_seed_gives_another_run(train, first):
+  other = train("other", "--config.seed=2")
+  assert rows_of(other) != rows_of(first)
+  variables, others = learned(first), learned(other)
+  different = [
+    name
+    for name, value in variables.items()
+    if np.asarray(value).tobytes() != np.asarray(others[name]).tobytes()
+  ]
+  assert len(different) > 4
+
+
+def test_the_limit_and_the_ratio_are_exact(first):
+  env_steps, trainer_steps = steps(first)
+  assert trainer_steps == STEPS
+  # 64 samples an update at 8 an insert: 8 transitions each, after the first
+  # 200; a few of the last steps' are still open.
+  assert 0 <= env_steps - (200 + 8 * STEPS) < 64
