@@ -62,7 +62,7 @@ def logs_of(run):
 
 def test_the_default_topology_until_trainer_steps(start_run):
   run = start_run("--config.limits.trainer_steps=1_500")
-  status, _ = run.wait()
+  status = run.wait()
   assert status == 0, run.stderr
   assert run.stderr == ""
   run.check_nothing_left()
@@ -77,7 +77,7 @@ def test_the_default_topology_until_trainer_steps(start_run):
   # The name is taken now; a second command leaves the run alone.
   before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
   again = start_run()
-  status, _ = again.wait()
+  status = again.wait()
   assert status == 2
   (line,) = again.stderr.splitlines()
   assert str(run.path) in line
@@ -93,7 +93,7 @@ def test_replay_apart_and_no_proxy_until_environment_steps(start_run):
     "--config.topology.proxy=False",
     "--config.topology.replay=own_process",
   )
-  status, _ = run.wait()
+  status = run.wait()
   assert status == 0, run.stderr
   run.check_nothing_left()
   check_results(run)
@@ -112,7 +112,7 @@ THREADS = [
 @pytest.mark.parametrize(("limits", "reason"), THREADS)
 def test_threads_until_a_limit(start_run, limits, reason):
   run = start_run("--launch=local_mt", "--config.topology.workers=1", *limits)
-  status, _ = run.wait()
+  status = run.wait()
   assert status == 0, run.stderr
   run.check_nothing_left()
   assert run.summary["stopped_because"] == reason
@@ -132,7 +132,7 @@ def test_a_signal_ends_the_training_in_order(start_run, send, reason):
   run.wait_until(lambda: (run.path / "checkpoints" / "best.npz").exists())
   assert run.memory(), "there is something to be left"
   send(run)
-  status, _ = run.wait()
+  status = run.wait()
   assert status == 0, run.stderr
   assert run.stderr == ""
   run.check_nothing_left()
@@ -149,7 +149,7 @@ def test_a_ctrl_c_in_the_middle_of_the_start_up(start_run):
   run = start_run()
   run.wait_until(lambda: run.processes("evaluator/0"))
   os.killpg(run.launcher.pid, signal.SIGINT)
-  status, _ = run.wait()
+  status = run.wait()
   assert status == 0, run.stderr
   assert run.stderr == ""
   run.check_nothing_left()
@@ -162,7 +162,7 @@ def test_a_worker_that_is_killed_ends_the_run(start_run):
   run.wait_until_learning()
   (worker,) = run.processes("worker/1")
   worker.kill()
-  status, _ = run.wait()
+  status = run.wait()
   assert status == 1
   (line,) = run.stderr.splitlines()
   assert "node worker/1 was ended by SIGKILL" in line
@@ -178,7 +178,7 @@ def test_a_launcher_that_is_killed_takes_its_nodes_along(start_run):
   run = start_run()
   run.wait_until_learning()
   run.launcher.kill()
-  status, _ = run.wait()
+  status = run.wait()
   assert status == -signal.SIGKILL
   run.check_nothing_left(within_s=20.0)
   assert run.summary["stopped_because"] == "launcher_lost"
