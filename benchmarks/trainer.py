@@ -8,6 +8,7 @@ import portpicker
 
 from benchmarks import processes, report
 from configs import apex_dqn
+from launch import threads
 
 GOAL = 0.6  # of the fixed batch's speed, MLP 256-256, batch 256, not dueling
 
@@ -149,7 +150,13 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
   """
   raw = []
   for case in cases:
-    raw += processes.call(measure_case, case, runs)
+    learner_threads = case.config().learner.threads
+    raw += processes.call(
+      measure_case,
+      case,
+      runs,
+      environment=threads.environment("trainer", learner_threads),
+    )
   medians = [_medians(raw, case.name) for case in cases]
   goals = [
     report.verdict(

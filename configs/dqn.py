@@ -64,6 +64,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.learner.max_gradient_norm = 10.0  # L2, all variables; Wang, section 4.2
   c.learner.target_update_period = 50  # trainer steps; Mnih: 10,000
   c.learner.steps_per_call = 20  # trainer steps inside one tf.function call
+  c.learner.threads = 1  # of TensorFlow, for small networks; 0: one a core
 
   c.variables = ml_collections.ConfigDict()
   c.variables.publish_period = 20  # trainer steps
@@ -135,6 +136,7 @@ def _pong(c: ml_collections.ConfigDict) -> None:
   c.learner.adam_epsilon = 1.5e-4  # Hessel et al. 2018, table 1
   c.learner.target_update_period = 1_000
   c.learner.steps_per_call = 4
+  c.learner.threads = 0
   c.variables.publish_period = 40
   c.evaluation.episodes = 5
   c.evaluation.period_s = 60.0

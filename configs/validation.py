@@ -60,6 +60,8 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "the target network would never follow"),
     ("learner.steps_per_call", lambda x: x >= 1, "at least 1",
      "the trainer would never step"),
+    ("learner.threads", lambda x: x >= 0, "at least 0 (0: one a core)",
+     "the trainer could not compute"),
     ("variables.publish_period", lambda x: x >= 1, "at least 1",
      "workers would act on the first variables for ever"),
     ("topology.workers", lambda x: 1 <= x <= 1_000, "in [1, 1000]",

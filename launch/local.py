@@ -24,7 +24,7 @@ from launchpad.nodes.python import local_multi_processing
 
 from launch import panel as panel_lib
 from launch import program as program_lib
-from launch import run_folder
+from launch import run_folder, threads
 
 _POLL_S = 0.5
 # An orderly stop takes 1 to 5 s; one in the middle of a start-up waits for the
@@ -62,7 +62,9 @@ def launch(
       config, spec, folder, memory_dir, started_at_s
     )
     signals = _Signals()
-    manager = _start(program, launch_type, str(folder.logs), memory_dir)
+    manager = _start(
+      program, launch_type, config.learner.threads, folder, memory_dir
+    )
     nodes = {name: list(ran) for name, ran in manager._active_workers.items()}
     watch = _Watch(control.dereference(), signals)
     try:
@@ -141,11 +143,15 @@ class _Watch:
 
 
 def _start(
-  program: lp.Program, launch_type: str, logs_dir: str, memory_dir: str
+  program: lp.Program,
+  launch_type: str,
+  learner_threads: int,
+  folder: run_folder.RunFolder,
+  memory_dir: str,
 ) -> typing.Any:
   """Launches, without Launchpad's prints; returns its worker manager."""
   # Launchpad reads where logs go from the environment, but at its import.
-  launch_local_output_to_files._LOGGING_DIR = logs_dir
+  launch_local_output_to_files._LOGGING_DIR = str(folder.logs)
   flags.FLAGS.mark_as_parsed()  # ours are apart: Launchpad takes its defaults
   if launch_type == "local_mt":
     with _interrupts_kept_away():
@@ -156,7 +162,12 @@ def _start(
       launch_type=launch_type,
       local_resources={
         role: local_multi_processing.PythonProcess(
-          env={**_environment(role), "TMPDIR": memory_dir}
+          env={
+            **threads.environment(role, learner_threads),
+            "TF_CPP_MIN_LOG_LEVEL": "1",  # no notices
+            "PYTHONUNBUFFERED": "1",  # logs are whole, however it ends
+            "TMPDIR": memory_dir,
+          }
         )
         for role in program.groups
       },
@@ -182,20 +193,6 @@ def _interrupts_kept_away() -> Iterator[None]:
       yield
   finally:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def _environment(role: str) -> dict[str, str]:
-  """Environment variables of a node's process."""
-  variables = {
-    "TF_CPP_MIN_LOG_LEVEL": "1",  # no notices
-    "PYTHONUNBUFFERED": "1",  # logs are whole, whatever ends the process
-  }
-  if role != "trainer":
-    # Small batches: more threads would only fight for the trainer's cores.
-    for library in ("OMP", "OPENBLAS", "TF_NUM_INTRAOP", "TF_NUM_INTEROP"):
-      suffix = "THREADS" if library.startswith("TF") else "NUM_THREADS"
-      variables[f"{library}_{suffix}"] = "1"
-  return variables
 
 
 @contextlib.contextmanager

@@ -38,14 +38,15 @@ def make_dataset(
     packing: layout of an item.
     batch_size: transitions a batch.
   """
-  # Two samplers keep ahead of the learner; more hold more stale samples.
+  # One sampler keeps ahead of the learner; more of them hold more stale
+  # samples and fight for the table's lock.
   items = reverb.TrajectoryDataset(
     server_address=server_address,
     table=table,
     dtypes=tf.uint8,
     shapes=tf.TensorShape([packing.row_bytes]),
     max_in_flight_samples_per_worker=2 * batch_size,
-    num_workers_per_iterator=2,
+    num_workers_per_iterator=1,
     rate_limiter_timeout_ms=STARVED_MS,
   )
 

@@ -62,7 +62,7 @@ def runs(tmp_path_factory, run_class):
     folder.mkdir()
     run = run_class(folder, *REFUSED[title][0])
     try:
-      return run, run.wait()[0]
+      return run, run.wait()
     finally:
       run.kill()
 
