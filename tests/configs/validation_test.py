@@ -114,6 +114,7 @@ BAD = [
   ("replay.importance_exponent_end", -0.1),
   ("replay.importance_steps", 0),
   ("learner.batch_size", 0),
+  ("learner.threads", -1),
   ("learner.learning_rate", 0.0),
   ("learner.learning_rate", math.nan),
   ("learner.learning_rate", math.inf),
