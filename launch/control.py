@@ -24,7 +24,7 @@ STOP_ORDER = (("worker", "evaluator"), ("proxy",), ("trainer",), ("replay",))
 GROUP_GRACE_S = 2.0
 _TICK_S = 0.05
 _METRICS_PERIOD_S = 1.0
-_TELL_END_S = 1.0  # for the launcher to ask for the last status
+_RELEASED_WITHIN_S = 1.5  # for the launcher to see the last status
 _COUNTED_BY = {
   "environment_steps": "env_steps",
   "trainer_steps": "trainer_steps",
@@ -69,7 +69,7 @@ class Control:
     self._stopped_at_s = 0.0
     self._hurried = False  # a node failed, or nobody waits for the end
     self._closed = False
-    self._end_told = threading.Event()
+    self._released = threading.Event()
     self._metrics_due_s = 0.0
 
   def report(
@@ -121,9 +121,11 @@ class Control:
       status = self._ledger.status()
       status["phase"] = self._phase(status)
       status["stopped_because"] = self._stopped_because
-      if self._closed:
-        self._end_told.set()
       return status
+
+  def release(self) -> None:
+    """The launcher has seen the last status: nothing holds this node."""
+    self._released.set()
 
   def run(self) -> None:
     """Watches the run until every node has ended, then writes its results."""
@@ -139,7 +141,7 @@ class Control:
         self.stop("launcher_lost")
         self._hurried = True
     self.close()
-    self._end_told.wait(_TELL_END_S)
+    self._released.wait(_RELEASED_WITHIN_S)
     if self._launcher_is_lost() and self._memory_dir is not None:
       shutil.rmtree(self._memory_dir, ignore_errors=True)
 

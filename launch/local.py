@@ -130,7 +130,10 @@ class _Watch:
       if status is not None:
         self._panel.update(status)
         if status["phase"] == "stopped":
-          self._control = None  # a call would wait for its timeout
+          # Its node ends now: the reply, and any other call, would be waited
+          # for until their timeout.
+          self._control.futures.release()
+          self._control = None
 
   def _call(self, method: str, *args: str) -> typing.Any:
     """Calls the control node; None if it is not up yet, or gone already."""

@@ -76,7 +76,8 @@ class Trainer:
 
   def step(self) -> int:
     """One call of the update loop, as `run` does; returns all steps so far."""
-    self._update()
+    if self._next_updates():
+      self._update()
     return self._steps
 
   def run(self) -> None:
@@ -84,6 +85,9 @@ class Trainer:
     save_due_s = time.monotonic() + self._config.checkpoint.period_s
     with link.Link(self._control, "trainer", 0, self._metrics) as node_link:
       while not node_link.stopping:
+        if not self._next_updates():
+          node_link.wait(0.05)  # the limit is reached: the others stop first
+          continue
         self._update()
         if time.monotonic() >= save_due_s:
           self._checkpoints.save()
@@ -94,7 +98,7 @@ class Trainer:
       self._manager.close()
 
   def _update(self) -> None:
-    metrics = self._loop.run(self._config.learner.steps_per_call)
+    metrics = self._loop.run(self._next_updates())
     before, self._steps = self._steps, int(self._learner.steps)
     if metrics is None:
       self._starved_since_s = self._starved_since_s or time.monotonic()
@@ -105,6 +109,12 @@ class Trainer:
     period = self._config.variables.publish_period
     if self._steps // period > before // period:
       self._publish()
+
+  def _next_updates(self) -> int:
+    """Updates of the next call, none of them beyond the limit."""
+    updates = self._config.learner.steps_per_call
+    limit = self._config.limits.trainer_steps
+    return min(updates, limit - self._steps) if limit else updates
 
   def _publish(self) -> None:
     self._version = self._publisher.publish(self._learner.get_variables())
