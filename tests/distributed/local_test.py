@@ -68,8 +68,7 @@ def test_the_default_topology_until_trainer_steps(start_run):
   run.check_nothing_left()
   check_results(run)
   assert run.summary["stopped_because"] == "trainer_steps"
-  assert run.summary["trainer_steps"] == 200
-  assert run.summary["trainer_steps"] >= 1_500
+  assert run.summary["trainer_steps"] == 1_500
   nodes = {"control/0", "trainer/0", "proxy/0", "evaluator/0"}
   assert logs_of(run) == {*nodes, "worker/0", "worker/1"}
   assert run.stdout.startswith(f"run folder: {run.path}\n")
