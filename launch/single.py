@@ -15,11 +15,23 @@ import tensorflow as tf
 from acme import specs
 
 from agents import registry
-from launch import best_variables, evaluation, evaluator, run_folder
+from launch import (
+  best_variables,
+  checkpoints,
+  evaluation,
+  evaluator,
+  run_folder,
+)
 from launch import collector as collector_lib
 from launch import control as control_lib
 from launch import panel as panel_lib
-from replay import dataset, local_table, priorities, transitions
+from replay import (
+  dataset,
+  local_table,
+  priorities,
+  table_status,
+  transitions,
+)
 
 _REPORT_PERIOD_S = 0.25
 
@@ -64,12 +76,7 @@ class Single:
       replay.priority_exponent if self._prioritized else None,
       config.seed,
     )
-    self._checkpoints = tf.train.CheckpointManager(
-      tf.train.Checkpoint(**self._learner.checkpointed),
-      str(folder.checkpoints),
-      max_to_keep=config.checkpoint.keep,
-      checkpoint_name="trainer",
-    )
+    self._checkpoints = checkpoints.make_manager(config, folder, self._learner)
     self._steps = 0
     self._learned: dict[str, tf.Tensor] = {}
     self._first_step_at_s: float | None = None
@@ -180,13 +187,9 @@ class Single:
 
   def _replay_status(self) -> dict[str, float]:
     table = self._table
-    earning = table.inserted - self._config.replay.min_size
-    return {
-      "size": table.size,
-      "inserted": table.inserted,
-      "sampled": table.sampled,
-      "samples_per_insert": table.sampled / earning if earning > 0 else 0.0,
-    }
+    return table_status.TableStatus.of(
+      table.size, table.inserted, table.sampled, self._config.replay.min_size
+    )._asdict()
 
 
 def launch(

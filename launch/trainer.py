@@ -6,12 +6,11 @@ import typing
 
 import launchpad as lp
 import ml_collections
-import tensorflow as tf
 from absl import logging
 from acme import specs
 
 from agents import registry, update_loop
-from launch import link, run_folder
+from launch import checkpoints, link, run_folder
 from launch import replay as replay_node
 from replay import dataset, priority_updater, tables
 from replay import variables as variables_lib
@@ -63,12 +62,7 @@ class Trainer:
       else None,
       functools.partial(dataset.unpack, packing),
     )
-    self._checkpoints = tf.train.CheckpointManager(
-      tf.train.Checkpoint(**self._learner.checkpointed),
-      str(folder.checkpoints),
-      max_to_keep=config.checkpoint.keep,
-      checkpoint_name="trainer",
-    )
+    self._checkpoints = checkpoints.make_manager(config, folder, self._learner)
     self._steps = 0
     self._learned: dict[str, float] = {}
     self._first_step_at_s: float | None = None

@@ -2,19 +2,11 @@
 
 import os
 import socket
-import typing
 from collections.abc import Sequence
 
 import reverb
 
-
-class TableStatus(typing.NamedTuple):
-  """What a table says of itself."""
-
-  size: int  # items
-  inserted: int  # items since the start
-  sampled: int  # items since the start
-  samples_per_insert: float  # measured after the minimum size was reached
+from replay import table_status
 
 
 class TrajectoryManager:
@@ -51,20 +43,15 @@ class TrajectoryManager:
     self.address = f"localhost:{port}"
     self._client = reverb.Client(self.address)
 
-  def status(self, table: str) -> TableStatus:
+  def status(self, table: str) -> table_status.TableStatus:
     """Counts of one table."""
     info = self._client.server_info(timeout=5)[table]
     limiter = info.rate_limiter_info
-    inserted = limiter.insert_stats.completed
-    sampled = limiter.sample_stats.completed
-    # Reverb counts the ratio from the first item, and samples only once the
-    # table has its minimum: measured against the inserts since then.
-    since = inserted - limiter.min_size_to_sample
-    return TableStatus(
+    return table_status.TableStatus.of(
       size=info.current_size,
-      inserted=inserted,
-      sampled=sampled,
-      samples_per_insert=sampled / since if since > 0 else 0.0,
+      inserted=limiter.insert_stats.completed,
+      sampled=limiter.sample_stats.completed,
+      min_size=limiter.min_size_to_sample,
     )
 
   def checkpoint(self) -> str:

@@ -1,6 +1,5 @@
 """Writes items into a table with a Reverb client that never blocks for ever."""
 
-import time
 import typing
 
 import numpy as np
@@ -82,10 +81,8 @@ class ItemWriter:
     return confirmed
 
   def _flush(self, in_flight: int, timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
     try:
-      left_ms = max(1, int(1000 * (deadline - time.monotonic())))
-      self._writer.flush(in_flight, timeout_ms=left_ms)
+      self._writer.flush(in_flight, timeout_ms=max(1, int(1000 * timeout_s)))
     except reverb.DeadlineExceededError:
       return False
     return True

@@ -7,7 +7,7 @@ import reverb
 
 from configs import prioritized_dqn
 from replay import packing as packing_lib
-from replay import tables, trajectory_manager
+from replay import table_status, tables, trajectory_manager
 from replay import writer as writer_lib
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
@@ -77,7 +77,7 @@ def test_status_counts(manager):
   assert len(list(client.sample(tables.TRANSITIONS, num_samples=12))) == 12
   status = manager.status(tables.TRANSITIONS)
   # 4 inserts since the table had its minimum of 2.
-  assert status == trajectory_manager.TableStatus(6, 6, 12, 3.0)
+  assert status == table_status.TableStatus(6, 6, 12, 3.0)
   write(manager, np.ones(60))
   status = manager.status(tables.TRANSITIONS)
   assert (status.size, status.inserted) == (50, 66)
