@@ -1,12 +1,11 @@
 """Relay: passes bytes between a machine's workers and the Reverb server.
 
-It understands nothing of what it passes, which is what makes it cheap: a relay
-of gRPC messages in Python costs about ten times the CPU. Back-pressure goes
-through it: when the server's rate limiter blocks inserts, the server stops
-reading, the relay stops reading, and the worker waits, with at most a few
-hundred kilobytes of each connection in the relay.
-
-Works without Reverb and TensorFlow, so that it listens within milliseconds.
+A client's first 24 bytes tell HTTP/2 from garbage, of which the server never
+hears. The relay understands nothing of what follows, which makes it cheap: a
+relay of gRPC messages in Python costs about ten times the CPU. Back-pressure
+goes through it: what a peer does not read stays with who sent it, but for a few
+hundred kilobytes of each connection. Works without Reverb and TensorFlow, so
+that it listens within milliseconds.
 
 ```python
 relay = Relay('unix:/run/user/1000/slipway/relay', 'replay-host:7000')
@@ -18,15 +17,17 @@ relay.close()
 """
 
 import asyncio
+import math
 import threading
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import uvloop
 
-from replay import relay_link, relay_listener
+from replay import relay_gate, relay_link, relay_listener, relay_upstream
 
-# Seconds for the upstream host to accept; the worker's gRPC tries again.
-_CONNECT_TIMEOUT_S = 5.0
+# Seconds for a client's first 24 bytes, which gRPC sends when it connects.
+_PREFACE_TIMEOUT_S = 5.0
 
 # Seconds that `close` waits for the thread, which needs milliseconds.
 _CLOSE_TIMEOUT_S = 2.0
@@ -43,6 +44,9 @@ class RelayStats(NamedTuple):
     bytes_up: received from clients.
     bytes_down: received from the upstream.
     bytes_buffered: received and not yet passed on; bounded by back-pressure.
+    connections_refused: those that were not admitted, or ended or were closed
+      without having begun as an HTTP/2 client begins.
+    clients: by process id; 0 has all those that come by TCP.
   """
 
   connections_open: int
@@ -51,6 +55,8 @@ class RelayStats(NamedTuple):
   bytes_up: int
   bytes_down: int
   bytes_buffered: int
+  connections_refused: int
+  clients: Mapping[int, relay_gate.ClientStats]
 
 
 class Relay:
@@ -59,29 +65,54 @@ class Relay:
   Runs in a thread of its own from `start` to `close`.
   """
 
-  def __init__(self, listen: str, upstream: str):
-    """Checks the addresses; opens nothing.
+  def __init__(
+    self,
+    listen: str,
+    upstream: str,
+    gate: relay_gate.ClientGate | None = None,
+    preface_timeout_s: float = _PREFACE_TIMEOUT_S,
+  ):
+    """Checks the arguments; opens nothing.
 
     Args:
       listen: 'unix:PATH', which only this user may connect to, or 'host:port'.
       upstream: 'host:port' of the Reverb server, which need not run yet.
+      gate: decides who is served; None serves all, and probes no upstream.
+      preface_timeout_s: seconds for a client to begin as an HTTP/2 client.
 
     Raises:
-      ValueError: an address cannot be one.
+      ValueError: an argument cannot be one.
     """
     relay_listener.check("listen", listen)
+    address = relay_listener.host_and_port("upstream", upstream)
+    if not 0 < preface_timeout_s < math.inf:
+      raise ValueError(
+        f"preface_timeout_s is {preface_timeout_s}, with which clients would be"
+        " closed at once or never; pass a number of seconds above 0."
+      )
     self._listen = listen
-    self._upstream = relay_listener.host_and_port("upstream", upstream)
+    self._gate = relay_gate.Guard(gate, self._keep)
+    self._preface_timeout_s = preface_timeout_s
+    self._upstream = relay_upstream.Upstream(
+      address, None if gate is None else self._gate.upstream
+    )
+    self._calls = relay_link.Calls(
+      self._admit, self._connect, self._on_broken, self._on_ended
+    )
     # From `start` on.
     self._loop: Any = None
     self._thread: threading.Thread | None = None
     self._listener: Any = None
     self._stop: Any = None
+    # Held where links begin, end and are counted, not where bytes pass.
+    self._lock = threading.Lock()
     self._links: set[relay_link.Link] = set()
+    self._clients: dict[
+      int, relay_gate.ClientStats
+    ] = {}  # of links that have ended
     self._total = 0
     self._failed = 0
-    self._bytes_up = 0  # of links that have ended
-    self._bytes_down = 0
+    self._refused = 0
     self._error: BaseException | None = None
 
   @property
@@ -115,14 +146,21 @@ class Relay:
 
   def stats(self) -> RelayStats:
     """The counts now; callable from any thread, also after `close`."""
-    links = tuple(self._links)
+    with self._lock:
+      links, clients = tuple(self._links), dict(self._clients)
+      total, failed, refused = self._total, self._failed, self._refused
+    for link in links:
+      client = clients.get(link.pid, relay_gate.ClientStats())
+      clients[link.pid] = client.plus(*link.received, streams=1)
     return RelayStats(
       connections_open=len(links),
-      connections_total=self._total,
-      connections_failed=self._failed,
-      bytes_up=self._bytes_up + sum(link.client.received for link in links),
-      bytes_down=self._bytes_down + sum(link.server.received for link in links),
+      connections_total=total,
+      connections_failed=failed,
+      bytes_up=sum(client.bytes_up for client in clients.values()),
+      bytes_down=sum(client.bytes_down for client in clients.values()),
       bytes_buffered=sum(link.buffered() for link in links),
+      connections_refused=refused,
+      clients=clients,
     )
 
   def close(self) -> None:
@@ -150,46 +188,55 @@ class Relay:
   def _run(self) -> None:
     try:
       self._loop.run_until_complete(self._serve())
-    except BaseException as error:  # Handed to the owner by `check`.
-      self._error = self._error or error
+    except BaseException as error:
+      self._keep(error)
     finally:
       self._loop.close()
 
   async def _serve(self) -> None:
     server = await self._loop.create_server(
-      self._new_client, sock=self._listener.socket
+      lambda: relay_link.Link(self._calls, self._preface_timeout_s).client,
+      sock=self._listener.socket,
     )
+    self._upstream.probe()
     await self._stop.wait()
     server.close()
+    await self._upstream.close()
+    await asyncio.sleep(0)  # Those that are accepted get their link.
     for link in tuple(self._links):
       link.abort()
     # Each link takes itself out when the loop tells it that it is closed.
     while self._links:
       await asyncio.sleep(0)
 
-  def _new_client(self) -> asyncio.Protocol:
-    link = relay_link.Link(self._connect, self._on_link_end)
-    self._links.add(link)
-    self._total += 1
-    return link.client
+  def _admit(self, link: relay_link.Link) -> bool:
+    with self._lock:
+      self._links.add(link)
+      self._total += 1
+    return self._gate.admit(link.pid)
 
   async def _connect(self, protocol: asyncio.Protocol) -> bool:
-    host, port = self._upstream
-    connecting = self._loop.create_connection(lambda: protocol, host, port)
-    try:
-      await asyncio.wait_for(connecting, _CONNECT_TIMEOUT_S)
-    except (OSError, asyncio.TimeoutError):
-      self._failed += 1
-      return False
-    return True
+    reached = await self._upstream.connect(protocol)
+    self._failed += not reached
+    return reached
 
-  def _on_link_end(self, link: relay_link.Link) -> None:
-    self._links.discard(link)
-    self._bytes_up += link.client.received
-    self._bytes_down += link.server.received
+  def _on_broken(self, link: relay_link.Link) -> None:
+    self._gate.broke(link.pid)
+    self._upstream.doubt()
+
+  def _on_ended(self, link: relay_link.Link) -> None:
+    with self._lock:
+      self._links.discard(link)
+      self._refused += link.refused
+      if any(link.received):
+        client = self._clients.get(link.pid, relay_gate.ClientStats())
+        self._clients[link.pid] = client.plus(*link.received)
 
   def _on_loop_error(self, loop, context) -> None:
     """Keeps the first error that no connection can be blamed for."""
     del loop
-    error = context.get("exception") or RuntimeError(context["message"])
+    self._keep(context.get("exception") or RuntimeError(context["message"]))
+
+  def _keep(self, error: BaseException) -> None:
+    """Hands the first error to the owner by `check`."""
     self._error = self._error or error

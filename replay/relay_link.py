@@ -1,20 +1,38 @@
 """Relay link: one client's connection, joined to one of the upstream's."""
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+from replay import relay_gate, relay_peer
+
+# What each HTTP/2 client, such as gRPC's, sends first (RFC 9113, 3.4).
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 # Bytes that one side may have in the relay before the other side is no longer
 # read, and before it is read again. Twice what one read brings at most.
 _HIGH_WATER = 512 * 1024
 _LOW_WATER = 128 * 1024
 
-# Seconds: a peer that vanished without a word is noticed after about
-# 60 + 3 * 20.
-_KEEPALIVE_IDLE_S = 60
-_KEEPALIVE_INTERVAL_S = 20
-_KEEPALIVE_PROBES = 3
+# Seconds between two looks at a client that has ended its side and may be gone:
+# the loop tells no more of a connection that it does not read.
+_LOOK_PERIOD_S = 1.0
+
+
+class Calls(NamedTuple):
+  """What links ask of their relay, all in the loop's thread.
+
+  Attributes:
+    admit: whether a client that has just connected may stay.
+    connect: connects a protocol to the upstream; False if it cannot be reached.
+    broke: the upstream ended an established link whose client had not.
+    ended: both sides are closed; called once for each that `admit` saw.
+  """
+
+  admit: "Callable[[Link], bool]"
+  connect: Callable[[asyncio.Protocol], Awaitable[bool]]
+  broke: "Callable[[Link], None]"
+  ended: "Callable[[Link], None]"
 
 
 class Side(asyncio.Protocol):
@@ -26,44 +44,30 @@ class Side(asyncio.Protocol):
   def __init__(self, link: "Link"):
     self._link = link
     self.received = 0  # bytes
+    self.ended = False  # The peer will send no more.
     self.lost = False
-    self._ended = False  # The peer will send no more.
-    self._early = b""  # Read before there was somewhere to put it.
 
   def connection_made(self, transport):
     self.transport = transport
     transport.set_write_buffer_limits(high=_HIGH_WATER, low=_LOW_WATER)
-    _configure(transport.get_extra_info("socket"))
+    relay_peer.configure(transport.get_extra_info("socket"))
     self._link.on_connected(self)
 
   def data_received(self, data):
     self.received += len(data)
     if self.other.transport is None:
-      # uvloop begins to read whatever `connection_made` asks for: keep the one
-      # chunk that came, and read no more until it can be passed on.
-      self._early += data
-      self.transport.pause_reading()
+      self._link.on_early(data)
     else:
       self.other.transport.write(data)
 
   def eof_received(self):
-    self._ended = True
-    if self.other.transport is None:
-      return True
-    if self.other.transport.is_closing():
+    self.ended = True
+    self._link.on_ended(self)
+    if self.other.transport is None or self.other.transport.is_closing():
       return False
     self.other.transport.write_eof()
     # The other direction may go on. When both have ended, both close.
-    return not self.other._ended
-
-  def pass_on_early(self):
-    """Called when the other side is connected."""
-    early, self._early = self._early, b""
-    self.other.transport.write(early)
-    if self._ended:
-      self.other.transport.write_eof()
-    else:
-      self.transport.resume_reading()
+    return not self.other.ended
 
   def pause_writing(self):
     if not self.other.transport.is_closing():
@@ -88,31 +92,45 @@ class Side(asyncio.Protocol):
 class Link:
   """Owns both sides, from a client's arrival until both are closed."""
 
-  def __init__(
-    self,
-    connect: Callable[[asyncio.Protocol], Awaitable[bool]],
-    on_end: Callable[["Link"], None],
-  ):
+  def __init__(self, calls: Calls, preface_timeout_s: float):
     """Makes the sides; `client` is to be given to the listening server.
 
     Args:
-      connect: connects a protocol to the upstream; False if it cannot be
-        reached.
-      on_end: called once, when both sides are closed.
+      calls: to the relay.
+      preface_timeout_s: seconds for the client to send the preface.
     """
     self.client = Side(self)
     self.server = Side(self)
     self.client.other, self.server.other = self.server, self.client
-    self._connect = connect
-    self._on_end = on_end
-    self._opening: Any = None  # A task, from the client's arrival on.
+    self.pid = 0  # The client's process; 0 is one that the kernel cannot tell.
+    self._calls = calls
+    self._preface_timeout_s = preface_timeout_s
+    # A timer: until the preface is there, and again when the client has ended.
+    self._timer: Any = None
+    self._early = b""  # Read before there was somewhere to put it.
+    self._opening: Any = None  # A task, from the preface on.
+    self._broken = False
+    self._aborted = False
+    self._over = False
+
+  @property
+  def refused(self) -> bool:
+    """Whether it ended without the preface, or was not admitted."""
+    return self._opening is None and self.client.lost and not self._aborted
+
+  @property
+  def received(self) -> tuple[int, int]:
+    """Bytes from the client and from the upstream."""
+    return self.client.received, self.server.received
 
   def buffered(self) -> int:
     """Bytes that were read and are not yet sent."""
-    return self.client.buffered() + self.server.buffered()
+    waiting = self.client.buffered() + self.server.buffered()
+    return waiting + len(self._early)
 
   def abort(self) -> None:
     """Closes both sides now; what is buffered is dropped."""
+    self._aborted = True
     if self._opening is not None:
       self._opening.cancel()
     for side in (self.client, self.server):
@@ -121,31 +139,82 @@ class Link:
 
   def on_connected(self, side: Side) -> None:
     """Called by a side when it has its transport."""
-    if side is self.client:
+    if side is self.server:
+      if self.client.lost:
+        side.transport.abort()
+      return
+    self.pid = relay_gate.pid_of(side.transport.get_extra_info("socket"))
+    if self._calls.admit(self):
+      self._timer = asyncio.get_running_loop().call_later(
+        self._preface_timeout_s, side.transport.abort
+      )
+    else:
+      side.transport.abort()
+
+  def on_early(self, data: bytes) -> None:
+    """Called by the client's side with what comes before there is a server."""
+    self._early += data
+    if not PREFACE.startswith(self._early[: len(PREFACE)]):
+      self.client.transport.abort()
+    elif len(self._early) >= len(PREFACE):
+      self._timer.cancel()
+      # Keep the one chunk, and read no more until it can be passed on.
+      self.client.transport.pause_reading()
       self._opening = asyncio.get_running_loop().create_task(self._open())
       self._opening.add_done_callback(self._on_opened)
-    elif self.client.lost:
-      side.transport.abort()
+
+  def on_ended(self, side: Side) -> None:
+    """Called by a side when its peer has ended, before that is passed on."""
+    if side is self.server:
+      self._report_if_broken()
+    elif self.server.transport is not None:
+      self._look_after_client()
 
   def on_lost(self, side: Side) -> None:
     """Called by a side when it is closed; lets the other send its rest."""
-    if side.other.transport is None:
-      self._opening.cancel()
-    else:
+    if side is self.server:
+      self._report_if_broken()
+    elif self._timer is not None:
+      self._timer.cancel()
+    if side.other.transport is not None:
       side.other.transport.close()
+    elif self._opening is not None:
+      self._opening.cancel()
     self._end_if_closed()
+
+  def _report_if_broken(self) -> None:
+    """Tells the relay, once, if it is the upstream that ended this link."""
+    if self._broken or relay_peer.has_ended(self.client.transport):
+      return
+    self._broken = True
+    self._calls.broke(self)
+
+  def _look_after_client(self) -> None:
+    """Closes, once the client is gone, what its end alone leaves open."""
+    if relay_peer.is_gone(self.client.transport):
+      self.client.transport.abort()
+    else:
+      self._timer = asyncio.get_running_loop().call_later(
+        _LOOK_PERIOD_S, self._look_after_client
+      )
 
   async def _open(self) -> None:
     connected = False
     try:
-      connected = await self._connect(self.server)
+      connected = await self._calls.connect(self.server)
     finally:
       if not connected:
         # gRPC takes a closed connection for a server that is not there, and
         # tries again by itself.
         self.client.transport.abort()
-      elif not self.client.lost and not self.server.lost:
-        self.client.pass_on_early()
+        if self.server.transport is not None:
+          # Given up while it was made: uvloop may tell it of no end.
+          self.server.transport.abort()
+          self.server.lost = True
+      elif not self.client.transport.is_closing() and not self.server.lost:
+        early, self._early = self._early, b""
+        self.server.transport.write(early)
+        self.client.transport.resume_reading()
 
   def _on_opened(self, opening: asyncio.Task) -> None:
     error = None if opening.cancelled() else opening.exception()
@@ -158,19 +227,7 @@ class Link:
 
   def _end_if_closed(self) -> None:
     server_closed = self.server.transport is None or self.server.lost
-    if self.client.lost and server_closed and self._opening.done():
-      self._on_end(self)
-
-
-def _configure(connection: socket.socket) -> None:
-  if connection.family == socket.AF_UNIX:
-    return
-  # An item is a few small writes which the other end waits for.
-  connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-  connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-  for option, value in (
-    (socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE_S),
-    (socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL_S),
-    (socket.TCP_KEEPCNT, _KEEPALIVE_PROBES),
-  ):
-    connection.setsockopt(socket.IPPROTO_TCP, option, value)
+    opened = self._opening is None or self._opening.done()
+    if self.client.lost and server_closed and opened and not self._over:
+      self._over = True
+      self._calls.ended(self)

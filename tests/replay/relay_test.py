@@ -1,9 +1,12 @@
 """Tests of the relay between real Reverb clients and a real server."""
 
 import contextlib
+import fcntl
 import os
 import socket
 import stat
+import sys
+import termios
 import threading
 import time
 
@@ -13,7 +16,7 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from replay import relay
+from replay import relay, relay_link, relay_peer
 
 _ROW = tf.TensorSpec([52], tf.uint8)
 _DEADLINE_S = 30
@@ -67,6 +70,34 @@ def _connect(address: str) -> socket.socket:
     return connection
   host, port = address.split(":")
   return socket.create_connection((host, int(port)))
+
+
+def _stream(address: str) -> socket.socket:
+  """A client that has begun as HTTP/2 clients do."""
+  connection = _connect(address)
+  connection.sendall(relay_link.PREFACE)
+  connection.settimeout(_DEADLINE_S)
+  return connection
+
+
+def _wait_for_end(connection: socket.socket) -> None:
+  with contextlib.suppress(ConnectionResetError):
+    assert connection.recv(1) == b""
+
+
+def _unsent(running: relay.Relay) -> int:
+  """Bytes that the kernel holds for the upstream."""
+  return sum(
+    int.from_bytes(
+      fcntl.ioctl(
+        link.server.transport.get_extra_info("socket").fileno(),
+        termios.TIOCOUTQ,
+        bytes(4),
+      ),
+      sys.byteorder,
+    )
+    for link in tuple(running._links)
+  )
 
 
 def _write(writer, table: str, value, size: int) -> None:
@@ -130,6 +161,8 @@ def test_a_blocked_limiter_blocks_its_writer_and_loses_nothing(listen):
     _until(stalled)
     assert len(written) < items
     assert running.stats().bytes_buffered <= 1_000_000
+    # Else the writer's stream would be cut by the kernel's user timeout.
+    _until(lambda: _unsent(running) == 0)
     got = [
       np.ravel(sample.data[0])
       for sample in queue.sample("queue", items, emit_timesteps=False)
@@ -159,13 +192,13 @@ def _echo_server(rest: bytes):
 def test_a_client_that_ended_still_gets_its_answer(listen):
   port = _echo_server(b"answer")
   data = os.urandom(3_000_000)
-  with _relay(listen, port) as running, _connect(running.address) as client:
+  with _relay(listen, port) as running, _stream(running.address) as client:
     client.sendall(data)
     client.shutdown(socket.SHUT_WR)
-    client.settimeout(_DEADLINE_S)
     got = b""
     while chunk := client.recv(65_536):
       got += chunk
+    data = relay_link.PREFACE + data
     assert got == b"answer" + data
     _until(lambda: running.stats().connections_open == 0)
     stats = running.stats()
@@ -175,9 +208,9 @@ def test_a_client_that_ended_still_gets_its_answer(listen):
 def test_a_peer_that_does_not_read_bounds_the_relays_memory(listen):
   with socket.create_server(("127.0.0.1", 0)) as upstream:
     port = upstream.getsockname()[1]
-    with _relay(listen, port) as running, _connect(running.address) as client:
+    with _relay(listen, port) as running, _stream(running.address) as client:
       client.settimeout(0.3)
-      sent = 0
+      sent = len(relay_link.PREFACE)
       with pytest.raises(TimeoutError):
         while sent < 100_000_000:
           sent += client.send(bytes(100_000))
@@ -192,74 +225,71 @@ def test_a_peer_that_does_not_read_bounds_the_relays_memory(listen):
         assert got == sent
 
 
-def test_garbage_and_silence_do_not_disturb_others(listen):
-  server = _server()
-  with _relay(listen, server.port) as running, contextlib.ExitStack() as stack:
-    for _ in range(20):
-      stack.enter_context(_connect(running.address))  # Says nothing.
-    for _ in range(20):
-      garbage = stack.enter_context(_connect(running.address))
-      garbage.sendall(b"GET / HTTP/1.0\r\n\r\n" + os.urandom(1_000))
-      garbage.settimeout(_DEADLINE_S)
-      with contextlib.suppress(ConnectionResetError):
-        while garbage.recv(65_536):  # Until the server closes it.
-          pass
-    client = reverb.Client(running.address)
-    with client.trajectory_writer(num_keep_alive_refs=1) as writer:
-      _write(writer, "items", 1, 52)
-      writer.flush(timeout_ms=10_000)
-    assert client.server_info(10)["items"].current_size == 1
-    stack.close()
+def test_a_peer_that_takes_nothing_for_long_is_given_up(monkeypatch):
+  # Whether it has vanished or does not read, the sender's kernel sees the same.
+  monkeypatch.setattr(relay_peer, "_USER_TIMEOUT_S", 1)
+  with socket.create_server(("127.0.0.1", 0)) as upstream:
+    port = upstream.getsockname()[1]
+    with (
+      _relay("127.0.0.1:0", port) as running,
+      _stream(running.address) as client,
+      contextlib.suppress(ConnectionError),
+    ):
+      while running.stats().connections_open or not running.stats().bytes_up:
+        client.sendall(bytes(100_000))
     running.check()
 
 
 def test_without_an_upstream_clients_are_closed_until_it_is_there(listen):
   port = portpicker.pick_unused_port()
   with _relay(listen, port) as running:
-    with _connect(running.address) as client:
-      client.settimeout(_DEADLINE_S)
-      with contextlib.suppress(ConnectionResetError):
-        assert client.recv(1) == b""
+    with _stream(running.address) as client:
+      _wait_for_end(client)
     _until(lambda: running.stats().connections_open == 0)
     assert running.stats().connections_failed == 1
     with (
       socket.create_server(("127.0.0.1", port)) as upstream,
-      _connect(running.address) as client,
+      _stream(running.address),
     ):
-      client.sendall(b"x")
       peer, _ = upstream.accept()
       with peer:
-        assert peer.recv(1) == b"x"
+        assert peer.recv(1) == relay_link.PREFACE[:1]
 
 
 def test_close_leaves_no_thread_no_socket_and_no_connection(listen):
   port = _echo_server(b"")
   before = set(threading.enumerate())
   with _relay(listen, port) as running:
-    client = _connect(running.address)
-    client.sendall(b"x")
-    _until(lambda: running.stats().bytes_up == 1)
+    client = _stream(running.address)
+    _until(lambda: running.stats().bytes_up == len(relay_link.PREFACE))
     assert set(threading.enumerate()) - before
   assert not set(threading.enumerate()) - before
   with client:
-    client.settimeout(_DEADLINE_S)
-    with contextlib.suppress(ConnectionResetError):
-      assert client.recv(1) == b""
+    _wait_for_end(client)
   with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
     _connect(running.address)
   assert not os.path.exists(listen.removeprefix("unix:"))
   running.close()  # Once more is nothing.
 
 
+def test_close_while_clients_connect(listen):
+  with socket.create_server(("127.0.0.1", 0), backlog=1_000) as upstream:
+    port = upstream.getsockname()[1]
+    for _ in range(50):
+      with _relay(listen, port) as running, contextlib.ExitStack() as stack:
+        for _ in range(10):
+          stack.enter_context(_stream(running.address))
+        running.close()  # Does not wait for what is under way.
+        assert running.stats().connections_open == 0
+
+
 def test_an_error_of_the_thread_reaches_the_owner(listen, monkeypatch):
   running = relay.Relay(listen, "127.0.0.1:1")
   running.start()
   running.check()
-  monkeypatch.setattr(running, "_upstream", None)
-  with _connect(running.address) as client:
-    client.settimeout(_DEADLINE_S)
-    with contextlib.suppress(ConnectionResetError):
-      assert client.recv(1) == b""
+  monkeypatch.setattr(running._upstream, "connect", None)
+  with _stream(running.address) as client:
+    _wait_for_end(client)
   _until(lambda: running.stats().connections_open == 0)
   with pytest.raises(RuntimeError, match="met an error of its own"):
     running.close()
@@ -308,3 +338,9 @@ def test_a_port_in_use_is_named():
 def test_an_address_that_cannot_be_one_is_refused(listen, upstream, message):
   with pytest.raises(ValueError, match=message):
     relay.Relay(listen, upstream)
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
+def test_a_timeout_that_cannot_be_one_is_refused(seconds):
+  with pytest.raises(ValueError, match=f"preface_timeout_s is {seconds}"):
+    relay.Relay("h:1", "h:1", preface_timeout_s=seconds)
