@@ -84,7 +84,7 @@ def collect_ours(
   from agents.networks import q_network
   from environments import factory
   from launch import collector as collector_lib
-  from replay import tables
+  from replay import routes, tables
   from replay import writer as writer_lib
 
   spec = factory.make_spec(config.environment)
@@ -94,16 +94,18 @@ def collect_ours(
   collector.actor.load(
     q_network.get_variables(q_network.make_q_network(config.network, spec))
   )
-  writer = writer_lib.ItemWriter(address, tables.TRANSITIONS)
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(address), tables.TRANSITIONS
+  )
 
   def run(until: int) -> None:
     while collector.env_steps < until:
       items = collector.step()
       if items is None:
         continue
-      writer.write(items.rows, items.priorities)
       while not writer.wait(_WAIT_S):
         pass
+      writer.write(items.rows, items.priorities)
 
   run(warm_up_steps)
   before = collector.env_steps

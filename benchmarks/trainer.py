@@ -203,11 +203,13 @@ def _run(loop, steps_per_call: int, updates: int):
 
 def _fill(address: str, packing, spec, items: int) -> None:
   """Writes random transitions."""
-  from replay import tables
+  from replay import routes, tables
   from replay import writer as writer_lib
 
   random = np.random.default_rng(0)
-  writer = writer_lib.ItemWriter(address, tables.TRANSITIONS)
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(address), tables.TRANSITIONS
+  )
   for _ in range(0, items, _ROWS_A_WRITE):
     shape = (_ROWS_A_WRITE, *spec.observations.shape)
     if spec.observations.dtype == np.uint8:
@@ -224,8 +226,8 @@ def _fill(address: str, packing, spec, items: int) -> None:
         "o_t": o_t,
       }
     )
-    writer.write(rows, np.ones(_ROWS_A_WRITE))
     while not writer.wait(_WAIT_S):
       pass
+    writer.write(rows, np.ones(_ROWS_A_WRITE))
   if not writer.close(_WAIT_S):
     raise TimeoutError(f"the table took no items within {_WAIT_S:.0f} s")

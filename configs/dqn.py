@@ -84,6 +84,9 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.checkpoint.period_s = 60.0  # seconds between trainer checkpoints
   c.checkpoint.keep = 3  # newest checkpoints kept
 
+  c.rates = ml_collections.ConfigDict()
+  c.rates.environment_steps_per_s = 0.0  # all workers'; 0: as fast as they can
+
   # Each limit stops the run; 0 (or inf for the return) means no limit.
   c.limits = ml_collections.ConfigDict()
   c.limits.environment_steps = 0  # all workers'

@@ -80,6 +80,8 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "the trainer would do nothing but save"),
     ("checkpoint.keep", lambda x: x >= 1, "at least 1",
      "nothing could be played back"),
+    ("rates.environment_steps_per_s", lambda x: x >= 0,
+     "at least 0 (0: no limit)", "workers could not be held to it"),
     ("limits.environment_steps", lambda x: x >= 0, "at least 0 (0: none)",
      "the run would end before it starts"),
     ("limits.trainer_steps", lambda x: x >= 0, "at least 0 (0: none)",

@@ -6,7 +6,7 @@ import typing
 
 import launchpad as lp
 
-from replay import shared_variables, variable_packing
+from replay import board, routes, shared_variables, variable_packing
 
 
 class VariablesSource(typing.Protocol):
@@ -24,7 +24,8 @@ class DataAddresses:
   Attributes:
     server: of the TrajectoryManager.
     proxy_dir: folder in memory that belongs to the run and this machine, with
-      the proxy's socket and the shared variables; None: there is no proxy.
+      the proxy's socket, the shared variables and the board; None: there is no
+      proxy.
   """
 
   server: lp.Address
@@ -42,9 +43,21 @@ class DataAddresses:
     assert self.proxy_dir is not None
     return os.path.join(self.proxy_dir, "variables")
 
-  def write_address(self) -> str:
-    """Where workers write to."""
-    return self.proxy_listen if self.proxy_dir else self.server.resolve()
+  @property
+  def board_path(self) -> str:
+    """The file by which the proxy tells its workers what to do."""
+    assert self.proxy_dir is not None
+    return os.path.join(self.proxy_dir, "board")
+
+  def take_seat(self, worker: int) -> board.WorkerSeat | None:
+    """The place of a worker at its proxy's board; None: there is no proxy."""
+    return board.WorkerSeat(self.board_path, worker) if self.proxy_dir else None
+
+  def make_route(self, seat: board.WorkerSeat | None) -> routes.Route:
+    """The way of a worker's items, through its proxy if it has a seat there."""
+    if seat is None:
+      return routes.DirectRoute(self.server.resolve())
+    return routes.ProxyRoute(self.proxy_listen, seat)
 
   def make_variables_source(self) -> VariablesSource:
     """Where workers and evaluators get variables from."""

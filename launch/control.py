@@ -12,16 +12,13 @@ import launchpad as lp
 import ml_collections
 from absl import logging
 
+from launch import directive as directive_lib
 from launch import ledger as ledger_lib
-from launch import link, run_folder
+from launch import link, run_folder, stop_order
 from launch import results as results_lib
 
-# Nodes end group after group: writers before what they write to, readers
-# before what they read from.
-STOP_ORDER = (("worker", "evaluator"), ("proxy",), ("trainer",), ("replay",))
-# A group that takes longer is not waited for: the last one still ends within
-# the 10 s that Launchpad grants before it kills.
-GROUP_GRACE_S = 2.0
+# Where one node has failed, another that is silent for so long has too.
+_SILENT_AFTER_S = 2.0
 _TICK_S = 0.05
 _METRICS_PERIOD_S = 1.0
 _RELEASED_WITHIN_S = 1.5  # for the launcher to see the last status
@@ -64,6 +61,9 @@ class Control:
     self._ledger = ledger_lib.Ledger(
       config, folder.name, expected, started_at_s
     )
+    self._directives = directive_lib.Directives(
+      expected, config.rates.environment_steps_per_s
+    )
     self._lock = threading.RLock()
     self._stopped_because: str | None = None
     self._stopped_at_s = 0.0
@@ -74,11 +74,18 @@ class Control:
 
   def report(
     self, role: str, index: int, metrics: Mapping[str, typing.Any]
-  ) -> bool:
-    """Takes a node's counts; returns whether the node should stop now."""
+  ) -> tuple[bool, bool, float]:
+    """Takes a node's counts; returns what it should do now.
+
+    Returns:
+      A `directive.Directive` as the plain tuple that Courier carries.
+    """
     with self._lock:
       self._ledger.report(role, index, metrics)
-      return self._may_stop(role)
+      stop, paused, steps_per_s = self._directives.to(
+        role, stop=self._may_stop(role)
+      )
+      return stop, paused, steps_per_s
 
   def finished(
     self, role: str, index: int, metrics: Mapping[str, typing.Any]
@@ -112,14 +119,42 @@ class Control:
     with self._lock:
       if self._stopped_because is None:
         logging.info("stopping: %s", reason)
+        # The trainer goes on until its turn, so that a full table takes what
+        # the workers still have.
+        self._directives.paused = False
         self._stopped_because = reason
         self._stopped_at_s = time.monotonic()
+
+  def pause(self) -> None:
+    """Lets no node make another step, until `resume`; limits stay in force."""
+    with self._lock:
+      self._directives.paused = True
+
+  def resume(self) -> None:
+    """Lets the nodes go on after `pause`."""
+    with self._lock:
+      self._directives.paused = False
+
+  def set_environment_steps_per_s(self, value: float) -> None:
+    """Asks all workers together for so many environment steps a second.
+
+    Args:
+      value: steps a second; 0: as many as they can.
+
+    Raises:
+      ValueError: the value is negative or no finite number.
+    """
+    with self._lock:
+      self._directives.set_steps_per_s(value)
 
   def status(self) -> dict[str, typing.Any]:
     """All counts of the run, for the panel and the result files."""
     with self._lock:
       status = self._ledger.status()
       status["phase"] = self._phase(status)
+      if status["phase"] == "paused":
+        status["waiting"] = "paused"  # whoever waits does so for that
+      status["environment_steps_per_s_asked"] = self._directives.steps_per_s
       status["stopped_because"] = self._stopped_because
       return status
 
@@ -182,17 +217,10 @@ class Control:
       self.stop("target_return")
 
   def _may_stop(self, role: str) -> bool:
-    """Whether the groups before this role's have ended, or had their time."""
     if self._stopped_because is None:
       return False
     waited_s = time.monotonic() - self._stopped_at_s
-    for position, group in enumerate(STOP_ORDER):
-      if role in group:
-        return True
-      ended = all(self._ledger.finished(before) for before in group)
-      if not ended and waited_s < GROUP_GRACE_S * (position + 1):
-        return False
-    raise ValueError(f"role {role!r} has no place in STOP_ORDER")
+    return stop_order.may_stop(role, waited_s, self._ledger.finished)
 
   def _all_finished(self) -> bool:
     with self._lock:
@@ -200,11 +228,9 @@ class Control:
         return False
       waited_s = time.monotonic() - self._stopped_at_s
       # A node that failed never tells that it has ended: it falls silent.
-      silent_s = GROUP_GRACE_S if self._hurried else math.inf
-      return waited_s > GROUP_GRACE_S * len(STOP_ORDER) or all(
-        self._ledger.finished(role, silent_s)
-        for group in STOP_ORDER
-        for role in group
+      silent_s = _SILENT_AFTER_S if self._hurried else math.inf
+      return waited_s > stop_order.LONGEST_S or all(
+        self._ledger.finished(role, silent_s) for role in stop_order.ROLES
       )
 
   def _phase(self, status: Mapping[str, typing.Any]) -> str:
@@ -212,4 +238,6 @@ class Control:
       return "stopped"
     if self._stopped_because is not None:
       return "stopping"
+    if self._directives.paused:
+      return "paused"
     return "running" if status["trainer_steps"] else "starting"

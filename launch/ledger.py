@@ -5,13 +5,26 @@ import dataclasses
 import math
 import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import ml_collections
 
-_RATE_WINDOW_S = 5.0
+from launch import rate, waits
+
 # A wait shorter than this is the rate limiter doing its work.
 _WAITING_AFTER_S = 3.0
+# Two reports of one wait put its beginning at most so far apart.
+_SAME_WAIT_S = 1.0
+
+_COUNTS_OF_WORKER = ("items_confirmed", "items_lost", "reconnects")
+_SUMS_OF_PROXIES = (
+  "connections",
+  "connections_refused",
+  "bytes_up",
+  "bytes_down",
+  "variables_fetched",
+  "restarts",
+)
 
 
 @dataclasses.dataclass
@@ -21,22 +34,31 @@ class Node:
   metrics: dict[str, typing.Any] = dataclasses.field(default_factory=dict)
   finished: bool = False
   heard_at_s: float = 0.0  # monotonic
+  waiting_since_s: float | None = None  # monotonic
 
+  def hear(self, metrics: Mapping[str, typing.Any], finished: bool) -> None:
+    """Takes a report; what it leaves out stays as it was."""
+    self.metrics.update(metrics)
+    self.finished = self.finished or finished
+    self.heard_at_s = time.monotonic()
+    for name in ("waiting_s", "starved_s"):
+      if name in metrics:
+        self._notice_wait(metrics[name])
 
-class Rate:
-  """How fast a count grows, over the last seconds."""
+  def waited_s(self) -> float:
+    """For how long the node has waited; 0.0: it does not."""
+    if self.waiting_since_s is None or self.finished:
+      return 0.0
+    return time.monotonic() - self.waiting_since_s
 
-  def __init__(self):
-    """Starts with no samples."""
-    self._samples: collections.deque[tuple[float, float]] = collections.deque()
-
-  def add(self, count: float, now_s: float) -> float:
-    """Takes the count now; returns its growth in 1/s over the window."""
-    self._samples.append((now_s, count))
-    while now_s - self._samples[0][0] > _RATE_WINDOW_S:
-      self._samples.popleft()
-    (then_s, before), (now_s, now) = self._samples[0], self._samples[-1]
-    return (now - before) / (now_s - then_s) if now_s > then_s else 0.0
+  def _notice_wait(self, waited_s: float | None) -> None:
+    if waited_s is None:
+      self.waiting_since_s = None
+      return
+    since_s, before_s = self.heard_at_s - waited_s, self.waiting_since_s
+    # Reports take time to come: the beginning that is shown must not flicker.
+    if before_s is None or abs(since_s - before_s) > _SAME_WAIT_S:
+      self.waiting_since_s = since_s
 
 
 class Ledger:
@@ -63,12 +85,8 @@ class Ledger:
     self._started_at_s = started_at_s
     self._nodes: dict[tuple[str, int], Node] = {}
     self._evaluations: list[dict[str, typing.Any]] = []
-    self._rates = collections.defaultdict(Rate)
-    self._rates_now: dict[str, float] = {
-      "env_steps": 0.0,
-      "trainer_steps": 0.0,
-      "proxy_bytes_up": 0.0,
-    }
+    self._rates = collections.defaultdict(rate.Rate)
+    self._rates_now = collections.defaultdict(float)
 
   def report(
     self,
@@ -78,10 +96,7 @@ class Ledger:
     finished: bool = False,
   ) -> None:
     """Takes the counts of node `index` of `role`."""
-    node = self._nodes.setdefault((role, index), Node())
-    node.metrics.update(metrics)
-    node.finished = node.finished or finished
-    node.heard_at_s = time.monotonic()
+    self._nodes.setdefault((role, index), Node()).hear(metrics, finished)
 
   def add_evaluation(self, row: dict[str, typing.Any]) -> bool:
     """Takes an evaluation; returns whether it is the best so far."""
@@ -122,6 +137,11 @@ class Ledger:
       "env_steps_per_s": self._rates_now["env_steps"],
       "trainer_steps": trainer.get("trainer_steps", 0),
       "trainer_steps_per_s": self._rates_now["trainer_steps"],
+      "items_written": self._sum("worker", "items_written"),
+      "items_confirmed": self._sum("worker", "items_confirmed"),
+      "items_lost": self._sum("worker", "items_lost"),
+      "items_per_s": self._rates_now["items_confirmed"],
+      "reconnects": self._sum("worker", "reconnects"),
       "replay_size": replay.get("size", 0),
       "replay_capacity": self._config.replay.capacity,
       "inserted": replay.get("inserted", 0),
@@ -141,9 +161,10 @@ class Ledger:
         for role, count in self._expected.items()
         if count
       },
-      "waiting": self._waiting(trainer),
+      "waiting": self._waiting(),
       "metrics": trainer.get("metrics", {}),
       "proxy": self._proxy(),
+      "workers": self._workers(),
     }
 
   def update_rates(self) -> None:
@@ -152,6 +173,7 @@ class Ledger:
     counts = {
       "env_steps": self._sum("worker", "env_steps"),
       "trainer_steps": self._merged("trainer").get("trainer_steps", 0),
+      "items_confirmed": self._sum("worker", "items_confirmed"),
       "proxy_bytes_up": self._sum("proxy", "bytes_up"),
     }
     for name, count in counts.items():
@@ -178,30 +200,49 @@ class Ledger:
     return sum(values) / len(values) if values else None
 
   def _proxy(self) -> dict[str, typing.Any]:
+    """All proxies together; of the variables, those that lag most."""
     if not self._expected.get("proxy"):
       return {}
-    rate = self._rates_now["proxy_bytes_up"]
-    return {**self._merged("proxy"), "bytes_up_per_s": rate}
+    versions = self._values("proxy", "variables_version")
+    ages_s = self._values("proxy", "variables_age_s")
+    return {
+      **{name: self._sum("proxy", name) for name in _SUMS_OF_PROXIES},
+      "bytes_up_per_s": self._rates_now["proxy_bytes_up"],
+      "variables_version": min(versions, default=None),
+      "variables_age_s": max(ages_s, default=None),
+    }
+
+  def _workers(self) -> dict[str, dict[str, typing.Any]]:
+    """What is known of each worker, by itself and by its proxy."""
+    workers: dict[str, dict[str, typing.Any]] = {}
+    for (role, index), node in sorted(self._nodes.items()):
+      if role == "worker":
+        workers[str(index)] = {
+          name: node.metrics[name]
+          for name in _COUNTS_OF_WORKER
+          if name in node.metrics
+        }
+    for node in self._of("proxy"):
+      for index, streams in node.metrics.get("workers", {}).items():
+        workers.setdefault(index, {}).update(streams)
+    return workers
 
   def _best_return(self) -> float | None:
     return max((row["eval_return"] for row in self._evaluations), default=None)
 
-  def _waiting(self, trainer: Mapping[str, typing.Any]) -> str | None:
-    blocked = [
-      wait
-      for wait in self._values("worker", "waiting_s")
-      if wait > _WAITING_AFTER_S
-    ]
-    if blocked:
-      return (
-        f"{len(blocked)} of {self._expected['worker']} workers wait for the "
-        f"table to take items, for {max(blocked):.0f} s: the trainer is "
-        "behind"
-      )
-    starved_s = trainer.get("starved_s") or 0.0
-    if starved_s > _WAITING_AFTER_S:
-      return (
-        f"the trainer waits for transitions, for {starved_s:.0f} s: the "
-        "workers are behind"
-      )
+  def _waiting(self) -> str | None:
+    """Who waits; of roles that wait on each other, the first is the cause."""
+    reasons: dict[str, Callable[[Node], str | None]] = {
+      "worker": lambda node: node.metrics.get("waiting_for"),
+      "proxy": lambda node: waits.server(node.metrics["server"]),
+      "trainer": lambda node: waits.TRANSITIONS,
+    }
+    for role, reason_of in reasons.items():
+      blocked = [
+        waits.Wait(reason, node.waited_s())
+        for node in self._of(role)
+        if node.waited_s() > _WAITING_AFTER_S and (reason := reason_of(node))
+      ]
+      if blocked:
+        return waits.say(role, self._expected[role], blocked, time.time())
     return None

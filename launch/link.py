@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 import launchpad as lp
 from absl import logging
 
+from launch import directive as directive_lib
+
 # A node whose control node is gone for so long stops by itself.
 LOST_AFTER_S = 10.0
 
 
 class Link:
-  """Reports a node's counts to the control node and learns when to stop.
+  """Reports a node's counts to the control node and learns what to do.
 
   A thread of its own does both, so that a slow control node costs the node
   nothing. Made in `run`, in the node's own thread:
@@ -22,7 +24,7 @@ class Link:
   ```python
   with link.Link(self._control, 'worker', 0, self._metrics) as node_link:
     while not node_link.stopping:
-      ...
+      ...  # as node_link.directive asks
   ```
   """
 
@@ -38,7 +40,7 @@ class Link:
 
     Args:
       control: Courier client of the control node, with a call timeout.
-      role: of this node, one of `control.STOP_ORDER`.
+      role: of this node, one of `stop_order.ROLES`.
       index: of this node among those of its role.
       metrics: called in the link's thread, for what to report.
       period_s: seconds between two reports.
@@ -49,6 +51,7 @@ class Link:
     self._metrics = metrics
     self._period_s = period_s
     self._program_stopped = lp.stop_event()
+    self._directive = directive_lib.Directive()
     self._stop = threading.Event()
     self._closed = threading.Event()
     self._error: BaseException | None = None
@@ -56,6 +59,14 @@ class Link:
       target=self._run, name=f"link of {role} {index}", daemon=True
     )
     self._thread.start()
+
+  @property
+  def directive(self) -> directive_lib.Directive:
+    """The newest answer of the control node; before the first, the default.
+
+    Whether to stop is asked of `stopping`, which knows more reasons.
+    """
+    return self._directive
 
   @property
   def stopping(self) -> bool:
@@ -95,7 +106,9 @@ class Link:
         self._error = error
         return
       try:
-        if self._control.report(*self._node, metrics):
+        answer = self._control.report(*self._node, metrics)
+        self._directive = directive_lib.Directive(*answer)
+        if self._directive.stop:
           self._stop.set()
         heard_at = time.monotonic()
       except Exception as error:

@@ -17,11 +17,12 @@ _WIDTH = 80  # columns, where there are as many
 _ROOMY = 70  # columns that leave some for a margin
 _LINE_PERIOD_S = 5.0  # seconds of the run between plain lines
 
-_MISSED = "yellow"  # a node that is not up
+_MISSED = "yellow"  # a node that is not up, an item that is lost
 
 _PHASE_STYLES = {
   "starting": "yellow",
   "running": "green",
+  "paused": "yellow",
   "stopping": "yellow",
   "stopped": "blue",
 }
@@ -133,9 +134,10 @@ def _numbers(status: Mapping[str, Any]) -> rich.table.Table:
     status_text.finite, (get("replay_size"), get("replay_capacity"))
   )
   asked = status_text.finite(get("samples_per_insert_asked"))
-  rows = [
+  rows: list[tuple[str | rich.text.Text, ...]] = [
     ("environment", count(get("env_steps")), "steps",
      rate(get("env_steps_per_s")), "steps/s"),
+    *_speed(status),
     ("trainer", count(get("trainer_steps")), "steps",
      rate(get("trainer_steps_per_s")), "steps/s"),
     ("replay", count(size), f"of {count(capacity)} items",
@@ -145,13 +147,7 @@ def _numbers(status: Mapping[str, Any]) -> rich.table.Table:
     ("variables", decimal(get("variables_age_s")), "s old on average",
      count(get("variables_version")), "version"),
   ]  # fmt: skip
-  proxy = get("proxy")
-  if proxy:
-    sent = status_text.finite(proxy.get("bytes_up_per_s"))
-    rows.append(
-      ("proxy", decimal(None if sent is None else sent / 1e6), "MB/s to replay",
-       count(proxy.get("connections")), "streams")
-    )  # fmt: skip
+  rows += _proxy(status)
   rows += [
     ("",) * 5,
     ("training", decimal(get("training_return")), "mean return", "", ""),
@@ -170,6 +166,40 @@ def _numbers(status: Mapping[str, Any]) -> rich.table.Table:
   for row in rows:
     table.add_row(*row)
   return table
+
+
+def _speed(status: Mapping[str, Any]) -> list[tuple[str, ...]]:
+  """The environment steps that are asked for, where any are."""
+  asked = status_text.finite(status.get("environment_steps_per_s_asked"))
+  if not asked:
+    return []
+  made = status_text.finite(status.get("env_steps_per_s"))
+  part = None if made is None else 100 * made / asked
+  return [
+    ("speed", status_text.rate(asked), "steps/s asked",
+     status_text.count(part), "% of it"),
+  ]  # fmt: skip
+
+
+def _proxy(
+  status: Mapping[str, Any],
+) -> list[tuple[str | rich.text.Text, ...]]:
+  """What the proxies send on, and what their workers lost by it."""
+  proxy = status.get("proxy")
+  if not proxy:
+    return []
+  get, count = status.get, status_text.count
+  sent = status_text.finite(proxy.get("bytes_up_per_s"))
+  lost = get("items_lost")
+  return [
+    ("proxy", status_text.decimal(None if sent is None else sent / 1e6),
+     "MB/s to replay", count(proxy.get("connections")), "streams"),
+    ("", status_text.rate(get("items_per_s")), "items/s confirmed",
+     rich.text.Text(count(lost), _MISSED if status_text.finite(lost) else ""),
+     "lost"),
+    ("", count(get("reconnects")), "reconnects",
+     count(proxy.get("restarts")), "restarts"),
+  ]  # fmt: skip
 
 
 def _sentences(status: Mapping[str, Any]) -> rich.table.Table:

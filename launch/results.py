@@ -28,6 +28,9 @@ _SUMMARY = (
   "start_up_s",
   "samples_per_insert",
   "variables_age_s",
+  "items_confirmed",
+  "items_lost",
+  "reconnects",
   "stopped_because",
 )
 
@@ -41,6 +44,10 @@ _METRICS = {
   "replay/inserted_items": "inserted",
   "replay/sampled_items": "sampled",
   "replay/samples_per_insert": "samples_per_insert",
+  "items/confirmed": "items_confirmed",
+  "items/lost": "items_lost",
+  "items/per_s": "items_per_s",
+  "workers/reconnects": "reconnects",
   "variables/version": "variables_version",
   "variables/mean_age_s": "variables_age_s",
   "training/mean_return": "training_return",
@@ -145,8 +152,11 @@ class Results:
     """Appends the status to TensorBoard's events, by environment steps."""
     self._notice_learning(status)
     scalars = {name: status.get(key) for name, key in _METRICS.items()}
-    for group, key in (("learner", "metrics"), ("proxy", "proxy")):
-      for name, value in (status.get(key) or {}).items():
+    groups = {"learner": status.get("metrics"), "proxy": status.get("proxy")}
+    for index, worker in (status.get("workers") or {}).items():
+      groups[f"worker_{index}"] = worker
+    for group, values in groups.items():
+      for name, value in (values or {}).items():
         scalars[f"{group}/{name}"] = value
     self._write_scalars(scalars, status.get("env_steps"))
 

@@ -18,8 +18,10 @@ from agents import registry
 from launch import (
   best_variables,
   checkpoints,
+  directive,
   evaluation,
   evaluator,
+  pace,
   run_folder,
 )
 from launch import collector as collector_lib
@@ -77,6 +79,10 @@ class Single:
       config.seed,
     )
     self._checkpoints = checkpoints.make_manager(config, folder, self._learner)
+    self._orders = directive.Directive(
+      steps_per_s=config.rates.environment_steps_per_s
+    )
+    self._pace = pace.Pace()
     self._steps = 0
     self._learned: dict[str, tf.Tensor] = {}
     self._first_step_at_s: float | None = None
@@ -90,7 +96,16 @@ class Single:
     report_due_s = 0.0
     stopped = False
     while not stopped:
-      self.step()
+      now_s = time.monotonic()
+      steps_per_s = self._orders.steps_per_s
+      wait_s = self._pace.wait_s(steps_per_s, now_s)
+      if wait_s > 0:
+        time.sleep(min(wait_s, _REPORT_PERIOD_S))
+      else:
+        before = self._collector.env_steps
+        self.step()
+        steps = self._collector.env_steps - before
+        self._pace.stepped(steps, steps_per_s, time.monotonic())
       # Limits of steps are exact; the rest is looked at now and then.
       stopped = self._report()
       if time.monotonic() >= report_due_s:
@@ -179,11 +194,16 @@ class Single:
     )
     worker = {
       "env_steps": self._collector.env_steps,
+      "items_written": self._table.inserted,
+      "items_confirmed": self._table.inserted,
       "training_return": self._collector.training_return,
       "variables_age_s": 0.0,
     }
     self._control.tick()
-    return self._control.report("worker", 0, worker)
+    self._orders = directive.Directive(
+      *self._control.report("worker", 0, worker)
+    )
+    return self._orders.stop
 
   def _replay_status(self) -> dict[str, float]:
     table = self._table

@@ -120,9 +120,11 @@ def nodes(status: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
 
 def progress_line(status: Mapping[str, Any]) -> str:
   """One line that says all of it, with units."""
+  asked = finite(status.get("environment_steps_per_s_asked"))
   parts = [
     f"{count(status.get('env_steps'))} environment steps "
-    f"({rate(status.get('env_steps_per_s'))}/s)",
+    f"({rate(status.get('env_steps_per_s'))}/s"
+    f"{f' of {rate(asked)} asked' if asked else ''})",
     f"{count(status.get('trainer_steps'))} trainer steps "
     f"({rate(status.get('trainer_steps_per_s'))}/s)",
     f"replay {count(status.get('replay_size'))} of "
@@ -137,6 +139,11 @@ def progress_line(status: Mapping[str, Any]) -> str:
     f"{role} {up} of {expected} up"
     for role, up, expected in nodes(status)
     if up < expected
+  ]
+  parts += [
+    f"{count(status[key])} {what}"
+    for key, what in (("items_lost", "items lost"), ("reconnects",) * 2)
+    if finite(status.get(key))
   ]
   if status.get("waiting"):
     parts.append(f"waiting: {status['waiting']}")

@@ -79,8 +79,8 @@ class Trainer:
     save_due_s = time.monotonic() + self._config.checkpoint.period_s
     with link.Link(self._control, "trainer", 0, self._metrics) as node_link:
       while not node_link.stopping:
-        if not self._next_updates():
-          node_link.wait(0.05)  # the limit is reached: the others stop first
+        if node_link.directive.paused or not self._next_updates():
+          node_link.wait(0.05)  # at the limit, the others stop first
           continue
         self._update()
         if time.monotonic() >= save_due_s:

@@ -8,12 +8,16 @@ from absl import logging
 from acme import specs
 
 from agents import registry
-from launch import addresses, collector, link
-from replay import tables
+from launch import addresses, collector, link, pace
+from launch import directive as directive_lib
+from replay import board, tables
 from replay import writer as writer_lib
 
-_WAIT_S = 0.2  # of one look at a full table, and at the link between two
-_CLOSE_S = 1.0  # for what is in flight at the end
+_WAIT_S = 0.2  # at most, until the next look at what to do
+_IDLE_S = 0.005  # while paused, and before the first variables
+_SETTLE_S = 2.0  # for what is in flight at the end
+_SAY_AFTER_S = 1.0  # shorter waits are the rate limiter doing its work
+_GO = directive_lib.Directive()
 
 
 class Worker:
@@ -42,57 +46,92 @@ class Worker:
       config, spec, registry.make_builder(config.agent), index
     )
     self._variables = data.make_variables_source()
-    self._data = data
-    self._writer: writer_lib.ItemWriter | None = None
+    self._seat = data.take_seat(index)
+    self._writer = writer_lib.ItemWriter(
+      data.make_route(self._seat), tables.TRANSITIONS
+    )
+    self._pace = pace.Pace()
     self._published_at_s: float | None = None
-    self._waiting_since_s: float | None = None
-
-  def step(self) -> int:
-    """One step of every environment, as `run` does; returns all steps so far.
-
-    Raises:
-      RuntimeError: there are no variables to act on yet.
-    """
-    self._load_variables()
-    if self._published_at_s is None:
-      raise RuntimeError("no variables have been published yet: step later")
-    self._collect(stopping=lambda: False)
-    return self._collector.env_steps
+    self._waiting_since_s: float | None = None  # monotonic
+    self._said = False  # that it waits
 
   def run(self) -> None:
     """Collects until the run stops."""
     with link.Link(
       self._control, "worker", self._index, self._metrics
     ) as node_link:
-      while self._published_at_s is None and not node_link.wait(0.02):
-        self._load_variables()
-      logging.info("acting on the first variables")
       while not node_link.stopping:
-        self._load_variables()
-        self._collect(stopping=lambda: node_link.stopping)
-      if self._writer is not None and not self._writer.close(_CLOSE_S):
-        logging.info("the last items were not confirmed: the table is full")
+        orders = self._orders(node_link)
+        if orders.stop:
+          break
+        self.step(orders)
+      if not self._writer.close(_SETTLE_S):
+        logging.info("items that were never confirmed: %d", self._writer.lost)
       self._collector.close()
 
-  def _collect(self, stopping: typing.Callable[[], bool]) -> None:
-    items = self._collector.step()
-    if items is None:
-      return
-    if self._writer is None:
-      # Connecting blocks while there is no server: with variables, there is.
-      self._writer = writer_lib.ItemWriter(
-        self._data.write_address(), tables.TRANSITIONS
-      )
-    self._writer.write(items.rows, items.priorities)
-    while not self._writer.wait(_WAIT_S):
-      self._waiting_since_s = self._waiting_since_s or time.monotonic()
-      if stopping():
-        return
-    self._waiting_since_s = None
+  def step(self, orders: directive_lib.Directive = _GO) -> int:
+    """One step of every environment, or a short wait if there can be none.
+
+    Args:
+      orders: what the worker is asked to do.
+
+    Returns:
+      All environment steps so far.
+    """
+    self._load_variables()
+    if self._may_step(orders):
+      before = self._collector.env_steps
+      items = self._collector.step()
+      if items is not None:
+        self._writer.write(items.rows, items.priorities)
+      steps = self._collector.env_steps - before
+      self._pace.stepped(steps, orders.steps_per_s, time.monotonic())
+    return self._collector.env_steps
+
+  def _orders(self, node_link: link.Link) -> directive_lib.Directive:
+    """What this machine's proxy says, or without one the control node."""
+    seat = self._seat
+    if seat is None:
+      return node_link.directive
+    flow = seat.flow
+    return directive_lib.Directive(
+      flow is board.Flow.DRAIN, flow is board.Flow.PAUSE, seat.steps_per_s
+    )
+
+  def _may_step(self, orders: directive_lib.Directive) -> bool:
+    """Whether a step can be made now; waits a little if not."""
+    if self._published_at_s is None:
+      time.sleep(_IDLE_S)
+      return False
+    if orders.paused:
+      if self._is_through(self._writer.settle(_WAIT_S)):
+        time.sleep(_IDLE_S)
+      return False
+    wait_s = self._pace.wait_s(orders.steps_per_s, time.monotonic())
+    if wait_s > 0:
+      time.sleep(min(wait_s, _WAIT_S))
+      return False
+    return self._is_through(self._writer.wait(_WAIT_S))
+
+  def _is_through(self, through: bool) -> bool:
+    """Passes on whether the writer was; says it in the log when it was not."""
+    now_s = time.monotonic()
+    if through:
+      if self._said:
+        logging.info("goes on; items lost so far: %d", self._writer.lost)
+      self._waiting_since_s, self._said = None, False
+      return True
+    self._waiting_since_s = self._waiting_since_s or now_s
+    if now_s - self._waiting_since_s > _SAY_AFTER_S and not self._said:
+      self._said = True
+      logging.info("waits for %s", self._writer.waits_for)
+    return False
 
   def _load_variables(self) -> None:
     snapshot = self._variables.poll()
     if snapshot is not None:
+      if self._published_at_s is None:
+        logging.info("acts on its first variables")
       self._collector.actor.load(snapshot.variables)
       self._published_at_s = snapshot.published_at_s
 
@@ -101,10 +140,15 @@ class Worker:
       self._published_at_s,
       self._waiting_since_s,
     )
+    writer = self._writer
     return {
       "env_steps": self._collector.env_steps,
-      "items": self._writer.written if self._writer else 0,
+      "items_written": writer.written,
+      "items_confirmed": writer.confirmed,
+      "items_lost": writer.lost,
+      "reconnects": max(0, writer.streams - 1),
       "training_return": self._collector.training_return,
       "variables_age_s": published_at_s and time.time() - published_at_s,
       "waiting_s": waiting_since_s and time.monotonic() - waiting_since_s,
+      "waiting_for": waiting_since_s and writer.waits_for,
     }

@@ -1,15 +1,17 @@
 """Worker proxy: what a machine's workers share to reach the replay server.
 
-It relays their Reverb streams, and fetches each version of the variables once
-for all of them into shared memory. It holds no other state: one that is killed
-and started again with the same arguments goes on where it was.
+It relays their Reverb streams, fetches each version of the variables once for
+all of them into shared memory, and passes on what they are told to do. It holds
+no other state: one that is killed and started again with the same arguments
+goes on where it was.
 """
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from replay import relay, shared_variables
+from replay import board, relay, relay_gate, shared_variables
 
 # Seconds of one wait for the server, after which the thread looks whether it is
 # to end.
@@ -19,20 +21,29 @@ _FETCH_TIMEOUT_S = 1.0
 # that is under way has to end first.
 _CLOSE_TIMEOUT_S = 30.0
 
+# Seconds between two looks whether the workers have gone.
+_DRAIN_PERIOD_S = 0.01
+
 
 class ProxyStats(NamedTuple):
   """What the proxy has done since it was made.
 
   Attributes:
     relay: counts of the relayed streams.
+    workers: those of each worker that is alive, by its index.
+    restarts: proxies that have served at this place before.
     version: of the variables that workers see; 0 before the first.
+    published_at_s: unix seconds of that version; None before the first.
     versions_fetched: how many were put into shared memory.
     waiting_since_s: unix seconds since which the server has not answered; None
       while it answers.
   """
 
   relay: relay.RelayStats
+  workers: Mapping[int, relay_gate.ClientStats]
+  restarts: int
   version: int
+  published_at_s: float | None
   versions_fetched: int
   waiting_since_s: float | None
 
@@ -45,6 +56,7 @@ class WorkerProxy:
     server_address: str,
     listen: str,
     variables_path: str,
+    board_path: str,
     poll_period_s: float = 0.05,
   ):
     """Checks the arguments; opens nothing.
@@ -54,6 +66,7 @@ class WorkerProxy:
       listen: where workers connect: 'unix:PATH' or 'host:port'.
       variables_path: of the file that workers read variables from; see
         `shared_variables`.
+      board_path: of the file by which workers are told what to do; see `board`.
       poll_period_s: seconds between two questions for a new version.
 
     Raises:
@@ -64,7 +77,8 @@ class WorkerProxy:
         f"poll_period_s is {poll_period_s}, with which the proxy would ask the"
         " server without a pause; pass a number of seconds above 0."
       )
-    self._relay = relay.Relay(listen, server_address)
+    self._seat = board.ProxySeat(board_path)
+    self._relay = relay.Relay(listen, server_address, gate=self._seat)
     self._writer = shared_variables.SharedVariablesWriter(variables_path)
     self._server_address = server_address
     self._poll_period_s = poll_period_s
@@ -72,6 +86,7 @@ class WorkerProxy:
     self._thread: threading.Thread | None = None
     self._error: BaseException | None = None
     self._version = 0
+    self._published_at_s: float | None = None
     self._versions_fetched = 0
     self._waiting_since_s: float | None = None
 
@@ -96,6 +111,33 @@ class WorkerProxy:
     )
     self._thread.start()
 
+  def direct(self, flow: board.Flow, steps_per_s: float = 0.0) -> None:
+    """Tells the machine's workers what to do; they obey at their next step.
+
+    Args:
+      flow: run, pause, or end.
+      steps_per_s: environment steps a second of all of them together; 0: no
+        limit. To be told again when their number has changed.
+    """
+    self._seat.direct(flow, steps_per_s)
+
+  def drain(self, timeout_s: float) -> bool:
+    """Tells the workers to end, and waits until their streams are closed.
+
+    Args:
+      timeout_s: seconds after which those that are left are not waited for.
+
+    Returns:
+      True if all were closed.
+    """
+    self._seat.direct(board.Flow.DRAIN, 0.0)
+    end_s = time.monotonic() + timeout_s
+    while self._streams_of_workers():
+      if time.monotonic() >= end_s:
+        return False
+      time.sleep(_DRAIN_PERIOD_S)
+    return True
+
   def check(self) -> None:
     """Raises what went wrong in a thread, if anything did.
 
@@ -110,16 +152,25 @@ class WorkerProxy:
       ) from self._error
 
   def stats(self) -> ProxyStats:
-    """The counts now; callable from any thread, also after `close`."""
+    """The counts now; callable from any thread until `close`."""
+    stats = self._relay.stats()
     return ProxyStats(
-      self._relay.stats(),
+      stats,
+      {
+        index: stats.clients.get(pid, relay_gate.ClientStats(0, 0, 0))
+        for index, pid in self._seat.workers().items()
+      },
+      self._seat.restarts,
       self._version,
+      self._published_at_s,
       self._versions_fetched,
       self._waiting_since_s,
     )
 
   def close(self) -> None:
     """Closes all connections, ends the threads and unlinks the variables.
+
+    The board stays for a successor; it goes with its folder.
 
     Raises:
       RuntimeError: as `check` does, after all is closed.
@@ -132,12 +183,18 @@ class WorkerProxy:
       self._relay.close()
     finally:
       thread.join(_CLOSE_TIMEOUT_S)
+      self._seat.close()
     if thread.is_alive():
       raise RuntimeError(
         f"the proxy at {self.address} did not stop fetching variables within"
         f" {_CLOSE_TIMEOUT_S} s; their file stays until this process ends."
       )
     self.check()
+
+  def _streams_of_workers(self) -> int:
+    clients = self._relay.stats().clients
+    pids = set(self._seat.workers().values())
+    return sum(clients[pid].streams for pid in pids if pid in clients)
 
   def _run(self) -> None:
     try:
@@ -165,4 +222,5 @@ class WorkerProxy:
     if packed is not None:
       self._writer.write(*packed)
       self._version = packed.version
+      self._published_at_s = packed.published_at_s
       self._versions_fetched += 1

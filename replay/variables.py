@@ -22,13 +22,13 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
-from replay import variable_packing
+from replay import routes, variable_packing
 
 TABLE = "variables"
 
 # Seconds that one question to the server may take in a fetch's own thread.
 # Reverb counts them in whole seconds.
-_INFO_TIMEOUT_S = 5
+_INFO_TIMEOUT_S = 2
 
 
 class PackedSnapshot(NamedTuple):
@@ -184,10 +184,14 @@ class VariablesClient:
     """Does not connect yet.
 
     Args:
-      address: 'host:port' or 'unix:PATH' of the Reverb server.
+      address: 'host:port' of the Reverb server.
+
+    Raises:
+      ValueError: the address has another form.
     """
     self._address = address
-    self._client = reverb.Client(address)
+    self._route = routes.DirectRoute(address)
+    self._client: reverb.Client | None = None  # from the first answer on
     self._fetch: _Fetch | None = None
     self._inserts = -1  # that the table had seen at the last sample
     self._uptime_ms = 0  # of the table at the last poll
@@ -225,8 +229,16 @@ class VariablesClient:
     return snapshot
 
   def _ask(self) -> PackedSnapshot | None:
+    client = self._client
+    if client is None:
+      if (reason := self._route.waits_for()) is not None:
+        raise ConnectionError(f"no variables can be had from {reason}")
+      client = reverb.Client(self._address)
+    # A client that has failed is dropped: its channel would try again after
+    # longer and longer delays, and have all new clients do the same.
+    self._client = None
     try:
-      tables = self._client.server_info(_INFO_TIMEOUT_S)
+      tables = client.server_info(_INFO_TIMEOUT_S)
     except (RuntimeError, reverb.errors.ReverbError) as error:
       self._inserts = -1  # Its successor may have the same count.
       raise ConnectionError(
@@ -247,8 +259,9 @@ class VariablesClient:
     same = completed == self._inserts and uptime_ms >= last_ms
     if info.current_size == 0 or same:
       self._inserts = completed
+      self._client = client
       return None
-    sampler = self._client.sample(
+    sampler = client.sample(
       TABLE, emit_timesteps=False, unpack_as_table_signature=True
     )
     try:
@@ -258,6 +271,7 @@ class VariablesClient:
         f"{self._address} broke off while it sent variables ({error})"
       ) from error
     self._inserts = completed
+    self._client = client
     return PackedSnapshot(
       int(data["version"]),
       float(data["published_at_s"]),
@@ -278,7 +292,7 @@ class ServerVariables:
     """Does not connect yet.
 
     Args:
-      address: 'host:port' or 'unix:PATH' of the Reverb server.
+      address: 'host:port' of the Reverb server.
       period_s: the server is asked at most this often, in seconds.
       timeout_ms: how long one poll may wait for it. A server that is gone costs
         this once, and nothing more until it answers.

@@ -9,7 +9,7 @@ import pytest
 
 from configs import dqn
 from launch import control as control_lib
-from launch import run_folder
+from launch import directive, run_folder, stop_order
 
 EXPECTED = {"worker": 2, "evaluator": 1, "proxy": 1, "trainer": 1, "replay": 1}
 NODES = [(role, i) for role, count in EXPECTED.items() for i in range(count)]
@@ -22,8 +22,9 @@ def make_control(tmp_path, monkeypatch):
   clock.monotonic = lambda: clock.now_s
   monkeypatch.setattr(control_lib, "time", clock)
 
-  def make(expected=EXPECTED, age_s=0.0, **limits):
+  def make(expected=EXPECTED, age_s=0.0, steps_per_s=0.0, **limits):
     config = dqn.get_config()
+    config.rates.environment_steps_per_s = steps_per_s
     config.limits.update(limits)
     folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
     folder.write_config(config)
@@ -34,10 +35,16 @@ def make_control(tmp_path, monkeypatch):
   return make
 
 
+def asked(control, role, index=0):
+  """What a node is asked; it crosses Courier, so it is a plain tuple."""
+  answer = control.report(role, index, {})
+  assert type(answer) is tuple
+  return directive.Directive(*answer)
+
+
 def may_stop(control):
   """The roles that are told to stop."""
-  told = {role: control.report(role, i, {}) for role, i in NODES}
-  return {role for role, stops in told.items() if stops}
+  return {role for role, i in NODES if asked(control, role, i).stop}
 
 
 def evaluate(control, value):
@@ -84,7 +91,8 @@ def test_limits(make_control, limits, happens, reason):
   happens(control)
   control.tick()
   assert control.status()["stopped_because"] == reason
-  assert may_stop(control) == ({"worker", "evaluator"} if reason else set())
+  first = set(stop_order.GROUPS[0].roles)
+  assert may_stop(control) == (first if reason else set())
 
 
 def test_the_first_reason_is_kept(make_control):
@@ -100,9 +108,9 @@ def test_groups_stop_one_after_the_other(make_control):
   assert may_stop(control) == set()
   control.stop("SIGINT")
   told = set()
-  for group in control_lib.STOP_ORDER:
-    told |= set(group)
-    for role, index in [node for node in NODES if node[0] in group]:
+  for group in stop_order.GROUPS:
+    told |= set(group.roles)
+    for role, index in [node for node in NODES if node[0] in group.roles]:
       assert may_stop(control) == told
       control.finished(role, index, {})
   assert control.status()["nodes"] == {
@@ -114,26 +122,21 @@ def test_a_role_without_nodes_is_not_waited_for(make_control):
   control = make_control({"worker": 1, "evaluator": 1, "trainer": 1})
   control.stop("SIGINT")
   control.finished("worker", 0, {})
-  assert not control.report("trainer", 0, {})
+  assert not asked(control, "trainer").stop
   control.finished("evaluator", 0, {})
-  assert control.report("trainer", 0, {})
+  assert asked(control, "trainer").stop
 
 
 def test_a_group_that_hangs_is_passed_after_its_grace(make_control):
   control = make_control()
   control.stop("SIGINT")
   told = set()
-  for group in control_lib.STOP_ORDER:
-    told |= set(group)
+  for group in stop_order.GROUPS:
+    told |= set(group.roles)
     assert may_stop(control) == told
-    control.clock.now_s += 0.9 * control_lib.GROUP_GRACE_S
+    control.clock.now_s += 0.9 * group.grace_s
     assert may_stop(control) == told
-    control.clock.now_s += 0.11 * control_lib.GROUP_GRACE_S
-
-
-def test_the_last_group_ends_before_launchpad_kills():
-  longest_s = control_lib.GROUP_GRACE_S * len(control_lib.STOP_ORDER)
-  assert longest_s < 10.0
+    control.clock.now_s += 0.11 * group.grace_s
 
 
 def test_an_unknown_role(make_control):
@@ -149,10 +152,74 @@ def test_phases(make_control):
   assert control.status()["phase"] == "starting"
   control.report("trainer", 0, {"trainer_steps": 1})
   assert control.status()["phase"] == "running"
+  control.pause()
+  assert control.status()["phase"] == "paused"
+  control.resume()
+  assert control.status()["phase"] == "running"
+  control.pause()
   control.stop("SIGINT")
   assert control.status()["phase"] == "stopping"
   control.close()
   assert control.status()["phase"] == "stopped"
+
+
+def test_a_pause_is_told_to_every_node(make_control):
+  control = make_control()
+  assert not any(asked(control, *node).paused for node in NODES)
+  for calls in (1, 2):  # Once more changes nothing.
+    for _ in range(calls):
+      control.pause()
+    assert all(asked(control, *node).paused for node in NODES)
+    assert control.status()["phase"] == "paused"
+    for _ in range(calls):
+      control.resume()
+    assert not any(asked(control, *node).paused for node in NODES)
+    assert control.status()["phase"] == "starting"
+
+
+def test_a_paused_run_waits_for_nothing_else(make_control):
+  control = make_control()
+  control.report("trainer", 0, {"starved_s": 60.0})
+  assert "transitions" in control.status()["waiting"]
+  control.pause()
+  assert control.status()["waiting"] == "paused"
+  control.resume()
+  assert "transitions" in control.status()["waiting"]
+
+
+def test_a_paused_run_stops_in_order(make_control):
+  control = make_control()
+  control.pause()
+  control.stop("SIGINT")
+  assert may_stop(control) == set(stop_order.GROUPS[0].roles)
+  control.resume()
+  assert control.status()["phase"] == "stopping"
+
+
+def test_a_pause_suspends_no_limit(make_control):
+  control = make_control(age_s=50.0, wall_clock_s=49.0)
+  control.pause()
+  control.tick()
+  assert control.status()["stopped_because"] == "wall_clock_s"
+
+
+def test_the_rate_is_shared_out(make_control):
+  control = make_control(steps_per_s=600.0)
+
+  def shares():
+    return {role: asked(control, role, i).steps_per_s for role, i in NODES}
+
+  none = dict.fromkeys(EXPECTED, 0.0)
+  assert shares() == {**none, "proxy": 600.0, "worker": 300.0}
+  assert control.status()["environment_steps_per_s_asked"] == 600.0
+  # It changes while the run goes on.
+  control.set_environment_steps_per_s(50)
+  assert shares() == {**none, "proxy": 50.0, "worker": 25.0}
+  with pytest.raises(ValueError, match="-1"):
+    control.set_environment_steps_per_s(-1)
+  assert control.status()["environment_steps_per_s_asked"] == 50.0
+  control.set_environment_steps_per_s(0.0)
+  assert shares() == none
 
 
 def test_the_best_evaluation_is_told(make_control):
@@ -163,19 +230,21 @@ def test_the_best_evaluation_is_told(make_control):
 
 def test_results(make_control):
   control = make_control(age_s=50.0)
-  control.report("worker", 1, {"env_steps": 40})
+  control.report("worker", 1, {"env_steps": 40, "items_confirmed": 30})
   control.report("trainer", 0, {"trainer_steps": 5, "first_step_at_s": 1.0})
   evaluate(control, 21.0)
   control.tick()
   control.stop("SIGTERM")
   # What a node tells last of all counts too.
-  control.finished("worker", 1, {"env_steps": 44})
+  control.finished("worker", 1, {"env_steps": 44, "items_confirmed": 43})
   control.close()
   summary = json.loads(control.folder.summary.read_text())
   assert summary["eval_return"] == 21.0
   assert summary["eval_episodes"] == 2
   assert summary["env_steps"] == 44
   assert summary["trainer_steps"] == 5
+  assert summary["items_confirmed"] == 43
+  assert summary["items_lost"] == summary["reconnects"] == 0
   assert summary["stopped_because"] == "SIGTERM"
   assert summary["wall_s"] >= 50.0
   with open(control.folder.curves_csv, newline="") as file:

@@ -1,13 +1,13 @@
 """Ledger: sums, means, rates, waits and who has finished."""
 
-import math
-import time
+import re
 import types
 
 import pytest
 
 from configs import apex_dqn
 from launch import ledger as ledger_lib
+from launch import waits
 
 EXPECTED = {"replay": 0, "trainer": 1, "worker": 3, "proxy": 1}
 
@@ -21,6 +21,48 @@ def workers(**values):
   ((metric, of_each),) = values.items()
   return [("worker", i, {metric: value}) for i, value in enumerate(of_each)]
 
+
+def waiting(*waits_s, reason=waits.TABLE):
+  """Reports of workers 0, 1, ... that wait for one thing."""
+  return [
+    ("worker", i, {"waiting_s": wait_s, "waiting_for": reason})
+    for i, wait_s in enumerate(waits_s)
+  ]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+  """The ledger's clock, which a test sets: `clock.now_s`."""
+  clock = types.SimpleNamespace(now_s=8.0)
+  clock.monotonic = lambda: clock.now_s
+  clock.time = lambda: 1.6e9 + clock.now_s
+  monkeypatch.setattr(ledger_lib, "time", clock)
+  return clock
+
+
+# Two machines' proxies, and their workers' own reports.
+PROXIES = [
+  ("proxy", 0, {
+    "connections": 3, "connections_refused": 6, "bytes_up": 40, "bytes_down": 4,
+    "variables_fetched": 9, "restarts": 1,
+    "variables_version": 9, "variables_age_s": 0.2,
+    "workers": {"0": {"streams": 1, "bytes_up": 30, "bytes_down": 3},
+                "1": {"streams": 2, "bytes_up": 10, "bytes_down": 1}},
+  }),
+  ("proxy", 1, {
+    "connections": 1, "bytes_up": 2, "bytes_down": 1, "variables_fetched": 7,
+    "restarts": 0, "variables_version": 8, "variables_age_s": 0.5,
+    "workers": {"2": {"streams": 1, "bytes_up": 2, "bytes_down": 1}},
+  }),
+  ("worker", 2, {"env_steps": 6, "items_confirmed": 5, "items_lost": 1,
+                 "reconnects": 2}),
+  ("worker", 0, {"env_steps": 5}),
+]  # fmt: skip
+SILENT_PROXY = {
+  "connections": 0, "connections_refused": 0, "bytes_up": 0, "bytes_down": 0,
+  "variables_fetched": 0, "restarts": 0, "bytes_up_per_s": 0.0,
+  "variables_version": None, "variables_age_s": None,
+}  # fmt: skip
 
 # reports, field of the status, its value
 STATUSES = [
@@ -43,8 +85,22 @@ STATUSES = [
   ([("trainer", 0, {"replay": {"size": 5}})], "replay_size", 5),
   ([("replay", 0, {"size": 6, "sampled": 9})], "replay_size", 6),
   ([("replay", 0, {"size": 6, "sampled": 9})], "sampled", 9),
-  ([("proxy", 0, {"bytes_up": 4})], "proxy",
-   {"bytes_up": 4, "bytes_up_per_s": 0.0}),
+  (workers(items_written=[5, 2]), "items_written", 7),
+  (workers(items_confirmed=[4, 2]), "items_confirmed", 6),
+  (workers(items_lost=[1, 2]), "items_lost", 3),
+  (workers(reconnects=[2, 2]), "reconnects", 4),
+  ([], "proxy", SILENT_PROXY),
+  ([("proxy", 0, {"bytes_up": 4})], "proxy", {**SILENT_PROXY, "bytes_up": 4}),
+  (PROXIES, "proxy",
+   {"connections": 4, "connections_refused": 6, "bytes_up": 42,
+    "bytes_down": 5, "variables_fetched": 16, "restarts": 1,
+    "bytes_up_per_s": 0.0, "variables_version": 8, "variables_age_s": 0.5}),
+  ([], "workers", {}),
+  (PROXIES, "workers",
+   {"0": {"streams": 1, "bytes_up": 30, "bytes_down": 3},
+    "1": {"streams": 2, "bytes_up": 10, "bytes_down": 1},
+    "2": {"items_confirmed": 5, "items_lost": 1, "reconnects": 2,
+          "streams": 1, "bytes_up": 2, "bytes_down": 1}}),
   (workers(env_steps=[1, 1]), "nodes",
    # Roles without nodes are left out.
    {"trainer": [0, 1], "worker": [2, 3], "proxy": [0, 1]}),
@@ -68,18 +124,32 @@ def test_what_was_asked_for_is_in_the_status():
   assert status["name"] == "a-run"
 
 
+PROXY_WAITS = {"waiting_s": 7.0, "server": "localhost:7000"}
+
 # reports, words of what is waiting
 WAITS = [
-  (workers(waiting_s=[None, 2.9, 1.0]), None),
-  (workers(waiting_s=[None, 3.4, 1.0]), "1 of 3 workers wait"),
-  (workers(waiting_s=[8.2, 3.4]), "for 8 s: the trainer is behind"),
-  (workers(waiting_s=[8.2, 3.4]), "2 of 3 workers wait"),
+  (waiting(None, 2.9, 1.0), None),
+  (waiting(None, 3.4, 1.0), "1 of 3 workers wait for the table to take items"),
+  (waiting(8.2, 3.4), "(8 s): the trainer is behind"),
+  (waiting(8.2, 3.4), "2 of 3 workers wait"),
+  ([("worker", 0, {"waiting_s": 8.2, "waiting_for": None})], None),
+  # It waits no more; or it has ended.
+  (waiting(8.2) + workers(waiting_s=[None]), None),
+  (waiting(8.2) + workers(env_steps=[7]), "1 of 3 workers wait"),
   ([("trainer", 0, {"starved_s": 2.9})], None),
   ([("trainer", 0, {"starved_s": None})], None),
-  ([("trainer", 0, {"starved_s": 4.0})], "for 4 s: the workers are behind"),
+  ([("trainer", 0, {"starved_s": 4.0})], "(4 s): the workers are behind"),
   # Where both wait, the full table is the cause.
-  ([("trainer", 0, {"starved_s": 9.0}), *workers(waiting_s=[5.0])],
+  ([("trainer", 0, {"starved_s": 9.0}), *waiting(5.0)],
    "the trainer is behind"),
+  ([("proxy", 0, PROXY_WAITS)],
+   "the proxy waits for the replay server at localhost:7000, which does not "
+   "answer, since "),
+  ([("proxy", 0, {**PROXY_WAITS, "waiting_s": None})], None),
+  ([("proxy", 0, PROXY_WAITS), ("trainer", 0, {"starved_s": 9.0})],
+   "the proxy waits"),
+  ([("proxy", 0, PROXY_WAITS), *waiting(5.0, reason="the proxy")],
+   "1 of 3 workers wait for the proxy, since "),
 ]  # fmt: skip
 
 
@@ -88,8 +158,38 @@ def test_who_waits(reports, says):
   ledger = make_ledger()
   for role, index, metrics in reports:
     ledger.report(role, index, metrics)
-  waiting = ledger.status()["waiting"]
-  assert waiting is None if says is None else says in waiting
+  said = ledger.status()["waiting"]
+  assert said is None if says is None else says in said
+
+
+def test_who_has_ended_waits_no_more():
+  ledger = make_ledger()
+  ((role, index, metrics),) = waiting(8.0)
+  ledger.report(role, index, metrics)
+  assert "1 of 3 workers" in ledger.status()["waiting"]
+  ledger.report(role, index, {}, finished=True)
+  assert ledger.status()["waiting"] is None
+
+
+def test_the_beginning_of_a_wait_is_kept(clock):
+  ledger = make_ledger()
+
+  def since():
+    (said,) = re.findall(r"since (\S+ \(\d+ s\))", ledger.status()["waiting"])
+    return said
+
+  ledger.report("trainer", 0, {"starved_s": 4.0})
+  before = since()
+  # A report that came late, and none for a while: it waits on.
+  clock.now_s += 6.0
+  ledger.report("trainer", 0, {"starved_s": 9.4})
+  assert since() == before.replace("(4 s)", "(10 s)")
+  clock.now_s += 10.0
+  assert since() == before.replace("(4 s)", "(20 s)")
+  # Another wait.
+  ledger.report("trainer", 0, {"starved_s": 5.0})
+  assert since().endswith("(5 s)")
+  assert since()[:8] != before[:8]
 
 
 def test_a_role_has_finished_when_all_its_nodes_have():
@@ -107,10 +207,7 @@ def test_a_role_has_finished_when_all_its_nodes_have():
   assert ledger.status()["env_steps"] == 4
 
 
-def test_a_node_that_fell_silent(monkeypatch):
-  clock = types.SimpleNamespace(now_s=8.0, time=time.time)
-  clock.monotonic = lambda: clock.now_s
-  monkeypatch.setattr(ledger_lib, "time", clock)
+def test_a_node_that_fell_silent(clock):
   ledger = make_ledger()
   assert not ledger.finished("trainer", silent_s=2.0), "never heard of"
   ledger.report("trainer", 0, {})
@@ -144,37 +241,26 @@ def test_the_best_evaluation():
   assert ledger.status()["best_eval_return"] == 4.0
 
 
-# (seconds, count) in their order, and the rate after the last
-RATES = [
-  ([(0.0, 100)], 0.0),
-  ([(0.0, 0), (2.0, 50)], 25.0),
-  ([(0.0, 0), (0.0, 50)], 0.0),
-  ([(0.0, 0), (4.0, 0), (5.0, 10)], 2.0),
-  # Older than the window of 5 s: forgotten.
-  ([(0.0, 0), (10.0, 1000), (12.0, 1030)], 15.0),
-  ([(0.0, 0), (6.0, 1000)], 0.0),
-]
-
-
-@pytest.mark.parametrize(("samples", "rate"), RATES)
-def test_rates(samples, rate):
-  measured = ledger_lib.Rate()
-  for now_s, count in samples:
-    value = measured.add(count, now_s)
-  assert math.isclose(value, rate)
-
-
-def test_rates_of_the_status(monkeypatch):
-  clock = types.SimpleNamespace(now_s=8.0, time=time.time)
-  clock.monotonic = lambda: clock.now_s
-  monkeypatch.setattr(ledger_lib, "time", clock)
+def test_rates_of_the_status(clock):
   ledger = make_ledger()
   for steps in (0, 30):
     clock.now_s += 2.0
-    for role, index, metrics in workers(env_steps=[steps, 2 * steps]):
+    for role, index, metrics in [
+      *workers(env_steps=[steps, 2 * steps]),
+      *workers(items_confirmed=[steps // 2, steps]),
+      ("trainer", 0, {"trainer_steps": steps // 3}),
+      ("proxy", 0, {"bytes_up": 8 * steps}),
+    ]:
       ledger.report(role, index, metrics)
-    ledger.report("trainer", 0, {"trainer_steps": steps // 3})
     ledger.update_rates()
   status = ledger.status()
   assert status["env_steps_per_s"] == 45.0
   assert status["trainer_steps_per_s"] == 5.0
+  assert status["items_per_s"] == 22.5
+  assert status["proxy"]["bytes_up_per_s"] == 120.0
+
+
+def test_without_a_proxy_there_is_nothing_of_it():
+  expected = {**EXPECTED, "proxy": 0}
+  ledger = ledger_lib.Ledger(apex_dqn.get_config(), "a-run", expected, 0.0)
+  assert ledger.status()["proxy"] == {}

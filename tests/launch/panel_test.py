@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 
 import pytest
 import rich.console
@@ -16,8 +17,13 @@ STATUS = {
   "start_up_s": 9.1,
   "env_steps": 123_456,
   "env_steps_per_s": 3217.7,
+  "environment_steps_per_s_asked": 4000.0,
   "trainer_steps": 15_432,
   "trainer_steps_per_s": 401.3,
+  "items_confirmed": 122_980,
+  "items_lost": 17,
+  "items_per_s": 3190.4,
+  "reconnects": 5,
   "replay_size": 42_310,
   "replay_capacity": 50_000,
   "inserted": 123_000,
@@ -40,7 +46,7 @@ STATUS = {
   "nodes": {"trainer": [1, 1], "worker": [3, 4], "evaluator": [1, 1]},
   "waiting": "workers wait for the trainer",
   "metrics": {},
-  "proxy": {"bytes_up_per_s": 1.83e6, "connections": 4},
+  "proxy": {"bytes_up_per_s": 1.83e6, "connections": 4, "restarts": 2},
 }
 
 # What a reader looks for, as it is written.
@@ -57,7 +63,14 @@ SHOWN = (
   "8.02 samples/insert",
   "8.00 asked",
   "0.21 s old",
+  "4,000 steps/s asked",
+  "80 % of it",
   "1.83 MB/s",
+  "4 streams",
+  "3,190 items/s confirmed",
+  "17 lost",
+  "5 reconnects",
+  "2 restarts",
   "312.35 mean return",
   "340.05 of 17",
   "475.00 target",
@@ -129,9 +142,49 @@ def test_no_value_is_needed(terminal, value):
 def test_the_panel_keeps_its_height_while_running():
   empty = {
     **dict.fromkeys(STATUS),
-    **{key: STATUS[key] for key in ("limits", "nodes", "proxy")},
+    **{
+      key: STATUS[key]
+      for key in ("limits", "nodes", "proxy", "environment_steps_per_s_asked")
+    },
   }
   assert len(drawn(empty)) == len(drawn(STATUS))
+
+
+def test_all_of_it_fits_24_rows():
+  limits = {**STATUS["limits"], "trainer_steps": 100_000}
+  waiting = (
+    "2 of 2 workers wait for the replay server at localhost:7000, which does "
+    "not answer, since 12:03:11 (14 s)"
+  )
+  lines = drawn({**STATUS, "limits": limits, "waiting": waiting})
+  assert "(14 s)" in "\n".join(lines)
+  assert len(lines) <= 24
+
+
+@pytest.mark.parametrize("asked", ["missing", None, 0.0])
+def test_no_speed_is_shown_where_none_is_asked(asked):
+  status = {**STATUS, "environment_steps_per_s_asked": asked}
+  if asked == "missing":
+    del status["environment_steps_per_s_asked"]
+  text = "\n".join(drawn(status))
+  assert "speed" not in text
+  assert "3,220 steps/s" in text
+  assert "/s asked" not in text
+  assert "(3,220/s);" in status_text.progress_line(status)
+
+
+def test_no_proxy():
+  text = "\n".join(drawn({**STATUS, "proxy": {}}))
+  for word in ("proxy", "reconnects", "confirmed"):
+    assert word not in text
+
+
+def test_a_paused_run_says_so():
+  status = {**STATUS, "phase": "paused", "waiting": "paused"}
+  lines = drawn(status)
+  assert "● paused" in lines[0]
+  assert re.search(r"waiting +paused ", "\n".join(lines))
+  assert status_text.phase_line(status) == "0:01:23 apex-cartpole-3: paused"
 
 
 def test_a_stopped_run_says_why_and_has_no_time_left():
@@ -199,12 +252,13 @@ def test_plain_lines(steps):
 
 def test_a_plain_line_says_all_of_it():
   assert status_text.progress_line(STATUS) == (
-    "0:01:23 apex-cartpole-3: 123,456 environment steps (3,220/s); "
+    "0:01:23 apex-cartpole-3: 123,456 environment steps (3,220/s "
+    "of 4,000 asked); "
     "15,432 trainer steps (401/s); replay 42,310 of 50,000 items, 8.02 samples "
     "per insert (8.00 asked); variables 0.21 s old; mean return 312.35 "
     "(best 340.05, target 475.00); 5 min to 1,000,000 environment steps; "
     "29 min to 0:30:00 of wall-clock time; worker 3 of 4 up; "
-    "waiting: workers wait for the trainer"
+    "17 items lost; 5 reconnects; waiting: workers wait for the trainer"
   )
   assert status_text.evaluation_line(STATUS) == (
     "0:01:23 apex-cartpole-3: evaluation 17: mean return 312.35 over 20 "
@@ -212,26 +266,9 @@ def test_a_plain_line_says_all_of_it():
   )
 
 
-@pytest.mark.parametrize(
-  ("write", "value", "text"),
-  [
-    (status_text.count, 1_234_567.0, "1,234,567"),
-    (status_text.count, None, "-"),
-    (status_text.decimal, -1234.5, "-1,234.50"),
-    (status_text.decimal, math.nan, "-"),
-    (status_text.rate, 0, "0"),
-    (status_text.rate, 0.1234, "0.123"),
-    (status_text.rate, 99.96, "100"),
-    (status_text.rate, 3217.7, "3,220"),
-    (status_text.rate, 123_456, "123,000"),
-    (status_text.clock, 3725.9, "1:02:05"),
-    (status_text.clock, math.inf, "-"),
-    (status_text.about, 0, "0 s"),
-    (status_text.about, 12, "15 s"),
-    (status_text.about, 100, "2 min"),
-    (status_text.about, 3725, "1 h 02 min"),
-    (status_text.about, 400_000, "111 h 07 min"),
-  ],
-)
-def test_numbers(write, value, text):
-  assert write(value) == text
+@pytest.mark.parametrize("value", [0, None])
+def test_a_plain_line_leaves_out_what_did_not_happen(value):
+  status = {**STATUS, "items_lost": value, "reconnects": value}
+  line = status_text.progress_line(status)
+  assert "lost" not in line
+  assert "reconnects" not in line

@@ -135,7 +135,7 @@ def launched(request, tmp_path):
 
 def collect(launched, env_steps):
   """Steps the workers in turn; returns the environment steps of each."""
-  counts = [poll(worker.step) for worker in launched.workers]
+  counts = [poll(worker.step, bool) for worker in launched.workers]
   assert counts == [ENVIRONMENTS] * WORKERS
   while sum(counts) < env_steps:
     for index, worker in enumerate(launched.workers):

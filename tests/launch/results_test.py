@@ -97,7 +97,12 @@ def test_tensorboard_reads_the_scalars(tmp_path):
       env_steps_per_s=steps / 2,
       training_return=None,
       metrics={"loss": np.float32(0.5), "q_mean": math.nan},
-      proxy={"connections": 4, "address": "unix:a"},
+      proxy={"connections": 4, "variables_version": None},
+      items_confirmed=steps - 2,
+      items_lost=1,
+      items_per_s=9.5,
+      reconnects=3,
+      workers={"0": {"streams": 1}, "11": {"items_lost": 1, "streams": 2}},
     )
     written.add_metrics(status)
   written.add_evaluation({"env_steps": 150, "eval_return": 21.5})
@@ -112,7 +117,15 @@ def test_tensorboard_reads_the_scalars(tmp_path):
   assert scalars["learner/loss"] == [(100, 0.5), (200, 0.5)]
   assert all(math.isnan(value) for _, value in scalars["learner/q_mean"])
   assert scalars["proxy/connections"] == [(100, 4.0), (200, 4.0)]
-  assert not {"training/mean_return", "proxy/address"} & set(scalars)
+  assert not {"training/mean_return", "proxy/variables_version"} & set(scalars)
+  newest = {name: values[-1][1] for name, values in scalars.items()}
+  assert newest["items/confirmed"] == 198
+  assert newest["items/lost"] == 1
+  assert newest["items/per_s"] == 9.5
+  assert newest["workers/reconnects"] == 3
+  assert newest["worker_0/streams"] == 1
+  assert newest["worker_11/streams"] == 2
+  assert newest["worker_11/items_lost"] == 1
 
 
 # Statuses in their order, and the rates of the summary (environment, trainer).
@@ -155,6 +168,9 @@ def test_the_summary(tmp_path):
     60,
     eval_return=-math.inf,
     stopped_because="target_return",
+    items_confirmed=480,
+    items_lost=5,
+    reconnects=2,
   )
   written.write_summary(status)
   written.close()
@@ -162,6 +178,9 @@ def test_the_summary(tmp_path):
   assert summary["eval_return"] is None
   assert summary["stopped_because"] == "target_return"
   assert summary["env_steps"] == 500
+  assert summary["items_confirmed"] == 480
+  assert summary["items_lost"] == 5
+  assert summary["reconnects"] == 2
   assert not list(folder.path.glob(".summary*"))
 
 

@@ -10,7 +10,7 @@ from acme import specs
 
 from configs import dqn
 from replay import dataset as dataset_lib
-from replay import tables, trajectory_manager, transitions
+from replay import routes, tables, trajectory_manager, transitions
 from replay import writer as writer_lib
 
 SPEC = specs.EnvironmentSpec(
@@ -44,8 +44,11 @@ def serve(**replay):
 
 
 def write(manager, items):
-  writer = writer_lib.ItemWriter(manager.address, tables.TRANSITIONS)
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(manager.address), tables.TRANSITIONS
+  )
   rows = PACKING.pack(items)
+  assert writer.wait(timeout_s=20)
   writer.write(rows, np.ones(len(rows)))
   assert writer.close(timeout_s=20)
 

@@ -8,8 +8,10 @@ import numpy as np
 import portpicker
 import pytest
 import reverb
+import tensorflow as tf
 
-from replay import proxy, shared_variables, variables
+from replay import board, proxy, relay_gate, routes, shared_variables, variables
+from replay import writer as writer_lib
 
 _DEADLINE_S = 60
 
@@ -29,12 +31,20 @@ def _serve(port: int, first_version: int):
   return server, variables.VariablesPublisher(address, first_version)
 
 
+def make_proxy(server_address: str, folder, poll_period_s: float = 0.01):
+  return proxy.WorkerProxy(
+    server_address,
+    f"unix:{folder}/relay",
+    f"{folder}/variables",
+    f"{folder}/board",
+    poll_period_s,
+  )
+
+
 @pytest.fixture
 def running(tmp_path):
   port = portpicker.pick_unused_port()
-  started = proxy.WorkerProxy(
-    f"localhost:{port}", f"unix:{tmp_path}/relay", f"{tmp_path}/variables", 0.01
-  )
+  started = make_proxy(f"localhost:{port}", tmp_path)
   started.start()
   yield port, started, shared_variables.SharedVariables(f"{tmp_path}/variables")
   started.close()
@@ -82,23 +92,85 @@ def test_close_leaves_no_thread_and_no_file(running, tmp_path):
   worker_proxy.close()
   names = {thread.name for thread in threading.enumerate()}
   assert not names & {"relay", "variables-proxy"}
-  assert os.listdir(tmp_path) == []
+  # The board is left for a successor.
+  assert os.listdir(tmp_path) == ["board"]
   publisher.close()
   del server
 
 
 def test_an_error_of_the_thread_reaches_the_owner(tmp_path):
   server = reverb.Server([reverb.Table.queue("other", 1)])
-  broken = proxy.WorkerProxy(
-    f"localhost:{server.port}", f"unix:{tmp_path}/r", f"{tmp_path}/v"
-  )
+  broken = make_proxy(f"localhost:{server.port}", tmp_path)
   broken.start()
   _until(lambda: "variables-proxy" not in map(_name, threading.enumerate()))
   with pytest.raises(RuntimeError, match="no 'variables'"):
     broken.check()
   with pytest.raises(RuntimeError, match="no 'variables'"):
     broken.close()
-  assert os.listdir(tmp_path) == []
+  assert os.listdir(tmp_path) == ["board"]
+
+
+def _write(writer, value: int) -> None:
+  assert writer.wait(_DEADLINE_S)
+  writer.write(np.full((1, 4), value, np.uint8), np.ones(1))
+
+
+def test_workers_are_told_counted_and_drained(running, tmp_path):
+  port, worker_proxy, _ = running
+  server = reverb.Server(
+    [
+      variables.make_table(),
+      reverb.Table.queue("t", 100, signature=tf.TensorSpec([4], tf.uint8)),
+    ],
+    port=port,
+  )
+  seat = board.WorkerSeat(f"{tmp_path}/board", 5)
+  assert worker_proxy.stats().workers == {5: relay_gate.ClientStats()}
+  route = routes.ProxyRoute(worker_proxy.address, seat)
+  writer = writer_lib.ItemWriter(route, "t")
+  _until(lambda: writer.wait(0.1))
+  for value in range(10):
+    _write(writer, value)
+  assert writer.settle(_DEADLINE_S)
+  stats = worker_proxy.stats()
+  assert stats.restarts == 0
+  assert stats.workers[5].streams == 1
+  assert stats.workers[5].bytes_up == stats.relay.bytes_up > 40
+  assert stats.workers[5].bytes_down == stats.relay.bytes_down > 0
+
+  worker_proxy.direct(board.Flow.PAUSE, 30.0)
+  assert seat.flow == board.Flow.PAUSE
+  assert seat.steps_per_s == 30.0
+  assert not worker_proxy.drain(timeout_s=0.1), "its stream is open"
+  assert seat.flow == board.Flow.DRAIN
+
+  def obey():
+    _until(lambda: seat.flow == board.Flow.DRAIN)
+    _write(writer, 10)
+    assert writer.close(_DEADLINE_S)
+
+  worker = threading.Thread(target=obey)
+  worker.start()
+  assert worker_proxy.drain(_DEADLINE_S)
+  worker.join()
+  assert worker_proxy.stats().workers[5].streams == 0
+  info = reverb.Client(f"localhost:{port}").server_info(10)["t"]
+  assert info.current_size == writer.confirmed == 11
+  assert writer.lost == 0
+  server.stop()
+
+
+def test_a_worker_says_what_it_waits_for(running, tmp_path):
+  _, worker_proxy, _ = running
+  seat = board.WorkerSeat(f"{tmp_path}/board", 0)
+  route = routes.ProxyRoute(worker_proxy.address, seat)
+  writer = writer_lib.ItemWriter(route, "t")
+  assert not writer.wait(0.05)
+  assert writer.waits_for == "the replay server, which its proxy cannot reach"
+  worker_proxy.close()
+  assert not writer.wait(0.05)
+  assert "the proxy at unix:" in writer.waits_for
+  assert "is not there" in writer.waits_for
 
 
 def _name(thread: threading.Thread) -> str:
@@ -107,4 +179,4 @@ def _name(thread: threading.Thread) -> str:
 
 def test_a_period_of_zero_is_refused(tmp_path):
   with pytest.raises(ValueError, match="poll_period_s is 0"):
-    proxy.WorkerProxy("h:1", f"unix:{tmp_path}/r", f"{tmp_path}/v", 0)
+    make_proxy("h:1", tmp_path, 0)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from configs import prioritized_dqn
 from replay import packing as packing_lib
-from replay import priority_updater, tables, trajectory_manager
+from replay import priority_updater, routes, tables, trajectory_manager
 from replay import writer as writer_lib
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
@@ -39,8 +39,11 @@ def serve(config):
 
 def write(address, start, priorities):
   """Items that hold start, start + 1, ..."""
-  writer = writer_lib.ItemWriter(address, tables.TRANSITIONS)
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(address), tables.TRANSITIONS
+  )
   values = np.arange(start, start + len(priorities))
+  assert writer.wait(timeout_s=20)
   writer.write(PACKING.pack({"x": values}), np.asarray(priorities))
   assert writer.close(timeout_s=20)
 

@@ -7,7 +7,7 @@ import reverb
 
 from configs import prioritized_dqn
 from replay import packing as packing_lib
-from replay import table_status, tables, trajectory_manager
+from replay import routes, table_status, tables, trajectory_manager
 from replay import writer as writer_lib
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
@@ -27,8 +27,11 @@ def serve(port=None, folder=None):
 
 
 def write(manager, priorities):
-  writer = writer_lib.ItemWriter(manager.address, tables.TRANSITIONS)
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(manager.address), tables.TRANSITIONS
+  )
   values = np.arange(len(priorities))
+  assert writer.wait(timeout_s=20)
   writer.write(PACKING.pack({"x": values}), priorities)
   assert writer.close(timeout_s=20)
 

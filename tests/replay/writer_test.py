@@ -7,7 +7,7 @@ import reverb
 
 from configs import dqn
 from replay import packing as packing_lib
-from replay import tables, trajectory_manager
+from replay import routes, tables, trajectory_manager
 from replay import writer as writer_lib
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
@@ -17,16 +17,22 @@ def rows(start, count):
   return PACKING.pack({"x": np.arange(start, start + count)})
 
 
-def serve(**replay):
+def serve(port=None, **replay):
   config = dqn.get_config()
   config.replay.update({"capacity": 1_000, "min_size": 1, **replay})
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, PACKING)], portpicker.pick_unused_port()
+    [tables.make_table(config, PACKING)],
+    port or portpicker.pick_unused_port(),
   )
 
 
 def make_writer(manager):
-  return writer_lib.ItemWriter(manager.address, tables.TRANSITIONS)
+  """A writer with an open stream."""
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(manager.address), tables.TRANSITIONS
+  )
+  assert writer.wait(timeout_s=20)
+  return writer
 
 
 def sample(manager, count):
@@ -89,7 +95,7 @@ def test_nothing_to_write(unlimited):
 
 def test_rows_and_priorities_must_match(unlimited):
   writer = make_writer(unlimited)
-  with pytest.raises(ValueError):
+  with pytest.raises(ValueError, match="2 rows came with 3 priorities"):
     writer.write(rows(0, 2), np.ones(3))
   writer.close(timeout_s=20)
 
@@ -129,12 +135,56 @@ def test_close_gives_up_on_a_table_that_holds_it(limited):
   assert status(limited).inserted == 3
 
 
-def test_server_that_went_away_holds_the_writer():
+def test_a_restarted_server_gets_a_fresh_stream():
   manager = serve(samples_per_insert=0.0)
+  port = int(manager.address.split(":")[1])
   writer = make_writer(manager)
   writer.write(rows(0, 30), np.ones(30))
-  assert writer.wait(timeout_s=20)
+  assert writer.settle(timeout_s=20)
+  assert (writer.confirmed, writer.lost, writer.streams) == (30, 0, 1)
   manager.close()
+  writer.write(rows(30, 20), np.ones(20))
+  while writer.lost == 0:
+    assert not writer.wait(timeout_s=0.1)
+  assert (writer.confirmed, writer.lost) == (30, 20)
+  assert not writer.wait(timeout_s=0.1)
+  assert writer.waits_for == (
+    f"the replay server at {manager.address}, which does not answer"
+  )
+  with pytest.raises(RuntimeError, match=r"2 items .* without a stream"):
+    writer.write(rows(0, 2), np.ones(2))
+  assert writer.settle(timeout_s=0.1), "nothing is in flight"
+
+  successor = serve(port, samples_per_insert=0.0)
+  assert writer.wait(timeout_s=20)
+  writer.write(rows(50, 5), np.ones(5))
+  assert writer.close(timeout_s=20)
+  assert (writer.written, writer.confirmed, writer.lost) == (55, 35, 20)
+  assert writer.streams == 2
+  # None of the lost ones came by itself.
+  assert status(successor).inserted == 5
+  successor.close()
+
+
+def test_what_a_close_leaves_behind_is_counted(limited):
+  writer = make_writer(limited)
+  inserted = status(limited).inserted
   writer.write(rows(0, 30), np.ones(30))
-  assert not writer.wait(timeout_s=0.3)
   assert not writer.close(timeout_s=0.3)
+  took = status(limited).inserted - inserted
+  assert (writer.confirmed, writer.lost) == (took, 30 - took)
+
+
+def test_a_table_that_is_not_there_is_no_fault_to_wait_out(unlimited):
+  route = routes.DirectRoute(unlimited.address)
+  writer = writer_lib.ItemWriter(route, "none")
+  assert writer.wait(timeout_s=20)
+  with pytest.raises(RuntimeError, match="none"):
+    for _ in range(1_000):
+      writer.write(rows(0, 16), np.ones(16))
+      assert writer.wait(timeout_s=20)
+
+
+def test_an_address_that_cannot_be_one_is_refused():
+  with pytest.raises(ValueError, match="address is 'nowhere'"):
+    routes.DirectRoute("nowhere")

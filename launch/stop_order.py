@@ -1,0 +1,53 @@
+"""The stop order: which nodes end before which others."""
+
+import typing
+from collections.abc import Callable
+
+
+class Group(typing.NamedTuple):
+  """Roles that are told to stop together.
+
+  Attributes:
+    roles: of the nodes.
+    grace_s: seconds after which the next group no longer waits for this one.
+  """
+
+  roles: tuple[str, ...]
+  grace_s: float
+
+
+# Writers end before what they write to, readers before what they read from. A
+# proxy drains its workers itself, so its group takes longest. All together are
+# below the 10 s that Launchpad grants before it kills.
+GROUPS = (
+  Group(("worker", "evaluator", "proxy"), grace_s=5.0),
+  Group(("trainer",), grace_s=2.0),
+  Group(("replay",), grace_s=2.0),
+)
+ROLES = tuple(role for group in GROUPS for role in group.roles)
+LONGEST_S = sum(group.grace_s for group in GROUPS)
+
+
+def may_stop(
+  role: str, waited_s: float, finished: Callable[[str], bool]
+) -> bool:
+  """Whether the groups before a role's have ended, or had their time.
+
+  Args:
+    role: of the node that asks.
+    waited_s: seconds since the run began to stop.
+    finished: whether all nodes of a role have ended.
+
+  Raises:
+    ValueError: the role has no place in the order.
+  """
+  for group in GROUPS:
+    if role in group.roles:
+      return True
+    waited_s -= group.grace_s
+    if waited_s < 0 and not all(finished(before) for before in group.roles):
+      return False
+  raise ValueError(
+    f"role {role!r} has no place in the stop order, so its nodes would never "
+    f"be told to stop: it must be one of {', '.join(ROLES)}"
+  )

@@ -1,0 +1,272 @@
+"""Real servers, proxies and writers, killed at random points under a seed.
+
+At the end the counts agree: each item that a writer was told is confirmed is
+there, once; each one that is missing had not been confirmed.
+"""
+
+import contextlib
+import itertools
+import mmap
+import multiprocessing
+import os
+import random
+import time
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+import tensorflow as tf
+
+from replay import board, routes, variables
+from replay import proxy as proxy_lib
+from replay import writer as writer_lib
+
+pytestmark = pytest.mark.timeout(300)
+
+# Its processes are forked from one that has imported TensorFlow already.
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["reverb", __name__])
+_DEADLINE_S = 120
+_TABLE = "queue"
+_BATCH = 8  # items
+_PERIOD_S = 0.01  # of a writer's batches, at least
+_WRITERS = 3
+
+
+def _serve(port: int, queue_size: int, ready) -> None:
+  """A queue, from which an item that comes twice is handed out twice."""
+  signature = tf.TensorSpec([16], tf.uint8)
+  queue = reverb.Table.queue(_TABLE, queue_size, signature=signature)
+  server = reverb.Server([queue, variables.make_table()], port=port)
+  ready.set()
+  server.wait()
+
+
+def _serve_proxy(port: int, folder: str, ready) -> None:
+  proxy = proxy_lib.WorkerProxy(
+    f"localhost:{port}",
+    f"unix:{folder}/relay",
+    f"{folder}/variables",
+    f"{folder}/board",
+  )
+  proxy.start()
+  ready.set()
+  while True:
+    time.sleep(0.1)
+    proxy.check()
+
+
+def _write(port: int, folder: str, index: int, source: int, ready) -> None:
+  """Writes numbered items until told to end, and keeps a ledger of them.
+
+  The ledger is a file of numbers: items given to the writer; number below which
+  all are confirmed or lost; whether it ended; then first and end of each range
+  that was lost.
+  """
+  if os.path.exists(f"{folder}/relay"):
+    seat = board.WorkerSeat(f"{folder}/board", index)
+    route = routes.ProxyRoute(f"unix:{folder}/relay", seat)
+  else:
+    route = routes.DirectRoute(f"localhost:{port}")
+  writer = writer_lib.ItemWriter(route, _TABLE)
+  with open(f"{folder}/ledger-{source}", "w+b") as file:
+    file.truncate(4096)
+    ledger = memoryview(mmap.mmap(file.fileno(), 4096)).cast("q")
+  ranges = iter(range(4, 512, 2))
+
+  def note(lost_before: int) -> None:
+    if writer.lost > lost_before:
+      place = next(ranges)
+      ledger[place] = writer.written - (writer.lost - lost_before)
+      ledger[place + 1] = writer.written
+    ledger[1] = writer.confirmed + writer.lost
+
+  ready.set()
+  while not os.path.exists(f"{folder}/end"):
+    lost = writer.lost
+    may_write = writer.wait(timeout_s=0.1)
+    note(lost)
+    if not may_write:
+      continue
+    rows = np.empty((_BATCH, 2), np.int64)
+    rows[:, 0], rows[:, 1] = source, np.arange(_BATCH) + writer.written
+    ledger[0] = writer.written + _BATCH
+    writer.write(rows.view(np.uint8), np.ones(_BATCH))
+    time.sleep(_PERIOD_S)
+  lost = writer.lost
+  writer.close(timeout_s=_DEADLINE_S)
+  note(lost)
+  assert writer.written == writer.confirmed + writer.lost
+  ledger[2] = 1
+
+
+class Rig:
+  """The processes, and all items that came out of the queue."""
+
+  def __init__(self, folder: str, proxied: bool, queue_size: int):
+    self._folder, self._queue_size = folder, queue_size
+    self._port = portpicker.pick_unused_port()
+    self._processes: dict[str, multiprocessing.Process] = {}
+    self._source = itertools.count()
+    self._of: dict[str, int] = {}  # the newest source of each writer
+    self._client: reverb.Client | None = None
+    self.came: list[tuple[int, int]] = []
+    self.start("server")
+    if proxied:
+      self.start("proxy")
+    for index in range(_WRITERS):
+      self.start(f"writer {index}")
+
+  def start(self, name: str) -> None:
+    """Starts a process, and waits until it is at work."""
+    role, _, index = name.partition(" ")
+    ready = _CONTEXT.Event()
+    if role == "server":
+      target, args = _serve, (self._port, self._queue_size)
+    elif role == "proxy":
+      target, args = _serve_proxy, (self._port, self._folder)
+    else:
+      self._of[name] = next(self._source)
+      target = _write
+      args = (self._port, self._folder, int(index), self._of[name])
+    process = _CONTEXT.Process(target=target, args=(*args, ready), daemon=True)
+    process.start()
+    end_s = time.monotonic() + _DEADLINE_S
+    while not ready.wait(0.1):
+      assert process.is_alive() and time.monotonic() < end_s, f"no {name}"
+    self._processes[name] = process
+    if role == "server":
+      self._client = reverb.Client(f"localhost:{self._port}")
+
+  def kill(self, name: str) -> None:
+    """SIGKILL."""
+    self._processes[name].kill()
+    self._processes[name].join()
+    if name == "server":
+      self._client = None
+
+  def drain(self) -> None:
+    """Takes what is in the queue."""
+    assert self._client is not None
+    size = self._client.server_info(10)[_TABLE].current_size
+    if size:
+      samples = self._client.sample(_TABLE, size, emit_timesteps=False)
+      for sample in samples:
+        values = np.array(sample.data).reshape(-1).view(np.int64)
+        self.came.append((int(values[0]), int(values[1])))
+
+  def ledger(self, source: int) -> np.ndarray:
+    return np.fromfile(f"{self._folder}/ledger-{source}", np.int64)
+
+  def progress(self) -> list[int]:
+    """Numbers below which all is settled, of each writer that is alive."""
+    return [int(self.ledger(self._of[w])[1]) for w in sorted(self._of)]
+
+  def wait_for_progress(self) -> None:
+    """Waits until each writer has had more than what may be in flight settled.
+
+    So each has written, on the stream that it has now.
+    """
+    before = self.progress()
+    end_s = time.monotonic() + _DEADLINE_S
+    much = 2 * writer_lib.MAX_IN_FLIGHT
+    while any(
+      now - then < much
+      for now, then in zip(self.progress(), before, strict=True)
+    ):
+      assert time.monotonic() < end_s, (before, self.progress())
+      self.drain()
+      time.sleep(0.01)
+
+  def finish(self) -> None:
+    """Has the writers end, and takes all that comes meanwhile."""
+    open(f"{self._folder}/end", "x").close()
+    end_s = time.monotonic() + _DEADLINE_S
+    while any(self._processes[w].is_alive() for w in self._of):
+      assert time.monotonic() < end_s
+      self.drain()
+      time.sleep(0.01)
+    self.drain()
+
+  def close(self) -> None:
+    for process in self._processes.values():
+      process.kill()
+
+  def check_counts(self, since: list[int] | None = None) -> int:
+    """Asserts that the counts agree; returns how many items are missing.
+
+    Args:
+      since: by source, the first number to look at; by default all.
+    """
+    assert len(self.came) == len(set(self.came)), "an item came twice"
+    came = {source: set() for source in range(next(self._source))}
+    for source, number in self.came:
+      came[source].add(number)
+    missing = 0
+    for source, numbers in came.items():
+      first = since[source] if since else 0
+      written, settled, _, _, *ranges = self.ledger(source).tolist()
+      lost = set()
+      for start, end in zip(ranges[::2], ranges[1::2], strict=True):
+        lost |= set(range(start, end))
+      confirmed = set(range(first, settled)) - lost
+      assert confirmed <= numbers, (source, sorted(confirmed - numbers)[:9])
+      assert not numbers or max(numbers) < written
+      missing += len(set(range(first, written)) - numbers)
+    return missing
+
+
+@contextlib.contextmanager
+def _rig(proxied: bool, queue_size: int):
+  folder = f"/dev/shm/slipway-test-{os.getpid()}"
+  os.mkdir(folder)
+  rig = None
+  try:
+    rig = Rig(folder, proxied, queue_size)
+    yield rig
+  finally:
+    if rig is not None:
+      rig.close()
+    for name in os.listdir(folder):
+      os.unlink(f"{folder}/{name}")
+    os.rmdir(folder)
+
+
+# The small queue is full most of the time: its limiter blocks the writers.
+@pytest.mark.parametrize("queue_size", [100_000, 40])
+def test_killed_proxies_and_workers(queue_size):
+  chance = random.Random(queue_size)
+  with _rig(True, queue_size) as rig:
+    rig.wait_for_progress()
+    for victim in chance.sample(["proxy"] * 4 + ["writer 0", "writer 2"], 6):
+      time.sleep(chance.uniform(0.0, 0.3))
+      rig.kill(victim)
+      time.sleep(chance.choice([0.0, 0.5]))
+      rig.start(victim)
+      rig.wait_for_progress()
+    rig.finish()
+    for writer in range(_WRITERS):
+      assert rig.ledger(rig._of[f"writer {writer}"])[2] == 1
+    # Each kill of a proxy may lose what its three streams had in flight.
+    most = writer_lib.MAX_IN_FLIGHT + 2 * _BATCH
+    assert rig.check_counts() <= most * (4 * _WRITERS + 2)
+    assert len(rig.came) > 1_000
+
+
+@pytest.mark.parametrize("proxied", [True, False])
+def test_a_killed_server(proxied):
+  chance = random.Random(proxied)
+  with _rig(proxied, 100_000) as rig:
+    rig.wait_for_progress()
+    time.sleep(chance.uniform(0.0, 0.3))
+    rig.kill("server")
+    rig.came.clear()  # All that was confirmed went with the server.
+    rig.start("server")
+    # What is written from here on is the new server's.
+    since = [int(rig.ledger(source)[0]) for source in range(_WRITERS)]
+    rig.wait_for_progress()
+    rig.finish()
+    rig.check_counts(since)
+    written = sum(int(rig.ledger(s)[0]) for s in range(_WRITERS))
+    assert len(rig.came) >= written - sum(since) > 0

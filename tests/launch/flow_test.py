@@ -1,0 +1,121 @@
+"""Flow: a running program is slowed down, paused, resumed and drained."""
+
+import time
+
+import launchpad as lp
+import numpy as np
+import pytest
+from absl import flags
+from absl.testing import absltest
+
+from configs import prioritized_dqn
+from environments import factory
+from launch import program as program_lib
+from launch import run_folder
+
+# Launchpad uses the alarm signal, by which tests are timed out otherwise.
+pytestmark = pytest.mark.timeout(180, method="thread")
+
+WORKERS, ENVIRONMENTS = 2, 4
+REPORT_S = 0.5  # twice a node's period: what it counted is known by then
+
+
+def make_config(proxy):
+  config = prioritized_dqn.get_config()
+  config.network.hidden_sizes = (8,)
+  config.replay.update({"capacity": 100_000, "min_size": 100})
+  config.learner.update({"batch_size": 16, "steps_per_call": 5})
+  config.limits.target_return = float("inf")
+  config.topology.update(
+    {
+      "workers": WORKERS,
+      "environments_per_worker": ENVIRONMENTS,
+      "proxy": proxy,
+      "replay": "own_process",
+    }
+  )
+  return config
+
+
+@pytest.fixture(params=[True, False], ids=["proxy", "direct"])
+def control(request, tmp_path):
+  """The control node of a program that runs."""
+  config = make_config(request.param)
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  folder.write_config(config)
+  (tmp_path / "memory").mkdir()
+  flags.FLAGS.mark_as_parsed()
+  program, handle = program_lib.make_program(
+    config,
+    factory.make_spec(config.environment),
+    folder,
+    str(tmp_path / "memory"),
+    started_at_s=time.time(),
+  )
+  case = absltest.TestCase()
+  lp.launch(program, launch_type="test_mt", test_case=case)
+  yield handle.dereference()
+  case.doCleanups()
+
+
+def wait_until(control, condition):
+  """The first status that is as wanted."""
+  end_s = time.monotonic() + 90
+  while True:
+    try:
+      status = control.status()
+    except Exception:  # It is not up yet.
+      status = {}
+    if status and condition(status):
+      return status
+    assert time.monotonic() < end_s, status
+    time.sleep(0.05)
+
+
+def counts(status):
+  return status["env_steps"], status["trainer_steps"], status["items_written"]
+
+
+def check_rate(control, steps_per_s):
+  """Asserts that no more steps were made than in their time."""
+  control.set_environment_steps_per_s(steps_per_s)
+  time.sleep(REPORT_S)
+  start_s, before = time.monotonic(), control.status()["env_steps"]
+  wait_until(control, lambda s: s["env_steps"] >= before + steps_per_s)
+  passed_s = time.monotonic() - start_s
+  made = control.status()["env_steps"] - before
+  most = steps_per_s * (passed_s + REPORT_S) + WORKERS * ENVIRONMENTS
+  assert made <= most
+
+
+def test_a_program_obeys(control):
+  learning = wait_until(control, lambda s: s["trainer_steps"] > 0)
+  assert learning["environment_steps_per_s_asked"] == 0.0
+  check_rate(control, 400.0)
+  check_rate(control, 100.0)
+  control.set_environment_steps_per_s(0.0)
+
+  control.pause()
+  assert control.status()["phase"] == "paused"
+  still = [(0, 0, 0)]
+
+  def nothing_moves(status):
+    time.sleep(2 * REPORT_S)
+    still.append(counts(status))
+    return still[-1] == still[-2]
+
+  paused = wait_until(control, nothing_moves)
+  # All that was written is in the table: nothing hangs between.
+  assert paused["items_written"] == paused["items_confirmed"]
+  assert paused["inserted"] == paused["items_confirmed"] > 0
+  assert counts(control.status()) == still[-1]
+
+  control.resume()
+  wait_until(control, lambda s: np.greater(counts(s), counts(paused)).all())
+  assert control.status()["phase"] == "running"
+
+  control.stop("SIGTERM")
+  end = wait_until(control, lambda s: s["phase"] == "stopped")
+  assert end["items_lost"] == 0
+  assert end["items_written"] == end["items_confirmed"] == end["inserted"]
+  assert end["reconnects"] == 0
