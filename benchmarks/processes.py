@@ -3,15 +3,19 @@
 import contextlib
 import multiprocessing
 import os
+import sys
 import time
+import traceback
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 
 import psutil
 
 _CONTEXT = multiprocessing.get_context("spawn")
 _START_UP_S = 120.0
+_CALL_S = 120.0
+_CLOSE_S = 5.0
 
 # What the program gives its workers: small batches gain nothing by threads.
 ONE_THREAD = {
@@ -41,6 +45,109 @@ def call(
     futures.ProcessPoolExecutor(1, mp_context=_CONTEXT) as pool,
   ):
     return pool.submit(function, *args).result()
+
+
+class Member:
+  """A process that stays over many calls, so that it imports only once.
+
+  Its C++ is quiet. What it raises it prints, and ends.
+  """
+
+  def __init__(self):
+    """Starts it; `crew` ends it."""
+    self._here, there = _CONTEXT.Pipe()
+    self._process = _CONTEXT.Process(target=_work, args=(there,), daemon=True)
+    self._process.start()
+    there.close()
+    self.pid = typing.cast(int, self._process.pid)
+
+  def begin(self, function: Callable, *args) -> None:
+    """Lets it call a module's function; `end` must follow."""
+    self._here.send((function, args))
+
+  def end(self):
+    """Returns what the call that was begun has returned.
+
+    Raises:
+      RuntimeError: it raised, or the process died.
+      TimeoutError: it has not returned for two minutes.
+    """
+    if not self._here.poll(_CALL_S):
+      raise TimeoutError(
+        f"process {self.pid} of a benchmark did not end its call within "
+        f"{_CALL_S:.0f} s"
+      )
+    try:
+      return self._here.recv()
+    except EOFError as error:
+      raise RuntimeError(
+        f"process {self.pid} of a benchmark failed; see above for why"
+      ) from error
+
+  def call(self, function: Callable, *args):
+    """Calls a module's function there; returns and raises as `end` does."""
+    self.begin(function, *args)
+    return self.end()
+
+  def close(self) -> None:
+    """Ends the process, at once if it is busy."""
+    self._here.close()
+    self._process.join(_CLOSE_S)
+    if self._process.is_alive():
+      self._process.kill()
+      self._process.join()
+
+
+@contextlib.contextmanager
+def crew(
+  size: int, prepare: Callable[[], object], environment: dict[str, str]
+) -> Iterator[list[Member]]:
+  """Processes that stay until the block ends.
+
+  Args:
+    size: how many.
+    prepare: a module's function that each calls first.
+    environment: variables of theirs besides this process's.
+
+  Yields:
+    Them, when all are prepared.
+  """
+  members: list[Member] = []
+  try:
+    with _environment(environment):
+      members.extend(Member() for _ in range(size))
+    for member in members:
+      member.begin(prepare)
+    for member in members:
+      member.end()
+    yield members
+  finally:
+    for member in members:
+      member.close()
+
+
+def quiet() -> None:
+  """Sends away what C++ prints in this process; Python's errors still show."""
+  sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+  nowhere = os.open(os.devnull, os.O_WRONLY)
+  os.dup2(nowhere, 2)
+  os.close(nowhere)
+
+
+def pin(pid: int, cores: Iterable[int]) -> None:
+  """Keeps a process, all its threads and those they will start, on cores.
+
+  Args:
+    pid: of the process.
+    cores: their numbers, as `os.sched_getaffinity` gives them.
+  """
+  cores, pinned = set(cores), set()
+  # Until none is new: one that was not yet pinned may have started another.
+  while new := {int(t) for t in os.listdir(f"/proc/{pid}/task")} - pinned:
+    for thread in new:
+      with contextlib.suppress(ProcessLookupError):
+        os.sched_setaffinity(thread, cores)
+    pinned |= new
 
 
 class Cpu(typing.NamedTuple):
@@ -73,7 +180,7 @@ def serving(start: Callable, *args) -> Iterator[tuple[int, str]]:
     yield typing.cast(int, process.pid), address
   finally:
     here.close()
-    process.join(5.0)
+    process.join(_CLOSE_S)
     if process.is_alive():
       process.kill()
       process.join()
@@ -89,6 +196,22 @@ def since(start: Cpu, pid: int | None = None) -> Cpu:
   """What has passed since `start`, which `cpu` returned for the same `pid`."""
   now = cpu(pid)
   return Cpu(now.wall_s - start.wall_s, now.cpu_s - start.cpu_s)
+
+
+def _work(connection) -> None:
+  quiet()
+  while True:
+    try:
+      function, args = connection.recv()
+    except EOFError:  # the other end is closed, as by its owner's death
+      os._exit(0)  # for a server in this process would wait for its clients
+    try:
+      result = function(*args)
+    except BaseException:
+      traceback.print_exc()
+      os._exit(1)  # for what the call left open may not let it end
+    with contextlib.suppress(BrokenPipeError):
+      connection.send(result)
 
 
 def _serve(connection, start, args) -> None:

@@ -5,11 +5,19 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from benchmarks import cartpole, machine, pong, trainer, worker
+from benchmarks import (
+  cartpole,
+  machine,
+  pong,
+  proxy,
+  trainer,
+  variables,
+  worker,
+)
 
 _RESULTS = pathlib.Path(__file__).parent / "results"
 
-NAMES = ("worker", "trainer", "pong", "cartpole")
+NAMES = ("worker", "trainer", "proxy", "variables", "pong", "cartpole")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
   measure = {
     "worker": lambda: worker.measure(asked.runs),
     "trainer": lambda: trainer.measure(asked.runs),
+    "proxy": lambda: proxy.measure(asked.runs),
+    "variables": lambda: variables.measure(asked.runs),
     "pong": lambda: pong.measure(asked.runs),
     "cartpole": lambda: cartpole.measure(asked.seeds, asked.out),
   }

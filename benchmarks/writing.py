@@ -1,0 +1,200 @@
+"""Writing: raw Reverb writers at work, the server and the proxy between."""
+
+import itertools
+import time
+import typing
+
+import numpy as np
+import portpicker
+
+from benchmarks import processes
+
+# Confirmed at least this often, and as many again in flight: what
+# `replay.writer` keeps.
+_ROWS_A_FLUSH = 16
+_FLUSH_TIMEOUT_MS = 30_000
+_LOOK_S = 0.02
+_CAPACITY = 20_000  # items
+_DISTINCT_ROWS = 64
+_FRAME_BYTES = 84 * 84
+
+
+class Window(typing.NamedTuple):
+  """What is measured, on the clock of `time.monotonic`, the machine's own."""
+
+  start_s: float
+  end_s: float
+
+
+class Written(typing.NamedTuple):
+  """What one writer did within a window."""
+
+  items: int  # confirmed
+  wall_s: float
+  cpu_s: float
+
+
+def make_rows(items: str) -> np.ndarray:
+  """Rows to write, uint8 [64, row_bytes].
+
+  Args:
+    items: 'small', CartPole's packed transitions, or 'frames', 84x84 bytes of
+      noise, which no compression makes smaller.
+  """
+  random = np.random.default_rng(0)
+  size = _DISTINCT_ROWS
+  if items == "frames":
+    return random.integers(0, 256, (size, _FRAME_BYTES), np.uint8)
+  from configs import apex_dqn
+  from environments import factory
+  from replay import transitions
+
+  spec = factory.make_spec(apex_dqn.get_config("cartpole").environment)
+  shape = (size, *spec.observations.shape)
+  return transitions.make_packing(spec).pack(
+    {
+      "o_tm1": random.standard_normal(shape),
+      "a_tm1": random.integers(spec.actions.num_values, size=size),
+      "r_t": np.ones(size),
+      "discount_t": np.full(size, 0.97),
+      "o_t": random.standard_normal(shape),
+    }
+  )
+
+
+def serve(rows: np.ndarray):
+  """A server with a run's tables, which are full of rows and never block.
+
+  Args:
+    rows: uint8 [M, row_bytes].
+  """
+  from configs import apex_dqn
+  from replay import packing, tables, trajectory_manager, variables
+
+  processes.quiet()
+  config = apex_dqn.get_config("cartpole")
+  config.replay.samples_per_insert = 0.0
+  config.replay.capacity = _CAPACITY
+  row = packing.Packing({"row": (rows.dtype, rows.shape[1:])})
+  manager = trajectory_manager.TrajectoryManager(
+    [tables.make_table(config, row), variables.make_table()],
+    portpicker.pick_unused_port(),
+  )
+  publisher = variables.VariablesPublisher(manager.address)
+  publisher.publish({"w": np.zeros(1, np.float32)})
+  publisher.close()
+  # A table that still grows costs its server more: fresh memory.
+  with _Writer(manager.address, rows) as writer:
+    while writer.written < _CAPACITY:
+      writer.write(_ROWS_A_FLUSH, in_flight=_ROWS_A_FLUSH)
+  return manager, manager.address
+
+
+def serve_proxy(server_address: str, folder: str):
+  """A proxy in a folder of shared memory, when it has its first variables."""
+  from replay import proxy, shared_variables
+
+  processes.quiet()
+  variables_path = f"{folder}/variables"
+  worker_proxy = proxy.WorkerProxy(
+    server_address,
+    f"unix:{folder}/proxy",
+    variables_path,
+    f"{folder}/board",
+  )
+  worker_proxy.start()
+  variables = shared_variables.SharedVariables(variables_path)
+  # The proxy's imports must not fall into what is measured.
+  while variables.poll() is None:
+    worker_proxy.check()
+    time.sleep(_LOOK_S)
+  return worker_proxy, worker_proxy.address
+
+
+def prepare() -> None:
+  """Imports what a writer needs."""
+  import reverb  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+
+def write(address: str, rows: np.ndarray, window: Window) -> Written:
+  """Writes at full speed until a window's end.
+
+  Args:
+    address: of the server or the proxy.
+    rows: uint8 [M, row_bytes], written again and again.
+    window: what is measured.
+
+  Raises:
+    reverb.DeadlineExceededError: the server confirmed nothing for 30 s.
+  """
+  with _Writer(address, rows) as writer:
+    marks = []
+    for limit_s in window:
+      while time.monotonic() < limit_s:
+        writer.write(_ROWS_A_FLUSH, in_flight=_ROWS_A_FLUSH)
+      # From the end of one flush to the end of another, whole flushes only.
+      marks.append((writer.written, time.monotonic(), time.process_time()))
+  before, after = marks
+  return Written(*(b - a for a, b in zip(before, after, strict=True)))
+
+
+def flush_each(
+  address: str, rows: np.ndarray, warm_up: int, flushes: int
+) -> np.ndarray:
+  """Writes items one by one, each confirmed before the next.
+
+  Args:
+    address: of the server or the proxy.
+    rows: uint8 [M, row_bytes], written again and again.
+    warm_up: items before the first that is timed.
+    flushes: items that are timed.
+
+  Returns:
+    float64 [flushes], seconds from before its append to its confirmation.
+
+  Raises:
+    reverb.DeadlineExceededError: the server confirmed nothing for 30 s.
+  """
+  seconds = np.empty(flushes)
+  with _Writer(address, rows) as writer:
+    for _ in range(warm_up):
+      writer.write(1, in_flight=0)
+    for index in range(flushes):
+      start_s = time.perf_counter()
+      writer.write(1, in_flight=0)
+      seconds[index] = time.perf_counter() - start_s
+  return seconds
+
+
+class _Writer:
+  """A client's stream, as `replay.writer` holds one, without its checks."""
+
+  def __init__(self, address: str, rows: np.ndarray):
+    import reverb
+
+    from replay import tables
+
+    self._client = reverb.Client(address)
+    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+    self._table = tables.TRANSITIONS
+    self._rows = itertools.cycle(rows)
+    self.written = 0  # items
+
+  def __enter__(self) -> "_Writer":
+    return self
+
+  def __exit__(self, error_type, *error) -> None:
+    # Closing waits without a limit for what is not confirmed.
+    if error_type is None:
+      self._writer.flush(0, timeout_ms=_FLUSH_TIMEOUT_MS)
+      self._writer.close()
+
+  def write(self, items: int, in_flight: int) -> None:
+    """Writes, then waits until at most `in_flight` are not yet confirmed."""
+    writer = self._writer
+    for row in itertools.islice(self._rows, items):
+      writer.append(row)
+      column: typing.Any = writer.history
+      writer.create_item(self._table, 1.0, column[-1])
+    writer.flush(in_flight, timeout_ms=_FLUSH_TIMEOUT_MS)
+    self.written += items
