@@ -6,10 +6,12 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks import (
+  blocked,
   cartpole,
   machine,
   pong,
   proxy,
+  recovery,
   trainer,
   variables,
   worker,
@@ -17,7 +19,16 @@ from benchmarks import (
 
 _RESULTS = pathlib.Path(__file__).parent / "results"
 
-NAMES = ("worker", "trainer", "proxy", "variables", "pong", "cartpole")
+NAMES = (
+  "worker",
+  "trainer",
+  "proxy",
+  "variables",
+  "recovery",
+  "blocked",
+  "pong",
+  "cartpole",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "trainer": lambda: trainer.measure(asked.runs),
     "proxy": lambda: proxy.measure(asked.runs),
     "variables": lambda: variables.measure(asked.runs),
+    "recovery": lambda: recovery.measure(asked.runs),
+    "blocked": blocked.measure,
     "pong": lambda: pong.measure(asked.runs),
     "cartpole": lambda: cartpole.measure(asked.seeds, asked.out),
   }

@@ -53,9 +53,9 @@ class ProxyRoute:
     return None
 
   def is_broken(self, stalled: bool = False) -> bool:
-    """Whether the proxy says so; costs two words of memory."""
-    del stalled  # The proxy says so at once.
-    return self._seat.stream_is_broken
+    """Whether the proxy says so, or is gone; costs two words of memory."""
+    seat = self._seat
+    return seat.stream_is_broken or (stalled and not seat.proxy_is_alive)
 
   def renew(self) -> None:
     """Lets the proxy admit this process again."""

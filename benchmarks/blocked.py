@@ -1,0 +1,76 @@
+"""Benchmark `blocked`: the proxy's memory beside a closed rate limiter."""
+
+import statistics
+import tempfile
+import time
+
+import portpicker
+import psutil
+
+from benchmarks import faults, processes, report
+
+GOAL_MB = 2.0  # growth of the resident set
+
+_QUEUE_SIZE = 100  # items, which are there within a second
+_ROW_BYTES = 84 * 84
+
+_METHOD = """\
+{writers} writer processes write frames (84x84 bytes of noise) by
+`replay.writer` through a WorkerProxy in a process of its own, to a queue of 100
+items from which nobody takes any, for {seconds:g} s. The resident set of the
+proxy's process, once a second, from {settle_s:g} s after its start on, when it
+has imported what fetching variables needs."""
+
+
+def measure(
+  seconds: float = 600.0, writers: int = 8, settle_s: float = 20.0
+) -> report.Report:
+  """Measures once.
+
+  Args:
+    seconds: that the limiter is closed, and memory is looked at.
+    writers: processes.
+    settle_s: seconds for the proxy to start up in.
+  """
+  raw = []
+  with (
+    processes.crew(writers, faults.prepare, processes.ONE_THREAD) as crew,
+    tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+    faults.at_a_place(
+      folder, portpicker.pick_unused_port(), _QUEUE_SIZE
+    ) as place,
+  ):
+    place.start("server")
+    place.start("proxy")
+    place.begin_writing(crew, True, _ROW_BYTES)
+    time.sleep(settle_s)
+    proxy = psutil.Process(place.pids["proxy"])
+    start_s = time.monotonic()
+    while (at_s := time.monotonic() - start_s) < seconds:
+      raw.append({"at_s": at_s, "rss_mb": proxy.memory_info().rss / 1e6})
+      time.sleep(1.0)
+    place.end_writing(crew)
+  tenth = max(1, len(raw) // 10)
+  megabytes = [row["rss_mb"] for row in raw]
+  first = statistics.median(megabytes[:tenth])
+  last = statistics.median(megabytes[-tenth:])
+  return report.Report(
+    name="blocked",
+    title="The proxy's memory beside a closed rate limiter",
+    method=_METHOD.format(writers=writers, seconds=seconds, settle_s=settle_s),
+    raw=raw,
+    medians=[
+      {
+        "first tenth, MB": first,
+        "last tenth, MB": last,
+        "most, MB": max(megabytes),
+      }
+    ],
+    goals=[
+      report.verdict(
+        f"{last - first:+.2f} MB from the first to the last tenth of "
+        f"{seconds:g} s, goal below {GOAL_MB:g}",
+        last - first < GOAL_MB,
+      )
+    ],
+  )

@@ -1,0 +1,156 @@
+"""Faults: writers, a proxy and a server that can be killed and come back."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import time
+import typing
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks import processes
+
+_LOOK_S = 0.05  # of a writer that waits
+_PERIOD_S = 0.005  # of a writer's batches
+_BATCH = 8  # items
+_QUEUE = "queue"
+
+
+class Wrote(typing.NamedTuple):
+  """What one writer saw.
+
+  Attributes:
+    confirmed_at_s: when each of its batches was confirmed, monotonic.
+    lost: items that were in flight when a stream broke.
+  """
+
+  confirmed_at_s: list[float]
+  lost: int
+
+
+class Place:
+  """The folder in memory and the port of a server, its proxy and its writers.
+
+  They come up, die and come back at the same addresses.
+  """
+
+  def __init__(self, folder: str, port: int, queue_size: int):
+    """Starts nothing.
+
+    Args:
+      folder: in memory, for the proxy's files.
+      port: of the server.
+      queue_size: of its table, from which nothing is taken.
+    """
+    self._folder = folder
+    self._port = port
+    self._queue_size = queue_size
+    self._held: dict[str, contextlib.ExitStack] = {}
+    self.pids: dict[str, int] = {}
+
+  def start(self, name: str) -> float:
+    """Starts 'server' or 'proxy'; returns when it could be connected to."""
+    held = contextlib.ExitStack()
+    if name == "server":
+      serving = processes.serving(_serve, self._port, self._queue_size)
+    else:
+      serving = processes.serving(_serve_proxy, self._port, self._folder)
+    self.pids[name], _ = held.enter_context(serving)
+    self._held[name] = held
+    return time.monotonic()
+
+  def kill(self, name: str) -> float:
+    """Kills it; returns when."""
+    os.kill(self.pids[name], signal.SIGKILL)
+    self._held.pop(name).close()
+    return time.monotonic()
+
+  def close(self) -> None:
+    """Ends what runs."""
+    for held in self._held.values():
+      held.close()
+
+  def begin_writing(
+    self, writers: list[processes.Member], proxied: bool, row_bytes: int
+  ) -> None:
+    """Lets writers write until `end_writing`."""
+    pathlib.Path(self._folder, "end").unlink(missing_ok=True)
+    folder = self._folder if proxied else None
+    for index, writer in enumerate(writers):
+      args = (self._port, folder, index, row_bytes, f"{self._folder}/end")
+      writer.begin(_write, *args)
+
+  def end_writing(self, writers: list[processes.Member]) -> list[Wrote]:
+    """What each of them saw."""
+    pathlib.Path(self._folder, "end").touch()
+    return [writer.end() for writer in writers]
+
+
+@contextlib.contextmanager
+def at_a_place(folder: str, port: int, queue_size: int) -> Iterator[Place]:
+  """A place, whose processes end with the block."""
+  place = Place(folder, port, queue_size)
+  try:
+    yield place
+  finally:
+    place.close()
+
+
+def prepare() -> None:
+  """Imports what a writer needs."""
+  import reverb  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+
+def _serve(port: int, queue_size: int):
+  import reverb
+
+  from replay import variables
+
+  processes.quiet()
+  queue = reverb.Table.queue(_QUEUE, queue_size)
+  return reverb.Server([queue, variables.make_table()], port=port), port
+
+
+def _serve_proxy(port: int, folder: str):
+  from replay import proxy
+
+  worker_proxy = proxy.WorkerProxy(
+    f"localhost:{port}",
+    f"unix:{folder}/relay",
+    f"{folder}/variables",
+    f"{folder}/board",
+  )
+  worker_proxy.start()
+  return worker_proxy, worker_proxy.address
+
+
+def _write(
+  port: int, folder: str | None, index: int, row_bytes: int, end: str
+) -> Wrote:
+  """Writes noise, batch after confirmed batch, until `end` exists."""
+  from replay import board, routes, writer
+
+  seat = None
+  route: routes.Route = routes.DirectRoute(f"localhost:{port}")
+  if folder is not None:
+    seat = board.WorkerSeat(f"{folder}/board", index)
+    route = routes.ProxyRoute(f"unix:{folder}/relay", seat)
+  items = writer.ItemWriter(route, _QUEUE)
+  rows = np.random.default_rng(index).integers(
+    0, 256, (_BATCH, row_bytes), np.uint8
+  )
+  confirmed_at_s = []
+  while not os.path.exists(end):
+    if not items.wait(_LOOK_S):
+      continue
+    items.write(rows, np.ones(_BATCH))
+    before = items.lost
+    if items.settle(_LOOK_S) and items.lost == before:
+      confirmed_at_s.append(time.monotonic())
+    time.sleep(_PERIOD_S)
+  items.close(_LOOK_S)
+  if seat is not None:
+    seat.close()
+  return Wrote(confirmed_at_s, items.lost)

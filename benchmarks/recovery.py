@@ -1,0 +1,112 @@
+"""Benchmark `recovery`: how soon workers write again, and what they lose."""
+
+import bisect
+import statistics
+import tempfile
+import time
+
+import portpicker
+
+from benchmarks import faults, processes, report
+
+GOAL_S = 3.0
+
+# Who is killed, and how the writers connect.
+CASES = {
+  "server, through the proxy": ("server", True),
+  "proxy": ("proxy", True),
+  "server, direct": ("server", False),
+}
+_QUEUE_SIZE = 10_000_000  # items: it never blocks
+_ROW_BYTES = 44  # of a CartPole transition
+_SETTLED_S = 60.0  # at most, for all writers to write again
+
+_METHOD = """\
+{writers} writer processes write batches of 8 CartPole-sized items by
+`replay.writer`, each confirmed before the next. A second later the server or
+the proxy is killed by SIGKILL, {down_s:g} s later it is started again at the
+same address. Its coming back is when it can be connected to; how long its
+process takes to start is not counted. Seconds from then until a writer's next
+confirmed batch, the last writer's and the median writer's; items that were in
+flight and counted as lost, of all writers. {runs} repetitions; a negative time
+is a batch confirmed before the starting process had told that it was up."""
+
+
+def measure(runs: int, writers: int = 4, down_s: float = 2.0) -> report.Report:
+  """Measures all cases.
+
+  Args:
+    runs: repetitions of each.
+    writers: processes.
+    down_s: seconds between a kill and the start of the successor.
+  """
+  raw = []
+  with processes.crew(writers, faults.prepare, processes.ONE_THREAD) as crew:
+    for repetition in range(runs):
+      for case, (victim, proxied) in CASES.items():
+        row = _measure(crew, victim, proxied, down_s)
+        raw.append({"repetition": repetition, "case": case, **row})
+  medians, goals = [], []
+  for case in CASES:
+    columns = ("last_s", "median_s", "lost_items")
+    last, middle, lost = (report.median(raw, c, case=case) for c in columns)
+    slowest = max(row["last_s"] for row in raw if row["case"] == case)
+    medians.append(
+      {
+        "killed": case,
+        "last writer again, s": last,
+        "median writer again, s": middle,
+        "slowest of all, s": slowest,
+        "items lost, all writers": lost,
+      }
+    )
+    goals.append(
+      report.verdict(
+        f"{case} killed: every writer writes again {slowest:.2f} s after it is "
+        f"back, in the slowest repetition, goal within {GOAL_S:g} s",
+        slowest <= GOAL_S,
+      )
+    )
+  return report.Report(
+    name="recovery",
+    title="A killed server and a killed proxy: seconds until steps flow again",
+    method=_METHOD.format(writers=writers, down_s=down_s, runs=runs),
+    raw=raw,
+    medians=medians,
+    goals=goals,
+  )
+
+
+def _measure(
+  crew: list[processes.Member], victim: str, proxied: bool, down_s: float
+) -> report.Row:
+  with (
+    tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+    faults.at_a_place(
+      folder, portpicker.pick_unused_port(), _QUEUE_SIZE
+    ) as place,
+  ):
+    place.start("server")
+    if proxied:
+      place.start("proxy")
+    place.begin_writing(crew, proxied, _ROW_BYTES)
+    time.sleep(1.0)
+    place.kill(victim)
+    time.sleep(down_s)
+    # The last batch before may have been confirmed while it was killed.
+    silent_s = time.monotonic()
+    back_s = place.start(victim)
+    time.sleep(GOAL_S + 1.0)
+    wrote = place.end_writing(crew)
+  again_s = []
+  for one in wrote:
+    first = bisect.bisect(one.confirmed_at_s, silent_s)
+    if first == len(one.confirmed_at_s):
+      again_s.append(_SETTLED_S)  # It never did.
+    else:
+      again_s.append(one.confirmed_at_s[first] - back_s)
+  return {
+    "last_s": max(again_s),
+    "median_s": statistics.median(again_s),
+    "lost_items": sum(one.lost for one in wrote),
+  }
