@@ -92,7 +92,8 @@ class _Seat:
 
   def close(self) -> None:
     """Gives the place up, as the end of the process would."""
-    os.close(self._descriptor)
+    descriptor, self._descriptor = self._descriptor, -1
+    os.close(descriptor)
 
   def _lock(self, command: int, byte: int) -> int:
     """Calls fcntl; returns the type of the lock that it found."""
@@ -146,7 +147,12 @@ class ProxySeat(_Seat):
       self._words[_FLOW] = flow
 
   def workers(self) -> dict[int, int]:
-    """Process ids of the workers that are alive, by index."""
+    """Process ids of the workers that are alive, by index.
+
+    After `close` there are none: nobody can be asked.
+    """
+    if self._descriptor < 0:
+      return {}
     return {
       index: self._words[_HEAD + _LINE * index + _PID]
       for index in range(MAX_WORKERS)

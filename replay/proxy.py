@@ -152,7 +152,7 @@ class WorkerProxy:
       ) from self._error
 
   def stats(self) -> ProxyStats:
-    """The counts now; callable from any thread until `close`."""
+    """The counts now; callable from any thread, also after `close`."""
     stats = self._relay.stats()
     return ProxyStats(
       stats,

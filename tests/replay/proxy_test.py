@@ -89,7 +89,12 @@ def test_close_leaves_no_thread_and_no_file(running, tmp_path):
   server, publisher = _serve(port, 1)
   publisher.publish({})
   _until(shared.poll)
+  board.WorkerSeat(f"{tmp_path}/board", 0)
+  assert worker_proxy.stats().workers
   worker_proxy.close()
+  # A node reports what its proxy did after it was closed.
+  stats = worker_proxy.stats()
+  assert (stats.version, stats.workers) == (1, {})
   names = {thread.name for thread in threading.enumerate()}
   assert not names & {"relay", "variables-proxy"}
   # The board is left for a successor.
