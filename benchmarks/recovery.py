@@ -18,7 +18,7 @@ CASES = {
   "server, direct": ("server", False),
 }
 _QUEUE_SIZE = 10_000_000  # items: it never blocks
-_ROW_BYTES = 44  # of a CartPole transition
+_ROW_BYTES = 52  # of a CartPole transition
 _SETTLED_S = 60.0  # at most, for all writers to write again
 
 _METHOD = """\
@@ -32,19 +32,25 @@ flight and counted as lost, of all writers. {runs} repetitions; a negative time
 is a batch confirmed before the starting process had told that it was up."""
 
 
-def measure(runs: int, writers: int = 4, down_s: float = 2.0) -> report.Report:
+def measure(
+  runs: int,
+  writers: int = 4,
+  down_s: float = 2.0,
+  up_s: float = GOAL_S + 1.0,
+) -> report.Report:
   """Measures all cases.
 
   Args:
     runs: repetitions of each.
     writers: processes.
     down_s: seconds between a kill and the start of the successor.
+    up_s: seconds that the writers go on after that.
   """
   raw = []
   with processes.crew(writers, faults.prepare, processes.ONE_THREAD) as crew:
     for repetition in range(runs):
       for case, (victim, proxied) in CASES.items():
-        row = _measure(crew, victim, proxied, down_s)
+        row = _measure(crew, victim, proxied, down_s, up_s)
         raw.append({"repetition": repetition, "case": case, **row})
   medians, goals = [], []
   for case in CASES:
@@ -78,7 +84,11 @@ def measure(runs: int, writers: int = 4, down_s: float = 2.0) -> report.Report:
 
 
 def _measure(
-  crew: list[processes.Member], victim: str, proxied: bool, down_s: float
+  crew: list[processes.Member],
+  victim: str,
+  proxied: bool,
+  down_s: float,
+  up_s: float,
 ) -> report.Row:
   with (
     tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
@@ -96,7 +106,7 @@ def _measure(
     # The last batch before may have been confirmed while it was killed.
     silent_s = time.monotonic()
     back_s = place.start(victim)
-    time.sleep(GOAL_S + 1.0)
+    time.sleep(up_s)
     wrote = place.end_writing(crew)
   again_s = []
   for one in wrote:

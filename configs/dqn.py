@@ -84,8 +84,17 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.checkpoint.period_s = 60.0  # seconds between trainer checkpoints
   c.checkpoint.keep = 3  # newest checkpoints kept
 
+  c.watchdog = ml_collections.ConfigDict()
+  # Seconds in which nothing moves until it is said who waits for what: longer
+  # than nodes take to start, or a call of the trainer on a slow CPU.
+  c.watchdog.period_s = 30.0
+
   c.rates = ml_collections.ConfigDict()
   c.rates.environment_steps_per_s = 0.0  # all workers'; 0: as fast as they can
+
+  c.restarts = ml_collections.ConfigDict()
+  c.restarts.budget = 5  # of one node within a period; then the run fails
+  c.restarts.period_s = 300.0  # seconds after which a failure is forgiven
 
   # Each limit stops the run; 0 (or inf for the return) means no limit.
   c.limits = ml_collections.ConfigDict()

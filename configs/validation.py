@@ -76,10 +76,16 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "time does not run backwards"),
     ("evaluation.period_steps", lambda x: x >= 1, "at least 1",
      "nothing else would be done"),
+    ("restarts.budget", lambda x: x >= 0, "at least 0 (0: none)",
+     "nothing could be counted against it"),
+    ("restarts.period_s", lambda x: x > 0, "above 0",
+     "no failure would ever count"),
     ("checkpoint.period_s", lambda x: x > 0, "above 0",
      "the trainer would do nothing but save"),
     ("checkpoint.keep", lambda x: x >= 1, "at least 1",
      "nothing could be played back"),
+    ("watchdog.period_s", lambda x: x > 0, "above 0",
+     "each moment between two steps would be called a stall"),
     ("rates.environment_steps_per_s", lambda x: x >= 0,
      "at least 0 (0: no limit)", "workers could not be held to it"),
     ("limits.environment_steps", lambda x: x >= 0, "at least 0 (0: none)",
@@ -90,6 +96,11 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "the run would end before it starts"),
 )  # fmt: skip
 
+# The one limit that may be infinite: no return ends the run then.
+_TARGET = "limits.target_return"
+# Reverb's limiter counts in doubles, which tell no two samples apart beyond.
+_COUNTED_TO = 2.0**53
+
 
 def validate(config: ml_collections.ConfigDict) -> None:
   """Checks each field's range and the fields that must fit together.
@@ -97,8 +108,31 @@ def validate(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: one line with the field, its value and the consequence.
   """
-  for field, test, wanted, consequence in _RANGES:
-    value = _get(config, field)
+  for field, *_ in _RANGES:
+    check(field, _get(config, field))
+  check(_TARGET, config.limits.target_return)
+  _validate_replay(config)
+
+
+def check(field: str, value: typing.Any) -> None:
+  """Checks one field's range, as `validate` does.
+
+  Args:
+    field: its name, such as 'replay.capacity'; one without a range may have any
+      value.
+    value: of the field's type.
+
+  Raises:
+    ValueError: one line with the field, the value and the consequence.
+  """
+  if field == _TARGET and math.isnan(value):
+    raise ValueError(
+      f"config.{_TARGET}=nan is no limit: no return would ever reach it; inf "
+      "means none"
+    )
+  for name, test, wanted, consequence in _RANGES:
+    if name != field:
+      continue
     if isinstance(value, float) and not math.isfinite(value):
       # Infinity times zero in a loss or a clipped gradient is not a number.
       raise ValueError(
@@ -109,12 +143,6 @@ def validate(config: ml_collections.ConfigDict) -> None:
       raise ValueError(
         f"config.{field}={value!r} must be {wanted}: {consequence}"
       )
-  if math.isnan(config.limits.target_return):
-    raise ValueError(
-      "config.limits.target_return=nan is no limit: no return would ever "
-      "reach it; inf means none"
-    )
-  _validate_replay(config)
 
 
 def error_buffer(config: ml_collections.ConfigDict) -> float:
@@ -143,6 +171,15 @@ def _validate_replay(config: ml_collections.ConfigDict) -> None:
       f"config.replay.min_size={replay.min_size} is above "
       f"config.replay.capacity={replay.capacity}: the table could never "
       "hold enough and the trainer would wait for ever; lower min_size"
+    )
+  ratio = replay.samples_per_insert
+  bound = ratio * replay.min_size + error_buffer(config)
+  if not bound < _COUNTED_TO:
+    raise ValueError(
+      f"config.replay.samples_per_insert={ratio!r} with min_size="
+      f"{replay.min_size} and tolerance={replay.tolerance!r} bounds the "
+      f"limiter at {bound:.3g} samples, which it can't count to, so it would "
+      "block for ever; lower them"
     )
 
 

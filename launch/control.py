@@ -1,8 +1,13 @@
-"""The control node: counts, limits, and the order of stopping."""
+"""The control node: counts, limits, and the order of stopping.
+
+As a command, `python -m launch.control --run=runs/<name> status`, it is what
+asks that node: `launch.command`.
+"""
 
 import math
 import os
 import shutil
+import sys
 import threading
 import time
 import typing
@@ -14,8 +19,9 @@ from absl import logging
 
 from launch import directive as directive_lib
 from launch import ledger as ledger_lib
-from launch import link, run_folder, stop_order
 from launch import results as results_lib
+from launch import run_address, run_folder, settings, stop_order, waits
+from launch import watchdog as watchdog_lib
 
 # Where one node has failed, another that is silent for so long has too.
 _SILENT_AFTER_S = 2.0
@@ -44,6 +50,7 @@ class Control:
     started_at_s: float,
     launcher_pid: int | None = None,
     memory_dir: str | None = None,
+    address: lp.Address | None = None,
   ):
     """Opens the run's result files.
 
@@ -54,9 +61,16 @@ class Control:
       started_at_s: unix seconds of the user's command.
       launcher_pid: process that the run ends with; None: it is not looked for.
       memory_dir: folder of the run, which is removed in the launcher's stead.
+      address: that this node serves, for `launch.control`; None: none.
     """
-    self._launcher_pid, self._memory_dir = launcher_pid, memory_dir
-    self._limits = config.limits.copy_and_resolve_references()
+    self._folder, self._address = folder, address
+    self._memory_dir = memory_dir
+    # Its parent is the launcher's fork server, which ends with the launcher.
+    own = launcher_pid in (None, os.getpid())
+    self._parent_pid = None if own else os.getppid()
+    # Its settings change while the run goes on; the caller's do not.
+    self._config = config = config.copy_and_resolve_references()
+    self._watchdog = watchdog_lib.Watchdog(config)
     self._results = results_lib.Results(folder)
     self._ledger = ledger_lib.Ledger(
       config, folder.name, expected, started_at_s
@@ -74,7 +88,7 @@ class Control:
 
   def report(
     self, role: str, index: int, metrics: Mapping[str, typing.Any]
-  ) -> tuple[bool, bool, float]:
+  ) -> tuple[typing.Any, ...]:
     """Takes a node's counts; returns what it should do now.
 
     Returns:
@@ -82,10 +96,7 @@ class Control:
     """
     with self._lock:
       self._ledger.report(role, index, metrics)
-      stop, paused, steps_per_s = self._directives.to(
-        role, stop=self._may_stop(role)
-      )
-      return stop, paused, steps_per_s
+      return tuple(self._directives.to(role, stop=self._may_stop(role)))
 
   def finished(
     self, role: str, index: int, metrics: Mapping[str, typing.Any]
@@ -125,27 +136,44 @@ class Control:
         self._stopped_because = reason
         self._stopped_at_s = time.monotonic()
 
-  def pause(self) -> None:
-    """Lets no node make another step, until `resume`; limits stay in force."""
-    with self._lock:
-      self._directives.paused = True
+  def pause(self) -> str:
+    """Lets no node make another step, until `resume`; limits stay in force.
 
-  def resume(self) -> None:
-    """Lets the nodes go on after `pause`."""
-    with self._lock:
-      self._directives.paused = False
-
-  def set_environment_steps_per_s(self, value: float) -> None:
-    """Asks all workers together for so many environment steps a second.
-
-    Args:
-      value: steps a second; 0: as many as they can.
-
-    Raises:
-      ValueError: the value is negative or no finite number.
+    Returns:
+      '', or why not: an error would cross Courier with all its traceback.
     """
     with self._lock:
-      self._directives.set_steps_per_s(value)
+      refusal = self._refusal()
+      self._directives.paused = self._directives.paused or not refusal
+      return refusal
+
+  def resume(self) -> str:
+    """Lets the nodes go on after `pause`; answers like it."""
+    with self._lock:
+      self._directives.paused = False
+      return self._refusal()
+
+  def set(self, field: str, value: float | str) -> str:
+    """Changes a field of the config as the run goes on; answers like `pause`.
+
+    Args:
+      field: one of `settings.FIELDS`.
+      value: a number, or its text.
+    """
+    with self._lock:
+      refusal = self._refusal()
+      if refusal:
+        return refusal
+      try:
+        number = settings.change(self._config, field, value)
+      except ValueError as error:
+        return str(error)
+      logging.info("%s is %s now", field, number)
+      self._directives.set_steps_per_s(
+        self._config.rates.environment_steps_per_s
+      )
+      self._directives.trainer_steps = self._config.limits.trainer_steps
+      return ""
 
   def status(self) -> dict[str, typing.Any]:
     """All counts of the run, for the panel and the result files."""
@@ -154,6 +182,9 @@ class Control:
       status["phase"] = self._phase(status)
       if status["phase"] == "paused":
         status["waiting"] = "paused"  # whoever waits does so for that
+      elif self._watchdog.stalled_s is not None:
+        status["waiting"] = self._why_stalled(status)
+      status["stalled_s"] = self._watchdog.stalled_s
       status["environment_steps_per_s_asked"] = self._directives.steps_per_s
       status["stopped_because"] = self._stopped_because
       return status
@@ -164,7 +195,15 @@ class Control:
 
   def run(self) -> None:
     """Watches the run until every node has ended, then writes its results."""
-    link.leave_signals_to_launcher()
+    address = self._address and self._address.resolve()
+    with run_address.published(self._folder, address):
+      self._watch()
+      self.close()
+      self._released.wait(_RELEASED_WITHIN_S)
+    if self._launcher_is_lost() and self._memory_dir is not None:
+      shutil.rmtree(self._memory_dir, ignore_errors=True)
+
+  def _watch(self) -> None:
     program_stopped = lp.stop_event()
     while not self._all_finished():
       time.sleep(_TICK_S)
@@ -175,16 +214,15 @@ class Control:
       if self._launcher_is_lost():
         self.stop("launcher_lost")
         self._hurried = True
-    self.close()
-    self._released.wait(_RELEASED_WITHIN_S)
-    if self._launcher_is_lost() and self._memory_dir is not None:
-      shutil.rmtree(self._memory_dir, ignore_errors=True)
 
   def tick(self) -> None:
     """Checks the limits, and now and then writes metrics."""
     with self._lock:
       status = self.status()
       self._check_limits(status)
+      working = status["phase"] in ("starting", "running")
+      if self._watchdog.look(status, working, time.monotonic()):
+        logging.warning("%s", self._why_stalled(status))
       if not self._hurried and not self._ledger.all_up():
         # A node that is still importing can't stop yet: its grace comes later.
         self._stopped_at_s = time.monotonic()
@@ -204,16 +242,26 @@ class Control:
       self._results.close()
 
   def _launcher_is_lost(self) -> bool:
-    if self._launcher_pid in (None, os.getpid()):
-      return False
-    return os.getppid() != self._launcher_pid
+    return self._parent_pid is not None and os.getppid() != self._parent_pid
+
+  def _refusal(self) -> str:
+    """Why nothing can be asked of the run any more, or ''."""
+    if self._stopped_because is None:
+      return ""
+    return f"the run is stopping ({self._stopped_because}), so nothing changes"
+
+  def _why_stalled(self, status: Mapping[str, typing.Any]) -> str:
+    return self._watchdog.say(
+      status, self._ledger.silent(), self._ledger.waiting(but=waits.LIMITER)
+    )
 
   def _check_limits(self, status: Mapping[str, typing.Any]) -> None:
+    limits = self._config.limits
     for limit, count in _COUNTED_BY.items():
-      if self._limits[limit] and status[count] >= self._limits[limit]:
+      if limits[limit] and status[count] >= limits[limit]:
         self.stop(limit)
     reached = status["eval_return"]
-    if reached is not None and reached >= self._limits.target_return:
+    if reached is not None and reached >= limits.target_return:
       self.stop("target_return")
 
   def _may_stop(self, role: str) -> bool:
@@ -241,3 +289,10 @@ class Control:
     if self._directives.paused:
       return "paused"
     return "running" if status["trainer_steps"] else "starting"
+
+
+if __name__ == "__main__":
+  # Only the command needs what it shows a status with.
+  from launch import command
+
+  sys.exit(command.main(sys.argv))

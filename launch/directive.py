@@ -17,11 +17,14 @@ class Directive(typing.NamedTuple):
     paused: whether it should make no steps until it is told otherwise.
     steps_per_s: environment steps a second that the node may make: of all of
       a proxy's workers together, of a worker its own; 0: as many as it can.
+    trainer_steps: the limit of the trainer's steps, 0: none; None: as the
+      config says.
   """
 
   stop: bool = False
   paused: bool = False
   steps_per_s: float = 0.0
+  trainer_steps: int | None = None
 
 
 class Directives:
@@ -29,6 +32,7 @@ class Directives:
 
   Attributes:
     paused: whether no node should make steps.
+    trainer_steps: the limit of the trainer's steps; None: as the config says.
   """
 
   def __init__(self, expected: Mapping[str, int], steps_per_s: float):
@@ -43,6 +47,7 @@ class Directives:
     """
     self._expected = dict(expected)
     self.paused = False
+    self.trainer_steps: int | None = None
     self.set_steps_per_s(steps_per_s)
 
   @property
@@ -74,4 +79,7 @@ class Directives:
       stop: whether it should end.
     """
     share = self._steps_per_s if role in ("proxy", "worker") else 0.0
-    return Directive(stop, self.paused, share / self._expected.get(role, 1))
+    limit = self.trainer_steps if role == "trainer" else None
+    return Directive(
+      stop, self.paused, share / self._expected.get(role, 1), limit
+    )

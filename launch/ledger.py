@@ -5,12 +5,14 @@ import dataclasses
 import math
 import time
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import ml_collections
 
 from launch import rate, waits
 
+# A node that has not reported for so long hangs, or can't reach this one.
+_SILENT_AFTER_S = 5.0
 # A wait shorter than this is the rate limiter doing its work.
 _WAITING_AFTER_S = 3.0
 # Two reports of one wait put its beginning at most so far apart.
@@ -26,6 +28,18 @@ _SUMS_OF_PROXIES = (
   "restarts",
 )
 
+# Counts that start from 0 with each life of a node's process.
+_COUNTS_OF_A_LIFE = (
+  "env_steps",
+  "items_written",
+  "items_confirmed",
+  "items_lost",
+  "reconnects",
+  "bytes_up",
+  "bytes_down",
+  "variables_fetched",
+)
+
 
 @dataclasses.dataclass
 class Node:
@@ -35,10 +49,22 @@ class Node:
   finished: bool = False
   heard_at_s: float = 0.0  # monotonic
   waiting_since_s: float | None = None  # monotonic
+  restarts: int = 0
+  _life: float | None = None
+  _before: dict[str, int] = dataclasses.field(default_factory=dict)
 
   def hear(self, metrics: Mapping[str, typing.Any], finished: bool) -> None:
     """Takes a report; what it leaves out stays as it was."""
-    self.metrics.update(metrics)
+    life = metrics.get("life")
+    if life != self._life:
+      if self._life is not None:
+        self._begin_again()
+      self._life = life
+    before = self._before
+    self.metrics.update(
+      (name, value + before[name] if name in before else value)
+      for name, value in metrics.items()
+    )
     self.finished = self.finished or finished
     self.heard_at_s = time.monotonic()
     for name in ("waiting_s", "starved_s"):
@@ -50,6 +76,15 @@ class Node:
     if self.waiting_since_s is None or self.finished:
       return 0.0
     return time.monotonic() - self.waiting_since_s
+
+  def _begin_again(self) -> None:
+    """Keeps what a node counted before it died: its successor counts from 0."""
+    get = self.metrics.get
+    self._before = {name: get(name, 0) for name in _COUNTS_OF_A_LIFE}
+    # What was in flight when it died.
+    written, confirmed = get("items_written", 0), get("items_confirmed", 0)
+    self._before["items_lost"] = written - confirmed
+    self.restarts += 1
 
   def _notice_wait(self, waited_s: float | None) -> None:
     if waited_s is None:
@@ -161,11 +196,25 @@ class Ledger:
         for role, count in self._expected.items()
         if count
       },
-      "waiting": self._waiting(),
+      "node_restarts": {
+        f"{role}/{index}": node.restarts
+        for (role, index), node in sorted(self._nodes.items())
+        if node.restarts
+      },
+      "waiting": self.waiting(),
       "metrics": trainer.get("metrics", {}),
       "proxy": self._proxy(),
       "workers": self._workers(),
     }
+
+  def silent(self) -> list[str]:
+    """Nodes that were up, have not ended, and report no more: 'worker 1'."""
+    since_s = time.monotonic() - _SILENT_AFTER_S
+    return [
+      f"{role} {index}"
+      for (role, index), node in sorted(self._nodes.items())
+      if not node.finished and node.heard_at_s < since_s
+    ]
 
   def update_rates(self) -> None:
     """Measures the rates; called regularly by one owner."""
@@ -230,8 +279,15 @@ class Ledger:
   def _best_return(self) -> float | None:
     return max((row["eval_return"] for row in self._evaluations), default=None)
 
-  def _waiting(self) -> str | None:
-    """Who waits; of roles that wait on each other, the first is the cause."""
+  def waiting(self, but: Collection[str] = ()) -> str | None:
+    """Who waits; of roles that wait on each other, the first is the cause.
+
+    Args:
+      but: reasons that are left out.
+
+    Returns:
+      A sentence of `waits.say`; None: nobody waits.
+    """
     reasons: dict[str, Callable[[Node], str | None]] = {
       "worker": lambda node: node.metrics.get("waiting_for"),
       "proxy": lambda node: waits.server(node.metrics["server"]),
@@ -241,7 +297,9 @@ class Ledger:
       blocked = [
         waits.Wait(reason, node.waited_s())
         for node in self._of(role)
-        if node.waited_s() > _WAITING_AFTER_S and (reason := reason_of(node))
+        if node.waited_s() > _WAITING_AFTER_S
+        and (reason := reason_of(node))
+        and reason not in but
       ]
       if blocked:
         return waits.say(role, self._expected[role], blocked, time.time())

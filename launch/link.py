@@ -1,6 +1,5 @@
 """A node's link to the control node: reports one way, directives the other."""
 
-import signal
 import threading
 import time
 import typing
@@ -45,11 +44,12 @@ class Link:
       metrics: called in the link's thread, for what to report.
       period_s: seconds between two reports.
     """
-    leave_signals_to_launcher()
     self._control = control
     self._node = (role, index)
     self._metrics = metrics
     self._period_s = period_s
+    # A node that is started again counts from 0: the ledger has to know.
+    self._life = time.time()
     self._program_stopped = lp.stop_event()
     self._directive = directive_lib.Directive()
     self._stop = threading.Event()
@@ -93,15 +93,18 @@ class Link:
     self._thread.join(timeout=2 * LOST_AFTER_S)
     if error is None:
       try:
-        self._control.finished(*self._node, dict(self._metrics()))
+        self._control.finished(*self._node, self._read())
       except Exception as lost:
         logging.warning("control did not hear that this node ended: %s", lost)
+
+  def _read(self) -> dict[str, typing.Any]:
+    return {**self._metrics(), "life": self._life}
 
   def _run(self) -> None:
     heard_at = time.monotonic()
     while not self._closed.wait(self._period_s):
       try:
-        metrics = dict(self._metrics())
+        metrics = self._read()
       except Exception as error:
         self._error = error
         return
@@ -120,12 +123,3 @@ class Link:
           )
           self._stop.set()
           return
-
-
-def leave_signals_to_launcher() -> None:
-  """Ctrl-C reaches every process of a terminal: only the launcher acts on it.
-
-  The nodes then stop in order, when the control node says so.
-  """
-  if threading.current_thread() is threading.main_thread():
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

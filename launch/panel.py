@@ -17,7 +17,7 @@ _WIDTH = 80  # columns, where there are as many
 _ROOMY = 70  # columns that leave some for a margin
 _LINE_PERIOD_S = 5.0  # seconds of the run between plain lines
 
-_MISSED = "yellow"  # a node that is not up, an item that is lost
+_MISSED = "yellow"  # a node that is not up, an item that is lost, a stall
 
 _PHASE_STYLES = {
   "starting": "yellow",
@@ -116,7 +116,8 @@ def render(
     title_align="left",
     box=rich.box.ROUNDED,
     border_style="dim",
-    padding=(1, 2 if width >= _ROOMY else 1),
+    # What is said of a stall takes the room of the margin.
+    padding=(0 if _stalled(status) else 1, 2 if width >= _ROOMY else 1),
     width=width,
   )
 
@@ -202,6 +203,10 @@ def _proxy(
   ]  # fmt: skip
 
 
+def _stalled(status: Mapping[str, Any]) -> bool:
+  return status_text.finite(status.get("stalled_s")) is not None
+
+
 def _sentences(status: Mapping[str, Any]) -> rich.table.Table:
   """What is left, who is up, and who waits."""
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
@@ -221,5 +226,8 @@ def _sentences(status: Mapping[str, Any]) -> rich.table.Table:
   if over:
     table.add_row("because", status_text.reason(status))
   else:
-    table.add_row("waiting", rich.text.Text(str(get("waiting") or "nobody")))
+    waiting = rich.text.Text(
+      str(get("waiting") or "nobody"), _MISSED if _stalled(status) else ""
+    )
+    table.add_row("waiting", waiting)
   return table

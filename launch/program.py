@@ -1,19 +1,15 @@
 """The program: all nodes of a run and who talks to whom, on one screen."""
 
-import atexit
 import dataclasses
 import importlib
 import os
-import threading
 import typing
-from unittest import mock
 
 import launchpad as lp
 import ml_collections
-from absl import app
 from acme import specs
 
-from launch import addresses, link, run_folder
+from launch import addresses, run_folder
 
 # A call to the control node that takes longer is given up, so that no node
 # hangs on it; nodes report again soon.
@@ -24,34 +20,16 @@ _CALL_TIMEOUT_S = 3
 class NodeClass:
   """Makes a node of a role: class `Trainer` of launch/trainer.py, and so on.
 
-  Imports it where the node runs: the launcher, and nodes that need none, are
-  spared the five CPU seconds of TensorFlow's import.
+  Imports it where the node runs: the launcher is spared the CPU seconds of
+  TensorFlow's import.
   """
 
   role: str
 
   def __call__(self, *args) -> typing.Any:
     """The node, as `lp.CourierNode` wants it made."""
-    # Launchpad has just taken the signal over, and importing takes seconds.
-    link.leave_signals_to_launcher()
-    # TensorFlow 2.12 imports its test utilities, whose callback absl runs at
-    # once in a started app, as a node is: it makes TensorFlow's context before
-    # eager mode is on, and loops in a tf.function then fail with "Op type not
-    # registered 'while_cond'".
-    with mock.patch.object(app, "call_after_init"):
-      module = importlib.import_module(f"launch.{self.role}")
-    node = getattr(module, self.role.capitalize())(*args)
-    run = node.run
-
-    def run_and_end() -> None:
-      run()
-      if threading.current_thread() is threading.main_thread():
-        # What was to be saved is saved. Taking TensorFlow down would cost a
-        # process seconds, and abort it where a thread is still in its C++.
-        atexit.register(os._exit, 0)
-
-    node.run = run_and_end
-    return node
+    module = importlib.import_module(f"launch.{self.role}")
+    return getattr(module, self.role.capitalize())(*args)
 
 
 def expected_nodes(config: ml_collections.ConfigDict) -> dict[str, int]:
@@ -100,14 +78,15 @@ def make_program(
     server, memory_dir if config.topology.proxy else None
   )
 
-  control = program.add_node(
-      lp.CourierNode(
-          NodeClass("control"), config, folder, count, started_at_s,
-          os.getpid(), memory_dir,
-          courier_client_kwargs={"call_timeout": _CALL_TIMEOUT_S},
-      ),
-      label="control",
-  )  # fmt: skip
+  node = lp.CourierNode(
+    NodeClass("control"),
+    courier_client_kwargs={"call_timeout": _CALL_TIMEOUT_S},
+  )
+  node.configure(
+    *(config, folder, count, started_at_s, os.getpid(), memory_dir),
+    node.courier_address,
+  )
+  control = program.add_node(node, label="control")
 
   def add(role: str, *args) -> lp.CourierNode:
     node = lp.CourierNode(NodeClass(role), *args, control)

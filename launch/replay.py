@@ -50,7 +50,8 @@ class Replay:
     with link.Link(self._control, "replay", 0, self._metrics) as node_link:
       while not node_link.wait(1.0):
         pass
-      self._manager.close()
+    # Its last report was of an open server.
+    self._manager.close()
 
   def _metrics(self) -> dict[str, typing.Any]:
     return self._manager.status(tables.TRANSITIONS)._asdict()

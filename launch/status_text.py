@@ -16,6 +16,7 @@ _REASONS = {
   "trainer_steps": "the limit of trainer steps was reached",
   "wall_clock_s": "the limit of wall-clock time was reached",
   "target_return": "the target return was reached",
+  "control": "launch.control was told to stop it",
 }
 
 # The limit's name: what counts towards it, how fast, and in which unit.

@@ -54,10 +54,14 @@ def _launch(launch_type, config, spec, folder, started_at_s) -> None:
     from launch import single
 
     single.launch(config, spec, folder, started_at_s)
+  elif launch_type == "local_mt":
+    from launch import local_threads
+
+    local_threads.launch(config, spec, folder, started_at_s)
   else:
     from launch import local
 
-    local.launch(config, spec, folder, launch_type, started_at_s)
+    local.launch(config, spec, folder, started_at_s)
 
 
 def _default_name(flags) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 # What nodes wait for, and whose fault it is.
 TABLE = "the table to take items"
 TRANSITIONS = "transitions"
+LIMITER = (TABLE, TRANSITIONS)  # of the table decides about both
 _CAUSES = {
   TABLE: ": the trainer is behind",
   TRANSITIONS: ": the workers are behind",

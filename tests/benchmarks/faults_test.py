@@ -8,7 +8,7 @@ pytestmark = pytest.mark.timeout(180)
 
 
 def test_all_writers_come_back_and_losses_are_counted():
-  report = recovery.measure(1, writers=2, down_s=0.3)
+  report = recovery.measure(1, writers=2, down_s=0.3, up_s=1.0)
   assert [row["case"] for row in report.raw] == list(recovery.CASES)
   for row in report.raw:
     assert row["median_s"] <= row["last_s"]

@@ -135,6 +135,10 @@ BAD = [
   ("evaluation.period_steps", 0),
   ("checkpoint.period_s", 0.0),
   ("checkpoint.keep", 0),
+  ("restarts.budget", -1),
+  ("restarts.period_s", 0.0),
+  ("watchdog.period_s", 0.0),
+  ("watchdog.period_s", math.inf),
   ("rates.environment_steps_per_s", -1.0),
   ("rates.environment_steps_per_s", math.nan),
   ("rates.environment_steps_per_s", math.inf),
@@ -172,6 +176,37 @@ def test_min_size_above_capacity():
     "config.replay.min_size=50001 is above config.replay.capacity=50000: "
   )
   validation.validate(with_value("replay.min_size", 50_000))
+
+
+# min_size, samples_per_insert, tolerance: bounds that the limiter, which counts
+# in doubles, would never reach or leave.
+BLOCKED = [
+  (1_000, 1e300, 0.5),
+  (1_000, 1e307, 0.5),  # beyond the largest double
+  (1_000, 8.0, 1e200),
+  (1_000, 2.0**50, 0.5),
+]
+
+
+@pytest.mark.parametrize(("min_size", "ratio", "tolerance"), BLOCKED)
+def test_a_limiter_that_blocks_for_ever(min_size, ratio, tolerance):
+  config = dqn.get_config()
+  config.replay.update(
+    min_size=min_size, samples_per_insert=ratio, tolerance=tolerance
+  )
+  message = message_of(config)
+  assert message.startswith(f"config.replay.samples_per_insert={ratio!r} ")
+  assert "it would block for ever" in message
+
+
+def test_one_field_alone():
+  validation.check("limits.trainer_steps", 7)
+  validation.check("limits.target_return", -math.inf)
+  validation.check("environment.name", "any")
+  for field, value in BAD:
+    with pytest.raises(ValueError) as error:
+      validation.check(field, value)
+    assert str(error.value) == message_of(with_value(field, value))
 
 
 @pytest.mark.parametrize(

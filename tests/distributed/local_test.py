@@ -70,7 +70,7 @@ def test_the_default_topology_until_trainer_steps(start_run):
   assert run.summary["stopped_because"] == "trainer_steps"
   assert run.summary["trainer_steps"] == 1_500
   nodes = {"control/0", "trainer/0", "proxy/0", "evaluator/0"}
-  assert logs_of(run) == {*nodes, "worker/0", "worker/1"}
+  assert logs_of(run) == {*nodes, "worker/0", "worker/1", "runner"}
   assert run.stdout.startswith(f"run folder: {run.path}\n")
   assert ": stopped: the limit of trainer steps was reached" in run.stdout
 
@@ -100,7 +100,7 @@ def test_replay_apart_and_no_proxy_until_environment_steps(start_run):
   assert run.summary["stopped_because"] == "environment_steps"
   assert run.summary["env_steps"] >= 10_000
   nodes = {"control/0", "trainer/0", "replay/0", "evaluator/0"}
-  assert logs_of(run) == {*nodes, "worker/0"}
+  assert logs_of(run) == {*nodes, "worker/0", "runner"}
 
 
 THREADS = [
@@ -122,6 +122,10 @@ SIGNALS = [
   # Ctrl-C in a terminal reaches all processes.
   (lambda run: os.killpg(run.launcher.pid, signal.SIGINT), "SIGINT"),
   (lambda run: run.launcher.terminate(), "SIGTERM"),
+  # As batch systems do.
+  (lambda run: os.killpg(run.launcher.pid, signal.SIGTERM), "SIGTERM"),
+  # A terminal that is closed.
+  (lambda run: os.killpg(run.launcher.pid, signal.SIGHUP), "SIGHUP"),
 ]
 
 
@@ -147,31 +151,72 @@ def test_a_signal_ends_the_training_in_order(start_run, send, reason):
 
 def test_a_ctrl_c_in_the_middle_of_the_start_up(start_run):
   run = start_run()
-  run.wait_until(lambda: run.processes("evaluator/0"))
+  run.wait_until(lambda: run.processes("control/0"))
+  assert ": running" not in run.stdout
   os.killpg(run.launcher.pid, signal.SIGINT)
   status = run.wait()
   assert status == 0, run.stderr
   assert run.stderr == ""
   run.check_nothing_left()
   assert run.summary["stopped_because"] == "SIGINT"
-  assert run.summary["trainer_steps"] == 0
 
 
-def test_a_worker_that_is_killed_ends_the_run(start_run):
-  run = start_run()
+def test_killed_nodes_come_back(start_run):
+  run = start_run("--config.limits.environment_steps=60_000")
   run.wait_until_learning()
-  (worker,) = run.processes("worker/1")
-  worker.kill()
+  for node in ("worker/1", "proxy/0", "evaluator/0"):
+    (process,) = run.processes(node)
+    process.kill()
+    run.wait_until(
+      lambda node=node, dead=process: (
+        run.processes(node) and run.processes(node) != [dead]
+      )
+    )
+  status = run.wait()
+  assert status == 0, run.stderr
+  run.check_nothing_left()
+  check_results(run)
+  assert run.summary["stopped_because"] == "environment_steps"
+  said = run.log("runner")
+  for node in ("worker/1", "proxy/0", "evaluator/0"):
+    assert f"node {node} was ended by SIGKILL" in said
+    assert f"{node} is started again" in said
+  # Both workers outlived their proxy, and the new one writes.
+  assert run.summary["reconnects"] >= 1
+  assert (
+    "acts on its first variables"
+    in run.log("worker/1").rpartition("Binding: step")[2]
+  )
+
+
+def test_a_node_that_keeps_failing_ends_the_run(start_run):
+  run = start_run("--config.restarts.budget=2")
+  run.wait_until_learning()
+  for _ in range(3):
+    run.wait_until(lambda: run.processes("worker/1"))
+    (worker,) = run.processes("worker/1")
+    worker.kill()
+    worker.wait(10)
   status = run.wait()
   assert status == 1
   (line,) = run.stderr.splitlines()
   assert "node worker/1 was ended by SIGKILL" in line
   assert str(run.path / "logs" / "worker" / "1") in line
   run.check_nothing_left()
-  # What it had learned is kept.
+
+
+def test_a_trainer_that_is_killed_ends_the_run(start_run):
+  run = start_run()
+  run.wait_until_learning()
+  (trainer,) = run.processes("trainer/0")
+  trainer.kill()
+  status = run.wait()
+  assert status == 1
+  (line,) = run.stderr.splitlines()
+  assert "node trainer/0 was ended by SIGKILL" in line
+  run.check_nothing_left()
   assert run.summary["stopped_because"] == "failure"
   assert run.summary["trainer_steps"] > 0
-  assert list((run.path / "checkpoints").glob("trainer-*"))
 
 
 def test_a_launcher_that_is_killed_takes_its_nodes_along(start_run):

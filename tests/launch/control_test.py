@@ -22,8 +22,11 @@ def make_control(tmp_path, monkeypatch):
   clock.monotonic = lambda: clock.now_s
   monkeypatch.setattr(control_lib, "time", clock)
 
-  def make(expected=EXPECTED, age_s=0.0, steps_per_s=0.0, **limits):
+  def make(
+    expected=EXPECTED, age_s=0.0, steps_per_s=0.0, period_s=30.0, **limits
+  ):
     config = dqn.get_config()
+    config.watchdog.period_s = period_s
     config.rates.environment_steps_per_s = steps_per_s
     config.limits.update(limits)
     folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
@@ -213,13 +216,83 @@ def test_the_rate_is_shared_out(make_control):
   assert shares() == {**none, "proxy": 600.0, "worker": 300.0}
   assert control.status()["environment_steps_per_s_asked"] == 600.0
   # It changes while the run goes on.
-  control.set_environment_steps_per_s(50)
+  assert control.set("rates.environment_steps_per_s", 50) == ""
   assert shares() == {**none, "proxy": 50.0, "worker": 25.0}
-  with pytest.raises(ValueError, match="-1"):
-    control.set_environment_steps_per_s(-1)
+  assert "-1.0" in control.set("rates.environment_steps_per_s", -1)
   assert control.status()["environment_steps_per_s_asked"] == 50.0
-  control.set_environment_steps_per_s(0.0)
+  control.set("rates.environment_steps_per_s", "0")
   assert shares() == none
+
+
+def test_a_limit_that_changes(make_control):
+  control = make_control(environment_steps=30)
+  assert control.set("limits.environment_steps", "1_000") == ""
+  control.report("worker", 0, {"env_steps": 999})
+  control.tick()
+  assert control.status()["phase"] == "starting"
+  assert control.status()["limits"]["environment_steps"] == 1_000
+  assert control.set("limits.target_return", "-inf") == ""
+  evaluate(control, -20.0)
+  control.tick()
+  assert control.status()["stopped_because"] == "target_return"
+
+
+def test_a_run_that_stops_takes_no_more_orders(make_control):
+  control = make_control()
+  control.stop("SIGTERM")
+  for said in (
+    control.pause(),
+    control.resume(),
+    control.set("limits.trainer_steps", 9),
+  ):
+    assert said == "the run is stopping (SIGTERM), so nothing changes"
+  assert not asked(control, "trainer").paused
+  assert control.status()["limits"]["trainer_steps"] == 0
+
+
+def test_the_callers_config_stays_as_it_is(make_control, tmp_path):
+  config = dqn.get_config()
+  before = config.to_json()
+  folder = run_folder.RunFolder.create(tmp_path, "other", overwrite=False)
+  control = control_lib.Control(config, folder, EXPECTED, time.time())
+  assert control.set("limits.trainer_steps", 9) == ""
+  assert config.to_json() == before
+
+
+def test_a_stall_is_said(make_control, caplog):
+  expected = {"worker": 1, "trainer": 1}
+  control = make_control(expected, period_s=30.0)
+  table = {"size": 900, "inserted": 900, "sampled": 0}
+  control.report("worker", 0, {"env_steps": 900})
+  control.report("trainer", 0, {"replay": table})
+
+  def wait(seconds):
+    control.clock.now_s += seconds
+    control.tick()
+    return control.status()
+
+  assert wait(0.0)["stalled_s"] is None
+  assert wait(29.0)["stalled_s"] is None
+  assert wait(2.0)["stalled_s"] == 31.0
+  says = "the trainer waits for 100 more items in table 'transitions'"
+  assert says in control.status()["waiting"]
+  assert wait(9.0)["stalled_s"] == 40.0
+  # Once for each stall.
+  assert [says in text for text in caplog.messages] == [True]
+  # A pause is none.
+  control.pause()
+  assert wait(99.0)["waiting"] == "paused"
+  control.resume()
+  assert wait(29.0)["stalled_s"] is None
+  assert wait(2.0)["stalled_s"] == 31.0
+  assert len(caplog.messages) == 2
+  # It goes on.
+  control.report("worker", 0, {"env_steps": 901})
+  assert wait(0.0)["stalled_s"] is None
+  assert control.status()["waiting"] is None
+  # Nothing moves at the end.
+  control.stop("SIGTERM")
+  assert wait(99.0)["stalled_s"] is None
 
 
 def test_the_best_evaluation_is_told(make_control):

@@ -30,7 +30,7 @@ def test_a_directive(steps_per_s, expected, role, share, paused, stop):
 
 
 def test_nothing_is_asked_by_default():
-  assert directive.Directive() == (False, False, 0.0)
+  assert directive.Directive() == (False, False, 0.0, None)
   told = directive.Directives({"worker": 1}, 0.0).to("worker", stop=False)
   assert told == directive.Directive()
 

@@ -78,7 +78,7 @@ def counts(status):
 
 def check_rate(control, steps_per_s):
   """Asserts that no more steps were made than in their time."""
-  control.set_environment_steps_per_s(steps_per_s)
+  assert control.set("rates.environment_steps_per_s", steps_per_s) == ""
   time.sleep(REPORT_S)
   start_s, before = time.monotonic(), control.status()["env_steps"]
   wait_until(control, lambda s: s["env_steps"] >= before + steps_per_s)
@@ -93,7 +93,7 @@ def test_a_program_obeys(control):
   assert learning["environment_steps_per_s_asked"] == 0.0
   check_rate(control, 400.0)
   check_rate(control, 100.0)
-  control.set_environment_steps_per_s(0.0)
+  control.set("rates.environment_steps_per_s", 0.0)
 
   control.pause()
   assert control.status()["phase"] == "paused"

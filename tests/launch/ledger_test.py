@@ -162,6 +162,41 @@ def test_who_waits(reports, says):
   assert said is None if says is None else says in said
 
 
+def test_a_node_that_was_started_again_goes_on_counting():
+  ledger = make_ledger()
+
+  def report(life, steps, written, confirmed, lost):
+    ledger.report(
+      "worker",
+      1,
+      {
+        "life": life,
+        "env_steps": steps,
+        "items_written": written,
+        "items_confirmed": confirmed,
+        "items_lost": lost,
+        "training_return": 10.0 * life,
+      },
+    )
+
+  def counts():
+    names = ("env_steps", "items_written", "items_confirmed", "items_lost")
+    return [ledger.status()[name] for name in names]
+
+  report(1.0, 100, 90, 80, 4)
+  report(1.0, 110, 99, 88, 4)
+  assert counts() == [110, 99, 88, 4]
+  assert ledger.status()["node_restarts"] == {}
+  # Of the 99, 7 were in flight when it died.
+  report(2.0, 5, 3, 1, 0)
+  assert counts() == [115, 102, 89, 11]
+  assert ledger.status()["training_return"] == 20.0
+  report(2.0, 8, 4, 4, 0)
+  report(3.0, 1, 1, 1, 0)
+  assert counts() == [119, 104, 93, 11]
+  assert ledger.status()["node_restarts"] == {"worker/1": 2}
+
+
 def test_who_has_ended_waits_no_more():
   ledger = make_ledger()
   ((role, index, metrics),) = waiting(8.0)
@@ -218,6 +253,31 @@ def test_a_node_that_fell_silent(clock):
   assert not ledger.finished("trainer")
   ledger.report("trainer", 0, {})
   assert not ledger.finished("trainer", silent_s=2.0)
+
+
+def test_who_is_silent(clock):
+  ledger = make_ledger()
+  for index in range(3):
+    ledger.report("worker", index, {"env_steps": 1})
+  ledger.report("worker", 2, {}, finished=True)
+  clock.now_s += 4.9
+  assert ledger.silent() == []
+  ledger.report("worker", 0, {})
+  clock.now_s += 0.2
+  assert ledger.silent() == ["worker 1"]
+
+
+def test_reasons_that_are_left_out():
+  ledger = make_ledger()
+  for report in [*waiting(5.0), ("trainer", 0, {"starved_s": 9.0})]:
+    ledger.report(*report)
+  assert ledger.waiting(but=waits.LIMITER) is None
+  assert "workers" in ledger.waiting(but=[waits.TRANSITIONS])
+  assert "the trainer waits" in ledger.waiting(but=[waits.TABLE])
+  ((_, _, gone),) = waiting(4.0, reason="the proxy")
+  ledger.report("worker", 1, gone)
+  said = ledger.waiting(but=waits.LIMITER)
+  assert said.startswith("1 of 3 workers wait for the proxy, since ")
 
 
 def test_all_are_up():

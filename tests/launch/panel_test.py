@@ -161,6 +161,26 @@ def test_all_of_it_fits_24_rows():
   assert len(lines) <= 24
 
 
+def test_a_stall_stands_out():
+  waiting = (
+    "nothing moves since 12:03:11 (31 s): workers wait to insert into table "
+    "'transitions': the trainer must sample 8 more items first; 1,500 inserted "
+    "x 8 - 0 sampled = 12,000 in 4,000 to 12,000; 1,500 items of at least 1,000"
+  )
+  limits = {**STATUS["limits"], "trainer_steps": 100_000}
+  stalled = {**STATUS, "limits": limits, "waiting": waiting, "stalled_s": 31.0}
+  lines = drawn(stalled)
+  assert " ".join(" ".join(lines).replace("│", " ").split()).count(waiting) == 1
+  assert len(lines) <= 24
+  console = console_of()
+  console._color_system = rich.console.ColorSystem.STANDARD
+  for stalled_s, yellow in ((31.0, True), (None, False)):
+    status = {**STATUS, "nodes": {}, "items_lost": 0, "stalled_s": stalled_s}
+    with console.capture() as captured:
+      console.print(panel.render(status, console))
+    assert ("\x1b[33mworkers wait" in captured.get()) == yellow
+
+
 @pytest.mark.parametrize("asked", ["missing", None, 0.0])
 def test_no_speed_is_shown_where_none_is_asked(asked):
   status = {**STATUS, "environment_steps_per_s_asked": asked}

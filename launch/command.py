@@ -1,0 +1,246 @@
+"""The command `python -m launch.control --run=runs/<name> WORD`.
+
+Asks the control node of a run by its address in the run's folder, and imports
+neither TensorFlow nor Reverb: it answers at once.
+"""
+
+import difflib
+import json
+import math
+import numbers
+import sys
+import time
+import typing
+from collections.abc import Sequence
+
+import courier
+from absl import flags as absl_flags
+from courier.python import client as courier_client
+
+from launch import flags as flags_lib
+from launch import panel as panel_lib
+from launch import run_address, run_folder, settings, status_text
+
+# Each word, and what stands after it.
+_WORDS = {
+  "status": (),
+  "pause": (),
+  "resume": (),
+  "stop": (),
+  "set": ("FIELD", "VALUE"),
+}
+_USAGE = (
+  "Asks a run, or tells it what to do, while it goes on: --run=FOLDER and one "
+  f"of {', '.join(' '.join([word, *of]) for word, of in _WORDS.items())}. "
+  f"FIELD is one of {', '.join(settings.FIELDS)}."
+)
+_ANSWERS_WITHIN_S = 3.0
+_STOPS_WITHIN_S = 15.0
+_POLL_S = 0.1
+
+
+class _SilentError(Exception):
+  """The run has ended, or does not answer."""
+
+
+def main(argv: Sequence[str]) -> int:
+  """Does what a command line says.
+
+  Args:
+    argv: the program's name and its arguments.
+
+  Returns:
+    Exit status: 0 it is done, 1 the run has ended or does not answer, 2 it was
+    refused.
+  """
+  try:
+    values, words = _parse(argv)
+    folder = run_folder.RunFolder.open(values.run)
+    _obey(_Run(folder), words, values.json)
+  except ValueError as error:
+    print(f"control: {error}", file=sys.stderr)
+    return 2
+  except _SilentError as error:
+    print(f"control: {error}", file=sys.stderr)
+    return 1
+  return 0
+
+
+class _Run:
+  """A run that goes on."""
+
+  def __init__(self, folder: run_folder.RunFolder):
+    """Finds its control node."""
+    where = run_address.read(folder)
+    self._name = str(folder.path)
+    if where is None:
+      raise _SilentError(_why_not_found(folder))
+    if where.gone:
+      raise _SilentError(
+        f"run {self._name!r} does not answer: its control node, process "
+        f"{where.pid}, is gone; the run was killed, or starts it again"
+      )
+    self._folder, self._where = folder, where
+    self._client = courier.Client(
+      where.address, call_timeout=_ANSWERS_WITHIN_S, wait_for_ready=False
+    )
+
+  def call(self, method: str, *args: str) -> typing.Any:
+    """The answer to a call of the control node's method."""
+    try:
+      return getattr(self._client, method)(*args)
+    except courier_client.StatusNotOk as error:
+      where = self._where
+      said = (str(error).splitlines() or ["nothing"])[0]
+      raise _SilentError(
+        f"run {self._name!r} does not answer at {where.address} (process "
+        f"{where.pid} on {where.host}): {said}; ask again, or stop the run by "
+        "a signal to its launcher"
+      ) from error
+
+  def tell(self, method: str, *args: str) -> None:
+    """Calls a method that answers why it did nothing, or ''."""
+    refusal = self.call(method, *args)
+    if refusal:
+      raise ValueError(refusal)
+
+  def stop(self) -> None:
+    """Stops the run, and waits until it has ended."""
+    self.call("stop", "control")
+    deadline_s = time.monotonic() + _STOPS_WITHIN_S
+    while self._goes_on():
+      if time.monotonic() > deadline_s:
+        raise _SilentError(
+          f"run {self._name!r} still stops after {_STOPS_WITHIN_S:.0f} s; "
+          "`status` says how far it is"
+        )
+      time.sleep(_POLL_S)
+
+  def _goes_on(self) -> bool:
+    try:
+      return self.call("status")["phase"] != "stopped"
+    except _SilentError:
+      # Where its file is as it was, it may only have been slow.
+      same = run_address.read(self._folder) == self._where
+      return same and not self._where.gone
+
+
+def _obey(run: _Run, words: Sequence[str], as_json: bool) -> None:
+  word, *args = words
+  if word == "status":
+    _show(run.call("status"), as_json)
+  elif word == "stop":
+    run.stop()
+    print("stopped")
+  elif word == "set":
+    run.tell("set", *args)
+    print("{} is {} now".format(*args))
+  else:
+    run.tell(word)
+    print(status_text.phase_line(run.call("status")))
+
+
+def _show(status: typing.Any, as_json: bool) -> None:
+  if as_json:
+    print(json.dumps(_plain(status), indent=2, allow_nan=False))
+    return
+  with panel_lib.Panel() as panel:
+    panel.update(status)
+
+
+def _plain(value: typing.Any) -> typing.Any:
+  """The value as JSON can have it: what is no finite number is null."""
+  if isinstance(value, dict):
+    return {str(key): _plain(item) for key, item in value.items()}
+  if isinstance(value, (list, tuple)):
+    return [_plain(item) for item in value]
+  if value is None or isinstance(value, (bool, str)):
+    return value
+  if isinstance(value, numbers.Integral):
+    return int(value)
+  number = float(value)
+  return number if math.isfinite(number) else None
+
+
+def _why_not_found(folder: run_folder.RunFolder) -> str:
+  name = repr(str(folder.path))
+  if folder.summary.exists():
+    because = json.loads(folder.summary.read_text("utf-8"))
+    return f"run {name} has ended: {status_text.reason(because)}"
+  return (
+    f"run {name} has no control.json: it is not up yet, was killed, or is a "
+    "--launch=single, which only signals reach"
+  )
+
+
+def _parse(
+  argv: Sequence[str],
+) -> tuple[absl_flags.FlagValues, list[str]]:
+  """The flags of a command line, and its words.
+
+  Raises:
+    ValueError: one line: what is wrong with it.
+    SystemExit: help was asked for and printed.
+  """
+  flags, words = _apart(argv)
+  values = flags_lib.parse(_define_flags(), flags, _USAGE)
+  if not words:
+    raise ValueError(
+      f"no word says what to do: give one of {', '.join(_WORDS)}"
+    )
+  word, *args = words
+  if word not in _WORDS:
+    near = difflib.get_close_matches(word, _WORDS, n=1, cutoff=0.0)[0]
+    raise ValueError(
+      f"{word!r} is none of {', '.join(_WORDS)}: did you mean {near}?"
+    )
+  if len(args) != len(_WORDS[word]):
+    wanted = " ".join([word, *_WORDS[word]])
+    raise ValueError(
+      f"{' '.join(words)!r} can't be understood, so nothing was done: give "
+      f"{wanted!r}"
+    )
+  if values.json and word != "status":
+    raise ValueError(f"--json says how to print the status: {word} has none")
+  return values, words
+
+
+def _apart(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+  """The flags after the program's name, and the words between them."""
+  flags, words = [argv[0]], []
+  arguments = iter(argv[1:])
+  for argument in arguments:
+    if argument in ("--run", "-run"):
+      flags.append(f"--run={next(arguments, '')}")
+    elif argument.startswith("-") and not _is_number(argument):
+      flags.append(argument)
+    else:
+      words.append(argument)
+  return flags, words
+
+
+def _is_number(text: str) -> bool:
+  try:
+    float(text)
+  except ValueError:
+    return False
+  return True
+
+
+def _define_flags() -> absl_flags.FlagValues:
+  values = absl_flags.FlagValues()
+  absl_flags.DEFINE_string(
+    "run",
+    None,
+    "Folder of the run to control: runs/<name>.",
+    flag_values=values,
+  )
+  absl_flags.mark_flag_as_required("run", flag_values=values)
+  absl_flags.DEFINE_bool(
+    "json",
+    False,
+    "Print the whole status as JSON; numbers that are not finite are null.",
+    flag_values=values,
+  )
+  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values

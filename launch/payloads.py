@@ -1,0 +1,65 @@
+"""Payloads: a program's nodes, ready to run in processes that are not ours.
+
+Launchpad's own launches are a closed list, and none restarts a node. What they
+do before they start processes is little: contexts, handles and addresses. A
+node's function is then a pickle that runs anywhere, and any number of times.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import cloudpickle
+import launchpad as lp
+from absl import flags
+from launchpad import context
+from launchpad.launch import serialization
+
+
+@dataclasses.dataclass(frozen=True)
+class Payload:
+  """One node.
+
+  Attributes:
+    name: 'worker/0'.
+    function: what the node does, by cloudpickle.
+    environment: variables of its process besides the runner's.
+  """
+
+  name: str
+  function: bytes
+  environment: Mapping[str, str]
+
+  @property
+  def role(self) -> str:
+    """'worker'."""
+    return self.name.partition("/")[0]
+
+
+def prepare(
+  program: lp.Program, environments: Mapping[str, Mapping[str, str]]
+) -> list[Payload]:
+  """Binds a program's addresses, to ports of this machine, and pickles it.
+
+  Args:
+    program: whose nodes are to run in processes.
+    environments: variables of a node's process, by role.
+  """
+  serialization.enable_lru_cache_pickling_once()
+  flags.FLAGS.mark_as_parsed()  # ours are apart: Launchpad takes its defaults
+  nodes = [(role, n) for role, ns in program.groups.items() for n in ns]
+  for _, node in nodes:
+    node._initialize_context(
+      context.LaunchType.LOCAL_MULTI_PROCESSING, launch_config=None
+    )
+  for role, node in nodes:
+    for handle in node.input_handles:
+      handle.connect(node, role)
+  for _, node in nodes:
+    node.bind_addresses()
+  return [
+    Payload(
+      f"{role}/{index}", cloudpickle.dumps(node.function), environments[role]
+    )
+    for role, group in program.groups.items()
+    for index, node in enumerate(group)
+  ]

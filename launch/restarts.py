@@ -1,0 +1,48 @@
+"""Restarts: how often and how soon a node that failed is started again."""
+
+import collections
+
+# Seconds before the first restart; each further one within the period waits
+# twice as long.
+_FIRST_DELAY_S = 0.1
+_LONGEST_DELAY_S = 10.0
+
+
+class Restarts:
+  """The restarts of one node.
+
+  A node that fails now and then is started again for ever; one that fails more
+  often than its budget within a period has a fault that restarting does not
+  mend.
+  """
+
+  def __init__(self, budget: int, period_s: float):
+    """Starts with the whole budget.
+
+    Args:
+      budget: restarts within a period; 0: none.
+      period_s: seconds after which a failure is forgiven.
+    """
+    self._budget = budget
+    self._period_s = period_s
+    self._failed_at_s: collections.deque[float] = collections.deque()
+    self.count = 0  # granted so far
+
+  def delay_s(self, now_s: float) -> float | None:
+    """Takes a failure; returns the seconds until the restart.
+
+    Args:
+      now_s: monotonic seconds.
+
+    Returns:
+      None if the budget is used up.
+    """
+    failed = self._failed_at_s
+    while failed and now_s - failed[0] > self._period_s:
+      failed.popleft()
+    if len(failed) >= self._budget:
+      return None
+    delay_s = min(_FIRST_DELAY_S * 2 ** len(failed), _LONGEST_DELAY_S)
+    failed.append(now_s)
+    self.count += 1
+    return delay_s

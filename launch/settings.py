@@ -1,0 +1,62 @@
+"""Settings: the fields of a config that may change while the run goes on."""
+
+import difflib
+import typing
+
+import ml_collections
+
+from configs import validation
+
+FIELDS = (
+  "rates.environment_steps_per_s",
+  "limits.environment_steps",
+  "limits.trainer_steps",
+  "limits.wall_clock_s",
+  "limits.target_return",
+)
+
+
+def change(
+  config: ml_collections.ConfigDict, field: str, value: typing.Any
+) -> int | float:
+  """Sets a field of a config.
+
+  Args:
+    config: the whole config; changed.
+    field: one of `FIELDS`.
+    value: a number, or its text as on a command line: '5_000'.
+
+  Returns:
+    The value as the field has it now.
+
+  Raises:
+    ValueError: one line: the field may not change, or not to this value; the
+      config is as it was.
+  """
+  if field not in FIELDS:
+    near = difflib.get_close_matches(field, FIELDS, n=1, cutoff=0.0)[0]
+    raise ValueError(
+      f"{field!r} is no field that can change while the run goes on, so all "
+      f"stays as it was: did you mean {near}?"
+    )
+  part, _, name = field.partition(".")
+  wanted = type(config[part][name])
+  try:
+    number = _number(value, wanted)
+  except (TypeError, ValueError, OverflowError):
+    raise ValueError(
+      f"{field}={value!r} is not of the field's type, {wanted.__name__}, so "
+      f"it stays {config[part][name]!r}: give such a number"
+    ) from None
+  validation.check(field, number)
+  config[part][name] = number
+  return number
+
+
+def _number(value: typing.Any, wanted: type) -> int | float:
+  if isinstance(value, bool) or wanted not in (int, float):
+    raise TypeError
+  number = wanted(value)
+  if not isinstance(value, str) and wanted is int and number != value:
+    raise ValueError
+  return number

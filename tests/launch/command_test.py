@@ -1,0 +1,243 @@
+"""The command: asks a control node that serves, and says why it can't."""
+
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import launchpad as lp
+import pytest
+from absl import flags
+from absl.testing import absltest
+
+from configs import dqn
+from launch import command, link, run_address, run_folder
+from launch import control as control_lib
+
+# Launchpad uses the alarm signal, by which tests are timed out otherwise.
+pytestmark = pytest.mark.timeout(120, method="thread")
+
+
+class Follower:
+  """A trainer that does nothing but report, until it is told to stop."""
+
+  def __init__(self, control, ended):
+    self._control, self._ended = control, ended
+
+  def run(self):
+    metrics = {"trainer_steps": 7, "metrics": {"loss": math.nan}}
+    with link.Link(
+      self._control, "trainer", 0, lambda: metrics, period_s=0.01
+    ) as node_link:
+      while not node_link.wait(0.05):
+        pass
+    self._ended.set()
+
+
+@pytest.fixture
+def folder(tmp_path):
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  folder.write_config(dqn.get_config())
+  return folder
+
+
+@pytest.fixture
+def run(folder):
+  """A run of a control node and one other: its folder."""
+  flags.FLAGS.mark_as_parsed()
+  ended = threading.Event()
+  program = lp.Program("command")
+  node = lp.CourierNode(
+    control_lib.Control, courier_client_kwargs={"call_timeout": 3}
+  )
+  node.configure(
+    dqn.get_config(),
+    folder,
+    {"trainer": 1},
+    time.time(),
+    address=node.courier_address,
+  )
+  control = program.add_node(node, label="control")
+  program.add_node(lp.CourierNode(Follower, control, ended), label="trainer")
+  case = absltest.TestCase()
+  lp.launch(
+    program,
+    launch_type="test_mt",
+    test_case=case,
+    serialize_py_nodes=False,  # the event is of this process
+  )
+  client = control.dereference()
+  until(lambda: client.status()["phase"] == "running")
+  until(lambda: run_address.read(folder) is not None)
+  yield folder
+  until(lambda: not run_address.path_in(folder).exists() or client.stop("end"))
+  assert ended.wait(60.0)
+  case.doCleanups()
+
+
+def until(holds, timeout_s=60.0):
+  """Asks until it holds; a call that is given up is made again."""
+  deadline_s = time.monotonic() + timeout_s
+  while True:
+    try:
+      if holds():
+        return
+      value = None
+    except Exception as error:
+      value = error
+    assert time.monotonic() < deadline_s, value
+    time.sleep(0.01)
+
+
+@pytest.fixture
+def tell(capsys):
+  """Runs the command on a folder: exit status, standard output and error."""
+
+  def tell(folder, *arguments):
+    status = command.main(["control", f"--run={folder.path}", *arguments])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+  return tell
+
+
+def test_a_run_obeys(run, tell):
+  status, out, err = tell(run, "status")
+  assert (status, err) == (0, "")
+  assert "a-run: running" in out
+  assert "7 trainer steps" in out
+
+  assert tell(run, "pause")[1].endswith("a-run: paused\n")
+  assert "waiting: paused" in tell(run, "status")[1]
+  assert tell(run, "resume")[1].endswith("a-run: running\n")
+
+  status, out, _ = tell(run, "set", "limits.target_return", "-90")
+  assert (status, out) == (0, "limits.target_return is -90 now\n")
+  tell(run, "set", "rates.environment_steps_per_s", "1_000")
+
+  status, out, _ = tell(run, "status", "--json")
+  said = json.loads(out, parse_constant=lambda constant: pytest.fail(constant))
+  assert said["trainer_steps"] == 7
+  assert said["limits"]["target_return"] == -90.0
+  assert said["environment_steps_per_s_asked"] == 1_000.0
+  assert said["metrics"] == {"loss": None}
+  assert said["nodes"] == {"trainer": [1, 1]}
+
+  assert tell(run, "stop") == (0, "stopped\n", "")
+  until(lambda: not run_address.path_in(run).exists())
+  status, out, err = tell(run, "status")
+  assert (status, out) == (1, "")
+  assert err == (
+    f"control: run {str(run.path)!r} has ended: launch.control was told to "
+    "stop it\n"
+  )
+
+
+def test_what_the_run_refuses_is_one_line(run, tell):
+  status, out, err = tell(run, "set", "limits.trainer_steps", "-1")
+  assert (status, out) == (2, "")
+  assert err == (
+    "control: config.limits.trainer_steps=-1 must be at least 0 (0: none): "
+    "the run would end before it starts\n"
+  )
+  status, _, err = tell(run, "set", "limits.trainr_steps", "1")
+  assert status == 2
+  assert err.endswith("did you mean limits.trainer_steps?\n")
+  assert err.count("\n") == 1
+
+
+def test_a_process_of_its_own(run):
+  """As a user calls it, and without what takes seconds to import."""
+  done = subprocess.run(
+    [
+      sys.executable, "-X", "importtime", "-m", "launch.control",
+      "status", "--run", str(run.path), "--json",
+    ],
+    capture_output=True, text=True, timeout=60,
+  )  # fmt: skip
+  assert done.returncode == 0, done.stderr
+  assert json.loads(done.stdout)["phase"] == "running"
+  imported = {line.rpartition("|")[2].strip() for line in
+              done.stderr.splitlines()}  # fmt: skip
+  assert "courier" in imported
+  assert not {"tensorflow", "reverb", "gymnasium"} & imported
+
+
+# arguments, words of the line
+REFUSED = [
+  ((), "no word says what to do: give one of status, pause"),
+  (("stat",), "'stat' is none of status, pause, resume, stop, set: did you "
+   "mean status?"),
+  (("set", "limits.trainer_steps"), "give 'set FIELD VALUE'"),
+  (("pause", "5"), "'pause 5' can't be understood"),
+  (("status", "--jso"), "--jso is no flag, so it would do nothing: did you "
+   "mean --json?"),
+  (("stop", "--json"), "--json says how to print the status"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "says"), REFUSED)
+def test_bad_input(folder, tell, arguments, says):
+  status, out, err = tell(folder, *arguments)
+  assert (status, out) == (2, "")
+  assert says in err
+  assert err.startswith("control: ")
+  assert err.count("\n") == 1
+
+
+def test_no_run(tmp_path, tell, capsys):
+  status, _, err = tell(run_folder.RunFolder(tmp_path / "nothing"), "status")
+  assert status == 2
+  assert "is not a run" in err
+  assert command.main(["control", "status"]) == 2
+  assert "--run" in capsys.readouterr().err
+
+
+def test_help(capsys):
+  with pytest.raises(SystemExit) as end:
+    command.main(["control", "--help"])
+  assert not end.value.code
+  out = capsys.readouterr().out
+  for words in ("status, pause, resume, stop, set FIELD VALUE", "--run"):
+    assert words in out
+
+
+def test_a_run_that_was_never_up(folder, tell):
+  status, out, err = tell(folder, "pause")
+  assert (status, out) == (1, "")
+  assert "has no control.json: it is not up yet" in err
+  assert err.count("\n") == 1
+
+
+def publish(folder, address, pid):
+  where = {"address": address, "pid": pid, "host": socket.gethostname()}
+  run_address.path_in(folder).write_text(json.dumps(where))
+
+
+def test_a_run_that_was_killed(folder, tell):
+  process = subprocess.Popen([sys.executable, "-c", ""])
+  process.wait(60)
+  publish(folder, "localhost:1", process.pid)
+  for word in ("status", "stop"):
+    status, out, err = tell(folder, word)
+    assert (status, out) == (1, "")
+    assert f"process {process.pid}, is gone" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_run_that_does_not_answer(folder, tell, listens):
+  with socket.socket() as silent:
+    silent.bind(("localhost", 0))
+    if listens:
+      silent.listen()
+    address = f"localhost:{silent.getsockname()[1]}"
+    publish(folder, address, os.getpid())
+    status, out, err = tell(folder, "status")
+  assert (status, out) == (1, "")
+  assert f"does not answer at {address} (process {os.getpid()} on " in err
+  assert err.count("\n") == 1
