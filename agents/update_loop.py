@@ -1,13 +1,21 @@
 """The learner's inner loop: sample, update, push priorities, many a call."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from agents import core
 from replay import dataset as dataset_lib
 from replay import priorities, priority_updater
+
+
+class LastUpdate(NamedTuple):
+  """What the last update of a call has to say."""
+
+  metrics: dict[str, float]  # the learner's, by name
+  versions: np.ndarray  # [B] int64, of the variables that made its batch
 
 
 class UpdateLoop:
@@ -39,36 +47,41 @@ class UpdateLoop:
     self._iterator = iter(dataset)
     self._graph = tf.function(self._run)
 
-  def run(self, updates: int) -> dict[str, float] | None:
+  def run(self, updates: int) -> LastUpdate | None:
     """Runs `updates` updates.
 
     Returns:
-      The metrics of the last one, or None if the dataset starved before the
-      end: those done before are done, and `run` may be called again.
+      The last one, or None if the dataset starved before the end: those done
+      before are done, and `run` may be called again.
     """
     try:
-      metrics = self._graph(self._iterator, tf.constant(updates))
+      metrics, versions = self._graph(self._iterator, tf.constant(updates))
     except tf.errors.OutOfRangeError:
       self._iterator = iter(self._dataset)
       return None
-    return {name: float(value) for name, value in metrics.items()}
+    return LastUpdate(
+      {name: float(value) for name, value in metrics.items()},
+      versions.numpy(),
+    )
 
   def _run(
     self, iterator: tf.data.Iterator, updates: tf.Tensor
-  ) -> dict[str, tf.Tensor]:
+  ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     # All priorities of a call in one push, which costs the table's lock and a
     # call of gRPC each time. If the dataset starves, this call's are lost.
     keys = tf.TensorArray(tf.uint64, updates)
     new = tf.TensorArray(tf.float32, updates)
     batch = self._unpack(next(iterator))
     td_errors, metrics = self._learner.update(batch)
+    versions = batch.versions
     keys = keys.write(0, batch.keys)
     new = new.write(0, priorities.from_td_errors(td_errors))
     for i in tf.range(1, updates):
       batch = self._unpack(next(iterator))
       td_errors, metrics = self._learner.update(batch)
+      versions = batch.versions
       keys = keys.write(i, batch.keys)
       new = new.write(i, priorities.from_td_errors(td_errors))
     if self._updater is not None:
       self._updater.update(keys.concat(), new.concat())
-    return metrics
+    return metrics, versions

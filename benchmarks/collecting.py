@@ -91,9 +91,8 @@ def collect_ours(
   collector = collector_lib.Collector(
     config, spec, registry.make_builder(config.agent), worker=0
   )
-  collector.actor.load(
-    q_network.get_variables(q_network.make_q_network(config.network, spec))
-  )
+  network = q_network.make_q_network(config.network, spec)
+  collector.load(1, q_network.get_variables(network))
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(address), tables.TRANSITIONS
   )

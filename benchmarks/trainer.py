@@ -223,6 +223,7 @@ def _fill(address: str, packing, spec, items: int) -> None:
         "a_tm1": actions,
         "r_t": random.random(_ROWS_A_WRITE),
         "discount_t": np.full(_ROWS_A_WRITE, 0.97),
+        "version": np.ones(_ROWS_A_WRITE),
         "o_t": o_t,
       }
     )

@@ -57,6 +57,7 @@ def make_rows(items: str) -> np.ndarray:
       "a_tm1": random.integers(spec.actions.num_values, size=size),
       "r_t": np.ones(size),
       "discount_t": np.full(size, 0.97),
+      "version": np.ones(size),
       "o_t": random.standard_normal(shape),
     }
   )

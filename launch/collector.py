@@ -2,6 +2,7 @@
 
 import collections
 import statistics
+from collections.abc import Mapping
 
 import ml_collections
 import numpy as np
@@ -36,13 +37,14 @@ class Collector:
     self._environment = factory.make(
       config.environment, num_envs, seed=config.seed * 1_000 + worker
     )
-    self.actor = builder.make_actor(config, spec, worker)
+    self._actor = builder.make_actor(config, spec, worker)
     self._adder = builder.make_adder(config, spec)
     self._observation = self._environment.reset()  # [B, ...]
     self._episode_returns = np.zeros(num_envs)
     self._returns: collections.deque[float] = collections.deque(
       maxlen=_RETURNS_KEPT
     )
+    self._version = 0  # of the variables; 0: none were loaded
     self.env_steps = 0  # without autoresets, of all environments together
 
   @property
@@ -50,11 +52,23 @@ class Collector:
     """Mean return of the last episodes, explored ones; None before one."""
     return statistics.fmean(self._returns) if self._returns else None
 
+  def load(self, version: int, variables: Mapping[str, np.ndarray]) -> None:
+    """Acts on these variables from now on, and marks what it makes with them.
+
+    Args:
+      version: of the variables, from 1.
+      variables: by name, as a learner's `get_variables` gives them.
+    """
+    self._actor.load(variables)
+    self._version = version
+
   def step(self) -> adder_lib.Items | None:
     """Acts once in every environment; returns what transitions ended."""
-    decision = self.actor.act(self._observation)
+    decision = self._actor.act(self._observation)
     step = self._environment.step(decision.action)
-    items = self._adder.add(self._observation, decision, *step[1:])
+    items = self._adder.add(
+      self._observation, decision, *step[1:], version=self._version
+    )
     self._observation = step.observation
     self.env_steps += len(step.first) - int(np.count_nonzero(step.first))
     self._episode_returns += step.reward

@@ -53,6 +53,9 @@ _METRICS = {
   "training/mean_return": "training_return",
 }
 
+# TensorBoard's name of the replay ratio as it was since learning began.
+_REPLAY_RATIO = "replay/trainer_steps_per_environment_step"
+
 # TensorBoard's name: the column of an evaluation.
 _EVALUATION = {
   "evaluation/mean_return": "eval_return",
@@ -152,6 +155,7 @@ class Results:
     """Appends the status to TensorBoard's events, by environment steps."""
     self._notice_learning(status)
     scalars = {name: status.get(key) for name, key in _METRICS.items()}
+    scalars[_REPLAY_RATIO] = self._growth(status, "trainer_steps", "env_steps")
     groups = {"learner": status.get("metrics"), "proxy": status.get("proxy")}
     for index, worker in (status.get("workers") or {}).items():
       groups[f"worker_{index}"] = worker
@@ -163,13 +167,17 @@ class Results:
   def write_summary(self, status: Mapping[str, Any]) -> None:
     """Writes summary.json: the last status, and rates over all the learning.
 
-    The rates are null for a run that has not learned: they count the steps
-    since the first status after start-up, not those that filled the replay.
+    The rates, and the trainer steps an environment step (the replay ratio),
+    are null for a run that has not learned: they count the steps since the
+    first status after start-up, not those that filled the replay.
     """
     self._notice_learning(status)
     summary = {key: status.get(key) for key in _SUMMARY}
     for key in ("env_steps", "trainer_steps"):
-      summary[f"{key}_per_s"] = self._rate(status, key)
+      summary[f"{key}_per_s"] = self._growth(status, key, "wall_s")
+    summary["trainer_steps_per_env_step"] = self._growth(
+      status, "trainer_steps", "env_steps"
+    )
     known = {key: _finite_or_none(value) for key, value in summary.items()}
     with run_folder.replacing(self._folder.summary) as path:
       path.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
@@ -188,14 +196,15 @@ class Results:
         for key in ("wall_s", "env_steps", "trainer_steps")
       }
 
-  def _rate(self, status: Mapping[str, Any], key: str) -> float | None:
+  def _growth(
+    self, status: Mapping[str, Any], key: str, by: str
+  ) -> float | None:
+    """How much `key` has grown for each unit of `by` since learning began."""
     since = self._learning_since
     if since is None:
       return None
-    seconds = (status.get("wall_s") or 0) - since["wall_s"]
-    if seconds <= 0:
-      return None
-    return ((status.get(key) or 0) - since[key]) / seconds
+    grown = (status.get(by) or 0) - since[by]
+    return ((status.get(key) or 0) - since[key]) / grown if grown > 0 else None
 
   def _write_scalars(
     self, scalars: Mapping[str, Any], step: int | None

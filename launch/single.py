@@ -10,7 +10,6 @@ import time
 import typing
 
 import ml_collections
-import numpy as np
 import tensorflow as tf
 from acme import specs
 
@@ -22,6 +21,7 @@ from launch import (
   evaluation,
   evaluator,
   pace,
+  policy_age,
   run_folder,
 )
 from launch import collector as collector_lib
@@ -63,7 +63,8 @@ class Single:
     self._learner = builder.make_learner(config, spec)
     self._update = tf.function(self._learner.update)
     self._collector = collector_lib.Collector(config, spec, builder, worker=0)
-    self._collector.actor.load(self._learner.get_variables())
+    self._version = 0
+    self._publish()
     self._player = builder.make_greedy_actor(config, spec)
     self._arena = evaluation.make_environment(
       config.environment,
@@ -84,7 +85,7 @@ class Single:
     )
     self._pace = pace.Pace()
     self._steps = 0
-    self._learned: dict[str, tf.Tensor] = {}
+    self._learned: dict[str, typing.Any] = {}
     self._first_step_at_s: float | None = None
 
   def run(self, show: typing.Callable[[], None]) -> None:
@@ -124,13 +125,15 @@ class Single:
     while self._owes_an_update():
       self._learn()
       if self._steps % self._config.variables.publish_period == 0:
-        self._collector.actor.load(self._learner.get_variables())
+        self._publish()
       if self._steps % self._config.evaluation.period_steps == 0:
         self._evaluate()
 
-  def variables(self) -> dict[str, np.ndarray]:
-    """A copy of the learner's variables, by name."""
-    return self._learner.get_variables()
+  def _publish(self) -> None:
+    """Lets the worker and the evaluator have the newest variables."""
+    self._version += 1
+    self._published = self._learner.get_variables()
+    self._collector.load(self._version, self._published)
 
   def _owes_an_update(self) -> bool:
     replay, table = self._config.replay, self._table
@@ -149,19 +152,20 @@ class Single:
     keys, probabilities, size, rows = self._table.sample(
       self._config.learner.batch_size
     )
-    td_errors, self._learned = self._update(
+    fields = self._packing.unpack(rows)
+    versions = fields.pop(transitions.VERSION)
+    td_errors, metrics = self._update(
       dataset.Batch(
         keys=tf.constant(keys),
         probabilities=tf.constant(probabilities),
         table_size=tf.fill(tf.shape(keys), tf.constant(size, tf.int64)),
+        versions=tf.constant(versions),
         transitions=transitions.Transition(
-          **{
-            name: tf.constant(field)
-            for name, field in self._packing.unpack(rows).items()
-          }
+          **{name: tf.constant(field) for name, field in fields.items()}
         ),
       )
     )
+    self._learned = {**metrics, **policy_age.metrics(versions, self._version)}
     if self._prioritized:
       self._table.update_priorities(
         keys, priorities.from_td_errors(td_errors.numpy())
@@ -170,14 +174,13 @@ class Single:
     self._first_step_at_s = self._first_step_at_s or time.time()
 
   def _evaluate(self) -> None:
-    variables = self._learner.get_variables()
-    self._player.load(variables)
+    self._player.load(self._published)
     episodes = evaluation.play(
       self._arena, self._player, self._config.evaluation.episodes
     )
     assert episodes is not None
-    if self._control.evaluated(*episodes, self._steps):
-      best_variables.save(self._folder.best, self._steps, variables)
+    if self._control.evaluated(*episodes, self._version):
+      best_variables.save(self._folder.best, self._version, self._published)
 
   def _report(self) -> bool:
     """Reports as the nodes would; returns whether to stop."""
@@ -187,7 +190,7 @@ class Single:
       {
         "trainer_steps": self._steps,
         "first_step_at_s": self._first_step_at_s,
-        "variables_version": self._steps,
+        "variables_version": self._version,
         "metrics": {k: float(v) for k, v in self._learned.items()},
         "replay": self._replay_status(),
       },

@@ -10,7 +10,7 @@ from absl import logging
 from acme import specs
 
 from agents import registry, update_loop
-from launch import checkpoints, link, run_folder
+from launch import checkpoints, link, policy_age, run_folder
 from launch import replay as replay_node
 from replay import dataset, priority_updater, tables
 from replay import variables as variables_lib
@@ -64,6 +64,7 @@ class Trainer:
     )
     self._checkpoints = checkpoints.make_manager(config, folder, self._learner)
     self._steps = 0
+    self._limit = config.limits.trainer_steps  # 0: none
     self._learned: dict[str, float] = {}
     self._first_step_at_s: float | None = None
     self._starved_since_s: float | None = time.monotonic()
@@ -79,7 +80,12 @@ class Trainer:
     save_due_s = time.monotonic() + self._config.checkpoint.period_s
     with link.Link(self._control, "trainer", 0, self._metrics) as node_link:
       while not node_link.stopping:
-        if node_link.directive.paused or not self._next_updates():
+        orders = node_link.directive
+        if orders.trainer_steps is not None:
+          self._limit = orders.trainer_steps
+        if orders.paused:
+          self._starved_since_s = None
+        if orders.paused or not self._next_updates():
           node_link.wait(0.05)  # at the limit, the others stop first
           continue
         self._update()
@@ -92,12 +98,14 @@ class Trainer:
       self._manager.close()
 
   def _update(self) -> None:
-    metrics = self._loop.run(self._next_updates())
+    last = self._loop.run(self._next_updates())
     before, self._steps = self._steps, int(self._learner.steps)
-    if metrics is None:
+    if last is None:
       self._starved_since_s = self._starved_since_s or time.monotonic()
     else:
-      self._learned, self._starved_since_s = metrics, None
+      ages = policy_age.metrics(last.versions, self._version)
+      self._learned = {**last.metrics, **ages}
+      self._starved_since_s = None
     if self._steps > 0:
       self._first_step_at_s = self._first_step_at_s or time.time()
     period = self._config.variables.publish_period
@@ -107,8 +115,9 @@ class Trainer:
   def _next_updates(self) -> int:
     """Updates of the next call, none of them beyond the limit."""
     updates = self._config.learner.steps_per_call
-    limit = self._config.limits.trainer_steps
-    return min(updates, limit - self._steps) if limit else updates
+    if not self._limit:
+      return updates
+    return max(0, min(updates, self._limit - self._steps))
 
   def _publish(self) -> None:
     self._version = self._publisher.publish(self._learner.get_variables())

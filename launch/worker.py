@@ -132,7 +132,7 @@ class Worker:
     if snapshot is not None:
       if self._published_at_s is None:
         logging.info("acts on its first variables")
-      self._collector.actor.load(snapshot.variables)
+      self._collector.load(snapshot.version, snapshot.variables)
       self._published_at_s = snapshot.published_at_s
 
   def _metrics(self) -> dict[str, typing.Any]:

@@ -5,7 +5,7 @@ import typing
 import numpy as np
 
 from replay import packing as packing_lib
-from replay import priorities
+from replay import priorities, transitions
 
 
 class Decision(typing.NamedTuple):
@@ -35,7 +35,8 @@ class NStepAdder:
   keeps its bootstrap, a terminated one loses it. Its priority is the TD error
   by the values that the worker computed to act (Horgan et al. 2018,
   "Distributed prioritized experience replay", section 3), so that no network
-  is run for it.
+  is run for it. Its version is that of the variables that chose its first
+  action; those of the n - 1 after it may be newer.
 
   Environments reset themselves in the step after the end (gymnasium's
   NEXT_STEP): that step is no transition and adds nothing.
@@ -51,7 +52,7 @@ class NStepAdder:
     """Starts with no open transition.
 
     Args:
-      packing: layout of a `transitions.Transition`.
+      packing: layout of an item, `transitions.make_packing`.
       num_envs: B, the environments stepped at once.
       n_step: rewards summed into one transition.
       discount: gamma, per environment step; owned here and nowhere else.
@@ -64,6 +65,7 @@ class NStepAdder:
     dtype, shape = packing.fields["a_tm1"]
     self._actions = np.zeros((n_step, num_envs, *shape), dtype)
     self._values = np.zeros((n_step, num_envs), np.float32)
+    self._versions = np.zeros(n_step, np.int64)
     self._returns = np.zeros((n_step, num_envs), np.float32)
     # Rewards summed so far by the transition in each slot; 0: slot is free.
     self._ages = np.zeros((n_step, num_envs), np.int32)
@@ -79,6 +81,7 @@ class NStepAdder:
     terminated: np.ndarray,
     truncated: np.ndarray,
     first: np.ndarray,
+    version: int,
   ) -> Items | None:
     """Adds one step of every environment.
 
@@ -89,6 +92,7 @@ class NStepAdder:
       terminated: [B] bool, the step reached a terminal state.
       truncated: [B] bool, the step was cut off; the state has a value.
       first: [B] bool, the step was an autoreset and the action ignored.
+      version: of the variables by which was decided.
 
     Returns:
       The transitions that end in `observation`, or None if there are none.
@@ -98,6 +102,7 @@ class NStepAdder:
     self._observations[slot] = observation
     self._actions[slot] = decision.action
     self._values[slot] = decision.value_of_action
+    self._versions[slot] = version
     self._returns[slot] = 0.0
     growing = self._ages > 0
     growing[slot] = real
@@ -128,6 +133,7 @@ class NStepAdder:
         "r_t": returns,
         "discount_t": discounts,
         "o_t": observation[envs],
+        transitions.VERSION: self._versions[slots],
       }
     )
     self._ages[slots, envs] = 0

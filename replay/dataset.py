@@ -20,6 +20,7 @@ class Batch(typing.NamedTuple):
   keys: tf.Tensor  # [B] uint64
   probabilities: tf.Tensor  # [B] float64, with which each was drawn
   table_size: tf.Tensor  # [B] int64, items in the table at that time
+  versions: tf.Tensor  # [B] int64, of the variables that chose the actions
   transitions: transitions.Transition  # [B, ...] in each field
 
 
@@ -63,11 +64,13 @@ def unpack(packing: packing_lib.Packing, samples: typing.Any) -> Batch:
     packing: layout of an item.
     samples: `reverb.ReplaySample` with data uint8 [B, row_bytes].
   """
+  fields = _fields(packing, samples.data)
   return Batch(
     keys=samples.info.key,
     probabilities=samples.info.probability,
     table_size=samples.info.table_size,
-    transitions=transitions.Transition(**_fields(packing, samples.data)),
+    versions=fields.pop(transitions.VERSION),
+    transitions=transitions.Transition(**fields),
   )
 
 

@@ -7,6 +7,10 @@ from acme import specs
 
 from replay import packing
 
+# The field that says which version of the variables chose the transition's
+# first action. It is no part of what is learned from, but of the item.
+VERSION = "version"  # [] int64
+
 
 class Transition(typing.NamedTuple):
   """An n-step transition; a batch of them has a leading [B] in each field."""
@@ -19,7 +23,7 @@ class Transition(typing.NamedTuple):
 
 
 def make_packing(spec: specs.EnvironmentSpec) -> packing.Packing:
-  """The byte layout of a `Transition` of this environment."""
+  """The byte layout of a `Transition` of this environment, and `VERSION`."""
   observation = (spec.observations.dtype, spec.observations.shape)
   return packing.Packing(
     {
@@ -28,5 +32,6 @@ def make_packing(spec: specs.EnvironmentSpec) -> packing.Packing:
       "r_t": (np.dtype(np.float32), ()),
       "discount_t": (np.dtype(np.float32), ()),
       "o_t": observation,
+      VERSION: (np.dtype(np.int64), ()),
     }
   )

@@ -9,7 +9,6 @@ from acme import specs
 
 from agents import registry
 from configs import apex_dqn, dqn
-from replay import transitions
 
 
 def make_spec(actions=None, shape=(4,), dtype=np.float32):
@@ -85,10 +84,10 @@ decision = actor.act(np.ones((8, 4), np.float32))
 no = np.zeros(8, bool)
 adder = builder.make_adder(config, spec)
 for _ in range(2):
-  items = adder.add(np.ones((8, 4)), decision, np.ones(8), no, no, no)
+  items = adder.add(np.ones((8, 4)), decision, np.ones(8), no, no, no, 1)
 print(decision.action.shape, items.rows.shape, 'tensorflow' in sys.modules)
 """
-  assert run_python(code) == "(8,) (8, 44) False"
+  assert run_python(code) == "(8,) (8, 52) False"
 
 
 def test_dqn_refuses_continuous_actions_in_one_line():
@@ -142,8 +141,8 @@ def test_adder_follows_the_config():
   observation, no = np.zeros((1, 4), np.float32), np.array([False])
   decision = actor.act(observation)
   for _ in range(3):
-    items = adder.add(observation, decision, np.float32([1]), no, no, no)
+    items = adder.add(observation, decision, np.float32([1]), no, no, no, 1)
   packing = builder.make_packing(spec)
-  found = transitions.Transition(**packing.unpack(items.rows))
-  np.testing.assert_array_equal(found.r_t, [1.5])
-  np.testing.assert_array_equal(found.discount_t, [0.25])
+  found = packing.unpack(items.rows)
+  np.testing.assert_array_equal(found["r_t"], [1.5])
+  np.testing.assert_array_equal(found["discount_t"], [0.25])

@@ -52,7 +52,8 @@ def test_each_case_has_its_ratio_and_its_goals(written):
 def test_rows_are_what_their_names_say():
   small, frames = writing.make_rows("small"), writing.make_rows("frames")
   assert small.dtype == frames.dtype == np.uint8
-  assert small.shape == (64, 44)  # two observations, action, reward, discount
+  # Two observations, action, reward, discount, version.
+  assert small.shape == (64, 52)
   assert frames.shape == (64, 84 * 84)
   assert len(np.unique(frames)) == 256
 

@@ -7,6 +7,7 @@ from agents import registry
 from configs import dqn
 from environments import factory
 from launch import collector as collector_lib
+from replay import transitions
 
 NUM_ENVS = 4
 STEPS = 250  # calls: some ten episodes of each environment
@@ -25,7 +26,7 @@ def make_collector(config, worker=0):
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   collector = collector_lib.Collector(config, spec, builder, worker)
-  collector.actor.load(builder.make_learner(config, spec).get_variables())
+  collector.load(1, builder.make_learner(config, spec).get_variables())
   return collector, builder.make_packing(spec)
 
 
@@ -86,6 +87,25 @@ def test_transitions_are_those_of_the_environments(recorded):
     np.testing.assert_array_equal(
       fields["discount_t"] == 0.0, before.terminated[real]
     )
+  collector.close()
+
+
+def test_transitions_have_the_version_that_made_them(recorded):
+  config = make_config()
+  collector, packing = make_collector(config)
+  learner = registry.make_builder(config.agent).make_learner(
+    config, factory.make_spec(config.environment)
+  )
+  random, version = np.random.default_rng(0), 1
+  collector.step()
+  for _ in range(STEPS):
+    made_by = version
+    if random.random() < 0.3:
+      version += int(random.integers(1, 4))  # some are missed
+      collector.load(version, learner.get_variables())
+    fields = packing.unpack(collector.step().rows)
+    np.testing.assert_array_equal(fields[transitions.VERSION], made_by)
+  assert version > 50
   collector.close()
 
 

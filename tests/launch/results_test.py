@@ -128,11 +128,14 @@ def test_tensorboard_reads_the_scalars(tmp_path):
   assert newest["worker_11/items_lost"] == 1
 
 
-# Statuses in their order, and the rates of the summary (environment, trainer).
+# Statuses in their order, and of the summary the environment steps and the
+# trainer steps a second, and the trainer steps an environment step.
 RATES = [
-  ([status_at(9, 500, 0)], (None, None)),
-  ([status_at(9, 500, 1, 9)], (None, None)),
-  ([status_at(9, 500, 1, 9), status_at(19, 1500, 101, 9)], (100, 10)),
+  ([status_at(9, 500, 0)], (None, None, None)),
+  ([status_at(9, 500, 1, 9)], (None, None, None)),
+  ([status_at(9, 500, 1, 9), status_at(19, 1500, 101, 9)], (100, 10, 0.1)),
+  # Workers wait for the trainer.
+  ([status_at(9, 500, 1, 9), status_at(19, 500, 101, 9)], (0, 10, None)),
   (
     [
       status_at(2, 400, 0),
@@ -140,7 +143,7 @@ RATES = [
       status_at(13, 700, 3, 9),
       status_at(14, 750, 11, 9),
     ],
-    (50, 2),
+    (50, 2, 0.04),
   ),
 ]
 
@@ -154,7 +157,13 @@ def test_the_summary_has_the_rates_of_the_learning(tmp_path, statuses, rates):
   written.write_summary(statuses[-1])
   written.close()
   summary = json.loads(folder.summary.read_text())
-  assert (summary["env_steps_per_s"], summary["trainer_steps_per_s"]) == rates
+  ratio = "trainer_steps_per_env_step"
+  keys = ("env_steps_per_s", "trainer_steps_per_s", ratio)
+  assert tuple(summary[key] for key in keys) == rates
+  scalars = read_scalars(folder)
+  tag = "replay/trainer_steps_per_environment_step"
+  ratios = [value for _, value in scalars.get(tag, [])]
+  assert ratios[-1:] == ([] if rates[2] is None else [pytest.approx(rates[2])])
 
 
 def test_the_summary(tmp_path):

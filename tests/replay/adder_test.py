@@ -7,6 +7,7 @@ import pytest
 
 from replay import adder as adder_lib
 from replay import packing as packing_lib
+from replay import transitions
 
 GAMMA = 0.5  # powers of it are exact
 
@@ -76,6 +77,7 @@ def make_packing(kind):
       "r_t": (np.dtype(np.float32), ()),
       "discount_t": (np.dtype(np.float32), ()),
       "o_t": observation,
+      transitions.VERSION: (np.dtype(np.int64), ()),
     }
   )
 
@@ -83,8 +85,8 @@ def make_packing(kind):
 def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
   """Feeds all streams at once.
 
-  Checks what does not depend on the episodes: observations, actions and
-  priorities belong to one another, and an item comes with its last
+  Checks what does not depend on the episodes: observations, actions, versions
+  and priorities belong to one another, and an item comes with its last
   observation.
 
   Returns:
@@ -103,6 +105,8 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
   shape, dtype = PACKINGS[kind]
   actions = 100 * random.random((length, len(streams), *shape))
   actions = actions.astype(dtype)
+  # New variables come at any time, in the middle of episodes too.
+  versions = 1 + np.cumsum(random.random(length) < 0.3)
   found = [[] for _ in streams]
   for k in range(length):
     # Observation (environment, k) names itself.
@@ -116,6 +120,7 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
       batch.terminated[k],
       batch.truncated[k],
       batch.first[k],
+      versions[k],
     )
     adder.check_valid()
     if items is None:
@@ -126,6 +131,7 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
       env, start = fields["o_tm1"][i].astype(int)
       np.testing.assert_array_equal(fields["o_t"][i], [env, k])
       np.testing.assert_array_equal(fields["a_tm1"][i], actions[start, env])
+      assert fields[transitions.VERSION][i] == versions[start]
       reward, discount = fields["r_t"][i], fields["discount_t"][i]
       error = reward + discount * values[1, k, env] - values[0, start, env]
       np.testing.assert_allclose(priority, abs(error) + 1e-6, rtol=1e-5)
@@ -223,7 +229,7 @@ def test_priority_by_hand():
       action, np.float32([value]), np.float32([state])
     )
     items = adder.add(
-      np.zeros([1, 2]), decision, np.float32([reward]), no, no, no
+      np.zeros([1, 2]), decision, np.float32([reward]), no, no, no, 1
     )
     priorities += [] if items is None else items.priorities.tolist()
   # 1 + 0.9 * 2 + 0.81 * 4 - 3
@@ -235,12 +241,46 @@ def test_observations_are_copied():
   adder = adder_lib.NStepAdder(packing, 1, 1, 0.9)
   no, observation = np.array([False]), np.float32([[1, 2]])
   decision = adder_lib.Decision(np.array([0]), np.zeros(1), np.zeros(1))
-  adder.add(observation, decision, np.zeros(1), no, no, no)
+  adder.add(observation, decision, np.zeros(1), no, no, no, 1)
   observation[:] = 5
-  items = adder.add(observation, decision, np.zeros(1), no, no, no)
+  items = adder.add(observation, decision, np.zeros(1), no, no, no, 1)
   fields = packing.unpack(items.rows)
   np.testing.assert_array_equal(fields["o_tm1"], [[1, 2]])
   np.testing.assert_array_equal(fields["o_t"], [[5, 5]])
+
+
+# n, episodes, the version of each step (autoresets included), those of the
+# items in the order of their starts
+VERSIONS = [
+    (1, [still(1, 1, 1, 1)], [7, 7, 8, 8], [7, 7, 8]),
+    (3, [still(1, 1, 1, 1, 1, 1)], [1, 1, 2, 2, 3, 9], [1, 1, 2]),
+    # The first of an episode never has the version of the reset before it.
+    (3, [term(1, 1), still(1, 1, 1, 1)], [1, 2, 3, 4, 5, 5, 5], [1, 2, 4]),
+    (2, [trunc(1), term(1), still(1, 1, 1)], [1, 2, 3, 4, 5, 6, 7], [1, 3, 5]),
+    # Beyond 32 bits; and a resumed trainer may go on from a lower one.
+    (2, [still(1, 1, 1, 1)], [2**40 + 1, 5, 5, 5], [2**40 + 1, 5]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "episodes", "versions", "expected"), VERSIONS)
+def test_an_item_has_the_version_of_its_first_action(
+  n, episodes, versions, expected
+):
+  packing, stream = make_packing("discrete"), make_stream(episodes)
+  adder = adder_lib.NStepAdder(packing, 1, n, GAMMA)
+  decision = adder_lib.Decision(np.array([0]), np.zeros(1), np.zeros(1))
+  found = {}
+  for k, (version, step) in enumerate(
+    zip(versions, zip(*stream, strict=True), strict=True)
+  ):
+    reward, *flags = (np.array([value]) for value in step)
+    observation = np.full((1, 2), k, np.float32)
+    items = adder.add(observation, decision, reward, *flags, version)
+    if items is not None:
+      fields = packing.unpack(items.rows)
+      starts = fields["o_tm1"][:, 0].tolist()
+      found.update(zip(starts, fields[transitions.VERSION], strict=True))
+  assert [found[start] for start in sorted(found)] == expected
 
 
 @pytest.mark.parametrize("seed", range(30))

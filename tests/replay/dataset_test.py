@@ -32,6 +32,7 @@ def make_items(count, start=0):
     "r_t": np.arange(start, start + count, dtype=np.float32),
     "discount_t": random.random(count, np.float32),
     "o_t": random.integers(0, 256, (count, 2, 5), np.uint8),
+    transitions.VERSION: 2**40 + np.arange(start, start + count) // 3,
   }
 
 
@@ -72,8 +73,12 @@ def test_batches_hold_what_was_written(filled):
   items, keys = make_items(30), {}
   for batch in make_dataset(filled).take(20):
     index = batch.transitions.r_t.numpy().astype(int)
+    columns = {
+      **batch.transitions._asdict(),
+      transitions.VERSION: batch.versions,
+    }
     for name, array in items.items():
-      found = getattr(batch.transitions, name).numpy()
+      found = columns[name].numpy()
       assert found.dtype == array.dtype
       np.testing.assert_array_equal(found, array[index], err_msg=name)
     np.testing.assert_allclose(batch.probabilities, np.full(BATCH, 1 / 30))
@@ -89,6 +94,7 @@ def test_types_are_known_before_the_first_batch(filled):
   assert spec.keys == tf.TensorSpec([BATCH], tf.uint64)
   assert spec.probabilities == tf.TensorSpec([BATCH], tf.float64)
   assert spec.table_size == tf.TensorSpec([BATCH], tf.int64)
+  assert spec.versions == tf.TensorSpec([BATCH], tf.int64)
   assert spec.transitions == transitions.Transition(
     o_tm1=tf.TensorSpec([BATCH, 2, 5], tf.uint8),
     a_tm1=tf.TensorSpec([BATCH], tf.int32),

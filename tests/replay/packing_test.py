@@ -8,7 +8,9 @@ from acme import specs
 from replay import dataset, transitions
 from replay import packing as packing_lib
 
-DTYPES = (np.float32, np.uint8, np.int32, np.bool_, np.float64, np.int8)
+DTYPES = (
+  np.float32, np.uint8, np.int32, np.bool_, np.float64, np.int8, np.int64,
+)  # fmt: skip
 SHAPES = ((), (3,), (4, 84, 84))
 
 
@@ -120,5 +122,8 @@ def test_transition_layout_follows_the_spec():
     discounts=specs.BoundedArray((), np.float32, 0, 1),
   )
   packing = transitions.make_packing(spec)
-  assert tuple(packing.fields) == transitions.Transition._fields
-  assert packing.row_bytes == 2 * 4 * 84 * 84 + 2 * 4 + 4 + 4
+  assert tuple(packing.fields) == (
+    *transitions.Transition._fields,
+    transitions.VERSION,
+  )
+  assert packing.row_bytes == 2 * 4 * 84 * 84 + 2 * 4 + 4 + 4 + 8

@@ -34,6 +34,7 @@ def make_batch(seed=0, probabilities=None):
     keys=tf.range(BATCH, dtype=tf.int64),
     probabilities=tf.constant(probabilities, tf.float64),
     table_size=tf.fill([BATCH], tf.constant(100, tf.int64)),
+    versions=tf.ones([BATCH], tf.int64),
     transitions=transitions.Transition(
       o_tm1=tf.constant(random.normal(size=(BATCH, 3)), tf.float32),
       a_tm1=tf.constant(random.integers(0, ACTIONS, BATCH), tf.int32),
