@@ -14,7 +14,7 @@ PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
 PRIORITIES = np.array([0.5, 1.0, 2.0, 4.0, 9.0])
 
 
-def serve(port=None, folder=None):
+def serve(port=None, folder=None, restore_from=None):
   config = prioritized_dqn.get_config()
   config.replay.update(
     {"capacity": 50, "min_size": 2, "samples_per_insert": 0.0}
@@ -22,7 +22,8 @@ def serve(port=None, folder=None):
   return trajectory_manager.TrajectoryManager(
     [tables.make_table(config, PACKING)],
     port or portpicker.pick_unused_port(),
-    folder and str(folder),
+    folder,
+    restore_from,
   )
 
 
@@ -91,22 +92,20 @@ def test_unknown_table(manager):
     manager.status("nothing")
 
 
-def test_checkpoint_without_a_folder_is_an_error(manager):
-  with pytest.raises(RuntimeError, match="checkpoint_dir=None"):
-    manager.checkpoint()
+def test_saving_without_a_folder_is_an_error(manager, tmp_path):
+  with pytest.raises(RuntimeError, match="saving_dir=None"):
+    manager.start_saving(tmp_path / "saved")
 
 
 def test_items_keys_and_priorities_outlive_the_server(tmp_path):
-  folder = tmp_path / "replay"  # made where it is missing
-  first = serve(folder=folder)
+  first = serve(folder=tmp_path / "replay")  # made where it is missing
   write(first, PRIORITIES)
   before = held(first)
   assert len(before) == 5
-  written = first.checkpoint()
-  assert written.startswith(str(folder))
+  first.start_saving(tmp_path / "saved").finish()
   first.close()
 
-  second = serve(folder=folder)
+  second = serve(folder=tmp_path / "other", restore_from=tmp_path / "saved")
   assert second.address != first.address
   assert held(second) == before
   assert second.status(tables.TRANSITIONS).size == 5
@@ -115,14 +114,29 @@ def test_items_keys_and_priorities_outlive_the_server(tmp_path):
   second.close()
 
 
-def test_newest_checkpoint_is_restored(tmp_path):
-  first = serve(folder=tmp_path)
+def test_each_saving_stays_where_it_was_asked_for(tmp_path):
+  first = serve(folder=tmp_path / "replay")
   for size in (5, 10):
     write(first, PRIORITIES)
-    first.checkpoint()
-    assert first.status(tables.TRANSITIONS).size == size
+    first.start_saving(tmp_path / f"saved-{size}").finish()
   write(first, PRIORITIES)  # and is lost
   first.close()
-  second = serve(folder=tmp_path)
-  assert second.status(tables.TRANSITIONS).size == 10
-  second.close()
+  # The folder of the server itself holds nothing that could come back.
+  assert serve(folder=tmp_path / "replay").status(tables.TRANSITIONS).size == 0
+  for size in (5, 10):
+    manager = serve(
+      folder=tmp_path / "replay", restore_from=tmp_path / f"saved-{size}"
+    )
+    assert manager.status(tables.TRANSITIONS).size == size
+    manager.close()
+  left = sorted(path.name for path in tmp_path.iterdir())
+  assert left == ["replay", "saved-10", "saved-5"]
+
+
+def test_what_is_restored_may_not_lie_in_the_emptied_folder(tmp_path):
+  saved = tmp_path / "replay" / "saved"
+  saved.mkdir(parents=True)
+  for folder in (None, tmp_path / "replay", saved):
+    with pytest.raises(ValueError, match="needs a saving_dir outside of it"):
+      serve(folder=folder, restore_from=saved)
+  assert saved.is_dir()
