@@ -196,6 +196,7 @@ class Ledger:
         for role, count in self._expected.items()
         if count
       },
+      "restarts": sum(node.restarts for node in self._nodes.values()),
       "node_restarts": {
         f"{role}/{index}": node.restarts
         for (role, index), node in sorted(self._nodes.items())

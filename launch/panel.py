@@ -199,7 +199,7 @@ def _proxy(
      rich.text.Text(count(lost), _MISSED if status_text.finite(lost) else ""),
      "lost"),
     ("", count(get("reconnects")), "reconnects",
-     count(proxy.get("restarts")), "restarts"),
+     count(get("restarts")), "restarts"),
   ]  # fmt: skip
 
 

@@ -31,6 +31,7 @@ _SUMMARY = (
   "items_confirmed",
   "items_lost",
   "reconnects",
+  "node_restarts",
   "stopped_because",
 )
 
@@ -48,6 +49,7 @@ _METRICS = {
   "items/lost": "items_lost",
   "items/per_s": "items_per_s",
   "workers/reconnects": "reconnects",
+  "nodes/restarts": "restarts",
   "variables/version": "variables_version",
   "variables/mean_age_s": "variables_age_s",
   "training/mean_return": "training_return",

@@ -143,7 +143,11 @@ def progress_line(status: Mapping[str, Any]) -> str:
   ]
   parts += [
     f"{count(status[key])} {what}"
-    for key, what in (("items_lost", "items lost"), ("reconnects",) * 2)
+    for key, what in (
+      ("items_lost", "items lost"),
+      ("reconnects", "reconnects"),
+      ("restarts", "restarts"),
+    )
     if finite(status.get(key))
   ]
   if status.get("waiting"):

@@ -181,7 +181,12 @@ def test_killed_nodes_come_back(start_run):
   for node in ("worker/1", "proxy/0", "evaluator/0"):
     assert f"node {node} was ended by SIGKILL" in said
     assert f"{node} is started again" in said
-  # Both workers outlived their proxy, and the new one writes.
+  assert run.summary["node_restarts"] == {
+    "evaluator/0": 1,
+    "proxy/0": 1,
+    "worker/1": 1,
+  }
+  # A worker outlived its proxy, and the new one writes.
   assert run.summary["reconnects"] >= 1
   assert (
     "acts on its first variables"

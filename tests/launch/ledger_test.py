@@ -195,6 +195,7 @@ def test_a_node_that_was_started_again_goes_on_counting():
   report(3.0, 1, 1, 1, 0)
   assert counts() == [119, 104, 93, 11]
   assert ledger.status()["node_restarts"] == {"worker/1": 2}
+  assert ledger.status()["restarts"] == 2
 
 
 def test_who_has_ended_waits_no_more():

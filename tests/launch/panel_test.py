@@ -46,7 +46,8 @@ STATUS = {
   "nodes": {"trainer": [1, 1], "worker": [3, 4], "evaluator": [1, 1]},
   "waiting": "workers wait for the trainer",
   "metrics": {},
-  "proxy": {"bytes_up_per_s": 1.83e6, "connections": 4, "restarts": 2},
+  "proxy": {"bytes_up_per_s": 1.83e6, "connections": 4},
+  "restarts": 2,
 }
 
 # What a reader looks for, as it is written.
@@ -278,7 +279,7 @@ def test_a_plain_line_says_all_of_it():
     "per insert (8.00 asked); variables 0.21 s old; mean return 312.35 "
     "(best 340.05, target 475.00); 5 min to 1,000,000 environment steps; "
     "29 min to 0:30:00 of wall-clock time; worker 3 of 4 up; "
-    "17 items lost; 5 reconnects; waiting: workers wait for the trainer"
+    "17 items lost; 5 reconnects; 2 restarts; waiting: workers wait for the trainer"
   )
   assert status_text.evaluation_line(STATUS) == (
     "0:01:23 apex-cartpole-3: evaluation 17: mean return 312.35 over 20 "
