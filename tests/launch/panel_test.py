@@ -279,7 +279,8 @@ def test_a_plain_line_says_all_of_it():
     "per insert (8.00 asked); variables 0.21 s old; mean return 312.35 "
     "(best 340.05, target 475.00); 5 min to 1,000,000 environment steps; "
     "29 min to 0:30:00 of wall-clock time; worker 3 of 4 up; "
-    "17 items lost; 5 reconnects; 2 restarts; waiting: workers wait for the trainer"
+    "17 items lost; 5 reconnects; 2 restarts; "
+    "waiting: workers wait for the trainer"
   )
   assert status_text.evaluation_line(STATUS) == (
     "0:01:23 apex-cartpole-3: evaluation 17: mean return 312.35 over 20 "
