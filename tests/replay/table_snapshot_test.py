@@ -57,12 +57,12 @@ def priorities(manager, count):
 
 @pytest.fixture
 def saved(tmp_path):
-  """A folder with 20 items of priorities 0.5 to 19.5, 30 times sampled."""
+  """A folder with 20 items, 30 times sampled, one of them all but always."""
   manager = serve(tmp_path)
   write(manager, 20)
   drawn = draw(manager, 30)
   client = reverb.Client(manager.address)
-  client.mutate_priorities(tables.TRANSITIONS, {drawn[0].info.key: 77.0})
+  client.mutate_priorities(tables.TRANSITIONS, {drawn[0].info.key: 1e12})
   manager.start_saving(tmp_path / "saved").finish()
   manager.close()
   return tmp_path / "saved"
@@ -77,16 +77,23 @@ def test_counts_and_settings_are_equal_where_the_config_is(tmp_path, saved):
   assert limiter.sample_stats.completed == 30
   assert limiter.samples_per_insert == 4.0
   assert limiter.min_size_to_sample == 20
-  assert 77.0 in priorities(manager, 10).values()
+  # The others' weights are 75 together, beside 16 million.
+  assert 1e12 in priorities(manager, 10).values()
   manager.close()
 
 
 def test_order_survives(tmp_path, saved):
-  manager = serve(tmp_path, restored=True, capacity=20, samples_per_insert=0.0)
+  manager = serve(
+    tmp_path,
+    restored=True,
+    capacity=20,
+    samples_per_insert=0.0,
+    priority_exponent=0.0,
+  )
   write(manager, 15)  # evicts the oldest 15
   seen = {
     int(PACKING.unpack(np.array(item.data))["x"][0])
-    for item in draw(manager, 4_000)  # the rarest comes 30 times on average
+    for item in draw(manager, 4_000)  # each comes 200 times on average
   }
   assert seen == set(range(20))  # 0 to 14 anew, and the last 5 as they were
   manager.close()
