@@ -27,7 +27,7 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
 
   Args:
     function: of the node, by cloudpickle.
-    log: file that takes what it prints, after what a predecessor printed.
+    log: file, which takes what it prints after what a predecessor printed.
     environment: variables of this process besides those it has.
   """
   # Each fork holds the pipe that keeps its server alive: the runner's end alone
@@ -46,6 +46,7 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
     signal.signal(number, signal.SIG_IGN)
   signal.signal(signal.SIGALRM, signal.SIG_DFL)
   signal.signal(HURRY, lambda number, frame: manager.stop_event().set())
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, {HURRY})
   status = 1
   try:
     cloudpickle.loads(function)()
@@ -61,8 +62,7 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
 
 
 def _print_to(log: str) -> None:
-  os.makedirs(os.path.dirname(log), exist_ok=True)
-  descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+  descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
   os.dup2(descriptor, 1)
   os.dup2(descriptor, 2)
   os.close(descriptor)

@@ -141,8 +141,9 @@ class Runner:
 
   def _start(self, node: _Node) -> None:
     payload = node.payload
-    with contextlib.suppress(FileNotFoundError):
-      node.log_start = node.log.stat().st_size
+    node.log.parent.mkdir(exist_ok=True)
+    node.log.touch()
+    node.log_start = node.log.stat().st_size
     node.process = _CONTEXT.Process(
       target=node_process.run,
       args=(payload.function, str(node.log), payload.environment),
@@ -221,8 +222,12 @@ def _variables(environment: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signals_kept_away() -> Iterator[None]:
-  """Keeps a group's signals from the server until it ignores them itself."""
-  numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+  """Keeps signals from the server and its nodes until they can take them.
+
+  The server ignores a group's signals once it has imported that; a node takes
+  `HURRY` once it has a handler.
+  """
+  numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, node_process.HURRY}
   before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
   try:
     yield

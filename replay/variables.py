@@ -13,6 +13,7 @@ snapshot = source.poll()
 ```
 """
 
+import atexit
 import threading
 import time
 from collections.abc import Mapping
@@ -171,6 +172,16 @@ class _Fetch(threading.Thread):
     if self._error is not None:
       raise self._error
     return self._result
+
+
+def _wait_for_fetches() -> None:
+  """A process that ends while a thread is in Reverb's C++ is aborted."""
+  for thread in threading.enumerate():
+    if isinstance(thread, _Fetch):
+      thread.join(_INFO_TIMEOUT_S + 1)
+
+
+atexit.register(_wait_for_fetches)
 
 
 class VariablesClient:
