@@ -33,7 +33,7 @@ _SIZE = 8 * (_HEAD + _LINE * MAX_WORKERS)  # bytes
 # Words of the head, written by the proxy.
 _STARTS, _REACHABLE, _SINCE, _FLOW, _STEPS_PER_S = 1, 8, 9, 16, 17
 # Words of a worker's line; the proxy writes the epoch, the worker the others.
-_EPOCH, _PID, _ACKNOWLEDGED, _WORKER_STARTS = range(4)
+_EPOCH, _PID, _ACKNOWLEDGED = range(3)
 
 _PROXY_LOCK = 0  # byte; worker i locks byte 1 + i
 
@@ -212,7 +212,6 @@ class WorkerSeat(_Seat):
       )
     super().__init__(path, 1 + index, f"worker {index}")
     self._line = _HEAD + _LINE * index
-    self._words[self._line + _WORKER_STARTS] += 1
     self.acknowledge()
     self._words[self._line + _PID] = os.getpid()
 
