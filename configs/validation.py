@@ -64,7 +64,7 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "the trainer could not compute"),
     ("variables.publish_period", lambda x: x >= 1, "at least 1",
      "workers would act on the first variables for ever"),
-    ("topology.workers", lambda x: 1 <= x <= 1_000, "in [1, 1000]",
+    ("topology.workers", lambda x: 1 <= x <= 256, "in [1, 256]",
      "nothing would be collected"),
     ("topology.environments_per_worker", lambda x: x >= 1, "at least 1",
      "nothing would be collected"),

@@ -21,7 +21,6 @@ import fcntl
 import mmap
 import os
 import struct
-import time
 
 MAX_WORKERS = 256
 
@@ -31,7 +30,7 @@ _HEAD = 64  # words before the first line
 _SIZE = 8 * (_HEAD + _LINE * MAX_WORKERS)  # bytes
 
 # Words of the head, written by the proxy.
-_STARTS, _REACHABLE, _SINCE, _FLOW, _STEPS_PER_S = 1, 8, 9, 16, 17
+_STARTS, _REACHABLE, _FLOW, _STEPS_PER_S = 1, 8, 16, 17
 # Words of a worker's line; the proxy writes the epoch, the worker the others.
 _EPOCH, _PID, _ACKNOWLEDGED = range(3)
 
@@ -126,7 +125,6 @@ class ProxySeat(_Seat):
     self.restarts = self._words[_STARTS]  # of proxies before this one
     self._words[_STARTS] += 1
     self._words[_REACHABLE] = 0
-    self._numbers[_SINCE] = time.time()
     if self._words[_FLOW] == Flow.DRAIN:
       self._words[_FLOW] = Flow.RUN
     for line in range(_HEAD, len(self._words), _LINE):
@@ -174,13 +172,7 @@ class ProxySeat(_Seat):
 
   def upstream(self, reachable: bool) -> None:
     """Tells the workers whether the server can be reached."""
-    self._numbers[_SINCE] = time.time()
     self._words[_REACHABLE] = reachable
-
-  @property
-  def unreachable_since_s(self) -> float | None:
-    """Unix seconds since which the server cannot be reached; None: it can."""
-    return None if self._words[_REACHABLE] else self._numbers[_SINCE]
 
   def _lines_of(self, pid: int) -> list[int]:
     if not pid:  # unknown

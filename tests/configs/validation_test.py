@@ -127,7 +127,7 @@ BAD = [
   ("learner.steps_per_call", 0),
   ("variables.publish_period", 0),
   ("topology.workers", 0),
-  ("topology.workers", 1_001),
+  ("topology.workers", 257),
   ("topology.environments_per_worker", 0),
   ("topology.replay", "elsewhere"),
   ("evaluation.episodes", 0),

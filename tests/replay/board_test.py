@@ -134,14 +134,10 @@ def test_whether_the_server_is_reachable(path):
   worker = board.WorkerSeat(path, 0)
   assert not worker.server_is_reachable
   proxy = board.ProxySeat(path)
-  since_s = proxy.unreachable_since_s
-  assert since_s is not None
   proxy.upstream(True)
   assert worker.server_is_reachable
-  assert proxy.unreachable_since_s is None
   proxy.upstream(False)
   assert not worker.server_is_reachable
-  assert proxy.unreachable_since_s >= since_s
   proxy.upstream(True)
   proxy.close()
   board.ProxySeat(path)
