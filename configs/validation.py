@@ -65,7 +65,7 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
     ("variables.publish_period", lambda x: x >= 1, "at least 1",
      "workers would act on the first variables for ever"),
     ("topology.workers", lambda x: 1 <= x <= 256, "in [1, 256]",
-     "nothing would be collected"),
+     "nothing would be collected, or by more than a proxy can direct"),
     ("topology.environments_per_worker", lambda x: x >= 1, "at least 1",
      "nothing would be collected"),
     ("topology.replay", lambda x: x in ("with_trainer", "own_process"),
