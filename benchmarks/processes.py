@@ -9,6 +9,7 @@ import traceback
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
+from unittest import mock
 
 import psutil
 
@@ -41,7 +42,7 @@ def call(
     environment: variables of the new process besides this one's.
   """
   with (
-    _environment(environment or {}),
+    mock.patch.dict(os.environ, environment or {}),
     futures.ProcessPoolExecutor(1, mp_context=_CONTEXT) as pool,
   ):
     return pool.submit(function, *args).result()
@@ -114,7 +115,7 @@ def crew(
   """
   members: list[Member] = []
   try:
-    with _environment(environment):
+    with mock.patch.dict(os.environ, environment):
       members.extend(Member() for _ in range(size))
     for member in members:
       member.begin(prepare)
@@ -223,14 +224,3 @@ def _serve(connection, start, args) -> None:
   del server
   # Reverb's server waits for its clients' streams otherwise.
   os._exit(0)
-
-
-@contextlib.contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-  before = dict(os.environ)
-  os.environ.update(variables)
-  try:
-    yield
-  finally:
-    os.environ.clear()
-    os.environ.update(before)

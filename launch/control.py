@@ -208,7 +208,7 @@ class Control:
     while not self._all_finished():
       time.sleep(_TICK_S)
       self.tick()
-      if program_stopped.is_set():  # Launchpad saw a node fail
+      if program_stopped.is_set():  # a node has failed for good
         self.stop("failure")
         self._hurried = True
       if self._launcher_is_lost():

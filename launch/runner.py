@@ -12,6 +12,7 @@ import time
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import connection, forkserver, resource_tracker, util
+from unittest import mock
 
 from launch import failures, node_process, payloads
 from launch import restarts as restarts_lib
@@ -196,7 +197,7 @@ def start_fork_server(environment: Mapping[str, str]) -> None:
       one's.
   """
   _CONTEXT.set_forkserver_preload(_PRELOADED)
-  with _variables(environment), _signals_kept_away():
+  with mock.patch.dict(os.environ, environment), _signals_kept_away():
     forkserver.ensure_running()
 
 
@@ -207,17 +208,6 @@ def _stop_fork_server() -> None:
   resource_tracker._resource_tracker._stop()
   util._run_finalizers()
   multiprocessing.current_process()._config.pop("tempdir", None)
-
-
-@contextlib.contextmanager
-def _variables(environment: Mapping[str, str]) -> Iterator[None]:
-  before = dict(os.environ)
-  os.environ.update(environment)
-  try:
-    yield
-  finally:
-    os.environ.clear()
-    os.environ.update(before)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from absl.testing import absltest
 from configs import dqn
 from launch import command, link, run_address, run_folder
 from launch import control as control_lib
+from tests.launch import asking
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
 pytestmark = pytest.mark.timeout(120, method="thread")
@@ -71,26 +72,14 @@ def run(folder):
     serialize_py_nodes=False,  # the event is of this process
   )
   client = control.dereference()
-  until(lambda: client.status()["phase"] == "running")
-  until(lambda: run_address.read(folder) is not None)
+  asking.until(lambda: client.status()["phase"] == "running")
+  asking.until(lambda: run_address.read(folder) is not None)
   yield folder
-  until(lambda: not run_address.path_in(folder).exists() or client.stop("end"))
+  asking.until(
+    lambda: not run_address.path_in(folder).exists() or client.stop("end")
+  )
   assert ended.wait(60.0)
   case.doCleanups()
-
-
-def until(holds, timeout_s=60.0):
-  """Asks until it holds; a call that is given up is made again."""
-  deadline_s = time.monotonic() + timeout_s
-  while True:
-    try:
-      if holds():
-        return
-      value = None
-    except Exception as error:
-      value = error
-    assert time.monotonic() < deadline_s, value
-    time.sleep(0.01)
 
 
 @pytest.fixture
@@ -128,7 +117,7 @@ def test_a_run_obeys(run, tell):
   assert said["nodes"] == {"trainer": [1, 1]}
 
   assert tell(run, "stop") == (0, "stopped\n", "")
-  until(lambda: not run_address.path_in(run).exists())
+  asking.until(lambda: not run_address.path_in(run).exists())
   status, out, err = tell(run, "status")
   assert (status, out) == (1, "")
   assert err == (

@@ -12,6 +12,7 @@ from absl.testing import absltest
 from configs import dqn
 from launch import control as control_lib
 from launch import directive, link, run_folder
+from tests.launch import asking
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
 pytestmark = pytest.mark.timeout(120, method="thread")
@@ -93,63 +94,49 @@ def launch(tmp_path):
     program.close()
 
 
-def until(holds, timeout_s=60.0):
-  """Asks until it holds; a call that is given up is made again."""
-  deadline_s = time.monotonic() + timeout_s
-  while True:
-    try:
-      if holds():
-        return
-      value = None
-    except Exception as error:
-      value = error
-    assert time.monotonic() < deadline_s, value
-    time.sleep(PERIOD_S)
-
-
 def test_a_node_follows_its_directives(launch):
   launched = launch()
   control, node_link = launched.control, launched.link
-  until(lambda: control.status()["env_steps"] == 7)
+  asking.until(lambda: control.status()["env_steps"] == 7)
   asked = directive.Directive(steps_per_s=250.0)
-  until(lambda: node_link.directive == asked)
+  asking.until(lambda: node_link.directive == asked)
   assert isinstance(node_link.directive, directive.Directive)
 
   control.pause()
-  until(lambda: node_link.directive == asked._replace(paused=True))
+  asking.until(lambda: node_link.directive == asked._replace(paused=True))
   assert not node_link.wait(PERIOD_S)
   control.set("rates.environment_steps_per_s", 0.0)
-  until(lambda: node_link.directive == directive.Directive(paused=True))
+  asking.until(lambda: node_link.directive == directive.Directive(paused=True))
   control.resume()
-  until(lambda: node_link.directive == directive.Directive())
+  asking.until(lambda: node_link.directive == directive.Directive())
 
   assert not node_link.stopping
   control.stop("SIGINT")
-  until(lambda: node_link.wait(PERIOD_S))
+  asking.until(lambda: node_link.wait(PERIOD_S))
   assert node_link.stopping
   assert node_link.directive.stop
 
   assert control.status()["nodes"] == {"worker": [1, 1]}
   launched.node.metrics = {"env_steps": 9}
   launched.end.set()
-  until(lambda: control.status()["nodes"] == {"worker": [0, 1]})
+  asking.until(lambda: control.status()["nodes"] == {"worker": [0, 1]})
   assert control.status()["env_steps"] == 9
 
 
 def test_before_the_first_answer_nothing_is_asked(launch):
   launched = launch(period_s=3_600.0)
   control = launched.control
-  until(lambda: control.pause() or control.status()["phase"] == "paused")
+  asking.until(lambda: control.pause() or control.status()["phase"] == "paused")
   assert launched.link.directive == directive.Directive()
   assert not launched.link.stopping
 
 
 def test_a_refused_rate_leaves_the_run_as_it_is(launch):
   launched = launch()
-  until(lambda: launched.control.status()["env_steps"] == 7)
+  asking.until(lambda: launched.control.status()["env_steps"] == 7)
   said = launched.control.set("rates.environment_steps_per_s", -1.0)
   assert said.startswith("config.rates.environment_steps_per_s=-1.0 must be ")
-  until(lambda: launched.link.directive.steps_per_s == 250.0)
+  asking.until(lambda: launched.link.directive.steps_per_s == 250.0)
 
 
 def test_metrics_that_fail_are_the_nodes_error(launch):

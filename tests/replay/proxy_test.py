@@ -1,5 +1,6 @@
 """Tests of the proxy from publisher to shared memory, and of restarts."""
 
+import functools
 import os
 import threading
 import time
@@ -12,17 +13,10 @@ import tensorflow as tf
 
 from replay import board, proxy, relay_gate, routes, shared_variables, variables
 from replay import writer as writer_lib
+from tests.replay import peers
 
 _DEADLINE_S = 60
-
-
-def _until(condition):
-  """Waits for what other threads do; fails after a generous deadline."""
-  end_s = time.monotonic() + _DEADLINE_S
-  while not (value := condition()):
-    assert time.monotonic() < end_s, "deadline"
-    time.sleep(0.005)
-  return value
+_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
 
 
 def _serve(port: int, first_version: int):

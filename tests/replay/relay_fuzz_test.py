@@ -5,6 +5,7 @@ is counted in this one is the relay's.
 """
 
 import contextlib
+import functools
 import os
 import pathlib
 import random
@@ -13,16 +14,19 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
 import reverb
 
-from replay import relay, relay_link
+from replay import relay_link
+from tests.replay import peers
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _DEADLINE_S = 60
+_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_relay = functools.partial(peers.relaying, preface_timeout_s=0.5)
+_connect = functools.partial(peers.connect, timeout_s=_DEADLINE_S)
 _PREFACE = relay_link.PREFACE
 _ROW = 64  # bytes of an item, the first eight of which number it
 
@@ -68,15 +72,6 @@ with open(words, "rb") as file:
 """
 
 
-def _until(condition):
-  """Waits for what other threads do; fails after a generous deadline."""
-  end_s = time.monotonic() + _DEADLINE_S
-  while not (value := condition()):
-    assert time.monotonic() < end_s, "deadline"
-    time.sleep(0.005)
-  return value
-
-
 class _Server:
   """A Reverb server in a process of its own, from construction to `kill`."""
 
@@ -110,34 +105,6 @@ class _Server:
 def server():
   with _Server() as started:
     yield started
-
-
-@pytest.fixture(params=["unix", "tcp"])
-def listen(request, tmp_path):
-  return f"unix:{tmp_path}/r" if request.param == "unix" else "127.0.0.1:0"
-
-
-@contextlib.contextmanager
-def _relay(listen, port, gate=None):
-  running = relay.Relay(
-    listen, f"127.0.0.1:{port}", gate, preface_timeout_s=0.5
-  )
-  running.start()
-  try:
-    yield running
-  finally:
-    running.close()
-
-
-def _connect(address):
-  if address.startswith("unix:"):
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(address.removeprefix("unix:"))
-  else:
-    host, port = address.split(":")
-    connection = socket.create_connection((host, int(port)))
-  connection.settimeout(_DEADLINE_S)
-  return connection
 
 
 class _Writer:
@@ -248,7 +215,10 @@ def _wait_for_end(connection):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_garbage_disturbs_no_writer_and_leaves_nothing(server, listen, seed):
   draw = random.Random(seed)
-  with _relay(listen, server.port) as running, contextlib.ExitStack() as stack:
+  with (
+    _relay(listen, server.port) as running,
+    contextlib.ExitStack() as stack,
+  ):
     writer = _Writer(running.address)
     stack.callback(writer.end)
     _until(lambda: writer.written > 100)

@@ -10,24 +10,25 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 import portpicker
 import pytest
 
 from replay import relay, relay_link, relay_upstream
+from tests.replay import peers
 
 _DEADLINE_S = 30
+_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_relay = peers.relaying
+_wait_for_end = peers.wait_for_end
 _PREFACE = relay_link.PREFACE
 
 
-def _until(condition):
-  """Waits for what other threads do; fails after a generous deadline."""
-  end_s = time.monotonic() + _DEADLINE_S
-  while not (value := condition()):
-    assert time.monotonic() < end_s, "deadline"
-    time.sleep(0.005)
-  return value
+def _connect(address, data=b""):
+  connection = peers.connect(address, _DEADLINE_S)
+  if data:
+    connection.sendall(data)
+  return connection
 
 
 class _Gate:
@@ -88,39 +89,6 @@ class _Upstream:
 
   def is_left_alone(self, for_s=0.0):
     return not select.select([self._listening], [], [], for_s)[0]
-
-
-@pytest.fixture(params=["unix", "tcp"])
-def listen(request, tmp_path):
-  return f"unix:{tmp_path}/r" if request.param == "unix" else "127.0.0.1:0"
-
-
-@contextlib.contextmanager
-def _relay(listen, port, gate=None, **kwargs):
-  running = relay.Relay(listen, f"127.0.0.1:{port}", gate, **kwargs)
-  running.start()
-  try:
-    yield running
-  finally:
-    running.close()
-
-
-def _connect(address, data=b""):
-  if address.startswith("unix:"):
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(address.removeprefix("unix:"))
-  else:
-    host, port = address.split(":")
-    connection = socket.create_connection((host, int(port)))
-  connection.settimeout(_DEADLINE_S)
-  if data:
-    connection.sendall(data)
-  return connection
-
-
-def _wait_for_end(connection):
-  with contextlib.suppress(ConnectionResetError):
-    assert connection.recv(1) == b""
 
 
 def _take(connection, size):
@@ -207,7 +175,10 @@ def test_a_preface_may_come_in_pieces(listen):
 
 def test_the_gate_is_asked_by_process(listen):
   gate = _Gate(admits=False)
-  with _Upstream() as upstream, _relay(listen, upstream.port, gate) as running:
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port, gate) as running,
+  ):
     _until(lambda: gate.reachable)
     with contextlib.suppress(ConnectionError):
       _wait_for_end(_connect(running.address, _PREFACE))
@@ -287,7 +258,10 @@ def test_a_client_whose_end_is_not_yet_read_is_not_told(listen):
 
 
 def test_a_client_that_ended_and_then_went_is_let_go(listen):
-  with _Upstream() as upstream, _relay(listen, upstream.port) as running:
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port) as running,
+  ):
     client = _connect(running.address, _PREFACE)
     with upstream.accept() as peer:
       client.shutdown(socket.SHUT_WR)
@@ -357,7 +331,10 @@ def test_close_while_it_is_probed(listen, told):
 def test_an_upstream_that_listens_a_little_longer_is_noticed(listen):
   # A killed process may close its connections first.
   gate = _Gate()
-  with _Upstream() as upstream, _relay(listen, upstream.port, gate) as running:
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port, gate) as running,
+  ):
     with _connect(running.address, _PREFACE), upstream.accept() as peer:
       peer.close()
       upstream.wait_for_visit()
@@ -437,7 +414,10 @@ client.recv(1)
 
 
 def test_bytes_are_counted_by_process(listen):
-  with _Upstream() as upstream, _relay(listen, upstream.port) as running:
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port) as running,
+  ):
     kind = "unix" if listen.startswith("unix:") else "tcp"
     processes, peers, sizes = [], [], (1_000, 3_000_000)
     for size in sizes:

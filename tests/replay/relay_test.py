@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import os
 import socket
 import stat
@@ -17,17 +18,14 @@ import reverb
 import tensorflow as tf
 
 from replay import relay, relay_link, relay_peer
+from tests.replay import peers
 
 _ROW = tf.TensorSpec([52], tf.uint8)
 _DEADLINE_S = 30
-
-
-def _until(condition) -> None:
-  """Waits for what other threads do; fails after a generous deadline."""
-  end_s = time.monotonic() + _DEADLINE_S
-  while not condition():
-    assert time.monotonic() < end_s, "deadline"
-    time.sleep(0.005)
+_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_connect = peers.connect
+_relay = peers.relaying
+_wait_for_end = peers.wait_for_end
 
 
 def _server(max_size: int = 1_000, signature=_ROW) -> reverb.Server:
@@ -48,41 +46,12 @@ def _server(max_size: int = 1_000, signature=_ROW) -> reverb.Server:
   )
 
 
-@contextlib.contextmanager
-def _relay(listen: str, port: int):
-  running = relay.Relay(listen, f"127.0.0.1:{port}")
-  running.start()
-  try:
-    yield running
-  finally:
-    running.close()
-
-
-@pytest.fixture(params=["unix", "tcp"])
-def listen(request, tmp_path):
-  return f"unix:{tmp_path}/r" if request.param == "unix" else "127.0.0.1:0"
-
-
-def _connect(address: str) -> socket.socket:
-  if address.startswith("unix:"):
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(address.removeprefix("unix:"))
-    return connection
-  host, port = address.split(":")
-  return socket.create_connection((host, int(port)))
-
-
 def _stream(address: str) -> socket.socket:
   """A client that has begun as HTTP/2 clients do."""
   connection = _connect(address)
   connection.sendall(relay_link.PREFACE)
   connection.settimeout(_DEADLINE_S)
   return connection
-
-
-def _wait_for_end(connection: socket.socket) -> None:
-  with contextlib.suppress(ConnectionResetError):
-    assert connection.recv(1) == b""
 
 
 def _unsent(running: relay.Relay) -> int:
@@ -192,7 +161,10 @@ def _echo_server(rest: bytes):
 def test_a_client_that_ended_still_gets_its_answer(listen):
   port = _echo_server(b"answer")
   data = os.urandom(3_000_000)
-  with _relay(listen, port) as running, _stream(running.address) as client:
+  with (
+    _relay(listen, port) as running,
+    _stream(running.address) as client,
+  ):
     client.sendall(data)
     client.shutdown(socket.SHUT_WR)
     got = b""
@@ -208,7 +180,10 @@ def test_a_client_that_ended_still_gets_its_answer(listen):
 def test_a_peer_that_does_not_read_bounds_the_relays_memory(listen):
   with socket.create_server(("127.0.0.1", 0)) as upstream:
     port = upstream.getsockname()[1]
-    with _relay(listen, port) as running, _stream(running.address) as client:
+    with (
+      _relay(listen, port) as running,
+      _stream(running.address) as client,
+    ):
       client.settimeout(0.3)
       sent = len(relay_link.PREFACE)
       with pytest.raises(TimeoutError):
@@ -276,7 +251,10 @@ def test_close_while_clients_connect(listen):
   with socket.create_server(("127.0.0.1", 0), backlog=1_000) as upstream:
     port = upstream.getsockname()[1]
     for _ in range(50):
-      with _relay(listen, port) as running, contextlib.ExitStack() as stack:
+      with (
+        _relay(listen, port) as running,
+        contextlib.ExitStack() as stack,
+      ):
         for _ in range(10):
           stack.enter_context(_stream(running.address))
         running.close()  # Does not wait for what is under way.

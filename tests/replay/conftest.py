@@ -1,0 +1,8 @@
+"""What a relay listens on, for the tests of both kinds."""
+
+import pytest
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def listen(request, tmp_path):
+  return f"unix:{tmp_path}/r" if request.param == "unix" else "127.0.0.1:0"
