@@ -17,6 +17,8 @@ from launchpad.launch import worker_manager
 # Tells a node to end at once, in whatever order.
 HURRY = signal.SIGUSR2
 
+# What a terminal or a batch system sends to all processes of a group.
+_GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_S = 0.5
 # Seconds after its parent's death in which a node may still save and end.
 _ORPHAN_GRACE_S = 20
@@ -30,6 +32,9 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
     log: file, which takes what it prints after what a predecessor printed.
     environment: variables of this process besides those it has.
   """
+  # Until all handlers are ours: Launchpad sets its own on the way, which would
+  # take a Ctrl-C for the order to kill this process a second later.
+  signal.pthread_sigmask(signal.SIG_BLOCK, _GROUP_SIGNALS)
   # Each fork holds the pipe that keeps its server alive: the runner's end alone
   # shall.
   os.close(forkserver._forkserver._forkserver_alive_fd)
@@ -42,11 +47,11 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
   logging.set_verbosity(logging.INFO)
   # For `lp.stop_event`. Its signal handlers are not ours: they kill.
   manager = worker_manager.WorkerManager(register_in_thread=True)
-  for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+  for number in _GROUP_SIGNALS:
     signal.signal(number, signal.SIG_IGN)
   signal.signal(signal.SIGALRM, signal.SIG_DFL)
   signal.signal(HURRY, lambda number, frame: manager.stop_event().set())
-  signal.pthread_sigmask(signal.SIG_UNBLOCK, {HURRY})
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, {HURRY, *_GROUP_SIGNALS})
   status = 1
   try:
     cloudpickle.loads(function)()

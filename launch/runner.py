@@ -197,6 +197,8 @@ def start_fork_server(environment: Mapping[str, str]) -> None:
       one's.
   """
   _CONTEXT.set_forkserver_preload(_PRELOADED)
+  # First: it lets signals through again, whatever kept them away.
+  resource_tracker.ensure_running()
   with mock.patch.dict(os.environ, environment), _signals_kept_away():
     forkserver.ensure_running()
 

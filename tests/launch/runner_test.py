@@ -1,6 +1,8 @@
 """The runner, with real processes that fail, hang and end."""
 
+import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -65,6 +67,29 @@ def test_nodes_run_with_their_environment_and_their_logs(make_runner, tmp_path):
   said = (tmp_path / "runner").read_text()
   assert "worker/0 is process" in said
   assert "worker/0 has ended" in said
+
+
+def test_a_groups_signals_end_no_node_whenever_they_come(make_runner, tmp_path):
+  nodes = ("control", "trainer", "worker")
+  runner = make_runner(**dict.fromkeys(nodes, lambda: time.sleep(2.5)))
+  ended = threading.Event()
+
+  def storm():
+    pids = re.compile(r"is process (\d+)")
+    while not ended.is_set():
+      for pid in pids.findall((tmp_path / "runner").read_text()):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+          with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), number)
+
+  thread = threading.Thread(target=storm)
+  thread.start()
+  try:
+    runner.run()
+  finally:
+    ended.set()
+    thread.join()
+  assert runner.restarts == {}
 
 
 @pytest.mark.parametrize("how", ["raises", "exits", "is killed"])
