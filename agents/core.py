@@ -52,6 +52,17 @@ class Actor(typing.Protocol):
     """Takes over variables that a learner's `get_variables` gave."""
     ...
 
+  def get_state(self) -> typing.Any:
+    """What decisions depend on beside variables and observations.
+
+    Can be pickled, and does not change when the actor goes on.
+    """
+    ...
+
+  def set_state(self, state: typing.Any) -> None:
+    """Goes on as the actor would have whose `get_state` it is."""
+    ...
+
 
 class Builder(typing.Protocol):
   """Describes an algorithm wholly: the same object serves every launch."""
@@ -71,8 +82,20 @@ class Builder(typing.Protocol):
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     worker: int,
+    lives: int = 0,
+    env_steps: int = 0,
   ) -> Actor:
-    """The exploring actor of one worker."""
+    """The exploring actor of one worker.
+
+    Args:
+      config: the whole config.
+      spec: of one environment.
+      worker: its index, from 0.
+      lives: processes that were this worker before; their random numbers are
+        not drawn again.
+      env_steps: environment steps that those have made: what falls with time
+        goes on from there.
+    """
     ...
 
   def make_greedy_actor(

@@ -44,7 +44,7 @@ class UpdateLoop:
     self._learner = learner
     self._dataset = dataset
     self._updater, self._unpack = updater, unpack
-    self._iterator = iter(dataset)
+    self._iterator: tf.data.Iterator | None = None
     self._graph = tf.function(self._run)
 
   def run(self, updates: int) -> LastUpdate | None:
@@ -54,10 +54,13 @@ class UpdateLoop:
       The last one, or None if the dataset starved before the end: those done
       before are done, and `run` may be called again.
     """
+    # Made anew only now: it would sample what nobody may want for a while.
+    if self._iterator is None:
+      self._iterator = iter(self._dataset)
     try:
       metrics, versions = self._graph(self._iterator, tf.constant(updates))
     except tf.errors.OutOfRangeError:
-      self._iterator = iter(self._dataset)
+      self._iterator = None
       return None
     return LastUpdate(
       {name: float(value) for name, value in metrics.items()},

@@ -15,6 +15,7 @@ environment of the batch whose episode ends at step 3:
 https://farama.org/Vector-Autoreset-Mode
 """
 
+import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ import numpy as np
 from gymnasium import spaces
 
 from environments import specs
+
+# SyncVectorEnv keeps what it was made by: closures, which no pickle takes.
+_NOT_SAVED = ("env_fns",)
 
 
 class StepBatch(NamedTuple):
@@ -145,6 +149,26 @@ class VectorEnvironment:
       truncated,
       first,
     )
+
+  def get_state(self) -> bytes:
+    """The environments as they are now, pickled.
+
+    Not all can be, and some only seem to: see `saving.is_exact`.
+
+    Raises:
+      Exception: of any kind: something in them is not made for it.
+    """
+    parts = {k: v for k, v in vars(self._envs).items() if k not in _NOT_SAVED}
+    return pickle.dumps((parts, self._seed, self._done))
+
+  def set_state(self, state: bytes) -> None:
+    """Goes on where environments made by the same arguments were.
+
+    Args:
+      state: what their `get_state` gave.
+    """
+    parts, self._seed, self._done = pickle.loads(state)
+    vars(self._envs).update(parts)
 
   def render(self) -> np.ndarray:
     """Returns the first environment's frame, uint8 [H, W, 3]."""

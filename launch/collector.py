@@ -2,13 +2,14 @@
 
 import collections
 import statistics
+import typing
 from collections.abc import Mapping
 
 import ml_collections
 import numpy as np
 from acme import specs
 
-from agents import core
+from agents import core, seeds
 from environments import factory
 from replay import adder as adder_lib
 
@@ -24,6 +25,8 @@ class Collector:
     spec: specs.EnvironmentSpec,
     builder: core.Builder,
     worker: int,
+    lives: int = 0,
+    env_steps: int = 0,
   ):
     """Makes and resets the environments.
 
@@ -32,12 +35,17 @@ class Collector:
       spec: of one environment.
       builder: of the algorithm.
       worker: index of this worker, from 0: its seed and its exploration.
+      lives: processes that were this worker before: none repeats another's
+        episodes.
+      env_steps: environment steps that those made: exploration goes on there.
     """
     num_envs = config.topology.environments_per_worker
     self._environment = factory.make(
-      config.environment, num_envs, seed=config.seed * 1_000 + worker
+      config.environment,
+      num_envs,
+      seed=seeds.of_life(config.seed * 1_000 + worker, lives),
     )
-    self._actor = builder.make_actor(config, spec, worker)
+    self._actor = builder.make_actor(config, spec, worker, lives, env_steps)
     self._adder = builder.make_adder(config, spec)
     self._observation = self._environment.reset()  # [B, ...]
     self._episode_returns = np.zeros(num_envs)
@@ -45,7 +53,8 @@ class Collector:
       maxlen=_RETURNS_KEPT
     )
     self._version = 0  # of the variables; 0: none were loaded
-    self.env_steps = 0  # without autoresets, of all environments together
+    # Of all environments together, without autoresets; of this life.
+    self.env_steps = 0
 
   @property
   def training_return(self) -> float | None:
@@ -77,6 +86,43 @@ class Collector:
       self._returns.extend(self._episode_returns[ended].tolist())
       self._episode_returns[ended] = 0.0
     return items
+
+  def get_state(self, with_environments: bool) -> dict[str, typing.Any]:
+    """What its next steps depend on, beside its variables; to be pickled.
+
+    Args:
+      with_environments: whether the environments can be saved; otherwise the
+        running episodes are left out.
+    """
+    running = None
+    if with_environments:
+      running = {
+        "environment": self._environment.get_state(),
+        "observation": self._observation,
+        "episode_returns": self._episode_returns.copy(),
+        "adder": self._adder.get_state(),
+      }
+    return {
+      "running": running,
+      "actor": self._actor.get_state(),
+      "returns": list(self._returns),
+    }
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Goes on where a collector of the same worker and config was.
+
+    If its episodes were left out, they are new ones, and the transitions that
+    were open in the old ones are never finished. `env_steps` is as it was.
+    """
+    self._actor.set_state(state["actor"])
+    self._returns.extend(state["returns"])
+    running = state["running"]
+    if running is None:
+      return
+    self._environment.set_state(running["environment"])
+    self._observation = running["observation"]
+    self._episode_returns = running["episode_returns"]
+    self._adder.set_state(running["adder"])
 
   def close(self) -> None:
     """Closes the environments."""

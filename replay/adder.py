@@ -1,11 +1,26 @@
 """Forms n-step transitions from a batch of environments, all at once."""
 
+import copy
 import typing
+from collections.abc import Mapping
 
 import numpy as np
 
 from replay import packing as packing_lib
 from replay import priorities, transitions
+
+# What changes from step to step.
+_STATE = (
+  "_observations",
+  "_actions",
+  "_values",
+  "_versions",
+  "_returns",
+  "_ages",
+  "_terminated",
+  "_ended",
+  "_slot",
+)
 
 
 class Decision(typing.NamedTuple):
@@ -138,6 +153,15 @@ class NStepAdder:
     )
     self._ages[slots, envs] = 0
     return Items(rows, priorities.from_td_errors(td_errors))
+
+  def get_state(self) -> dict[str, typing.Any]:
+    """The open transitions, in arrays of the caller's own."""
+    return {name: copy.copy(getattr(self, name)) for name in _STATE}
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Goes on with the open transitions of an adder made like this one."""
+    for name in _STATE:
+      setattr(self, name, copy.copy(state[name]))
 
   def check_valid(self) -> None:
     """Asserts what must hold between two calls; tests call it each time."""

@@ -1,5 +1,6 @@
 """Actors of the DQN family: epsilon-greedy and greedy."""
 
+import typing
 from collections.abc import Mapping
 
 import numpy as np
@@ -45,3 +46,16 @@ class EpsilonGreedyActor:
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     """Takes over a learner's variables."""
     self._inference.load(variables)
+
+  def get_state(self) -> dict[str, typing.Any]:
+    """The random numbers' state, and how far exploration has come."""
+    return {
+      "random": self._random.bit_generator.state,
+      "env_steps": self._epsilons and self._epsilons.env_steps,
+    }
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Goes on as the actor would have whose state was taken."""
+    self._random.bit_generator.state = state["random"]
+    if self._epsilons is not None:
+      self._epsilons.env_steps = state["env_steps"]

@@ -3,7 +3,7 @@
 import ml_collections
 from acme import specs
 
-from agents import core
+from agents import core, seeds
 from agents.dqn import acting, exploration
 from agents.networks import inference, torsos
 from replay import adder, packing, transitions
@@ -43,12 +43,16 @@ class Builder:
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     worker: int,
+    lives: int = 0,
+    env_steps: int = 0,
   ) -> core.Actor:
     """The exploring actor of worker `worker`."""
     return acting.EpsilonGreedyActor(
       inference.make_inference(config.network, spec),
-      exploration.Epsilons(config.exploration, config.topology, worker),
-      seed=config.seed + worker,
+      exploration.Epsilons(
+        config.exploration, config.topology, worker, env_steps
+      ),
+      seed=seeds.of_life(config.seed + worker, lives),
     )
 
   def make_greedy_actor(

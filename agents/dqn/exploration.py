@@ -20,26 +20,28 @@ class Epsilons:
     exploration: ml_collections.ConfigDict,
     topology: ml_collections.ConfigDict,
     worker: int,
+    env_steps: int = 0,
   ):
-    """Starts at environment step 0.
+    """Starts where this worker's environments are.
 
     Args:
       exploration: the part of a config.
       topology: the part of a config.
       worker: index of this worker, from 0.
+      env_steps: environment steps that this worker has made in earlier lives.
     """
     self._exploration = exploration.copy_and_resolve_references()
     self._num_envs = topology.environments_per_worker
     self._workers = topology.workers
-    self._calls = 0
+    self.env_steps = env_steps  # of this worker, with autoresets
     self._ladder = self._make_ladder(worker)
 
   def next(self) -> np.ndarray:
     """Epsilons float [B] for the next step of the environments."""
+    steps = self.env_steps * self._workers
+    self.env_steps += self._num_envs
     if self._exploration.schedule == "ladder":
       return self._ladder
-    steps = self._calls * self._num_envs * self._workers
-    self._calls += 1
     done = min(1.0, steps / self._exploration.decay_steps)
     start = self._exploration.epsilon_start
     end = self._exploration.epsilon_end

@@ -1,5 +1,7 @@
 """Collector: no step is lost, none is counted twice, autoresets are none."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -22,10 +24,10 @@ def make_config(n_step=1, environment="CartPole-v1"):
   return config
 
 
-def make_collector(config, worker=0):
+def make_collector(config, worker=0, **lives):
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
-  collector = collector_lib.Collector(config, spec, builder, worker)
+  collector = collector_lib.Collector(config, spec, builder, worker, **lives)
   collector.load(1, builder.make_learner(config, spec).get_variables())
   return collector, builder.make_packing(spec)
 
@@ -125,10 +127,79 @@ def test_the_training_return_is_of_the_last_episodes(recorded):
   collector.close()
 
 
-def collect(seed, worker):
+def run(collector, steps):
+  """All rows that a collector makes, and its returns."""
+  made = [collector.step() for _ in range(steps)]
+  rows = [items.rows for items in made if items is not None]
+  return np.concatenate(rows).tobytes(), collector.training_return
+
+
+@pytest.mark.parametrize("n_step", [1, 5])
+def test_a_collector_goes_on_equally(n_step):
+  config = make_config(n_step)
+  config.exploration.decay_steps = 1_000
+  collector, _ = make_collector(config)
+  run(collector, 100)
+  state = pickle.loads(pickle.dumps(collector.get_state(True)))
+  expected = run(collector, STEPS)
+  # What another worker did before does not matter.
+  other, _ = make_collector(config, worker=1)
+  run(other, 30)
+  other.set_state(state)
+  assert run(other, STEPS) == expected
+  assert other.env_steps < collector.env_steps
+
+
+def test_without_its_environments_a_collector_begins_new_episodes(recorded):
+  config = make_config(3)
+  collector, _ = make_collector(config)
+  run(collector, 100)
+  state = collector.get_state(False)
+  recorded.clear()
+  other, packing = make_collector(config)
+  other.set_state(state)
+  assert other.training_return == collector.training_return
+  # Nothing of the old episodes gets into the new ones' transitions.
+  made = [other.step() for _ in range(4)]
+  assert [items is None for items in made] == [True] * 3 + [False]
+  fields = packing.unpack(made[3].rows)
+  np.testing.assert_array_equal(fields["o_t"], recorded[2].observation)
+  np.testing.assert_array_equal(
+    collector._actor.get_state()["env_steps"] + 4 * NUM_ENVS,
+    other._actor.get_state()["env_steps"],
+  )
+
+
+def test_another_life_repeats_no_episode():
+  rows = collect(seed=1, worker=0)
+  np.testing.assert_array_equal(rows, collect(seed=1, worker=0, lives=0))
+  others = [collect(seed=1, worker=0, lives=lives) for lives in (1, 2)]
+  for other in others:
+    # A row is as good as unique: its observations are floats.
+    common = {row.tobytes() for row in rows} & {row.tobytes() for row in other}
+    assert len(rows) > 100 and not common
+  assert not np.array_equal(*others)
+
+
+def test_another_life_explores_as_much_as_the_last_one():
+  config = make_config()
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  last = config.exploration.decay_steps
+  for env_steps, epsilon in ((0, 1.0), (last // 2, 0.525), (last, 0.05)):
+    collector = collector_lib.Collector(
+      config, spec, builder, 0, lives=1, env_steps=env_steps
+    )
+    found = collector._actor._epsilons.next()
+    np.testing.assert_allclose(found, epsilon)
+    assert collector.env_steps == 0
+    collector.close()
+
+
+def collect(seed, worker, **lives):
   config = make_config()
   config.seed = seed
-  collector, _ = make_collector(config, worker)
+  collector, _ = make_collector(config, worker, **lives)
   # The learner's seed is the config's too: what differs is the environments.
   rows = [collector.step() for _ in range(30)]
   collector.close()

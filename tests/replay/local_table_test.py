@@ -147,6 +147,99 @@ def test_equal_seeds_draw_equally(exponent):
   assert (run(3) != run(4)).any()
 
 
+def fill(table, random, calls):
+  """Inserts, draws and updates; returns what was drawn."""
+  drawn = []
+  for _ in range(calls):
+    count = int(random.integers(1, 9))
+    priorities = random.exponential(size=count)
+    table.insert(make_rows(table.inserted, count), priorities)
+    drawn.append(table.sample(16))
+    table.update_priorities(drawn[-1][0], random.exponential(size=16))
+  return drawn
+
+
+def assert_equal_draws(drawn, others):
+  for draw, other in zip(drawn, others, strict=True):
+    for part, other_part in zip(draw, other, strict=True):
+      np.testing.assert_array_equal(part, other_part)
+
+
+@pytest.mark.parametrize("exponent", [None, 0.0, 0.6])
+@pytest.mark.parametrize("calls", [0, 3, 100])  # empty, half full, evicting
+def test_a_loaded_table_goes_on_equally(tmp_path, exponent, calls):
+  table = make_table(100, exponent, seed=7)
+  fill(table, np.random.default_rng(0), calls)
+  table.save(tmp_path)
+  loaded = make_table(100, exponent, seed=8)
+  loaded.load(tmp_path)
+  loaded.check_valid()
+  np.testing.assert_array_equal(loaded._sums, table._sums)
+  expected = fill(table, np.random.default_rng(1), 60)
+  assert_equal_draws(fill(loaded, np.random.default_rng(1), 60), expected)
+  assert (loaded.inserted, loaded.sampled) == (table.inserted, table.sampled)
+
+
+def test_a_table_that_goes_on_does_not_change_what_was_saved(tmp_path):
+  table = make_table(10)
+  fill(table, np.random.default_rng(0), 9)
+  table.save(tmp_path)
+  first, second = make_table(10), make_table(10)
+  first.load(tmp_path)
+  expected = fill(first, np.random.default_rng(1), 20)
+  second.load(tmp_path)
+  assert_equal_draws(fill(second, np.random.default_rng(1), 20), expected)
+
+
+@pytest.mark.parametrize("capacity", [37, 41, 64, 500])
+@pytest.mark.parametrize("calls", [4, 100])
+def test_another_capacity_holds_the_same_items(tmp_path, capacity, calls):
+  table = make_table(37, 0.6)
+  fill(table, np.random.default_rng(0), calls)
+  table.save(tmp_path)
+  loaded = make_table(capacity, 0.6)
+  loaded.load(tmp_path)
+  loaded.check_valid()
+  assert loaded.size == table.size
+
+  def weights(table):
+    keys, probabilities, _, rows = table.sample(SAMPLES)
+    np.testing.assert_array_equal(rows.view(np.uint64)[:, 0], keys)
+    return dict(zip(keys.tolist(), probabilities.tolist(), strict=True))
+
+  found, expected = weights(loaded), weights(table)
+  assert len(found) > 0.8 * table.size
+  for key in found.keys() & expected.keys():
+    assert found[key] == pytest.approx(expected[key], rel=1e-12)
+  # Slots that are filled next are those of the new capacity.
+  fill(loaded, np.random.default_rng(1), 200)
+  loaded.check_valid()
+  assert loaded.size == capacity
+  assert min(weights(loaded)) >= loaded.inserted - capacity
+
+
+@pytest.mark.parametrize(
+  ("capacity", "row_bytes", "exponent", "complaint"),
+  [
+    (4, 8, EXPONENT, "5 items of 8 bytes, but the config's table 4 of 8"),
+    (5, 9, EXPONENT, "5 items of 8 bytes, but the config's table 5 of 9"),
+    (5, 8, None, "priority_exponent=0.5"),
+    (5, 8, 0.6, "priority_exponent=0.5"),
+  ],
+)
+def test_a_table_that_does_not_fit_is_refused(
+  tmp_path, capacity, row_bytes, exponent, complaint
+):
+  table = make_table()
+  table.insert(make_rows(0, 5), PRIORITIES)
+  table.save(tmp_path)
+  other = local_table.LocalTable(capacity, row_bytes, exponent, 0)
+  with pytest.raises(ValueError, match="resume with") as error:
+    other.load(tmp_path)
+  assert complaint in str(error.value) and "\n" not in str(error.value)
+  assert other.size == 0
+
+
 def test_empty_table_and_bad_priorities_are_errors():
   table = make_table()
   with pytest.raises(ValueError, match="table is empty"):

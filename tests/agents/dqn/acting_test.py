@@ -1,6 +1,7 @@
 """Acting and exploration of the DQN family."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -76,6 +77,41 @@ def test_linear_schedule(workers):
   np.testing.assert_allclose(
     np.diff(found[: calls + 1], 2, axis=0), 0, atol=1e-9
   )
+
+
+@pytest.mark.parametrize("workers", [1, 5])
+def test_a_schedule_goes_on_where_an_earlier_life_was(workers):
+  def make(env_steps):
+    config = dqn.get_config()
+    config.exploration.decay_steps = 400
+    config.topology.workers = workers
+    config.topology.environments_per_worker = 4
+    return exploration.Epsilons(
+      config.exploration, config.topology, 0, env_steps
+    )
+
+  whole, later = make(0), make(4 * 7)
+  expected = [whole.next() for _ in range(110)][7:]
+  found = [later.next() for _ in range(103)]
+  np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "ladder"])
+def test_an_actor_goes_on_equally(schedule):
+  def make(seed):
+    epsilons = make_epsilons(schedule=schedule, decay_steps=500)
+    return acting.EpsilonGreedyActor(Table(np.eye(8, 5)), epsilons, seed)
+
+  def act(actor):
+    return np.array([actor.act(np.zeros((8, 3))).action for _ in range(30)])
+
+  actor, other = make(1), make(2)
+  act(actor)
+  state = pickle.loads(pickle.dumps(actor.get_state()))
+  expected = act(actor)
+  assert (act(other) != expected).any()
+  other.set_state(state)
+  np.testing.assert_array_equal(act(other), expected)
 
 
 def test_greedy_actor_is_deterministic():

@@ -1,0 +1,119 @@
+"""Saving: what is called exact goes on equally, through ends of episodes."""
+
+import gymnasium
+import ml_collections
+import numpy as np
+import pytest
+from gymnasium.utils import ezpickle
+
+from environments import factory, saving
+
+NUM_ENVS = 3
+
+
+def make_config(name, **kwargs):
+  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
+
+
+def play(environment, actions):
+  """All that some steps return, as bytes."""
+  return [
+    b"".join(array.tobytes() for array in environment.step(action))
+    for action in actions
+  ]
+
+
+def draw(name, steps, seed):
+  random = np.random.default_rng(seed)
+  if name.startswith("Pendulum"):
+    actions = random.uniform(-2, 2, (steps, NUM_ENVS, 1))
+    return actions.astype(np.float32)
+  spec = factory.make_spec(make_config(name)).actions
+  return random.integers(spec.num_values, size=(steps, NUM_ENVS), dtype="int32")
+
+
+@pytest.mark.parametrize(
+  "name",
+  ["CartPole-v1", "Pendulum-v1", "MountainCar-v0", "FrozenLake-v1"],
+)
+def test_environments_go_on_equally(name):
+  config = make_config(name)
+  assert saving.is_exact(config)
+  environment = factory.make(config, NUM_ENVS, seed=3)
+  environment.reset()
+  play(environment, draw(name, 250, seed=0))
+  state, actions = environment.get_state(), draw(name, 450, seed=1)
+  expected = play(environment, actions)
+  # Some reset themselves, from generators that went on.
+  ended = [step.first.any() for step in map(environment.step, actions)]
+  assert any(ended)
+  other = factory.make(config, NUM_ENVS, seed=4)
+  for _ in range(2):  # the state is not used up
+    other.reset()
+    other.set_state(state)
+    assert play(other, actions) == expected
+  environment.close()
+  other.close()
+
+
+def test_a_reset_after_a_restored_one_goes_on_with_its_generators():
+  config = make_config("CartPole-v1")
+  one, other = (factory.make(config, NUM_ENVS, seed) for seed in (3, 4))
+  one.reset()
+  other.set_state(one.get_state())
+  assert other.reset().tobytes() == one.reset().tobytes()
+
+
+class Forgetful(gymnasium.Env, ezpickle.EzPickle):
+  """Comes back from its pickle with its arguments only, and says nothing."""
+
+  observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float64)
+  action_space = gymnasium.spaces.Discrete(2)
+
+  def __init__(self):
+    ezpickle.EzPickle.__init__(self)
+    self._time = 0
+
+  def reset(self, seed=None, options=None):
+    super().reset(seed=seed)
+    return self._observe(), {}
+
+  def step(self, action):
+    self._time += 1
+    return self._observe(), 0.0, False, False, {}
+
+  def _observe(self):
+    return np.array([self._time / 1e6])
+
+
+class Unseeded(Forgetful):
+  """Draws from a generator that no seed reaches."""
+
+  def __getstate__(self):
+    return vars(self)
+
+  def __setstate__(self, state):
+    vars(self).update(state)
+
+  def _observe(self):
+    return np.random.random(1)  # noqa: NPY002 the one to be found out
+
+
+@pytest.mark.parametrize("kind", [Forgetful, Unseeded])
+def test_what_only_seems_to_be_saved_is_found_out(kind):
+  name = f"{kind.__name__}-v0"
+  gymnasium.register(name, kind, disable_env_checker=True, order_enforce=False)
+  try:
+    assert not saving.is_exact(make_config(name))
+  finally:
+    del gymnasium.registry[name]
+
+
+@pytest.mark.parametrize("name", ["LunarLander-v3", "ALE/Pong-v5"])
+def test_environments_of_native_code_are_not_saved(name):
+  assert not saving.is_exact(make_config(name))
+
+
+def test_an_environment_that_cannot_be_made_is_an_error():
+  with pytest.raises(ValueError, match=r"config\.environment\.name"):
+    saving.is_exact(make_config("CartPole-v999"))
