@@ -21,6 +21,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """
   c = ml_collections.ConfigDict()
   c.agent = "dqn"  # name in agents/registry.py
+  c.mode = "async"  # or "sync", or "single": one process; --mode sets it
   c.seed = 1
 
   c.environment = ml_collections.ConfigDict()
@@ -69,6 +70,11 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.variables = ml_collections.ConfigDict()
   c.variables.publish_period = 20  # trainer steps
 
+  c.sync = ml_collections.ConfigDict()
+  # Environment steps of all workers between two publications; the trainer
+  # takes as many updates as samples_per_insert grants them.
+  c.sync.environment_steps = 800
+
   c.topology = ml_collections.ConfigDict()
   c.topology.workers = 1  # processes
   c.topology.environments_per_worker = 8  # stepped at once
@@ -80,9 +86,9 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.evaluation.period_s = 1.0  # seconds from one's end to the next's start
   c.evaluation.period_steps = 500  # trainer steps; instead, in one process
 
-  c.checkpoint = ml_collections.ConfigDict()
-  c.checkpoint.period_s = 60.0  # seconds between trainer checkpoints
-  c.checkpoint.keep = 3  # newest checkpoints kept
+  c.snapshot = ml_collections.ConfigDict()
+  c.snapshot.period_s = 60.0  # seconds between snapshots of the whole run
+  c.snapshot.keep = 2  # newest snapshots kept, beside the best one
 
   c.watchdog = ml_collections.ConfigDict()
   # Seconds in which nothing moves until it is said who waits for what: longer

@@ -37,7 +37,7 @@ class Limiter(typing.NamedTuple):
       config: the whole config.
     """
     ratio, min_size = config.replay.samples_per_insert, config.replay.min_size
-    if not ratio:
+    if not ratio or config.mode == "sync":
       return cls(1.0, min_size, -sys.float_info.max, sys.float_info.max)
     buffer = validation.error_buffer(config)
     return cls(
@@ -52,6 +52,28 @@ class Limiter(typing.NamedTuple):
   def difference(self, inserted: int, sampled: int) -> float:
     """What the limiter holds between its bounds, in samples."""
     return inserted * self.samples_per_insert - sampled
+
+  def samples_allowed(self, size: int, inserted: int, sampled: int) -> int:
+    """Items that may be sampled at once, without another insert.
+
+    Args:
+      size: items in the table.
+      inserted: items, since the table was made.
+      sampled: items, since the table was made.
+
+    Returns:
+      0: none; `sys.maxsize`: any number.
+    """
+    if size < self.min_size:
+      return 0
+    if not self.bounded:
+      return sys.maxsize
+    now = self.difference(inserted, sampled)
+    allowed = max(0, math.floor(now - self.min_diff))
+    # That subtraction rounds; Reverb subtracts the samples.
+    if now - (allowed + 1) >= self.min_diff:
+      return allowed + 1
+    return allowed - (allowed > 0 and now - allowed < self.min_diff)
 
   def inserts_missing(self, size: int, inserted: int, sampled: int) -> int:
     """Items to insert before one more is sampled; 0: it may be at once."""

@@ -10,6 +10,10 @@ import ml_collections
 _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
     ("seed", lambda x: x >= 0, "at least 0",
      "random generators take none below"),
+    ("mode", lambda x: x in ("async", "sync", "single"),
+     "'async', 'sync' or 'single'", "nobody would know whose turn it is"),
+    ("sync.environment_steps", lambda x: x >= 1, "at least 1",
+     "a round would have no steps"),
     ("adder.n_step", lambda x: x >= 1, "at least 1",
      "there would be no transition"),
     ("adder.discount", lambda x: 0 <= x <= 1, "in [0, 1]",
@@ -80,10 +84,10 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "nothing could be counted against it"),
     ("restarts.period_s", lambda x: x > 0, "above 0",
      "no failure would ever count"),
-    ("checkpoint.period_s", lambda x: x > 0, "above 0",
+    ("snapshot.period_s", lambda x: x > 0, "above 0",
      "the trainer would do nothing but save"),
-    ("checkpoint.keep", lambda x: x >= 1, "at least 1",
-     "nothing could be played back"),
+    ("snapshot.keep", lambda x: x >= 1, "at least 1",
+     "nothing could be resumed"),
     ("watchdog.period_s", lambda x: x > 0, "above 0",
      "each moment between two steps would be called a stall"),
     ("rates.environment_steps_per_s", lambda x: x >= 0,
@@ -112,6 +116,11 @@ def validate(config: ml_collections.ConfigDict) -> None:
     check(field, _get(config, field))
   check(_TARGET, config.limits.target_return)
   _validate_replay(config)
+  if config.mode == "sync" and not config.replay.samples_per_insert:
+    raise ValueError(
+      "config.replay.samples_per_insert=0.0 is no ratio, so in mode 'sync' "
+      "nobody could tell how many updates a round grants: give one"
+    )
 
 
 def check(field: str, value: typing.Any) -> None:
@@ -148,13 +157,18 @@ def check(field: str, value: typing.Any) -> None:
 def error_buffer(config: ml_collections.ConfigDict) -> float:
   """How far samples may drift from samples_per_insert, in samples.
 
-  The two sides of Reverb's SampleToInsertRatio; a buffer below two inserts'
-  worth of samples could block both sides at once.
+  The two sides of Reverb's SampleToInsertRatio. A buffer below two inserts'
+  worth of samples could block both sides at once. Between the two sides there
+  is room for a whole batch, too, wherever the inserts stop: a trainer that
+  only gets parts of batches never learns.
   """
-  replay = config.replay
+  replay, batch_size = config.replay, config.learner.batch_size
+  ratio = replay.samples_per_insert
   return max(
-    replay.tolerance * replay.min_size * replay.samples_per_insert,
-    2.0 * max(1.0, replay.samples_per_insert),
+    replay.tolerance * replay.min_size * ratio,
+    2.0 * max(1.0, ratio),
+    # One insert may not fit in below the upper side; 1 is for rounding.
+    (batch_size + ratio + 1.0) / 2.0,
   )
 
 

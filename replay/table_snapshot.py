@@ -33,7 +33,7 @@ class Saving(threading.Thread):
   """One checkpoint on its way to the disk.
 
   ```python
-  saving = manager.start_saving(path)
+  saving = table_snapshot.Saving(address, root, path)
   while not saving.wait_copied(timeout_s=0.1):  # the tables are locked
     ...
   learn()  # nothing that happens now is in the checkpoint
@@ -41,18 +41,19 @@ class Saving(threading.Thread):
   ```
   """
 
-  def __init__(
-    self, client: reverb.Client, root: pathlib.Path, path: pathlib.Path
-  ):
-    """Starts at once.
+  def __init__(self, address: str, root: pathlib.Path, path: pathlib.Path):
+    """Starts at once; one at a time for each server.
 
     Args:
-      client: of the server.
-      root: where the server's checkpointer writes; empty.
-      path: to which the checkpoint is moved; of the same file system.
+      address: of the server, of this machine.
+      root: the `saving_dir` of its TrajectoryManager.
+      path: folder to be made, of the same file system as `root`.
     """
-    super().__init__(name="table-saving")
-    self._client, self._root, self._path = client, root, path
+    super().__init__(name="table-saving", daemon=True)
+    self._client = reverb.Client(address)
+    self._root, self._path = root, path
+    # A saving that failed half-way would look like the beginning of this one.
+    empty(root)
     self._error: Exception | None = None
     self.start()
 
@@ -79,7 +80,7 @@ class Saving(threading.Thread):
     """Waits until all is written.
 
     Raises:
-      RuntimeError: the server could not save.
+      RuntimeError: the server could not save, or is gone.
       OSError: the checkpoint could not be moved.
     """
     self.join()

@@ -2,6 +2,9 @@
 
 import typing
 
+if typing.TYPE_CHECKING:
+  import reverb  # `single` has a table without it
+
 
 class TableStatus(typing.NamedTuple):
   """Counts of a table."""
@@ -23,3 +26,24 @@ class TableStatus(typing.NamedTuple):
     since = inserted - min_size
     ratio = sampled / since if since > 0 else 0.0
     return cls(size, inserted, sampled, ratio)
+
+
+def read(client: "reverb.Client", table: str) -> TableStatus:
+  """Counts of a table of a server.
+
+  Args:
+    client: of the server.
+    table: its name.
+
+  Raises:
+    KeyError: the server has no such table.
+    RuntimeError: the server does not answer.
+  """
+  info = client.server_info(timeout=5)[table]
+  limiter = info.rate_limiter_info
+  return TableStatus.of(
+    size=info.current_size,
+    inserted=limiter.insert_stats.completed,
+    sampled=limiter.sample_stats.completed,
+    min_size=limiter.min_size_to_sample,
+  )

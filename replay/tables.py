@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from configs import validation
 from replay import packing as packing_lib
+from replay import table_status
 
 TRANSITIONS = "transitions"  # the table that workers write and trainers read
 
@@ -37,11 +38,35 @@ def make_table(
   )
 
 
+class TableView:
+  """The counts of one table, from anywhere."""
+
+  def __init__(self, server_address: str, table: str):
+    """Does not connect yet.
+
+    Args:
+      server_address: of the server that has the table.
+      table: its name.
+    """
+    self._client = reverb.Client(server_address)
+    self._table = table
+
+  def status(self) -> table_status.TableStatus:
+    """The counts now.
+
+    Raises:
+      KeyError: the server has no such table.
+      RuntimeError: the server does not answer.
+    """
+    return table_status.read(self._client, self._table)
+
+
 def _make_limiter(
   config: ml_collections.ConfigDict,
 ) -> reverb.rate_limiters.RateLimiter:
   replay = config.replay
-  if not replay.samples_per_insert:
+  # In rounds, whose turn it is decides, and a share must fit whatever its size.
+  if not replay.samples_per_insert or config.mode == "sync":
     return reverb.rate_limiters.MinSize(replay.min_size)
   return reverb.rate_limiters.SampleToInsertRatio(
     samples_per_insert=replay.samples_per_insert,

@@ -26,8 +26,9 @@ class TrajectoryManager:
       tables: at least one.
       port: TCP, on all interfaces: Reverb can bind nothing else.
       saving_dir: of this object alone, and emptied: where Reverb writes what
-        is saved. None: nothing can be saved or restored.
-      restore_from: folder that `start_saving` has made, of the same file
+        `table_snapshot.Saving` asks for. None: nothing can be saved or
+        restored.
+      restore_from: folder that a `Saving` has made, of the same file
         system as `saving_dir`; see `table_snapshot.fit` for what becomes of
         it where `tables` are other ones.
 
@@ -50,37 +51,13 @@ class TrajectoryManager:
 
   def status(self, table: str) -> table_status.TableStatus:
     """Counts of one table."""
-    info = self._client.server_info(timeout=5)[table]
-    limiter = info.rate_limiter_info
-    return table_status.TableStatus.of(
-      size=info.current_size,
-      inserted=limiter.insert_stats.completed,
-      sampled=limiter.sample_stats.completed,
-      min_size=limiter.min_size_to_sample,
-    )
-
-  def start_saving(self, path: pathlib.Path) -> table_snapshot.Saving:
-    """Begins to save all tables; one saving at a time.
-
-    Args:
-      path: folder to be made, of the same file system as `saving_dir`.
-
-    Raises:
-      RuntimeError: there is no folder to write to.
-    """
-    if not self._saving_dir:
-      # Reverb would write to a temporary folder that nothing restores from.
-      raise RuntimeError(
-        "saving_dir=None: the tables can't be saved; give the "
-        "TrajectoryManager a folder"
-      )
-    # A saving that failed half-way would look like the beginning of this one.
-    table_snapshot.empty(self._saving_dir)
-    return table_snapshot.Saving(self._client, self._saving_dir, path)
+    return table_status.read(self._client, table)
 
   def close(self) -> None:
     """Stops serving; clients that wait get an error."""
     self._server.stop()
+    if self._saving_dir:
+      shutil.rmtree(self._saving_dir, ignore_errors=True)
 
   def _serve(
     self,

@@ -19,8 +19,9 @@ REPLAYS = [
 ]
 
 
-def make_config(min_size, ratio, tolerance):
+def make_config(min_size, ratio, tolerance, batch_size=2):
   config = dqn.get_config()
+  config.learner.batch_size = batch_size
   config.replay.update(
     min_size=min_size, samples_per_insert=ratio, tolerance=tolerance
   )
@@ -30,6 +31,12 @@ def make_config(min_size, ratio, tolerance):
 def make_table(config):
   layout = packing.Packing({"reward": (np.dtype(np.float32), ())})
   return tables.make_table(config, layout)
+
+
+def check_allowed(table, allowed):
+  """Reverb lets so many items be sampled at once, and not one more."""
+  assert allowed == 0 or table.can_sample(min(allowed, 10**9))
+  assert allowed == sys.maxsize or not table.can_sample(allowed + 1)
 
 
 @pytest.mark.parametrize("replay", REPLAYS)
@@ -66,12 +73,70 @@ def test_reverb_lets_through_whom_it_says(replay):
     else:
       free = counts.inserts_missing(*now) == 0
       assert table.can_sample(1) == free
+      check_allowed(table, counts.samples_allowed(*now))
       if free:
         (_,) = client.sample(tables.TRANSITIONS)
         sampled += 1
     blocked += not free
   server.stop()
   assert blocked and inserted and sampled
+
+
+# min_size, samples_per_insert, tolerance, batch_size
+SMALL = [
+  (1, 8.0, 0.5, 64),
+  (1, 1.0, 1e-6, 1),
+  (7, 1 / 3, 0.1, 32),
+  (3, 0.1, 0.1, 20),
+  (2, 30.7, 1e-6, 50),
+]
+
+
+def random_config(random) -> tuple[int, float, float, int]:
+  return (
+    int(random.integers(1, 30)),
+    float(10 ** random.uniform(-1, 1.5)),
+    float(10 ** random.uniform(-6, 0.3)),
+    int(random.integers(1, 80)),
+  )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_whole_batch_is_reached_by_inserting_alone(seed):
+  """Wherever inserts and samples have come to, in parts of batches too."""
+  random = np.random.default_rng(seed)
+  min_size, ratio, tolerance, batch_size = (
+    SMALL[seed] if seed < len(SMALL) else random_config(random)
+  )
+  config = make_config(min_size, ratio, tolerance, batch_size)
+  counts = limiter.Limiter.of(config)
+  table = make_table(config)
+  server = reverb.Server([table])
+  client = reverb.Client(f"localhost:{server.port}")
+  inserted = sampled = 0
+  row = np.zeros(4, np.uint8)
+
+  def insert():
+    nonlocal inserted
+    assert counts.samples_missing(inserted, inserted, sampled) == 0
+    client.insert(row, {tables.TRANSITIONS: 1.0})
+    inserted += 1
+
+  for _ in range(5):
+    while table.can_insert(1):
+      insert()
+    allowed = counts.samples_allowed(inserted, inserted, sampled)
+    check_allowed(table, allowed)
+    assert allowed >= batch_size
+    # The trainer stops at any number, once all that it may.
+    taken = int(random.integers(1, allowed)) if allowed > 1 else 1
+    taken = allowed if random.random() < 0.3 else taken
+    sampled += len(list(client.sample(tables.TRANSITIONS, taken)))
+    for _ in range(int(random.integers(0, 5))):
+      if table.can_insert(1):
+        insert()
+  server.stop()
+  assert sampled >= 5
 
 
 # limiter, (size, inserted, sampled), inserts missing, samples missing
@@ -96,6 +161,55 @@ MISSING = [
   (FREE, (5, 5, 10**9), 0, 0),
   (FREE, (5, 10**12, 0), 0, 0),
 ]
+
+# limiter, (size, inserted, sampled), samples allowed
+ALLOWED = [
+  (EIGHT, (999, 999, 0), 0),
+  (EIGHT, (1_000, 1_000, 0), 4_000),
+  (EIGHT, (1_500, 1_500, 7_999), 1),
+  (EIGHT, (1_500, 1_500, 8_000), 0),
+  (EIGHT, (1_000, 90_000, 720_000), 0),  # a restored table may be behind
+  (QUARTER, (4, 4, 2), 0),
+  (QUARTER, (7, 7, 2), 0),
+  (QUARTER, (8, 8, 2), 1),
+  (FREE, (4, 4, 0), 0),
+  (FREE, (5, 5, 10**9), sys.maxsize),
+]
+
+
+@pytest.mark.parametrize(("counts", "now", "allowed"), ALLOWED)
+def test_how_many_are_allowed(counts, now, allowed):
+  assert counts.samples_allowed(*now) == allowed
+
+
+# samples_per_insert, min_diff, inserted, sampled, samples allowed, and what the
+# subtraction of the two doubles says.
+ROUNDED = [
+  (0.1, -1.9, 1, 1, 1, 0),
+  (0.7, 2.3, 19, 2, 8, 9),
+]
+
+
+@pytest.mark.parametrize("case", ROUNDED)
+def test_it_rounds_as_reverb_does(case):
+  ratio, min_diff, inserted, sampled, allowed, rounded = case
+  assert int(inserted * ratio - sampled - min_diff) == rounded
+  counts = limiter.Limiter(ratio, 1, min_diff, 99.0)
+  table = reverb.Table(
+    tables.TRANSITIONS,
+    sampler=reverb.selectors.Uniform(),
+    remover=reverb.selectors.Fifo(),
+    max_size=99,
+    rate_limiter=reverb.rate_limiters.RateLimiter(*counts),
+  )
+  server = reverb.Server([table])
+  client = reverb.Client(f"localhost:{server.port}")
+  for _ in range(inserted):
+    client.insert(np.zeros(4, np.uint8), {tables.TRANSITIONS: 1.0})
+  list(client.sample(tables.TRANSITIONS, sampled))
+  assert counts.samples_allowed(inserted, inserted, sampled) == allowed
+  check_allowed(table, allowed)
+  server.stop()
 
 
 @pytest.mark.parametrize(("counts", "now", "inserts", "samples"), MISSING)

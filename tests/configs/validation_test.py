@@ -133,8 +133,10 @@ BAD = [
   ("evaluation.episodes", 0),
   ("evaluation.period_s", -1.0),
   ("evaluation.period_steps", 0),
-  ("checkpoint.period_s", 0.0),
-  ("checkpoint.keep", 0),
+  ("snapshot.period_s", 0.0),
+  ("snapshot.keep", 0),
+  ("mode", "asynchronous"),
+  ("sync.environment_steps", 0),
   ("restarts.budget", -1),
   ("restarts.period_s", 0.0),
   ("watchdog.period_s", 0.0),
@@ -199,6 +201,15 @@ def test_a_limiter_that_blocks_for_ever(min_size, ratio, tolerance):
   assert "it would block for ever" in message
 
 
+def test_rounds_need_a_ratio():
+  config = with_value("replay.samples_per_insert", 0.0)
+  validation.validate(config)
+  config.mode = "sync"
+  assert message_of(config).startswith(
+    "config.replay.samples_per_insert=0.0 is no ratio"
+  )
+
+
 def test_one_field_alone():
   validation.check("limits.trainer_steps", 7)
   validation.check("limits.target_return", -math.inf)
@@ -210,16 +221,28 @@ def test_one_field_alone():
 
 
 @pytest.mark.parametrize(
-  ("tolerance", "min_size", "ratio", "expected"),
+  ("tolerance", "min_size", "ratio", "batch_size", "expected"),
   [
-    (0.5, 1_000, 8.0, 4_000.0),
-    (0.1, 1, 8.0, 16.0),  # two inserts' worth, or both sides could block
-    (0.1, 1, 0.25, 2.0),  # two samples
+    (0.5, 1_000, 8.0, 64, 4_000.0),
+    (0.1, 1, 8.0, 1, 16.0),  # two inserts' worth, or both sides could block
+    (0.1, 1, 0.25, 1, 2.0),  # two samples
+    (0.1, 1, 8.0, 64, 36.5),  # between the two sides: a batch and an insert
   ],
 )
-def test_error_buffer(tolerance, min_size, ratio, expected):
+def test_error_buffer(tolerance, min_size, ratio, batch_size, expected):
   config = dqn.get_config()
   config.replay.tolerance = tolerance
   config.replay.min_size = min_size
   config.replay.samples_per_insert = ratio
+  config.learner.batch_size = batch_size
   assert validation.error_buffer(config) == expected
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("preset", dqn.PRESETS)
+def test_the_tolerance_of_each_preset_is_what_bounds_it(name, preset):
+  config = get_config(name, preset)
+  replay = config.replay
+  assert validation.error_buffer(config) == (
+    replay.tolerance * replay.min_size * replay.samples_per_insert
+  )

@@ -38,6 +38,7 @@ def make_items(count, start=0):
 
 def serve(**replay):
   config = dqn.get_config()
+  config.learner.batch_size = BATCH
   config.replay.update({"capacity": 100, "min_size": BATCH, **replay})
   return trajectory_manager.TrajectoryManager(
     [tables.make_table(config, PACKING)], portpicker.pick_unused_port()

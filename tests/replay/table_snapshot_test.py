@@ -32,6 +32,12 @@ def serve(tmp_path, restored=False, others=(), packing=PACKING, **replay):
   )
 
 
+def start_saving(manager, path, root=None):
+  return table_snapshot.Saving(
+    manager.address, root or path.parent / "replay", path
+  )
+
+
 def write(manager, count):
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(manager.address), tables.TRANSITIONS
@@ -63,7 +69,7 @@ def saved(tmp_path):
   drawn = draw(manager, 30)
   client = reverb.Client(manager.address)
   client.mutate_priorities(tables.TRANSITIONS, {drawn[0].info.key: 1e12})
-  manager.start_saving(tmp_path / "saved").finish()
+  start_saving(manager, tmp_path / "saved").finish()
   manager.close()
   return tmp_path / "saved"
 
@@ -177,7 +183,7 @@ def test_what_comes_after_the_copy_is_not_saved(tmp_path):
   while manager.status(tables.TRANSITIONS).size < 5_000:
     stop.wait(0.01)
   before = manager.status(tables.TRANSITIONS).inserted
-  saving = manager.start_saving(tmp_path / "saved")
+  saving = start_saving(manager, tmp_path / "saved")
   while not saving.wait_copied(timeout_s=0.1):
     pass
   after = manager.status(tables.TRANSITIONS).inserted
@@ -197,12 +203,14 @@ def test_what_comes_after_the_copy_is_not_saved(tmp_path):
 def test_a_failed_saving_is_told_to_its_owner(tmp_path):
   manager = serve(tmp_path)
   write(manager, 5)
-  saving = manager.start_saving(tmp_path / "missing" / "saved")
+  saving = start_saving(
+    manager, tmp_path / "missing" / "saved", tmp_path / "replay"
+  )
   while not saving.wait_copied(timeout_s=0.1):
     pass
   with pytest.raises(FileNotFoundError):
     saving.finish()
-  manager.start_saving(tmp_path / "saved").finish()
+  start_saving(manager, tmp_path / "saved").finish()
   manager.close()
 
 

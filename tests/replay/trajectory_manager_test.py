@@ -7,7 +7,13 @@ import reverb
 
 from configs import prioritized_dqn
 from replay import packing as packing_lib
-from replay import routes, table_status, tables, trajectory_manager
+from replay import (
+  routes,
+  table_snapshot,
+  table_status,
+  tables,
+  trajectory_manager,
+)
 from replay import writer as writer_lib
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
@@ -25,6 +31,12 @@ def serve(port=None, folder=None, restore_from=None):
     folder,
     restore_from,
   )
+
+
+def save(manager, folder, name):
+  """Saves what a manager with `folder`/replay holds in `folder`/`name`."""
+  root = folder / "replay"
+  table_snapshot.Saving(manager.address, root, folder / name).finish()
 
 
 def write(manager, priorities):
@@ -92,17 +104,12 @@ def test_unknown_table(manager):
     manager.status("nothing")
 
 
-def test_saving_without_a_folder_is_an_error(manager, tmp_path):
-  with pytest.raises(RuntimeError, match="saving_dir=None"):
-    manager.start_saving(tmp_path / "saved")
-
-
 def test_items_keys_and_priorities_outlive_the_server(tmp_path):
   first = serve(folder=tmp_path / "replay")  # made where it is missing
   write(first, PRIORITIES)
   before = held(first)
   assert len(before) == 5
-  first.start_saving(tmp_path / "saved").finish()
+  save(first, tmp_path, "saved")
   first.close()
 
   second = serve(folder=tmp_path / "other", restore_from=tmp_path / "saved")
@@ -118,11 +125,13 @@ def test_each_saving_stays_where_it_was_asked_for(tmp_path):
   first = serve(folder=tmp_path / "replay")
   for size in (5, 10):
     write(first, PRIORITIES)
-    first.start_saving(tmp_path / f"saved-{size}").finish()
+    save(first, tmp_path, f"saved-{size}")
   write(first, PRIORITIES)  # and is lost
   first.close()
   # The folder of the server itself holds nothing that could come back.
-  assert serve(folder=tmp_path / "replay").status(tables.TRANSITIONS).size == 0
+  empty = serve(folder=tmp_path / "replay")
+  assert empty.status(tables.TRANSITIONS).size == 0
+  empty.close()
   for size in (5, 10):
     manager = serve(
       folder=tmp_path / "replay", restore_from=tmp_path / f"saved-{size}"
@@ -130,7 +139,7 @@ def test_each_saving_stays_where_it_was_asked_for(tmp_path):
     assert manager.status(tables.TRANSITIONS).size == size
     manager.close()
   left = sorted(path.name for path in tmp_path.iterdir())
-  assert left == ["replay", "saved-10", "saved-5"]
+  assert left == ["saved-10", "saved-5"]
 
 
 def test_what_is_restored_may_not_lie_in_the_emptied_folder(tmp_path):

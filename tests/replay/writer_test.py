@@ -19,6 +19,7 @@ def rows(start, count):
 
 def serve(port=None, **replay):
   config = dqn.get_config()
+  config.learner.batch_size = 1  # so that the limiter leaves little room
   config.replay.update({"capacity": 1_000, "min_size": 1, **replay})
   return trajectory_manager.TrajectoryManager(
     [tables.make_table(config, PACKING)],
