@@ -1,6 +1,6 @@
 """Panel: a run's status on the terminal, while it runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import rich.box
@@ -17,7 +17,14 @@ _WIDTH = 80  # columns, where there are as many
 _ROOMY = 70  # columns that leave some for a margin
 _LINE_PERIOD_S = 5.0  # seconds of the run between plain lines
 
-_MISSED = "yellow"  # a node that is not up, an item that is lost, a stall
+_MISSED = "yellow"  # a node that is not up, what is lost, a stall
+
+_Cell = str | rich.text.Text
+_Row = tuple[_Cell, ...]
+
+_FRAME_LINES = 2
+# What a sentence about a wait may take, and one about a stall.
+_WAIT_LINES, _STALL_LINES = 2, 5
 
 _PHASE_STYLES = {
   "starting": "yellow",
@@ -77,7 +84,9 @@ class Panel:
     if status.get("phase") != self._shown.get("phase"):
       lines.append(status_text.phase_line(status))
     evaluations = status_text.finite(status.get("evaluations")) or 0
-    if evaluations > (status_text.finite(self._shown.get("evaluations")) or 0):
+    before = status_text.finite(self._shown.get("evaluations")) or 0
+    # Those of a run that is resumed were told of in its last life.
+    if evaluations > before and status.get("eval_episodes"):
       lines.append(status_text.evaluation_line(status))
     if wall_s >= self._line_due_s or status.get("phase") == "stopped":
       lines.append(status_text.progress_line(status))
@@ -94,35 +103,50 @@ def render(
   """Returns a status as rich draws it.
 
   Its rows are those of the limits and roles that a run has, known or not, and
-  the one whose length varies is the last: nothing jumps.
+  the one whose length varies is the last: nothing jumps. Where a terminal has
+  few rows, there are no empty ones, and a stall takes those of the time left.
   """
-  ascii_only = console.options.ascii_only
-  body = rich.console.Group(
-    _numbers(status), rich.text.Text(), _sentences(status)
-  )
+  blocks = _numbers(status)
+  over = status.get("phase") in ("stopping", "stopped")
+  limits = [] if over else list(status_text.limits(status))
+  room = console.height - _FRAME_LINES - sum(map(len, blocks))
+  # Nodes, restarts, and who waits.
+  room -= 2 + (_STALL_LINES if _stalled(status) else _WAIT_LINES)
+  if _stalled(status) and room < len(limits):
+    limits = []
+  room -= len(limits)
+  gaps = len(blocks)  # between the blocks, and before the sentences
   width = min(_WIDTH, console.width)
-  phase = str(status.get("phase") or "starting")
-  title = rich.text.Text.assemble(
-    (str(status.get("name") or "run"), "bold"),
-    "  ",
-    (f"{'*' if ascii_only else '●'} {phase}", _PHASE_STYLES.get(phase, "")),
-    "  ",
-    status_text.clock(status.get("wall_s")),
-    style="not dim",
-  )
   return rich.panel.Panel(
-    body,
-    title=title,
+    rich.console.Group(
+      _table(blocks, spaced=room >= gaps),
+      *([rich.text.Text()] if room >= gaps else []),
+      _sentences(status, limits, over),
+    ),
+    title=_title(status, console.options.ascii_only),
     title_align="left",
     box=rich.box.ROUNDED,
     border_style="dim",
-    # What is said of a stall takes the room of the margin.
-    padding=(0 if _stalled(status) else 1, 2 if width >= _ROOMY else 1),
+    padding=(int(room >= gaps + 2), 2 if width >= _ROOMY else 1),
     width=width,
   )
 
 
-def _numbers(status: Mapping[str, Any]) -> rich.table.Table:
+def _title(status: Mapping[str, Any], ascii_only: bool) -> rich.text.Text:
+  phase = str(status.get("phase") or "starting")
+  mode = status_text.mode(status)
+  return rich.text.Text.assemble(
+    (str(status.get("name") or "run"), "bold"),
+    "  ",
+    (f"{'*' if ascii_only else '●'} {phase}", _PHASE_STYLES.get(phase, "")),
+    "  ",
+    f"{mode}  " if mode else "",
+    status_text.clock(status.get("wall_s")),
+    style="not dim",
+  )
+
+
+def _numbers(status: Mapping[str, Any]) -> list[list[_Row]]:
   """What is measured: label, number, unit, and what to compare it with."""
   count, decimal, rate = (
     status_text.count,
@@ -134,88 +158,90 @@ def _numbers(status: Mapping[str, Any]) -> rich.table.Table:
   size, capacity = map(
     status_text.finite, (get("replay_size"), get("replay_capacity"))
   )
-  asked = status_text.finite(get("samples_per_insert_asked"))
-  rows: list[tuple[str | rich.text.Text, ...]] = [
-    ("environment", count(get("env_steps")), "steps",
-     rate(get("env_steps_per_s")), "steps/s"),
-    *_speed(status),
-    ("trainer", count(get("trainer_steps")), "steps",
-     rate(get("trainer_steps_per_s")), "steps/s"),
-    ("replay", count(size), f"of {count(capacity)} items",
-     count(100 * size / capacity if size and capacity else size), "% full"),
-    ("sampling", decimal(get("samples_per_insert")), "samples/insert",
-     *((decimal(asked), "asked") if asked else ("", "no limit"))),
-    ("variables", decimal(get("variables_age_s")), "s old on average",
-     count(get("variables_version")), "version"),
+  steps_asked = get("environment_steps_per_s_asked")
+  samples_asked = get("samples_per_insert_asked")
+  loads_asked = get("variable_loads_per_trainer_step_asked")
+  return [
+    [
+      ("environment", count(get("env_steps")), "steps",
+       *_lost(get("env_steps_lost"))),
+      ("trainer", count(get("trainer_steps")), "steps",
+       *_lost(get("trainer_steps_lost"))),
+      ("items", rate(get("items_per_s")), "confirmed/s",
+       *_lost(get("items_lost"))),
+      ("replay", count(size), f"of {count(capacity)} items",
+       count(100 * size / capacity if size and capacity else size), "% full"),
+      ("snapshot", count(get("snapshot_age_s")), "s old",
+       count(get("snapshots")), "written"),
+    ],
+    [
+      ("speed", rate(get("env_steps_per_s")), "steps/s",
+       *status_text.asked(rate, steps_asked)),
+      ("learning", rate(get("trainer_steps_per_s")), "updates/s", "", ""),
+      ("sampling", decimal(get("samples_per_insert")), "samples/insert",
+       *status_text.asked(decimal, samples_asked)),
+      ("loading", rate(get("variable_loads_per_trainer_step")),
+       "loads/update", *status_text.asked(rate, loads_asked)),
+      ("variables", decimal(get("variables_age_s")), "s old on average",
+       count(get("variables_version")), "version"),
+      *_proxy(status),
+    ],
+    [
+      ("training", decimal(get("training_return")), "mean return", "", ""),
+      ("evaluation", decimal(get("eval_return")), "mean return",
+       count(get("eval_episodes")), "episodes"),
+      ("best", decimal(get("best_eval_return")),
+       f"of {count(get('evaluations'))} so far",
+       *(("", "") if goal is None else (decimal(goal), "target"))),
+    ],
   ]  # fmt: skip
-  rows += _proxy(status)
-  rows += [
-    ("",) * 5,
-    ("training", decimal(get("training_return")), "mean return", "", ""),
-    ("evaluation", decimal(get("eval_return")), "mean return",
-     count(get("eval_episodes")), "episodes"),
-    ("best", decimal(get("best_eval_return")),
-     f"of {count(get('evaluations'))} so far",
-     *(("", "") if goal is None else (decimal(goal), "target"))),
+
+
+def _lost(number: Any) -> tuple[_Cell, _Cell]:
+  style = _MISSED if status_text.finite(number) else ""
+  return rich.text.Text(status_text.count(number), style), "lost"
+
+
+def _proxy(status: Mapping[str, Any]) -> list[_Row]:
+  """What the proxies send on."""
+  proxy = status.get("proxy")
+  if not proxy:
+    return []
+  sent = status_text.finite(proxy.get("bytes_up_per_s"))
+  return [
+    ("proxy", status_text.decimal(None if sent is None else sent / 1e6),
+     "MB/s to replay", status_text.count(proxy.get("connections")), "streams"),
   ]  # fmt: skip
+
+
+def _table(blocks: Iterable[list[_Row]], spaced: bool) -> rich.table.Table:
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(style="bold", justify="right", min_width=10, no_wrap=True)
   table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
   table.add_column(style="bold", justify="right", min_width=6, no_wrap=True)
   table.add_column(min_width=8, no_wrap=True)
-  for row in rows:
-    table.add_row(*row)
+  for index, rows in enumerate(blocks):
+    if index and spaced:
+      table.add_row("")
+    for row in rows:
+      table.add_row(*row)
   return table
-
-
-def _speed(status: Mapping[str, Any]) -> list[tuple[str, ...]]:
-  """The environment steps that are asked for, where any are."""
-  asked = status_text.finite(status.get("environment_steps_per_s_asked"))
-  if not asked:
-    return []
-  made = status_text.finite(status.get("env_steps_per_s"))
-  part = None if made is None else 100 * made / asked
-  return [
-    ("speed", status_text.rate(asked), "steps/s asked",
-     status_text.count(part), "% of it"),
-  ]  # fmt: skip
-
-
-def _proxy(
-  status: Mapping[str, Any],
-) -> list[tuple[str | rich.text.Text, ...]]:
-  """What the proxies send on, and what their workers lost by it."""
-  proxy = status.get("proxy")
-  if not proxy:
-    return []
-  get, count = status.get, status_text.count
-  sent = status_text.finite(proxy.get("bytes_up_per_s"))
-  lost = get("items_lost")
-  return [
-    ("proxy", status_text.decimal(None if sent is None else sent / 1e6),
-     "MB/s to replay", count(proxy.get("connections")), "streams"),
-    ("", status_text.rate(get("items_per_s")), "items/s confirmed",
-     rich.text.Text(count(lost), _MISSED if status_text.finite(lost) else ""),
-     "lost"),
-    ("", count(get("reconnects")), "reconnects",
-     count(get("restarts")), "restarts"),
-  ]  # fmt: skip
 
 
 def _stalled(status: Mapping[str, Any]) -> bool:
   return status_text.finite(status.get("stalled_s")) is not None
 
 
-def _sentences(status: Mapping[str, Any]) -> rich.table.Table:
-  """What is left, who is up, and who waits."""
+def _sentences(
+  status: Mapping[str, Any], limits: Iterable[tuple[str, str]], over: bool
+) -> rich.table.Table:
+  """What is left, who is up, who had to come back, and who waits."""
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(ratio=1)
-  get = status.get
-  over = get("phase") in ("stopping", "stopped")
   label = "time left"
-  for time_left, limit in () if over else status_text.limits(status):
+  for time_left, limit in limits:
     table.add_row(label, f"{time_left} {limit}")
     label = ""
   nodes = [
@@ -223,11 +249,14 @@ def _sentences(status: Mapping[str, Any]) -> rich.table.Table:
     for role, up, expected in status_text.nodes(status)
   ]
   table.add_row("nodes up", rich.columns.Columns(nodes, padding=(0, 2)))
+  restarts = map(rich.text.Text, status_text.restarts(status))
+  table.add_row("restarts", rich.columns.Columns(restarts, padding=(0, 2)))
   if over:
     table.add_row("because", status_text.reason(status))
   else:
     waiting = rich.text.Text(
-      str(get("waiting") or "nobody"), _MISSED if _stalled(status) else ""
+      str(status.get("waiting") or "nobody"),
+      _MISSED if _stalled(status) else "",
     )
     table.add_row("waiting", waiting)
   return table

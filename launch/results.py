@@ -4,21 +4,16 @@ import csv
 import io
 import json
 import math
-import numbers
-import os
-import socket
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tensorboard.compat.proto import event_pb2
-from tensorboard.summary.writer import record_writer
 
-from launch import curves, run_folder
+from launch import curves, events, run_folder
 
 # What the summary takes from the status as it is.
 _SUMMARY = (
+  "mode",
   "eval_return",
   "eval_episodes",
   "best_eval_return",
@@ -30,8 +25,13 @@ _SUMMARY = (
   "variables_age_s",
   "items_confirmed",
   "items_lost",
+  "env_steps_lost",
+  "trainer_steps_lost",
   "reconnects",
+  "restarts",
   "node_restarts",
+  "resumes",
+  "snapshots",
   "stopped_because",
 )
 
@@ -40,6 +40,8 @@ _METRICS = {
   "throughput/environment_steps_per_s": "env_steps_per_s",
   "throughput/trainer_steps_per_s": "trainer_steps_per_s",
   "progress/trainer_steps": "trainer_steps",
+  "progress/environment_steps_lost": "env_steps_lost",
+  "progress/trainer_steps_lost": "trainer_steps_lost",
   "progress/wall_clock_s": "wall_s",
   "replay/size_items": "replay_size",
   "replay/inserted_items": "inserted",
@@ -50,7 +52,12 @@ _METRICS = {
   "items/per_s": "items_per_s",
   "workers/reconnects": "reconnects",
   "nodes/restarts": "restarts",
+  "run/resumes": "resumes",
+  "snapshots/written": "snapshots",
+  "snapshots/age_s": "snapshot_age_s",
+  "snapshots/pause_s": "snapshot_pause_s",
   "variables/version": "variables_version",
+  "variables/loads_per_trainer_step": "variable_loads_per_trainer_step",
   "variables/mean_age_s": "variables_age_s",
   "training/mean_return": "training_return",
 }
@@ -101,10 +108,10 @@ def evaluation_row(
 class Results:
   """Writes curves.csv, TensorBoard's events, summary.json and curves.png.
 
-  A run that is resumed goes on where its curves ended. All of it is written
-  without TensorFlow, whose import would cost its process seconds.
+  A run that is resumed goes on where its snapshot was made: what was written
+  after that is gone from its curves.
 
-  results = Results(folder)
+  results = Results(folder)  # or Results(folder, evaluations=7, env_steps=900)
   results.add_metrics(status)
   results.add_evaluation({"wall_s": 9.0, "env_steps": 500, "eval_return": 21.5})
   results.write_summary(status)
@@ -115,23 +122,28 @@ class Results:
   full or read-only; what was written before is kept.
   """
 
-  def __init__(self, folder: run_folder.RunFolder):
-    """Opens `folder`, made by `RunFolder.create`."""
+  def __init__(
+    self,
+    folder: run_folder.RunFolder,
+    evaluations: int | None = None,
+    env_steps: int | None = None,
+  ):
+    """Opens `folder`, made by `RunFolder.create`.
+
+    Args:
+      folder: Of the run.
+      evaluations: Rows of curves.csv that count, of a run that is resumed;
+        those after them are cut off. None: all of them.
+      env_steps: Environment steps from which a run is resumed; TensorBoard
+        drops what it has read from there on. None: the run begins, or only
+        who writes its results was started again, and nothing is lost.
+    """
     self._folder = folder
-    self._learning_since: dict[str, float] | None = None
     with run_folder.writing(folder.curves_csv):
-      _open_curves(folder)
-    self._events_path = folder.events / (
-      f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}"
-      f".{os.getpid()}"
-    )
-    with run_folder.writing(self._events_path):
-      # Unbuffered: what a full disk refused is not tried again by close().
-      self._events_file = self._events_path.open("ab", buffering=0)
-    self._events = record_writer.RecordWriter(self._events_file)
-    header = event_pb2.Event()
-    header.file_version = "brain.Event:2"
-    self._write_event(header)
+      _open_curves(folder, evaluations)
+    self._events = events.Events(folder.events, env_steps)
+    if env_steps is not None:
+      self._write_evaluations_since(env_steps)
 
   def add_evaluation(self, row: Mapping[str, Any]) -> None:
     """Appends one evaluation to curves.csv and to TensorBoard's events.
@@ -148,36 +160,32 @@ class Results:
     path = self._folder.curves_csv
     with run_folder.writing(path), open(path, "a", encoding="utf-8") as file:
       file.write(line.getvalue())
-    self._write_scalars(
-      {name: row.get(column) for name, column in _EVALUATION.items()},
-      row.get("env_steps"),
-    )
+    self._write_evaluation(row)
 
   def add_metrics(self, status: Mapping[str, Any]) -> None:
     """Appends the status to TensorBoard's events, by environment steps."""
-    self._notice_learning(status)
     scalars = {name: status.get(key) for name, key in _METRICS.items()}
-    scalars[_REPLAY_RATIO] = self._growth(status, "trainer_steps", "env_steps")
+    scalars[_REPLAY_RATIO] = _growth(status, "trainer_steps", "env_steps")
     groups = {"learner": status.get("metrics"), "proxy": status.get("proxy")}
     for index, worker in (status.get("workers") or {}).items():
       groups[f"worker_{index}"] = worker
     for group, values in groups.items():
       for name, value in (values or {}).items():
         scalars[f"{group}/{name}"] = value
-    self._write_scalars(scalars, status.get("env_steps"))
+    self._events.add(scalars, status.get("env_steps") or 0)
 
   def write_summary(self, status: Mapping[str, Any]) -> None:
     """Writes summary.json: the last status, and rates over all the learning.
 
     The rates, and the trainer steps an environment step (the replay ratio),
     are null for a run that has not learned: they count the steps since the
-    first status after start-up, not those that filled the replay.
+    first status after start-up, not those that filled the replay. Those of a
+    run that was resumed count since it learned again.
     """
-    self._notice_learning(status)
     summary = {key: status.get(key) for key in _SUMMARY}
     for key in ("env_steps", "trainer_steps"):
-      summary[f"{key}_per_s"] = self._growth(status, key, "wall_s")
-    summary["trainer_steps_per_env_step"] = self._growth(
+      summary[f"{key}_per_s"] = _growth(status, key, "wall_s")
+    summary["trainer_steps_per_env_step"] = _growth(
       status, "trainer_steps", "env_steps"
     )
     known = {key: _finite_or_none(value) for key, value in summary.items()}
@@ -189,50 +197,46 @@ class Results:
     curves.draw(self._folder)
 
   def close(self) -> None:
-    self._events_file.close()
+    self._events.close()
 
-  def _notice_learning(self, status: Mapping[str, Any]) -> None:
-    if self._learning_since is None and status.get("start_up_s") is not None:
-      self._learning_since = {
-        key: status.get(key) or 0
-        for key in ("wall_s", "env_steps", "trainer_steps")
-      }
+  def _write_evaluations_since(self, env_steps: int) -> None:
+    """Evaluations of that very step count, but TensorBoard drops them too."""
+    rows = curves.read(self._folder.curves_csv)
+    for i in np.flatnonzero(rows["env_steps"] >= env_steps):
+      row = {name: values[i] for name, values in rows.items()}
+      self._write_evaluation({k: v for k, v in row.items() if v == v})
 
-  def _growth(
-    self, status: Mapping[str, Any], key: str, by: str
-  ) -> float | None:
-    """How much `key` has grown for each unit of `by` since learning began."""
-    since = self._learning_since
-    if since is None:
-      return None
-    grown = (status.get(by) or 0) - since[by]
-    return ((status.get(key) or 0) - since[key]) / grown if grown > 0 else None
-
-  def _write_scalars(
-    self, scalars: Mapping[str, Any], step: int | None
-  ) -> None:
-    event = event_pb2.Event()
-    event.step = int(step or 0)
-    for name, value in scalars.items():
-      if isinstance(value, numbers.Real):  # None: not known yet.
-        event.summary.value.add(tag=name, simple_value=value)
-    self._write_event(event)
-
-  def _write_event(self, event: Any) -> None:
-    event.wall_time = time.time()
-    with run_folder.writing(self._events_path):
-      self._events.write(event.SerializeToString())
+  def _write_evaluation(self, row: Mapping[str, Any]) -> None:
+    self._events.add(
+      {name: row.get(column) for name, column in _EVALUATION.items()},
+      int(row.get("env_steps") or 0),
+    )
 
 
-def _open_curves(folder: run_folder.RunFolder) -> None:
-  """Writes the header, or cuts off a line that a full disk left unfinished."""
-  with open(folder.curves_csv, "a+b") as file:
-    file.seek(0)
-    text = file.read()
-    whole = text.rfind(b"\n") + 1
-    file.truncate(whole)
-    if whole == 0:
-      file.write(",".join(curves.COLUMNS).encode() + b"\n")
+def _growth(status: Mapping[str, Any], key: str, by: str) -> float | None:
+  """How much `key` has grown for each unit of `by` since learning began."""
+  since = status.get("learning_since")
+  if since is None:
+    return None
+  grown = (status.get(by) or 0) - since[by]
+  return ((status.get(key) or 0) - since[key]) / grown if grown > 0 else None
+
+
+def _open_curves(folder: run_folder.RunFolder, evaluations: int | None) -> None:
+  """Writes the header, or cuts off what counts no more.
+
+  That is a line that a full disk left unfinished, and rows after the first
+  `evaluations`.
+  """
+  path = folder.curves_csv
+  text = path.read_bytes() if path.exists() else b""
+  lines = text[: text.rfind(b"\n") + 1].splitlines(keepends=True)
+  if not lines:
+    lines = [",".join(curves.COLUMNS).encode() + b"\n"]
+  kept = b"".join(lines if evaluations is None else lines[: 1 + evaluations])
+  if kept != text:
+    with run_folder.replacing(path) as beside:
+      beside.write_bytes(kept)
 
 
 def _cell(value: Any) -> Any:

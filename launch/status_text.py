@@ -6,7 +6,7 @@ shown as missing: a run that has just begun has hardly any.
 
 import math
 import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 MISSING = "-"
@@ -79,9 +79,9 @@ def limits(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
   The time left to a limit on steps is an estimate from the rate now.
   """
-  asked = status.get("limits") or {}
+  wanted = status.get("limits") or {}
   for name, (key, rate_key, unit) in _STEP_LIMITS.items():
-    limit = finite(asked.get(name))
+    limit = finite(wanted.get(name))
     if limit:
       done, per_s = finite(status.get(key)), finite(status.get(rate_key))
       left = (
@@ -91,7 +91,7 @@ def limits(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         MISSING if left is None else about(left),
         f"to {count(limit)} {unit}",
       )
-  limit = finite(asked.get("wall_clock_s"))
+  limit = finite(wanted.get("wall_clock_s"))
   if limit:
     left = max(limit - (finite(status.get("wall_s")) or 0), 0)
     yield about(left), f"to {clock(limit)} of wall-clock time"
@@ -102,9 +102,24 @@ def target(status: Mapping[str, Any]) -> float | None:
   return finite((status.get("limits") or {}).get("target_return"))
 
 
-def samples_per_insert_asked(status: Mapping[str, Any]) -> str:
-  asked = finite(status.get("samples_per_insert_asked"))
-  return f"{decimal(asked)} asked" if asked else "no limit"
+def mode(status: Mapping[str, Any]) -> str:
+  """Returns how the nodes take turns, where they do; '' if they need not."""
+  name = status.get("mode")
+  return "" if name in (None, "async") else str(name)
+
+
+def asked(write: Callable[[Any], str], value: Any) -> tuple[str, str]:
+  """Returns what a rate is to be, and a word; 0 asks for nothing."""
+  return ("", "no limit") if finite(value) == 0 else (write(value), "asked")
+
+
+def restarts(status: Mapping[str, Any]) -> Iterator[str]:
+  """Yields what was started anew; the run itself only where it was."""
+  for key, what in (("restarts", "of nodes"), ("reconnects", "of streams")):
+    yield f"{count(status.get(key))} {what}"
+  resumes = finite(status.get("resumes"))
+  if resumes:
+    yield f"{count(resumes)} of the run"
 
 
 def reason(status: Mapping[str, Any]) -> str:
@@ -121,20 +136,27 @@ def nodes(status: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
 
 def progress_line(status: Mapping[str, Any]) -> str:
   """One line that says all of it, with units."""
-  asked = finite(status.get("environment_steps_per_s_asked"))
   parts = [
     f"{count(status.get('env_steps'))} environment steps "
-    f"({rate(status.get('env_steps_per_s'))}/s"
-    f"{f' of {rate(asked)} asked' if asked else ''})",
+    f"({rate(status.get('env_steps_per_s'))}/s, "
+    f"{_asked(rate, status.get('environment_steps_per_s_asked'))})",
     f"{count(status.get('trainer_steps'))} trainer steps "
     f"({rate(status.get('trainer_steps_per_s'))}/s)",
     f"replay {count(status.get('replay_size'))} of "
     f"{count(status.get('replay_capacity'))} items, "
     f"{decimal(status.get('samples_per_insert'))} samples per insert "
-    f"({samples_per_insert_asked(status)})",
-    f"variables {decimal(status.get('variables_age_s'))} s old",
+    f"({_asked(decimal, status.get('samples_per_insert_asked'))})",
+    f"variables {decimal(status.get('variables_age_s'))} s old, "
+    f"{rate(status.get('variable_loads_per_trainer_step'))} loads per trainer "
+    "step "
+    f"({_asked(rate, status.get('variable_loads_per_trainer_step_asked'))})",
     f"mean return {decimal(status.get('eval_return'))} ({_best(status)})",
   ]
+  if finite(status.get("snapshots")):
+    parts.append(
+      f"snapshot {count(status.get('snapshot_age_s'))} s old, "
+      f"{count(status.get('snapshots'))} written"
+    )
   parts += [f"{left} {limit}" for left, limit in limits(status)]
   parts += [
     f"{role} {up} of {expected} up"
@@ -145,8 +167,11 @@ def progress_line(status: Mapping[str, Any]) -> str:
     f"{count(status[key])} {what}"
     for key, what in (
       ("items_lost", "items lost"),
+      ("env_steps_lost", "environment steps lost"),
+      ("trainer_steps_lost", "trainer steps lost"),
       ("reconnects", "reconnects"),
       ("restarts", "restarts"),
+      ("resumes", "resumes"),
     )
     if finite(status.get(key))
   ]
@@ -169,7 +194,12 @@ def phase_line(status: Mapping[str, Any]) -> str:
   phase = status.get("phase")
   if phase in ("stopping", "stopped"):
     return _line(status, f"{phase}: {reason(status)}")
-  return _line(status, str(phase))
+  taking_turns = mode(status)
+  return _line(status, f"{phase}{taking_turns and f', mode {taking_turns}'}")
+
+
+def _asked(write: Callable[[Any], str], value: Any) -> str:
+  return " ".join(filter(None, asked(write, value)))
 
 
 def _best(status: Mapping[str, Any]) -> str:

@@ -6,12 +6,18 @@ import math
 import os
 import subprocess
 import sys
+import time
 
 import matplotlib.image
 import ml_collections
 import numpy as np
 import pytest
-from tensorboard.backend.event_processing import event_accumulator
+from tensorboard.backend.event_processing import (
+  event_accumulator,
+  plugin_event_accumulator,
+  tag_types,
+)
+from tensorboard.util import tensor_util
 
 from launch import curves, results, run_folder
 
@@ -48,6 +54,21 @@ def read_scalars(folder):
   }
 
 
+def read_as_tensorboard_does(folder):
+  """The same scalars, by what the server of the web page reads them with."""
+  events = plugin_event_accumulator.EventAccumulator(
+    str(folder.events), tensor_size_guidance={"scalars": 0}
+  )
+  events.Reload()
+  return {
+    name: [
+      (event.step, float(tensor_util.make_ndarray(event.tensor_proto)))
+      for event in events.Tensors(name)
+    ]
+    for name in events.Tags()[tag_types.TENSORS]
+  }
+
+
 def test_an_evaluation_is_a_row():
   status = status_at(9.0, 500, 60, env_steps_per_s=55.0)
   row = results.evaluation_row(status, [1.0, 3.0], [10, 30], 4)
@@ -59,6 +80,121 @@ def test_an_evaluation_is_a_row():
   assert row["variables_version"] == 4
   assert row["env_steps_per_s"] == 55.0
   assert row["trainer_steps_per_s"] is None
+
+
+def live(folder, env_steps, evaluated, evaluations=None, resumed_at=None):
+  """A life of a run, which is then killed.
+
+  Args:
+    folder: of the run.
+    env_steps: at which metrics are written; trainer steps are a tenth.
+    evaluated: of those, at which there is an evaluation too.
+    evaluations: that this life goes on from.
+    resumed_at: environment steps that this life goes on from.
+  """
+  written = results.Results(folder, evaluations, resumed_at)
+  for step in env_steps:
+    status = status_at(step / 10, step, step // 10, 9.0)
+    written.add_metrics(status)
+    if step in evaluated:
+      row = results.evaluation_row(status, [step], [step], 1)
+      written.add_evaluation(row)
+  written.close()
+  for path in (folder.curves_csv, written._events.path):
+    with open(path, "ab") as file:
+      file.write(b"12345678,9")  # What is written when it is killed.
+
+
+@pytest.mark.parametrize("read", [read_scalars, read_as_tensorboard_does])
+def test_tensorboard_shows_one_curve_after_resumes(tmp_path, read):
+  folder = make_folder(tmp_path)
+  live(folder, [100, 200, 300, 300, 400, 500], {200, 300, 400})
+  # The snapshot was made at 300, where two evaluations counted.
+  live(folder, [300, 350, 450, 480], {450}, evaluations=2, resumed_at=300)
+  live(folder, [300, 320, 420], {420}, evaluations=2, resumed_at=300)
+  # This one was made at 420, before the evaluation of that step.
+  live(folder, [420, 440, 460], {460}, evaluations=2, resumed_at=420)
+  results.Results(folder, evaluations=3, env_steps=480).close()
+  scalars = read(folder)
+  steps = [100, 200, 300, 320, 420, 440, 460]
+  assert scalars["progress/trainer_steps"] == [(n, n // 10) for n in steps]
+  evaluated = [(n, n) for n in (200, 300, 460)]
+  assert scalars["evaluation/mean_return"] == evaluated
+  rows = curves.read(folder.curves_csv)
+  assert rows["env_steps"].tolist() == [200, 300, 460]
+
+
+@pytest.mark.parametrize("read", [read_scalars, read_as_tensorboard_does])
+def test_nothing_is_dropped_where_only_the_writer_was_started_again(
+  tmp_path, read
+):
+  folder = make_folder(tmp_path)
+  live(folder, [100, 200], {100, 200})
+  live(folder, [300], set())
+  results.Results(folder).close()
+  scalars = read(folder)
+  steps = [100, 200, 300]
+  assert scalars["progress/trainer_steps"] == [(n, n // 10) for n in steps]
+  assert scalars["evaluation/mean_return"] == [(100, 100), (200, 200)]
+  # A resume from the very beginning is one, too.
+  results.Results(folder, evaluations=0, env_steps=0).close()
+  assert not any(read(folder).values())
+  assert read_rows(folder) == []
+
+
+def test_a_run_that_is_back_within_a_second_or_on_a_late_clock(
+  tmp_path, monkeypatch
+):
+  folder = make_folder(tmp_path)
+  now = time.time()
+  for life, (seconds, pid) in enumerate([(0, 9), (0, 10), (-99, 8)]):
+    monkeypatch.setattr(time, "time", lambda s=seconds: now + s)
+    monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
+    live(folder, [life], set(), resumed_at=life)
+  scalars = read_scalars(folder)
+  assert [n for n, _ in scalars["progress/wall_clock_s"]] == [0, 1, 2]
+  assert len(list(folder.events.iterdir())) == 3
+
+
+# Rows that count, of three, and those that are kept.
+KEPT = [(None, "012"), (0, ""), (2, "01"), (3, "012"), (7, "012")]
+
+
+@pytest.mark.parametrize(("evaluations", "kept"), KEPT)
+def test_rows_of_a_lost_time_are_cut_off(tmp_path, evaluations, kept):
+  folder = make_folder(tmp_path)
+  live(folder, range(3), range(3))
+  results.Results(folder, evaluations, env_steps=2).close()
+  rows = read_rows(folder)
+  assert [row["env_steps"] for row in rows] == list(kept)
+  assert not list(folder.path.glob(".curves*"))
+  header = folder.curves_csv.read_text().splitlines()[0]
+  assert header == ",".join(curves.COLUMNS)
+
+
+def test_curves_that_cannot_be_read_are_named_at_a_resume(tmp_path):
+  folder = make_folder(tmp_path)
+  folder.curves_csv.write_text(",".join(curves.COLUMNS) + "\nx,2\n")
+  with pytest.raises(ValueError) as caught:
+    results.Results(folder, evaluations=1, env_steps=2)
+  assert repr(str(folder.curves_csv)) in str(caught.value)
+
+
+def test_the_picture_goes_on_after_a_resume(tmp_path):
+  """It is the picture of the same run as if it had not been killed."""
+  pictures = []
+  for lives in (
+    [((10, 20, 30, 40), None, None)],
+    [((10, 20, 25, 28), None, None), ((30, 40), 2, 20)],
+  ):
+    folder = make_folder(tmp_path / str(len(lives)))
+    for steps, evaluations, resumed_at in lives:
+      live(folder, steps, steps, evaluations, resumed_at)
+    written = results.Results(folder, 4, 40)
+    written.draw_curves()
+    written.close()
+    pictures.append(matplotlib.image.imread(folder.curves_png))
+  np.testing.assert_array_equal(*pictures)
 
 
 def test_curves_go_on_after_a_resume(tmp_path):
@@ -102,6 +238,15 @@ def test_tensorboard_reads_the_scalars(tmp_path):
       items_lost=1,
       items_per_s=9.5,
       reconnects=3,
+      mode="sync",
+      env_steps_lost=40,
+      trainer_steps_lost=7,
+      restarts=2,
+      resumes=1,
+      snapshots=6,
+      snapshot_age_s=1.5,
+      snapshot_pause_s=0.25,
+      variable_loads_per_trainer_step=0.125,
       workers={"0": {"streams": 1}, "11": {"items_lost": 1, "streams": 2}},
     )
     written.add_metrics(status)
@@ -123,6 +268,14 @@ def test_tensorboard_reads_the_scalars(tmp_path):
   assert newest["items/lost"] == 1
   assert newest["items/per_s"] == 9.5
   assert newest["workers/reconnects"] == 3
+  assert newest["progress/environment_steps_lost"] == 40
+  assert newest["progress/trainer_steps_lost"] == 7
+  assert newest["nodes/restarts"] == 2
+  assert newest["run/resumes"] == 1
+  assert newest["snapshots/written"] == 6
+  assert newest["snapshots/age_s"] == 1.5
+  assert newest["snapshots/pause_s"] == 0.25
+  assert newest["variables/loads_per_trainer_step"] == 0.125
   assert newest["worker_0/streams"] == 1
   assert newest["worker_11/streams"] == 2
   assert newest["worker_11/items_lost"] == 1
@@ -130,18 +283,19 @@ def test_tensorboard_reads_the_scalars(tmp_path):
 
 # Statuses in their order, and of the summary the environment steps and the
 # trainer steps a second, and the trainer steps an environment step.
+BEGUN = {"wall_s": 9, "env_steps": 500, "trainer_steps": 1}
 RATES = [
   ([status_at(9, 500, 0)], (None, None, None)),
-  ([status_at(9, 500, 1, 9)], (None, None, None)),
-  ([status_at(9, 500, 1, 9), status_at(19, 1500, 101, 9)], (100, 10, 0.1)),
+  ([status_at(9, 500, 1, learning_since=BEGUN)], (None, None, None)),
+  ([status_at(19, 1500, 101, learning_since=BEGUN)], (100, 10, 0.1)),
   # Workers wait for the trainer.
-  ([status_at(9, 500, 1, 9), status_at(19, 500, 101, 9)], (0, 10, None)),
+  ([status_at(19, 500, 101, learning_since=BEGUN)], (0, 10, None)),
   (
     [
       status_at(2, 400, 0),
-      status_at(9, 500, 1, 9),
-      status_at(13, 700, 3, 9),
-      status_at(14, 750, 11, 9),
+      status_at(9, 500, 1, learning_since=BEGUN),
+      status_at(13, 700, 3, learning_since=BEGUN),
+      status_at(14, 750, 11, learning_since=BEGUN),
     ],
     (50, 2, 0.04),
   ),
@@ -171,6 +325,14 @@ def test_the_summary(tmp_path):
   written = results.Results(folder)
   written.write_summary({})
   assert set(json.loads(folder.summary.read_text()).values()) == {None}
+  counts = {
+    "mode": "sync",
+    "env_steps_lost": 40,
+    "trainer_steps_lost": 7,
+    "restarts": 3,
+    "resumes": 1,
+    "snapshots": 6,
+  }
   status = status_at(
     9,
     500,
@@ -180,6 +342,7 @@ def test_the_summary(tmp_path):
     items_confirmed=480,
     items_lost=5,
     reconnects=2,
+    **counts,
   )
   written.write_summary(status)
   written.close()
@@ -190,6 +353,7 @@ def test_the_summary(tmp_path):
   assert summary["items_confirmed"] == 480
   assert summary["items_lost"] == 5
   assert summary["reconnects"] == 2
+  assert {key: summary[key] for key in counts} == counts
   assert not list(folder.path.glob(".summary*"))
 
 
