@@ -105,7 +105,7 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(config, packing)], portpicker.pick_unused_port()
   )
-  _fill(manager.address, packing, spec, case.items)
+  fill(manager.address, packing, spec, case.items)
   learner = builder.make_learner(config, spec)
   batches = dataset.make_dataset(
     manager.address, tables.TRANSITIONS, packing, config.learner.batch_size
@@ -201,8 +201,15 @@ def _run(loop, steps_per_call: int, updates: int):
   return done, processes.since(start)
 
 
-def _fill(address: str, packing, spec, items: int) -> None:
-  """Writes random transitions."""
+def fill(address: str, packing, spec, items: int) -> None:
+  """Writes random transitions.
+
+  Args:
+    address: of the server.
+    packing: layout of an item.
+    spec: of the environment.
+    items: to write.
+  """
   from replay import routes, tables
   from replay import writer as writer_lib
 

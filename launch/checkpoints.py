@@ -1,27 +1,47 @@
-"""The checkpoints of a run's trainer, wherever it runs."""
+"""Checkpoints: a learner's whole state, as a part of a snapshot."""
 
-import ml_collections
+import pathlib
+
 import tensorflow as tf
 
 from agents import core
-from launch import run_folder
+
+_NAME = "trainer"
 
 
-def make_manager(
-  config: ml_collections.ConfigDict,
-  folder: run_folder.RunFolder,
-  learner: core.Learner,
-) -> tf.train.CheckpointManager:
-  """Keeps the learner's newest states in the run's folder.
+def save(folder: pathlib.Path, learner: core.Learner) -> None:
+  """Writes all that the learner's next update depends on.
 
   Args:
-    config: the whole config.
-    folder: of the run.
-    learner: what is saved.
+    folder: of a snapshot.
+    learner: between two updates.
+
+  Raises:
+    OSError: the disk refuses.
   """
-  return tf.train.CheckpointManager(
-    tf.train.Checkpoint(**learner.checkpointed),
-    str(folder.checkpoints),
-    max_to_keep=config.checkpoint.keep,
-    checkpoint_name="trainer",
-  )
+  try:
+    tf.train.Checkpoint(**learner.checkpointed).write(str(folder / _NAME))
+  except tf.errors.OpError as error:
+    raise OSError(f"the learner cannot be saved: {error.message}") from error
+
+
+def restore(folder: pathlib.Path, learner: core.Learner) -> None:
+  """Gives a learner the state that was saved.
+
+  Args:
+    folder: of a snapshot.
+    learner: made from the config that the saved one was made from.
+
+  Raises:
+    ValueError: one line: it was another learner's, or is damaged.
+  """
+  checkpoint = tf.train.Checkpoint(**learner.checkpointed)
+  try:
+    checkpoint.read(str(folder / _NAME)).assert_consumed()
+  except (tf.errors.OpError, ValueError, AssertionError) as error:
+    said = " ".join(str(error).split())
+    raise ValueError(
+      f"{str(folder / _NAME)!r} does not fit this config's learner ({said}), "
+      "so it can't go on: resume with the config it was saved with, or start "
+      "anew"
+    ) from error

@@ -17,6 +17,7 @@ import courier
 from absl import flags as absl_flags
 from courier.python import client as courier_client
 
+from configs import validation
 from launch import flags as flags_lib
 from launch import panel as panel_lib
 from launch import run_address, run_folder, settings, status_text
@@ -27,12 +28,15 @@ _WORDS = {
   "pause": (),
   "resume": (),
   "stop": (),
+  "save": (),
   "set": ("FIELD", "VALUE"),
+  "workers": ("N",),
 }
 _USAGE = (
   "Asks a run, or tells it what to do, while it goes on: --run=FOLDER and one "
   f"of {', '.join(' '.join([word, *of]) for word, of in _WORDS.items())}. "
-  f"FIELD is one of {', '.join(settings.FIELDS)}."
+  f"FIELD is one of {', '.join(settings.FIELDS)}. `save` asks for a snapshot "
+  "now, `workers N` for N workers in place of those that there are."
 )
 _ANSWERS_WITHIN_S = 3.0
 _STOPS_WITHIN_S = 15.0
@@ -85,7 +89,7 @@ class _Run:
       where.address, call_timeout=_ANSWERS_WITHIN_S, wait_for_ready=False
     )
 
-  def call(self, method: str, *args: str) -> typing.Any:
+  def call(self, method: str, *args: str | int) -> typing.Any:
     """The answer to a call of the control node's method."""
     try:
       return getattr(self._client, method)(*args)
@@ -98,7 +102,7 @@ class _Run:
         "a signal to its launcher"
       ) from error
 
-  def tell(self, method: str, *args: str) -> None:
+  def tell(self, method: str, *args: str | int) -> None:
     """Calls a method that answers why it did nothing, or ''."""
     refusal = self.call(method, *args)
     if refusal:
@@ -135,9 +139,28 @@ def _obey(run: _Run, words: Sequence[str], as_json: bool) -> None:
   elif word == "set":
     run.tell("set", *args)
     print("{} is {} now".format(*args))
+  elif word == "workers":
+    count = _worker_count(*args)
+    run.tell("workers", count)
+    print(f"workers are {count} now")
+  elif word == "save":
+    run.tell("save")
+    print("a snapshot is made now")
   else:
     run.tell(word)
     print(status_text.phase_line(run.call("status")))
+
+
+def _worker_count(text: str) -> int:
+  try:
+    count = int(text)
+  except ValueError:
+    raise ValueError(
+      f"workers {text!r} is no whole number, so they stay as many as they are: "
+      "give such a number"
+    ) from None
+  validation.check("topology.workers", count)
+  return count
 
 
 def _show(status: typing.Any, as_json: bool) -> None:
@@ -169,7 +192,7 @@ def _why_not_found(folder: run_folder.RunFolder) -> str:
     return f"run {name} has ended: {status_text.reason(because)}"
   return (
     f"run {name} has no control.json: it is not up yet, was killed, or is a "
-    "--launch=single, which only signals reach"
+    "--mode=single, which only signals reach"
   )
 
 

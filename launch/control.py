@@ -6,6 +6,8 @@ asks that node: `launch.command`.
 
 import math
 import os
+import pathlib
+import pickle
 import shutil
 import sys
 import threading
@@ -17,16 +19,25 @@ import launchpad as lp
 import ml_collections
 from absl import logging
 
+from configs import validation
 from launch import directive as directive_lib
 from launch import ledger as ledger_lib
 from launch import results as results_lib
-from launch import run_address, run_folder, settings, stop_order, waits
+from launch import (
+  run_address,
+  run_counters,
+  run_folder,
+  settings,
+  snapshots,
+  stop_order,
+  waits,
+)
 from launch import watchdog as watchdog_lib
 
 # Where one node has failed, another that is silent for so long has too.
 _SILENT_AFTER_S = 2.0
 _TICK_S = 0.05
-_METRICS_PERIOD_S = 1.0
+_METRICS_PERIOD_S = 1.0  # also of keeping what a successor needs
 _RELEASED_WITHIN_S = 1.5  # for the launcher to see the last status
 _COUNTED_BY = {
   "environment_steps": "env_steps",
@@ -60,7 +71,8 @@ class Control:
       expected: how many nodes of each role will report.
       started_at_s: unix seconds of the user's command.
       launcher_pid: process that the run ends with; None: it is not looked for.
-      memory_dir: folder of the run, which is removed in the launcher's stead.
+      memory_dir: folder of the run, with what this node's predecessor knew if
+        it was killed; it is removed in the launcher's stead.
       address: that this node serves, for `launch.control`; None: none.
     """
     self._folder, self._address = folder, address
@@ -70,17 +82,27 @@ class Control:
     self._parent_pid = None if own else os.getppid()
     # Its settings change while the run goes on; the caller's do not.
     self._config = config = config.copy_and_resolve_references()
-    self._watchdog = watchdog_lib.Watchdog(config)
-    self._results = results_lib.Results(folder)
-    self._ledger = ledger_lib.Ledger(
-      config, folder.name, expected, started_at_s
-    )
-    self._directives = directive_lib.Directives(
-      expected, config.rates.environment_steps_per_s
-    )
     self._lock = threading.RLock()
     self._stopped_because: str | None = None
     self._stopped_at_s = 0.0
+    self._memory = memory_dir and pathlib.Path(memory_dir, "control")
+    if self._memory and self._memory.exists():
+      self._recall(self._memory)
+      self._results = results_lib.Results(folder)
+    else:
+      resumed = _resumed(folder)
+      self._ledger = ledger_lib.Ledger(
+        config, folder.name, expected, started_at_s, resumed
+      )
+      self._directives = directive_lib.Directives(
+        expected, config.rates.environment_steps_per_s
+      )
+      self._results = results_lib.Results(
+        folder,
+        resumed and resumed.evaluations,
+        resumed and resumed.environment_steps,
+      )
+    self._watchdog = watchdog_lib.Watchdog(self._config)
     self._hurried = False  # a node failed, or nobody waits for the end
     self._closed = False
     self._released = threading.Event()
@@ -96,7 +118,27 @@ class Control:
     """
     with self._lock:
       self._ledger.report(role, index, metrics)
-      return tuple(self._directives.to(role, stop=self._may_stop(role)))
+      self._directives.collected_version = self._ledger.collected_version()
+      return tuple(self._directives.to(role, index, self._may_stop(role)))
+
+  def enlist(self, role: str, index: int) -> tuple[int, int]:
+    """Takes that a node begins.
+
+    Returns:
+      How many processes were this node before, and their environment steps.
+    """
+    with self._lock:
+      return self._ledger.lives(role, index)
+
+  def counters(self) -> str:
+    """What a snapshot keeps of the run: `run_counters.RunCounters` as JSON."""
+    with self._lock:
+      return self._ledger.counters().to_json()
+
+  def variables_version(self) -> int:
+    """The highest version of the variables that anything was told of."""
+    with self._lock:
+      return self._ledger.variables_version()
 
   def finished(
     self, role: str, index: int, metrics: Mapping[str, typing.Any]
@@ -135,6 +177,7 @@ class Control:
         self._directives.paused = False
         self._stopped_because = reason
         self._stopped_at_s = time.monotonic()
+        self._remember()
 
   def pause(self) -> str:
     """Lets no node make another step, until `resume`; limits stay in force.
@@ -145,13 +188,44 @@ class Control:
     with self._lock:
       refusal = self._refusal()
       self._directives.paused = self._directives.paused or not refusal
+      self._remember()
       return refusal
 
   def resume(self) -> str:
     """Lets the nodes go on after `pause`; answers like it."""
     with self._lock:
       self._directives.paused = False
+      self._remember()
       return self._refusal()
+
+  def save(self) -> str:
+    """Asks for a snapshot now; answers like `pause`."""
+    with self._lock:
+      refusal = self._refusal()
+      self._directives.saves += not refusal
+      return refusal
+
+  def workers(self, count: int) -> str:
+    """Asks for so many workers; answers like `pause`."""
+    with self._lock:
+      refusal = self._refusal()
+      if not refusal and self._parent_pid is None:
+        refusal = (
+          "all nodes of this run are threads of one process, so the workers "
+          "stay as many as they are: launch it with --launch=local_mp"
+        )
+      if refusal:
+        return refusal
+      try:
+        validation.check("topology.workers", count)
+      except ValueError as error:
+        return str(error)
+      logging.info("workers are %d now", count)
+      self._ledger.expect("worker", count)
+      self._directives.workers = count
+      self._config.topology.workers = count
+      self._remember()
+      return ""
 
   def set(self, field: str, value: float | str) -> str:
     """Changes a field of the config as the run goes on; answers like `pause`.
@@ -169,10 +243,9 @@ class Control:
       except ValueError as error:
         return str(error)
       logging.info("%s is %s now", field, number)
-      self._directives.set_steps_per_s(
-        self._config.rates.environment_steps_per_s
-      )
+      self._directives.steps_per_s = self._config.rates.environment_steps_per_s
       self._directives.trainer_steps = self._config.limits.trainer_steps
+      self._remember()
       return ""
 
   def status(self) -> dict[str, typing.Any]:
@@ -186,6 +259,7 @@ class Control:
         status["waiting"] = self._why_stalled(status)
       status["stalled_s"] = self._watchdog.stalled_s
       status["environment_steps_per_s_asked"] = self._directives.steps_per_s
+      status["workers_asked"] = self._directives.workers
       status["stopped_because"] = self._stopped_because
       return status
 
@@ -230,6 +304,7 @@ class Control:
         self._metrics_due_s = time.monotonic() + _METRICS_PERIOD_S
         self._ledger.update_rates()
         self._results.add_metrics(self.status())
+        self._remember()
 
   def close(self) -> None:
     """Writes what is written once, at the end."""
@@ -240,6 +315,32 @@ class Control:
       self._results.write_summary(status)
       self._results.draw_curves()
       self._results.close()
+
+  def _remember(self) -> None:
+    """Keeps all that a successor needs to go on in this node's place."""
+    if not self._memory:
+      return
+    state = (
+      self._ledger,
+      self._directives,
+      self._config,
+      self._stopped_because,
+      self._stopped_at_s,
+    )
+    beside = self._memory.with_suffix(".new")
+    beside.write_bytes(pickle.dumps(state))
+    os.replace(beside, self._memory)
+
+  def _recall(self, memory: pathlib.Path) -> None:
+    logging.info("goes on where the control node before was killed")
+    (
+      self._ledger,
+      self._directives,
+      self._config,
+      self._stopped_because,
+      self._stopped_at_s,
+    ) = pickle.loads(memory.read_bytes())
+    self._ledger.count_restart("control", 0)
 
   def _launcher_is_lost(self) -> bool:
     return self._parent_pid is not None and os.getppid() != self._parent_pid
@@ -288,7 +389,15 @@ class Control:
       return "stopping"
     if self._directives.paused:
       return "paused"
-    return "running" if status["trainer_steps"] else "starting"
+    return "starting" if status["start_up_s"] is None else "running"
+
+
+def _resumed(
+  folder: run_folder.RunFolder,
+) -> run_counters.RunCounters | None:
+  """How far the run had come that is resumed; None: it begins."""
+  snapshot = snapshots.newest_of(folder.snapshots)
+  return snapshot and run_counters.RunCounters.read(snapshot.path)
 
 
 if __name__ == "__main__":

@@ -26,13 +26,23 @@ _QUIET_COLOUR = "#5c6570"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-  """Returns the columns of a curves.csv, float64 [N]; nan where it is empty."""
-  with open(path, newline="", encoding="utf-8") as file:
-    rows = list(csv.DictReader(file))
-  return {
-    column: np.array([float(row[column] or "nan") for row in rows])
-    for column in COLUMNS
-  }
+  """Returns the columns of a curves.csv, float64 [N]; nan where it is empty.
+
+  Raises:
+    ValueError: One line: it can't be read.
+  """
+  try:
+    with open(path, newline="", encoding="utf-8") as file:
+      rows = list(csv.DictReader(file))
+    return {
+      column: np.array([float(row[column] or "nan") for row in rows])
+      for column in COLUMNS
+    }
+  except (OSError, KeyError, ValueError) as error:
+    raise ValueError(
+      f"{os.fspath(path)!r} cannot be read as a run's curves ({error!r}): "
+      "restore the file"
+    ) from error
 
 
 def draw(folder: run_folder.RunFolder) -> None:
@@ -48,13 +58,7 @@ def draw(folder: run_folder.RunFolder) -> None:
   from matplotlib import figure, layout_engine, ticker
 
   target = folder.read_config().limits.target_return
-  try:
-    rows = read(folder.curves_csv)
-  except (OSError, KeyError, ValueError) as error:
-    raise ValueError(
-      f"{str(folder.curves_csv)!r} cannot be read as a run's curves "
-      f"({error!r}): restore the file"
-    ) from error
+  rows = read(folder.curves_csv)
   time, time_unit = _in_fitting_unit(rows["wall_s"])
   # A Figure of its own, not pyplot's: no display, nothing global.
   picture = figure.Figure(

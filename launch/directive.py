@@ -1,7 +1,5 @@
 """A directive: what the control node asks of a node."""
 
-import math
-import numbers
 import typing
 from collections.abc import Mapping
 
@@ -19,12 +17,17 @@ class Directive(typing.NamedTuple):
       a proxy's workers together, of a worker its own; 0: as many as it can.
     trainer_steps: the limit of the trainer's steps, 0: none; None: as the
       config says.
+    saves: how many snapshots were asked for so far, besides the regular ones.
+    collected_version: of the variables with which every worker has collected
+      its share of a round; 0: none yet.
   """
 
   stop: bool = False
   paused: bool = False
   steps_per_s: float = 0.0
   trainer_steps: int | None = None
+  saves: int = 0
+  collected_version: int = 0
 
 
 class Directives:
@@ -32,7 +35,11 @@ class Directives:
 
   Attributes:
     paused: whether no node should make steps.
+    steps_per_s: environment steps a second of all workers; 0: no limit.
     trainer_steps: the limit of the trainer's steps; None: as the config says.
+    saves: how many snapshots were asked for.
+    collected_version: with which all workers have collected their share.
+    workers: how many there should be; those of higher indices end.
   """
 
   def __init__(self, expected: Mapping[str, int], steps_per_s: float):
@@ -40,46 +47,35 @@ class Directives:
 
     Args:
       expected: how many nodes of each role there are.
-      steps_per_s: as `set_steps_per_s` takes it.
-
-    Raises:
-      ValueError: `steps_per_s` is negative or no finite number.
+      steps_per_s: environment steps a second of all workers; 0: no limit.
     """
-    self._expected = dict(expected)
+    self._proxies = expected.get("proxy", 0)
+    self.workers = expected["worker"]
+    self.steps_per_s = steps_per_s
     self.paused = False
     self.trainer_steps: int | None = None
-    self.set_steps_per_s(steps_per_s)
+    self.saves = 0
+    self.collected_version = 0
 
-  @property
-  def steps_per_s(self) -> float:
-    """Environment steps a second of all workers together; 0: no limit."""
-    return self._steps_per_s
-
-  def set_steps_per_s(self, value: float) -> None:
-    """Asks for so many environment steps a second; 0: no limit.
-
-    Raises:
-      ValueError: the value is negative or no finite number.
-    """
-    if not (
-      isinstance(value, numbers.Real) and math.isfinite(value) and value >= 0
-    ):
-      raise ValueError(
-        f"environment_steps_per_s={value!r} must be a finite number of at "
-        "least 0 (0: no limit), or workers could not be held to it: the rate "
-        "stays as it was; ask for another"
-      )
-    self._steps_per_s = float(value)
-
-  def to(self, role: str, stop: bool) -> Directive:
-    """The directive of a node of a role.
+  def to(self, role: str, index: int, stop: bool) -> Directive:
+    """The directive of a node.
 
     Args:
       role: of the node; only proxies and workers have a share of the steps.
-      stop: whether it should end.
+      index: of the node among those of its role.
+      stop: whether the nodes of its role should end.
     """
-    share = self._steps_per_s if role in ("proxy", "worker") else 0.0
-    limit = self.trainer_steps if role == "trainer" else None
-    return Directive(
-      stop, self.paused, share / self._expected.get(role, 1), limit
-    )
+    if role == "trainer":
+      return Directive(
+        stop,
+        self.paused,
+        trainer_steps=self.trainer_steps,
+        saves=self.saves,
+        collected_version=self.collected_version,
+      )
+    if role == "worker":
+      share = self.steps_per_s / self.workers
+      return Directive(stop or index >= self.workers, self.paused, share)
+    if role == "proxy":
+      return Directive(stop, self.paused, self.steps_per_s / self._proxies)
+    return Directive(stop, self.paused)

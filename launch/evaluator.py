@@ -6,7 +6,14 @@ import ml_collections
 from acme import specs
 
 from agents import registry
-from launch import addresses, best_variables, evaluation, link, run_folder
+from launch import (
+  addresses,
+  answer,
+  best_variables,
+  evaluation,
+  link,
+  run_folder,
+)
 from replay import variable_packing
 
 _POLL_S = 0.1
@@ -78,8 +85,11 @@ class Evaluator:
       self._config.evaluation.episodes,
       stopping,
     )
-    if episodes is not None and self._control.evaluated(
-      episodes.returns, episodes.lengths, snapshot.version
+    if episodes is not None and answer.of(
+      self._control.evaluated,
+      episodes.returns,
+      episodes.lengths,
+      snapshot.version,
     ):
       best_variables.save(
         self._folder.best, snapshot.version, snapshot.variables

@@ -1,11 +1,53 @@
-"""Failures: what became of a process, in one line."""
+"""Failures: what became of a process, in one line, and its error whole."""
 
+import dataclasses
 import pathlib
 import signal
+import sys
+import traceback
+
+# Begins the line after which a log has the error that ended its node.
+_MARK = "This node failed: "
 
 
-def explain(name: str, exit_status: int, log: pathlib.Path, start: int) -> str:
-  """One line: which node failed, why, and where its log is.
+@dataclasses.dataclass(frozen=True)
+class Failure:
+  """One end of a node's process that should not have been.
+
+  Attributes:
+    line: which node failed, why, and where its log is.
+    whole: the error with its traceback, as the log has it; '' if there is none.
+  """
+
+  line: str
+  whole: str
+
+
+class NodeFailedError(RuntimeError):
+  """A node failed for good; in one line.
+
+  Attributes:
+    failure: its first one.
+  """
+
+  def __init__(self, failure: Failure):
+    """Says the failure's line."""
+    super().__init__(failure.line)
+    self.failure = failure
+
+
+def tell(error: BaseException) -> None:
+  """Prints the error that ends this node, as `explain` will look for it."""
+  *_, last = traceback.format_exception_only(error)
+  line = (last.splitlines() or [""])[0]
+  whole = "".join(traceback.format_exception(error))
+  sys.stderr.write(f"{_MARK}{line}\n{whole}")
+
+
+def explain(
+  name: str, exit_status: int, log: pathlib.Path, start: int
+) -> Failure:
+  """What ended a node.
 
   Args:
     name: of the node.
@@ -15,14 +57,15 @@ def explain(name: str, exit_status: int, log: pathlib.Path, start: int) -> str:
   """
   with open(log, errors="replace") as file:
     file.seek(start)
-    lines = file.read().splitlines()
-  if any(line.startswith("Traceback (most recent") for line in lines):
-    last = [line for line in lines if line and not line[0].isspace()]
-    errors = [line for line in last if "Error" in line.split(":")[0]]
-    return f"node {name} failed: {(errors or last)[-1]} (log: {log})"
+    said = "\n" + file.read()
+  # The first one: an error's own text may hold another node's.
+  _, mark, told = said.partition("\n" + _MARK)
+  why, _, whole = told.partition("\n")
+  if mark:
+    return Failure(f"node {name} failed: {why} (log: {log})", whole)
   how = (
     f"was ended by {signal.Signals(-exit_status).name}"
     if exit_status < 0
     else f"ended with exit status {exit_status}"
   )
-  return f"node {name} {how} (log: {log})"
+  return Failure(f"node {name} {how} (log: {log})", "")

@@ -1,4 +1,4 @@
-"""The flags of the commands, and their errors as one line each."""
+"""Flags of commands, parsed, and their errors as one line each."""
 
 import difflib
 import sys
@@ -6,59 +6,8 @@ import typing
 from collections.abc import Mapping, Sequence
 
 from absl import flags
-from ml_collections import config_flags
 
 from launch import overrides
-
-LAUNCHES = ("local_mp", "local_mt", "single")
-
-
-def define_train_flags(argv: Sequence[str]) -> flags.FlagValues:
-  """Defines the flags of `launch.train`; returns them, unparsed.
-
-  Args:
-    argv: what will be parsed; its overrides of the config become flags.
-  """
-  values = flags.FlagValues()
-  config_flags.DEFINE_config_file(
-    "config",
-    overrides.DEFAULT_CONFIG,
-    "The experiment: a file of configs/, after a colon one of its presets. "
-    "Every field of it is a flag too: --config.replay.capacity=50_000.",
-    flag_values=values,
-    sys_argv=list(argv),
-  )
-  flags.DEFINE_string(
-    "name",
-    None,
-    "Name of the run's folder below --run_dir. By default the config's name "
-    "and the time.",
-    flag_values=values,
-  )
-  flags.DEFINE_string(
-    "run_dir",
-    "runs",
-    "Folder that holds the folders of all runs; made if it is missing.",
-    flag_values=values,
-  )
-  flags.DEFINE_bool(
-    "overwrite",
-    False,
-    "Replace the run of this name if there is one. Without it, an existing "
-    "run is left alone and the new one refused.",
-    flag_values=values,
-  )
-  flags.DEFINE_enum(
-    "launch",
-    "local_mp",
-    LAUNCHES,
-    "Where the nodes run: local_mp, each in a process of its own; local_mt, "
-    "as threads of one process, for a debugger; single, one after the other "
-    "without servers, equal to the bit for a seed.",
-    flag_values=values,
-  )
-  flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
-  return values
 
 
 def define_evaluate_flags() -> flags.FlagValues:
@@ -92,28 +41,6 @@ def define_evaluate_flags() -> flags.FlagValues:
   return values
 
 
-def parse_train(argv: Sequence[str], usage: str) -> flags.FlagValues:
-  """Parses a command line of `launch.train`.
-
-  Args:
-    argv: the program's name and its arguments.
-    usage: one sentence for the help.
-
-  Raises:
-    ValueError: one line with the flag, its value and what is near it.
-    SystemExit: help was asked for and printed.
-  """
-  if _asks_for_help(argv):
-    return parse(define_train_flags(argv[:1]), argv, usage)
-  argv, kwargs = overrides.arrange(argv)
-  fields = dict(overrides.fields(overrides.load(argv[1].partition("=")[2])))
-  overrides.check_names(argv, fields)
-  values = parse(define_train_flags(argv), argv, usage, fields)
-  overrides.check_items(values.config, fields)
-  overrides.set_kwargs(values.config, kwargs)
-  return values
-
-
 def parse(
   values: flags.FlagValues,
   argv: Sequence[str],
@@ -132,7 +59,7 @@ def parse(
     ValueError: one line with the flag, its value and what is near it.
     SystemExit: help was asked for and printed.
   """
-  if _asks_for_help(argv):
+  if asks_for_help(argv):
     print(f"{usage}\n\n{values.get_help()}")
     sys.exit(0)
   try:
@@ -151,16 +78,8 @@ def parse(
   return values
 
 
-def config_name(values: flags.FlagValues) -> str:
-  """'apex_dqn_cartpole' for --config=configs/apex_dqn.py:cartpole."""
-  file, _, preset = config_flags.get_config_filename(
-    values["config"]
-  ).partition(":")
-  stem = file.rsplit("/", 1)[-1].removesuffix(".py")
-  return f"{stem}_{preset}" if preset else stem
-
-
-def _asks_for_help(argv: Sequence[str]) -> bool:
+def asks_for_help(argv: Sequence[str]) -> bool:
+  """Whether a command line wants nothing but its help."""
   return any(a in ("--help", "-h", "--helpfull") for a in argv[1:])
 
 
@@ -179,8 +98,8 @@ def _explain(
     return said
   argument, _, why = said.removeprefix("flag ").partition(": ")
   name, _, value = argument.removeprefix("--").partition("=")
-  field = name.removeprefix("config.")
-  if field in fields:
+  _, of_config, field = name.rpartition("config.")
+  if of_config and field in fields:
     return overrides.wrong_type(argument, fields[field])
   choices = getattr(values[name].parser, "enum_values", None)
   if choices:

@@ -10,8 +10,9 @@ from absl import logging
 
 from launch import directive as directive_lib
 
-# A node whose control node is gone for so long stops by itself.
-LOST_AFTER_S = 10.0
+# A node whose control node is gone for so long stops by itself: longer than it
+# may take to start that again, and then to be connected again.
+LOST_AFTER_S = 30.0
 
 
 class Link:

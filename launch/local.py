@@ -1,9 +1,19 @@
 """Launches a program as processes of this machine, and stops it in order."""
 
+import sys
+
 import ml_collections
 from acme import specs
 
-from launch import memory_folder, payloads, run_folder, threads, watch
+from launch import (
+  failures,
+  fork_server,
+  memory_folder,
+  payloads,
+  run_folder,
+  threads,
+  watch,
+)
 from launch import program as program_lib
 from launch import runner as runner_lib
 
@@ -23,40 +33,64 @@ def launch(
     started_at_s: unix seconds of the user's command.
 
   Raises:
-    RuntimeError: a node failed for good; in one line.
+    RuntimeError: a node failed for good; in one line, after its error was
+      printed whole.
     KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
   """
   signals = watch.Signals()
-  with memory_folder.made() as memory_dir:
-    runner_lib.start_fork_server(
-      {
-        # For what its imports fix; a node's own come on top.
-        **threads.environment("worker", learner_threads=1),
-        "TF_CPP_MIN_LOG_LEVEL": "1",  # no notices
-        "PYTHONUNBUFFERED": "1",  # logs are whole, however it ends
-        "TMPDIR": memory_dir,
-      }
-    )
-    program, control = program_lib.make_program(
-      config, spec, folder, memory_dir, started_at_s
-    )
-    learner_threads = config.learner.threads
-    runner = runner_lib.Runner(
-      payloads.prepare(
-        program,
-        {
-          role: threads.environment(role, learner_threads)
-          for role in program.groups
-        },
-      ),
-      folder.logs,
-      config.restarts.budget,
-      config.restarts.period_s,
-    )
-    watcher = watch.Watch(
-      control.dereference(), signals, runner.stop_restarting
-    )
-    try:
-      runner.run()
-    finally:
-      watcher.close()
+  try:
+    with (
+      memory_folder.made() as memory_dir,
+      fork_server.running(_environment(memory_dir)),
+    ):
+      wiring = program_lib.make_program(
+        config, spec, folder, memory_dir, started_at_s
+      )
+      runner = _make_runner(config, wiring, folder)
+      signals.on_again = runner.kill_at_once
+      watcher = watch.Watch(
+        wiring.control.dereference(),
+        signals,
+        runner.stop_restarting,
+        runner.set_workers,
+      )
+      try:
+        runner.run()
+      finally:
+        watcher.close()
+  except failures.NodeFailedError as error:
+    sys.stderr.write(error.failure.whole)
+    raise
+
+
+def _environment(memory_dir: str) -> dict[str, str]:
+  """Of the fork server, for what its imports fix; a node's own come on top."""
+  return {
+    **threads.environment("worker", learner_threads=1),
+    "TF_CPP_MIN_LOG_LEVEL": "1",  # no notices
+    "PYTHONUNBUFFERED": "1",  # logs are whole, however it ends
+    "TMPDIR": memory_dir,
+  }
+
+
+def _make_runner(
+  config: ml_collections.ConfigDict,
+  wiring: program_lib.Wiring,
+  folder: run_folder.RunFolder,
+) -> runner_lib.Runner:
+  environments = {
+    role: threads.environment(role, config.learner.threads)
+    for role in wiring.program.groups
+  }
+
+  def make_worker(index: int, count: int) -> payloads.Payload:
+    node = wiring.make_worker(index, count)
+    return payloads.prepare_one("worker", index, node, environments["worker"])
+
+  return runner_lib.Runner(
+    payloads.prepare(wiring.program, environments),
+    folder.logs,
+    config.restarts.budget,
+    config.restarts.period_s,
+    make_worker,
+  )

@@ -32,7 +32,7 @@ def launch(
     KeyboardInterrupt: Ctrl-C came twice.
   """
   with memory_folder.made() as memory_dir:
-    program, control = program_lib.make_program(
+    wiring = program_lib.make_program(
       config, spec, folder, memory_dir, started_at_s
     )
     signals = watch.Signals()
@@ -40,10 +40,10 @@ def launch(
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
       with mock.patch.object(worker_manager, "_register_signal_handler"):
-        manager = lp.launch(program, launch_type="local_mt")
+        manager = lp.launch(wiring.program, launch_type="local_mt")
     finally:
       signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    watcher = watch.Watch(control.dereference(), signals, lambda: None)
+    watcher = watch.Watch(wiring.control.dereference(), signals)
     try:
       manager.wait()
     except Exception as error:

@@ -6,7 +6,6 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Mapping
 from multiprocessing import forkserver
 
@@ -14,11 +13,14 @@ import cloudpickle
 from absl import flags, logging
 from launchpad.launch import worker_manager
 
+from launch import failures
+
 # Tells a node to end at once, in whatever order.
 HURRY = signal.SIGUSR2
 
-# What a terminal or a batch system sends to all processes of a group.
-_GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# What a terminal or a batch system sends to all processes of a group: the
+# launcher's to act on.
+GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 _LOOK_S = 0.5
 # Seconds after its parent's death in which a node may still save and end.
 _ORPHAN_GRACE_S = 20
@@ -34,7 +36,7 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
   """
   # Until all handlers are ours: Launchpad sets its own on the way, which would
   # take a Ctrl-C for the order to kill this process a second later.
-  signal.pthread_sigmask(signal.SIG_BLOCK, _GROUP_SIGNALS)
+  signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
   # Each fork holds the pipe that keeps its server alive: the runner's end alone
   # shall.
   os.close(forkserver._forkserver._forkserver_alive_fd)
@@ -47,17 +49,17 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
   logging.set_verbosity(logging.INFO)
   # For `lp.stop_event`. Its signal handlers are not ours: they kill.
   manager = worker_manager.WorkerManager(register_in_thread=True)
-  for number in _GROUP_SIGNALS:
+  for number in GROUP_SIGNALS:
     signal.signal(number, signal.SIG_IGN)
   signal.signal(signal.SIGALRM, signal.SIG_DFL)
   signal.signal(HURRY, lambda number, frame: manager.stop_event().set())
-  signal.pthread_sigmask(signal.SIG_UNBLOCK, {HURRY, *_GROUP_SIGNALS})
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, {HURRY, *GROUP_SIGNALS})
   status = 1
   try:
     cloudpickle.loads(function)()
     status = 0
-  except BaseException:
-    traceback.print_exc()
+  except BaseException as error:
+    failures.tell(error)
   finally:
     sys.stdout.flush()
     sys.stderr.flush()

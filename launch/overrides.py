@@ -15,28 +15,40 @@ _PREFIX = "config."
 _KWARGS = "environment.kwargs."
 
 
-def arrange(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-  """Puts --config first, and takes the environment's keyword arguments out.
+class CommandLine(typing.NamedTuple):
+  """A command line, whose parts are understood one after the other.
 
-  The config's flag wants to stand before its overrides, and takes only fields
-  that there are, which the arguments of an environment need not be.
+  Attributes:
+    argv: the program's name and the arguments that are not below.
+    sources: where the config comes from: values of --config and --resume, of
+      those that are given.
+    kwargs: the environment's keyword arguments, as text.
+  """
+
+  argv: list[str]
+  sources: dict[str, str]
+  kwargs: dict[str, str]
+
+
+def split(argv: Sequence[str]) -> CommandLine:
+  """Takes out what must be known before the rest can be parsed.
+
+  The fields of a config are flags only once it is read, and the arguments of an
+  environment need not be fields at all.
 
   Args:
     argv: the program's name and its arguments.
 
-  Returns:
-    argv, whose second item is the config, and the keyword arguments as text.
-
   Raises:
     ValueError: one line: a keyword argument has no value.
   """
-  config, kwargs, rest = f"--config={DEFAULT_CONFIG}", {}, []
+  sources, kwargs, rest = {}, {}, []
   arguments = iter(argv[1:])
   for argument in arguments:
     flag, given, value = argument.partition("=")
     name = flag.lstrip("-")
-    if flag in ("--config", "-config"):
-      config = f"--config={value if given else next(arguments, '')}"
+    if flag in ("--config", "-config", "--resume", "-resume"):
+      sources[name] = value if given else next(arguments, "")
     elif name.startswith(_PREFIX + _KWARGS):
       if not given:
         raise ValueError(
@@ -46,7 +58,7 @@ def arrange(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
       kwargs[name.removeprefix(_PREFIX + _KWARGS)] = value
     else:
       rest.append(argument)
-  return [argv[0], config, *rest], kwargs
+  return CommandLine([argv[0], *rest], sources, kwargs)
 
 
 def load(path: str) -> ml_collections.ConfigDict:
@@ -92,7 +104,9 @@ def fields(
 
 
 def check_names(argv: Sequence[str], known: Mapping[str, typing.Any]) -> None:
-  """Raises ValueError, one line, for an override of a field there is not.
+  """Raises ValueError, one line, for an override that is none.
+
+  It is of a field there is not, or of the one that has a flag of its own.
 
   Args:
     argv: the program's name and its arguments.
@@ -101,7 +115,14 @@ def check_names(argv: Sequence[str], known: Mapping[str, typing.Any]) -> None:
   for argument in argv[1:]:
     name = argument.lstrip("-").partition("=")[0]
     field = name.removeprefix("no").removeprefix(_PREFIX)
-    if name.startswith((_PREFIX, "no" + _PREFIX)) and field not in known:
+    if not name.startswith((_PREFIX, "no" + _PREFIX)):
+      continue
+    if field == "mode":
+      raise ValueError(
+        f"{argument}: the mode has a flag of its own, so there is one way to "
+        "set it: give --mode=VALUE"
+      )
+    if field not in known:
       near = difflib.get_close_matches(field, known, n=1, cutoff=0.0)[0]
       raise ValueError(
         f"{argument}: the config has no field {field!r}, so nothing would "

@@ -6,13 +6,14 @@ node's function is then a pickle that runs anywhere, and any number of times.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import cloudpickle
 import launchpad as lp
 from absl import flags
 from launchpad import context
 from launchpad.launch import serialization
+from launchpad.nodes import base
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +45,29 @@ def prepare(
     program: whose nodes are to run in processes.
     environments: variables of a node's process, by role.
   """
+  nodes = [
+    (role, index, node)
+    for role, group in program.groups.items()
+    for index, node in enumerate(group)
+  ]
+  _bind([(role, node) for role, _, node in nodes])
+  return [
+    _payload(role, index, node, environments[role])
+    for role, index, node in nodes
+  ]
+
+
+def prepare_one(
+  role: str, index: int, node: base.Node, environment: Mapping[str, str]
+) -> Payload:
+  """Does the same with one more node, whose program has been prepared."""
+  _bind([(role, node)])
+  return _payload(role, index, node, environment)
+
+
+def _bind(nodes: Sequence[tuple[str, base.Node]]) -> None:
   serialization.enable_lru_cache_pickling_once()
   flags.FLAGS.mark_as_parsed()  # ours are apart: Launchpad takes its defaults
-  nodes = [(role, n) for role, ns in program.groups.items() for n in ns]
   for _, node in nodes:
     node._initialize_context(
       context.LaunchType.LOCAL_MULTI_PROCESSING, launch_config=None
@@ -56,10 +77,10 @@ def prepare(
       handle.connect(node, role)
   for _, node in nodes:
     node.bind_addresses()
-  return [
-    Payload(
-      f"{role}/{index}", cloudpickle.dumps(node.function), environments[role]
-    )
-    for role, group in program.groups.items()
-    for index, node in enumerate(group)
-  ]
+
+
+def _payload(
+  role: str, index: int, node: base.Node, environment: Mapping[str, str]
+) -> Payload:
+  function = cloudpickle.dumps(node.function)
+  return Payload(f"{role}/{index}", function, environment)

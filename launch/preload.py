@@ -10,12 +10,12 @@ import signal
 from launch import (  # noqa: F401
   control,  # pyright: ignore[reportUnusedImport]
   evaluator,  # pyright: ignore[reportUnusedImport]
+  node_process,
   proxy,  # pyright: ignore[reportUnusedImport]
   replay,  # pyright: ignore[reportUnusedImport]
   trainer,  # pyright: ignore[reportUnusedImport]
   worker,  # pyright: ignore[reportUnusedImport]
 )
 
-# Signals to a whole process group are the launcher's to act on.
-for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+for _number in node_process.GROUP_SIGNALS:
   signal.signal(_number, signal.SIG_IGN)

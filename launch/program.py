@@ -4,12 +4,13 @@ import dataclasses
 import importlib
 import os
 import typing
+from collections.abc import Callable
 
 import launchpad as lp
 import ml_collections
 from acme import specs
 
-from launch import addresses, run_folder
+from launch import addresses, rounds, run_folder
 
 # A call to the control node that takes longer is given up, so that no node
 # hangs on it; nodes report again soon.
@@ -32,6 +33,22 @@ class NodeClass:
     return getattr(module, self.role.capitalize())(*args)
 
 
+@dataclasses.dataclass(frozen=True)
+class Wiring:
+  """A run's nodes, and who talks to whom.
+
+  Attributes:
+    program: with all nodes that the run starts with.
+    control: handle of its control node.
+    make_worker: makes the worker of an index where there are so many, for a
+      program that has been launched: it is no node of that.
+  """
+
+  program: lp.Program
+  control: lp.CourierHandle
+  make_worker: Callable[[int, int], lp.CourierNode]
+
+
 def expected_nodes(config: ml_collections.ConfigDict) -> dict[str, int]:
   """How many nodes of each role a run has, the control node left out."""
   return {
@@ -49,7 +66,7 @@ def make_program(
   folder: run_folder.RunFolder,
   memory_dir: str,
   started_at_s: float,
-) -> tuple[lp.Program, lp.CourierHandle]:
+) -> Wiring:
   """Wires a run.
 
   ```
@@ -67,9 +84,6 @@ def make_program(
     folder: of the run.
     memory_dir: folder in memory, for the proxy's socket and variables.
     started_at_s: unix seconds of the user's command.
-
-  Returns:
-    The program, and the handle of its control node.
   """
   program = lp.Program(config.agent)
   count = expected_nodes(config)
@@ -88,19 +102,28 @@ def make_program(
   )
   control = program.add_node(node, label="control")
 
+  def make(role: str, *args) -> lp.CourierNode:
+    return lp.CourierNode(NodeClass(role), *args, control)
+
+  def make_worker(index: int, count: int) -> lp.CourierNode:
+    # Its exploration depends on how many there are.
+    as_it_is = config.copy_and_resolve_references()
+    as_it_is.topology.workers = count
+    return make("worker", as_it_is, spec, index, data)
+
   def add(role: str, *args) -> lp.CourierNode:
-    node = lp.CourierNode(NodeClass(role), *args, control)
+    node = make(role, *args)
     program.add_node(node, label=role)
     return node
 
   if count["replay"]:
-    server.assign(add("replay", config, spec, server))
+    server.assign(add("replay", config, spec, folder, server))
   trainer = add("trainer", config, spec, folder, server)
   if not count["replay"]:
     server.assign(trainer)
   if count["proxy"]:
-    add("proxy", data)
+    add("proxy", data, rounds.poll_period_s(config))
   for index in range(count["worker"]):
-    add("worker", config, spec, index, data)
+    program.add_node(make_worker(index, count["worker"]), label="worker")
   add("evaluator", config, spec, folder, data)
-  return program, control
+  return Wiring(program, control, make_worker)

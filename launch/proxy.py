@@ -14,11 +14,17 @@ _DRAIN_S = 4.0  # for the workers to end; with closing, 5 s
 class Proxy:
   """Relays the workers' writes, holds their variables and directs them."""
 
-  def __init__(self, data: addresses.DataAddresses, control: typing.Any):
+  def __init__(
+    self,
+    data: addresses.DataAddresses,
+    poll_period_s: float,
+    control: typing.Any,
+  ):
     """Serves at once.
 
     Args:
       data: where the server is, and where to listen.
+      poll_period_s: seconds between two questions for new variables.
       control: Courier client of the control node.
     """
     self._control = control
@@ -28,6 +34,7 @@ class Proxy:
       data.proxy_listen,
       data.variables_path,
       data.board_path,
+      poll_period_s,
     )
     self._proxy.start()
 

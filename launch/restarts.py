@@ -26,7 +26,6 @@ class Restarts:
     self._budget = budget
     self._period_s = period_s
     self._failed_at_s: collections.deque[float] = collections.deque()
-    self.count = 0  # granted so far
 
   def delay_s(self, now_s: float) -> float | None:
     """Takes a failure; returns the seconds until the restart.
@@ -37,12 +36,20 @@ class Restarts:
     Returns:
       None if the budget is used up.
     """
+    self._forgive(now_s)
     failed = self._failed_at_s
-    while failed and now_s - failed[0] > self._period_s:
-      failed.popleft()
     if len(failed) >= self._budget:
       return None
     delay_s = min(_FIRST_DELAY_S * 2 ** len(failed), _LONGEST_DELAY_S)
     failed.append(now_s)
-    self.count += 1
     return delay_s
+
+  def all_forgiven(self, now_s: float) -> bool:
+    """Whether no failure counts any more."""
+    self._forgive(now_s)
+    return not self._failed_at_s
+
+  def _forgive(self, now_s: float) -> None:
+    failed = self._failed_at_s
+    while failed and now_s - failed[0] > self._period_s:
+      failed.popleft()

@@ -5,8 +5,10 @@ import json
 import pathlib
 import typing
 
+FILE = "run.json"  # in the folder of a snapshot
+
 # Integers pass for floats, as JSON has one kind of number.
-_TYPES = {"int": int, "float": (int, float), "list": list}
+_NUMBERS = {int: (int,), float: (int, float)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,50 +16,71 @@ class RunCounters:
   """What a resumed run counts on from.
 
   ```python
-  counters.write(path / 'counters.json')
-  counters = RunCounters.read(path / 'counters.json')
+  counters.write(folder)
+  counters = RunCounters.read(folder)
   ```
   """
 
+  mode: str  # config.mode
   environment_steps: int  # of all workers
   trainer_steps: int
   variables_version: int  # last published; the next one is higher
+  replay_size: int  # transitions in the table
   wall_s: float  # that the run has taken, without the time it stood still
-  evaluations: list[dict[str, typing.Any]]  # rows of curves.csv, oldest first
+  evaluations: int  # rows of curves.csv
+  eval_return: float | None  # of the last one
+  best_eval_return: float | None
+  resumes: int
+  nodes: dict[str, dict[str, typing.Any]]  # the ledger's, by 'worker/0'
 
-  def write(self, path: pathlib.Path) -> None:
-    """Writes JSON, from which `read` makes an equal value."""
-    path.write_text(
-      json.dumps(dataclasses.asdict(self), indent=2) + "\n", encoding="utf-8"
-    )
+  def to_json(self) -> str:
+    """JSON, from which `from_json` makes an equal value."""
+    return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
   @classmethod
-  def read(cls, path: pathlib.Path) -> "RunCounters":
+  def from_json(cls, text: str) -> "RunCounters":
     """Returns what was written.
+
+    Raises:
+      ValueError: the text holds something else.
+    """
+    found = json.loads(text)
+    _check(found)
+    return cls(**found)
+
+  def write(self, folder: pathlib.Path) -> None:
+    """Writes the file of a snapshot."""
+    (folder / FILE).write_text(self.to_json(), encoding="utf-8")
+
+  @classmethod
+  def read(cls, folder: pathlib.Path) -> "RunCounters":
+    """Reads the file of a snapshot.
 
     Raises:
       ValueError: the file cannot be read, or holds something else.
     """
     try:
-      found = json.loads(path.read_text(encoding="utf-8"))
-      _check(found)
+      return cls.from_json((folder / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
       raise ValueError(
-        f"{str(path)!r} cannot be read as a run's counters ({error}), so "
-        "nothing can go on from there: resume from another snapshot"
+        f"{str(folder / FILE)!r} cannot be read as a run's counters ({error}), "
+        "so nothing can go on from there: resume from another snapshot"
       ) from error
-    return cls(**found)
 
 
 def _check(found: typing.Any) -> None:
   """Raises ValueError unless there is a fit value for each field."""
-  fields = {field.name: field for field in dataclasses.fields(RunCounters)}
+  fields = typing.get_type_hints(RunCounters)
   if not isinstance(found, dict) or found.keys() != fields.keys():
     raise ValueError(f"it must hold {', '.join(fields)}")
-  for name, field in fields.items():
-    kind = getattr(field.type, "__name__", "list")
-    value = found[name]
-    if isinstance(value, bool) or not isinstance(value, _TYPES[kind]):
-      raise ValueError(f"{name} is {value!r}")
-    if kind != "list" and not value >= 0:
-      raise ValueError(f"{name} is {value!r}, which nothing counts to")
+  for name, kind in fields.items():
+    if not _fits(found[name], kind):
+      raise ValueError(f"{name} is {found[name]!r}")
+
+
+def _fits(value: typing.Any, kind: typing.Any) -> bool:
+  if kind in _NUMBERS:  # what nothing counts to is none
+    return type(value) in _NUMBERS[kind] and value >= 0
+  if kind == float | None:
+    return value is None or type(value) in _NUMBERS[float]
+  return isinstance(value, typing.get_origin(kind) or kind)

@@ -1,4 +1,4 @@
-"""Run folder: where one run keeps its config, checkpoints, curves and logs."""
+"""Run folder: where one run keeps its config, snapshots, curves and logs."""
 
 import contextlib
 import difflib
@@ -13,7 +13,7 @@ import ml_collections
 
 from launch import config_file
 
-# Less than this, and a run would be lost at one of its first checkpoints.
+# Less than this, and a run would be lost at one of its first snapshots.
 MIN_FREE_BYTES = 50_000_000
 
 _PROBE_BYTES = 4_096  # a block: what quotas and full disks refuse
@@ -60,7 +60,7 @@ class RunFolder:
         folder._check_replaceable(overwrite)
         shutil.rmtree(folder.path)
       folder.path.mkdir()
-      for path in (folder.checkpoints, folder.logs, folder.events):
+      for path in (folder.snapshots, folder.logs, folder.events):
         path.mkdir()
       folder.videos.mkdir()
     except OSError as error:
@@ -99,13 +99,18 @@ class RunFolder:
     return self.path / "config.json"
 
   @property
-  def checkpoints(self) -> pathlib.Path:
-    return self.path / "checkpoints"
+  def snapshots(self) -> pathlib.Path:
+    return self.path / "snapshots"
+
+  @property
+  def replay_saving(self) -> pathlib.Path:
+    """Where Reverb writes what then moves into a snapshot."""
+    return self.path / ".replay"
 
   @property
   def best(self) -> pathlib.Path:
     """The variables of the best evaluation."""
-    return self.checkpoints / "best.npz"
+    return self.path / "best.npz"
 
   @property
   def logs(self) -> pathlib.Path:
@@ -217,7 +222,7 @@ def _check_disk(run_dir: pathlib.Path) -> None:
   if free < MIN_FREE_BYTES:
     raise ValueError(
       f"run folder {str(run_dir)!r} has {free / 1e6:,.0f} MB free, under the "
-      f"{MIN_FREE_BYTES / 1e6:,.0f} MB that a run needs for its checkpoints: "
+      f"{MIN_FREE_BYTES / 1e6:,.0f} MB that a run needs for its snapshots: "
       "free some space or choose another one"
     )
 

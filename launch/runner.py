@@ -1,44 +1,55 @@
 """The runner: starts a machine's node processes, and starts them again."""
 
 import contextlib
-import dataclasses
 import logging
-import multiprocessing
 import os
 import pathlib
-import signal
 import threading
 import time
 import typing
-from collections.abc import Iterator, Mapping, Sequence
-from multiprocessing import connection, forkserver, resource_tracker, util
-from unittest import mock
+from collections.abc import Callable, Sequence
+from multiprocessing import connection
 
 from launch import failures, node_process, payloads
+from launch import node as node_lib
 from launch import restarts as restarts_lib
 
-# What a node of these roles holds is elsewhere too, or is soon made again.
-RESTARTED = ("worker", "proxy", "evaluator")
-
-_CONTEXT = multiprocessing.get_context("forkserver")
-_PRELOADED = ["__main__", "launch.preload"]
 _LOOK_S = 0.2
 # Seconds for the others to end by themselves once one has failed for good, or
 # the control node has ended.
 _GRACE_S = 8.0
 
 
-@dataclasses.dataclass
-class _Node:
-  """One node and its process, if it has one now."""
+class _Policy(typing.NamedTuple):
+  """What a role's failure means, besides that its node is started again.
 
-  payload: payloads.Payload
-  restarts: restarts_lib.Restarts
-  log: pathlib.Path
-  log_start: int = 0  # byte at which the log of its newest life begins
-  process: typing.Any = None
-  due_s: float | None = None  # monotonic, of its restart
-  first_failure: str = ""
+  Attributes:
+    takes_along: roles whose nodes can't go on without it: they are killed, and
+      started again with it.
+    needed_to_stop: whether a run that is stopping fails without it; without
+      another it stops as it would have.
+  """
+
+  takes_along: tuple[str, ...] = ()
+  needed_to_stop: bool = False
+
+
+_POLICIES = {
+  "control": _Policy(needed_to_stop=True),
+  # A table and a learner go on from one snapshot.
+  "replay": _Policy(takes_along=("trainer",), needed_to_stop=True),
+  "trainer": _Policy(needed_to_stop=True),
+  "proxy": _Policy(),
+  "worker": _Policy(),
+  "evaluator": _Policy(),
+}
+
+
+class _Asked(typing.NamedTuple):
+  """How many workers a run was asked to have, and when that was so."""
+
+  workers: int
+  at_s: float  # monotonic
 
 
 class Runner:
@@ -54,33 +65,36 @@ class Runner:
     logs: pathlib.Path,
     budget: int,
     period_s: float,
+    make_worker: Callable[[int, int], payloads.Payload],
   ):
     """Starts nothing.
 
     Args:
-      nodes: to run.
+      nodes: to run; where one takes others along, before those.
       logs: folder of their logs, and of the runner's own.
       budget: restarts of one node within a period.
       period_s: seconds after which a failure is forgiven.
+      make_worker: makes the worker of an index where there are so many, for
+        `set_workers`.
     """
-    self._nodes = [
-      _Node(
-        payload,
-        restarts_lib.Restarts(budget, period_s),
-        logs.resolve() / payload.name,
-      )
-      for payload in nodes
-    ]
+    self._make_node = lambda payload: node_lib.Node(
+      payload, logs, restarts_lib.Restarts(budget, period_s)
+    )
+    self._make_worker = make_worker
+    self._nodes = [self._make_node(payload) for payload in nodes]
     self._log = _open_log(logs / "runner")
+    self._asked: _Asked | None = None  # None: those that it was made with
     self._stopping = threading.Event()
-    self._failure: str | None = None
+    self._killed = False
+    self._failure: failures.Failure | None = None
     self._deadline_s = float("inf")
 
   def run(self) -> None:
     """Starts all nodes and returns when all have ended.
 
     Raises:
-      RuntimeError: a node failed for good; in one line.
+      failures.NodeFailedError: a node failed for good.
+      KeyboardInterrupt: `kill_at_once` was called; no node is left.
     """
     try:
       for node in self._nodes:
@@ -88,143 +102,153 @@ class Runner:
       while self._look():
         pass
     finally:
-      self.kill()
-      _stop_fork_server()
+      self._kill()
       for handler in self._log.handlers:
         handler.close()
     if self._failure is not None:
-      raise RuntimeError(self._failure)
+      raise failures.NodeFailedError(self._failure)
 
   def stop_restarting(self) -> None:
     """Says that the run ends: a node that ends is not started again."""
     self._stopping.set()
 
+  def set_workers(self, count: int, at_s: float) -> None:
+    """Says how many workers there should be; to be said again and again.
+
+    Those that are missing are started. Those of a higher index are told by the
+    control node to end, and are not started again.
+
+    Args:
+      count: of workers, from index 0.
+      at_s: monotonic seconds at which this was so, and the run not stopping: a
+        worker that ended later may have done so because the run stops.
+    """
+    self._asked = _Asked(count, at_s)
+
+  def kill_at_once(self) -> None:
+    """Ends all nodes, and `run`: to be called by a signal's handler.
+
+    Raises:
+      KeyboardInterrupt: there is no node yet: what `run` waits for takes long.
+    """
+    again, self._killed = self._killed, True
+    if not again and not any(node.lives for node in self._nodes):
+      raise KeyboardInterrupt
+
   @property
   def restarts(self) -> dict[str, int]:
     """How often each node was started again, of those that were."""
-    return {
-      node.payload.name: node.restarts.count
-      for node in self._nodes
-      if node.restarts.count
-    }
-
-  def kill(self) -> None:
-    """Ends all nodes at once, by SIGKILL."""
-    for node in self._nodes:
-      if node.process is not None:
-        node.process.kill()
-        node.process.join()
-        node.process = None
+    return {node.name: node.lives - 1 for node in self._nodes if node.lives > 1}
 
   def _look(self) -> bool:
     """Waits for something to happen, and acts on it; False: all have ended."""
-    alive = [node for node in self._nodes if node.process is not None]
-    ended = connection.wait([n.process.sentinel for n in alive], _LOOK_S)
+    alive = [node for node in self._nodes if node.alive]
+    ended = connection.wait([node.sentinel for node in alive], _LOOK_S)
+    if self._killed:
+      raise KeyboardInterrupt
     now_s = time.monotonic()
     for node in alive:
-      if node.process.sentinel in ended:
+      # Another's end may have been its own.
+      if node.alive and node.sentinel in ended:
         self._on_end(node, now_s)
     for node in self._nodes:
-      if node.due_s is not None and (
-        self._stopping.is_set() or self._failure is not None
-      ):
-        node.due_s = None
-      elif node.due_s is not None and now_s >= node.due_s:
-        node.due_s = None
-        self._start(node)
+      if node.due_s is not None:
+        self._start_if_due(node, node.due_s, now_s)
+    self._start_workers()
     if now_s > self._deadline_s:
-      late = [n.payload.name for n in self._nodes if n.process is not None]
+      late = [node.name for node in self._nodes if node.alive]
       self._log.error("killed, since they did not end: %s", ", ".join(late))
-      self.kill()
-    return any(
-      node.process is not None or node.due_s is not None for node in self._nodes
+      self._kill()
+    return any(node.alive or node.due_s is not None for node in self._nodes)
+
+  def _start(self, node: node_lib.Node) -> None:
+    node.start()
+    self._log.info("%s is process %d", node.name, node.pid)
+
+  def _start_if_due(
+    self, node: node_lib.Node, due_s: float, now_s: float
+  ) -> None:
+    if self._failure is not None or self._can_do_without(node):
+      node.due_s = None
+    elif now_s >= due_s or self._stopping.is_set():
+      self._start(node)
+
+  def _start_workers(self) -> None:
+    """Starts the workers that are asked for and were removed, or never were."""
+    asked = self._asked
+    ending = self._stopping.is_set() or self._failure is not None
+    if asked is None or ending:
+      return
+    workers = {node.name: node for node in self._nodes}
+    for index in range(asked.workers):
+      node = workers.get(f"worker/{index}")
+      if node is None:
+        node = self._make_node(self._make_worker(index, asked.workers))
+        self._nodes.append(node)
+        self._start(node)
+      elif (
+        not node.alive and node.due_s is None and node.ended_at_s < asked.at_s
+      ):
+        node.payload = self._make_worker(index, asked.workers)
+        self._start(node)
+
+  def _can_do_without(self, node: node_lib.Node) -> bool:
+    """Whether the run is as it should be although this node has ended."""
+    role, _, index = node.name.partition("/")
+    if self._stopping.is_set():
+      return not _POLICIES[role].needed_to_stop
+    asked = self._asked
+    return (
+      role == "worker" and asked is not None and int(index) >= asked.workers
     )
 
-  def _start(self, node: _Node) -> None:
-    payload = node.payload
-    node.log.parent.mkdir(exist_ok=True)
-    node.log.touch()
-    node.log_start = node.log.stat().st_size
-    node.process = _CONTEXT.Process(
-      target=node_process.run,
-      args=(payload.function, str(node.log), payload.environment),
-      name=payload.name,
-    )
-    node.process.start()
-    self._log.info("%s is process %d", payload.name, node.process.pid)
-
-  def _on_end(self, node: _Node, now_s: float) -> None:
-    name, role = node.payload.name, node.payload.role
-    node.process.join()
-    status, node.process = node.process.exitcode, None
-    if status == 0:
-      self._log.info("%s has ended", name)
-      if role == "control":
+  def _on_end(self, node: node_lib.Node, now_s: float) -> None:
+    failure = node.take_end()
+    if failure is None:
+      self._log.info("%s has ended", node.name)
+      if node.payload.role == "control":
         self._hurry()
       return
-    failure = failures.explain(name, status, node.log, node.log_start)
-    self._log.error("%s", failure)
-    node.first_failure = node.first_failure or failure
-    if self._failure is not None or (
-      self._stopping.is_set() and role in RESTARTED
-    ):
+    self._log.error("%s", failure.line)
+    if self._failure is not None or self._can_do_without(node):
       return
-    delay_s = node.restarts.delay_s(now_s) if role in RESTARTED else None
+    if self._stopping.is_set():
+      self._fail(failure)
+    else:
+      self._restart(node, failure, now_s)
+
+  def _restart(
+    self, node: node_lib.Node, failure: failures.Failure, now_s: float
+  ) -> None:
+    delay_s = node.restart_delay_s(failure, now_s)
     if delay_s is None:
       self._fail(node.first_failure)
-    else:
-      self._log.info("%s is started again in %.1f s", name, delay_s)
-      node.due_s = now_s + delay_s
+      return
+    self._log.info("%s is started again in %.1f s", node.name, delay_s)
+    node.due_s = now_s + delay_s
+    for other in self._nodes:
+      if other.payload.role in _POLICIES[node.payload.role].takes_along:
+        self._log.info("%s is started again with it", other.name)
+        other.kill()
+        other.due_s = node.due_s
 
-  def _fail(self, failure: str) -> None:
+  def _fail(self, failure: failures.Failure) -> None:
     """Ends the run: each node saves what it has, in whatever order."""
     self._failure = failure
     self._hurry()
     for node in self._nodes:
-      if node.process is not None:
+      if node.alive:
         with contextlib.suppress(ProcessLookupError):
-          os.kill(node.process.pid, node_process.HURRY)
+          os.kill(node.pid, node_process.HURRY)
 
   def _hurry(self) -> None:
     self._deadline_s = min(self._deadline_s, time.monotonic() + _GRACE_S)
 
-
-def start_fork_server(environment: Mapping[str, str]) -> None:
-  """Lets the server that nodes are forked from begin to import.
-
-  Args:
-    environment: variables of its process, and so of all nodes, besides this
-      one's.
-  """
-  _CONTEXT.set_forkserver_preload(_PRELOADED)
-  # First: it lets signals through again, whatever kept them away.
-  resource_tracker.ensure_running()
-  with mock.patch.dict(os.environ, environment), _signals_kept_away():
-    forkserver.ensure_running()
-
-
-def _stop_fork_server() -> None:
-  # Otherwise all that ends or goes a moment after this process does, and is
-  # found by who looks.
-  forkserver._forkserver._stop()
-  resource_tracker._resource_tracker._stop()
-  util._run_finalizers()
-  multiprocessing.current_process()._config.pop("tempdir", None)
-
-
-@contextlib.contextmanager
-def _signals_kept_away() -> Iterator[None]:
-  """Keeps signals from the server and its nodes until they can take them.
-
-  The server ignores a group's signals once it has imported that; a node takes
-  `HURRY` once it has a handler.
-  """
-  numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, node_process.HURRY}
-  before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-  try:
-    yield
-  finally:
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+  def _kill(self) -> None:
+    """Ends all nodes at once."""
+    for wait in (False, True):  # all of them, before the first is waited for
+      for node in self._nodes:
+        node.kill(wait)
 
 
 def _open_log(path: pathlib.Path) -> logging.Logger:

@@ -1,41 +1,36 @@
 """One process, no servers: the same experiment, equal to the bit for a seed.
 
 Reverb draws from unseeded generators in its server's threads, and processes
-race. So this launch holds the transitions in a table of its own, and steps
-worker, trainer and evaluator in turn at the ratio that the config asks for.
+race. So here worker, trainer and evaluator take turns (`launch.turns`), and a
+run that was stopped or killed and resumed equals one that never stopped.
 """
 
-import signal
+import math
 import time
 import typing
 
 import ml_collections
-import tensorflow as tf
+from absl import logging
 from acme import specs
 
-from agents import registry
 from launch import (
   best_variables,
-  checkpoints,
   directive,
-  evaluation,
-  evaluator,
   pace,
-  policy_age,
+  run_counters,
   run_folder,
+  snapshots,
+  turns,
+  watch,
 )
-from launch import collector as collector_lib
 from launch import control as control_lib
 from launch import panel as panel_lib
-from replay import (
-  dataset,
-  local_table,
-  priorities,
-  table_status,
-  transitions,
-)
+from replay import table_status
 
 _REPORT_PERIOD_S = 0.25
+# What is reached by counting ends the run only once all that was earned until
+# then is done, so that equal runs end equally.
+_COUNTED = ("environment_steps", "trainer_steps", "target_return")
 
 
 class Single:
@@ -48,171 +43,180 @@ class Single:
     folder: run_folder.RunFolder,
     control: control_lib.Control,
   ):
-    """Makes all parts.
+    """Makes all parts, or takes them from the newest snapshot if there is one.
 
     Args:
       config: the whole config; of its topology, only the environments count.
       spec: of one environment.
       folder: of the run.
       control: counts, limits and results.
-    """
-    tf.config.experimental.enable_op_determinism()
-    self._config, self._folder, self._control = config, folder, control
-    builder = registry.make_builder(config.agent)
-    self._packing = builder.make_packing(spec)
-    self._learner = builder.make_learner(config, spec)
-    self._update = tf.function(self._learner.update)
-    self._collector = collector_lib.Collector(config, spec, builder, worker=0)
-    self._version = 0
-    self._publish()
-    self._player = builder.make_greedy_actor(config, spec)
-    self._arena = evaluation.make_environment(
-      config.environment,
-      config.evaluation.episodes,
-      config.seed + evaluator.SEED,
-    )
-    replay = config.replay
-    self._prioritized = replay.sampler == "prioritized"
-    self._table = local_table.LocalTable(
-      replay.capacity,
-      self._packing.row_bytes,
-      replay.priority_exponent if self._prioritized else None,
-      config.seed,
-    )
-    self._checkpoints = checkpoints.make_manager(config, folder, self._learner)
-    self._orders = directive.Directive(
-      steps_per_s=config.rates.environment_steps_per_s
-    )
-    self._pace = pace.Pace()
-    self._steps = 0
-    self._learned: dict[str, typing.Any] = {}
-    self._first_step_at_s: float | None = None
 
-  def run(self, show: typing.Callable[[], None]) -> None:
-    """Runs until a limit.
+    Raises:
+      ValueError: one line: the snapshot does not fit the config.
+    """
+    self._config, self._folder, self._control = config, folder, control
+    self._snapshots = snapshots.Snapshots(
+      folder.snapshots, config.snapshot.keep
+    )
+    newest = self._snapshots.newest()
+    self.turns = turns.Turns(config, spec, newest and newest.path)
+    self._snapshot: dict[str, typing.Any] = {
+      "snapshots": newest.number if newest else 0
+    }
+    self._saves = 0  # that were asked for and are done
+    self._best_is_new = False  # since the last snapshot
+    self._save_due_s = time.monotonic() + config.snapshot.period_s
+    self._pace = pace.Pace()
+    self._steps_per_s = config.rates.environment_steps_per_s
+    self._first_step_at_s: float | None = None
+    self._report_due_s = 0.0
+    self._stop_now = self._stop = self._save_now = False
+
+  def run(
+    self, show: typing.Callable[[], None], signals: watch.Signals
+  ) -> None:
+    """Runs until a limit or a signal, and saves.
 
     Args:
       show: called a few times a second.
+      signals: that ask this process for something.
+
+    Raises:
+      RuntimeError: one line: the last snapshot could not be written.
     """
-    report_due_s = 0.0
-    stopped = False
-    while not stopped:
-      now_s = time.monotonic()
-      steps_per_s = self._orders.steps_per_s
-      wait_s = self._pace.wait_s(steps_per_s, now_s)
-      if wait_s > 0:
-        time.sleep(min(wait_s, _REPORT_PERIOD_S))
-      else:
-        before = self._collector.env_steps
-        self.step()
-        steps = self._collector.env_steps - before
-        self._pace.stepped(steps, steps_per_s, time.monotonic())
-      # Limits of steps are exact; the rest is looked at now and then.
-      stopped = self._report()
-      if time.monotonic() >= report_due_s:
-        report_due_s = time.monotonic() + _REPORT_PERIOD_S
-        show()
-    self._checkpoints.save()
-    self._collector.close()
-    self._arena.close()
-
-  def step(self) -> None:
-    """One step of all environments, and the updates that it earns."""
-    items = self._collector.step()
-    if items is None:
-      return
-    self._table.insert(items.rows, items.priorities)
-    while self._owes_an_update():
-      self._learn()
-      if self._steps % self._config.variables.publish_period == 0:
-        self._publish()
-      if self._steps % self._config.evaluation.period_steps == 0:
+    self._show, self._signals = show, signals
+    while not self._ends():
+      due = self.turns.due
+      if due is turns.Turn.EVALUATION:
         self._evaluate()
+      elif due is turns.Turn.UPDATE:
+        self.turns.update()
+        self._first_step_at_s = self._first_step_at_s or time.time()
+      else:
+        self._collect()
+      if self._save_now or time.monotonic() >= self._save_due_s:
+        try:
+          self.save()
+        except OSError as error:
+          logging.warning("no snapshot: %s; the older ones are kept", error)
+    try:
+      self.save()
+    except OSError as error:
+      raise RuntimeError(f"the last snapshot is missing: {error}") from error
+    finally:
+      self.turns.close()
 
-  def _publish(self) -> None:
-    """Lets the worker and the evaluator have the newest variables."""
-    self._version += 1
-    self._published = self._learner.get_variables()
-    self._collector.load(self._version, self._published)
+  def save(self) -> None:
+    """Writes a snapshot.
 
-  def _owes_an_update(self) -> bool:
-    replay, table = self._config.replay, self._table
-    earning = table.inserted - replay.min_size
-    if earning < 0 or self._limit_reached():
-      return False
-    if not replay.samples_per_insert:
-      return table.sampled < earning * self._config.learner.batch_size
-    return table.sampled < earning * replay.samples_per_insert
+    Raises:
+      OSError: the disk refuses.
+    """
+    began_s = time.monotonic()
+    self._save_now = False
+    self._save_due_s = began_s + self._config.snapshot.period_s
+    self.report()
+    with self._snapshots.writing(self.turns.trainer_steps) as path:
+      self.turns.save(path)
+      (path / run_counters.FILE).write_text(
+        self._control.counters(), encoding="utf-8"
+      )
+    if self._best_is_new:
+      self._snapshots.mark_best()
+      self._best_is_new = False
+    self._snapshot = {
+      "snapshots": self._snapshot["snapshots"] + 1,
+      "snapshot_at_s": time.time(),
+      "snapshot_pause_s": time.monotonic() - began_s,
+    }
 
-  def _limit_reached(self) -> bool:
-    limit = self._config.limits.trainer_steps
-    return bool(limit) and self._steps >= limit
-
-  def _learn(self) -> None:
-    keys, probabilities, size, rows = self._table.sample(
-      self._config.learner.batch_size
-    )
-    fields = self._packing.unpack(rows)
-    versions = fields.pop(transitions.VERSION)
-    td_errors, metrics = self._update(
-      dataset.Batch(
-        keys=tf.constant(keys),
-        probabilities=tf.constant(probabilities),
-        table_size=tf.fill(tf.shape(keys), tf.constant(size, tf.int64)),
-        versions=tf.constant(versions),
-        transitions=transitions.Transition(
-          **{name: tf.constant(field) for name, field in fields.items()}
-        ),
+  def report(self) -> None:
+    """Reports as the nodes would, and takes what is asked of them."""
+    table = self.turns.table
+    trainer = directive.Directive(
+      *self._control.report(
+        "trainer",
+        0,
+        {
+          "trainer_steps": self.turns.trainer_steps,
+          "first_step_at_s": self._first_step_at_s,
+          "variables_version": self.turns.version,
+          "metrics": {k: float(v) for k, v in self.turns.metrics.items()},
+          "replay": table_status.TableStatus.of(
+            table.size,
+            table.inserted,
+            table.sampled,
+            self._config.replay.min_size,
+          )._asdict(),
+          **self._snapshot,
+        },
       )
     )
-    self._learned = {**metrics, **policy_age.metrics(versions, self._version)}
-    if self._prioritized:
-      self._table.update_priorities(
-        keys, priorities.from_td_errors(td_errors.numpy())
-      )
-    self._steps += 1
-    self._first_step_at_s = self._first_step_at_s or time.time()
+    if trainer.saves != self._saves:
+      self._saves, self._save_now = trainer.saves, True
+    self._control.report("worker", 0, self.turns.worker)
+
+  def _ends(self) -> bool:
+    """Whether the run ends here.
+
+    Limits of steps are exact; for the rest it is looked up now and then what
+    the control says, which takes as long as a step.
+    """
+    resting = self.turns.due is turns.Turn.COLLECTION
+    if time.monotonic() >= self._report_due_s or (
+      resting and self._has_steps_enough()
+    ):
+      self._look()
+    return self._stop_now or (resting and self._stop)
+
+  def _has_steps_enough(self) -> bool:
+    limits = self._config.limits
+    return self.turns.env_steps >= (
+      limits.environment_steps or math.inf
+    ) or self.turns.trainer_steps >= (limits.trainer_steps or math.inf)
+
+  def _look(self) -> None:
+    """Reports, shows, and finds out what is asked of the run."""
+    if self._signals.snapshot_asked:
+      self._signals.snapshot_asked = False
+      self._control.save()
+    if self._signals.first is not None:
+      self._control.stop(self._signals.first.name)
+      self._stop_now = True
+    self.report()
+    self._control.tick()
+    reason = self._control.status()["stopped_because"]
+    self._stop = reason is not None
+    self._stop_now |= self._stop and reason not in _COUNTED
+    self._show()
+    self._report_due_s = time.monotonic() + _REPORT_PERIOD_S
+
+  def _interrupted(self) -> bool:
+    """Whether the run is to end in the middle of an evaluation."""
+    if time.monotonic() >= self._report_due_s:
+      self._look()
+    return self._stop_now
+
+  def _collect(self) -> None:
+    """A step of all environments, or a short wait if there can be none yet."""
+    wait_s = self._pace.wait_s(self._steps_per_s, time.monotonic())
+    if wait_s > 0:
+      time.sleep(min(wait_s, _REPORT_PERIOD_S))
+      return
+    steps = self.turns.collect()
+    self._pace.stepped(steps, self._steps_per_s, time.monotonic())
 
   def _evaluate(self) -> None:
-    self._player.load(self._published)
-    episodes = evaluation.play(
-      self._arena, self._player, self._config.evaluation.episodes
-    )
-    assert episodes is not None
-    if self._control.evaluated(*episodes, self._version):
-      best_variables.save(self._folder.best, self._version, self._published)
-
-  def _report(self) -> bool:
-    """Reports as the nodes would; returns whether to stop."""
-    self._control.report(
-      "trainer",
-      0,
-      {
-        "trainer_steps": self._steps,
-        "first_step_at_s": self._first_step_at_s,
-        "variables_version": self._version,
-        "metrics": {k: float(v) for k, v in self._learned.items()},
-        "replay": self._replay_status(),
-      },
-    )
-    worker = {
-      "env_steps": self._collector.env_steps,
-      "items_written": self._table.inserted,
-      "items_confirmed": self._table.inserted,
-      "training_return": self._collector.training_return,
-      "variables_age_s": 0.0,
-    }
-    self._control.tick()
-    self._orders = directive.Directive(
-      *self._control.report("worker", 0, worker)
-    )
-    return self._orders.stop
-
-  def _replay_status(self) -> dict[str, float]:
-    table = self._table
-    return table_status.TableStatus.of(
-      table.size, table.inserted, table.sampled, self._config.replay.min_size
-    )._asdict()
+    episodes = self.turns.evaluate(self._interrupted)
+    if episodes is None:
+      return
+    self.report()  # of now are the counts beside it
+    if self._control.evaluated(*episodes, self.turns.version):
+      best_variables.save(
+        self._folder.best, self.turns.version, self.turns.variables
+      )
+      self._best_is_new = True
+    self._report_due_s = 0.0  # it may have reached the limit
 
 
 def launch(
@@ -226,19 +230,23 @@ def launch(
   Args:
     config: the whole config, validated.
     spec: of one environment.
-    folder: of the run.
+    folder: of the run; what it has a snapshot of goes on.
     started_at_s: unix seconds of the user's command.
+
+  Raises:
+    RuntimeError: the snapshot is of no use, or none could be written; one line.
+    KeyboardInterrupt: Ctrl-C came twice.
   """
+  signals = watch.Signals()
   control = control_lib.Control(
     config, folder, {"worker": 1, "trainer": 1}, started_at_s
   )
-  for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(
-      number, lambda got, frame: control.stop(signal.Signals(got).name)
-    )
+  try:
+    run = Single(config, spec, folder, control)
+  except ValueError as error:
+    raise RuntimeError(str(error)) from error
   with panel_lib.Panel() as panel:
-    Single(config, spec, folder, control).run(
-      show=lambda: panel.update(control.status())
-    )
+    run.run(lambda: panel.update(control.status()), signals)
+    run.report()
     control.close()
     panel.update(control.status())

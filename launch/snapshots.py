@@ -30,6 +30,15 @@ class Snapshot(typing.NamedTuple):
   step: int  # that its writer gave
 
 
+def newest_of(folder: pathlib.Path) -> Snapshot | None:
+  """The snapshot that a node begins with; None: there is none.
+
+  Args:
+    folder: of a `Snapshots`.
+  """
+  return Snapshots(folder, keep=1).newest()
+
+
 class Snapshots:
   """A folder of snapshots, written by one process at a time.
 

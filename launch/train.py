@@ -1,16 +1,17 @@
 """Trains: `python -m launch.train --config=configs/apex_dqn.py:cartpole`."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Sequence
 
 import psutil
+from absl import flags as absl_flags
 
 from agents import registry
 from configs import validation
 from environments import factory
-from launch import flags as flags_lib
-from launch import run_folder
+from launch import resumption, run_folder, run_lock, train_flags
 
 _USAGE = "Trains an experiment until one of its limits is reached."
 
@@ -23,34 +24,58 @@ def main(argv: Sequence[str]) -> int:
     before anything was started.
   """
   started_at_s = psutil.Process().create_time()
-  try:
-    flags = flags_lib.parse_train(argv, _USAGE)
-    config = flags.config
-    validation.validate(config)
-    spec = factory.make_spec(config.environment)
-    registry.make_builder(config.agent).check(config, spec)
-    folder = run_folder.RunFolder.create(
-      flags.run_dir, flags.name or _default_name(flags), flags.overwrite
-    )
-    folder.write_config(config)
-  except (ValueError, OSError) as error:
-    print(f"train: {error}", file=sys.stderr)
-    return 2
-  print(f"run folder: {folder.path}", flush=True)
-  try:
-    _launch(flags.launch, config, spec, folder, started_at_s)
-  except RuntimeError as error:
-    print(f"train: {error}", file=sys.stderr)
-    return 1
-  except KeyboardInterrupt:
-    print("train: killed at once; what was not saved is lost", file=sys.stderr)
-    return 1
-  return 0
+  with contextlib.ExitStack() as held:
+    try:
+      flags = train_flags.parse(argv, _USAGE)
+      config = flags.config
+      validation.validate(config)
+      spec = factory.make_spec(config.environment)
+      registry.make_builder(config.agent).check(config, spec)
+      prepare = _begin if flags.resume is None else _resume
+      folder, said = prepare(flags, held)
+    except (ValueError, OSError) as error:
+      print(f"train: {error}", file=sys.stderr)
+      return 2
+    print(said, flush=True)
+    try:
+      _launch(flags.launch, config, spec, folder, started_at_s)
+    except RuntimeError as error:
+      print(f"train: {error}", file=sys.stderr)
+      return 1
+    except KeyboardInterrupt:
+      print(
+        "train: killed at once; what was not saved is lost", file=sys.stderr
+      )
+      return 1
+    return 0
+
+
+def _begin(
+  flags: absl_flags.FlagValues, held: contextlib.ExitStack
+) -> tuple[run_folder.RunFolder, str]:
+  """Makes a new run's folder; returns it and what the user is told."""
+  folder = run_folder.RunFolder.create(
+    flags.run_dir, flags.name or _default_name(flags), flags.overwrite
+  )
+  held.enter_context(run_lock.held(folder))
+  folder.write_config(flags.config)
+  return folder, f"run folder: {folder.path}"
+
+
+def _resume(
+  flags: absl_flags.FlagValues, held: contextlib.ExitStack
+) -> tuple[run_folder.RunFolder, str]:
+  """Makes a run's folder ready to go on; returns the same."""
+  folder = run_folder.RunFolder.open(flags.resume)
+  held.enter_context(run_lock.held(folder))
+  resumed = resumption.Resumption.of(folder, flags.config)
+  resumed.begin()
+  return folder, f"run folder: {folder.path}\n{resumed}"
 
 
 def _launch(launch_type, config, spec, folder, started_at_s) -> None:
   # Imported late: what the others need would only delay an error or the one.
-  if launch_type == "single":
+  if config.mode == "single":
     from launch import single
 
     single.launch(config, spec, folder, started_at_s)
@@ -64,9 +89,9 @@ def _launch(launch_type, config, spec, folder, started_at_s) -> None:
     local.launch(config, spec, folder, started_at_s)
 
 
-def _default_name(flags) -> str:
+def _default_name(flags: absl_flags.FlagValues) -> str:
   stamp = time.strftime("%Y%m%d-%H%M%S")
-  return f"{flags_lib.config_name(flags)}-{stamp}"
+  return f"{train_flags.config_name(flags)}-{stamp}"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from absl import logging
 from acme import specs
 
 from agents import registry
-from launch import addresses, collector, link, pace
+from launch import addresses, answer, collector, link, pace, rounds
 from launch import directive as directive_lib
 from replay import board, tables
 from replay import writer as writer_lib
@@ -31,7 +31,7 @@ class Worker:
     data: addresses.DataAddresses,
     control: typing.Any,
   ):
-    """Makes the environments; connects lazily.
+    """Makes the environments, and goes on where this worker was killed.
 
     Args:
       config: the whole config.
@@ -40,10 +40,13 @@ class Worker:
       data: where to write to, and where variables come from.
       control: Courier client of the control node.
     """
-    self._index = index
-    self._control = control
+    self._config, self._index, self._control = config, index, control
     self._collector = collector.Collector(
-      config, spec, registry.make_builder(config.agent), index
+      config,
+      spec,
+      registry.make_builder(config.agent),
+      index,
+      *answer.of(control.enlist, "worker", index),
     )
     self._variables = data.make_variables_source()
     self._seat = data.take_seat(index)
@@ -54,11 +57,26 @@ class Worker:
     self._published_at_s: float | None = None
     self._waiting_since_s: float | None = None  # monotonic
     self._said = False  # that it waits
+    self._version = 0  # of the variables; 0: none yet
+    self._loads = 0
+    # In rounds: batch steps of each, those made in this one, and the version
+    # with which this worker is through.
+    self._share = (
+      rounds.worker_steps(config, config.topology.workers)
+      if config.mode == "sync"
+      else None
+    )
+    self._made = 0
+    self._collected_version = 0
 
   def run(self) -> None:
     """Collects until the run stops."""
     with link.Link(
-      self._control, "worker", self._index, self._metrics
+      self._control,
+      "worker",
+      self._index,
+      self._metrics,
+      rounds.report_period_s(self._config),
     ) as node_link:
       while not node_link.stopping:
         orders = self._orders(node_link)
@@ -85,6 +103,7 @@ class Worker:
       if items is not None:
         self._writer.write(items.rows, items.priorities)
       steps = self._collector.env_steps - before
+      self._made += 1
       self._pace.stepped(steps, orders.steps_per_s, time.monotonic())
     return self._collector.env_steps
 
@@ -103,8 +122,11 @@ class Worker:
     if self._published_at_s is None:
       time.sleep(_IDLE_S)
       return False
-    if orders.paused:
+    collected = self._share is not None and self._made >= self._share
+    if orders.paused or collected:
       if self._is_through(self._writer.settle(_WAIT_S)):
+        if collected:
+          self._collected_version = self._version
         time.sleep(_IDLE_S)
       return False
     wait_s = self._pace.wait_s(orders.steps_per_s, time.monotonic())
@@ -133,7 +155,10 @@ class Worker:
       if self._published_at_s is None:
         logging.info("acts on its first variables")
       self._collector.load(snapshot.version, snapshot.variables)
+      self._version = snapshot.version
       self._published_at_s = snapshot.published_at_s
+      self._loads += 1
+      self._made = 0
 
   def _metrics(self) -> dict[str, typing.Any]:
     published_at_s, waiting_since_s = (
@@ -147,6 +172,9 @@ class Worker:
       "items_confirmed": writer.confirmed,
       "items_lost": writer.lost,
       "reconnects": max(0, writer.streams - 1),
+      "variables_version": self._version,
+      "variable_loads": self._loads,
+      "collected_version": self._collected_version,
       "training_return": self._collector.training_return,
       "variables_age_s": published_at_s and time.time() - published_at_s,
       "waiting_s": waiting_since_s and time.monotonic() - waiting_since_s,

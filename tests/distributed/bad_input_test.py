@@ -1,8 +1,37 @@
 """Bad input: refused in one line before anything is started or made."""
 
 import concurrent.futures
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
 
 import pytest
+
+from launch import (
+  run_address,
+  run_counters,
+  run_folder,
+  run_lock,
+  snapshots,
+  train_flags,
+)
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_COUNTERS = run_counters.RunCounters(
+  mode="async",
+  environment_steps=12_345,
+  trainer_steps=1_500,
+  variables_version=75,
+  replay_size=12_000,
+  wall_s=61.5,
+  evaluations=3,
+  eval_return=210.25,
+  best_eval_return=240.0,
+  resumes=0,
+  nodes={},
+)
 
 # flags, what the line must contain
 REFUSED = {
@@ -49,6 +78,12 @@ REFUSED = {
   ),
   "a folder nobody may write to": (["--run_dir=/proc/self"], ["'/proc/self'"]),
   "a name that is a path": (["--name=../a"], ["'../a'"]),
+  "the launch of one process": (
+    ["--mode=single", "--launch=local_mp"],
+    ["--launch=local_mp", "'single'"],
+  ),
+  "two ways to give the mode": (["--config.mode=sync"], ["--mode="]),
+  "a new run that goes on": (["--resume=runs/a"], ["'runs/a'", "not a run"]),
 }
 
 
@@ -81,3 +116,79 @@ def test_bad_input(runs, title):
   assert run.stdout == ""
   run.check_nothing_left()
   assert not run.path.exists()
+
+
+# flags beside --resume, what the line must contain
+RESUMES_REFUSED = {
+  "a config": (["--config=configs/dqn.py"], ["--config", "new run"]),
+  "a name": (["--name=other"], ["--name", "new run"]),
+  "overwriting": (["--overwrite"], ["--overwrite", "new run"]),
+  "a reached limit": (
+    ["--config.limits.trainer_steps=1_000"],
+    ["config.limits.trainer_steps=1000", "1,500 trainer steps", "raise it"],
+  ),
+  "another network": (
+    ["--config.network.hidden_sizes=(8,)"],
+    ["--config.network.hidden_sizes=(8,)", "start anew"],
+  ),
+  "another mode": (["--mode=single"], ["--mode=single", "'async'"]),
+  "out of range": (
+    ["--config.learner.batch_size=0"],
+    ["config.learner.batch_size=0"],
+  ),
+  "more than fits": (
+    ["--config.replay.min_size=50_001"],
+    ["config.replay.min_size=50001", "config.replay.capacity=50000"],
+  ),
+  "damaged snapshots": ([], ["no whole snapshot", "start it anew"]),
+  "a control node that answers": ([], [f"process {os.getpid()}", "stop it"]),
+  "a launcher": ([], [f"process {os.getpid()}", "stop it"]),
+}
+
+
+@pytest.mark.parametrize("title", RESUMES_REFUSED)
+@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+def test_a_run_that_can_not_go_on(title, tmp_path):
+  arguments, says = RESUMES_REFUSED[title]
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  folder.write_config(train_flags.parse(["train"], "").config)
+  with snapshots.Snapshots(folder.snapshots, keep=2).writing(1_500) as path:
+    _COUNTERS.write(path)
+  if title == "damaged snapshots":
+    for path in folder.snapshots.glob("*/manifest.json"):
+      path.write_text("")
+  with contextlib.ExitStack() as held:
+    if title == "a control node that answers":
+      held.enter_context(run_address.published(folder, "localhost:7"))
+    if title == "a launcher":
+      held.enter_context(run_lock.held(folder))
+    before = _contents(folder.path)
+    done = subprocess.run(
+      [
+        sys.executable,
+        "-m",
+        "launch.train",
+        f"--resume={folder.path}",
+        *arguments,
+      ],
+      capture_output=True,
+      text=True,
+      cwd=_ROOT,
+    )
+    assert _contents(folder.path) == before
+  assert done.returncode == 2, done.stderr
+  *warnings, line = done.stderr.splitlines()
+  # What is wrong with a snapshot is said before.
+  assert len(warnings) == (title == "damaged snapshots")
+  assert line.startswith("train: ")
+  for words in says:
+    assert words in line
+  assert done.stdout == ""
+
+
+def _contents(path):
+  """Bytes by path, of all that is in a run's folder."""
+  return {
+    file: file.read_bytes() if file.is_file() else None
+    for file in path.rglob("*")
+  }

@@ -1,5 +1,6 @@
 """Runs: `python -m launch.train` as a user starts it, and what it leaves."""
 
+import csv
 import glob
 import json
 import os
@@ -27,19 +28,24 @@ _SMALL = (
 class Run:
   """One training in processes of its own."""
 
-  def __init__(self, folder, *flags):
+  def __init__(self, folder, *flags, resume=False):
     """Starts it, as the leader of its own process group.
 
     Args:
       folder: of the test; the run's is below it.
       flags: beside those that make it small.
+      resume: whether it goes on with the folder's earlier run, as small.
     """
     self.path = folder / "runs" / "a-run"
     self._said = [folder / "stdout", folder / "stderr"]
     self._temporary = folder / "temporary"
     self._temporary.mkdir(exist_ok=True)
     self._mark = uuid.uuid4().hex
-    arguments = ("--name=a-run", f"--run_dir={folder / 'runs'}", *_SMALL)
+    arguments = (
+      (f"--resume={self.path}",)
+      if resume
+      else ("--name=a-run", f"--run_dir={folder / 'runs'}", *_SMALL)
+    )
     with open(self._said[0], "w") as out, open(self._said[1], "w") as err:
       self.launcher = subprocess.Popen(
         [sys.executable, "-m", "launch.train", *arguments, *flags],
@@ -61,6 +67,13 @@ class Run:
   @property
   def summary(self):
     return json.loads((self.path / "summary.json").read_text())
+
+  @property
+  def evaluations(self):
+    """Rows of curves.csv: numbers by column."""
+    with open(self.path / "curves.csv", newline="") as file:
+      rows = list(csv.DictReader(file))
+    return [{name: float(row[name]) for name in row} for row in rows]
 
   def log(self, node):
     return (self.path / "logs" / node).read_text()
@@ -132,8 +145,8 @@ def start_run(tmp_path):
   """Starts runs with the given flags, and kills what a test leaves of them."""
   runs = []
 
-  def start(*flags):
-    runs.append(Run(tmp_path, *flags))
+  def start(*flags, resume=False):
+    runs.append(Run(tmp_path, *flags, resume=resume))
     return runs[-1]
 
   yield start

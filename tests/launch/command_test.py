@@ -23,16 +23,29 @@ from tests.launch import asking
 pytestmark = pytest.mark.timeout(120, method="thread")
 
 
-class Follower:
-  """A trainer that does nothing but report, until it is told to stop."""
+REPORTS = {
+  "trainer": {
+    "trainer_steps": 7,
+    "first_step_at_s": time.time(),
+    "metrics": {"loss": math.nan},
+  },
+  "worker": {},
+}
 
-  def __init__(self, control, ended):
-    self._control, self._ended = control, ended
+
+class Follower:
+  """A node that does nothing but report, until it is told to stop."""
+
+  def __init__(self, control, role, ended):
+    self._control, self._role, self._ended = control, role, ended
 
   def run(self):
-    metrics = {"trainer_steps": 7, "metrics": {"loss": math.nan}}
     with link.Link(
-      self._control, "trainer", 0, lambda: metrics, period_s=0.01
+      self._control,
+      self._role,
+      0,
+      lambda: REPORTS[self._role],
+      period_s=0.01,
     ) as node_link:
       while not node_link.wait(0.05):
         pass
@@ -48,9 +61,9 @@ def folder(tmp_path):
 
 @pytest.fixture
 def run(folder):
-  """A run of a control node and one other: its folder."""
+  """A run of a control node and two others: its folder."""
   flags.FLAGS.mark_as_parsed()
-  ended = threading.Event()
+  ended = {role: threading.Event() for role in REPORTS}
   program = lp.Program("command")
   node = lp.CourierNode(
     control_lib.Control, courier_client_kwargs={"call_timeout": 3}
@@ -58,18 +71,22 @@ def run(folder):
   node.configure(
     dqn.get_config(),
     folder,
-    {"trainer": 1},
+    dict.fromkeys(REPORTS, 1),
     time.time(),
+    os.getppid(),  # as where nodes are processes of their own
     address=node.courier_address,
   )
   control = program.add_node(node, label="control")
-  program.add_node(lp.CourierNode(Follower, control, ended), label="trainer")
+  for role in REPORTS:
+    program.add_node(
+      lp.CourierNode(Follower, control, role, ended[role]), label=role
+    )
   case = absltest.TestCase()
   lp.launch(
     program,
     launch_type="test_mt",
     test_case=case,
-    serialize_py_nodes=False,  # the event is of this process
+    serialize_py_nodes=False,  # the events are of this process
   )
   client = control.dereference()
   asking.until(lambda: client.status()["phase"] == "running")
@@ -78,7 +95,7 @@ def run(folder):
   asking.until(
     lambda: not run_address.path_in(folder).exists() or client.stop("end")
   )
-  assert ended.wait(60.0)
+  assert all(event.wait(60.0) for event in ended.values())
   case.doCleanups()
 
 
@@ -107,6 +124,15 @@ def test_a_run_obeys(run, tell):
   status, out, _ = tell(run, "set", "limits.target_return", "-90")
   assert (status, out) == (0, "limits.target_return is -90 now\n")
   tell(run, "set", "rates.environment_steps_per_s", "1_000")
+  for count in (3, 1):
+    assert tell(run, "workers", f"{count}") == (
+      0,
+      f"workers are {count} now\n",
+      "",
+    )
+    said = json.loads(tell(run, "status", "--json")[1])
+    assert said["workers_asked"] == count
+  assert tell(run, "save") == (0, "a snapshot is made now\n", "")
 
   status, out, _ = tell(run, "status", "--json")
   said = json.loads(out, parse_constant=lambda constant: pytest.fail(constant))
@@ -114,7 +140,7 @@ def test_a_run_obeys(run, tell):
   assert said["limits"]["target_return"] == -90.0
   assert said["environment_steps_per_s_asked"] == 1_000.0
   assert said["metrics"] == {"loss": None}
-  assert said["nodes"] == {"trainer": [1, 1]}
+  assert said["nodes"] == {"trainer": [1, 1], "worker": [1, 1]}
 
   assert tell(run, "stop") == (0, "stopped\n", "")
   asking.until(lambda: not run_address.path_in(run).exists())
@@ -133,6 +159,20 @@ def test_what_the_run_refuses_is_one_line(run, tell):
     "control: config.limits.trainer_steps=-1 must be at least 0 (0: none): "
     "the run would end before it starts\n"
   )
+  for count in ("0", "257", "1" + "0" * 30, "-1"):
+    status, out, err = tell(run, "workers", count)
+    assert (status, out) == (2, "")
+    assert err == (
+      f"control: config.topology.workers={count} must be in [1, 256]: nothing "
+      "would be collected, or by more than a proxy can direct\n"
+    )
+  for count in ("many", "1.5", "nan", ""):
+    status, out, err = tell(run, "workers", count)
+    assert (status, out) == (2, "")
+    assert err == (
+      f"control: workers {count!r} is no whole number, so they stay as many as "
+      "they are: give such a number\n"
+    )
   status, _, err = tell(run, "set", "limits.trainr_steps", "1")
   assert status == 2
   assert err.endswith("did you mean limits.trainer_steps?\n")
@@ -159,8 +199,9 @@ def test_a_process_of_its_own(run):
 # arguments, words of the line
 REFUSED = [
   ((), "no word says what to do: give one of status, pause"),
-  (("stat",), "'stat' is none of status, pause, resume, stop, set: did you "
-   "mean status?"),
+  (("stat",), "'stat' is none of status, pause, resume, stop, save, set, "
+   "workers: did you mean status?"),
+  (("workers",), "give 'workers N'"),
   (("set", "limits.trainer_steps"), "give 'set FIELD VALUE'"),
   (("pause", "5"), "'pause 5' can't be understood"),
   (("status", "--jso"), "--jso is no flag, so it would do nothing: did you "
@@ -191,7 +232,7 @@ def test_help(capsys):
     command.main(["control", "--help"])
   assert not end.value.code
   out = capsys.readouterr().out
-  for words in ("status, pause, resume, stop, set FIELD VALUE", "--run"):
+  for words in ("stop, save, set FIELD VALUE, workers N", "--run"):
     assert words in out
 
 

@@ -23,15 +23,24 @@ def make_control(tmp_path, monkeypatch):
   monkeypatch.setattr(control_lib, "time", clock)
 
   def make(
-    expected=EXPECTED, age_s=0.0, steps_per_s=0.0, period_s=30.0, **limits
+    expected=EXPECTED,
+    age_s=0.0,
+    steps_per_s=0.0,
+    period_s=30.0,
+    process=(None, None),
+    **limits,
   ):
     config = dqn.get_config()
     config.watchdog.period_s = period_s
     config.rates.environment_steps_per_s = steps_per_s
     config.limits.update(limits)
-    folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+    folder = run_folder.RunFolder(tmp_path / "a-run")
+    if not folder.is_run():
+      folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
     folder.write_config(config)
-    control = control_lib.Control(config, folder, expected, time.time() - age_s)
+    control = control_lib.Control(
+      config, folder, expected, time.time() - age_s, *process
+    )
     control.clock, control.folder = clock, folder
     return control
 
@@ -153,7 +162,10 @@ def test_an_unknown_role(make_control):
 def test_phases(make_control):
   control = make_control()
   assert control.status()["phase"] == "starting"
-  control.report("trainer", 0, {"trainer_steps": 1})
+  # A trainer that is resumed has steps before it makes its first.
+  control.report("trainer", 0, {"trainer_steps": 9, "first_step_at_s": None})
+  assert control.status()["phase"] == "starting"
+  control.report("trainer", 0, {"first_step_at_s": time.time()})
   assert control.status()["phase"] == "running"
   control.pause()
   assert control.status()["phase"] == "paused"
@@ -326,3 +338,86 @@ def test_results(make_control):
   assert row["variables_version"] == "3"
   assert control.folder.curves_png.stat().st_size > 0
   assert len(list(control.folder.events.iterdir())) == 1
+
+
+def test_a_snapshot_is_asked_of_the_trainer(make_control):
+  control = make_control()
+  assert asked(control, "trainer").saves == 0
+  assert control.save() == ""
+  assert control.save() == ""
+  assert asked(control, "trainer").saves == 2
+  assert asked(control, "worker").saves == 0
+  control.stop("SIGINT")
+  assert "stopping" in control.save()
+  assert asked(control, "trainer").saves == 2
+
+
+def test_workers_are_asked_for(make_control):
+  # Its launcher is another process, which starts what is asked for.
+  control = make_control(process=(1, None), steps_per_s=90.0)
+  control.report("worker", 1, {"env_steps": 5})
+  assert control.workers(1) == ""
+  assert [asked(control, "worker", i).stop for i in range(2)] == [False, True]
+  assert asked(control, "worker").steps_per_s == 90.0
+  status = control.status()
+  assert status["workers_asked"] == 1
+  assert status["nodes"]["worker"] == [1, 1]
+  assert status["env_steps"] == 5, "what was done is done"
+  assert control.workers(3) == ""
+  assert asked(control, "worker").steps_per_s == 30.0
+  for count in (0, 257):
+    assert f"topology.workers={count}" in control.workers(count)
+  assert control.status()["workers_asked"] == 3
+  control.stop("SIGINT")
+  assert "stopping" in control.workers(2)
+  assert control.status()["workers_asked"] == 3
+
+
+def test_threads_are_as_many_as_they_are(make_control):
+  control = make_control()
+  assert "--launch=local_mp" in control.workers(3)
+  assert control.status()["workers_asked"] == 2
+
+
+def test_a_node_learns_what_it_was_before(make_control):
+  control = make_control()
+  assert control.enlist("worker", 1) == (0, 0)
+  control.report("worker", 1, {"life": 1.0, "env_steps": 40})
+  assert control.enlist("worker", 1) == (1, 40)
+  control.report("worker", 1, {"life": 2.0, "env_steps": 2})
+  assert control.enlist("worker", 1) == (2, 42)
+  assert control.enlist("worker", 0) == (0, 0)
+
+
+def test_a_control_node_goes_on_where_one_was_killed(make_control, tmp_path):
+  process = (1, str(tmp_path))
+  first = make_control(process=process, trainer_steps=100)
+  first.report("worker", 0, {"life": 1.0, "env_steps": 40})
+  first.report("trainer", 0, {"trainer_steps": 7, "variables_version": 3})
+  evaluate(first, 20.0)
+  first.set("rates.environment_steps_per_s", 60)
+  first.set("limits.trainer_steps", 200)
+  first.workers(3)
+  first.pause()
+  first.tick()
+
+  second = make_control(process=process)
+  status, before = second.status(), first.status()
+  assert status.pop("node_restarts") == {"control/0": 1}
+  assert status.pop("restarts") == 1
+  for name in ("wall_s", "node_restarts", "restarts"):
+    status.pop(name, None), before.pop(name)
+  assert status == before
+  assert asked(second, "worker").paused
+  assert asked(second, "worker").steps_per_s == 20.0
+  assert asked(second, "trainer").trainer_steps == 200
+  assert second.variables_version() == 3
+  # A worker that has lived on is no new one.
+  second.report("worker", 0, {"life": 1.0, "env_steps": 50})
+  assert second.status()["env_steps"] == 50
+  assert not evaluate(second, 19.0)
+  assert second.status()["evaluations"] == 2
+  second.resume()
+  second.report("trainer", 0, {"trainer_steps": 200})
+  second.tick()
+  assert second.status()["stopped_because"] == "trainer_steps"

@@ -1,6 +1,4 @@
-"""Directives: shares of the rate, and rates that are refused."""
-
-import math
+"""Directives: what each node is asked."""
 
 import pytest
 
@@ -24,26 +22,32 @@ SHARES = [
 def test_a_directive(steps_per_s, expected, role, share, paused, stop):
   directives = directive.Directives(expected, steps_per_s)
   directives.paused = paused
-  told = directives.to(role, stop)
+  told = directives.to(role, 0, stop)
   assert told == directive.Directive(stop, paused, share)
   assert directive.Directive._make(tuple(told)) == told
 
 
 def test_nothing_is_asked_by_default():
-  assert directive.Directive() == (False, False, 0.0, None)
-  told = directive.Directives({"worker": 1}, 0.0).to("worker", stop=False)
+  assert directive.Directive() == (False, False, 0.0, None, 0, 0)
+  told = directive.Directives({"worker": 1}, 0.0).to("worker", 0, stop=False)
   assert told == directive.Directive()
 
 
-@pytest.mark.parametrize(
-  "value", [-1, -0.5, math.nan, math.inf, -math.inf, None, "100"]
-)
-def test_a_rate_that_is_none(value):
-  directives = directive.Directives({"worker": 1}, 30.0)
-  with pytest.raises(ValueError) as error:
-    directives.set_steps_per_s(value)
-  assert str(error.value).startswith(f"environment_steps_per_s={value!r} must")
-  assert "\n" not in str(error.value)
-  assert directives.steps_per_s == 30.0
-  directives.set_steps_per_s(0)
-  assert directives.steps_per_s == 0.0
+def test_workers_that_are_too_many_are_told_to_stop():
+  directives = directive.Directives({"worker": 3}, 60.0)
+  directives.workers = 2
+  told = [directives.to("worker", i, stop=False) for i in range(3)]
+  assert [each.stop for each in told] == [False, False, True]
+  assert told[0].steps_per_s == 30.0
+
+
+def test_what_only_the_trainer_is_told():
+  directives = directive.Directives({"worker": 1, "proxy": 1}, 0.0)
+  directives.trainer_steps, directives.saves = 70, 2
+  directives.collected_version = 5
+  told = directives.to("trainer", 0, stop=False)
+  assert told == directive.Directive(
+    trainer_steps=70, saves=2, collected_version=5
+  )
+  for role in ("worker", "proxy", "evaluator"):
+    assert directives.to(role, 0, stop=False) == directive.Directive()

@@ -45,7 +45,7 @@ def control(request, tmp_path):
   folder.write_config(config)
   (tmp_path / "memory").mkdir()
   flags.FLAGS.mark_as_parsed()
-  program, handle = program_lib.make_program(
+  wiring = program_lib.make_program(
     config,
     factory.make_spec(config.environment),
     folder,
@@ -53,8 +53,8 @@ def control(request, tmp_path):
     started_at_s=time.time(),
   )
   case = absltest.TestCase()
-  lp.launch(program, launch_type="test_mt", test_case=case)
-  yield handle.dereference()
+  lp.launch(wiring.program, launch_type="test_mt", test_case=case)
+  yield wiring.control.dereference()
   case.doCleanups()
 
 

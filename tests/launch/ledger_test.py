@@ -7,19 +7,24 @@ import pytest
 
 from configs import apex_dqn
 from launch import ledger as ledger_lib
-from launch import waits
+from launch import run_counters, waits
 
 EXPECTED = {"replay": 0, "trainer": 1, "worker": 3, "proxy": 1}
 
 
-def make_ledger(now_s=0.0):
-  return ledger_lib.Ledger(apex_dqn.get_config(), "a-run", EXPECTED, now_s)
+def make_ledger(resumed=None, **expected):
+  return ledger_lib.Ledger(
+    apex_dqn.get_config(), "a-run", {**EXPECTED, **expected}, 0.0, resumed
+  )
 
 
 def workers(**values):
-  """Reports of workers 0, 1, ...: one metric, a value for each of them."""
-  ((metric, of_each),) = values.items()
-  return [("worker", i, {metric: value}) for i, value in enumerate(of_each)]
+  """Reports of workers 0, 1, ...: of each metric a value for each of them."""
+  reports = [
+    dict(zip(values, of_one, strict=True))
+    for of_one in zip(*values.values(), strict=True)
+  ]
+  return [("worker", index, report) for index, report in enumerate(reports)]
 
 
 def waiting(*waits_s, reason=waits.TABLE):
@@ -83,8 +88,8 @@ STATUSES = [
   ([("trainer", 0, {"metrics": {"loss": 2.0}})], "metrics", {"loss": 2.0}),
   # Replay is told of by the trainer that hosts it, or by its own process.
   ([("trainer", 0, {"replay": {"size": 5}})], "replay_size", 5),
-  ([("replay", 0, {"size": 6, "sampled": 9})], "replay_size", 6),
-  ([("replay", 0, {"size": 6, "sampled": 9})], "sampled", 9),
+  ([("replay", 0, {"replay": {"size": 6, "sampled": 9}})], "replay_size", 6),
+  ([("replay", 0, {"replay": {"size": 6, "sampled": 9}})], "sampled", 9),
   (workers(items_written=[5, 2]), "items_written", 7),
   (workers(items_confirmed=[4, 2]), "items_confirmed", 6),
   (workers(items_lost=[1, 2]), "items_lost", 3),
@@ -102,14 +107,14 @@ STATUSES = [
     "2": {"items_confirmed": 5, "items_lost": 1, "reconnects": 2,
           "streams": 1, "bytes_up": 2, "bytes_down": 1}}),
   (workers(env_steps=[1, 1]), "nodes",
-   # Roles without nodes are left out.
-   {"trainer": [0, 1], "worker": [2, 3], "proxy": [0, 1]}),
+   # Roles without nodes, as the evaluator here, are left out.
+   {"replay": [0, 1], "trainer": [0, 1], "worker": [2, 3], "proxy": [0, 2]}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("reports", "field", "value"), STATUSES)
 def test_status(reports, field, value):
-  ledger = make_ledger()
+  ledger = make_ledger(evaluator=0, replay=1, proxy=2)
   for role, index, metrics in reports:
     ledger.report(role, index, metrics)
   assert ledger.status()[field] == value
@@ -322,6 +327,109 @@ def test_rates_of_the_status(clock):
 
 
 def test_without_a_proxy_there_is_nothing_of_it():
-  expected = {**EXPECTED, "proxy": 0}
-  ledger = ledger_lib.Ledger(apex_dqn.get_config(), "a-run", expected, 0.0)
-  assert ledger.status()["proxy"] == {}
+  assert make_ledger(proxy=0).status()["proxy"] == {}
+
+
+def test_a_worker_that_is_taken_away_keeps_what_it_did():
+  ledger = make_ledger()
+  for role, index, metrics in workers(life=[1.0] * 3, env_steps=[1, 2, 4]):
+    ledger.report(role, index, metrics)
+  ledger.report("worker", 2, {"life": 1.0, "env_steps": 5}, finished=True)
+  ledger.expect("worker", 2)
+  status = ledger.status()
+  assert status["env_steps"] == 8
+  assert status["nodes"]["worker"] == [2, 2]
+  assert not ledger.finished("worker")
+  # It is asked for again: its next life is up.
+  ledger.expect("worker", 3)
+  ledger.report("worker", 2, {"life": 2.0, "env_steps": 1})
+  assert ledger.status()["nodes"]["worker"] == [3, 3]
+  assert ledger.status()["env_steps"] == 9
+
+
+def test_what_is_lost_where_a_trainer_begins_at_a_snapshot():
+  ledger = make_ledger()
+  ledger.report("worker", 0, {"env_steps": 900, "items_written": 800,
+                              "items_confirmed": 790})  # fmt: skip
+  counts = {"trainer_steps": 70, "replay": {"inserted": 780}}
+  first = {"env_steps": 0, "trainer_steps": 0, "inserted": 0}
+  ledger.report("trainer", 0, {"life": 1.0, "began_at": first, **counts})
+  names = ("env_steps_lost", "trainer_steps_lost", "items_lost")
+  assert [ledger.status()[name] for name in names] == [0, 0, 0]
+  began_at = {"env_steps": 600, "trainer_steps": 50, "inserted": 500}
+  for steps in (52, 60):
+    ledger.report(
+      "trainer", 0, {"life": 2.0, "began_at": began_at, "trainer_steps": steps}
+    )
+    assert [ledger.status()[name] for name in names] == [300, 20, 280]
+  assert ledger.status()["trainer_steps"] == 60
+  assert ledger.status()["node_restarts"] == {"trainer/0": 1}
+
+
+def test_a_resumed_run_counts_on(clock):
+  ledger = make_ledger()
+  clock.now_s = 100.0
+  for role, index, metrics in workers(
+    env_steps=[10, 20], items_written=[9, 18]
+  ):
+    ledger.report(role, index, {"life": 1.0, **metrics})
+  ledger.report("worker", 0, {"life": 2.0, "env_steps": 5})
+  ledger.report(
+    "trainer",
+    0,
+    {"trainer_steps": 7, "variables_version": 3, "replay": {"size": 25}},
+  )
+  ledger.add_evaluation({"eval_return": 8.0})
+  ledger.add_evaluation({"eval_return": 6.0})
+  before = ledger.status()
+  saved = run_counters.RunCounters.from_json(ledger.counters().to_json())
+
+  resumed = make_ledger(saved)
+  status = resumed.status()
+  for name in (
+    *("env_steps", "trainer_steps", "items_written", "replay_size"),
+    *("eval_return", "best_eval_return", "evaluations", "restarts"),
+  ):
+    assert status[name] == before[name]
+  assert status["wall_s"] == before["wall_s"] + 1.6e9 + clock.now_s
+  assert status["nodes"]["worker"] == [0, 3]
+  assert (before["resumes"], status["resumes"]) == (0, 1)
+  assert not resumed.all_up()
+  assert resumed.variables_version() == 3
+  assert resumed.lives("worker", 0) == (2, 15)
+  assert resumed.lives("worker", 2) == (0, 0)
+  resumed.report("worker", 0, {"life": 3.0, "env_steps": 100})
+  assert resumed.status()["env_steps"] == 135
+  assert resumed.status()["restarts"] == before["restarts"], "a resume is none"
+  assert resumed.lives("worker", 0) == (3, 115)
+  assert not resumed.add_evaluation({"eval_return": 7.0})
+  assert resumed.status()["evaluations"] == 3
+
+
+def test_when_all_have_collected_their_share():
+  ledger = make_ledger()
+  assert ledger.collected_version() == 0
+  for role, index, metrics in workers(collected_version=[4, 5]):
+    ledger.report(role, index, metrics)
+  assert ledger.collected_version() == 0, "the third is not up"
+  ledger.report("worker", 2, {"collected_version": 5})
+  assert ledger.collected_version() == 4
+  ledger.expect("worker", 2)
+  ledger.report("worker", 0, {"collected_version": 5})
+  assert ledger.collected_version() == 5
+
+
+def test_learning_begins_with_the_first_step_of_this_life_of_the_run(clock):
+  ledger = make_ledger()
+  for role, index, metrics in workers(env_steps=[10, 20]):
+    ledger.report(role, index, metrics)
+  ledger.report("trainer", 0, {"trainer_steps": 60, "first_step_at_s": None})
+  assert ledger.status()["learning_since"] is None
+  ledger.report("trainer", 0, {"trainer_steps": 61, "first_step_at_s": 5.0})
+  since = {"wall_s": 1.6e9 + 8.0, "env_steps": 30, "trainer_steps": 61}
+  assert ledger.status()["learning_since"] == since
+  # A trainer that is started again learns on.
+  clock.now_s += 9.0
+  ledger.report("trainer", 0, {"trainer_steps": 50, "first_step_at_s": 12.0})
+  assert ledger.status()["learning_since"] == since
+  assert ledger.status()["start_up_s"] == 5.0

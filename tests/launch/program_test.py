@@ -63,9 +63,9 @@ class Launched:
   def __init__(self, config, folder, memory_dir):
     flags.FLAGS.mark_as_parsed()
     spec = factory.make_spec(config.environment)
-    program, _ = program_lib.make_program(
+    program = program_lib.make_program(
       config, spec, folder, memory_dir, started_at_s=time.time()
-    )
+    ).program
     groups = program.groups
     for role in STEPPED:
       for node in groups[role]:
@@ -211,3 +211,25 @@ def test_a_run_step_by_step(launched):
 
 def proxy_bytes(launched):
   return lambda: launched.control.status()["proxy"]["bytes_up"]
+
+
+def test_one_more_worker(tmp_path):
+  config = make_config(proxy=True, replay="with_trainer")
+  wiring = program_lib.make_program(
+    config,
+    factory.make_spec(config.environment),
+    run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False),
+    str(tmp_path),
+    started_at_s=time.time(),
+  )
+  nodes = wiring.program.groups["worker"]
+  more = wiring.make_worker(WORKERS, WORKERS + 1)
+  assert len(wiring.program.groups["worker"]) == WORKERS
+  configs, _, indices, data, controls = zip(
+    *[node._args[:5] for node in [*nodes, more]], strict=True
+  )
+  workers = [config.topology.workers for config in configs]
+  assert workers == [WORKERS] * WORKERS + [WORKERS + 1]
+  assert indices == tuple(range(WORKERS + 1))
+  assert len(set(data)) == 1
+  assert set(controls) == {wiring.control}

@@ -32,10 +32,10 @@ def test_paths(tmp_path):
   assert folder.path == tmp_path / "a" / "b" / "x.1_y-2"
   assert folder.name == "x.1_y-2"
   made = sorted(entry.name for entry in folder.path.iterdir())
-  assert made == ["checkpoints", "events", "logs", "videos"]
+  assert made == ["events", "logs", "snapshots", "videos"]
   files = (
     (folder.config, "config.json"),
-    (folder.best, "checkpoints/best.npz"),
+    (folder.best, "best.npz"),
     (folder.curves_csv, "curves.csv"),
     (folder.curves_png, "curves.png"),
     (folder.summary, "summary.json"),
@@ -87,9 +87,9 @@ def test_what_exists_is_kept(tmp_path, make, overwrite, says):
 
 def test_overwriting_deletes_the_old_run(tmp_path):
   old = make_run(tmp_path)
-  (old.checkpoints / "old").write_text("old")
+  (old.snapshots / "old").write_text("old")
   new = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=True)
-  assert not list(new.checkpoints.iterdir())
+  assert not list(new.snapshots.iterdir())
   assert not new.is_run()
 
 

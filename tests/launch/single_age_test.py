@@ -11,6 +11,7 @@ from configs import apex_dqn
 from environments import factory
 from launch import control as control_lib
 from launch import run_folder, single
+from launch.turns import Turn
 
 PERIOD, CALLS = 7, 300
 config = apex_dqn.get_config()
@@ -29,7 +30,8 @@ control = control_lib.Control(
 )
 run = single.Single(config, spec, folder, control)
 
-table, sample, drawn = run._table, run._table.sample, []
+turns = run.turns
+table, sample, drawn = turns.table, turns.table.sample, []
 
 def sample_and_note(batch_size):
   drawn.append(sample(batch_size))
@@ -39,12 +41,14 @@ table.sample = sample_and_note
 version_of, acted_by, largest = [], None, 0
 for _ in range(CALLS):
   updates, act_by = len(drawn), 1 + len(drawn) // PERIOD
-  run.step()
+  turns.collect()
+  while turns.due is Turn.UPDATE:
+    turns.update()
   version_of += [acted_by] * (table.inserted - len(version_of))
   acted_by = act_by
   if len(drawn) == updates:
     continue
-  run._report()
+  run.report()
   status = control.status()
   assert status["variables_version"] == 1 + len(drawn) // PERIOD
   keys = drawn[-1][0].astype(int)

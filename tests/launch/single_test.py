@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from launch import best_variables, curves, run_folder
+from launch import best_variables, curves, run_folder, snapshots
 
 STEPS = 600  # trainer steps, in which all environments end some episodes
 _TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}
@@ -26,7 +26,7 @@ def train(tmp_path_factory):
         sys.executable,
         "-m",
         "launch.train",
-        "--launch=single",
+        "--mode=single",
         f"--name={name}",
         f"--run_dir={run_dir}",
         f"--config.limits.trainer_steps={STEPS}",
@@ -56,7 +56,8 @@ def rows_of(folder):
 
 def learned(folder):
   """All that the trainer saved, optimizer and counters included."""
-  reader = tf.train.load_checkpoint(str(folder.checkpoints))
+  newest = snapshots.newest_of(folder.snapshots)
+  reader = tf.train.load_checkpoint(str(newest.path / "trainer"))
   return {
     name: reader.get_tensor(name)
     for name in reader.get_variable_to_shape_map()

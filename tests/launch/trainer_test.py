@@ -1,5 +1,7 @@
 """Trainer: on a Reverb server of its own, with items written by hand."""
 
+import time
+
 import launchpad as lp
 import numpy as np
 import pytest
@@ -9,9 +11,10 @@ from launchpad import address as lp_address
 from agents import registry
 from configs import prioritized_dqn
 from environments import factory
+from launch import control as control_lib
 from launch import run_folder
 from launch import trainer as trainer_lib
-from replay import routes, tables, transitions
+from replay import dataset, routes, tables, transitions
 from replay import writer as writer_lib
 
 BATCH, ROUND = 16, 40  # transitions
@@ -30,16 +33,35 @@ def config(request):
 
 
 @pytest.fixture
-def trainer(config, tmp_path):
+def start(config, tmp_path):
+  """Starts a trainer that hosts a table."""
+  started = []
+
+  def start():
+    trainer = make_trainer(config, tmp_path)
+    started.append(trainer)
+    return trainer
+
+  yield start
+  for trainer in started:
+    trainer._publisher.close()
+    trainer._tables.close()
+
+
+@pytest.fixture
+def trainer(start):
+  return start()
+
+
+def make_trainer(config, tmp_path):
   address = lp.Address()
   address.bind(lp_address.SimpleLocalAddressBuilder())
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   spec = factory.make_spec(config.environment)
-  trainer = trainer_lib.Trainer(config, spec, folder, address, control=None)
+  control = control_lib.Control(config, folder, {"worker": 1}, time.time())
+  trainer = trainer_lib.Trainer(config, spec, folder, address, control)
   trainer.address = address.resolve()
-  yield trainer
-  trainer._publisher.close()
-  trainer._manager.close()
+  return trainer
 
 
 def write(trainer, config, numbers, versions):
@@ -117,3 +139,21 @@ def test_a_starved_call_leaves_the_age_as_it_was(trainer, config):
   found = trainer._metrics()["metrics"]
   assert found["policy_age_versions_mean"] == 0.0
   assert found["policy_age_versions_max"] == 0.0
+
+
+def test_batches_that_come_slower_than_the_dataset_waits(start, config):
+  # Eight transitions grant eight samples: half a batch. What the dataset has of
+  # a batch when it gives up is lost; the next whole one must come all the same.
+  config.replay.update({"samples_per_insert": 1.0, "tolerance": 0.5})
+  trainer = start()
+  write(trainer, config, np.arange(ROUND), np.ones(ROUND, int))
+  written, deadline_s = ROUND, time.monotonic() + 60.0
+  while trainer.step() < 4:
+    assert time.monotonic() < deadline_s
+    write(trainer, config, np.arange(8), np.ones(8, int))
+    written += 8
+    time.sleep(1.2 * dataset.STARVED_MS / 1_000)
+  sampled = trainer._metrics()["replay"]["sampled"]
+  assert sampled >= 4 * BATCH
+  # What is lost is less than a batch for each that was learned from.
+  assert written < ROUND + 2 * 4 * BATCH + 2 * BATCH

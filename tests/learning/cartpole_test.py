@@ -8,7 +8,7 @@ def test_a_short_training_reaches_195(train):
   # environment steps; another CPU may round otherwise.
   summary = train(
     "--config=configs/apex_dqn.py:cartpole",
-    "--launch=single",
+    "--mode=single",
     "--config.seed=1",
     "--config.evaluation.period_steps=250",
     "--config.limits.target_return=195",

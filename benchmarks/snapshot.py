@@ -1,0 +1,138 @@
+"""Benchmark `snapshot`: how long one of a large table stops the trainer."""
+
+import pathlib
+import tempfile
+import time
+
+from benchmarks import processes, report
+from benchmarks import trainer as trainer_benchmark
+from configs import apex_dqn
+from launch import threads
+
+GOAL_S = 2.0  # that the trainer may stand still
+ITEMS = 1_000_000
+
+_LEARN_S = 3.0  # before each snapshot
+_FINISH_S = 120.0
+
+_METHOD = """\
+One process is the trainer of a run of `configs/apex_dqn.py:cartpole` and hosts
+its table of {items:,} transitions, drawn from at random and with priorities
+of their own. It learns for {learn:.0f} s, and then writes a snapshot: learner,
+counters, and the table with all priorities. It stands still until nothing that
+it learns afterwards can get into the snapshot (`standing still`), and goes on
+while the rest is compressed and brought to the disk (`until it is whole`).
+{runs} repetitions in one process."""
+
+
+def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
+  """Measures in this process.
+
+  Args:
+    items: in the table.
+    runs: snapshots.
+    folder: for the run.
+
+  Returns:
+    One row a snapshot.
+  """
+  import launchpad as lp
+  from launchpad import address as lp_address
+
+  from agents import registry
+  from environments import factory
+  from launch import control as control_lib
+  from launch import run_folder, snapshot_writer
+  from launch import trainer as trainer_lib
+
+  config = apex_dqn.get_config("cartpole")
+  config.replay.update(
+    {"capacity": items, "min_size": 1_000, "samples_per_insert": 0.0}
+  )
+  config.snapshot.keep = 1
+  place = run_folder.RunFolder.create(folder, "run", overwrite=False)
+  spec = factory.make_spec(config.environment)
+  address = lp.Address()
+  address.bind(lp_address.SimpleLocalAddressBuilder())
+  control = control_lib.Control(
+    config, place, {"trainer": 1, "worker": 1}, time.time()
+  )
+  trainer = trainer_lib.Trainer(config, spec, place, address, control)
+  packing = registry.make_builder(config.agent).make_packing(spec)
+  trainer_benchmark.fill(address.resolve(), packing, spec, items)
+  writer = snapshot_writer.SnapshotWriter(
+    config, place, trainer.learner, address.resolve(), control
+  )
+  rows = []
+  for repetition in range(runs):
+    before = _learn(trainer, lambda: False)
+    began_s = time.monotonic()
+    writer.start(variables_version=1)
+    stood_s = time.monotonic() - began_s
+    during = _learn(trainer, lambda: writer.writing)
+    writer.finish(_FINISH_S)
+    whole_s = time.monotonic() - began_s
+    size = sum(path.stat().st_size for path in place.snapshots.rglob("*"))
+    rows.append(
+      {
+        "repetition": repetition,
+        "items": items,
+        "standing_still_s": stood_s,
+        "whole_after_s": whole_s,
+        "updates_per_s_before": before,
+        "updates_per_s_during": during,
+        "mb": size / 1e6,
+      }
+    )
+  return rows
+
+
+def measure(runs: int, items: int = ITEMS) -> report.Report:
+  """Measures, in a process of its own.
+
+  Args:
+    runs: snapshots.
+    items: in the table.
+  """
+  with tempfile.TemporaryDirectory() as folder:
+    raw = processes.call(
+      measure_process,
+      items,
+      runs,
+      str(pathlib.Path(folder)),
+      environment=threads.environment("trainer", learner_threads=1),
+    )
+  slowest_s = max(row["standing_still_s"] for row in raw)
+  return report.Report(
+    name="snapshot",
+    title="Snapshots: how long the trainer stands still",
+    method=_METHOD.format(items=items, learn=_LEARN_S, runs=runs),
+    raw=raw,
+    medians=[
+      {
+        "transitions": f"{items:,}",
+        "standing still, s": report.median(raw, "standing_still_s"),
+        "slowest, s": slowest_s,
+        "until it is whole, s": report.median(raw, "whole_after_s"),
+        "updates/s before": report.median(raw, "updates_per_s_before"),
+        "updates/s meanwhile": report.median(raw, "updates_per_s_during"),
+        "MB on disk": report.median(raw, "mb"),
+      }
+    ],
+    goals=[
+      report.verdict(
+        f"the trainer stood still for {slowest_s:.2f} s in the slowest "
+        f"repetition, goal at most {GOAL_S:.0f} s",
+        slowest_s <= GOAL_S,
+      )
+    ],
+  )
+
+
+def _learn(trainer, going_on) -> float:
+  """Learns for a while, and as long as asked to; returns updates a second."""
+  began_s, before = time.monotonic(), trainer.step()
+  while True:
+    steps, passed_s = trainer.step(), time.monotonic() - began_s
+    if passed_s >= _LEARN_S and not going_on():
+      return (steps - before) / passed_s

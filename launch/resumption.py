@@ -1,0 +1,199 @@
+"""Resumption: what a run that goes on may be, from its newest snapshot.
+
+All is refused that the snapshot could not follow, before anything is started:
+this imports neither TensorFlow nor Reverb.
+"""
+
+import dataclasses
+import os
+import typing
+
+import ml_collections
+
+from launch import (
+  overrides,
+  run_address,
+  run_counters,
+  run_folder,
+  snapshots,
+)
+
+# Fields, or parts of a config, that the saved state can't follow, and why.
+_FIXED = {
+  "agent": "the saved variables are another algorithm's",
+  "environment": "the saved transitions are of another environment",
+  "network": "the saved variables would not fit",
+  "adder": "the saved transitions were formed otherwise",
+}
+# The same in one process, whose table is not Reverb's.
+_FIXED_IN_SINGLE = {
+  "seed": "the saved random states go on",
+  "replay.sampler": "a uniform table saves no priorities",
+}
+# limit: the count that reaches it, how it is called and written
+_COUNTED_BY = {
+  "environment_steps": ("environment_steps", "{:,} environment steps"),
+  "trainer_steps": ("trainer_steps", "{:,} trainer steps"),
+  "wall_clock_s": ("wall_s", "taken {:,.1f} s"),
+}
+
+
+def read_config(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
+  """Returns the config of the run at `path`.
+
+  A field that an older program did not write is not made up: what it was then,
+  the file can't tell.
+
+  Raises:
+    ValueError: one line: there is no run, and which one is nearest; or its
+      config can't be used.
+  """
+  folder = run_folder.RunFolder.open(path)
+  config = folder.read_config()
+  wanted = overrides.load(overrides.DEFAULT_CONFIG)
+  if config.get("agent", wanted.agent) == wanted.agent:
+    known = dict(overrides.fields(config))
+    missing = [
+      name for name, _ in overrides.fields(wanted) if name not in known
+    ]
+    if missing:
+      raise ValueError(
+        f"{str(folder.config)!r} has no {', '.join(missing)}, which older "
+        "programs did not write, so how the run would go on is not known: "
+        "resume with the program that started it, or start it anew"
+      )
+  return config
+
+
+@dataclasses.dataclass(frozen=True)
+class Resumption:
+  """A run that goes on.
+
+  ```python
+  resumption = Resumption.of(folder, config)
+  resumption.begin()
+  ```
+
+  Attributes:
+    folder: of the run.
+    config: with which it goes on.
+    snapshot: from which it goes on.
+    counters: of the snapshot.
+  """
+
+  folder: run_folder.RunFolder
+  config: ml_collections.ConfigDict
+  snapshot: snapshots.Snapshot
+  counters: run_counters.RunCounters
+
+  @classmethod
+  def of(
+    cls, folder: run_folder.RunFolder, config: ml_collections.ConfigDict
+  ) -> "Resumption":
+    """Finds the newest snapshot, and whether a config can go on from it.
+
+    Args:
+      folder: of the run.
+      config: the whole config, validated.
+
+    Raises:
+      ValueError: one line: the run still goes on, there is no snapshot, or a
+        field is one that it could not follow.
+    """
+    _check_ended(folder)
+    snapshot = snapshots.newest_of(folder.snapshots)
+    if snapshot is None:
+      raise ValueError(
+        f"run {str(folder.path)!r} has no whole snapshot, so there is nothing "
+        "to go on from: start it anew"
+      )
+    counters = run_counters.RunCounters.read(snapshot.path)
+    _check_mode(config.mode, counters.mode)
+    _check_fixed(folder.read_config(), config)
+    _check_capacity(config.replay.capacity, counters.replay_size)
+    _check_limits(config.limits, counters)
+    return cls(folder, config, snapshot, counters)
+
+  def begin(self) -> None:
+    """Makes the folder that of a run under way, with the new config.
+
+    Raises:
+      OSError: one line naming the file that could not be written.
+    """
+    self.folder.write_config(self.config)
+    # It tells of an end that is none any more.
+    with run_folder.writing(self.folder.summary):
+      self.folder.summary.unlink(missing_ok=True)
+
+  def __str__(self) -> str:
+    """'resumes from snapshot 3: 12,345 environment steps, ...'."""
+    return (
+      f"resumes from snapshot {self.snapshot.number}: "
+      f"{self.counters.environment_steps:,} environment steps, "
+      f"{self.counters.trainer_steps:,} trainer steps"
+    )
+
+
+def _check_ended(folder: run_folder.RunFolder) -> None:
+  """Raises ValueError if a control node answers for the run."""
+  where = run_address.read(folder)
+  if where is not None and not where.gone:
+    raise ValueError(
+      f"run {str(folder.path)!r} still goes on, in process {where.pid} of "
+      f"{where.host}: stop it (python -m launch.control --run={folder.path} "
+      f"stop), or remove {str(run_address.path_in(folder))!r} if that process "
+      "is another one"
+    )
+
+
+def _check_fixed(
+  before: ml_collections.ConfigDict, config: ml_collections.ConfigDict
+) -> None:
+  """Raises ValueError for a field that must stay and has changed."""
+  fixed = _FIXED | (_FIXED_IN_SINGLE if config.mode == "single" else {})
+  old, new = (dict(overrides.fields(c)) for c in (before, config))
+  for name in sorted(old.keys() | new.keys()):
+    for part, why in fixed.items():
+      if f"{name}.".startswith(f"{part}.") and old.get(name) != new.get(name):
+        raise ValueError(
+          f"--config.{name}={new.get(name)!r} can't change as a run goes on: "
+          f"{why}; it was {old.get(name)!r}: leave it out, or start anew"
+        )
+
+
+def _check_mode(mode: str, saved: str) -> None:
+  if (mode == "single") != (saved == "single"):
+    raise ValueError(
+      f"--mode={mode} can't go on from a snapshot of mode {saved!r}, whose "
+      "replay is saved in another form: leave it out, or start anew"
+    )
+
+
+def _check_capacity(capacity: int, saved: int) -> None:
+  if capacity < saved:
+    raise ValueError(
+      f"--config.replay.capacity={capacity} is below the {saved} transitions "
+      f"of the snapshot, which would not fit: give {saved} or more, or start "
+      "anew"
+    )
+
+
+def _check_limits(
+  limits: ml_collections.ConfigDict, counters: run_counters.RunCounters
+) -> None:
+  """Raises ValueError for a limit that would end the run at once."""
+  for limit, (count, has) in _COUNTED_BY.items():
+    reached = getattr(counters, count)
+    if limits[limit] and reached >= limits[limit]:
+      _refuse(limit, limits[limit], f"has {has.format(reached)}", "0")
+  reached = counters.eval_return
+  if reached is not None and reached >= limits.target_return:
+    said = f"has a mean return of {reached:,.2f} in its last evaluation"
+    _refuse("target_return", limits.target_return, said, "inf")
+
+
+def _refuse(limit: str, value: float, has: str, none: str) -> typing.NoReturn:
+  raise ValueError(
+    f"config.limits.{limit}={value!r} is reached: the run {has}, so it would "
+    f"end at once; raise it with --config.limits.{limit}=... ({none}: no limit)"
+  )

@@ -1,0 +1,165 @@
+"""The flags of `launch.train`: a new run's, or a run's that goes on."""
+
+from collections.abc import Collection, Sequence
+
+import ml_collections
+from absl import flags
+from ml_collections import config_flags
+
+from launch import flags as flags_lib
+from launch import overrides, resumption
+
+LAUNCHES = ("local_mp", "local_mt")
+MODES = ("async", "sync", "single")
+# What a run that is resumed has already.
+_OF_A_NEW_RUN = ("config", "name", "run_dir", "overwrite")
+
+
+def define(
+  argv: Sequence[str], resumed: ml_collections.ConfigDict | None = None
+) -> flags.FlagValues:
+  """Defines the flags of `launch.train`; returns them, unparsed.
+
+  Args:
+    argv: what will be parsed; its overrides of the config become flags.
+    resumed: the config of a run that goes on; None: --config names a file.
+  """
+  values = flags.FlagValues()
+  said = (
+    "The experiment: a file of configs/, after a colon one of its presets. "
+    "Every field of it is a flag too: --config.replay.capacity=50_000."
+  )
+  if resumed is None:
+    config_flags.DEFINE_config_file(
+      "config",
+      overrides.DEFAULT_CONFIG,
+      said,
+      flag_values=values,
+      sys_argv=list(argv),
+    )
+  else:
+    config_flags.DEFINE_config_dict(
+      "config", resumed, said, flag_values=values, sys_argv=list(argv)
+    )
+  flags.DEFINE_enum(
+    "mode",
+    None,
+    MODES,
+    "Who works when: async, workers and trainer at once, as fast as the rates "
+    "allow; sync, in turns, a round of environment steps and then the updates "
+    "that it grants; single, one after the other in one process without "
+    "servers, equal to the bit for a seed. By default what the config says.",
+    flag_values=values,
+  )
+  flags.DEFINE_string(
+    "resume",
+    None,
+    "Folder of a run, runs/<name>, that goes on from its newest snapshot, in "
+    "that folder and with its config; --config.FIELD=VALUE changes what the "
+    "saved state can follow. In place of --config, --name, --run_dir and "
+    "--overwrite.",
+    flag_values=values,
+  )
+  flags.DEFINE_string(
+    "name",
+    None,
+    "Name of the run's folder below --run_dir. By default the config's name "
+    "and the time.",
+    flag_values=values,
+  )
+  flags.DEFINE_string(
+    "run_dir",
+    "runs",
+    "Folder that holds the folders of all runs; made if it is missing.",
+    flag_values=values,
+  )
+  flags.DEFINE_bool(
+    "overwrite",
+    False,
+    "Replace the run of this name if there is one. Without it, an existing "
+    "run is left alone and the new one refused.",
+    flag_values=values,
+  )
+  flags.DEFINE_enum(
+    "launch",
+    "local_mp",
+    LAUNCHES,
+    "Where the nodes run: local_mp, each in a process of its own; local_mt, "
+    "as threads of one process, for a debugger. Not with --mode=single.",
+    flag_values=values,
+  )
+  flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
+
+
+def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
+  """Parses a command line of `launch.train`.
+
+  Args:
+    argv: the program's name and its arguments.
+    usage: one sentence for the help.
+
+  Raises:
+    ValueError: one line with the flag, its value and what is near it.
+    SystemExit: help was asked for and printed.
+  """
+  if flags_lib.asks_for_help(argv):
+    return flags_lib.parse(define(argv[:1]), argv, usage)
+  line = overrides.split(argv)
+  resume, argv = line.sources.get("resume"), line.argv
+  if resume is None:
+    path = line.sources.get("config", overrides.DEFAULT_CONFIG)
+    before, resumed = overrides.load(path), None
+    argv = [argv[0], f"--config={path}", *argv[1:]]
+  else:
+    before = resumed = resumption.read_config(resume)
+    argv = [argv[0], f"--resume={resume}", *argv[1:]]
+  fields = dict(overrides.fields(before))
+  overrides.check_names(argv, fields)
+  values = flags_lib.parse(define(argv, resumed), argv, usage, fields)
+  if resume is not None:
+    given = {name for name in _OF_A_NEW_RUN if values[name].present}
+    _check_resumes(resume, given | line.sources.keys())
+  overrides.check_items(values.config, fields)
+  overrides.set_kwargs(values.config, line.kwargs)
+  _set_mode(values)
+  return values
+
+
+def config_name(values: flags.FlagValues) -> str:
+  """'apex_dqn_cartpole' for --config=configs/apex_dqn.py:cartpole."""
+  file, _, preset = config_flags.get_config_filename(
+    values["config"]
+  ).partition(":")
+  stem = file.rsplit("/", 1)[-1].removesuffix(".py")
+  return f"{stem}_{preset}" if preset else stem
+
+
+def _check_resumes(path: str, given: Collection[str]) -> None:
+  """Raises ValueError, one line, for a flag that belongs to a new run."""
+  for name in _OF_A_NEW_RUN:
+    if name in given:
+      advice = (
+        "change its fields one by one, --config.FIELD=VALUE"
+        if name == "config"
+        else "leave it out"
+      )
+      raise ValueError(
+        f"--{name} is for a new run, and --resume={path} goes on with one, in "
+        f"its folder and with its config: {advice}"
+      )
+
+
+def _set_mode(values: flags.FlagValues) -> None:
+  """Gives the config the mode of its flag, and compares it with --launch.
+
+  Raises:
+    ValueError: one line: there is nothing that could be launched.
+  """
+  if values.mode is not None:
+    values.config.mode = values.mode
+  if values.config.mode == "single" and values["launch"].present:
+    raise ValueError(
+      f"--launch={values.launch} says where nodes run, and mode 'single' has "
+      "none, so it would do nothing: leave it out, or give --mode=async"
+    )

@@ -1,0 +1,191 @@
+"""Restarts: any process of a run is killed, and workers come and go."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import courier
+import pytest
+
+from launch import run_address, run_folder
+
+# A start-up takes some 10 s of all cores: longer where they are shared.
+pytestmark = pytest.mark.timeout(240)
+
+
+def status(run):
+  """Of a run whose control node may have to start."""
+  got = []
+
+  def answers():
+    where = run_address.read(run_folder.RunFolder.open(run.path))
+    client = where and courier.Client(where.address, call_timeout=1)
+    try:
+      got.append(client.status())
+    except Exception:
+      return False
+    return True
+
+  run.wait_until(answers)
+  return got[-1]
+
+
+def pids(run):
+  """Of all nodes that have a process now."""
+  logs = run.path / "logs"
+  nodes = [path.relative_to(logs) for path in logs.glob("*/*")]
+  return {
+    str(node): process.pid
+    for node in nodes
+    for process in run.processes(str(node))
+  }
+
+
+def kill(run, *nodes):
+  """Kills a node; waits until those that are named have new processes."""
+  before = pids(run)
+  os.kill(before[nodes[0]], signal.SIGKILL)
+
+  def new(node):
+    return pids(run).get(node, before[node]) != before[node]
+
+  run.wait_until(lambda: all(new(node) for node in nodes))
+
+
+def wait_for_steps(run):
+  """Waits until workers and trainer have both gone on."""
+  env_steps, trainer_steps = 0, 0
+  for _ in range(2):  # counts are put back first where steps were lost
+    seen = status(run)
+    env_steps, trainer_steps = seen["env_steps"], seen["trainer_steps"]
+  keys = ("env_steps", "trainer_steps")
+
+  def gone_on():
+    nonlocal env_steps, trainer_steps
+    now = [status(run)[key] for key in keys]
+    env_steps, trainer_steps = (
+      min(env_steps, now[0]),
+      min(trainer_steps, now[1]),
+    )
+    return now[0] > env_steps and now[1] > trainer_steps
+
+  run.wait_until(gone_on)
+
+
+def end(run):
+  """Ends a run as it should end."""
+  run.launcher.terminate()
+  assert run.wait() == 0, run.stderr
+  assert run.stderr == ""
+  run.check_nothing_left()
+
+
+def test_every_node_comes_back(start_run):
+  run = start_run("--config.restarts.budget=2")
+  run.wait_until_learning()
+  nodes = ["control/0", "trainer/0", "proxy/0", "worker/1", "evaluator/0"]
+  for node in nodes:
+    others = {other: pid for other, pid in pids(run).items() if other != node}
+    kill(run, node)
+    wait_for_steps(run)
+    assert others.items() <= pids(run).items()
+  assert status(run)["nodes"]["worker"] == [2, 2]
+  said = run.log("runner")
+  for node in nodes:
+    assert f"node {node} was ended by SIGKILL" in said
+    assert f"{node} is started again" in said
+  end(run)
+  # A worker outlived its proxy, and the new one writes.
+  assert run.summary["reconnects"] >= 1
+  restarts = run.summary["node_restarts"]
+  assert restarts.items() >= dict.fromkeys(nodes[1:], 1).items()
+
+
+def test_a_replay_takes_the_trainer_along(start_run):
+  run = start_run("--config.topology.replay=own_process")
+  run.wait_until_learning()
+  kill(run, "replay/0", "trainer/0")
+  wait_for_steps(run)
+  end(run)
+
+
+def test_a_node_that_keeps_failing_ends_the_run(start_run):
+  run = start_run("--config.restarts.budget=2")
+  run.wait_until_learning()
+  for _ in range(2):
+    kill(run, "worker/1")
+  os.kill(pids(run)["worker/1"], signal.SIGKILL)
+  assert run.wait() == 1
+  (line,) = run.stderr.splitlines()
+  assert "node worker/1 was ended by SIGKILL" in line
+  assert str(run.path / "logs" / "worker" / "1") in line
+  run.check_nothing_left()
+  assert run.summary["stopped_because"] == "failure"
+
+
+def test_a_nodes_error_is_shown_whole(start_run):
+  run = start_run("--config.restarts.budget=0")
+  run.wait_until(run.path.is_dir)
+  (run.path / "best.npz").mkdir()  # where a file is to be
+  assert run.wait() == 1
+  first, *_, error, line = run.stderr.splitlines()
+  assert first == "Traceback (most recent call last):"
+  assert error.startswith("IsADirectoryError: ")
+  assert line == (
+    f"train: node evaluator/0 failed: {error} (log: "
+    f"{run.path / 'logs' / 'evaluator' / '0'})"
+  )
+  run.check_nothing_left()
+
+
+def tell(run, *words):
+  """What the command says."""
+  done = subprocess.run(
+    [sys.executable, "-m", "launch.control", f"--run={run.path}", *words],
+    capture_output=True,
+    text=True,
+    timeout=60,
+  )
+  assert done.returncode == 0, done.stderr
+  return done.stdout
+
+
+def test_workers_come_and_go(start_run):
+  run = start_run()
+  run.wait_until_learning()
+  for count in (4, 1, 3, 1, 2):
+    assert tell(run, "workers", str(count)) == f"workers are {count} now\n"
+    workers = {f"worker/{index}" for index in range(count)}
+
+    def as_asked(count=count, workers=workers):
+      alive = {node for node in pids(run) if node.startswith("worker/")}
+      up = status(run)["nodes"]["worker"]
+      return alive == workers and up == [count, count]
+
+    run.wait_until(as_asked)
+    wait_for_steps(run)
+  # A control node that is started again knows how many there are to be.
+  kill(run, "control/0")
+  assert status(run)["workers_asked"] == 2
+  wait_for_steps(run)
+  said = run.log("runner")
+  assert "failed" not in said
+  assert said.count("was ended by") == 1
+  end(run)
+
+
+def test_a_signal_asks_for_a_snapshot(start_run):
+  run = start_run("--config.snapshot.period_s=3_600")
+  # While nodes start it must not end them either.
+  run.wait_until(lambda: run.processes("control/0"))
+  os.killpg(run.launcher.pid, signal.SIGUSR1)
+  run.wait_until_learning()
+  run.wait_until(lambda: status(run)["snapshots"] == 1)
+  os.killpg(run.launcher.pid, signal.SIGUSR1)
+  run.wait_until(lambda: status(run)["snapshots"] == 2)
+  assert tell(run, "save") == "a snapshot is made now\n"
+  run.wait_until(lambda: status(run)["snapshots"] == 3)
+  wait_for_steps(run)
+  assert "was ended by" not in run.log("runner")
+  end(run)

@@ -1,0 +1,349 @@
+"""Resumption: what a run may go on with, and one line for the rest."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from launch import (
+  resumption,
+  run_address,
+  run_counters,
+  run_folder,
+  snapshots,
+  train_flags,
+)
+
+pytestmark = pytest.mark.filterwarnings(
+  "ignore:the load_module.. method:DeprecationWarning"
+)
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_COUNTERS = run_counters.RunCounters(
+  mode="async",
+  environment_steps=12_345,
+  trainer_steps=1_500,
+  variables_version=75,
+  replay_size=12_000,
+  wall_s=61.5,
+  evaluations=3,
+  eval_return=210.25,
+  best_eval_return=240.0,
+  resumes=0,
+  nodes={},
+)
+
+
+def parse(*arguments):
+  return train_flags.parse(["train", *arguments], "Trains.").config
+
+
+@pytest.fixture
+def make_run(tmp_path):
+  """Makes folders of runs that have ended, each with its snapshots."""
+
+  def make(*arguments, snapshots_taken=1, **counters):
+    folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=True)
+    config = parse(*arguments)
+    folder.write_config(config)
+    kept = snapshots.Snapshots(folder.snapshots, keep=9)
+    for _ in range(snapshots_taken):
+      with kept.writing(_COUNTERS.trainer_steps) as path:
+        dataclasses.replace(_COUNTERS, mode=config.mode, **counters).write(path)
+    return folder
+
+  return make
+
+
+def resume(folder, *arguments):
+  config = parse(f"--resume={folder.path}", *arguments)
+  return resumption.Resumption.of(folder, config)
+
+
+def check_refused(folder, arguments, says):
+  before = contents(folder)
+  with pytest.raises(ValueError) as caught:
+    resume(folder, *arguments)
+  line = str(caught.value)
+  assert "\n" not in line
+  for words in says:
+    assert words in line
+  assert contents(folder) == before
+
+
+def contents(folder):
+  """Bytes by path, of all that is in a run's folder."""
+  return {
+    path: path.read_bytes() if path.is_file() else None
+    for path in folder.path.rglob("*")
+  }
+
+
+def test_a_run_goes_on_from_its_newest_snapshot(make_run):
+  folder = make_run(snapshots_taken=3)
+  folder.summary.write_text("{}")
+  found = resume(folder, "--config.limits.trainer_steps=9_000")
+  assert folder.summary.exists()
+  assert found.snapshot.number == 3
+  assert found.counters == _COUNTERS
+  assert str(found) == (
+    "resumes from snapshot 3: 12,345 environment steps, 1,500 trainer steps"
+  )
+  found.begin()
+  assert not folder.summary.exists()
+  assert folder.read_config().to_dict() == found.config.to_dict()
+  assert folder.read_config().limits.trainer_steps == 9_000
+  found.begin()  # a run that was killed has no summary
+
+
+def test_a_damaged_snapshot_is_passed_over(make_run):
+  folder = make_run(snapshots_taken=2)
+  newest = snapshots.Snapshots(folder.snapshots, keep=9).newest()
+  assert newest is not None
+  (newest.path / run_counters.FILE).write_text("{}")
+  assert resume(folder).snapshot.number == 1
+
+
+# overrides that the saved state follows
+FOLLOWED = [
+  "--mode=sync",
+  "--config.seed=7",
+  "--config.exploration.decay_steps=7",
+  "--config.replay.capacity=12_000",
+  "--config.replay.capacity=1_000_000",
+  "--config.replay.sampler=uniform",
+  "--config.replay.priority_exponent=0.7",
+  "--config.replay.min_size=500",
+  "--config.replay.samples_per_insert=4",
+  "--config.replay.tolerance=1.0",
+  "--config.learner.batch_size=32",
+  "--config.learner.learning_rate=1e-5",
+  "--config.learner.target_update_period=7",
+  "--config.variables.publish_period=7",
+  "--config.sync.environment_steps=80",
+  "--config.topology.workers=7",
+  "--config.topology.environments_per_worker=3",
+  "--config.topology.proxy=False",
+  "--config.topology.replay=own_process",
+  "--config.evaluation.episodes=3",
+  "--config.snapshot.period_s=7",
+  "--config.snapshot.keep=7",
+  "--config.watchdog.period_s=7",
+  "--config.rates.environment_steps_per_s=7",
+  "--config.restarts.budget=7",
+  "--config.limits.environment_steps=12_346",
+  "--config.limits.trainer_steps=1_501",
+  "--config.limits.wall_clock_s=61.6",
+  "--config.limits.target_return=210.3",
+  # What it has already is no change.
+  "--config.adder.n_step=3",
+  "--config.network.hidden_sizes=(64, 64)",
+]
+
+
+def test_what_the_saved_state_follows(make_run):
+  folder = make_run()
+  for argument in FOLLOWED:
+    resume(folder, argument)
+
+
+# overrides of an async run, what the line must contain
+REFUSED = {
+  "mode": (
+    ["--mode=single"], ["--mode=single", "'async'", "start anew"],
+  ),
+  "another environment": (
+    ["--config.environment.name=Acrobot-v1"],
+    ["--config.environment.name='Acrobot-v1'", "it was 'CartPole-v1'"],
+  ),
+  "its arguments": (
+    ["--config.environment.kwargs.sutton_barto_reward=True"],
+    ["--config.environment.kwargs.sutton_barto_reward=True"],
+  ),
+  "network": (
+    ["--config.network.hidden_sizes=(64,)"],
+    ["--config.network.hidden_sizes=(64,)", "it was (64, 64)", "not fit"],
+  ),
+  "head": (
+    ["--config.network.dueling=False"], ["--config.network.dueling=False"],
+  ),
+  "n_step": (["--config.adder.n_step=1"], ["adder.n_step=1", "it was 3"]),
+  "discount": (["--config.adder.discount=0.9"], ["adder.discount=0.9"]),
+  "capacity": (
+    ["--config.replay.capacity=11_999"],
+    ["--config.replay.capacity=11999", "12000 transitions"],
+  ),
+  "environment steps": (
+    ["--config.limits.environment_steps=12_345"],
+    ["config.limits.environment_steps=12345", "has 12,345 environment steps",
+     "raise it with --config.limits.environment_steps="],
+  ),
+  "trainer steps": (
+    ["--config.limits.trainer_steps=1_000"],
+    ["config.limits.trainer_steps=1000", "has 1,500 trainer steps",
+     "raise it with --config.limits.trainer_steps=", "0: no limit"],
+  ),
+  "wall-clock": (
+    ["--config.limits.wall_clock_s=61.5"],
+    ["config.limits.wall_clock_s=61.5", "has taken 61.5 s", "raise it"],
+  ),
+  "return": (
+    ["--config.limits.target_return=210"],
+    ["config.limits.target_return=210.0", "210.25", "inf: no limit"],
+  ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", REFUSED)
+def test_what_the_saved_state_can_not_follow(make_run, title):
+  check_refused(make_run(), *REFUSED[title])
+
+
+def test_an_agent_stays(make_run):
+  folder = make_run()
+  config = folder.read_config()
+  config.agent = "r2d2"
+  with pytest.raises(ValueError, match="agent='r2d2' can't change"):
+    resumption.Resumption.of(folder, config)
+
+
+@pytest.mark.parametrize(
+  ("argument", "says"),
+  [
+    ("--mode=async", "'single'"),
+    ("--mode=sync", "'single'"),
+    ("--config.seed=2", "it was 1"),
+    ("--config.replay.sampler=uniform", "it was 'prioritized'"),
+    ("--config.network.hidden_sizes=(8,)", "it was (64, 64)"),
+  ],
+)
+def test_what_one_process_can_not_follow(make_run, argument, says):
+  folder = make_run("--mode=single")
+  resume(folder)
+  for followed in (
+    "--mode=single",
+    "--config.learner.learning_rate=1e-4",
+    "--config.replay.priority_exponent=0.7",
+    "--config.topology.environments_per_worker=3",
+    "--config.evaluation.episodes=3",
+  ):
+    resume(folder, followed)
+  check_refused(folder, [argument], [argument.partition("=")[0], says])
+
+
+def test_a_limit_of_the_run_itself(make_run):
+  folder = make_run("--config.limits.trainer_steps=1_500")
+  check_refused(folder, [], ["config.limits.trainer_steps=1500", "raise it"])
+  resume(folder, "--config.limits.trainer_steps=0")
+  resume(folder, "--config.limits.trainer_steps=2_000")
+
+
+def test_a_run_that_was_not_evaluated_has_reached_no_return(make_run):
+  folder = make_run(eval_return=None, best_eval_return=None)
+  resume(folder, "--config.limits.target_return=-1")
+
+
+def test_no_whole_snapshot(make_run):
+  check_refused(
+    make_run(snapshots_taken=0), [], ["no whole snapshot", "start it anew"]
+  )
+  folder = make_run(snapshots_taken=2)
+  for path in folder.snapshots.glob("*/manifest.json"):
+    path.write_text("")
+  check_refused(folder, [], ["no whole snapshot", "start it anew"])
+
+
+def test_a_snapshot_without_counters(make_run):
+  folder = make_run()
+  with snapshots.Snapshots(folder.snapshots, keep=9).writing(2_000) as path:
+    (path / "other").write_text("")
+  check_refused(folder, [], [run_counters.FILE, "another snapshot"])
+
+
+def test_a_run_that_still_goes_on(make_run):
+  folder = make_run()
+  with run_address.published(folder, "localhost:7"):
+    check_refused(
+      folder,
+      [],
+      ["still goes on", f"process {os.getpid()}", "launch.control", "stop"],
+    )
+  resume(folder)
+
+
+def test_the_address_of_a_process_that_was_killed(make_run):
+  folder = make_run()
+  ended = subprocess.Popen(["true"])
+  ended.wait()
+  with run_address.published(folder, "localhost:7"):
+    path = run_address.path_in(folder)
+    where = json.loads(path.read_text())
+    path.write_text(json.dumps({**where, "pid": ended.pid}))
+    resume(folder)
+
+
+def test_the_config_of_an_older_program(make_run):
+  folder = make_run()
+  tree = json.loads(folder.config.read_text())
+  del tree["mode"], tree["snapshot"]["keep"]
+  folder.config.write_text(json.dumps(tree))
+  check_refused(
+    folder,
+    [],
+    [str(folder.config), "no mode, snapshot.keep,", "start it anew"],
+  )
+
+
+def train(*arguments):
+  return subprocess.run(
+    [sys.executable, "-m", "launch.train", *arguments],
+    capture_output=True,
+    text=True,
+    cwd=_ROOT,
+  )
+
+
+def test_a_command_that_goes_on(tmp_path):
+  folder = run_folder.RunFolder(tmp_path / "a-run")
+  done = train(
+    "--mode=single",
+    "--name=a-run",
+    f"--run_dir={tmp_path}",
+    "--config.network.hidden_sizes=(8,)",
+    "--config.replay.min_size=200",
+    "--config.limits.target_return=inf",
+    "--config.limits.trainer_steps=60",
+  )
+  assert done.returncode == 0, done.stderr
+  done = train(f"--resume={folder.path}")
+  assert done.returncode == 2
+  assert "config.limits.trainer_steps=60 is reached" in done.stderr
+  assert folder.summary.exists()
+  newest = snapshots.newest_of(folder.snapshots)
+  assert newest is not None
+  saved = run_counters.RunCounters.read(newest.path)
+  done = train(f"--resume={folder.path}", "--config.limits.trainer_steps=90")
+  assert done.returncode == 0, done.stderr
+  assert done.stdout.splitlines()[:2] == [
+    f"run folder: {folder.path}",
+    f"resumes from snapshot {newest.number}: "
+    f"{saved.environment_steps:,} environment steps, 60 trainer steps",
+  ]
+  summary = json.loads(folder.summary.read_text())
+  assert summary["trainer_steps"] == 90
+  assert summary["env_steps"] > saved.environment_steps
+  assert folder.read_config().network.hidden_sizes == (8,)
+  assert folder.read_config().limits.trainer_steps == 90
+
+
+def test_it_imports_neither_tensorflow_nor_reverb():
+  source = (
+    "import sys\n"
+    "from launch import train\n"
+    "assert not {'tensorflow', 'reverb'} & sys.modules.keys()\n"
+  )
+  subprocess.run([sys.executable, "-c", source], check=True, cwd=_ROOT)

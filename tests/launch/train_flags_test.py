@@ -1,0 +1,242 @@
+"""The flags of a training: what is understood, and one line for the rest."""
+
+import subprocess
+import sys
+
+import pytest
+
+from launch import run_folder, train_flags
+
+pytestmark = pytest.mark.filterwarnings(
+  "ignore:the load_module.. method:DeprecationWarning"
+)
+
+_PONG = "--config=configs/dqn.py:pong"
+
+
+def parse(*arguments):
+  return train_flags.parse(["train", *arguments], "Trains.")
+
+
+def value_of(config, field):
+  for name in field.split("."):
+    config = config[name]
+  return config
+
+
+# arguments, field, its value
+UNDERSTOOD = [
+  ((), "replay.sampler", "prioritized"),
+  (("--config.replay.capacity=50_000",), "replay.capacity", 50_000),
+  (("--config.replay.capacity", "7"), "replay.capacity", 7),
+  (("--config.replay.capacity=1", "--config.replay.capacity=2"),
+   "replay.capacity", 2),
+  (("--config.topology.proxy=False",), "topology.proxy", False),
+  (("--noconfig.topology.proxy",), "topology.proxy", False),
+  (("--config.network.hidden_sizes=(32,)",), "network.hidden_sizes", (32,)),
+  (("--config.network.hidden_sizes=(8, 4)",), "network.hidden_sizes", (8, 4)),
+  (("--config.network.hidden_sizes=32",), "network.hidden_sizes", (32,)),
+  (("--config.limits.wall_clock_s=5",), "limits.wall_clock_s", 5.0),
+  (("--config.limits.target_return=inf",), "limits.target_return",
+   float("inf")),
+  (("--config.learner.learning_rate=1e-4",), "learner.learning_rate", 1e-4),
+  (("--config.environment.name=Acrobot-v1",), "environment.name",
+   "Acrobot-v1"),
+  (("--config.environment.kwargs.gravity=-5",), "environment.kwargs",
+   {"gravity": -5}),
+  (("--config.environment.kwargs.map_name=4x4",
+    "--config.environment.kwargs.slippery=False"), "environment.kwargs",
+   {"map_name": "4x4", "slippery": False}),
+  ((_PONG, "--config.environment.kwargs.repeat_action_probability=1"),
+   "environment.kwargs.repeat_action_probability", 1.0),
+  # The config may be named after its overrides.
+  (("--config.replay.capacity=9", _PONG), "environment.name", "ALE/Pong-v5"),
+  (("--config.replay.capacity=9", _PONG), "replay.capacity", 9),
+  (("--config", "configs/dqn.py:lunarlander"), "environment.name",
+   "LunarLander-v3"),
+  ((), "mode", "async"),
+  (("--mode=single",), "mode", "single"),
+  (("--mode", "sync", "--launch=local_mt"), "mode", "sync"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "field", "value"), UNDERSTOOD)
+def test_what_is_understood(arguments, field, value):
+  found = value_of(parse(*arguments).config, field)
+  found = found.to_dict() if isinstance(value, dict) else found
+  assert found == value
+  assert type(found) is type(value)
+
+
+# arguments, what the line must contain
+REFUSED = [
+  (("--config.replay.capacty=1",),
+   ["--config.replay.capacty=1", "did you mean --config.replay.capacity?"]),
+  (("--config.capacity=1",),
+   ["no field 'capacity'", "--config.replay.capacity?"]),
+  (("--noconfig.topology.prox",), ["--config.topology.proxy?"]),
+  (("--config.replay=1",), ["no field 'replay'", "--config.replay."]),
+  (("--config.replay.capacity=abc",),
+   ["--config.replay.capacity=abc", "int", "50000 by default"]),
+  (("--config.replay.capacity=1.5",), ["--config.replay.capacity=1.5", "int"]),
+  (("--config.replay.capacity",), ["--config.replay.capacity"]),
+  (("--config.topology.proxy=maybe",),
+   ["--config.topology.proxy=maybe", "bool"]),
+  (("--config.network.hidden_sizes=(a,)",),
+   ["--config.network.hidden_sizes=", "tuple of int", "(64, 64) by default"]),
+  (("--config.network.hidden_sizes=(8.5,)",), ["(8.5,)", "tuple of int"]),
+  (("--config.environment.kwargs.gravity",),
+   ["--config.environment.kwargs.gravity", "=VALUE"]),
+  ((_PONG, "--config.environment.kwargs.frameskip=often"),
+   ["--config.environment.kwargs.frameskip=often", "int", "4 by default"]),
+  (("--launch=x",), ["--launch=x", "local_mp, local_mt:", "did you mean"]),
+  (("--launch=local_p",), ["did you mean local_mp?"]),
+  (("--launch=single",), ["--launch=single", "local_mp, local_mt:"]),
+  (("--mode=singel",),
+   ["--mode=singel", "async, sync, single", "did you mean single?"]),
+  (("--mode=single", "--launch=local_mt"),
+   ["--launch=local_mt", "'single'", "leave it out"]),
+  (("--launch", "local_mp", "--mode", "single"), ["--launch=local_mp"]),
+  (("--config.mode=single",), ["--config.mode=single", "--mode=VALUE"]),
+  (("--config.mode", "sync"), ["--config.mode", "--mode=VALUE"]),
+  (("--noconfig.mode",), ["--noconfig.mode", "--mode=VALUE"]),
+  (("--config=configs/nope.py",), ["--config=configs/nope.py can't be read"]),
+  (("--config=configs",), ["--config=configs can't be read"]),
+  (("--config=",), ["--config= can't be read"]),
+  (("--config",), ["--config= can't be read"]),
+  (("--config=configs/dqn.py:cartpol",),
+   ["--config=configs/dqn.py:cartpol", "'cartpol' is unknown", "cartpole,"]),
+  (("--config=pyproject.toml",), ["--config=pyproject.toml is no config"]),
+  (("cartpole",), ["'cartpole' is no flag", "--"]),
+  (("--nme=x",), ["--nme is no flag", "did you mean --name?"]),
+  (("--runs=x",), ["--runs is no flag", "did you mean --run_dir?"]),
+  (("--overwrite=perhaps",), ["--overwrite=perhaps"]),
+  (("--name",), ["--name"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "says"), REFUSED)
+def test_what_is_refused_in_one_line(arguments, says):
+  with pytest.raises(ValueError) as caught:
+    parse(*arguments)
+  line = str(caught.value)
+  assert "\n" not in line
+  for words in says:
+    assert words in line
+
+
+def test_a_file_that_is_no_config(tmp_path):
+  # In a process of its own: ml_collections loads all configs as one module.
+  path = tmp_path / "empty.py"
+  path.write_text("")
+  done = subprocess.run(
+    [sys.executable, "-m", "launch.train", f"--config={path}"],
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 2
+  (line,) = done.stderr.splitlines()
+  assert f"--config={path} is no config" in line
+  assert "get_config" in line
+
+
+@pytest.mark.parametrize(
+  ("arguments", "name"),
+  [
+    ((), "apex_dqn_cartpole"),
+    ((_PONG,), "dqn_pong"),
+    (("--config=configs/dqn.py",), "dqn"),
+  ],
+)
+def test_the_name_of_a_config(arguments, name):
+  assert train_flags.config_name(parse(*arguments)) == name
+
+
+@pytest.mark.parametrize("argument", ["--help", "-h", "--helpfull"])
+def test_help(argument, capsys):
+  with pytest.raises(SystemExit) as caught:
+    parse("--nme=x", argument)
+  assert caught.value.code == 0
+  said = capsys.readouterr().out
+  assert said.startswith("Trains.\n")
+  for flag in ("--config:", "--name:", "--run_dir:", "--mode:", "--resume:"):
+    assert flag in said
+
+
+@pytest.fixture
+def run(tmp_path):
+  """Folder of a run whose config differs from all files."""
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  config = parse(
+    "--mode=sync",
+    "--config.replay.capacity=7_777",
+    "--config.network.hidden_sizes=(8,)",
+    "--config.environment.kwargs.gravity=9.5",
+  ).config
+  folder.write_config(config)
+  return folder.path
+
+
+@pytest.mark.parametrize(
+  ("arguments", "field", "value"),
+  [
+    ((), "replay.capacity", 7_777),
+    ((), "network.hidden_sizes", (8,)),
+    ((), "limits.target_return", 475.0),
+    ((), "mode", "sync"),
+    (("--mode=async",), "mode", "async"),
+    (("--config.replay.capacity=9_999",), "replay.capacity", 9_999),
+    (("--config.limits.target_return", "inf"), "limits.target_return",
+     float("inf")),
+    (("--config.limits.wall_clock_s=5",), "limits.wall_clock_s", 5.0),
+    (("--config.network.hidden_sizes=(8, 4)",), "network.hidden_sizes", (8, 4)),
+    (("--noconfig.topology.proxy",), "topology.proxy", False),
+    (("--config.environment.kwargs.gravity=9",), "environment.kwargs.gravity",
+     9.0),
+  ],
+)  # fmt: skip
+def test_a_run_that_goes_on_has_its_own_config(run, arguments, field, value):
+  parsed = parse(f"--resume={run}", *arguments)
+  assert parsed.resume == str(run)
+  found = value_of(parsed.config, field)
+  assert found == value
+  assert type(found) is type(value)
+
+
+def test_resume_may_stand_last_and_apart(run):
+  parsed = parse("--config.seed=5", "--resume", str(run))
+  assert (parsed.config.seed, parsed.config.replay.capacity) == (5, 7_777)
+
+
+RESUME_REFUSED = [
+  (("--config=configs/dqn.py",), ["--config is for a new run", "FIELD=VALUE"]),
+  (("--config", "configs/dqn.py"), ["--config is for a new run"]),
+  (("--name=x",), ["--name is for a new run", "leave it out"]),
+  (("--run_dir=runs",), ["--run_dir is for a new run"]),
+  (("--overwrite",), ["--overwrite is for a new run"]),
+  (("--nooverwrite",), ["--overwrite is for a new run"]),
+  (("--config.replay.capacty=1",), ["did you mean --config.replay.capacity?"]),
+  (("--config.replay.capacity=x",), ["int", "7777 by default"]),
+  (("--config.network.hidden_sizes=(8.5,)",), ["tuple of int"]),
+  (("--config.environment.kwargs.gravity=low",), ["float", "9.5 by default"]),
+  (("--config.mode=async",), ["--mode=VALUE"]),
+  (("--mode=single", "--launch=local_mp"), ["--launch=local_mp"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "says"), RESUME_REFUSED)
+def test_what_a_resume_refuses(run, arguments, says):
+  with pytest.raises(ValueError) as caught:
+    parse(f"--resume={run}", *arguments)
+  assert "\n" not in str(caught.value)
+  for words in says:
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["", "frist", "a-run/snapshots"])
+def test_no_such_run_to_resume(run, value):
+  path = run.parent / value if value else ""
+  with pytest.raises(ValueError, match="is not a run") as caught:
+    parse(f"--resume={path}")
+  if value == "a-run/snapshots":
+    assert str(run) in str(caught.value)
