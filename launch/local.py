@@ -16,6 +16,7 @@ from launch import (
 )
 from launch import program as program_lib
 from launch import runner as runner_lib
+from launch import signals as signals_lib
 
 
 def launch(
@@ -23,6 +24,7 @@ def launch(
   spec: specs.EnvironmentSpec,
   folder: run_folder.RunFolder,
   started_at_s: float,
+  signals: signals_lib.Signals,
 ) -> None:
   """Runs a program to its end.
 
@@ -31,13 +33,13 @@ def launch(
     spec: of one environment.
     folder: of the run.
     started_at_s: unix seconds of the user's command.
+    signals: that this process takes.
 
   Raises:
     RuntimeError: a node failed for good; in one line, after its error was
       printed whole.
     KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
   """
-  signals = watch.Signals()
   try:
     with (
       memory_folder.made() as memory_dir,

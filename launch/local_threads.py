@@ -11,6 +11,7 @@ from launchpad.launch import worker_manager
 
 from launch import memory_folder, run_folder, watch
 from launch import program as program_lib
+from launch import signals as signals_lib
 
 
 def launch(
@@ -18,6 +19,7 @@ def launch(
   spec: specs.EnvironmentSpec,
   folder: run_folder.RunFolder,
   started_at_s: float,
+  signals: signals_lib.Signals,
 ) -> None:
   """Runs a program to its end.
 
@@ -26,6 +28,7 @@ def launch(
     spec: of one environment.
     folder: of the run.
     started_at_s: unix seconds of the user's command.
+    signals: that this process takes.
 
   Raises:
     RuntimeError: a node failed; in one line.
@@ -35,7 +38,6 @@ def launch(
     wiring = program_lib.make_program(
       config, spec, folder, memory_dir, started_at_s
     )
-    signals = watch.Signals()
     flags.FLAGS.mark_as_parsed()  # ours are apart: Launchpad takes its defaults
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

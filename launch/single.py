@@ -21,10 +21,10 @@ from launch import (
   run_folder,
   snapshots,
   turns,
-  watch,
 )
 from launch import control as control_lib
 from launch import panel as panel_lib
+from launch import signals as signals_lib
 from replay import table_status
 
 _REPORT_PERIOD_S = 0.25
@@ -73,7 +73,7 @@ class Single:
     self._stop_now = self._stop = self._save_now = False
 
   def run(
-    self, show: typing.Callable[[], None], signals: watch.Signals
+    self, show: typing.Callable[[], None], signals: signals_lib.Signals
   ) -> None:
     """Runs until a limit or a signal, and saves.
 
@@ -224,6 +224,7 @@ def launch(
   spec: specs.EnvironmentSpec,
   folder: run_folder.RunFolder,
   started_at_s: float,
+  signals: signals_lib.Signals,
 ) -> None:
   """Runs a config in this process, to its end.
 
@@ -232,12 +233,12 @@ def launch(
     spec: of one environment.
     folder: of the run; what it has a snapshot of goes on.
     started_at_s: unix seconds of the user's command.
+    signals: that this process takes.
 
   Raises:
     RuntimeError: the snapshot is of no use, or none could be written; one line.
     KeyboardInterrupt: Ctrl-C came twice.
   """
-  signals = watch.Signals()
   control = control_lib.Control(
     config, folder, {"worker": 1, "trainer": 1}, started_at_s
   )

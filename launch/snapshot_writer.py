@@ -55,6 +55,7 @@ class SnapshotWriter:
     self._due_s = time.monotonic() + self._period_s
     self._copied = threading.Event()
     self._thread: threading.Thread | None = None
+    self._error: Exception | None = None  # of the last one
     newest = self._snapshots.newest()
     self._number = newest.number if newest else 0
     self._best = _best_return(self._snapshots.best())
@@ -86,6 +87,7 @@ class SnapshotWriter:
       return
     began_s = time.monotonic()
     self._copied.clear()
+    self._error = None
     self._thread = threading.Thread(
       target=self._run, args=(variables_version,), name="snapshot", daemon=True
     )
@@ -94,14 +96,20 @@ class SnapshotWriter:
     self._pause_s = time.monotonic() - began_s
 
   def finish(self, timeout_s: float) -> None:
-    """Waits until what was begun is written, or says in the log that it isn't.
+    """Waits until what was begun is written.
 
     Args:
-      timeout_s: seconds after which it is given up: the one before counts.
+      timeout_s: seconds after which it is given up, which the log says: the one
+        before counts.
+
+    Raises:
+      RuntimeError: it could not be written.
     """
     if self._thread is None:
       return
     self._thread.join(timeout_s)
+    if self._error is not None:
+      raise RuntimeError("the last snapshot is missing") from self._error
     if self._thread.is_alive():
       logging.warning(
         "the last snapshot was not written within %.0f s; number %d counts",
@@ -121,6 +129,7 @@ class SnapshotWriter:
     try:
       self._write(variables_version)
     except Exception as error:  # The run goes on without this one.
+      self._error = error
       said = " ".join(str(error).split())
       logging.error("no snapshot could be written: %s", said)
     finally:

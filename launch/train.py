@@ -1,18 +1,22 @@
 """Trains: `python -m launch.train --config=configs/apex_dqn.py:cartpole`."""
 
 import contextlib
+import importlib
 import sys
 import time
 from collections.abc import Sequence
 
+import ml_collections
 import psutil
 from absl import flags as absl_flags
 
 from agents import registry
 from configs import validation
 from environments import factory
-from launch import resumption, run_folder, run_lock, train_flags
+from launch import resumption, run_folder, run_lock, signals, train_flags
 
+# Where the nodes run: the module that launches them.
+_LAUNCHES = {"local_mp": "local", "local_mt": "local_threads"}
 _USAGE = "Trains an experiment until one of its limits is reached."
 
 
@@ -38,7 +42,9 @@ def main(argv: Sequence[str]) -> int:
       return 2
     print(said, flush=True)
     try:
-      _launch(flags.launch, config, spec, folder, started_at_s)
+      # At once: what a launch imports takes seconds.
+      taken = signals.Signals()
+      _launch(flags.launch, config, spec, folder, started_at_s, taken)
     except RuntimeError as error:
       print(f"train: {error}", file=sys.stderr)
       return 1
@@ -73,20 +79,10 @@ def _resume(
   return folder, f"run folder: {folder.path}\n{resumed}"
 
 
-def _launch(launch_type, config, spec, folder, started_at_s) -> None:
+def _launch(launch_type: str, config: ml_collections.ConfigDict, *args) -> None:
+  name = "single" if config.mode == "single" else _LAUNCHES[launch_type]
   # Imported late: what the others need would only delay an error or the one.
-  if config.mode == "single":
-    from launch import single
-
-    single.launch(config, spec, folder, started_at_s)
-  elif launch_type == "local_mt":
-    from launch import local_threads
-
-    local_threads.launch(config, spec, folder, started_at_s)
-  else:
-    from launch import local
-
-    local.launch(config, spec, folder, started_at_s)
+  importlib.import_module(f"launch.{name}").launch(config, *args)
 
 
 def _default_name(flags: absl_flags.FlagValues) -> str:

@@ -190,7 +190,8 @@ def test_a_snapshot_that_fails_costs_nothing_else(start, config, folder):
   write(trainer, config)
   save(trainer)
   (folder.snapshots / ".000002").write_text("in the way")
-  save(trainer)
+  with pytest.raises(RuntimeError, match="the last snapshot is missing"):
+    save(trainer)
   assert trainer._metrics()["snapshots"] == 1
   (folder.snapshots / ".000002").unlink()
   assert trainer.step() > 0
