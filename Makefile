@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup run test test-learning check format bench lock clean
+.PHONY: help setup run test test-learning chaos check format bench lock clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -21,6 +21,9 @@ test: setup ## Run the tests, all but those that train for long.
 
 test-learning: setup ## Train on real tasks until a return.
 	@exec $(PYTHON) -m pytest -m learning --timeout=1800 $(ARGS)
+
+chaos: setup ## Train while processes are killed, until a return.
+	@exec $(PYTHON) -m pytest -m chaos $(ARGS)
 
 check: setup ## Check the format, the lint and the types.
 	@$(PYTHON) -m ruff format --check -q . || \

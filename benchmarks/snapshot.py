@@ -70,7 +70,7 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
     writer.start(variables_version=1)
     stood_s = time.monotonic() - began_s
     during = _learn(trainer, lambda: writer.writing)
-    writer.finish(_FINISH_S)
+    writer.wait(_FINISH_S)
     whole_s = time.monotonic() - began_s
     size = sum(path.stat().st_size for path in place.snapshots.rglob("*"))
     rows.append(

@@ -24,8 +24,7 @@ class SnapshotWriter:
   ```python
   writer.start(version)  # between two updates; the learner may go on
   ...
-  writer.start(version)
-  writer.finish(timeout_s=4.0)
+  writer.finish(version, timeout_s=4.0)
   ```
   """
 
@@ -59,7 +58,7 @@ class SnapshotWriter:
     newest = self._snapshots.newest()
     self._number = newest.number if newest else 0
     self._best = _best_return(self._snapshots.best())
-    self._written_at_s: float | None = None
+    self._written_at_s = newest.path.stat().st_mtime if newest else None
     self._pause_s: float | None = None
 
   @property
@@ -86,36 +85,38 @@ class SnapshotWriter:
       logging.warning("no new snapshot: the disk is busy with the last one")
       return
     began_s = time.monotonic()
-    self._copied.clear()
-    self._error = None
-    self._thread = threading.Thread(
-      target=self._run, args=(variables_version,), name="snapshot", daemon=True
-    )
-    self._thread.start()
-    self._copied.wait()
+    self._begin(variables_version).wait()
     self._pause_s = time.monotonic() - began_s
 
-  def finish(self, timeout_s: float) -> None:
-    """Waits until what was begun is written.
+  def finish(self, variables_version: int, timeout_s: float) -> None:
+    """Writes the last snapshot, after the one that may be under way.
 
     Args:
+      variables_version: of the last variables that the trainer has published.
       timeout_s: seconds after which it is given up, which the log says: the one
         before counts.
 
     Raises:
       RuntimeError: it could not be written.
     """
-    if self._thread is None:
-      return
-    self._thread.join(timeout_s)
-    if self._error is not None:
-      raise RuntimeError("the last snapshot is missing") from self._error
-    if self._thread.is_alive():
+    end_s = time.monotonic() + timeout_s
+    self.wait(timeout_s)
+    if not self.writing:
+      self._begin(variables_version)
+      self.wait(end_s - time.monotonic())
+    if self.writing:
       logging.warning(
         "the last snapshot was not written within %.0f s; number %d counts",
         timeout_s,
         self._number,
       )
+    elif self._error is not None:
+      raise RuntimeError("the last snapshot is missing") from self._error
+
+  def wait(self, timeout_s: float) -> None:
+    """Waits until nothing is being written, at most for so long."""
+    if self._thread is not None:
+      self._thread.join(max(0.0, timeout_s))
 
   def metrics(self) -> dict[str, typing.Any]:
     """How many there are, how old the newest is, and what it cost."""
@@ -124,6 +125,16 @@ class SnapshotWriter:
       "snapshot_at_s": self._written_at_s,
       "snapshot_pause_s": self._pause_s,
     }
+
+  def _begin(self, variables_version: int) -> threading.Event:
+    """Starts the thread; returns what tells that all is copied."""
+    self._copied.clear()
+    self._error = None
+    self._thread = threading.Thread(
+      target=self._run, args=(variables_version,), name="snapshot", daemon=True
+    )
+    self._thread.start()
+    return self._copied
 
   def _run(self, variables_version: int) -> None:
     try:

@@ -133,8 +133,7 @@ class Trainer:
         self._save_if_due(orders.saves)
         if self.step(orders) == before:  # at the limit, the others stop first
           node_link.wait(_IDLE_S)
-      self._save()
-      self._snapshots.finish(_SAVE_S)
+      self._snapshots.finish(self._version, _SAVE_S)
       self._publisher.close()
     if self._tables is not None:
       self._tables.close()
@@ -142,10 +141,7 @@ class Trainer:
   def _save_if_due(self, saves: int) -> None:
     if saves > self._saves or self._snapshots.due:
       self._saves = max(saves, self._saves)
-      self._save()
-
-  def _save(self) -> None:
-    self._snapshots.start(self._version)
+      self._snapshots.start(self._version)
 
   def _may_update(self, orders: directive_lib.Directive) -> int:
     """Updates that it is time for; 0: none now."""

@@ -116,8 +116,7 @@ def held(trainer):
 
 
 def save(trainer):
-  trainer._snapshots.start(trainer._version)
-  trainer._snapshots.finish(timeout_s=60)
+  trainer._snapshots.finish(trainer._version, timeout_s=60)
 
 
 def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
@@ -207,3 +206,25 @@ def test_another_network_is_refused(start, config):
   with pytest.raises(ValueError, match="does not fit this config's") as error:
     start()
   assert "\n" not in str(error.value)
+
+
+def test_the_last_one_comes_after_the_one_under_way(start, config, folder):
+  trainer = start(samples_per_insert=0.0)
+  write(trainer, config)
+  trainer.step()
+  trainer._snapshots.start(trainer._version)
+  steps = trainer.step()
+  save(trainer)
+  assert snapshots.newest_of(folder.snapshots).step == steps
+  assert trainer._metrics()["snapshots"] == 2
+
+
+def test_a_last_one_that_takes_too_long_is_given_up(start, config, folder):
+  trainer = start(samples_per_insert=0.0)
+  write(trainer, config)
+  save(trainer)
+  trainer.step()
+  trainer._snapshots.finish(trainer._version, timeout_s=0.0)
+  assert snapshots.newest_of(folder.snapshots).number == 1
+  trainer._snapshots.wait(60)
+  assert snapshots.newest_of(folder.snapshots).number == 2
