@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import pathlib
 import sys
 import time
 from collections.abc import Sequence
@@ -60,9 +61,12 @@ def _begin(
   flags: absl_flags.FlagValues, held: contextlib.ExitStack
 ) -> tuple[run_folder.RunFolder, str]:
   """Makes a new run's folder; returns it and what the user is told."""
-  folder = run_folder.RunFolder.create(
-    flags.run_dir, flags.name or _default_name(flags), flags.overwrite
-  )
+  name = flags.name or _default_name(flags)
+  before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
+  if flags.overwrite and before.is_run():
+    with run_lock.held(before):
+      pass  # nobody needs what is deleted now
+  folder = run_folder.RunFolder.create(flags.run_dir, name, flags.overwrite)
   held.enter_context(run_lock.held(folder))
   folder.write_config(flags.config)
   return folder, f"run folder: {folder.path}"

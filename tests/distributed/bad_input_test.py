@@ -186,6 +186,26 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
   assert done.stdout == ""
 
 
+def test_a_run_that_goes_on_is_not_overwritten(tmp_path):
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  folder.write_config(train_flags.parse(["train"], "").config)
+  before = _contents(folder.path)
+  with run_lock.held(folder):
+    done = subprocess.run(
+      [
+        *(sys.executable, "-m", "launch.train", "--overwrite"),
+        *("--name=a-run", f"--run_dir={tmp_path}"),
+      ],
+      capture_output=True,
+      text=True,
+      cwd=_ROOT,
+    )
+  assert done.returncode == 2
+  (line,) = done.stderr.splitlines()
+  assert f"still goes on, in process {os.getpid()}: stop it" in line
+  assert _contents(folder.path) == before
+
+
 def _contents(path):
   """Bytes by path, of all that is in a run's folder."""
   return {
