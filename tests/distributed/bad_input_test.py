@@ -186,6 +186,7 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
   assert done.stdout == ""
 
 
+@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 def test_a_run_that_goes_on_is_not_overwritten(tmp_path):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(train_flags.parse(["train"], "").config)

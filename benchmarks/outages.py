@@ -1,0 +1,217 @@
+"""Benchmark `outages`: each process of a run killed, until steps flow again."""
+
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchmarks import machine, report, running
+
+WORKER_GOAL_S = 3.0
+START_UP_GOAL_S = 12.0
+STOP_GOAL_S = 10.0
+
+LAUNCHER = "launcher"  # the last one that is killed, if it is
+# Who is killed in each topology.
+FAULTS = {
+  "with_trainer": (
+    *("worker/1", "proxy/0", "evaluator/0", "control/0", "trainer/0"),
+    LAUNCHER,
+  ),
+  "own_process": ("replay/0", "trainer/0"),
+}
+
+_SNAPSHOT_S = 5.0  # period
+# The count that rises once a role does its work again.
+_WORK = {
+  "worker": "worker/1",
+  "proxy": "reconnects",
+  "evaluator": "evaluations",
+  "control": "answers",
+  "trainer": "trainer_steps",
+  "replay": "reconnects",
+}
+_FLAGS = (
+  "--config=configs/apex_dqn.py:cartpole",
+  "--config.limits.target_return=inf",
+  f"--config.snapshot.period_s={_SNAPSHOT_S}",
+)
+_LOST = ("items_lost", "env_steps_lost", "trainer_steps_lost")
+_TITLES = {
+  "back_s": "back, s",
+  "env_steps_s": "environment steps again, s",
+  "trainer_steps_s": "updates again, s",
+  "items_lost": "items lost",
+  "env_steps_lost": "environment steps lost",
+  "trainer_steps_lost": "updates lost",
+}
+_START = "start"
+_STOPS = ("SIGTERM", "launch.control stop")
+_MEASURED = ("start_up_s", *_TITLES, "stop_s")
+_LOOK_S = 0.1
+
+_METHOD = """\
+`python -m launch.train --config=configs/apex_dqn.py:cartpole` without a target
+and with a snapshot every {period_s:g} s, once with the table in the trainer's
+process and once with `topology.replay=own_process`. One process after another
+gets a SIGKILL, at a random moment of a snapshot's period; what follows is seen
+in the control node's status, which is asked every 20 ms, and to which nodes
+report every 250 ms. *Back*: it does again what it is there for (worker: its
+items are confirmed; proxy and replay: workers write to it; evaluator: it has
+evaluated; control: it answers; trainer: it learns). *Again*: the end of the
+last standstill of more than {standstill_s:g} s; 0 where there was none. While
+the control node is gone nobody sees the steps, which go on. Lost are items that
+were written and are no longer in the table, and the environment steps and
+updates since the snapshot from which a node goes on. When the launcher is
+killed, its nodes save and end, which is its *back*; the other seconds are those
+since the command that resumes the run. {runs} repetitions."""
+
+
+def measure(
+  runs: int, faults: Mapping[str, Sequence[str]] = FAULTS, seed: int = 1
+) -> report.Report:
+  """Measures faults, and the starts and stops that go with them.
+
+  Args:
+    runs: repetitions.
+    faults: who is killed, by topology.replay.
+    seed: of the moments of the kills.
+  """
+  chance = random.Random(seed)
+  raw = []
+  for repetition in range(runs):
+    for topology, victims in faults.items():
+      with tempfile.TemporaryDirectory() as folder:
+        of = {"repetition": repetition, "replay": topology}
+        rows = _measure(topology, victims, pathlib.Path(folder), chance)
+        raw += [{**of, **row} for row in rows]
+  return report.Report(
+    name="outages",
+    title="Killed processes: seconds until steps flow again",
+    method=_METHOD.format(
+      period_s=_SNAPSHOT_S, standstill_s=running.STANDSTILL_S, runs=runs
+    ),
+    raw=raw,
+    medians=_medians(raw, faults),
+    goals=_goals(raw),
+  )
+
+
+def _measure(
+  topology: str,
+  victims: Sequence[str],
+  folder: pathlib.Path,
+  chance: random.Random,
+) -> Iterator[report.Row]:
+  path = folder / "a-run"
+  begin = (
+    *(*_FLAGS, f"--config.topology.replay={topology}"),
+    *("--name=a-run", f"--run_dir={folder}"),
+  )
+  with running.started(begin, path) as run:
+    run.watch_until_it_flows()
+    yield _row(_START, start_up_s=run.looks[-1].start_up_s)
+    for victim in victims:
+      run.watch(chance.uniform(0.0, _SNAPSHOT_S))
+      if victim == LAUNCHER:
+        break
+      yield _kill(run, victim)
+    else:
+      at_s = time.monotonic()
+      run.launcher.send_signal(signal.SIGTERM)
+      yield _row(_STOPS[0], stop_s=run.ended_s(at_s))
+      return
+    before = run.looks[-1].counts
+    ended_s = run.kill_launcher()
+  with running.started([f"--resume={path}"], path) as run:
+    run.watch_until_it_flows()
+    yield _row(
+      LAUNCHER,
+      back_s=ended_s,
+      env_steps_s=run.first_rise_s("env_steps", run.began_s),
+      trainer_steps_s=run.first_rise_s("trainer_steps", run.began_s),
+      **_lost_since(before, run.looks[0].counts),
+    )
+    at_s = time.monotonic()
+    stop = [sys.executable, "-m", "launch.control", f"--run={path}", "stop"]
+    subprocess.run(stop, cwd=machine.ROOT, check=True, capture_output=True)
+    yield _row(_STOPS[1], stop_s=run.ended_s(at_s))
+
+
+def _kill(run: running.Running, node: str) -> report.Row:
+  at_s = run.kill(node)
+  run.watch_until_it_flows()
+  work = _WORK[node.partition("/")[0]]
+  # It may be back after the others.
+  while (back_s := run.first_rise_s(work, at_s)) is None:
+    run.watch(_LOOK_S)
+  return _row(
+    node,
+    back_s=back_s,
+    env_steps_s=run.flows_again_s("env_steps", at_s),
+    trainer_steps_s=run.flows_again_s("trainer_steps", at_s),
+    **{name: run.grown(name, at_s) for name in _LOST},
+  )
+
+
+def _lost_since(
+  before: Mapping[str, int], after: Mapping[str, int]
+) -> dict[str, int]:
+  """What a resumed run lacks of what was last seen of it."""
+  return {
+    "items_lost": after["items_lost_by_workers"]
+    - before["items_lost_by_workers"],
+    "env_steps_lost": max(0, before["env_steps"] - after["env_steps"]),
+    "trainer_steps_lost": max(
+      0, before["trainer_steps"] - after["trainer_steps"]
+    ),
+  }
+
+
+def _row(event: str, **measured: float | None) -> report.Row:
+  return {"event": event, **{name: measured.get(name) for name in _MEASURED}}
+
+
+def _medians(
+  raw: Sequence[report.Row], faults: Mapping[str, Sequence[str]]
+) -> list[report.Row]:
+  return [
+    {
+      "killed": victim,
+      "replay": topology,
+      **{
+        title: report.median(raw, name, replay=topology, event=victim)
+        for name, title in _TITLES.items()
+      },
+    }
+    for topology, victims in faults.items()
+    for victim in victims
+  ]
+
+
+def _goals(raw: Sequence[report.Row]) -> list[str]:
+  """Of what was measured."""
+  goals = [
+    ("worker/1", "back_s", "until a killed worker writes again", WORKER_GOAL_S),
+    (
+      _START,
+      "start_up_s",
+      "from the command to the first update",
+      START_UP_GOAL_S,
+    ),
+    *(
+      (stop, "stop_s", f"from {stop} to the end, with a snapshot", STOP_GOAL_S)
+      for stop in _STOPS
+    ),
+  ]
+  lines = []
+  for event, column, what, goal_s in goals:
+    if any(row["event"] == event for row in raw):
+      seconds = report.median(raw, column, event=event)
+      said = f"{seconds:.1f} s {what}, goal under {goal_s:g} s"
+      lines.append(report.verdict(said, seconds < goal_s))
+  return lines

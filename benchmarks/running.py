@@ -1,0 +1,249 @@
+"""A run that goes on: the program, watched and killed from outside."""
+
+import contextlib
+import itertools
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import typing
+from collections.abc import Iterator, Sequence
+
+import courier
+import psutil
+
+from benchmarks import machine
+from launch import run_address, run_folder
+
+_LOOK_S = 0.02
+_CALL_S = 0.5  # a control node that takes longer is not there
+# Nodes report four times a second: a count that does not rise for longer
+# stands still.
+STANDSTILL_S = 1.0
+_FLOWS_S = 2.0  # without a standstill, and steps flow again
+_PATIENCE_S = 90.0
+_COUNTS = (
+  "env_steps",
+  "trainer_steps",
+  "items_confirmed",
+  "evaluations",
+  "env_steps_lost",
+  "trainer_steps_lost",
+  "items_lost",
+  "reconnects",
+)
+
+
+class Look(typing.NamedTuple):
+  """What the control node told.
+
+  Attributes:
+    at_s: when, monotonic.
+    counts: of its status; `worker/1` are the items of that worker that the
+      server has confirmed, `items_lost_by_workers` those in flight when a
+      stream broke, `answers` the looks before this one.
+    start_up_s: seconds from the command to the first trainer step; None: it
+      has yet to come.
+  """
+
+  at_s: float
+  counts: dict[str, int]
+  start_up_s: float | None
+
+
+class Running:
+  """A run, its processes and its counts.
+
+  ```python
+  with running.started([f"--run_dir={folder}", "--name=a"], path) as run:
+    run.watch_until_it_flows()
+    at_s = run.kill("worker/1")
+    run.watch_until_it_flows()
+    seconds = run.flows_again_s("env_steps", at_s)
+  ```
+  """
+
+  def __init__(self, launcher: subprocess.Popen, path: pathlib.Path):
+    """Looks at nothing yet.
+
+    Args:
+      launcher: its process.
+      path: of the run's folder.
+    """
+    self.launcher = launcher
+    self._path = path
+    self._client: courier.Client | None = None
+    self.began_s = time.monotonic()
+    self.looks: list[Look] = []
+
+  def watch_until_it_flows(self) -> None:
+    """Looks until workers and trainer have gone on for a while.
+
+    Raises:
+      RuntimeError: the run has ended, or they never do.
+    """
+    since_s = time.monotonic()
+    while not self._flows(since_s):
+      self.watch(_LOOK_S)
+      if time.monotonic() > since_s + _PATIENCE_S:
+        raise RuntimeError(f"{self._path}: no steps for {_PATIENCE_S:.0f} s")
+
+  def watch(self, seconds: float) -> None:
+    """Looks for so long.
+
+    Raises:
+      RuntimeError: the run has ended.
+    """
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s:
+      if self.launcher.poll() is not None:
+        raise RuntimeError(
+          f"{self._path} ended with status {self.launcher.returncode}"
+        )
+      look = self._look()
+      if look is not None:
+        self.looks.append(look)
+      time.sleep(_LOOK_S)
+
+  def kill(self, node: str) -> float:
+    """Kills a node such as 'worker/1'; returns when, monotonic."""
+    pid = self._pids()[node]
+    at_s = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    return at_s
+
+  def kill_launcher(self) -> float:
+    """Kills the launcher, and waits until its nodes have ended.
+
+    Returns:
+      Seconds that they took.
+    """
+    at_s = time.monotonic()
+    self.launcher.kill()
+    self.launcher.wait()
+    while any(_runs(pid) for pid in self._pids().values()):
+      time.sleep(_LOOK_S)
+    return time.monotonic() - at_s
+
+  def ended_s(self, since_s: float) -> float:
+    """Waits for the end of a run that was told to stop.
+
+    Args:
+      since_s: when it was told, monotonic.
+
+    Returns:
+      Seconds that it took.
+
+    Raises:
+      RuntimeError: it failed.
+    """
+    if self.launcher.wait(_PATIENCE_S):
+      raise RuntimeError(f"{self._path} failed as it was told to stop")
+    return time.monotonic() - since_s
+
+  def first_rise_s(self, count: str, since_s: float) -> float | None:
+    """Seconds until a count rose for the first time; None: it did not yet."""
+    rises = self._rises(count, since_s)
+    return rises[0] - since_s if rises else None
+
+  def flows_again_s(self, count: str, since_s: float) -> float:
+    """Seconds until a count's last standstill ended; 0.0: there was none.
+
+    Args:
+      count: of `Look.counts`.
+      since_s: monotonic.
+    """
+    edges = [since_s, *self._rises(count, since_s)]
+    ends = [b for a, b in itertools.pairwise(edges) if b - a > STANDSTILL_S]
+    return max(ends, default=since_s) - since_s
+
+  def grown(self, count: str, since_s: float) -> int:
+    """By how much a count has grown since the last look before."""
+    before = [look for look in self.looks if look.at_s <= since_s][-1]
+    return self.looks[-1].counts[count] - before.counts[count]
+
+  def _flows(self, since_s: float) -> bool:
+    now_s = time.monotonic()
+    start_s = now_s - _FLOWS_S
+    if start_s < since_s:
+      return False
+    return all(
+      b - a <= STANDSTILL_S
+      for count in ("env_steps", "trainer_steps")
+      for a, b in itertools.pairwise(
+        [start_s, *self._rises(count, start_s), now_s]
+      )
+    )
+
+  def _rises(self, count: str, since_s: float) -> list[float]:
+    """When a count was seen to have grown; where it goes back, it has not.
+
+    The first look since then only tells what was there before.
+    """
+    looks = [look for look in self.looks if look.at_s > since_s]
+    return [
+      b.at_s
+      for a, b in itertools.pairwise(looks)
+      if b.counts[count] > a.counts[count]
+    ]
+
+  def _look(self) -> Look | None:
+    try:
+      if self._client is None:
+        where = run_address.read(run_folder.RunFolder(self._path))
+        if where is None:
+          return None
+        self._client = courier.Client(
+          where.address, call_timeout=_CALL_S, wait_for_ready=False
+        )
+      status = self._client.status()
+    except Exception:  # It has yet to come up, or to come back.
+      self._client = None
+      return None
+    counts = {name: status[name] for name in _COUNTS}
+    workers = status["workers"]
+    counts["worker/1"] = workers.get("1", {}).get("items_confirmed", 0)
+    counts["items_lost_by_workers"] = sum(
+      worker.get("items_lost", 0) for worker in workers.values()
+    )
+    counts["answers"] = len(self.looks)
+    return Look(time.monotonic(), counts, status["start_up_s"])
+
+  def _pids(self) -> dict[str, int]:
+    said = (self._path / "logs" / "runner").read_text()
+    found = re.findall(r"(\S+) is process (\d+)", said)
+    return {node: int(pid) for node, pid in found}
+
+
+def _runs(pid: int) -> bool:
+  try:
+    # Whom its orphans are left to may take its time to bury them.
+    return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+  except psutil.NoSuchProcess:
+    return False
+
+
+@contextlib.contextmanager
+def started(flags: Sequence[str], path: pathlib.Path) -> Iterator[Running]:
+  """Starts a run, which is killed if it outlives the block.
+
+  Args:
+    flags: of `launch.train`.
+    path: of the run's folder.
+  """
+  with open(path.with_suffix(".txt"), "a") as file:
+    launcher = subprocess.Popen(
+      [sys.executable, "-m", "launch.train", *flags],
+      cwd=machine.ROOT,
+      stdout=file,
+      stderr=subprocess.STDOUT,
+    )
+    run = Running(launcher, path)
+    try:
+      yield run
+    finally:
+      launcher.kill()
+      launcher.wait()
