@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import report, whole_run
 from configs import apex_dqn
-from launch import curves
+from launch.runs import curves
 
 PART_SOLVED_GOAL = 0.9
 MEDIAN_GOAL_S = 120.0

@@ -83,7 +83,7 @@ def collect_ours(
   from agents import registry
   from agents.networks import q_network
   from environments import factory
-  from launch import collector as collector_lib
+  from launch.nodes import collector as collector_lib
   from replay import routes, tables
   from replay import writer as writer_lib
 

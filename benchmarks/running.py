@@ -16,7 +16,7 @@ import courier
 import psutil
 
 from benchmarks import machine
-from launch import run_address, run_folder
+from launch.runs import run_address, run_folder
 
 _LOOK_S = 0.02
 _CALL_S = 0.5  # a control node that takes longer is not there

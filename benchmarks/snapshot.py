@@ -7,7 +7,7 @@ import time
 from benchmarks import processes, report
 from benchmarks import trainer as trainer_benchmark
 from configs import apex_dqn
-from launch import threads
+from launch.processes import threads
 
 GOAL_S = 2.0  # that the trainer may stand still
 ITEMS = 1_000_000
@@ -41,9 +41,10 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
 
   from agents import registry
   from environments import factory
-  from launch import control as control_lib
-  from launch import run_folder, snapshot_writer
-  from launch import trainer as trainer_lib
+  from launch.nodes import control as control_lib
+  from launch.nodes import snapshot_writer
+  from launch.nodes import trainer as trainer_lib
+  from launch.runs import run_folder
 
   config = apex_dqn.get_config("cartpole")
   config.replay.update(

@@ -8,7 +8,7 @@ import portpicker
 
 from benchmarks import processes, report
 from configs import apex_dqn
-from launch import threads
+from launch.processes import threads
 
 GOAL = 0.6  # of the fixed batch's speed, MLP 256-256, batch 256, not dueling
 

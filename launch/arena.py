@@ -8,7 +8,7 @@ import numpy as np
 from acme import specs
 
 from agents import core, seeds
-from launch import evaluation, evaluator
+from launch.nodes import evaluation, evaluator
 
 
 class Arena:

@@ -1,407 +1,275 @@
-"""The control node: counts, limits, and the order of stopping.
+"""The command `python -m launch.control --run=runs/<name> WORD`.
 
-As a command, `python -m launch.control --run=runs/<name> status`, it is what
-asks that node: `launch.command`.
+Asks the control node of a run by its address in the run's folder, and imports
+neither TensorFlow nor Reverb: it answers at once.
 """
 
+import difflib
+import json
 import math
-import os
-import pathlib
-import pickle
-import shutil
+import numbers
 import sys
-import threading
 import time
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import launchpad as lp
-import ml_collections
-from absl import logging
+import courier
+from absl import flags as absl_flags
+from courier.python import client as courier_client
 
 from configs import validation
-from launch import directive as directive_lib
-from launch import ledger as ledger_lib
-from launch import results as results_lib
-from launch import (
-  run_address,
-  run_counters,
-  run_folder,
-  settings,
-  snapshots,
-  stop_order,
-  waits,
-)
-from launch import watchdog as watchdog_lib
+from launch.display import panel as panel_lib
+from launch.display import status_text
+from launch.options import flags as flags_lib
+from launch.orchestration import settings
+from launch.runs import run_address, run_folder
 
-# Where one node has failed, another that is silent for so long has too.
-_SILENT_AFTER_S = 2.0
-_TICK_S = 0.05
-_METRICS_PERIOD_S = 1.0  # also of keeping what a successor needs
-_RELEASED_WITHIN_S = 1.5  # for the launcher to see the last status
-_COUNTED_BY = {
-  "environment_steps": "env_steps",
-  "trainer_steps": "trainer_steps",
-  "wall_clock_s": "wall_s",
+# Each word, and what stands after it.
+_WORDS = {
+  "status": (),
+  "pause": (),
+  "resume": (),
+  "stop": (),
+  "save": (),
+  "set": ("FIELD", "VALUE"),
+  "workers": ("N",),
 }
+_USAGE = (
+  "Asks a run, or tells it what to do, while it goes on: --run=FOLDER and one "
+  f"of {', '.join(' '.join([word, *of]) for word, of in _WORDS.items())}. "
+  f"FIELD is one of {', '.join(settings.FIELDS)}. `save` asks for a snapshot "
+  "now, `workers N` for N workers in place of those that there are."
+)
+_ANSWERS_WITHIN_S = 3.0
+_STOPS_WITHIN_S = 15.0
+_POLL_S = 0.1
 
 
-class Control:
-  """Counts steps, enforces limits, stops the run in order, writes results.
+class _SilentError(Exception):
+  """The run has ended, or does not answer."""
 
-  Its public methods are called by Courier, from other threads than `run`; in
-  a single process, directly.
+
+def main(argv: Sequence[str]) -> int:
+  """Does what a command line says.
+
+  Args:
+    argv: the program's name and its arguments.
+
+  Returns:
+    Exit status: 0 it is done, 1 the run has ended or does not answer, 2 it was
+    refused.
   """
+  try:
+    values, words = _parse(argv)
+    folder = run_folder.RunFolder.open(values.run)
+    _obey(_Run(folder), words, values.json)
+  except ValueError as error:
+    print(f"control: {error}", file=sys.stderr)
+    return 2
+  except _SilentError as error:
+    print(f"control: {error}", file=sys.stderr)
+    return 1
+  return 0
 
-  def __init__(
-    self,
-    config: ml_collections.ConfigDict,
-    folder: run_folder.RunFolder,
-    expected: Mapping[str, int],
-    started_at_s: float,
-    launcher_pid: int | None = None,
-    memory_dir: str | None = None,
-    address: lp.Address | None = None,
-  ):
-    """Opens the run's result files.
 
-    Args:
-      config: the whole config.
-      folder: of the run.
-      expected: how many nodes of each role will report.
-      started_at_s: unix seconds of the user's command.
-      launcher_pid: process that the run ends with; None: it is not looked for.
-      memory_dir: folder of the run, with what this node's predecessor knew if
-        it was killed; it is removed in the launcher's stead.
-      address: that this node serves, for `launch.control`; None: none.
-    """
-    self._folder, self._address = folder, address
-    self._memory_dir = memory_dir
-    # Its parent is the launcher's fork server, which ends with the launcher.
-    own = launcher_pid in (None, os.getpid())
-    self._parent_pid = None if own else os.getppid()
-    # Its settings change while the run goes on; the caller's do not.
-    self._config = config = config.copy_and_resolve_references()
-    self._lock = threading.RLock()
-    self._stopped_because: str | None = None
-    self._stopped_at_s = 0.0
-    self._memory = memory_dir and pathlib.Path(memory_dir, "control")
-    if self._memory and self._memory.exists():
-      self._recall(self._memory)
-      self._results = results_lib.Results(folder)
-    else:
-      resumed = _resumed(folder)
-      self._ledger = ledger_lib.Ledger(
-        config, folder.name, expected, started_at_s, resumed
+class _Run:
+  """A run that goes on."""
+
+  def __init__(self, folder: run_folder.RunFolder):
+    """Finds its control node."""
+    where = run_address.read(folder)
+    self._name = str(folder.path)
+    if where is None:
+      raise _SilentError(_why_not_found(folder))
+    if where.gone:
+      raise _SilentError(
+        f"run {self._name!r} does not answer: its control node, process "
+        f"{where.pid}, is gone; the run was killed, or starts it again"
       )
-      self._directives = directive_lib.Directives(
-        expected, config.rates.environment_steps_per_s
-      )
-      self._results = results_lib.Results(
-        folder,
-        resumed and resumed.evaluations,
-        resumed and resumed.environment_steps,
-      )
-    self._watchdog = watchdog_lib.Watchdog(self._config)
-    self._hurried = False  # a node failed, or nobody waits for the end
-    self._closed = False
-    self._released = threading.Event()
-    self._metrics_due_s = 0.0
+    self._folder, self._where = folder, where
+    self._client = courier.Client(
+      where.address, call_timeout=_ANSWERS_WITHIN_S, wait_for_ready=False
+    )
 
-  def report(
-    self, role: str, index: int, metrics: Mapping[str, typing.Any]
-  ) -> tuple[typing.Any, ...]:
-    """Takes a node's counts; returns what it should do now.
+  def call(self, method: str, *args: str | int) -> typing.Any:
+    """The answer to a call of the control node's method."""
+    try:
+      return getattr(self._client, method)(*args)
+    except courier_client.StatusNotOk as error:
+      where = self._where
+      said = (str(error).splitlines() or ["nothing"])[0]
+      raise _SilentError(
+        f"run {self._name!r} does not answer at {where.address} (process "
+        f"{where.pid} on {where.host}): {said}; ask again, or stop the run by "
+        "a signal to its launcher"
+      ) from error
 
-    Returns:
-      A `directive.Directive` as the plain tuple that Courier carries.
-    """
-    with self._lock:
-      self._ledger.report(role, index, metrics)
-      self._directives.collected_version = self._ledger.collected_version()
-      return tuple(self._directives.to(role, index, self._may_stop(role)))
+  def tell(self, method: str, *args: str | int) -> None:
+    """Calls a method that answers why it did nothing, or ''."""
+    refusal = self.call(method, *args)
+    if refusal:
+      raise ValueError(refusal)
 
-  def enlist(self, role: str, index: int) -> tuple[int, int]:
-    """Takes that a node begins.
-
-    Returns:
-      How many processes were this node before, and their environment steps.
-    """
-    with self._lock:
-      return self._ledger.lives(role, index)
-
-  def counters(self) -> str:
-    """What a snapshot keeps of the run: `run_counters.RunCounters` as JSON."""
-    with self._lock:
-      return self._ledger.counters().to_json()
-
-  def variables_version(self) -> int:
-    """The highest version of the variables that anything was told of."""
-    with self._lock:
-      return self._ledger.variables_version()
-
-  def finished(
-    self, role: str, index: int, metrics: Mapping[str, typing.Any]
-  ) -> None:
-    """Takes a node's last counts: it has ended."""
-    with self._lock:
-      self._ledger.report(role, index, metrics, finished=True)
-
-  def evaluated(
-    self,
-    returns: Sequence[float],
-    lengths: Sequence[int],
-    variables_version: int,
-  ) -> bool:
-    """Takes one evaluation; returns whether it is the best so far.
-
-    Args:
-      returns: of its episodes, undiscounted.
-      lengths: of its episodes, in environment steps.
-      variables_version: that was played.
-    """
-    with self._lock:
-      row = results_lib.evaluation_row(
-        self._ledger.status(), returns, lengths, variables_version
-      )
-      self._results.add_evaluation(row)
-      return self._ledger.add_evaluation(row)
-
-  def stop(self, reason: str) -> None:
-    """Ends the run, in order; the first reason is the one that is kept."""
-    with self._lock:
-      if self._stopped_because is None:
-        logging.info("stopping: %s", reason)
-        # The trainer goes on until its turn, so that a full table takes what
-        # the workers still have.
-        self._directives.paused = False
-        self._stopped_because = reason
-        self._stopped_at_s = time.monotonic()
-        self._remember()
-
-  def pause(self) -> str:
-    """Lets no node make another step, until `resume`; limits stay in force.
-
-    Returns:
-      '', or why not: an error would cross Courier with all its traceback.
-    """
-    with self._lock:
-      refusal = self._refusal()
-      self._directives.paused = self._directives.paused or not refusal
-      self._remember()
-      return refusal
-
-  def resume(self) -> str:
-    """Lets the nodes go on after `pause`; answers like it."""
-    with self._lock:
-      self._directives.paused = False
-      self._remember()
-      return self._refusal()
-
-  def save(self) -> str:
-    """Asks for a snapshot now; answers like `pause`."""
-    with self._lock:
-      refusal = self._refusal()
-      self._directives.saves += not refusal
-      return refusal
-
-  def workers(self, count: int) -> str:
-    """Asks for so many workers; answers like `pause`."""
-    with self._lock:
-      refusal = self._refusal()
-      if not refusal and self._parent_pid is None:
-        refusal = (
-          "all nodes of this run are threads of one process, so the workers "
-          "stay as many as they are: launch it with --launch=local_mp"
+  def stop(self) -> None:
+    """Stops the run, and waits until it has ended."""
+    self.call("stop", "control")
+    deadline_s = time.monotonic() + _STOPS_WITHIN_S
+    while self._goes_on():
+      if time.monotonic() > deadline_s:
+        raise _SilentError(
+          f"run {self._name!r} still stops after {_STOPS_WITHIN_S:.0f} s; "
+          "`status` says how far it is"
         )
-      if refusal:
-        return refusal
-      try:
-        validation.check("topology.workers", count)
-      except ValueError as error:
-        return str(error)
-      logging.info("workers are %d now", count)
-      self._ledger.expect("worker", count)
-      self._directives.workers = count
-      self._config.topology.workers = count
-      self._remember()
-      return ""
+      time.sleep(_POLL_S)
 
-  def set(self, field: str, value: float | str) -> str:
-    """Changes a field of the config as the run goes on; answers like `pause`.
+  def _goes_on(self) -> bool:
+    try:
+      return self.call("status")["phase"] != "stopped"
+    except _SilentError:
+      # Where its file is as it was, it may only have been slow.
+      same = run_address.read(self._folder) == self._where
+      return same and not self._where.gone
 
-    Args:
-      field: one of `settings.FIELDS`.
-      value: a number, or its text.
-    """
-    with self._lock:
-      refusal = self._refusal()
-      if refusal:
-        return refusal
-      try:
-        number = settings.change(self._config, field, value)
-      except ValueError as error:
-        return str(error)
-      logging.info("%s is %s now", field, number)
-      self._directives.steps_per_s = self._config.rates.environment_steps_per_s
-      self._directives.trainer_steps = self._config.limits.trainer_steps
-      self._remember()
-      return ""
 
-  def status(self) -> dict[str, typing.Any]:
-    """All counts of the run, for the panel and the result files."""
-    with self._lock:
-      status = self._ledger.status()
-      status["phase"] = self._phase(status)
-      if status["phase"] == "paused":
-        status["waiting"] = "paused"  # whoever waits does so for that
-      elif self._watchdog.stalled_s is not None:
-        status["waiting"] = self._why_stalled(status)
-      status["stalled_s"] = self._watchdog.stalled_s
-      status["environment_steps_per_s_asked"] = self._directives.steps_per_s
-      status["workers_asked"] = self._directives.workers
-      status["stopped_because"] = self._stopped_because
-      return status
+def _obey(run: _Run, words: Sequence[str], as_json: bool) -> None:
+  word, *args = words
+  if word == "status":
+    _show(run.call("status"), as_json)
+  elif word == "stop":
+    run.stop()
+    print("stopped")
+  elif word == "set":
+    run.tell("set", *args)
+    print("{} is {} now".format(*args))
+  elif word == "workers":
+    count = _worker_count(*args)
+    run.tell("workers", count)
+    print(f"workers are {count} now")
+  elif word == "save":
+    run.tell("save")
+    print("a snapshot is made now")
+  else:
+    run.tell(word)
+    print(status_text.phase_line(run.call("status")))
 
-  def release(self) -> None:
-    """The launcher has seen the last status: nothing holds this node."""
-    self._released.set()
 
-  def run(self) -> None:
-    """Watches the run until every node has ended, then writes its results."""
-    address = self._address and self._address.resolve()
-    with run_address.published(self._folder, address):
-      self._watch()
-      self.close()
-      self._released.wait(_RELEASED_WITHIN_S)
-    if self._launcher_is_lost() and self._memory_dir is not None:
-      shutil.rmtree(self._memory_dir, ignore_errors=True)
+def _worker_count(text: str) -> int:
+  try:
+    count = int(text)
+  except ValueError:
+    raise ValueError(
+      f"workers {text!r} is no whole number, so they stay as many as they are: "
+      "give such a number"
+    ) from None
+  validation.check("topology.workers", count)
+  return count
 
-  def _watch(self) -> None:
-    program_stopped = lp.stop_event()
-    while not self._all_finished():
-      time.sleep(_TICK_S)
-      self.tick()
-      if program_stopped.is_set():  # a node has failed for good
-        self.stop("failure")
-        self._hurried = True
-      if self._launcher_is_lost():
-        self.stop("launcher_lost")
-        self._hurried = True
 
-  def tick(self) -> None:
-    """Checks the limits, and now and then writes metrics."""
-    with self._lock:
-      status = self.status()
-      self._check_limits(status)
-      working = status["phase"] in ("starting", "running")
-      if self._watchdog.look(status, working, time.monotonic()):
-        logging.warning("%s", self._why_stalled(status))
-      if not self._hurried and not self._ledger.all_up():
-        # A node that is still importing can't stop yet: its grace comes later.
-        self._stopped_at_s = time.monotonic()
-      if time.monotonic() >= self._metrics_due_s:
-        self._metrics_due_s = time.monotonic() + _METRICS_PERIOD_S
-        self._ledger.update_rates()
-        self._results.add_metrics(self.status())
-        self._remember()
+def _show(status: typing.Any, as_json: bool) -> None:
+  if as_json:
+    print(json.dumps(_plain(status), indent=2, allow_nan=False))
+    return
+  with panel_lib.Panel() as panel:
+    panel.update(status)
 
-  def close(self) -> None:
-    """Writes what is written once, at the end."""
-    with self._lock:
-      self._closed = True
-      status = self.status()
-      self._results.add_metrics(status)
-      self._results.write_summary(status)
-      self._results.draw_curves()
-      self._results.close()
 
-  def _remember(self) -> None:
-    """Keeps all that a successor needs to go on in this node's place."""
-    if not self._memory:
-      return
-    state = (
-      self._ledger,
-      self._directives,
-      self._config,
-      self._stopped_because,
-      self._stopped_at_s,
+def _plain(value: typing.Any) -> typing.Any:
+  """The value as JSON can have it: what is no finite number is null."""
+  if isinstance(value, dict):
+    return {str(key): _plain(item) for key, item in value.items()}
+  if isinstance(value, (list, tuple)):
+    return [_plain(item) for item in value]
+  if value is None or isinstance(value, (bool, str)):
+    return value
+  if isinstance(value, numbers.Integral):
+    return int(value)
+  number = float(value)
+  return number if math.isfinite(number) else None
+
+
+def _why_not_found(folder: run_folder.RunFolder) -> str:
+  name = repr(str(folder.path))
+  if folder.summary.exists():
+    because = json.loads(folder.summary.read_text("utf-8"))
+    return f"run {name} has ended: {status_text.reason(because)}"
+  return (
+    f"run {name} has no control.json: it is not up yet, was killed, or is a "
+    "--mode=single, which only signals reach"
+  )
+
+
+def _parse(
+  argv: Sequence[str],
+) -> tuple[absl_flags.FlagValues, list[str]]:
+  """The flags of a command line, and its words.
+
+  Raises:
+    ValueError: one line: what is wrong with it.
+    SystemExit: help was asked for and printed.
+  """
+  flags, words = _apart(argv)
+  values = flags_lib.parse(_define_flags(), flags, _USAGE)
+  if not words:
+    raise ValueError(
+      f"no word says what to do: give one of {', '.join(_WORDS)}"
     )
-    beside = self._memory.with_suffix(".new")
-    beside.write_bytes(pickle.dumps(state))
-    os.replace(beside, self._memory)
-
-  def _recall(self, memory: pathlib.Path) -> None:
-    logging.info("goes on where the control node before was killed")
-    (
-      self._ledger,
-      self._directives,
-      self._config,
-      self._stopped_because,
-      self._stopped_at_s,
-    ) = pickle.loads(memory.read_bytes())
-    self._ledger.count_restart("control", 0)
-
-  def _launcher_is_lost(self) -> bool:
-    return self._parent_pid is not None and os.getppid() != self._parent_pid
-
-  def _refusal(self) -> str:
-    """Why nothing can be asked of the run any more, or ''."""
-    if self._stopped_because is None:
-      return ""
-    return f"the run is stopping ({self._stopped_because}), so nothing changes"
-
-  def _why_stalled(self, status: Mapping[str, typing.Any]) -> str:
-    return self._watchdog.say(
-      status, self._ledger.silent(), self._ledger.waiting(but=waits.LIMITER)
+  word, *args = words
+  if word not in _WORDS:
+    near = difflib.get_close_matches(word, _WORDS, n=1, cutoff=0.0)[0]
+    raise ValueError(
+      f"{word!r} is none of {', '.join(_WORDS)}: did you mean {near}?"
     )
-
-  def _check_limits(self, status: Mapping[str, typing.Any]) -> None:
-    limits = self._config.limits
-    for limit, count in _COUNTED_BY.items():
-      if limits[limit] and status[count] >= limits[limit]:
-        self.stop(limit)
-    reached = status["eval_return"]
-    if reached is not None and reached >= limits.target_return:
-      self.stop("target_return")
-
-  def _may_stop(self, role: str) -> bool:
-    if self._stopped_because is None:
-      return False
-    waited_s = time.monotonic() - self._stopped_at_s
-    return stop_order.may_stop(role, waited_s, self._ledger.finished)
-
-  def _all_finished(self) -> bool:
-    with self._lock:
-      if self._stopped_because is None:
-        return False
-      waited_s = time.monotonic() - self._stopped_at_s
-      # A node that failed never tells that it has ended: it falls silent.
-      silent_s = _SILENT_AFTER_S if self._hurried else math.inf
-      return waited_s > stop_order.LONGEST_S or all(
-        self._ledger.finished(role, silent_s) for role in stop_order.ROLES
-      )
-
-  def _phase(self, status: Mapping[str, typing.Any]) -> str:
-    if self._closed:
-      return "stopped"
-    if self._stopped_because is not None:
-      return "stopping"
-    if self._directives.paused:
-      return "paused"
-    return "starting" if status["start_up_s"] is None else "running"
+  if len(args) != len(_WORDS[word]):
+    wanted = " ".join([word, *_WORDS[word]])
+    raise ValueError(
+      f"{' '.join(words)!r} can't be understood, so nothing was done: give "
+      f"{wanted!r}"
+    )
+  if values.json and word != "status":
+    raise ValueError(f"--json says how to print the status: {word} has none")
+  return values, words
 
 
-def _resumed(
-  folder: run_folder.RunFolder,
-) -> run_counters.RunCounters | None:
-  """How far the run had come that is resumed; None: it begins."""
-  snapshot = snapshots.newest_of(folder.snapshots)
-  return snapshot and run_counters.RunCounters.read(snapshot.path)
+def _apart(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+  """The flags after the program's name, and the words between them."""
+  flags, words = [argv[0]], []
+  arguments = iter(argv[1:])
+  for argument in arguments:
+    if argument in ("--run", "-run"):
+      flags.append(f"--run={next(arguments, '')}")
+    elif argument.startswith("-") and not _is_number(argument):
+      flags.append(argument)
+    else:
+      words.append(argument)
+  return flags, words
+
+
+def _is_number(text: str) -> bool:
+  try:
+    float(text)
+  except ValueError:
+    return False
+  return True
+
+
+def _define_flags() -> absl_flags.FlagValues:
+  values = absl_flags.FlagValues()
+  absl_flags.DEFINE_string(
+    "run",
+    None,
+    "Folder of the run to control: runs/<name>.",
+    flag_values=values,
+  )
+  absl_flags.mark_flag_as_required("run", flag_values=values)
+  absl_flags.DEFINE_bool(
+    "json",
+    False,
+    "Print the whole status as JSON; numbers that are not finite are null.",
+    flag_values=values,
+  )
+  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
 
 
 if __name__ == "__main__":
-  # Only the command needs what it shows a status with.
-  from launch import command
-
-  sys.exit(command.main(sys.argv))
+  sys.exit(main(sys.argv))

@@ -8,8 +8,9 @@ import numpy as np
 
 from agents import registry
 from environments import factory, video
-from launch import best_variables, evaluation, run_folder
-from launch import flags as flags_lib
+from launch.nodes import evaluation
+from launch.options import flags as flags_lib
+from launch.runs import best_variables, run_folder
 
 _USAGE = "Plays the best variables of a run greedily."
 _MAX_ENVS = 20  # episodes at once

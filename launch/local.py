@@ -5,18 +5,18 @@ import sys
 import ml_collections
 from acme import specs
 
-from launch import (
+from launch import program as program_lib
+from launch.processes import (
   failures,
   fork_server,
   memory_folder,
   payloads,
-  run_folder,
   threads,
   watch,
 )
-from launch import program as program_lib
-from launch import runner as runner_lib
-from launch import signals as signals_lib
+from launch.processes import runner as runner_lib
+from launch.processes import signals as signals_lib
+from launch.runs import run_folder
 
 
 def launch(

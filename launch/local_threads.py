@@ -9,9 +9,10 @@ from absl import flags
 from acme import specs
 from launchpad.launch import worker_manager
 
-from launch import memory_folder, run_folder, watch
 from launch import program as program_lib
-from launch import signals as signals_lib
+from launch.processes import memory_folder, watch
+from launch.processes import signals as signals_lib
+from launch.runs import run_folder
 
 
 def launch(

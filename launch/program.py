@@ -10,7 +10,9 @@ import launchpad as lp
 import ml_collections
 from acme import specs
 
-from launch import addresses, rounds, run_folder
+from launch.nodes import addresses
+from launch.orchestration import rounds
+from launch.runs import run_folder
 
 # A call to the control node that takes longer is given up, so that no node
 # hangs on it; nodes report again soon.
@@ -19,7 +21,7 @@ _CALL_TIMEOUT_S = 3
 
 @dataclasses.dataclass(frozen=True)
 class NodeClass:
-  """Makes a node of a role: class `Trainer` of launch/trainer.py, and so on.
+  """Makes a node of a role: class `Trainer` of launch/nodes/trainer.py, say.
 
   Imports it where the node runs: the launcher is spared the CPU seconds of
   TensorFlow's import.
@@ -29,7 +31,7 @@ class NodeClass:
 
   def __call__(self, *args) -> typing.Any:
     """The node, as `lp.CourierNode` wants it made."""
-    module = importlib.import_module(f"launch.{self.role}")
+    module = importlib.import_module(f"launch.nodes.{self.role}")
     return getattr(module, self.role.capitalize())(*args)
 
 

@@ -10,13 +10,8 @@ import typing
 
 import ml_collections
 
-from launch import (
-  overrides,
-  run_address,
-  run_counters,
-  run_folder,
-  snapshots,
-)
+from launch.options import overrides
+from launch.runs import run_address, run_counters, run_folder, snapshots
 
 # Fields, or parts of a config, that the saved state can't follow, and why.
 _FIXED = {

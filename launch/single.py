@@ -13,18 +13,13 @@ import ml_collections
 from absl import logging
 from acme import specs
 
-from launch import (
-  best_variables,
-  directive,
-  pace,
-  run_counters,
-  run_folder,
-  snapshots,
-  turns,
-)
-from launch import control as control_lib
-from launch import panel as panel_lib
-from launch import signals as signals_lib
+from launch import turns
+from launch.display import panel as panel_lib
+from launch.nodes import control as control_lib
+from launch.nodes import pace
+from launch.orchestration import directive
+from launch.processes import signals as signals_lib
+from launch.runs import best_variables, run_counters, run_folder, snapshots
 from replay import table_status
 
 _REPORT_PERIOD_S = 0.25

@@ -14,7 +14,9 @@ from absl import flags as absl_flags
 from agents import registry
 from configs import validation
 from environments import factory
-from launch import resumption, run_folder, run_lock, signals, train_flags
+from launch import resumption, train_flags
+from launch.processes import signals
+from launch.runs import run_folder, run_lock
 
 # Where the nodes run: the module that launches them.
 _LAUNCHES = {"local_mp": "local", "local_mt": "local_threads"}

@@ -6,8 +6,9 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from launch import flags as flags_lib
-from launch import overrides, resumption
+from launch import resumption
+from launch.options import flags as flags_lib
+from launch.options import overrides
 
 LAUNCHES = ("local_mp", "local_mt")
 MODES = ("async", "sync", "single")

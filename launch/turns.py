@@ -19,8 +19,10 @@ from acme import specs
 
 from agents import registry
 from environments import saving
-from launch import arena, checkpoints, evaluation, policy_age
-from launch import collector as collector_lib
+from launch import arena
+from launch.nodes import collector as collector_lib
+from launch.nodes import evaluation, policy_age
+from launch.runs import checkpoints
 from replay import dataset, local_table, priorities, transitions
 
 _STATE, _TABLE = "single.pkl", "table"  # in a snapshot

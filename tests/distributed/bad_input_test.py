@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from launch import (
+from launch import train_flags
+from launch.runs import (
   run_address,
   run_counters,
   run_folder,
   run_lock,
   snapshots,
-  train_flags,
 )
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ import sys
 import courier
 import pytest
 
-from launch import run_address, run_folder
+from launch.runs import run_address, run_folder
 
 # A start-up takes some 10 s of all cores: longer where they are shared.
 pytestmark = pytest.mark.timeout(240)

@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from launch import best_variables, run_counters, run_folder, snapshots
+from launch.runs import best_variables, run_counters, run_folder, snapshots
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,7 +8,8 @@ import reverb
 
 from agents import registry
 from environments import factory
-from launch import run_folder, snapshot_writer, snapshots
+from launch.nodes import snapshot_writer
+from launch.runs import run_folder, snapshots
 from replay import tables, trajectory_manager, transitions, variables
 
 pytestmark = pytest.mark.timeout(180)

@@ -11,7 +11,7 @@ from absl.testing import absltest
 from configs import prioritized_dqn
 from environments import factory
 from launch import program as program_lib
-from launch import run_folder
+from launch.runs import run_folder
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
 pytestmark = pytest.mark.timeout(180, method="thread")

@@ -13,7 +13,7 @@ from absl.testing import absltest
 from configs import prioritized_dqn, validation
 from environments import factory
 from launch import program as program_lib
-from launch import run_folder
+from launch.runs import run_folder
 from replay import shared_variables, tables, variables
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.

@@ -9,14 +9,8 @@ import sys
 
 import pytest
 
-from launch import (
-  resumption,
-  run_address,
-  run_counters,
-  run_folder,
-  snapshots,
-  train_flags,
-)
+from launch import resumption, train_flags
+from launch.runs import run_address, run_counters, run_folder, snapshots
 
 pytestmark = pytest.mark.filterwarnings(
   "ignore:the load_module.. method:DeprecationWarning"

@@ -9,8 +9,8 @@ import collections, pathlib, sys, time
 import numpy as np
 from configs import apex_dqn
 from environments import factory
-from launch import control as control_lib
-from launch import run_folder, single
+from launch.nodes import control as control_lib
+from launch.runs import run_folder; from launch import single
 from launch.turns import Turn
 
 PERIOD, CALLS = 7, 300

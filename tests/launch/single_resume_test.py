@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from launch import curves, run_counters, run_folder, snapshots
+from launch.runs import curves, run_counters, run_folder, snapshots
 
 STEPS = 900  # trainer steps, through which some runs are interrupted
 _PERIOD = 150  # trainer steps between evaluations

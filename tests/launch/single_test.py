@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from launch import best_variables, curves, run_folder, snapshots
+from launch.runs import best_variables, curves, run_folder, snapshots
 
 STEPS = 600  # trainer steps, in which all environments end some episodes
 _TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}

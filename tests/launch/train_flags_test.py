@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from launch import run_folder, train_flags
+from launch import train_flags
+from launch.runs import run_folder
 
 pytestmark = pytest.mark.filterwarnings(
   "ignore:the load_module.. method:DeprecationWarning"

@@ -1,0 +1,1 @@
+"""How a status is shown."""

@@ -1,0 +1,1 @@
+"""The nodes: control, replay, trainer, proxy, worker, evaluator."""

@@ -1,0 +1,74 @@
+"""The proxy node: a machine's WorkerProxy, in a process of its own."""
+
+import time
+import typing
+
+from launch.nodes import addresses, link
+from replay import board
+from replay import proxy as proxy_lib
+
+_PERIOD_S = 0.05  # between two looks at what to do
+_DRAIN_S = 4.0  # for the workers to end; with closing, 5 s
+
+
+class Proxy:
+  """Relays the workers' writes, holds their variables and directs them."""
+
+  def __init__(
+    self,
+    data: addresses.DataAddresses,
+    poll_period_s: float,
+    control: typing.Any,
+  ):
+    """Serves at once.
+
+    Args:
+      data: where the server is, and where to listen.
+      poll_period_s: seconds between two questions for new variables.
+      control: Courier client of the control node.
+    """
+    self._control = control
+    self._server_address = data.server.resolve()
+    self._proxy = proxy_lib.WorkerProxy(
+      self._server_address,
+      data.proxy_listen,
+      data.variables_path,
+      data.board_path,
+      poll_period_s,
+    )
+    self._proxy.start()
+
+  def run(self) -> None:
+    """Serves until the run stops, and then until the workers have ended."""
+    with link.Link(self._control, "proxy", 0, self._metrics) as node_link:
+      while not node_link.wait(_PERIOD_S):
+        self._proxy.check()
+        orders = node_link.directive
+        self._proxy.direct(
+          board.Flow.PAUSE if orders.paused else board.Flow.RUN,
+          orders.steps_per_s,
+        )
+      self._proxy.drain(_DRAIN_S)
+      self._proxy.close()
+
+  def _metrics(self) -> dict[str, typing.Any]:
+    stats = self._proxy.stats()
+    published_at_s, waiting_since_s = (
+      stats.published_at_s,
+      stats.waiting_since_s,
+    )
+    return {
+      "connections": stats.relay.connections_open,
+      "connections_refused": stats.relay.connections_refused,
+      "bytes_up": stats.relay.bytes_up,
+      "bytes_down": stats.relay.bytes_down,
+      "variables_fetched": stats.versions_fetched,
+      "variables_version": stats.version,
+      "variables_age_s": published_at_s and time.time() - published_at_s,
+      "restarts": stats.restarts,
+      "server": self._server_address,
+      "waiting_s": waiting_since_s and time.time() - waiting_since_s,
+      "workers": {
+        str(index): counts._asdict() for index, counts in stats.workers.items()
+      },
+    }

@@ -1,0 +1,180 @@
+"""SnapshotWriter: writes snapshots of a run while its trainer goes on."""
+
+import dataclasses
+import threading
+import time
+import typing
+
+import ml_collections
+from absl import logging
+
+from agents import core
+from launch.runs import checkpoints, run_counters, run_folder
+from launch.runs import snapshots as snapshots_lib
+from replay import table_snapshot
+
+REPLAY = "replay"  # the tables' part of a snapshot
+
+_LOOK_S = 0.1
+
+
+class SnapshotWriter:
+  """One for each trainer.
+
+  ```python
+  writer.start(version)  # between two updates; the learner may go on
+  ...
+  writer.finish(version, timeout_s=4.0)
+  ```
+  """
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    folder: run_folder.RunFolder,
+    learner: core.Learner,
+    server: str,
+    control: typing.Any,
+  ):
+    """Writes nothing yet.
+
+    Args:
+      config: the whole config.
+      folder: of the run.
+      learner: which stands still while `start` runs.
+      server: address of the TrajectoryManager; of this machine.
+      control: Courier client of the control node, which knows all counts.
+    """
+    self._folder, self._learner = folder, learner
+    self._server, self._control = server, control
+    self._snapshots = snapshots_lib.Snapshots(
+      folder.snapshots, config.snapshot.keep
+    )
+    self._period_s = config.snapshot.period_s
+    self._due_s = time.monotonic() + self._period_s
+    self._copied = threading.Event()
+    self._thread: threading.Thread | None = None
+    self._error: Exception | None = None  # of the last one
+    newest = self._snapshots.newest()
+    self._number = newest.number if newest else 0
+    self._best = _best_return(self._snapshots.best())
+    self._written_at_s = newest.path.stat().st_mtime if newest else None
+    self._pause_s: float | None = None
+
+  @property
+  def due(self) -> bool:
+    """Whether a period has passed since the last one began."""
+    return time.monotonic() >= self._due_s
+
+  @property
+  def writing(self) -> bool:
+    """Whether one is under way."""
+    return self._thread is not None and self._thread.is_alive()
+
+  def start(self, variables_version: int) -> None:
+    """Begins a snapshot; returns when nothing that follows can get into it.
+
+    If one is still being written, there is no other: it is as new as the disk
+    allows.
+
+    Args:
+      variables_version: of the last variables that the trainer has published.
+    """
+    self._due_s = time.monotonic() + self._period_s
+    if self.writing:
+      logging.warning("no new snapshot: the disk is busy with the last one")
+      return
+    began_s = time.monotonic()
+    self._begin(variables_version).wait()
+    self._pause_s = time.monotonic() - began_s
+
+  def finish(self, variables_version: int, timeout_s: float) -> None:
+    """Writes the last snapshot, after the one that may be under way.
+
+    Args:
+      variables_version: of the last variables that the trainer has published.
+      timeout_s: seconds after which it is given up, which the log says: the one
+        before counts.
+
+    Raises:
+      RuntimeError: it could not be written.
+    """
+    end_s = time.monotonic() + timeout_s
+    self.wait(timeout_s)
+    if not self.writing:
+      self._begin(variables_version)
+      self.wait(end_s - time.monotonic())
+    if self.writing:
+      logging.warning(
+        "the last snapshot was not written within %.0f s; number %d counts",
+        timeout_s,
+        self._number,
+      )
+    elif self._error is not None:
+      raise RuntimeError("the last snapshot is missing") from self._error
+
+  def wait(self, timeout_s: float) -> None:
+    """Waits until nothing is being written, at most for so long."""
+    if self._thread is not None:
+      self._thread.join(max(0.0, timeout_s))
+
+  def metrics(self) -> dict[str, typing.Any]:
+    """How many there are, how old the newest is, and what it cost."""
+    return {
+      "snapshots": self._number,
+      "snapshot_at_s": self._written_at_s,
+      "snapshot_pause_s": self._pause_s,
+    }
+
+  def _begin(self, variables_version: int) -> threading.Event:
+    """Starts the thread; returns what tells that all is copied."""
+    self._copied.clear()
+    self._error = None
+    self._thread = threading.Thread(
+      target=self._run, args=(variables_version,), name="snapshot", daemon=True
+    )
+    self._thread.start()
+    return self._copied
+
+  def _run(self, variables_version: int) -> None:
+    try:
+      self._write(variables_version)
+    except Exception as error:  # The run goes on without this one.
+      self._error = error
+      said = " ".join(str(error).split())
+      logging.error("no snapshot could be written: %s", said)
+    finally:
+      self._copied.set()
+
+  def _write(self, variables_version: int) -> None:
+    steps = int(self._learner.steps)
+    with self._snapshots.writing(steps) as path:
+      # What the control node knows of the trainer is a report ago.
+      counters = dataclasses.replace(
+        run_counters.RunCounters.from_json(self._control.counters()),
+        trainer_steps=steps,
+        variables_version=variables_version,
+      )
+      counters.write(path)
+      checkpoints.save(path, self._learner)
+      saving = table_snapshot.Saving(
+        self._server, self._folder.replay_saving, path / REPLAY
+      )
+      while not saving.wait_copied(_LOOK_S):
+        pass
+      at_s = time.time()
+      self._copied.set()
+      saving.finish()
+    self._number += 1
+    self._written_at_s = at_s
+    logging.info("snapshot %d is written", self._number)
+    best = counters.best_eval_return
+    if best is not None and (self._best is None or best > self._best):
+      self._snapshots.mark_best()
+      self._best = best
+
+
+def _best_return(best: snapshots_lib.Snapshot | None) -> float | None:
+  if best is None:
+    return None
+  return run_counters.RunCounters.read(best.path).best_eval_return

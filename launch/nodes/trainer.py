@@ -1,0 +1,212 @@
+"""The trainer node: samples, learns, pushes priorities and variables."""
+
+import functools
+import time
+import typing
+
+import launchpad as lp
+import ml_collections
+from absl import logging
+from acme import specs
+
+from agents import core, registry, update_loop
+from configs import limiter as limiter_lib
+from launch.nodes import answer, link, policy_age, snapshot_writer
+from launch.nodes import replay as replay_node
+from launch.orchestration import directive as directive_lib
+from launch.orchestration import rounds
+from launch.runs import checkpoints, run_folder, snapshots
+from replay import dataset, priority_updater, tables
+from replay import variables as variables_lib
+
+_IDLE_S = 0.02
+_GO = directive_lib.Directive()
+_SAVE_S = 4.0  # for the last snapshot, which the stop order waits for
+
+
+class Trainer:
+  """Runs a learner on the dataset of a table."""
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    folder: run_folder.RunFolder,
+    server: lp.Address,
+    control: typing.Any,
+  ):
+    """Begins at the run's newest snapshot, and publishes its variables.
+
+    Args:
+      config: the whole config.
+      spec: of one environment.
+      folder: of the run, for snapshots.
+      server: of the TrajectoryManager, which is hosted here where
+        config.topology.replay says so.
+      control: Courier client of the control node.
+
+    Raises:
+      ValueError: the snapshot does not fit the config.
+    """
+    self._config, self._control = config, control
+    self._tables = None
+    if config.topology.replay == "with_trainer":
+      self._tables = replay_node.HostedTables(config, spec, folder, server)
+    address = server.resolve()
+    self._table = tables.TableView(address, tables.TRANSITIONS)
+    builder = registry.make_builder(config.agent)
+    self._learner = builder.make_learner(config, spec)
+    snapshot = snapshots.newest_of(folder.snapshots)
+    if snapshot:
+      checkpoints.restore(snapshot.path, self._learner)
+      logging.info("goes on from snapshot %d", snapshot.number)
+    self._steps = self._began_at = int(self._learner.steps)
+    # Above all that anybody acts on, also of a trainer that was killed since.
+    self._version = answer.of(control.variables_version)
+    self._publisher = variables_lib.VariablesPublisher(
+      address, first_version=self._version + 1
+    )
+    self._publish()
+    packing = builder.make_packing(spec)
+    self._loop = update_loop.UpdateLoop(
+      self._learner,
+      dataset.make_dataset(
+        address, tables.TRANSITIONS, packing, config.learner.batch_size
+      ),
+      priority_updater.PriorityUpdater(address, tables.TRANSITIONS)
+      if config.replay.sampler == "prioritized"
+      else None,
+      functools.partial(dataset.unpack, packing),
+    )
+    self._snapshots = snapshot_writer.SnapshotWriter(
+      config, folder, self._learner, address, control
+    )
+    self._saves = 0  # asked for and begun
+    self._limiter = limiter_lib.Limiter.of(config)
+    self._rounds = rounds.Rounds(config) if config.mode == "sync" else None
+    self._limit = config.limits.trainer_steps  # 0: none
+    self._learned: dict[str, float] = {}
+    self._first_step_at_s: float | None = None
+    self._starved_since_s: float | None = time.monotonic()
+    self._starving = True  # the table may not have a whole call's batches
+
+  @property
+  def learner(self) -> core.Learner:
+    """What learns."""
+    return self._learner
+
+  def step(self, orders: directive_lib.Directive = _GO) -> int:
+    """One call of the update loop, if it is time for one.
+
+    Args:
+      orders: what the trainer is asked to do.
+
+    Returns:
+      All steps so far.
+    """
+    if orders.trainer_steps is not None:
+      self._limit = orders.trainer_steps
+    if orders.paused:
+      self._starved_since_s = None
+    elif updates := self._may_update(orders):
+      self._update(updates)
+    return self._steps
+
+  def run(self) -> None:
+    """Learns until the run stops, then saves."""
+    with link.Link(
+      self._control,
+      "trainer",
+      0,
+      self._metrics,
+      rounds.report_period_s(self._config),
+    ) as node_link:
+      while not node_link.stopping:
+        before, orders = self._steps, node_link.directive
+        self._save_if_due(orders.saves)
+        if self.step(orders) == before:  # at the limit, the others stop first
+          node_link.wait(_IDLE_S)
+      self._snapshots.finish(self._version, _SAVE_S)
+      self._publisher.close()
+    if self._tables is not None:
+      self._tables.close()
+
+  def _save_if_due(self, saves: int) -> None:
+    if saves > self._saves or self._snapshots.due:
+      self._saves = max(saves, self._saves)
+      self._snapshots.start(self._version)
+
+  def _may_update(self, orders: directive_lib.Directive) -> int:
+    """Updates that it is time for; 0: none now."""
+    updates = self._next_updates()
+    if self._rounds is not None:
+      return min(updates, self._updates_of_round(orders.collected_version))
+    if updates and self._starving:
+      # What a dataset has of a batch is lost where it ends for want of more.
+      allowed = self._samples_allowed() // self._config.learner.batch_size
+      self._starving = allowed < updates
+      return min(updates, allowed)
+    return updates
+
+  def _updates_of_round(self, collected_version: int) -> int:
+    """Updates that are left of this round, or of the next if it may begin."""
+    assert self._rounds is not None
+    if self._rounds.updates_left == 0 and collected_version >= self._version:
+      if self._table.status().size >= self._config.replay.min_size:
+        self._rounds.begin()
+      else:  # Let them collect another share.
+        self._publish()
+    return self._rounds.updates_left
+
+  def _update(self, updates: int) -> None:
+    last = self._loop.run(updates)
+    before, self._steps = self._steps, int(self._learner.steps)
+    if last is None:
+      self._starving = True
+      self._starved_since_s = self._starved_since_s or time.monotonic()
+    else:
+      ages = policy_age.metrics(last.versions, self._version)
+      self._learned = {**last.metrics, **ages}
+      self._starved_since_s = None
+    if self._steps > self._began_at:
+      self._first_step_at_s = self._first_step_at_s or time.time()
+    if self._publishes_after(before):
+      self._publish()
+
+  def _publishes_after(self, before: int) -> bool:
+    """Whether it is time to, `before` being the steps before the last ones."""
+    if self._rounds is not None:
+      return self._rounds.ends_after(self._steps - before)
+    period = self._config.variables.publish_period
+    return self._steps // period > before // period
+
+  def _next_updates(self) -> int:
+    """Updates of the next call, none of them beyond the limit."""
+    updates = self._config.learner.steps_per_call
+    if not self._limit:
+      return updates
+    return max(0, min(updates, self._limit - self._steps))
+
+  def _publish(self) -> None:
+    self._version = self._publisher.publish(self._learner.get_variables())
+
+  def _samples_allowed(self) -> int:
+    status = self._table.status()
+    return self._limiter.samples_allowed(
+      status.size, status.inserted, status.sampled
+    )
+
+  def _metrics(self) -> dict[str, typing.Any]:
+    starved_since_s = self._starved_since_s
+    hosted = self._tables.metrics() if self._tables is not None else {}
+    began_at = hosted.pop("began_at", {})
+    return {
+      "trainer_steps": self._steps,
+      "first_step_at_s": self._first_step_at_s,
+      "variables_version": self._version,
+      "starved_s": starved_since_s and time.monotonic() - starved_since_s,
+      "metrics": self._learned,
+      "began_at": {**began_at, "trainer_steps": self._began_at},
+      **self._snapshots.metrics(),
+      **hosted,
+    }

@@ -1,0 +1,110 @@
+"""Flags of commands, parsed, and their errors as one line each."""
+
+import difflib
+import sys
+import typing
+from collections.abc import Mapping, Sequence
+
+from absl import flags
+
+from launch.options import overrides
+
+
+def define_evaluate_flags() -> flags.FlagValues:
+  """Defines the flags of `launch.evaluate`; returns them, unparsed."""
+  values = flags.FlagValues()
+  flags.DEFINE_string(
+    "run", None, "Folder of the run to play: runs/<name>.", flag_values=values
+  )
+  flags.mark_flag_as_required("run", flag_values=values)
+  flags.DEFINE_integer(
+    "episodes",
+    20,
+    "How many greedy episodes to play.",
+    lower_bound=1,
+    flag_values=values,
+  )
+  flags.DEFINE_integer(
+    "seed",
+    2_000_000,
+    "Seed of the environments; by default apart from those of a training.",
+    lower_bound=0,
+    flag_values=values,
+  )
+  flags.DEFINE_bool(
+    "video",
+    False,
+    "Also film one episode into the run's folder videos/.",
+    flag_values=values,
+  )
+  flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
+
+
+def parse(
+  values: flags.FlagValues,
+  argv: Sequence[str],
+  usage: str,
+  fields: Mapping[str, typing.Any] | None = None,
+) -> flags.FlagValues:
+  """Parses a command line.
+
+  Args:
+    values: defined flags.
+    argv: the program's name and its arguments.
+    usage: one sentence for the help.
+    fields: of the config, if the command takes one: values by name.
+
+  Raises:
+    ValueError: one line with the flag, its value and what is near it.
+    SystemExit: help was asked for and printed.
+  """
+  if asks_for_help(argv):
+    print(f"{usage}\n\n{values.get_help()}")
+    sys.exit(0)
+  try:
+    rest = values(list(argv))
+  except flags.UnrecognizedFlagError as error:
+    raise ValueError(
+      f"--{error.flagname} is no flag, so it would do nothing: did you mean "
+      f"--{_nearest(error.flagname, list(values))}?"
+    ) from error
+  except flags.Error as error:
+    raise ValueError(_explain(error, values, fields or {})) from error
+  if len(rest) > 1:
+    raise ValueError(
+      f"{rest[1]!r} is no flag, so it would do nothing: flags start with --"
+    )
+  return values
+
+
+def asks_for_help(argv: Sequence[str]) -> bool:
+  """Whether a command line wants nothing but its help."""
+  return any(a in ("--help", "-h", "--helpfull") for a in argv[1:])
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+  return difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
+
+
+def _explain(
+  error: flags.Error,
+  values: flags.FlagValues,
+  fields: Mapping[str, typing.Any],
+) -> str:
+  """One line for an error of parsing."""
+  said = " ".join(str(error).split())
+  if not said.startswith("flag --"):
+    return said
+  argument, _, why = said.removeprefix("flag ").partition(": ")
+  name, _, value = argument.removeprefix("--").partition("=")
+  _, of_config, field = name.rpartition("config.")
+  if of_config and field in fields:
+    return overrides.wrong_type(argument, fields[field])
+  choices = getattr(values[name].parser, "enum_values", None)
+  if choices:
+    return (
+      f"{argument} is none of {', '.join(choices)}: did you mean "
+      f"{_nearest(value, choices)}?"
+    )
+  return f"{argument} can't be used: {why}"

@@ -1,0 +1,1 @@
+"""What the control node knows, and what it asks of the nodes."""

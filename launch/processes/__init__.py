@@ -1,0 +1,1 @@
+"""A machine's node processes: started, watched, started again."""

@@ -1,0 +1,259 @@
+"""The runner: starts a machine's node processes, and starts them again."""
+
+import contextlib
+import logging
+import os
+import pathlib
+import threading
+import time
+import typing
+from collections.abc import Callable, Sequence
+from multiprocessing import connection
+
+from launch.processes import failures, node_process, payloads
+from launch.processes import node as node_lib
+from launch.processes import restarts as restarts_lib
+
+_LOOK_S = 0.2
+# Seconds for the others to end by themselves once one has failed for good, or
+# the control node has ended.
+_GRACE_S = 8.0
+
+
+class _Policy(typing.NamedTuple):
+  """What a role's failure means, besides that its node is started again.
+
+  Attributes:
+    takes_along: roles whose nodes can't go on without it: they are killed, and
+      started again with it.
+    needed_to_stop: whether a run that is stopping fails without it; without
+      another it stops as it would have.
+  """
+
+  takes_along: tuple[str, ...] = ()
+  needed_to_stop: bool = False
+
+
+_POLICIES = {
+  "control": _Policy(needed_to_stop=True),
+  # A table and a learner go on from one snapshot.
+  "replay": _Policy(takes_along=("trainer",), needed_to_stop=True),
+  "trainer": _Policy(needed_to_stop=True),
+  "proxy": _Policy(),
+  "worker": _Policy(),
+  "evaluator": _Policy(),
+}
+
+
+class _Asked(typing.NamedTuple):
+  """How many workers a run was asked to have, and when that was so."""
+
+  workers: int
+  at_s: float  # monotonic
+
+
+class Runner:
+  """Runs nodes as processes of this machine until all have ended.
+
+  They are forked from one server that has imported what they need, and end when
+  this process ends, however it does.
+  """
+
+  def __init__(
+    self,
+    nodes: Sequence[payloads.Payload],
+    logs: pathlib.Path,
+    budget: int,
+    period_s: float,
+    make_worker: Callable[[int, int], payloads.Payload],
+  ):
+    """Starts nothing.
+
+    Args:
+      nodes: to run; where one takes others along, before those.
+      logs: folder of their logs, and of the runner's own.
+      budget: restarts of one node within a period.
+      period_s: seconds after which a failure is forgiven.
+      make_worker: makes the worker of an index where there are so many, for
+        `set_workers`.
+    """
+    self._make_node = lambda payload: node_lib.Node(
+      payload, logs, restarts_lib.Restarts(budget, period_s)
+    )
+    self._make_worker = make_worker
+    self._nodes = [self._make_node(payload) for payload in nodes]
+    self._log = _open_log(logs / "runner")
+    self._asked: _Asked | None = None  # None: those that it was made with
+    self._stopping = threading.Event()
+    self._killed = False
+    self._failure: failures.Failure | None = None
+    self._deadline_s = float("inf")
+
+  def run(self) -> None:
+    """Starts all nodes and returns when all have ended.
+
+    Raises:
+      failures.NodeFailedError: a node failed for good.
+      KeyboardInterrupt: `kill_at_once` was called; no node is left.
+    """
+    try:
+      for node in self._nodes:
+        self._start(node)
+      while self._look():
+        pass
+    finally:
+      self._kill()
+      for handler in self._log.handlers:
+        handler.close()
+    if self._failure is not None:
+      raise failures.NodeFailedError(self._failure)
+
+  def stop_restarting(self) -> None:
+    """Says that the run ends: a node that ends is not started again."""
+    self._stopping.set()
+
+  def set_workers(self, count: int, at_s: float) -> None:
+    """Says how many workers there should be; to be said again and again.
+
+    Those that are missing are started. Those of a higher index are told by the
+    control node to end, and are not started again.
+
+    Args:
+      count: of workers, from index 0.
+      at_s: monotonic seconds at which this was so, and the run not stopping: a
+        worker that ended later may have done so because the run stops.
+    """
+    self._asked = _Asked(count, at_s)
+
+  def kill_at_once(self) -> None:
+    """Ends all nodes, and `run`: to be called by a signal's handler.
+
+    Raises:
+      KeyboardInterrupt: there is no node yet: what `run` waits for takes long.
+    """
+    again, self._killed = self._killed, True
+    if not again and not any(node.lives for node in self._nodes):
+      raise KeyboardInterrupt
+
+  @property
+  def restarts(self) -> dict[str, int]:
+    """How often each node was started again, of those that were."""
+    return {node.name: node.lives - 1 for node in self._nodes if node.lives > 1}
+
+  def _look(self) -> bool:
+    """Waits for something to happen, and acts on it; False: all have ended."""
+    alive = [node for node in self._nodes if node.alive]
+    ended = connection.wait([node.sentinel for node in alive], _LOOK_S)
+    if self._killed:
+      raise KeyboardInterrupt
+    now_s = time.monotonic()
+    for node in alive:
+      # Another's end may have been its own.
+      if node.alive and node.sentinel in ended:
+        self._on_end(node, now_s)
+    for node in self._nodes:
+      if node.due_s is not None:
+        self._start_if_due(node, node.due_s, now_s)
+    self._start_workers()
+    if now_s > self._deadline_s:
+      late = [node.name for node in self._nodes if node.alive]
+      self._log.error("killed, since they did not end: %s", ", ".join(late))
+      self._kill()
+    return any(node.alive or node.due_s is not None for node in self._nodes)
+
+  def _start(self, node: node_lib.Node) -> None:
+    node.start()
+    self._log.info("%s is process %d", node.name, node.pid)
+
+  def _start_if_due(
+    self, node: node_lib.Node, due_s: float, now_s: float
+  ) -> None:
+    if self._failure is not None or self._can_do_without(node):
+      node.due_s = None
+    elif now_s >= due_s or self._stopping.is_set():
+      self._start(node)
+
+  def _start_workers(self) -> None:
+    """Starts the workers that are asked for and were removed, or never were."""
+    asked = self._asked
+    ending = self._stopping.is_set() or self._failure is not None
+    if asked is None or ending:
+      return
+    workers = {node.name: node for node in self._nodes}
+    for index in range(asked.workers):
+      node = workers.get(f"worker/{index}")
+      if node is None:
+        node = self._make_node(self._make_worker(index, asked.workers))
+        self._nodes.append(node)
+        self._start(node)
+      elif (
+        not node.alive and node.due_s is None and node.ended_at_s < asked.at_s
+      ):
+        node.payload = self._make_worker(index, asked.workers)
+        self._start(node)
+
+  def _can_do_without(self, node: node_lib.Node) -> bool:
+    """Whether the run is as it should be although this node has ended."""
+    role, _, index = node.name.partition("/")
+    if self._stopping.is_set():
+      return not _POLICIES[role].needed_to_stop
+    asked = self._asked
+    return (
+      role == "worker" and asked is not None and int(index) >= asked.workers
+    )
+
+  def _on_end(self, node: node_lib.Node, now_s: float) -> None:
+    failure = node.take_end()
+    if failure is None:
+      self._log.info("%s has ended", node.name)
+      if node.payload.role == "control":
+        self._hurry()
+      return
+    self._log.error("%s", failure.line)
+    if self._failure is not None or self._can_do_without(node):
+      return
+    if self._stopping.is_set():
+      self._fail(failure)
+    else:
+      self._restart(node, failure, now_s)
+
+  def _restart(
+    self, node: node_lib.Node, failure: failures.Failure, now_s: float
+  ) -> None:
+    delay_s = node.restart_delay_s(failure, now_s)
+    if delay_s is None:
+      self._fail(node.first_failure)
+      return
+    self._log.info("%s is started again in %.1f s", node.name, delay_s)
+    node.due_s = now_s + delay_s
+    for other in self._nodes:
+      if other.payload.role in _POLICIES[node.payload.role].takes_along:
+        self._log.info("%s is started again with it", other.name)
+        other.kill()
+        other.due_s = node.due_s
+
+  def _fail(self, failure: failures.Failure) -> None:
+    """Ends the run: each node saves what it has, in whatever order."""
+    self._failure = failure
+    self._hurry()
+    for node in self._nodes:
+      if node.alive:
+        with contextlib.suppress(ProcessLookupError):
+          os.kill(node.pid, node_process.HURRY)
+
+  def _hurry(self) -> None:
+    self._deadline_s = min(self._deadline_s, time.monotonic() + _GRACE_S)
+
+  def _kill(self) -> None:
+    """Ends all nodes at once."""
+    for wait in (False, True):  # all of them, before the first is waited for
+      for node in self._nodes:
+        node.kill(wait)
+
+
+def _open_log(path: pathlib.Path) -> logging.Logger:
+  log = logging.Logger("runner")
+  handler = logging.FileHandler(path)
+  handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+  log.addHandler(handler)
+  return log

@@ -1,0 +1,141 @@
+"""Curves: a picture of a run's evaluations."""
+
+import csv
+import os
+
+import numpy as np
+
+from launch.runs import run_folder
+
+COLUMNS: tuple[str, ...] = (
+  "wall_s",
+  "env_steps",
+  "trainer_steps",
+  "eval_return",
+  "eval_return_std",
+  "eval_episodes",
+  "eval_length",
+  "variables_version",
+  "env_steps_per_s",
+  "trainer_steps_per_s",
+)
+
+_RETURN_COLOUR = "#1f6fb4"
+_TARGET_COLOUR = "#c2571a"
+_QUIET_COLOUR = "#5c6570"
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+  """Returns the columns of a curves.csv, float64 [N]; nan where it is empty.
+
+  Raises:
+    ValueError: One line: it can't be read.
+  """
+  try:
+    with open(path, newline="", encoding="utf-8") as file:
+      rows = list(csv.DictReader(file))
+    return {
+      column: np.array([float(row[column] or "nan") for row in rows])
+      for column in COLUMNS
+    }
+  except (OSError, KeyError, ValueError) as error:
+    raise ValueError(
+      f"{os.fspath(path)!r} cannot be read as a run's curves ({error!r}): "
+      "restore the file"
+    ) from error
+
+
+def draw(folder: run_folder.RunFolder) -> None:
+  """Draws curves.csv into curves.png: mean return by steps and by time.
+
+  The band is one standard deviation of an evaluation's episodes to each side.
+
+  Raises:
+    ValueError: One line: config.json or curves.csv can't be read.
+    OSError: One line naming the picture that could not be written.
+  """
+  # Takes a second, which a run that draws no picture need not pay.
+  from matplotlib import figure, layout_engine, ticker
+
+  target = folder.read_config().limits.target_return
+  rows = read(folder.curves_csv)
+  time, time_unit = _in_fitting_unit(rows["wall_s"])
+  # A Figure of its own, not pyplot's: no display, nothing global.
+  picture = figure.Figure(
+    figsize=(9.6, 4.2),  # inches, as are the margins
+    dpi=150,
+    layout=layout_engine.ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1),
+  )
+  picture.suptitle(folder.name, fontsize=13, weight="bold")
+  panels = picture.subplots(1, 2, sharey=True)
+  columns = (
+    (rows["env_steps"], "environment steps"),
+    (time, f"wall-clock time ({time_unit})"),
+  )
+  for axes, (x, label) in zip(panels, columns, strict=True):
+    _draw_return(axes, x, rows["eval_return"], rows["eval_return_std"])
+    if np.isfinite(target):
+      axes.axhline(
+        target,
+        color=_TARGET_COLOUR,
+        linestyle=(0, (5, 3)),
+        linewidth=1.2,
+        label=f"target {target:,g}",
+      )
+    axes.set_xlabel(label, color=_QUIET_COLOUR)
+    axes.set_xlim(left=0)
+    axes.margins(x=0.02)
+    axes.grid(axis="y", color="#e4e7ea", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(color="#b4bac0", labelcolor=_QUIET_COLOUR)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#b4bac0")
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
+    axes.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
+  panels[0].set_ylabel("mean return of an evaluation", color=_QUIET_COLOUR)
+  panels[0].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+  handles, labels = panels[0].get_legend_handles_labels()
+  picture.legend(
+    handles,
+    labels,
+    loc="outside lower center",
+    ncols=3,
+    frameon=False,
+    fontsize=9,
+    labelcolor=_QUIET_COLOUR,
+  )
+  with run_folder.replacing(folder.curves_png) as path:
+    picture.savefig(path, format="png")
+
+
+def _draw_return(axes, x, mean, std) -> None:  # each [N]
+  known = np.isfinite(x) & np.isfinite(mean)
+  x, mean, std = x[known], mean[known], np.nan_to_num(std[known])
+  axes.fill_between(
+    x,
+    mean - std,
+    mean + std,
+    color=_RETURN_COLOUR,
+    alpha=0.16,
+    linewidth=0,
+    label="± 1 standard deviation",
+  )
+  # Few evaluations show as points; many would hide the line.
+  marker = "o" if len(x) <= 30 else None
+  axes.plot(
+    x,
+    mean,
+    color=_RETURN_COLOUR,
+    linewidth=1.6,
+    marker=marker,
+    markersize=3.5,
+    label="mean return",
+  )
+
+
+def _in_fitting_unit(wall_s: np.ndarray) -> tuple[np.ndarray, str]:
+  longest = np.nanmax(wall_s, initial=0.0)
+  for seconds, unit in ((3600.0, "hours"), (60.0, "minutes")):
+    if longest >= 2 * seconds:
+      return wall_s / seconds, unit
+  return wall_s, "seconds"

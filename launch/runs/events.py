@@ -1,0 +1,89 @@
+"""Events: scalars in a file that TensorBoard reads."""
+
+import numbers
+import os
+import pathlib
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tensorboard.compat.proto import event_pb2
+from tensorboard.summary.writer import record_writer
+
+from launch.runs import run_folder
+
+_PREFIX = "events.out.tfevents."
+
+
+class Events:
+  """One file of scalars, of one life of a run.
+
+  events = Events(folder.events)
+  events.add({"learner/loss": 0.5}, step=100)
+  events.close()
+
+  It is written without TensorFlow, whose import would cost seconds.
+  """
+
+  def __init__(self, folder: pathlib.Path, step: int | None = None):
+    """Opens a new file in `folder`.
+
+    Args:
+      folder: That TensorBoard reads.
+      step: From which the run goes on; TensorBoard drops what it has read of
+        this step and later ones from older files. None: it drops nothing.
+
+    Raises:
+      OSError: One line, naming the file that could not be written.
+    """
+    older = list(folder.glob(f"{_PREFIX}[0-9]*.*"))
+    self.path = _next_path(folder, older)
+    with run_folder.writing(self.path):
+      # Unbuffered: what a full disk refused is not tried again by close().
+      self._file = self.path.open("ab", buffering=0)
+    self._records = record_writer.RecordWriter(self._file)
+    header = event_pb2.Event()
+    header.file_version = "brain.Event:2"
+    self._write(header)
+    # TensorBoard takes a run's second start for its first restart, so that a
+    # first one is needed.
+    if step is not None or not older:
+      start = event_pb2.Event()
+      start.step = step or 0
+      start.session_log.status = event_pb2.SessionLog.START
+      self._write(start)
+
+  def add(self, scalars: Mapping[str, Any], step: int) -> None:
+    """Appends those of `scalars` that are numbers.
+
+    Raises:
+      OSError: As the constructor; what was written before is kept.
+    """
+    event = event_pb2.Event()
+    event.step = step
+    for name, value in scalars.items():
+      if isinstance(value, numbers.Real):  # None: not known yet.
+        event.summary.value.add(tag=name, simple_value=value)
+    self._write(event)
+
+  def close(self) -> None:
+    self._file.close()
+
+  def _write(self, event: Any) -> None:
+    event.wall_time = time.time()
+    with run_folder.writing(self.path):
+      self._records.write(event.SerializeToString())
+
+
+def _next_path(
+  folder: pathlib.Path, older: Iterable[pathlib.Path]
+) -> pathlib.Path:
+  """A file after all of the older ones.
+
+  TensorBoard reads a run's files once each, in the order of their names, which
+  begin with seconds: a run may be back within one, or on a clock that is late.
+  """
+  taken = [int(path.name.removeprefix(_PREFIX).split(".")[0]) for path in older]
+  seconds = max([int(time.time()), *(second + 1 for second in taken)])
+  return folder / f"{_PREFIX}{seconds:010}.{socket.gethostname()}.{os.getpid()}"

@@ -1,0 +1,32 @@
+"""Status text: numbers as they are written."""
+
+import math
+
+import pytest
+
+from launch.display import status_text
+
+
+@pytest.mark.parametrize(
+  ("write", "value", "text"),
+  [
+    (status_text.count, 1_234_567.0, "1,234,567"),
+    (status_text.count, None, "-"),
+    (status_text.decimal, -1234.5, "-1,234.50"),
+    (status_text.decimal, math.nan, "-"),
+    (status_text.rate, 0, "0"),
+    (status_text.rate, 0.1234, "0.123"),
+    (status_text.rate, 99.96, "100"),
+    (status_text.rate, 3217.7, "3,220"),
+    (status_text.rate, 123_456, "123,000"),
+    (status_text.clock, 3725.9, "1:02:05"),
+    (status_text.clock, math.inf, "-"),
+    (status_text.about, 0, "0 s"),
+    (status_text.about, 12, "15 s"),
+    (status_text.about, 100, "2 min"),
+    (status_text.about, 3725, "1 h 02 min"),
+    (status_text.about, 400_000, "111 h 07 min"),
+  ],
+)
+def test_numbers(write, value, text):
+  assert write(value) == text

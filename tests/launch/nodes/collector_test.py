@@ -1,0 +1,213 @@
+"""Collector: no step is lost, none is counted twice, autoresets are none."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from agents import registry
+from configs import dqn
+from environments import factory
+from launch.nodes import collector as collector_lib
+from replay import transitions
+
+NUM_ENVS = 4
+STEPS = 250  # calls: some ten episodes of each environment
+
+
+def make_config(n_step=1, environment="CartPole-v1"):
+  config = dqn.get_config()
+  config.environment.name = environment
+  config.network.hidden_sizes = (8,)
+  config.topology.environments_per_worker = NUM_ENVS
+  config.adder.n_step = n_step
+  return config
+
+
+def make_collector(config, worker=0, **lives):
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  collector = collector_lib.Collector(config, spec, builder, worker, **lives)
+  collector.load(1, builder.make_learner(config, spec).get_variables())
+  return collector, builder.make_packing(spec)
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+  """Every batch of steps that environments made from now on return."""
+  steps, make = [], factory.make
+
+  def make_and_record(*args, **kwargs):
+    environment = make(*args, **kwargs)
+    step = environment.step
+
+    def step_and_record(actions):
+      steps.append(step(actions))
+      return steps[-1]
+
+    environment.step = step_and_record
+    return environment
+
+  monkeypatch.setattr(factory, "make", make_and_record)
+  return steps
+
+
+def open_transitions(steps, n_step):
+  """How many transitions have not been handed out: n an episode at most."""
+  lengths = np.zeros(NUM_ENVS, np.int64)  # of the running or ended episodes
+  for step in steps:
+    lengths = np.where(step.first, 0, lengths + 1)
+  return int(np.minimum(lengths, n_step).sum())
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_every_step_becomes_one_transition(recorded, n_step):
+  collector, packing = make_collector(make_config(n_step))
+  items = 0
+  for _ in range(STEPS):
+    new = collector.step()
+    if new is not None:
+      assert new.rows.shape == (len(new.priorities), packing.row_bytes)
+      assert (new.priorities > 0).all()
+      items += len(new.rows)
+    firsts = sum(int(step.first.sum()) for step in recorded)
+    assert collector.env_steps == len(recorded) * NUM_ENVS - firsts
+    assert items == collector.env_steps - open_transitions(recorded, n_step)
+  assert firsts > 2 * NUM_ENVS, "there were autoresets to leave out"
+  collector.close()
+
+
+def test_transitions_are_those_of_the_environments(recorded):
+  collector, packing = make_collector(make_config())
+  assert collector.step() is None
+  for _ in range(40):
+    fields = packing.unpack(collector.step().rows)
+    before = recorded[-2]
+    real = ~before.first
+    np.testing.assert_array_equal(fields["o_t"], before.observation[real])
+    np.testing.assert_array_equal(fields["r_t"], before.reward[real])
+    np.testing.assert_array_equal(
+      fields["discount_t"] == 0.0, before.terminated[real]
+    )
+  collector.close()
+
+
+def test_transitions_have_the_version_that_made_them(recorded):
+  config = make_config()
+  collector, packing = make_collector(config)
+  learner = registry.make_builder(config.agent).make_learner(
+    config, factory.make_spec(config.environment)
+  )
+  random, version = np.random.default_rng(0), 1
+  collector.step()
+  for _ in range(STEPS):
+    made_by = version
+    if random.random() < 0.3:
+      version += int(random.integers(1, 4))  # some are missed
+      collector.load(version, learner.get_variables())
+    fields = packing.unpack(collector.step().rows)
+    np.testing.assert_array_equal(fields[transitions.VERSION], made_by)
+  assert version > 50
+  collector.close()
+
+
+def test_the_training_return_is_of_the_last_episodes(recorded):
+  collector, _ = make_collector(make_config())
+  assert collector.training_return is None
+  running, ended = np.zeros(NUM_ENVS), []
+  for _ in range(STEPS):
+    collector.step()
+    step = recorded[-1]
+    running += step.reward
+    for env in np.flatnonzero(step.terminated | step.truncated):
+      ended.append(running[env])
+      running[env] = 0.0
+  assert len(ended) > 20
+  assert collector.training_return == pytest.approx(np.mean(ended[-20:]))
+  collector.close()
+
+
+def run(collector, steps):
+  """All rows that a collector makes, and its returns."""
+  made = [collector.step() for _ in range(steps)]
+  rows = [items.rows for items in made if items is not None]
+  return np.concatenate(rows).tobytes(), collector.training_return
+
+
+@pytest.mark.parametrize("n_step", [1, 5])
+def test_a_collector_goes_on_equally(n_step):
+  config = make_config(n_step)
+  config.exploration.decay_steps = 1_000
+  collector, _ = make_collector(config)
+  run(collector, 100)
+  state = pickle.loads(pickle.dumps(collector.get_state(True)))
+  expected = run(collector, STEPS)
+  # What another worker did before does not matter.
+  other, _ = make_collector(config, worker=1)
+  run(other, 30)
+  other.set_state(state)
+  assert run(other, STEPS) == expected
+  assert other.env_steps < collector.env_steps
+
+
+def test_without_its_environments_a_collector_begins_new_episodes(recorded):
+  config = make_config(3)
+  collector, _ = make_collector(config)
+  run(collector, 100)
+  state = collector.get_state(False)
+  recorded.clear()
+  other, packing = make_collector(config)
+  other.set_state(state)
+  assert other.training_return == collector.training_return
+  # Nothing of the old episodes gets into the new ones' transitions.
+  made = [other.step() for _ in range(4)]
+  assert [items is None for items in made] == [True] * 3 + [False]
+  fields = packing.unpack(made[3].rows)
+  np.testing.assert_array_equal(fields["o_t"], recorded[2].observation)
+  np.testing.assert_array_equal(
+    collector._actor.get_state()["env_steps"] + 4 * NUM_ENVS,
+    other._actor.get_state()["env_steps"],
+  )
+
+
+def test_another_life_repeats_no_episode():
+  rows = collect(seed=1, worker=0)
+  np.testing.assert_array_equal(rows, collect(seed=1, worker=0, lives=0))
+  others = [collect(seed=1, worker=0, lives=lives) for lives in (1, 2)]
+  for other in others:
+    # A row is as good as unique: its observations are floats.
+    common = {row.tobytes() for row in rows} & {row.tobytes() for row in other}
+    assert len(rows) > 100 and not common
+  assert not np.array_equal(*others)
+
+
+def test_another_life_explores_as_much_as_the_last_one():
+  config = make_config()
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  last = config.exploration.decay_steps
+  for env_steps, epsilon in ((0, 1.0), (last // 2, 0.525), (last, 0.05)):
+    collector = collector_lib.Collector(
+      config, spec, builder, 0, lives=1, env_steps=env_steps
+    )
+    found = collector._actor._epsilons.next()
+    np.testing.assert_allclose(found, epsilon)
+    assert collector.env_steps == 0
+    collector.close()
+
+
+def collect(seed, worker, **lives):
+  config = make_config()
+  config.seed = seed
+  collector, _ = make_collector(config, worker, **lives)
+  # The learner's seed is the config's too: what differs is the environments.
+  rows = [collector.step() for _ in range(30)]
+  collector.close()
+  return np.concatenate([items.rows for items in rows if items is not None])
+
+
+def test_seeds():
+  rows = collect(seed=1, worker=0)
+  np.testing.assert_array_equal(rows, collect(seed=1, worker=0))
+  assert not np.array_equal(rows, collect(seed=1, worker=1))
+  assert not np.array_equal(rows, collect(seed=2, worker=0))

@@ -1,0 +1,127 @@
+"""Evaluation: so many whole episodes, equally shared, rewards unclipped."""
+
+import numpy as np
+import pytest
+
+from agents import registry
+from configs import dqn
+from environments import factory, vector
+from launch.nodes import evaluation
+from replay import adder
+
+
+class Scripted:
+  """Environment i has episodes of `lengths[i]` steps, each of reward i + 1.
+
+  It resets itself in the step after the end, as gymnasium's NEXT_STEP.
+  """
+
+  def __init__(self, lengths, truncate=False):
+    self.num_envs = len(lengths)
+    self._lengths, self._truncate = np.array(lengths), truncate
+    self.actions = []
+
+  def reset(self):
+    self._time = np.zeros(self.num_envs, np.int64)
+    self._ended = np.zeros(self.num_envs, bool)
+    return self._time[:, None].astype(np.float32)
+
+  def step(self, actions):
+    self.actions.append(actions)
+    first = self._ended
+    self._time = np.where(first, 0, self._time + 1)
+    self._ended = self._time == self._lengths
+    rewards = np.arange(1, self.num_envs + 1) * ~first
+    never = np.zeros(self.num_envs, bool)
+    return vector.StepBatch(
+      self._time[:, None].astype(np.float32),
+      rewards.astype(np.float32),
+      never if self._truncate else self._ended,
+      self._ended if self._truncate else never,
+      first,
+    )
+
+
+class Echo:
+  """An actor whose action is the observation."""
+
+  def act(self, observation):
+    return adder.Decision(observation[:, 0], *2 * (observation[:, 0],))
+
+
+# lengths of the environments' episodes, episodes, how many each one plays
+SHARES = [
+  ([3], 1, [1]),
+  ([3], 4, [4]),
+  ([1, 50], 2, [1, 1]),
+  ([1, 7, 2], 7, [3, 2, 2]),
+  ([1, 7, 2], 3, [1, 1, 1]),
+  ([4, 1, 2], 2, [1, 1, 0]),
+  ([2, 2], 10, [5, 5]),
+]
+
+
+@pytest.mark.parametrize("truncate", [False, True])
+@pytest.mark.parametrize(("lengths", "episodes", "shares"), SHARES)
+def test_shares(lengths, episodes, shares, truncate):
+  played = evaluation.play(Scripted(lengths, truncate), Echo(), episodes)
+  assert len(played.returns) == len(played.lengths) == episodes
+  expected = [
+    (float((env + 1) * length), length)
+    for env, (length, share) in enumerate(zip(lengths, shares, strict=True))
+    for _ in range(share)
+  ]
+  found = zip(played.returns, played.lengths, strict=True)
+  assert sorted(found) == sorted(expected)
+
+
+def test_the_actor_sees_each_observation():
+  environment = Scripted([2])
+  evaluation.play(environment, Echo(), 2)
+  # The action in an autoreset is decided on the last observation.
+  assert [int(action) for (action,) in environment.actions] == [0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_stopping(steps):
+  asked = iter([False] * steps + [True])
+  environment = Scripted([10])
+  stopped = evaluation.play(environment, Echo(), 1, lambda: next(asked))
+  assert stopped is None
+  assert len(environment.actions) == steps
+
+
+def test_evaluations_of_one_seed_are_equal():
+  config = dqn.get_config()
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  variables = builder.make_learner(config, spec).get_variables()
+  played = []
+  for seed in (5, 5, 6):
+    actor = builder.make_greedy_actor(config, spec)
+    actor.load(variables)
+    environment = evaluation.make_environment(config.environment, 3, seed)
+    episodes = evaluation.play(environment, actor, 9)
+    environment.close()
+    assert episodes.returns == episodes.lengths  # CartPole: 1 a step.
+    played.append(episodes)
+  assert played[0] == played[1] != played[2]
+
+
+def test_rewards_are_not_clipped():
+  config = dqn.get_config("pong").environment
+  config.name = "ALE/SpaceInvaders-v5"  # rewards from 5
+  rewards = {}
+  for clipped, make in (
+    (True, factory.make),
+    (False, evaluation.make_environment),
+  ):
+    environment = make(config, 1, 3)
+    environment.reset()
+    fire = np.ones(1, np.int32)
+    steps = [environment.step(fire) for _ in range(250)]
+    rewards[clipped] = max(float(step.reward[0]) for step in steps)
+    environment.close()
+  assert rewards[True] == 1.0
+  assert rewards[False] >= 5.0
+  assert config.kwargs.reward_clipping, "the training's config is left alone"

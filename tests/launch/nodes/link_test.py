@@ -1,0 +1,150 @@
+"""Link: a node's way to a control node, over Courier."""
+
+import queue
+import threading
+import time
+
+import launchpad as lp
+import pytest
+from absl import flags
+from absl.testing import absltest
+
+from configs import dqn
+from launch.nodes import control as control_lib
+from launch.nodes import link
+from launch.orchestration import directive
+from launch.runs import run_folder
+from tests.launch import asking
+
+# Launchpad uses the alarm signal, by which tests are timed out otherwise.
+pytestmark = pytest.mark.timeout(120, method="thread")
+
+PERIOD_S = 0.01
+
+
+class Follower:
+  """A worker that does nothing but hand its link out."""
+
+  def __init__(self, control, period_s, links, end):
+    self._control, self._period_s = control, period_s
+    self._links, self._end = links, end
+    self.metrics = {"env_steps": 7}
+
+  def read_metrics(self):
+    return self.metrics
+
+  def run(self):
+    with link.Link(
+      self._control, "worker", 0, self.read_metrics, self._period_s
+    ) as node_link:
+      self._links.put((self, node_link))
+      self._end.wait()
+
+
+class Launched:
+  """A control node, its only node and that one's link."""
+
+  def __init__(self, config, folder, period_s):
+    flags.FLAGS.mark_as_parsed()
+    self.end, links = threading.Event(), queue.Queue()
+    self._case = absltest.TestCase()
+    program = lp.Program("link")
+    node = lp.CourierNode(
+      control_lib.Control,
+      config,
+      folder,
+      {"worker": 1},
+      time.time(),
+      # As in a run: an answer that is lost costs a call, and no node.
+      courier_client_kwargs={"call_timeout": 3},
+    )
+    node.disable_run()
+    control = program.add_node(node, label="control")
+    program.add_node(
+      lp.CourierNode(Follower, control, period_s, links, self.end),
+      label="worker",
+    )
+    lp.launch(
+      program,
+      launch_type="test_mt",
+      test_case=self._case,
+      serialize_py_nodes=False,  # the queue and the event are of this process
+    )
+    self.control = control.dereference()
+    self.node, self.link = links.get(timeout=60.0)
+
+  def close(self):
+    self.end.set()
+    self._case.doCleanups()
+
+
+@pytest.fixture
+def launch(tmp_path):
+  """Launches, with a rate of 250 steps/s, and ends what it launched."""
+  config = dqn.get_config()
+  config.rates.environment_steps_per_s = 250.0
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  folder.write_config(config)
+  programs = []
+
+  def launch(period_s=PERIOD_S):
+    programs.append(Launched(config, folder, period_s))
+    return programs[-1]
+
+  yield launch
+  for program in programs:
+    program.close()
+
+
+def test_a_node_follows_its_directives(launch):
+  launched = launch()
+  control, node_link = launched.control, launched.link
+  asking.until(lambda: control.status()["env_steps"] == 7)
+  asked = directive.Directive(steps_per_s=250.0)
+  asking.until(lambda: node_link.directive == asked)
+  assert isinstance(node_link.directive, directive.Directive)
+
+  control.pause()
+  asking.until(lambda: node_link.directive == asked._replace(paused=True))
+  assert not node_link.wait(PERIOD_S)
+  control.set("rates.environment_steps_per_s", 0.0)
+  asking.until(lambda: node_link.directive == directive.Directive(paused=True))
+  control.resume()
+  asking.until(lambda: node_link.directive == directive.Directive())
+
+  assert not node_link.stopping
+  control.stop("SIGINT")
+  asking.until(lambda: node_link.wait(PERIOD_S))
+  assert node_link.stopping
+  assert node_link.directive.stop
+
+  assert control.status()["nodes"] == {"worker": [1, 1]}
+  launched.node.metrics = {"env_steps": 9}
+  launched.end.set()
+  asking.until(lambda: control.status()["nodes"] == {"worker": [0, 1]})
+  assert control.status()["env_steps"] == 9
+
+
+def test_before_the_first_answer_nothing_is_asked(launch):
+  launched = launch(period_s=3_600.0)
+  control = launched.control
+  asking.until(lambda: control.pause() or control.status()["phase"] == "paused")
+  assert launched.link.directive == directive.Directive()
+  assert not launched.link.stopping
+
+
+def test_a_refused_rate_leaves_the_run_as_it_is(launch):
+  launched = launch()
+  asking.until(lambda: launched.control.status()["env_steps"] == 7)
+  said = launched.control.set("rates.environment_steps_per_s", -1.0)
+  assert said.startswith("config.rates.environment_steps_per_s=-1.0 must be ")
+  asking.until(lambda: launched.link.directive.steps_per_s == 250.0)
+
+
+def test_metrics_that_fail_are_the_nodes_error(launch):
+  launched = launch()
+  launched.node.metrics = None  # no mapping
+  with pytest.raises(RuntimeError, match="the link's thread failed") as error:
+    launched.link._thread.join(timeout=60.0)
+    launched.link.wait(0.0)
+  assert isinstance(error.value.__cause__, TypeError)

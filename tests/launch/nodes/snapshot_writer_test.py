@@ -1,0 +1,230 @@
+"""Snapshots of a trainer that learns: what comes back, bit for bit."""
+
+import time
+
+import launchpad as lp
+import numpy as np
+import pytest
+import reverb
+from launchpad import address as lp_address
+
+from agents import registry
+from configs import prioritized_dqn
+from environments import factory
+from launch.nodes import control as control_lib
+from launch.nodes import trainer as trainer_lib
+from launch.runs import run_counters, run_folder, snapshots
+from replay import routes, tables, transitions
+from replay import writer as writer_lib
+
+COUNT = 200  # transitions
+EXPECTED = {"worker": 1, "trainer": 1}
+
+
+@pytest.fixture
+def config():
+  config = prioritized_dqn.get_config()
+  config.network.hidden_sizes = (8,)
+  config.replay.update({"min_size": COUNT, "samples_per_insert": 8.0})
+  config.learner.update({"batch_size": 16, "steps_per_call": 5})
+  return config
+
+
+@pytest.fixture
+def folder(tmp_path):
+  return run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+
+
+@pytest.fixture
+def start(config, folder):
+  """Starts a control node and a trainer on the run's folder."""
+  started = []
+
+  def start(control=None, **replay):
+    config.replay.update(replay)
+    address = lp.Address()
+    address.bind(lp_address.SimpleLocalAddressBuilder())
+    spec = factory.make_spec(config.environment)
+    control = control or control_lib.Control(
+      config, folder, EXPECTED, time.time()
+    )
+    trainer = trainer_lib.Trainer(config, spec, folder, address, control)
+    trainer.address, trainer.control = address.resolve(), control
+    started.append(trainer)
+    return trainer
+
+  yield start
+  for trainer in started:
+    stop(trainer)
+
+
+def stop(trainer):
+  trainer._publisher.close()
+  trainer._tables.close()
+
+
+def report(trainer, life=1.0, **worker):
+  trainer.control.report("trainer", 0, {**trainer._metrics(), "life": life})
+  trainer.control.report("worker", 0, {"life": life, **worker})
+
+
+def write(trainer, config):
+  packing = registry.make_builder(config.agent).make_packing(
+    factory.make_spec(config.environment)
+  )
+  random = np.random.default_rng(0)
+  rows = packing.pack(
+    {
+      "o_tm1": random.normal(size=(COUNT, 4)),
+      "a_tm1": random.integers(2, size=COUNT),
+      "r_t": random.normal(size=COUNT),
+      "discount_t": np.full(COUNT, 0.9),
+      "o_t": random.normal(size=(COUNT, 4)),
+      transitions.VERSION: np.ones(COUNT),
+    }
+  )
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(trainer.address), tables.TRANSITIONS
+  )
+  assert writer.wait(timeout_s=30)
+  writer.write(rows, random.uniform(1.0, 9.0, COUNT))
+  assert writer.close(timeout_s=30)
+
+
+def learned(trainer):
+  """All of the learner, flat."""
+  values = {}
+  for name, part in trainer._learner.checkpointed.items():
+    variables = getattr(part, "variables", [part])
+    variables = variables() if callable(variables) else variables
+    for index, variable in enumerate(variables):
+      values[name, index] = variable.numpy()
+  return values
+
+
+def held(trainer):
+  """Row and priority of each item, by its key."""
+  client = reverb.Client(trainer.address)
+  found = {}
+  while len(found) < COUNT:
+    for item in client.sample(tables.TRANSITIONS, 200, emit_timesteps=False):
+      found[item.info.key] = (
+        item.info.priority,
+        np.array(item.data).tobytes(),
+      )
+  return found
+
+
+def save(trainer):
+  trainer._snapshots.finish(trainer._version, timeout_s=60)
+
+
+def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
+  first = start(samples_per_insert=0.0)
+  write(first, config)
+  while first.step() < 50:
+    pass
+  first.control.evaluated([30.0, 40.0], [30, 40], 7)
+  report(first, env_steps=900, items_written=220, items_confirmed=200)
+  save(first)
+  before = learned(first), held(first), first.control.status()
+  # What comes after it is lost.
+  while first.step() < 70:
+    pass
+  stop(first)
+
+  snapshot = snapshots.newest_of(folder.snapshots)
+  assert (snapshot.number, snapshot.step) == (1, 50)
+  assert snapshots.Snapshots(folder.snapshots, keep=1).best() == snapshot
+  counters = run_counters.RunCounters.read(snapshot.path)
+  assert counters.trainer_steps == 50
+  assert counters.variables_version == first._version - 1
+
+  second = start()
+  assert held(second) == before[1]
+  for name, value in learned(second).items():
+    np.testing.assert_array_equal(value, before[0][name], err_msg=str(name))
+  assert second._version == counters.variables_version + 1
+  status = second.control.status()
+  for name in (
+    *("env_steps", "trainer_steps", "items_written", "items_confirmed"),
+    *("evaluations", "eval_return", "best_eval_return"),
+  ):
+    assert status[name] == before[2][name], name
+  assert status["resumes"] == 1
+  assert second.step() > 50
+  report(second, life=2.0)
+  assert second.control.status()["trainer_steps"] == second.step() - 5
+
+
+def test_a_trainer_that_is_started_again_tells_what_is_lost(start, config):
+  first = start(samples_per_insert=0.0)
+  write(first, config)
+  while first.step() < 20:
+    pass
+  report(first, env_steps=500)
+  save(first)
+  write(first, config)
+  while first.step() < 60:
+    pass
+  report(first, env_steps=800)
+  published = first._version
+  control = first.control
+  stop(first)
+
+  second = start(control)
+  report(second, life=2.0, env_steps=800)
+  status = control.status()
+  assert status["trainer_steps"] == 20
+  assert status["trainer_steps_lost"] == 40
+  assert status["items_lost"] == COUNT
+  assert status["env_steps_lost"] == 300
+  assert status["node_restarts"]["trainer/0"] == 1
+  # Workers have acted on versions that no snapshot knows of.
+  assert control.variables_version() == second._version == published + 1
+
+
+def test_a_snapshot_that_fails_costs_nothing_else(start, config, folder):
+  trainer = start(samples_per_insert=0.0)
+  write(trainer, config)
+  save(trainer)
+  (folder.snapshots / ".000002").write_text("in the way")
+  with pytest.raises(RuntimeError, match="the last snapshot is missing"):
+    save(trainer)
+  assert trainer._metrics()["snapshots"] == 1
+  (folder.snapshots / ".000002").unlink()
+  assert trainer.step() > 0
+  save(trainer)
+  assert trainer._metrics()["snapshots"] == 2
+
+
+def test_another_network_is_refused(start, config):
+  first = start(samples_per_insert=0.0)
+  save(first)
+  stop(first)
+  config.network.hidden_sizes = (9,)
+  with pytest.raises(ValueError, match="does not fit this config's") as error:
+    start()
+  assert "\n" not in str(error.value)
+
+
+def test_the_last_one_comes_after_the_one_under_way(start, config, folder):
+  trainer = start(samples_per_insert=0.0)
+  write(trainer, config)
+  trainer.step()
+  trainer._snapshots.start(trainer._version)
+  steps = trainer.step()
+  save(trainer)
+  assert snapshots.newest_of(folder.snapshots).step == steps
+  assert trainer._metrics()["snapshots"] == 2
+
+
+def test_a_last_one_that_takes_too_long_is_given_up(start, config, folder):
+  trainer = start(samples_per_insert=0.0)
+  write(trainer, config)
+  save(trainer)
+  trainer.step()
+  trainer._snapshots.finish(trainer._version, timeout_s=0.0)
+  assert snapshots.newest_of(folder.snapshots).number == 1
+  trainer._snapshots.wait(60)
+  assert snapshots.newest_of(folder.snapshots).number == 2

@@ -1,0 +1,159 @@
+"""Trainer: on a Reverb server of its own, with items written by hand."""
+
+import time
+
+import launchpad as lp
+import numpy as np
+import pytest
+import tensorflow as tf
+from launchpad import address as lp_address
+
+from agents import registry
+from configs import prioritized_dqn
+from environments import factory
+from launch.nodes import control as control_lib
+from launch.nodes import trainer as trainer_lib
+from launch.runs import run_folder
+from replay import dataset, routes, tables, transitions
+from replay import writer as writer_lib
+
+BATCH, ROUND = 16, 40  # transitions
+
+
+@pytest.fixture(params=[5, 20], ids=["short calls", "long calls"])
+def config(request):
+  config = prioritized_dqn.get_config()
+  config.network.hidden_sizes = (8,)
+  config.replay.update(
+    {"capacity": 200, "min_size": ROUND, "samples_per_insert": 0.0}
+  )
+  config.learner.update({"batch_size": BATCH, "steps_per_call": request.param})
+  config.variables.publish_period = 10
+  return config
+
+
+@pytest.fixture
+def start(config, tmp_path):
+  """Starts a trainer that hosts a table."""
+  started = []
+
+  def start():
+    trainer = make_trainer(config, tmp_path)
+    started.append(trainer)
+    return trainer
+
+  yield start
+  for trainer in started:
+    trainer._publisher.close()
+    trainer._tables.close()
+
+
+@pytest.fixture
+def trainer(start):
+  return start()
+
+
+def make_trainer(config, tmp_path):
+  address = lp.Address()
+  address.bind(lp_address.SimpleLocalAddressBuilder())
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  spec = factory.make_spec(config.environment)
+  control = control_lib.Control(config, folder, {"worker": 1}, time.time())
+  trainer = trainer_lib.Trainer(config, spec, folder, address, control)
+  trainer.address = address.resolve()
+  return trainer
+
+
+def write(trainer, config, numbers, versions):
+  """Writes transitions that are known by their reward."""
+  spec = factory.make_spec(config.environment)
+  packing = registry.make_builder(config.agent).make_packing(spec)
+  count = len(numbers)
+  observations = np.random.default_rng(0).normal(size=(2, count, 4))
+  rows = packing.pack(
+    {
+      "o_tm1": observations[0],
+      "a_tm1": np.zeros(count),
+      "r_t": numbers,
+      "discount_t": np.zeros(count),
+      "o_t": observations[1],
+      transitions.VERSION: versions,
+    }
+  )
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(trainer.address), tables.TRANSITIONS
+  )
+  assert writer.wait(timeout_s=30)
+  writer.write(rows, np.ones(count))
+  assert writer.close(timeout_s=30)
+
+
+def note_batches(trainer):
+  """The rewards of the last batch that the learner was given, as they come."""
+  noted = tf.Variable(tf.zeros([BATCH]))
+  learner = trainer._learner
+  update = learner.update
+
+  def update_and_note(batch):
+    noted.assign(batch.transitions.r_t)
+    return update(batch)
+
+  learner.update = update_and_note
+  return noted
+
+
+def test_the_age_is_that_of_the_last_batch(trainer, config):
+  noted, version_of = note_batches(trainer), np.zeros(0, int)
+  random, published = np.random.default_rng(0), 1
+  means = set()
+  for _ in range(8):
+    # Workers are some versions behind, never ahead.
+    made_by = random.integers(
+      max(1, published - 5), published, ROUND, int, True
+    )
+    numbers = np.arange(len(version_of), len(version_of) + ROUND)
+    version_of = np.append(version_of, made_by)
+    write(trainer, config, numbers, made_by)
+    steps = trainer.step()
+
+    ages = published - version_of[noted.numpy().astype(int)]
+    metrics = trainer._metrics()
+    found = metrics["metrics"]
+    assert found["policy_age_versions_mean"] == pytest.approx(ages.mean())
+    assert found["policy_age_versions_max"] == ages.max()
+    assert {"loss", "td_error_abs_mean"} < set(found)
+    means.add(ages.mean())
+
+    # At most once a call of the loop.
+    period = config.variables.publish_period
+    published += (steps % period) < config.learner.steps_per_call
+    assert metrics["variables_version"] == published
+  assert len(means) > 3
+
+
+def test_a_starved_call_leaves_the_age_as_it_was(trainer, config):
+  assert trainer.step() == 0
+  assert trainer._metrics()["metrics"] == {}
+  write(trainer, config, np.arange(ROUND), np.ones(ROUND, int))
+  trainer.step()
+  found = trainer._metrics()["metrics"]
+  assert found["policy_age_versions_mean"] == 0.0
+  assert found["policy_age_versions_max"] == 0.0
+
+
+def test_batches_that_come_slower_than_the_dataset_waits(start, config):
+  # Eight transitions grant eight samples: half a batch. What the dataset has of
+  # a batch when it gives up is lost; the next whole one must come all the same.
+  config.replay.update({"samples_per_insert": 1.0, "tolerance": 0.5})
+  trainer = start()
+  write(trainer, config, np.arange(ROUND), np.ones(ROUND, int))
+  written, deadline_s = ROUND, time.monotonic() + 60.0
+  while trainer.step() < 4:
+    assert time.monotonic() < deadline_s
+    write(trainer, config, np.arange(8), np.ones(8, int))
+    written += 8
+    time.sleep(1.2 * dataset.STARVED_MS / 1_000)
+  sampled = trainer._metrics()["replay"]["sampled"]
+  assert sampled >= 4 * BATCH
+  # What is lost is less than a batch for each that was learned from.
+  assert written < ROUND + 2 * 4 * BATCH + 2 * BATCH

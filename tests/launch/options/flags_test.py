@@ -1,0 +1,21 @@
+"""Flags: one line for command lines that are not understood."""
+
+import pytest
+
+from launch.options import flags
+
+EVALUATE_REFUSED = [
+  ((), ["--run"]),
+  (("--run=a", "--episodes=0"), ["--episodes=0"]),
+  (("--run=a", "--episods=3"), ["did you mean --episodes?"]),
+  (("--run=a", "b"), ["'b' is no flag"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), EVALUATE_REFUSED)
+def test_what_evaluate_refuses(arguments, says):
+  with pytest.raises(ValueError) as caught:
+    flags.parse(flags.define_evaluate_flags(), ["evaluate", *arguments], "")
+  assert "\n" not in str(caught.value)
+  for words in says:
+    assert words in str(caught.value)

@@ -1,0 +1,57 @@
+"""Settings: what can change while a run goes on, and what is refused."""
+
+import math
+
+import pytest
+
+from configs import dqn
+from launch.orchestration import settings
+
+# field, value, what the config holds then
+CHANGES = [
+  ("rates.environment_steps_per_s", 250, 250.0),
+  ("rates.environment_steps_per_s", "0", 0.0),
+  ("limits.environment_steps", "50_000", 50_000),
+  ("limits.environment_steps", 7.0, 7),
+  ("limits.trainer_steps", 3, 3),
+  ("limits.wall_clock_s", "1e3", 1_000.0),
+  ("limits.target_return", "-90", -90.0),
+  ("limits.target_return", "inf", math.inf),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "held"), CHANGES)
+def test_a_change(field, value, held):
+  config = dqn.get_config()
+  assert settings.change(config, field, value) == held
+  part, name = field.split(".")
+  assert config[part][name] == held
+  assert type(config[part][name]) is type(dqn.get_config()[part][name])
+
+
+# field, value, words of the line
+REFUSED = [
+  ("limits.trainer_step", 3, "did you mean limits.trainer_steps?"),
+  ("replay.capacity", 3, "'replay.capacity' is no field that can change"),
+  ("", 3, "did you mean "),
+  ("limits.trainer_steps", -1, "config.limits.trainer_steps=-1 must be at"),
+  ("limits.trainer_steps", "1e3", "type, int, so it stays 0"),
+  ("limits.trainer_steps", 1.5, "type, int"),
+  ("limits.trainer_steps", math.inf, "type, int"),
+  ("limits.trainer_steps", True, "type, int"),
+  ("limits.trainer_steps", None, "type, int"),
+  ("limits.wall_clock_s", "soon", "limits.wall_clock_s='soon' is not of"),
+  ("limits.wall_clock_s", "nan", "must be finite"),
+  ("limits.target_return", "nan", "config.limits.target_return=nan"),
+  ("rates.environment_steps_per_s", "inf", "must be finite"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "says"), REFUSED)
+def test_a_change_that_is_refused(field, value, says):
+  config = dqn.get_config()
+  with pytest.raises(ValueError) as error:
+    settings.change(config, field, value)
+  assert says in str(error.value)
+  assert "\n" not in str(error.value)
+  assert config == dqn.get_config()

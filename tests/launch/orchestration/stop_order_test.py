@@ -1,0 +1,50 @@
+"""The stop order: each role has one place, and time enough for all."""
+
+import pytest
+
+from configs import dqn
+from launch import program
+from launch.orchestration import stop_order
+
+
+def test_each_role_of_a_program_has_one_place():
+  roles = sorted(program.expected_nodes(dqn.get_config()))
+  assert sorted(stop_order.ROLES) == roles
+
+
+def test_the_last_group_ends_within_what_a_stop_may_take():
+  assert stop_order.LONGEST_S < 10.0
+
+
+def test_whoever_writes_ends_before_what_it_writes_to():
+  place = {
+    role: i for i, group in enumerate(stop_order.GROUPS) for role in group.roles
+  }
+  assert place["proxy"] == place["worker"]  # The one drains the other.
+  assert place["proxy"] < place["trainer"] < place["replay"]
+
+
+# role, seconds waited, roles that have ended, whether it may stop
+STOPS = [
+  ("proxy", 0.0, set(), True),
+  ("trainer", 0.0, set(), False),
+  ("trainer", 4.4, {"worker", "proxy"}, False),
+  ("trainer", 4.6, {"worker", "proxy"}, True),
+  ("trainer", 0.1, {"worker", "proxy", "evaluator"}, True),
+  ("replay", 8.4, {"worker", "proxy", "evaluator"}, False),
+  ("replay", 0.1, {"worker", "proxy", "evaluator", "trainer"}, True),
+  ("replay", 8.6, set(), True),
+  # It may not pass a group that hangs, though the one behind has ended.
+  ("replay", 0.1, {"trainer"}, False),
+]
+
+
+@pytest.mark.parametrize(("role", "waited_s", "ended", "may"), STOPS)
+def test_stops(role, waited_s, ended, may):
+  assert stop_order.may_stop(role, waited_s, ended.__contains__) == may
+
+
+def test_an_unknown_role():
+  with pytest.raises(ValueError, match="'trainor'") as error:
+    stop_order.may_stop("trainor", 0.0, lambda role: True)
+  assert "\n" not in str(error.value)

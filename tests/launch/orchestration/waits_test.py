@@ -1,0 +1,48 @@
+"""Waits: their sentences."""
+
+import datetime
+
+import pytest
+
+from launch.orchestration import waits
+
+NOW_S = 1.7e9
+
+
+def clock(waited_s):
+  """The time of day at which a wait began."""
+  return f"{datetime.datetime.fromtimestamp(NOW_S - waited_s):%H:%M:%S}"
+
+
+SERVER = waits.server("localhost:7000")
+GONE = "the proxy, which is gone"
+
+# role, expected nodes, (reason, seconds) of those that wait, what is said
+SAYINGS = [
+  ("worker", 3, [], None),
+  ("worker", 2, [(SERVER, 14.2), (SERVER, 13.9)],
+   "2 of 2 workers wait for the replay server at localhost:7000, which does "
+   f"not answer, since {clock(14.2)} (14 s)"),
+  ("worker", 3, [(waits.TABLE, 8.0)],
+   f"1 of 3 workers wait for the table to take items, since {clock(8.0)} "
+   "(8 s): the trainer is behind"),
+  # Equal reasons together, the longest wait first.
+  ("worker", 3, [(SERVER, 5.0), (GONE, 4_000.0), (SERVER, 7.0)],
+   f"1 of 3 workers wait for the proxy, which is gone, since {clock(4_000.0)} "
+   "(4,000 s); 2 of 3 workers wait for the replay server at localhost:7000, "
+   f"which does not answer, since {clock(7.0)} (7 s)"),
+  ("worker", 1, [(GONE, 4.0)],
+   f"the worker waits for the proxy, which is gone, since {clock(4.0)} (4 s)"),
+  ("proxy", 2, [(SERVER, 4.0)],
+   "1 of 2 proxies wait for the replay server at localhost:7000, which does "
+   f"not answer, since {clock(4.0)} (4 s)"),
+  ("trainer", 1, [(waits.TRANSITIONS, 4.0)],
+   f"the trainer waits for transitions, since {clock(4.0)} (4 s): the workers "
+   "are behind"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("role", "expected", "who", "said"), SAYINGS)
+def test_sayings(role, expected, who, said):
+  waiting = [waits.Wait(reason, waited_s) for reason, waited_s in who]
+  assert waits.say(role, expected, waiting, NOW_S) == said

@@ -1,0 +1,154 @@
+"""The watchdog: when nothing moves, and what it says then."""
+
+import re
+
+import pytest
+
+from configs import dqn
+from launch.orchestration import watchdog as watchdog_lib
+
+MOVING = ("env_steps", "trainer_steps", "inserted", "sampled")
+PERIOD_S = 30.0
+NODES = {"trainer": [1, 1], "worker": [2, 2]}
+
+
+def make_watchdog(ratio=8.0, steps_per_s=0.0):
+  config = dqn.get_config()
+  config.watchdog.period_s = PERIOD_S
+  config.replay.update(min_size=1_000, samples_per_insert=ratio)
+  config.rates.environment_steps_per_s = steps_per_s
+  config.topology.update(workers=2, environments_per_worker=8)
+  return watchdog_lib.Watchdog(config)
+
+
+def status_of(size=0, inserted=None, sampled=0, nodes=NODES, **counts):
+  return {
+    **dict.fromkeys(MOVING, 0),
+    "replay_size": size,
+    "inserted": size if inserted is None else inserted,
+    "sampled": sampled,
+    "nodes": nodes,
+    **counts,
+  }
+
+
+@pytest.mark.parametrize("moves", MOVING)
+def test_whatever_moves_is_no_stall(moves):
+  watchdog = make_watchdog()
+  for count in range(4):
+    status = status_of(**{moves: count})
+    assert not watchdog.look(status, True, count * 0.9 * PERIOD_S)
+    assert watchdog.stalled_s is None
+
+
+def test_a_stall_is_noticed_once():
+  watchdog = make_watchdog()
+  # Seconds, a count, whether anything should move; noticed, for how long.
+  for now_s, steps, working, noticed, stalled_s in [
+    (100.0, 5, True, False, None),
+    (130.0, 5, True, False, None),
+    (130.1, 5, True, True, 30.1),
+    (140.0, 5, True, False, 40.0),
+    (150.0, 6, True, False, None),
+    (180.0, 6, True, False, None),
+    (181.0, 6, True, True, 31.0),
+    (182.0, 6, False, False, None),  # paused
+    (300.0, 6, False, False, None),
+    (329.0, 6, True, False, None),  # counted from the end of the pause
+    (331.0, 6, True, True, 31.0),
+    # What is counted anew has moved: its node was restarted.
+    (332.0, 0, True, False, None),
+  ]:
+    status = status_of(env_steps=steps)
+    assert watchdog.look(status, working, now_s) == noticed, now_s
+    assert watchdog.stalled_s == pytest.approx(stalled_s)
+
+
+# what is the case, what is said after the time
+CASES = [
+  (
+    {"status": status_of(900)},
+    "the trainer waits for 100 more items in table 'transitions' before its "
+    "first sample: workers must write; 900 inserted x 8 - 0 sampled = 7,200 in "
+    "4,000 to 12,000; 900 items of at least 1,000",
+  ),
+  (
+    {"status": status_of(999, 1_200, 10)},
+    "the trainer waits for 1 more item in table 'transitions': workers must "
+    "write; 1,200 inserted x 8 - 10 sampled = 9,590 in 4,000 to 12,000; 999 "
+    "items of at least 1,000",
+  ),
+  (
+    {"status": status_of(1_500)},
+    "workers wait to insert into table 'transitions': the trainer must sample "
+    "8 more items first; 1,500 inserted x 8 - 0 sampled = 12,000 in 4,000 to "
+    "12,000; 1,500 items of at least 1,000",
+  ),
+  (
+    {"status": status_of(1_500, sampled=8_000)},
+    "the trainer waits for 1 more item in table 'transitions': workers must "
+    "write; 1,500 inserted x 8 - 8,000 sampled = 4,000 in 4,000 to 12,000; "
+    "1,500 items of at least 1,000",
+  ),
+  (
+    {"status": status_of(1_200, sampled=99)},
+    "the limiter of table 'transitions' holds nobody: a node hangs, and its "
+    "log may say at what; 1,200 inserted x 8 - 99 sampled = 9,501 in 4,000 to "
+    "12,000; 1,200 items of at least 1,000",
+  ),
+  (
+    {"ratio": 0.0, "status": status_of(7)},
+    "the trainer waits for 993 more items in table 'transitions' before its "
+    "first sample: workers must write; 7 inserted, 0 sampled; 7 items of at "
+    "least 1,000",
+  ),
+  (
+    {"ratio": 0.5, "status": status_of(1_502, sampled=1)},
+    "workers wait to insert into table 'transitions': the trainer must sample "
+    "1 more item first; 1,502 inserted x 0.5 - 1 sampled = 750 in 250 to 750; "
+    "1,502 items of at least 1,000",
+  ),
+  # 16 environments make a step every 40 s, or every 20 s.
+  (
+    {"steps_per_s": 0.4, "status": status_of(1_500, sampled=8_000)},
+    "workers must write, which rates.environment_steps_per_s=0.4 allows them "
+    "every 40 s: raise it; ",
+  ),
+  (
+    {"steps_per_s": 0.8, "status": status_of(1_500, sampled=8_000)},
+    "workers must write; ",
+  ),
+  # Others than the limiter come first.
+  (
+    {"status": status_of(900), "waiting": "2 of 2 workers wait for the proxy"},
+    " s): 2 of 2 workers wait for the proxy; 900 inserted",
+  ),
+  (
+    {"status": status_of(900), "waiting": "w", "silent": ["trainer 0"]},
+    " s): no report from trainer 0: the logs may say why; 900 inserted",
+  ),
+  (
+    {
+      "status": status_of(nodes={"trainer": [0, 1], "worker": [1, 2]}),
+      "silent": ["worker 1"],
+    },
+    " s): trainer 0 of 1 up, worker 1 of 2 up: the logs say why; 0 inserted",
+  ),
+]
+
+
+@pytest.mark.parametrize(("case", "says"), CASES)
+def test_what_is_said(case, says):
+  case = dict(case)
+  status = case.pop("status")
+  silent, waiting = case.pop("silent", []), case.pop("waiting", None)
+  watchdog = make_watchdog(**case)
+  watchdog.look(status, True, 0.0)
+  assert watchdog.look(status, True, 1_234.0)
+  said = watchdog.say(status, silent, waiting)
+  head = re.match(
+    r"nothing moves since \d\d:\d\d:\d\d \(1,234 s\): ", said
+  ).group()
+  assert says in said
+  if says.startswith(("the ", "workers wait")):
+    assert said == head + says

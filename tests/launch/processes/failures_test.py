@@ -1,0 +1,97 @@
+"""Failures: one line, with the error or the signal, and the error whole."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from launch.processes import failures
+
+# A process that ends as a node does.
+_NODE = """
+import sys
+from launch.processes import failures
+try:
+  {}
+except BaseException as error:
+  failures.tell(error)
+"""
+
+
+def fail(log, statement):
+  """Lets a process fail whose output goes to a log."""
+  with open(log, "a") as file:
+    subprocess.run(
+      [sys.executable, "-c", _NODE.format(statement)],
+      stderr=file,
+      check=True,
+      env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+@pytest.fixture
+def log(tmp_path):
+  path = tmp_path / "log"
+  path.write_text("I1234 something was said\n")
+  return path
+
+
+# what fails, what the line names, how the whole ends
+ERRORS = [
+  ("raise ValueError('x is 3')", "ValueError: x is 3", "ValueError: x is 3\n"),
+  ("raise ValueError('a\\nb\\n\\nc')", "ValueError: a",
+   "ValueError: a\nb\n\nc\n"),
+  ("raise ValueError", "ValueError", "ValueError\n"),
+  ("1 / 0", "ZeroDivisionError: division by zero", "division by zero\n"),
+  ("raise KeyError(3) from OSError(2, 'gone')", "KeyError: 3", "Error: 3\n"),
+  ("sys.exit(2)", "SystemExit: 2", "SystemExit: 2\n"),
+  ("raise failures.NodeFailedError(failures.Failure('inner', ''))",
+   "launch.processes.failures.NodeFailedError: inner", "Error: inner\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "named", "end"), ERRORS)
+def test_an_error_is_named_and_kept_whole(log, statement, named, end):
+  fail(log, statement)
+  failure = failures.explain("worker/1", 1, log, start=0)
+  assert failure.line == f"node worker/1 failed: {named} (log: {log})"
+  whole = failure.whole
+  assert "Traceback (most recent call last):\n" in whole
+  assert whole.endswith(end)
+  assert log.read_text().endswith(whole)
+
+
+def test_a_cause_is_part_of_the_whole(log):
+  fail(log, "raise KeyError(3) from OSError(2, 'gone')")
+  whole = failures.explain("worker/1", 1, log, start=0).whole
+  assert whole.startswith("FileNotFoundError: [Errno 2] gone\n")
+  assert whole.count("Traceback (most recent call last):\n") == 1
+
+
+def test_an_error_that_quotes_another_nodes(log, tmp_path):
+  fail(tmp_path / "other", "1 / 0")
+  quoted = (tmp_path / "other").read_text()
+  fail(log, f"raise ValueError({'it said:' + chr(10) + quoted!r})")
+  failure = failures.explain("worker/1", 1, log, start=0)
+  assert failure.line == (
+    f"node worker/1 failed: ValueError: it said: (log: {log})"
+  )
+  assert failure.whole.startswith("Traceback (most recent call last):\n")
+  assert failure.whole.endswith(f"\nValueError: it said:\n{quoted}\n")
+
+
+def test_only_the_newest_life_counts(log):
+  fail(log, "1 / 0")
+  start = log.stat().st_size
+  with open(log, "a") as file:
+    file.write("came up again\n")
+  failure = failures.explain("worker/1", -9, log, start)
+  assert failure.line == f"node worker/1 was ended by SIGKILL (log: {log})"
+  assert failure.whole == ""
+
+
+def test_an_exit_without_a_word(log):
+  failure = failures.explain("replay/0", 3, log, start=0)
+  assert failure.line == f"node replay/0 ended with exit status 3 (log: {log})"
+  assert failure.whole == ""

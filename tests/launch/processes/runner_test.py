@@ -1,0 +1,411 @@
+"""The runner, with real processes that fail, hang and end."""
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+import time
+
+import cloudpickle
+import launchpad as lp
+import psutil
+import pytest
+
+from launch.processes import fork_server, payloads, restarts
+from launch.processes import runner as runner_lib
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server():
+  """The server imports TensorFlow once for all tests."""
+  with fork_server.running({"TF_CPP_MIN_LOG_LEVEL": "2"}):
+    yield
+
+
+def payload(name, function):
+  role = name.partition("/")[0]
+  return payloads.Payload(name, cloudpickle.dumps(function), {"NODE": role})
+
+
+class Started:
+  """A runner that runs in a thread."""
+
+  def __init__(self, nodes, logs, make_worker):
+    self.runner = runner_lib.Runner(nodes, logs, 2, 60.0, make_worker)
+    self._log = logs / "runner"
+    self._error = None
+    self._thread = threading.Thread(target=self._run)
+    self._thread.start()
+
+  def _run(self):
+    try:
+      self.runner.run()
+    except (RuntimeError, KeyboardInterrupt) as error:
+      self._error = error
+
+  @property
+  def said(self):
+    return self._log.read_text()
+
+  def pid(self, name):
+    """Of the newest process of a node, which may be yet to come."""
+    for line in reversed(self.said.splitlines()):
+      said = re.search(f" {name} is process ([0-9]+)$", line)
+      if said:
+        return int(said[1])
+    return None
+
+  def kill(self, name):
+    """Ends a node's process; returns when another has taken its place."""
+    before = self.pid(name)
+    os.kill(before, signal.SIGKILL)
+    wait_until(lambda: self.pid(name) != before)
+
+  def wait(self):
+    self._thread.join(60)
+    assert not self._thread.is_alive()
+    if self._error is not None:
+      raise self._error
+
+
+@pytest.fixture
+def make_runner(tmp_path):
+  """Makes a runner of functions by role, which may fail twice."""
+
+  def make(**functions):
+    nodes = [payload(f"{role}/0", f) for role, f in functions.items()]
+    return runner_lib.Runner(nodes, tmp_path, 2, 60.0, no_more_workers)
+
+  return make
+
+
+@pytest.fixture
+def start_runner(tmp_path):
+  """Starts one in a thread, of functions by role; all nodes end with a test."""
+  started = []
+
+  def start(make_worker=no_more_workers, **functions):
+    nodes = [payload(f"{role}/0", f) for role, f in functions.items()]
+    started.append(Started(nodes, tmp_path, make_worker))
+    for node in nodes:
+      wait_until(lambda name=node.name: started[-1].pid(name))
+    return started[-1]
+
+  yield start
+  for runner in started:
+    runner.runner.kill_at_once()
+    runner._thread.join(60)
+
+
+def no_more_workers(index, count):
+  raise AssertionError(f"worker {index} of {count} was not asked for")
+
+
+def until(path):
+  """A node that ends once there is a file."""
+
+  def run():
+    while not os.path.exists(path) and not lp.stop_event().is_set():
+      time.sleep(0.01)
+
+  return run
+
+
+def wait_until(condition):
+  deadline_s = time.monotonic() + 60.0
+  while not condition():
+    assert time.monotonic() < deadline_s
+    time.sleep(0.01)
+
+
+def lives(path):
+  """Appends a line to a file; returns how many lines it has."""
+  with open(path, "a+") as file:
+    file.write("life\n")
+    file.seek(0)
+    return len(file.readlines())
+
+
+def test_nodes_run_with_their_environment_and_their_logs(make_runner, tmp_path):
+  def work():
+    print("at work as", os.environ["NODE"])
+    print("and in trouble", file=sys.stderr)
+
+  runner = make_runner(worker=work, trainer=work)
+  runner.run()
+  assert runner.restarts == {}
+  for role in ("worker", "trainer"):
+    said = (tmp_path / role / "0").read_text()
+    assert said == f"at work as {role}\nand in trouble\n"
+  said = (tmp_path / "runner").read_text()
+  assert "worker/0 is process" in said
+  assert "worker/0 has ended" in said
+
+
+def test_a_groups_signals_end_no_node_whenever_they_come(make_runner, tmp_path):
+  nodes = ("control", "trainer", "worker")
+  group = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+  runner = make_runner(**dict.fromkeys(nodes, lambda: time.sleep(2.5)))
+  ended = threading.Event()
+
+  def storm():
+    pids = re.compile(r"is process (\d+)")
+    while not ended.is_set():
+      for pid in pids.findall((tmp_path / "runner").read_text()):
+        for number in group:
+          with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), number)
+
+  thread = threading.Thread(target=storm)
+  thread.start()
+  try:
+    runner.run()
+  finally:
+    ended.set()
+    thread.join()
+  assert runner.restarts == {}
+
+
+@pytest.mark.parametrize("how", ["raises", "exits", "is killed"])
+def test_a_node_that_fails_is_started_again(make_runner, tmp_path, how):
+  def work():
+    if lives(tmp_path / "lives") <= 2:
+      if how == "raises":
+        raise ValueError("once more")
+      if how == "exits":
+        os._exit(3)
+      os.kill(os.getpid(), signal.SIGKILL)
+
+  runner = make_runner(worker=work)
+  runner.run()
+  assert runner.restarts == {"worker/0": 2}
+  assert lives(tmp_path / "lives") == 4  # with this one
+  if how == "raises":
+    said = (tmp_path / "worker" / "0").read_text()
+    assert said.count("\nValueError: once more") == 2
+
+
+@pytest.mark.parametrize(
+  "role", ["control", "trainer", "proxy", "worker", "evaluator"]
+)
+def test_any_node_is_started_again_alone(start_runner, tmp_path, role):
+  roles = ("control", "replay", "trainer", "proxy", "worker", "evaluator")
+  started = start_runner(**dict.fromkeys(roles, until(tmp_path / "go")))
+  before = {other: started.pid(f"{other}/0") for other in roles}
+  started.kill(f"{role}/0")
+  (tmp_path / "go").touch()
+  started.wait()
+  after = {other: started.pid(f"{other}/0") for other in roles}
+  assert after.pop(role) != before.pop(role)
+  assert after == before
+  assert started.runner.restarts == {f"{role}/0": 1}
+
+
+def test_a_replay_takes_its_trainer_along(start_runner, tmp_path):
+  started = start_runner(
+    replay=until(tmp_path / "go"),
+    trainer=until(tmp_path / "go"),
+    worker=until(tmp_path / "go"),
+  )
+  for _ in range(2):
+    trainer = started.pid("trainer/0")
+    started.kill("replay/0")
+    wait_until(lambda before=trainer: started.pid("trainer/0") != before)
+    assert not psutil.pid_exists(trainer)
+  # It has its own budget whole: of 2.
+  for _ in range(2):
+    started.kill("trainer/0")
+  (tmp_path / "go").touch()
+  started.wait()
+  assert started.runner.restarts == {"replay/0": 2, "trainer/0": 4}
+  # The one it connects to is first.
+  names = re.findall(r" (\S+) is process", started.said)
+  assert names[3:7] == ["replay/0", "trainer/0"] * 2
+
+
+@pytest.mark.parametrize("role", ["worker", "control", "replay"])
+def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
+  def fail():
+    raise ValueError(f"life {lives(tmp_path / 'lives')}\nof 3")
+
+  def learn():
+    lp.stop_event().wait()
+    print("told to hurry")
+
+  runner = make_runner(evaluator=learn, **{role: fail})
+  with pytest.raises(
+    RuntimeError, match=rf"^node {role}/0 failed: ValueError: life 1 \(log: "
+  ) as error:
+    runner.run()
+  whole = error.value.failure.whole
+  assert whole.startswith("Traceback (most recent call last):\n")
+  assert whole.endswith("\nValueError: life 1\nof 3\n")
+  # The others were given the time to end by themselves.
+  assert "told to hurry" in (tmp_path / "evaluator" / "0").read_text()
+
+
+def test_an_error_says_more_than_a_kill_before_it(make_runner, tmp_path):
+  def fail():
+    if lives(tmp_path / "lives") == 1:
+      os.kill(os.getpid(), signal.SIGKILL)
+    raise ValueError("a bug")
+
+  with pytest.raises(RuntimeError, match="failed: ValueError: a bug"):
+    make_runner(worker=fail).run()
+
+
+def test_who_does_not_end_is_killed(make_runner, tmp_path, monkeypatch):
+  monkeypatch.setattr(runner_lib, "_GRACE_S", 0.3)
+  runner = make_runner(worker=lambda: time.sleep(600), control=lambda: None)
+  runner.run()
+  assert (
+    "killed, since they did not end: worker/0"
+    in (tmp_path / "runner").read_text()
+  )
+
+
+@pytest.mark.parametrize("role", ["proxy", "worker", "evaluator"])
+def test_a_run_that_stops_can_do_without(start_runner, tmp_path, role):
+  nodes = {role: until("/none"), "trainer": until(tmp_path / "go")}
+  started = start_runner(**nodes)
+  started.runner.stop_restarting()
+  os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
+  wait_until(lambda: "was ended by SIGKILL" in started.said)
+  (tmp_path / "go").touch()
+  started.wait()
+  assert started.runner.restarts == {}
+
+
+@pytest.mark.parametrize("role", ["control", "replay", "trainer"])
+def test_a_run_that_stops_can_not_do_without(start_runner, role):
+  started = start_runner(**{role: until("/none"), "worker": until("/none")})
+  started.runner.stop_restarting()
+  os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
+  with pytest.raises(RuntimeError, match=f"{role}/0 was ended by SIGKILL"):
+    started.wait()
+  assert started.runner.restarts == {}
+
+
+def test_who_waits_to_start_again_when_the_run_stops(
+  start_runner, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(restarts, "_FIRST_DELAY_S", 600.0)
+  monkeypatch.setattr(restarts, "_LONGEST_DELAY_S", 600.0)
+  go = until(tmp_path / "go")
+  started = start_runner(trainer=go, worker=go, evaluator=go)
+  for role in ("trainer", "worker"):
+    os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
+  wait_until(lambda: started.said.count("is started again in 600.0 s") == 2)
+  trainer = started.pid("trainer/0")
+  started.runner.stop_restarting()
+  # It has to save.
+  wait_until(lambda: started.pid("trainer/0") != trainer)
+  (tmp_path / "go").touch()
+  started.wait()
+  assert started.runner.restarts == {"trainer/0": 1}
+
+
+class Workers:
+  """Workers as a runner has them, which end as the control node says."""
+
+  def __init__(self, folder, start_runner):
+    self._folder = folder
+    self.asked = []  # index and count of each that was made
+
+    def make(index, count):
+      self.asked.append((index, count))
+      return payload(f"worker/{index}", until(folder / f"stop {index}"))
+
+    end = until(folder / "end")
+    first = until(folder / "stop 0")
+    self.started = start_runner(make, trainer=end, worker=first)
+
+  def ask(self, count):
+    """Does what the control node and `Watch` do."""
+    for index in range(10):
+      stop = self._folder / f"stop {index}"
+      stop.touch() if index >= count else stop.unlink(missing_ok=True)
+    self.look(count)
+
+  def look(self, count):
+    self.started.runner.set_workers(count, time.monotonic())
+
+  def alive(self):
+    pids = {i: self.started.pid(f"worker/{i}") for i in range(10)}
+    return [i for i, pid in pids.items() if pid and psutil.pid_exists(pid)]
+
+
+def test_workers_come_and_go(start_runner, tmp_path):
+  workers = Workers(tmp_path, start_runner)
+  first = workers.started.pid("worker/0")
+  before = 1
+  for count in (3, 1, 4, 2, 5, 1, 2):
+    workers.asked.clear()
+    workers.ask(count)
+
+    def as_asked(count=count):
+      workers.look(count)
+      return workers.alive() == list(range(count))
+
+    wait_until(as_asked)
+    # Those that stay stay as they are.
+    assert workers.asked == [(index, count) for index in range(before, count)]
+    before = count
+  assert workers.started.pid("worker/0") == first
+
+  # One that fails is started again only where it is asked for.
+  workers.started.kill("worker/1")
+  workers.look(1)
+  os.kill(workers.started.pid("worker/1"), signal.SIGKILL)
+  name = "node worker/1 was ended by SIGKILL"
+  wait_until(lambda: workers.started.said.count(name) == 2)
+  workers.asked.clear()
+  workers.ask(0)
+  (tmp_path / "end").touch()
+  workers.started.wait()
+  assert workers.asked == []
+
+
+def test_a_worker_that_ends_since_the_run_stops(start_runner, tmp_path):
+  workers = Workers(tmp_path, start_runner)
+  (tmp_path / "stop 0").touch()
+  early_s = time.monotonic()
+  wait_until(lambda: "worker/0 has ended" in workers.started.said)
+  # What was so before it ended says nothing of why it ended.
+  workers.started.runner.set_workers(1, early_s)
+  (tmp_path / "end").touch()
+  workers.started.wait()
+  assert workers.asked == []
+
+
+def test_all_at_once(start_runner):
+  started = start_runner(trainer=lambda: time.sleep(600), worker=until("/none"))
+  pids = [started.pid(name) for name in ("trainer/0", "worker/0")]
+  started.runner.kill_at_once()
+  with pytest.raises(KeyboardInterrupt):
+    started.wait()
+  assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_all_at_once_before_there_is_any(make_runner):
+  with pytest.raises(KeyboardInterrupt):
+    make_runner(worker=until("/none")).kill_at_once()
+
+
+def test_signals_of_a_group_are_left_to_the_launcher(make_runner, tmp_path):
+  def work():
+    for number in (
+      signal.SIGINT,
+      signal.SIGTERM,
+      signal.SIGHUP,
+      signal.SIGUSR1,
+    ):
+      os.kill(os.getpid(), number)
+    print("still here", lp.stop_event().is_set())
+
+  make_runner(worker=work).run()
+  assert "still here False" in (tmp_path / "worker" / "0").read_text()

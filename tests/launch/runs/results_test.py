@@ -1,0 +1,452 @@
+"""Results: every file is read back by those who read such files."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+
+import matplotlib.image
+import ml_collections
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing import (
+  event_accumulator,
+  plugin_event_accumulator,
+  tag_types,
+)
+from tensorboard.util import tensor_util
+
+from launch.runs import curves, results, run_folder
+
+
+def make_folder(path, target=math.inf):
+  folder = run_folder.RunFolder.create(path, "a-run", overwrite=False)
+  folder.write_config(
+    ml_collections.ConfigDict({"limits": {"target_return": target}})
+  )
+  return folder
+
+
+def status_at(wall_s, env_steps, trainer_steps, start_up_s=None, **more):
+  return {
+    "wall_s": wall_s,
+    "env_steps": env_steps,
+    "trainer_steps": trainer_steps,
+    "start_up_s": start_up_s,
+    **more,
+  }
+
+
+def read_rows(folder):
+  with open(folder.curves_csv, newline="") as file:
+    return list(csv.DictReader(file))
+
+
+def read_scalars(folder):
+  events = event_accumulator.EventAccumulator(str(folder.events))
+  events.Reload()
+  return {
+    name: [(event.step, event.value) for event in events.Scalars(name)]
+    for name in events.Tags()["scalars"]
+  }
+
+
+def read_as_tensorboard_does(folder):
+  """The same scalars, by what the server of the web page reads them with."""
+  events = plugin_event_accumulator.EventAccumulator(
+    str(folder.events), tensor_size_guidance={"scalars": 0}
+  )
+  events.Reload()
+  return {
+    name: [
+      (event.step, float(tensor_util.make_ndarray(event.tensor_proto)))
+      for event in events.Tensors(name)
+    ]
+    for name in events.Tags()[tag_types.TENSORS]
+  }
+
+
+def test_an_evaluation_is_a_row():
+  status = status_at(9.0, 500, 60, env_steps_per_s=55.0)
+  row = results.evaluation_row(status, [1.0, 3.0], [10, 30], 4)
+  assert set(row) == set(curves.COLUMNS)
+  assert row["eval_return"] == 2.0
+  assert row["eval_return_std"] == 1.0
+  assert row["eval_episodes"] == 2
+  assert row["eval_length"] == 20.0
+  assert row["variables_version"] == 4
+  assert row["env_steps_per_s"] == 55.0
+  assert row["trainer_steps_per_s"] is None
+
+
+def live(folder, env_steps, evaluated, evaluations=None, resumed_at=None):
+  """A life of a run, which is then killed.
+
+  Args:
+    folder: of the run.
+    env_steps: at which metrics are written; trainer steps are a tenth.
+    evaluated: of those, at which there is an evaluation too.
+    evaluations: that this life goes on from.
+    resumed_at: environment steps that this life goes on from.
+  """
+  written = results.Results(folder, evaluations, resumed_at)
+  for step in env_steps:
+    status = status_at(step / 10, step, step // 10, 9.0)
+    written.add_metrics(status)
+    if step in evaluated:
+      row = results.evaluation_row(status, [step], [step], 1)
+      written.add_evaluation(row)
+  written.close()
+  for path in (folder.curves_csv, written._events.path):
+    with open(path, "ab") as file:
+      file.write(b"12345678,9")  # What is written when it is killed.
+
+
+@pytest.mark.parametrize("read", [read_scalars, read_as_tensorboard_does])
+def test_tensorboard_shows_one_curve_after_resumes(tmp_path, read):
+  folder = make_folder(tmp_path)
+  live(folder, [100, 200, 300, 300, 400, 500], {200, 300, 400})
+  # The snapshot was made at 300, where two evaluations counted.
+  live(folder, [300, 350, 450, 480], {450}, evaluations=2, resumed_at=300)
+  live(folder, [300, 320, 420], {420}, evaluations=2, resumed_at=300)
+  # This one was made at 420, before the evaluation of that step.
+  live(folder, [420, 440, 460], {460}, evaluations=2, resumed_at=420)
+  results.Results(folder, evaluations=3, env_steps=480).close()
+  scalars = read(folder)
+  steps = [100, 200, 300, 320, 420, 440, 460]
+  assert scalars["progress/trainer_steps"] == [(n, n // 10) for n in steps]
+  evaluated = [(n, n) for n in (200, 300, 460)]
+  assert scalars["evaluation/mean_return"] == evaluated
+  rows = curves.read(folder.curves_csv)
+  assert rows["env_steps"].tolist() == [200, 300, 460]
+
+
+@pytest.mark.parametrize("read", [read_scalars, read_as_tensorboard_does])
+def test_nothing_is_dropped_where_only_the_writer_was_started_again(
+  tmp_path, read
+):
+  folder = make_folder(tmp_path)
+  live(folder, [100, 200], {100, 200})
+  live(folder, [300], set())
+  results.Results(folder).close()
+  scalars = read(folder)
+  steps = [100, 200, 300]
+  assert scalars["progress/trainer_steps"] == [(n, n // 10) for n in steps]
+  assert scalars["evaluation/mean_return"] == [(100, 100), (200, 200)]
+  # A resume from the very beginning is one, too.
+  results.Results(folder, evaluations=0, env_steps=0).close()
+  assert not any(read(folder).values())
+  assert read_rows(folder) == []
+
+
+def test_a_run_that_is_back_within_a_second_or_on_a_late_clock(
+  tmp_path, monkeypatch
+):
+  folder = make_folder(tmp_path)
+  now = time.time()
+  for life, (seconds, pid) in enumerate([(0, 9), (0, 10), (-99, 8)]):
+    monkeypatch.setattr(time, "time", lambda s=seconds: now + s)
+    monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
+    live(folder, [life], set(), resumed_at=life)
+  scalars = read_scalars(folder)
+  assert [n for n, _ in scalars["progress/wall_clock_s"]] == [0, 1, 2]
+  assert len(list(folder.events.iterdir())) == 3
+
+
+# Rows that count, of three, and those that are kept.
+KEPT = [(None, "012"), (0, ""), (2, "01"), (3, "012"), (7, "012")]
+
+
+@pytest.mark.parametrize(("evaluations", "kept"), KEPT)
+def test_rows_of_a_lost_time_are_cut_off(tmp_path, evaluations, kept):
+  folder = make_folder(tmp_path)
+  live(folder, range(3), range(3))
+  results.Results(folder, evaluations, env_steps=2).close()
+  rows = read_rows(folder)
+  assert [row["env_steps"] for row in rows] == list(kept)
+  assert not list(folder.path.glob(".curves*"))
+  header = folder.curves_csv.read_text().splitlines()[0]
+  assert header == ",".join(curves.COLUMNS)
+
+
+def test_curves_that_cannot_be_read_are_named_at_a_resume(tmp_path):
+  folder = make_folder(tmp_path)
+  folder.curves_csv.write_text(",".join(curves.COLUMNS) + "\nx,2\n")
+  with pytest.raises(ValueError) as caught:
+    results.Results(folder, evaluations=1, env_steps=2)
+  assert repr(str(folder.curves_csv)) in str(caught.value)
+
+
+def test_the_picture_goes_on_after_a_resume(tmp_path):
+  """It is the picture of the same run as if it had not been killed."""
+  pictures = []
+  for lives in (
+    [((10, 20, 30, 40), None, None)],
+    [((10, 20, 25, 28), None, None), ((30, 40), 2, 20)],
+  ):
+    folder = make_folder(tmp_path / str(len(lives)))
+    for steps, evaluations, resumed_at in lives:
+      live(folder, steps, steps, evaluations, resumed_at)
+    written = results.Results(folder, 4, 40)
+    written.draw_curves()
+    written.close()
+    pictures.append(matplotlib.image.imread(folder.curves_png))
+  np.testing.assert_array_equal(*pictures)
+
+
+def test_curves_go_on_after_a_resume(tmp_path):
+  folder = make_folder(tmp_path)
+  for part in range(2):
+    written = results.Results(folder)
+    for i in range(2 * part, 2 * part + 2):
+      written.add_evaluation({"wall_s": i / 3, "env_steps": i})
+      assert len(read_rows(folder)) == i + 1  # Flushed.
+    written.close()
+    with open(folder.curves_csv, "a") as file:
+      file.write("0.1,7")  # Where a full disk stopped.
+  results.Results(folder).close()
+  rows = read_rows(folder)
+  assert list(rows[0]) == list(curves.COLUMNS)
+  assert [row["env_steps"] for row in rows] == ["0", "1", "2", "3"]
+  assert rows[1]["wall_s"] == "0.3333333333"
+  assert rows[1]["eval_return"] == ""
+
+
+def test_an_unknown_column(tmp_path):
+  written = results.Results(make_folder(tmp_path))
+  with pytest.raises(ValueError, match="eval_retrun"):
+    written.add_evaluation({"eval_retrun": 1.0})
+  written.close()
+
+
+def test_tensorboard_reads_the_scalars(tmp_path):
+  folder = make_folder(tmp_path)
+  written = results.Results(folder)
+  for steps in (100, 200):
+    status = status_at(
+      steps / 10,
+      steps,
+      0,
+      env_steps_per_s=steps / 2,
+      training_return=None,
+      metrics={"loss": np.float32(0.5), "q_mean": math.nan},
+      proxy={"connections": 4, "variables_version": None},
+      items_confirmed=steps - 2,
+      items_lost=1,
+      items_per_s=9.5,
+      reconnects=3,
+      mode="sync",
+      env_steps_lost=40,
+      trainer_steps_lost=7,
+      restarts=2,
+      resumes=1,
+      snapshots=6,
+      snapshot_age_s=1.5,
+      snapshot_pause_s=0.25,
+      variable_loads_per_trainer_step=0.125,
+      workers={"0": {"streams": 1}, "11": {"items_lost": 1, "streams": 2}},
+    )
+    written.add_metrics(status)
+  written.add_evaluation({"env_steps": 150, "eval_return": 21.5})
+  # Each is on the disk before close().
+  scalars = read_scalars(folder)
+  written.close()
+  assert scalars["throughput/environment_steps_per_s"] == [
+    (100, 50.0),
+    (200, 100.0),
+  ]
+  assert scalars["evaluation/mean_return"] == [(150, 21.5)]
+  assert scalars["learner/loss"] == [(100, 0.5), (200, 0.5)]
+  assert all(math.isnan(value) for _, value in scalars["learner/q_mean"])
+  assert scalars["proxy/connections"] == [(100, 4.0), (200, 4.0)]
+  assert not {"training/mean_return", "proxy/variables_version"} & set(scalars)
+  newest = {name: values[-1][1] for name, values in scalars.items()}
+  assert newest["items/confirmed"] == 198
+  assert newest["items/lost"] == 1
+  assert newest["items/per_s"] == 9.5
+  assert newest["workers/reconnects"] == 3
+  assert newest["progress/environment_steps_lost"] == 40
+  assert newest["progress/trainer_steps_lost"] == 7
+  assert newest["nodes/restarts"] == 2
+  assert newest["run/resumes"] == 1
+  assert newest["snapshots/written"] == 6
+  assert newest["snapshots/age_s"] == 1.5
+  assert newest["snapshots/pause_s"] == 0.25
+  assert newest["variables/loads_per_trainer_step"] == 0.125
+  assert newest["worker_0/streams"] == 1
+  assert newest["worker_11/streams"] == 2
+  assert newest["worker_11/items_lost"] == 1
+
+
+# Statuses in their order, and of the summary the environment steps and the
+# trainer steps a second, and the trainer steps an environment step.
+BEGUN = {"wall_s": 9, "env_steps": 500, "trainer_steps": 1}
+RATES = [
+  ([status_at(9, 500, 0)], (None, None, None)),
+  ([status_at(9, 500, 1, learning_since=BEGUN)], (None, None, None)),
+  ([status_at(19, 1500, 101, learning_since=BEGUN)], (100, 10, 0.1)),
+  # Workers wait for the trainer.
+  ([status_at(19, 500, 101, learning_since=BEGUN)], (0, 10, None)),
+  (
+    [
+      status_at(2, 400, 0),
+      status_at(9, 500, 1, learning_since=BEGUN),
+      status_at(13, 700, 3, learning_since=BEGUN),
+      status_at(14, 750, 11, learning_since=BEGUN),
+    ],
+    (50, 2, 0.04),
+  ),
+]
+
+
+@pytest.mark.parametrize(("statuses", "rates"), RATES)
+def test_the_summary_has_the_rates_of_the_learning(tmp_path, statuses, rates):
+  folder = make_folder(tmp_path)
+  written = results.Results(folder)
+  for status in statuses:
+    written.add_metrics(status)
+  written.write_summary(statuses[-1])
+  written.close()
+  summary = json.loads(folder.summary.read_text())
+  ratio = "trainer_steps_per_env_step"
+  keys = ("env_steps_per_s", "trainer_steps_per_s", ratio)
+  assert tuple(summary[key] for key in keys) == rates
+  scalars = read_scalars(folder)
+  tag = "replay/trainer_steps_per_environment_step"
+  ratios = [value for _, value in scalars.get(tag, [])]
+  assert ratios[-1:] == ([] if rates[2] is None else [pytest.approx(rates[2])])
+
+
+def test_the_summary(tmp_path):
+  folder = make_folder(tmp_path)
+  written = results.Results(folder)
+  written.write_summary({})
+  assert set(json.loads(folder.summary.read_text()).values()) == {None}
+  counts = {
+    "mode": "sync",
+    "env_steps_lost": 40,
+    "trainer_steps_lost": 7,
+    "restarts": 3,
+    "resumes": 1,
+    "snapshots": 6,
+  }
+  status = status_at(
+    9,
+    500,
+    60,
+    eval_return=-math.inf,
+    stopped_because="target_return",
+    items_confirmed=480,
+    items_lost=5,
+    reconnects=2,
+    **counts,
+  )
+  written.write_summary(status)
+  written.close()
+  summary = json.loads(folder.summary.read_text())
+  assert summary["eval_return"] is None
+  assert summary["stopped_because"] == "target_return"
+  assert summary["env_steps"] == 500
+  assert summary["items_confirmed"] == 480
+  assert summary["items_lost"] == 5
+  assert summary["reconnects"] == 2
+  assert {key: summary[key] for key in counts} == counts
+  assert not list(folder.path.glob(".summary*"))
+
+
+def colours(pixels):
+  return {tuple(pixel) for pixel in pixels.reshape(-1, 3).tolist()}
+
+
+RETURN, TARGET = (0x1F, 0x6F, 0xB4), (0xC2, 0x57, 0x1A)
+
+
+@pytest.mark.parametrize(
+  ("evaluations", "target", "has_return", "has_target"),
+  [
+    (0, math.inf, False, False),
+    (1, 475.0, True, True),
+    (12, math.inf, True, False),
+    (200, 0.0, True, True),
+  ],
+)
+def test_the_picture_shows_what_there_is(
+  tmp_path, evaluations, target, has_return, has_target
+):
+  folder = make_folder(tmp_path, target)
+  written = results.Results(folder)
+  for i in range(evaluations):
+    status = status_at(40.0 * i + 40.0, 1000 * i + 1000, i)
+    written.add_evaluation(
+      results.evaluation_row(status, [2.0 * i, 3.0 * i], [9, 9], i)
+    )
+  written.draw_curves()
+  written.close()
+  picture = matplotlib.image.imread(folder.curves_png)[..., :3]
+  pixels = np.round(255 * picture).astype(np.uint8)
+  assert pixels.shape == (630, 1440, 3)
+  # Inside of the axes: the legend is below them.
+  for panel in (pixels[80:480, 110:720], pixels[80:480, 800:1410]):
+    assert (RETURN in colours(panel)) == has_return
+    assert (TARGET in colours(panel)) == has_target
+
+
+def test_the_picture_needs_curves_that_can_be_read(tmp_path):
+  folder = make_folder(tmp_path)
+  for text in (None, "a,b\n1,2\n", ",".join(curves.COLUMNS) + "\nx,2\n"):
+    if text is not None:
+      folder.curves_csv.write_text(text)
+    with pytest.raises(ValueError) as caught:
+      curves.draw(folder)
+    assert repr(str(folder.curves_csv)) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_one_line(tmp_path):
+  folder = make_folder(tmp_path)
+  written = results.Results(folder)
+  folder.curves_csv.unlink()
+  folder.curves_csv.symlink_to("/dev/full")
+  with pytest.raises(OSError) as caught:
+    written.add_evaluation({"env_steps": 1})
+  assert str(caught.value).startswith(repr(str(folder.curves_csv)))
+  assert "No space left on device" in str(caught.value)
+  assert "\n" not in str(caught.value)
+  written.close()
+
+
+@pytest.mark.parametrize("name", ["summary", "curves_png"])
+def test_a_file_that_cannot_be_replaced(tmp_path, name):
+  folder = make_folder(tmp_path)
+  written = results.Results(folder)
+  path = getattr(folder, name)
+  path.mkdir()
+  write = {
+    "summary": lambda: written.write_summary({}),
+    "curves_png": written.draw_curves,
+  }
+  with pytest.raises(OSError) as caught:
+    write[name]()
+  written.close()
+  assert str(caught.value).startswith(repr(str(path)))
+  assert not [entry for entry in folder.path.iterdir() if entry.name[0] == "."]
+
+
+def test_no_heavy_import():
+  code = (
+    "import sys; from launch.display import panel; "
+    "from launch.runs import results; "
+    "heavy = {'tensorflow', 'reverb', 'launchpad', 'matplotlib'}; "
+    "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", code],
+    capture_output=True,
+    text=True,
+    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+  )
+  assert done.returncode == 0, done.stderr

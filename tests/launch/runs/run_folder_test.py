@@ -1,0 +1,198 @@
+"""Run folder: names, refusals, and configs that survive the disk."""
+
+import json
+import os
+
+import ml_collections
+import pytest
+
+from configs import dqn
+from launch.runs import run_folder
+
+
+def config_of(**fields):
+  return ml_collections.ConfigDict(fields)
+
+
+def make_run(run_dir, name="a-run"):
+  folder = run_folder.RunFolder.create(run_dir, name, overwrite=False)
+  folder.write_config(config_of(seed=1))
+  return folder
+
+
+def refusal(call, *args):
+  with pytest.raises(ValueError) as caught:
+    call(*args)
+  assert "\n" not in str(caught.value)
+  return str(caught.value)
+
+
+def test_paths(tmp_path):
+  folder = run_folder.RunFolder.create(tmp_path / "a" / "b", "x.1_y-2", False)
+  assert folder.path == tmp_path / "a" / "b" / "x.1_y-2"
+  assert folder.name == "x.1_y-2"
+  made = sorted(entry.name for entry in folder.path.iterdir())
+  assert made == ["events", "logs", "snapshots", "videos"]
+  files = (
+    (folder.config, "config.json"),
+    (folder.best, "best.npz"),
+    (folder.curves_csv, "curves.csv"),
+    (folder.curves_png, "curves.png"),
+    (folder.summary, "summary.json"),
+  )
+  for path, relative in files:
+    assert path == folder.path / relative
+
+
+@pytest.mark.parametrize(
+  "name", ["", ".", "..", "a/b", "../a", "a b", "a\n", "ä", "a:1"]
+)
+def test_names_that_are_not_fit(tmp_path, name):
+  message = refusal(run_folder.RunFolder.create, tmp_path, name, True)
+  assert repr(name) in message
+  assert not list(tmp_path.iterdir())
+
+
+def make_file(path):
+  path.write_text("kept")
+
+
+def make_folder(path):
+  path.mkdir()
+  (path / "kept").write_text("kept")
+
+
+def make_link(path):
+  path.symlink_to(make_run(path.parent, "elsewhere").path)
+
+
+@pytest.mark.parametrize(
+  ("make", "overwrite", "says"),
+  [
+    (lambda path: make_run(path.parent), False, "allow overwriting"),
+    (make_file, False, "exists"),
+    (make_file, True, "is no run"),
+    (make_folder, True, "is no run"),
+    (make_link, True, "is no run"),
+  ],
+)
+def test_what_exists_is_kept(tmp_path, make, overwrite, says):
+  make(tmp_path / "a-run")
+  before = sorted(tmp_path.rglob("*"))
+  message = refusal(run_folder.RunFolder.create, tmp_path, "a-run", overwrite)
+  assert says in message
+  assert repr(str(tmp_path / "a-run")) in message
+  assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_overwriting_deletes_the_old_run(tmp_path):
+  old = make_run(tmp_path)
+  (old.snapshots / "old").write_text("old")
+  new = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=True)
+  assert not list(new.snapshots.iterdir())
+  assert not new.is_run()
+
+
+def test_a_run_dir_that_is_a_file(tmp_path):
+  make_file(tmp_path / "runs")
+  for run_dir in (tmp_path / "runs", tmp_path / "runs" / "below"):
+    message = refusal(run_folder.RunFolder.create, run_dir, "a", False)
+    assert repr(str(run_dir)) in message
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+def test_a_run_dir_that_cannot_be_written():
+  # Not even the superuser makes files there.
+  message = refusal(run_folder.RunFolder.create, "/proc/self", "a", False)
+  assert "'/proc/self'" in message
+
+
+def test_too_little_space_keeps_the_old_run(tmp_path, monkeypatch):
+  old = make_run(tmp_path)
+  monkeypatch.setattr(run_folder, "MIN_FREE_BYTES", 10**18)
+  message = refusal(run_folder.RunFolder.create, tmp_path, "a-run", True)
+  assert "MB free, under the 1,000,000,000,000 MB" in message
+  assert old.is_run()
+
+
+CONFIGS = [
+  dqn.get_config(),
+  dqn.get_config("pong"),
+  config_of(sizes=(64, (3, 4)), empty=(), limit=float("inf")),
+  config_of(low=float("-inf"), rate=1e-4, none=None, on=True, count=7),
+  config_of(
+    listed=[1, [2], (3,)], inner=config_of(name="ä", maps=("SF", "HG"))
+  ),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_configs_survive(tmp_path, config):
+  folder = make_run(tmp_path)
+  folder.write_config(config)
+  back = folder.read_config()
+  assert back == config
+  # Also where Python calls 1, 1.0 and True equal.
+  assert repr(back.to_dict()) == repr(
+    ml_collections.ConfigDict(sorted_fields(config.to_dict())).to_dict()
+  )
+  assert [entry.name for entry in folder.path.glob("*config*")] == [
+    "config.json"
+  ]
+
+
+def sorted_fields(tree):
+  """The order of fields is not kept: the file is sorted by name."""
+  if not isinstance(tree, dict):
+    return tree
+  return {key: sorted_fields(tree[key]) for key in sorted(tree)}
+
+
+def test_the_config_is_strict_json(tmp_path):
+  def refuse(constant):
+    raise AssertionError(f"{constant} is not JSON")
+
+  folder = make_run(tmp_path)
+  folder.write_config(CONFIGS[2])
+  tree = json.loads(folder.config.read_text(), parse_constant=refuse)
+  assert tree["sizes"] == [64, [3, 4]]
+
+
+def test_a_config_that_json_cannot_hold(tmp_path):
+  folder = make_run(tmp_path)
+  message = refusal(folder.write_config, config_of(inner=config_of(x=b"1")))
+  assert "config.inner.x is b'1'" in message
+  assert folder.read_config() == config_of(seed=1)
+
+
+@pytest.mark.parametrize("text", ["", "{", "3", "[1]"])
+def test_a_config_that_is_broken(tmp_path, text):
+  folder = make_run(tmp_path)
+  folder.config.write_text(text)
+  assert repr(str(folder.config)) in refusal(folder.read_config)
+
+
+@pytest.mark.parametrize(
+  ("asked", "nearest"),
+  [
+    ("runs/carpole", "runs/cartpole"),
+    ("runs/lunar", "runs/lunarlander"),
+    ("runs/cartpole/logs", "runs/cartpole"),
+    ("runs/cartpole/curves.csv", "runs/cartpole"),
+    ("runs", "runs/lunarlander"),
+    ("runs/zzz", "runs/lunarlander"),
+  ],
+)
+def test_the_nearest_run(tmp_path, asked, nearest):
+  for mtime_s, name in enumerate(("cartpole", "lunarlander")):
+    folder = make_run(tmp_path / "runs", name)
+    os.utime(folder.config, (mtime_s, mtime_s))
+  message = refusal(run_folder.RunFolder.open, tmp_path / asked)
+  assert repr(str(tmp_path / asked)) in message
+  assert message.endswith(f"nearest run is {str(tmp_path / nearest)!r}")
+
+
+def test_open(tmp_path):
+  assert "none beside it" in refusal(run_folder.RunFolder.open, tmp_path / "a")
+  path = make_run(tmp_path).path
+  assert run_folder.RunFolder.open(path).read_config() == config_of(seed=1)

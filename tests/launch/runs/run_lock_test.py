@@ -1,0 +1,77 @@
+"""Run lock: one launcher at a time, and none is kept by a process that died."""
+
+import subprocess
+import sys
+
+import pytest
+
+from launch.runs import run_folder, run_lock
+
+# Holds a run's lock until it is killed.
+_HOLDER = """
+import sys
+from launch.runs import run_folder; from launch.runs import run_lock
+with run_lock.held(run_folder.RunFolder(sys.argv[1])):
+  print("held", flush=True)
+  sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+  return run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+
+
+@pytest.fixture
+def holder(folder):
+  """Another process that holds the lock."""
+  process = subprocess.Popen(
+    [sys.executable, "-c", _HOLDER, str(folder.path)],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+    text=True,
+  )
+  assert process.stdout is not None
+  assert process.stdout.readline() == "held\n"
+  yield process
+  process.kill()
+  process.communicate()
+
+
+def test_another_process_is_named_in_one_line(folder, holder):
+  with pytest.raises(ValueError) as caught, run_lock.held(folder):
+    pass
+  line = str(caught.value)
+  assert "\n" not in line
+  assert str(folder.path) in line
+  assert f"still goes on, in process {holder.pid}:" in line
+
+
+def test_it_goes_with_its_process(folder, holder):
+  holder.kill()
+  holder.wait()
+  with run_lock.held(folder):
+    pass
+
+
+def test_it_can_be_held_again_and_leaves_no_file(folder):
+  before = sorted(folder.path.iterdir())
+  for _ in range(2):
+    with (
+      run_lock.held(folder),
+      pytest.raises(ValueError, match="still goes on"),
+      run_lock.held(folder),
+    ):
+      pass
+  assert sorted(folder.path.iterdir()) == before
+
+
+def test_what_the_process_starts_does_not_hold_it(folder):
+  with run_lock.held(folder):
+    child = subprocess.Popen(["sleep", "60"], close_fds=False)
+  try:
+    with run_lock.held(folder):
+      pass
+  finally:
+    child.kill()
+    child.wait()
