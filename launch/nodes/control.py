@@ -25,6 +25,9 @@ from launch.runs import run_address, run_counters, run_folder, snapshots
 # Where one node has failed, another that is silent for so long has too.
 _SILENT_AFTER_S = 2.0
 _TICK_S = 0.05
+# Nodes report four times a second, but one may have died meanwhile. Below the
+# time after which they give a call up.
+_CATCHES_UP_WITHIN_S = 2.0
 _METRICS_PERIOD_S = 1.0  # also of keeping what a successor needs
 _RELEASED_WITHIN_S = 1.5  # for the launcher to see the last status
 _COUNTED_BY = {
@@ -73,6 +76,7 @@ class Control:
     self._lock = threading.RLock()
     self._stopped_because: str | None = None
     self._stopped_at_s = 0.0
+    self._recalled_at_s = -math.inf  # monotonic, of going on for another
     self._memory = memory_dir and pathlib.Path(memory_dir, "control")
     if self._memory and self._memory.exists():
       self._recall(self._memory)
@@ -120,6 +124,7 @@ class Control:
 
   def counters(self) -> str:
     """What a snapshot keeps of the run: `run_counters.RunCounters` as JSON."""
+    self._catch_up()
     with self._lock:
       return self._ledger.counters().to_json()
 
@@ -148,12 +153,17 @@ class Control:
       lengths: of its episodes, in environment steps.
       variables_version: that was played.
     """
+    self._catch_up()
     with self._lock:
+      if self._stopped_because is not None:
+        return False  # it would follow the one that ended the run
       row = results_lib.evaluation_row(
         self._ledger.status(), returns, lengths, variables_version
       )
+      best = self._ledger.add_evaluation(row)
+      self._remember()  # a successor does not count it twice
       self._results.add_evaluation(row)
-      return self._ledger.add_evaluation(row)
+      return best
 
   def stop(self, reason: str) -> None:
     """Ends the run, in order; the first reason is the one that is kept."""
@@ -328,7 +338,21 @@ class Control:
       self._stopped_because,
       self._stopped_at_s,
     ) = pickle.loads(memory.read_bytes())
+    self._recalled_at_s = time.monotonic()
     self._ledger.count_restart("control", 0)
+
+  def _catch_up(self) -> None:
+    """Waits until all that was done while no control node was up is reported.
+
+    What is written down in between would be of an earlier time than what was
+    before.
+    """
+    end_s = self._recalled_at_s + _CATCHES_UP_WITHIN_S
+    while time.monotonic() < end_s:
+      with self._lock:
+        if not self._ledger.unheard_since(self._recalled_at_s):
+          return
+      time.sleep(_TICK_S)
 
   def _launcher_is_lost(self) -> bool:
     return self._parent_pid is not None and os.getppid() != self._parent_pid

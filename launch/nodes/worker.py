@@ -60,13 +60,8 @@ class Worker:
     self._said = False  # that it waits
     self._version = 0  # of the variables; 0: none yet
     self._loads = 0
-    # In rounds: batch steps of each, those made in this one, and the version
-    # with which this worker is through.
-    self._share = (
-      rounds.worker_steps(config, config.topology.workers)
-      if config.mode == "sync"
-      else None
-    )
+    # In rounds: batch steps made in this one, and the version with which this
+    # worker is through.
     self._made = 0
     self._collected_version = 0
 
@@ -115,7 +110,10 @@ class Worker:
       return node_link.directive
     flow = seat.flow
     return directive_lib.Directive(
-      flow is board.Flow.DRAIN, flow is board.Flow.PAUSE, seat.steps_per_s
+      flow is board.Flow.DRAIN,
+      flow is board.Flow.PAUSE,
+      seat.steps_per_s,
+      workers=node_link.directive.workers,
     )
 
   def _may_step(self, orders: directive_lib.Directive) -> bool:
@@ -123,7 +121,7 @@ class Worker:
     if self._published_at_s is None:
       time.sleep(_IDLE_S)
       return False
-    collected = self._share is not None and self._made >= self._share
+    collected = self._has_its_share(orders)
     if orders.paused or collected:
       if self._is_through(self._writer.settle(_WAIT_S)):
         if collected:
@@ -135,6 +133,13 @@ class Worker:
       time.sleep(min(wait_s, _WAIT_S))
       return False
     return self._is_through(self._writer.wait(_WAIT_S))
+
+  def _has_its_share(self, orders: directive_lib.Directive) -> bool:
+    """Whether it is others' turn, in rounds."""
+    if self._config.mode != "sync":
+      return False
+    workers = orders.workers or self._config.topology.workers
+    return self._made >= rounds.worker_steps(self._config, workers)
 
   def _is_through(self, through: bool) -> bool:
     """Passes on whether the writer was; says it in the log when it was not."""

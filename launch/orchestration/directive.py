@@ -20,6 +20,8 @@ class Directive(typing.NamedTuple):
     saves: how many snapshots were asked for so far, besides the regular ones.
     collected_version: of the variables with which every worker has collected
       its share of a round; 0: none yet.
+    workers: how many there are, for a worker's share of a round; 0: as many as
+      the config says.
   """
 
   stop: bool = False
@@ -28,6 +30,7 @@ class Directive(typing.NamedTuple):
   trainer_steps: int | None = None
   saves: int = 0
   collected_version: int = 0
+  workers: int = 0
 
 
 class Directives:
@@ -75,7 +78,8 @@ class Directives:
       )
     if role == "worker":
       share = self.steps_per_s / self.workers
-      return Directive(stop or index >= self.workers, self.paused, share)
+      stop |= index >= self.workers
+      return Directive(stop, self.paused, share, workers=self.workers)
     if role == "proxy":
       return Directive(stop, self.paused, self.steps_per_s / self._proxies)
     return Directive(stop, self.paused)

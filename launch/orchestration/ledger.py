@@ -168,6 +168,8 @@ class Ledger:
     self._first_step_at_s: float | None = None
     self._learning_since: Mapping[str, float] | None = None
     self._lost: dict[str, int] = dict.fromkeys(_COUNTS_THAT_GO_BACK, 0)
+    if resumed:
+      self._lost |= resumed.lost
     self._rates = collections.defaultdict(rate.Rate)
     self._rates_now = collections.defaultdict(float)
 
@@ -226,6 +228,7 @@ class Ledger:
       eval_return=status["eval_return"],
       best_eval_return=self._best_return,
       resumes=status["resumes"],
+      lost=self._lost,
       nodes={
         f"{role}/{index}": node.saved()
         for (role, index), node in self._nodes.items()
@@ -350,6 +353,12 @@ class Ledger:
       and node.heard_at_s < since_s
       and index < self._expected.get(role, 0)
     ]
+
+  def unheard_since(self, since_s: float) -> bool:
+    """Whether a node that is up has not reported since monotonic seconds."""
+    return any(
+      node.up and node.heard_at_s < since_s for node in self._nodes.values()
+    )
 
   def update_rates(self) -> None:
     """Measures the rates; called regularly by one owner."""

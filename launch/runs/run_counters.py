@@ -31,6 +31,7 @@ class RunCounters:
   eval_return: float | None  # of the last one
   best_eval_return: float | None
   resumes: int
+  lost: dict[str, int]  # where nodes began at a snapshot; the ledger's names
   nodes: dict[str, dict[str, typing.Any]]  # the ledger's, by 'worker/0'
 
   def to_json(self) -> str:

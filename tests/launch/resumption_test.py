@@ -28,6 +28,7 @@ _COUNTERS = run_counters.RunCounters(
   eval_return=210.25,
   best_eval_return=240.0,
   resumes=0,
+  lost={},
   nodes={},
 )
 

@@ -422,3 +422,13 @@ def test_a_control_node_goes_on_where_one_was_killed(make_control, tmp_path):
   second.report("trainer", 0, {"trainer_steps": 200})
   second.tick()
   assert second.status()["stopped_because"] == "trainer_steps"
+
+
+def test_an_evaluation_after_the_end_does_not_count(make_control):
+  control = make_control(target_return=100.0)
+  evaluate(control, 120.0)
+  control.tick()
+  assert not evaluate(control, 150.0)
+  status = control.status()
+  assert status["stopped_because"] == "target_return"
+  assert status["eval_return"] == status["best_eval_return"] == 120.0

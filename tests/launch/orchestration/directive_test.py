@@ -23,14 +23,15 @@ def test_a_directive(steps_per_s, expected, role, share, paused, stop):
   directives = directive.Directives(expected, steps_per_s)
   directives.paused = paused
   told = directives.to(role, 0, stop)
-  assert told == directive.Directive(stop, paused, share)
+  workers = expected["worker"] if role == "worker" else 0
+  assert told == directive.Directive(stop, paused, share, workers=workers)
   assert directive.Directive._make(tuple(told)) == told
 
 
 def test_nothing_is_asked_by_default():
-  assert directive.Directive() == (False, False, 0.0, None, 0, 0)
+  assert directive.Directive() == (False, False, 0.0, None, 0, 0, 0)
   told = directive.Directives({"worker": 1}, 0.0).to("worker", 0, stop=False)
-  assert told == directive.Directive()
+  assert told == directive.Directive(workers=1)
 
 
 def test_workers_that_are_too_many_are_told_to_stop():
@@ -38,6 +39,7 @@ def test_workers_that_are_too_many_are_told_to_stop():
   directives.workers = 2
   told = [directives.to("worker", i, stop=False) for i in range(3)]
   assert [each.stop for each in told] == [False, False, True]
+  assert told[0].workers == 2
   assert told[0].steps_per_s == 30.0
 
 
@@ -49,5 +51,5 @@ def test_what_only_the_trainer_is_told():
   assert told == directive.Directive(
     trainer_steps=70, saves=2, collected_version=5
   )
-  for role in ("worker", "proxy", "evaluator"):
+  for role in ("proxy", "evaluator"):
     assert directives.to(role, 0, stop=False) == directive.Directive()

@@ -365,6 +365,8 @@ def test_what_is_lost_where_a_trainer_begins_at_a_snapshot():
     assert [ledger.status()[name] for name in names] == [300, 20, 280]
   assert ledger.status()["trainer_steps"] == 60
   assert ledger.status()["node_restarts"] == {"trainer/0": 1}
+  resumed = make_ledger(ledger.counters())
+  assert [resumed.status()[name] for name in names] == [300, 20, 280]
 
 
 def test_a_resumed_run_counts_on(clock):
@@ -434,3 +436,16 @@ def test_learning_begins_with_the_first_step_of_this_life_of_the_run(clock):
   ledger.report("trainer", 0, {"trainer_steps": 50, "first_step_at_s": 12.0})
   assert ledger.status()["learning_since"] == since
   assert ledger.status()["start_up_s"] == 5.0
+
+
+def test_who_has_not_reported_since(clock):
+  ledger = make_ledger()
+  for index in range(2):
+    ledger.report("worker", index, {})
+  ledger.report("worker", 2, {}, finished=True)
+  clock.now_s += 1.0
+  assert ledger.unheard_since(clock.now_s)
+  ledger.report("worker", 0, {})
+  assert ledger.unheard_since(clock.now_s)
+  ledger.report("worker", 1, {})
+  assert not ledger.unheard_since(clock.now_s)

@@ -17,6 +17,7 @@ COUNTERS = run_counters.RunCounters(
   eval_return=-21.0,
   best_eval_return=None,
   resumes=1,
+  lost={"trainer_steps": 40},
   nodes={"worker/0": {"counts": {"env_steps": 3}, "lives": 2}},
 )
 
