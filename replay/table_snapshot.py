@@ -2,7 +2,8 @@
 
 Reverb lists the items of its tables under their lock, and then compresses and
 writes them for many times as long without it. Nobody is told when the lock is
-given back, but the file of the items is opened right after.
+given back, but who asks for a table's counts meanwhile is answered only then; and
+the file of the items is opened soon after.
 
 What Reverb restores, it restores as it was: limiter, size, exponent and
 signature of the checkpoint replace, without a word, those of the program.
@@ -27,6 +28,10 @@ _TABLES, _ITEMS, _CHUNKS = (
 _DONE = "DONE"  # Reverb reads no folder without it
 _COMPRESSION = "ZLIB"
 _LOOK_PERIOD_S = 0.005
+# A server that takes so long for an answer was listing a table. It begins with
+# that microseconds after it has made its folder, and nobody is asked before.
+_HELD_S = 0.05
+_ANSWER_S = 5
 
 
 class Saving(threading.Thread):
@@ -70,11 +75,23 @@ class Saving(threading.Thread):
       False: it is not so yet. True also where saving has failed.
     """
     end_s = time.monotonic() + timeout_s
-    while self.is_alive() and not any(self._root.glob(f"*/{_ITEMS}")):
+    while self.is_alive() and not self._is_copied():
       if time.monotonic() >= end_s:
         return False
       time.sleep(_LOOK_PERIOD_S)
     return True
+
+  def _is_copied(self) -> bool:
+    if any(self._root.glob(f"*/{_ITEMS}")):
+      return True
+    if not any(self._root.iterdir()):
+      return False  # nor begun
+    asked_s = time.monotonic()
+    try:
+      self._client.server_info(timeout=_ANSWER_S)
+    except (RuntimeError, reverb.errors.ReverbError):
+      return False
+    return time.monotonic() - asked_s > _HELD_S
 
   def finish(self) -> None:
     """Waits until all is written.
