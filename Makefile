@@ -22,7 +22,7 @@ test: setup ## Run the tests, all but those that train for long.
 test-learning: setup ## Train on real tasks until a return.
 	@exec $(PYTHON) -m pytest -m learning --timeout=1800 $(ARGS)
 
-chaos: setup ## Train while processes are killed, until a return.
+chaos: setup ## Kill, stop and damage runs in all ways; they must go on.
 	@exec $(PYTHON) -m pytest -m chaos $(ARGS)
 
 check: setup ## Check the format, the lint and the types.

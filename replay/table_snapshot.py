@@ -2,8 +2,8 @@
 
 Reverb lists the items of its tables under their lock, and then compresses and
 writes them for many times as long without it. Nobody is told when the lock is
-given back, but who asks for a table's counts meanwhile is answered only then; and
-the file of the items is opened soon after.
+given back, but who asks for a table's counts meanwhile is answered only then;
+and the file of the items is opened soon after.
 
 What Reverb restores, it restores as it was: limiter, size, exponent and
 signature of the checkpoint replace, without a word, those of the program.

@@ -12,7 +12,6 @@ from launch.nodes import link, snapshot_writer
 from launch.runs import run_counters, run_folder, snapshots
 from replay import tables, trajectory_manager, variables
 
-
 _M_ARENA_MAX = -8  # of glibc's mallopt
 
 

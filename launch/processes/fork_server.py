@@ -33,6 +33,8 @@ def running(environment: Mapping[str, str]) -> Iterator[None]:
 
 
 def _start(environment: Mapping[str, str]) -> None:
+  # One that somebody else has started would be taken as it is.
+  forkserver._forkserver._stop()
   CONTEXT.set_forkserver_preload(_PRELOADED)
   with mock.patch.dict(os.environ, environment), _signals_kept_away():
     resource_tracker.ensure_running()

@@ -122,11 +122,17 @@ def test_threads_until_a_limit(start_run, limits, reason):
 SIGNALS = [
   # Ctrl-C in a terminal reaches all processes.
   (lambda run: os.killpg(run.launcher.pid, signal.SIGINT), "SIGINT"),
-  (lambda run: run.launcher.terminate(), "SIGTERM"),
   # As batch systems do.
   (lambda run: os.killpg(run.launcher.pid, signal.SIGTERM), "SIGTERM"),
+  pytest.param(
+    lambda run: run.launcher.terminate(), "SIGTERM", marks=pytest.mark.chaos
+  ),
   # A terminal that is closed.
-  (lambda run: os.killpg(run.launcher.pid, signal.SIGHUP), "SIGHUP"),
+  pytest.param(
+    lambda run: os.killpg(run.launcher.pid, signal.SIGHUP),
+    "SIGHUP",
+    marks=pytest.mark.chaos,
+  ),
 ]
 
 

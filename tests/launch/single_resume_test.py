@@ -268,6 +268,7 @@ def test_ctrl_c_twice_ends_at_once(tmp_path):
   assert list(run.folder.snapshots.iterdir()) == []
 
 
+@pytest.mark.chaos
 def test_damaged_snapshots_are_passed_over(tmp_path, whole):
   run = Run(tmp_path)
   end(run.start(limit(200), "--config.snapshot.keep=3"))
@@ -281,6 +282,7 @@ def test_damaged_snapshots_are_passed_over(tmp_path, whole):
   assert_equal_to(run, whole)
 
 
+@pytest.mark.chaos
 def test_what_cannot_be_saved_goes_on_with_new_episodes(tmp_path):
   run = Run(tmp_path)
   flags = ("--config.environment.name=LunarLander-v3",)

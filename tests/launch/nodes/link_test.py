@@ -100,7 +100,7 @@ def test_a_node_follows_its_directives(launch):
   launched = launch()
   control, node_link = launched.control, launched.link
   asking.until(lambda: control.status()["env_steps"] == 7)
-  asked = directive.Directive(steps_per_s=250.0)
+  asked = directive.Directive(steps_per_s=250.0, workers=1)
   asking.until(lambda: node_link.directive == asked)
   assert isinstance(node_link.directive, directive.Directive)
 
