@@ -106,7 +106,11 @@ def test_replay_apart_and_no_proxy_until_environment_steps(start_run):
 
 THREADS = [
   (("--config.limits.wall_clock_s=4",), "wall_clock_s"),
-  (("--config.limits.target_return=1",), "target_return"),
+  pytest.param(
+    ("--config.limits.target_return=1",),
+    "target_return",
+    marks=pytest.mark.chaos,
+  ),
 ]
 
 

@@ -219,6 +219,7 @@ def assert_equal_to(run, whole):
     assert one[name] == other[name]
 
 
+@pytest.mark.chaos
 def test_stopped_in_all_ways(tmp_path, whole):
   run = Run(tmp_path)
   end(run.start(limit(_PERIOD)))  # of which its last evaluation is

@@ -141,6 +141,7 @@ def test_a_starved_call_leaves_the_age_as_it_was(trainer, config):
   assert found["policy_age_versions_max"] == 0.0
 
 
+@pytest.mark.parametrize("config", [20], indirect=True)
 def test_batches_that_come_slower_than_the_dataset_waits(start, config):
   # Eight transitions grant eight samples: half a batch. What the dataset has of
   # a batch when it gives up is lost; the next whole one must come all the same.
