@@ -62,7 +62,7 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   packing = registry.make_builder(config.agent).make_packing(spec)
   trainer_benchmark.fill(address.resolve(), packing, spec, items)
   writer = snapshot_writer.SnapshotWriter(
-    config, place, trainer.learner, address.resolve(), control
+    config, place, trainer.learner, address.resolve(), control, newest=None
   )
   rows = []
   for repetition in range(runs):

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import ml_collections
 
+MODES = ("async", "sync", "single")
+
 # field, test, what a value must be, what follows otherwise
 _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
     ("seed", lambda x: x >= 0, "at least 0",
      "random generators take none below"),
-    ("mode", lambda x: x in ("async", "sync", "single"),
+    ("mode", lambda x: x in MODES,
      "'async', 'sync' or 'single'", "nobody would know whose turn it is"),
     ("sync.environment_steps", lambda x: x >= 1, "at least 1",
      "a round would have no steps"),

@@ -18,8 +18,6 @@ from launch import resumption, train_flags
 from launch.processes import signals
 from launch.runs import run_folder, run_lock
 
-# Where the nodes run: the module that launches them.
-_LAUNCHES = {"local_mp": "local", "local_mt": "local_threads"}
 _USAGE = "Trains an experiment until one of its limits is reached."
 
 
@@ -86,7 +84,9 @@ def _resume(
 
 
 def _launch(launch_type: str, config: ml_collections.ConfigDict, *args) -> None:
-  name = "single" if config.mode == "single" else _LAUNCHES[launch_type]
+  name = (
+    "single" if config.mode == "single" else train_flags.LAUNCHES[launch_type]
+  )
   # Imported late: what the others need would only delay an error or the one.
   importlib.import_module(f"launch.{name}").launch(config, *args)
 

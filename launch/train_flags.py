@@ -6,12 +6,13 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
+from configs import validation
 from launch import resumption
 from launch.options import flags as flags_lib
 from launch.options import overrides
 
-LAUNCHES = ("local_mp", "local_mt")
-MODES = ("async", "sync", "single")
+# Where the nodes run: the module of launch/ that sees to it.
+LAUNCHES = {"local_mp": "local", "local_mt": "local_threads"}
 # What a run that is resumed has already.
 _OF_A_NEW_RUN = ("config", "name", "run_dir", "overwrite")
 
@@ -45,7 +46,7 @@ def define(
   flags.DEFINE_enum(
     "mode",
     None,
-    MODES,
+    validation.MODES,
     "Who works when: async, workers and trainer at once, as fast as the rates "
     "allow; sync, in turns, a round of environment steps and then the updates "
     "that it grants; single, one after the other in one process without "
@@ -84,7 +85,7 @@ def define(
   flags.DEFINE_enum(
     "launch",
     "local_mp",
-    LAUNCHES,
+    list(LAUNCHES),
     "Where the nodes run: local_mp, each in a process of its own; local_mt, "
     "as threads of one process, for a debugger. Not with --mode=single.",
     flag_values=values,

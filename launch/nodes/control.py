@@ -110,11 +110,12 @@ class Control:
     """
     with self._lock:
       self._ledger.report(role, index, metrics)
-      self._directives.collected_version = self._ledger.collected_version()
+      if role == "trainer":  # who alone is told, so nobody else waits for it
+        self._directives.collected_version = self._ledger.collected_version()
       return tuple(self._directives.to(role, index, self._may_stop(role)))
 
   def enlist(self, role: str, index: int) -> tuple[int, int]:
-    """Takes that a node begins.
+    """What a node that begins goes on from.
 
     Returns:
       How many processes were this node before, and their environment steps.

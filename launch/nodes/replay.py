@@ -16,25 +16,23 @@ _M_ARENA_MAX = -8  # of glibc's mallopt
 
 
 class HostedTables:
-  """The server with a run's tables, in the process that hosts it.
-
-  Attributes:
-    address: that it serves at: 'localhost:7000'.
-  """
+  """The server with a run's tables, in the process that hosts it."""
 
   def __init__(
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
+    snapshot: snapshots.Snapshot | None,
     address: lp.Address,
   ):
-    """Serves what the run's newest snapshot has, or empty tables.
+    """Serves what a snapshot has, or empty tables.
 
     Args:
       config: the whole config.
       spec: of one environment.
       folder: of the run.
+      snapshot: that the host begins at; None: it begins with nothing.
       address: to serve at.
 
     Raises:
@@ -44,14 +42,12 @@ class HostedTables:
     # the table's lock, takes half as long again (docs/libraries.md).
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     packing = registry.make_builder(config.agent).make_packing(spec)
-    snapshot = snapshots.newest_of(folder.snapshots)
     self._manager = trajectory_manager.TrajectoryManager(
       [tables.make_table(config, packing), variables.make_table()],
       port=lp.get_port_from_address(address.resolve()),
       saving_dir=folder.replay_saving,
       restore_from=snapshot and snapshot.path / snapshot_writer.REPLAY,
     )
-    self.address = self._manager.address
     env_steps = (
       run_counters.RunCounters.read(snapshot.path).environment_steps
       if snapshot
@@ -93,7 +89,9 @@ class Replay:
       control: Courier client of the control node.
     """
     self._control = control
-    self._tables = HostedTables(config, spec, folder, address)
+    self._tables = HostedTables(
+      config, spec, folder, snapshots.newest_of(folder.snapshots), address
+    )
 
   def run(self) -> None:
     """Serves until the run stops."""

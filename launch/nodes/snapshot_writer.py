@@ -35,6 +35,7 @@ class SnapshotWriter:
     learner: core.Learner,
     server: str,
     control: typing.Any,
+    newest: snapshots_lib.Snapshot | None,
   ):
     """Writes nothing yet.
 
@@ -44,6 +45,7 @@ class SnapshotWriter:
       learner: which stands still while `start` runs.
       server: address of the TrajectoryManager; of this machine.
       control: Courier client of the control node, which knows all counts.
+      newest: snapshot that the run has; None: it has none.
     """
     self._folder, self._learner = folder, learner
     self._server, self._control = server, control
@@ -55,7 +57,6 @@ class SnapshotWriter:
     self._copied = threading.Event()
     self._thread: threading.Thread | None = None
     self._error: Exception | None = None  # of the last one
-    newest = self._snapshots.newest()
     self._number = newest.number if newest else 0
     self._best = _best_return(self._snapshots.best())
     self._written_at_s = newest.path.stat().st_mtime if newest else None

@@ -49,14 +49,17 @@ class Trainer:
       ValueError: the snapshot does not fit the config.
     """
     self._config, self._control = config, control
+    # Looked for once: tables and learner begin at the same one.
+    snapshot = snapshots.newest_of(folder.snapshots)
     self._tables = None
     if config.topology.replay == "with_trainer":
-      self._tables = replay_node.HostedTables(config, spec, folder, server)
+      self._tables = replay_node.HostedTables(
+        config, spec, folder, snapshot, server
+      )
     address = server.resolve()
     self._table = tables.TableView(address, tables.TRANSITIONS)
     builder = registry.make_builder(config.agent)
     self._learner = builder.make_learner(config, spec)
-    snapshot = snapshots.newest_of(folder.snapshots)
     if snapshot:
       checkpoints.restore(snapshot.path, self._learner)
       logging.info("goes on from snapshot %d", snapshot.number)
@@ -79,7 +82,7 @@ class Trainer:
       functools.partial(dataset.unpack, packing),
     )
     self._snapshots = snapshot_writer.SnapshotWriter(
-      config, folder, self._learner, address, control
+      config, folder, self._learner, address, control, snapshot
     )
     self._saves = 0  # asked for and begun
     self._limiter = limiter_lib.Limiter.of(config)

@@ -88,14 +88,14 @@ class Node:
 
   def hear(self, metrics: Mapping[str, typing.Any], finished: bool) -> None:
     """Takes a report; what it leaves out stays as it was."""
-    life = metrics.get("life", self._life)
-    if self.lives == 0 or life != self._life:
-      if self._life is not None:
-        self._keep_counts()
-        self.restarts += 1
-      self._life = life
+    again = self.is_new_life(metrics)
+    if again:
+      self._keep_counts()
+      self.restarts += 1
+    if again or self.heard_at_s == 0.0:
       self.lives += 1
       self.finished = False
+    self._life = metrics.get("life", self._life)
     before = self._before
     self.metrics.update(
       (name, value + before[name] if name in before else value)
@@ -160,16 +160,15 @@ class Ledger:
     self._evaluations = resumed.evaluations if resumed else 0
     self._evaluation: Mapping[str, typing.Any] = {}  # the last one
     self._best_return = resumed.best_eval_return if resumed else None
-    if resumed:
-      self._evaluation = {"eval_return": resumed.eval_return}
-      for node, saved in resumed.nodes.items():
-        role, _, index = node.partition("/")
-        self._nodes[role, int(index)] = Node.resumed(saved)
     self._first_step_at_s: float | None = None
     self._learning_since: Mapping[str, float] | None = None
     self._lost: dict[str, int] = dict.fromkeys(_COUNTS_THAT_GO_BACK, 0)
     if resumed:
+      self._evaluation = {"eval_return": resumed.eval_return}
       self._lost |= resumed.lost
+      for node, saved in resumed.nodes.items():
+        role, _, index = node.partition("/")
+        self._nodes[role, int(index)] = Node.resumed(saved)
     self._rates = collections.defaultdict(rate.Rate)
     self._rates_now = collections.defaultdict(float)
 

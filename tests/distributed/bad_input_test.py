@@ -12,27 +12,13 @@ import pytest
 from launch import train_flags
 from launch.runs import (
   run_address,
-  run_counters,
   run_folder,
   run_lock,
   snapshots,
 )
+from tests.launch import saved
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-_COUNTERS = run_counters.RunCounters(
-  mode="async",
-  environment_steps=12_345,
-  trainer_steps=1_500,
-  variables_version=75,
-  replay_size=12_000,
-  wall_s=61.5,
-  evaluations=3,
-  eval_return=210.25,
-  best_eval_return=240.0,
-  resumes=0,
-  lost={},
-  nodes={},
-)
 
 # flags, what the line must contain
 REFUSED = {
@@ -154,7 +140,7 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(train_flags.parse(["train"], "").config)
   with snapshots.Snapshots(folder.snapshots, keep=2).writing(1_500) as path:
-    _COUNTERS.write(path)
+    saved.COUNTERS.write(path)
   if title == "damaged snapshots":
     for path in folder.snapshots.glob("*/manifest.json"):
       path.write_text("")

@@ -11,26 +11,13 @@ import pytest
 
 from launch import resumption, train_flags
 from launch.runs import run_address, run_counters, run_folder, snapshots
+from tests.launch import saved
 
 pytestmark = pytest.mark.filterwarnings(
   "ignore:the load_module.. method:DeprecationWarning"
 )
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-_COUNTERS = run_counters.RunCounters(
-  mode="async",
-  environment_steps=12_345,
-  trainer_steps=1_500,
-  variables_version=75,
-  replay_size=12_000,
-  wall_s=61.5,
-  evaluations=3,
-  eval_return=210.25,
-  best_eval_return=240.0,
-  resumes=0,
-  lost={},
-  nodes={},
-)
 
 
 def parse(*arguments):
@@ -47,8 +34,10 @@ def make_run(tmp_path):
     folder.write_config(config)
     kept = snapshots.Snapshots(folder.snapshots, keep=9)
     for _ in range(snapshots_taken):
-      with kept.writing(_COUNTERS.trainer_steps) as path:
-        dataclasses.replace(_COUNTERS, mode=config.mode, **counters).write(path)
+      with kept.writing(saved.COUNTERS.trainer_steps) as path:
+        dataclasses.replace(saved.COUNTERS, mode=config.mode, **counters).write(
+          path
+        )
     return folder
 
   return make
@@ -84,7 +73,7 @@ def test_a_run_goes_on_from_its_newest_snapshot(make_run):
   found = resume(folder, "--config.limits.trainer_steps=9_000")
   assert folder.summary.exists()
   assert found.snapshot.number == 3
-  assert found.counters == _COUNTERS
+  assert found.counters == saved.COUNTERS
   assert str(found) == (
     "resumes from snapshot 3: 12,345 environment steps, 1,500 trainer steps"
   )

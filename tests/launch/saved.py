@@ -1,0 +1,18 @@
+"""Saved: what the snapshot of a run with a past says."""
+
+from launch.runs import run_counters
+
+COUNTERS = run_counters.RunCounters(
+  mode="async",
+  environment_steps=12_345,
+  trainer_steps=1_500,
+  variables_version=75,
+  replay_size=12_000,
+  wall_s=61.5,
+  evaluations=3,
+  eval_return=210.25,
+  best_eval_return=240.0,
+  resumes=0,
+  lost={},
+  nodes={},
+)
