@@ -8,7 +8,7 @@ import numpy as np
 from acme import specs
 
 from replay import adder as adder_lib
-from replay import packing as packing_lib
+from replay import transitions
 
 if typing.TYPE_CHECKING:
   # Workers of small networks act without TensorFlow's graph machinery.
@@ -67,7 +67,9 @@ class Actor(typing.Protocol):
 class Builder(typing.Protocol):
   """Describes an algorithm wholly: the same object serves every launch."""
 
-  def make_packing(self, spec: specs.EnvironmentSpec) -> packing_lib.Packing:
+  def make_layout(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> transitions.Layout:
     """Layout of the items of its table."""
     ...
 

@@ -36,9 +36,10 @@ def serve_ours(config: ml_collections.ConfigDict):
   from replay import tables, trajectory_manager
 
   spec = factory.make_spec(config.environment)
-  packing = registry.make_builder(config.agent).make_packing(spec)
+  layout = registry.make_builder(config.agent).make_layout(config, spec)
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, packing)], portpicker.pick_unused_port()
+    [tables.make_table(config, layout.item_shape)],
+    portpicker.pick_unused_port(),
   )
   return manager, manager.address
 
@@ -88,13 +89,16 @@ def collect_ours(
   from replay import writer as writer_lib
 
   spec = factory.make_spec(config.environment)
-  collector = collector_lib.Collector(
-    config, spec, registry.make_builder(config.agent), worker=0
-  )
+  builder = registry.make_builder(config.agent)
+  collector = collector_lib.Collector(config, spec, builder, worker=0)
   network = q_network.make_q_network(config.network, spec)
   collector.load(1, q_network.get_variables(network))
   writer = writer_lib.ItemWriter(
-    routes.DirectRoute(address), tables.TRANSITIONS
+    routes.DirectRoute(address),
+    tables.TRANSITIONS,
+    builder.make_layout(config, spec).kept_cells(
+      config.topology.environments_per_worker
+    ),
   )
 
   def run(until: int) -> None:
@@ -104,7 +108,7 @@ def collect_ours(
         continue
       while not writer.wait(_WAIT_S):
         pass
-      writer.write(items.rows, items.priorities)
+      writer.write(*items)
 
   run(warm_up_steps)
   before = collector.env_steps

@@ -7,6 +7,8 @@ import statistics
 import typing
 from collections.abc import Mapping, Sequence
 
+from benchmarks import goal as goal_lib
+
 Row = Mapping[str, typing.Any]  # a value by column: text, number or None
 
 
@@ -20,7 +22,9 @@ class Report:
     method: how it was measured, in a paragraph.
     raw: one row a repetition, all with the same columns.
     medians: one row a case, all with the same columns.
-    goals: lines that say what was aimed at and what was reached.
+    goals: lines that say what was aimed at and what was reached; those of
+      `benchmarks.goal` that have a number are drawn.
+    more: further tables, after the medians.
   """
 
   name: str
@@ -29,6 +33,7 @@ class Report:
   raw: Sequence[Row]
   medians: Sequence[Row]
   goals: Sequence[str]
+  more: Sequence[Sequence[Row]] = ()
 
   def markdown(self, head: Mapping[str, str]) -> str:
     """The report as a page.
@@ -39,23 +44,27 @@ class Report:
     parts = [
       f"# {self.title}",
       self.method,
-      _table(self.medians),
+      *(_table(rows) for rows in (self.medians, *self.more)),
       "\n".join(f"- {goal}" for goal in self.goals),
+      f"![Goals]({self._picture})" if self._has_picture else "",
       f"Every repetition is in [{self.name}.csv]({self.name}.csv).",
       _table([{"measured with": k, "": v} for k, v in head.items()]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
   def write(self, folder: pathlib.Path, head: Mapping[str, str]) -> None:
-    """Writes `name`.md and `name`.csv into `folder`, which is made if needed.
+    """Writes its page, its picture of the goals and its rows as CSV.
+
+    They are `name`.md, `name`_goals.png if a goal has a number, and `name`.csv.
 
     Args:
-      folder: of results.
+      folder: of results, which is made if needed.
       head: what it was measured with, by name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{self.name}.md"
     page.write_text(self.markdown(head), encoding="utf-8")
+    goal_lib.draw(self.goals, folder / self._picture)
     with open(
       folder / f"{self.name}.csv", "w", newline="", encoding="utf-8"
     ) as file:
@@ -64,6 +73,33 @@ class Report:
       writer = csv.DictWriter(file, list(self.raw[0]), lineterminator="\n")
       writer.writeheader()
       writer.writerows(self.raw)
+
+  @property
+  def _picture(self) -> str:
+    return f"{self.name}_goals.png"
+
+  @property
+  def _has_picture(self) -> bool:
+    return any(isinstance(goal, goal_lib.Goal) for goal in self.goals)
+
+
+def read(path: pathlib.Path) -> list[dict[str, str]]:
+  """The rows of a CSV file that a report has written, all values as text.
+
+  Raises:
+    ValueError: it can't be read, or has no rows. Which file it is, the caller
+      says.
+  """
+  try:
+    lines = path.read_text(encoding="utf-8").splitlines()
+  except OSError as error:
+    raise ValueError(f"it can't be read: {error.strerror}") from error
+  except UnicodeDecodeError as error:
+    raise ValueError(f"it is not text: {error}") from error
+  rows = list(csv.DictReader(line for line in lines if line[:1] != "#"))
+  if not rows:
+    raise ValueError("it has no rows")
+  return rows
 
 
 def median(rows: Sequence[Row], column: str, **where) -> float:
@@ -103,8 +139,8 @@ def ratio(rows: Sequence[Row], column: str, of: Row, to: Row) -> float:
 
 
 def verdict(text: str, reached: bool) -> str:
-  """A goal's line."""
-  return f"{text}: {'reached' if reached else '**not reached**'}."
+  """The line of a goal that has no number; see `benchmarks.goal`."""
+  return goal_lib.verdict(text, reached)
 
 
 def _table(rows: Sequence[Row]) -> str:

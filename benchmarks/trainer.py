@@ -6,11 +6,9 @@ import ml_collections
 import numpy as np
 import portpicker
 
-from benchmarks import processes, report
+from benchmarks import goal, processes, report
 from configs import apex_dqn
 from launch.processes import threads
-
-GOAL = 0.6  # of the fixed batch's speed, MLP 256-256, batch 256, not dueling
 
 _ROWS_A_WRITE = 20
 _WAIT_S = 10.0
@@ -79,7 +77,11 @@ CASES = (
     updates=40,
   ),
 )
-_GOAL_CASES = tuple(case.name for case in CASES[:2])
+GOALS = {  # of the fixed batch's speed, by case
+  CASES[0].name: 0.8,
+  CASES[1].name: 0.8,
+  CASES[5].name: 0.95,
+}
 
 
 def measure_case(case: Case, runs: int) -> list[report.Row]:
@@ -101,17 +103,18 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
   config = case.config()
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
-  packing = builder.make_packing(spec)
+  layout = builder.make_layout(config, spec)
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, packing)], portpicker.pick_unused_port()
+    [tables.make_table(config, layout.item_shape)],
+    portpicker.pick_unused_port(),
   )
-  fill(manager.address, packing, spec, case.items)
+  fill(manager.address, config, spec, case.items)
   learner = builder.make_learner(config, spec)
   batches = dataset.make_dataset(
-    manager.address, tables.TRANSITIONS, packing, config.learner.batch_size
+    manager.address, tables.TRANSITIONS, layout, config.learner.batch_size
   )
   one_batch = tf.data.Dataset.from_tensors(
-    dataset.unpack(packing, next(iter(batches)))
+    dataset.unpack(layout, next(iter(batches)))
   ).repeat()
   loops = {
     "fixed": update_loop.UpdateLoop(learner, one_batch, None),
@@ -119,7 +122,7 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
       learner,
       batches,
       priority_updater.PriorityUpdater(manager.address, tables.TRANSITIONS),
-      lambda samples: dataset.unpack(packing, samples),
+      lambda samples: dataset.unpack(layout, samples),
     ),
   }
   rows = []
@@ -159,13 +162,14 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
     )
   medians = [_medians(raw, case.name) for case in cases]
   goals = [
-    report.verdict(
+    goal.at_least(
       f"{row['case']}: {row['ratio']:.2f} of the fixed batch's updates per "
-      f"second, goal at least {GOAL}",
-      row["ratio"] >= GOAL,
+      f"second, goal at least {GOALS[row['case']]}",
+      row["ratio"],
+      GOALS[row["case"]],
     )
     for row in medians
-    if row["case"] in _GOAL_CASES
+    if row["case"] in GOALS
   ]
   return report.Report(
     name="trainer",
@@ -201,41 +205,54 @@ def _run(loop, steps_per_call: int, updates: int):
   return done, processes.since(start)
 
 
-def fill(address: str, packing, spec, items: int) -> None:
-  """Writes random transitions.
+def fill(
+  address: str, config: ml_collections.ConfigDict, spec, items: int
+) -> None:
+  """Writes random transitions, in one episode an environment.
 
   Args:
     address: of the server.
-    packing: layout of an item.
+    config: the whole config.
     spec: of the environment.
-    items: to write.
+    items: to write, at least.
   """
+  from agents import registry
+  from replay import adder as adder_lib
   from replay import routes, tables
   from replay import writer as writer_lib
 
-  random = np.random.default_rng(0)
+  config = config.copy_and_resolve_references()
+  num_envs = config.topology.environments_per_worker = _ROWS_A_WRITE
+  builder = registry.make_builder(config.agent)
+  adder = builder.make_adder(config, spec)
+  layout = builder.make_layout(config, spec)
   writer = writer_lib.ItemWriter(
-    routes.DirectRoute(address), tables.TRANSITIONS
+    routes.DirectRoute(address),
+    tables.TRANSITIONS,
+    layout.kept_cells(num_envs),
   )
-  for _ in range(0, items, _ROWS_A_WRITE):
-    shape = (_ROWS_A_WRITE, *spec.observations.shape)
-    if spec.observations.dtype == np.uint8:
-      o_tm1, o_t = random.integers(0, 256, (2, *shape), np.uint8)
-    else:
-      o_tm1, o_t = random.standard_normal((2, *shape), np.float32)
-    actions = random.integers(spec.actions.num_values, size=_ROWS_A_WRITE)
-    rows = packing.pack(
-      {
-        "o_tm1": o_tm1,
-        "a_tm1": actions,
-        "r_t": random.random(_ROWS_A_WRITE),
-        "discount_t": np.full(_ROWS_A_WRITE, 0.97),
-        "version": np.ones(_ROWS_A_WRITE),
-        "o_t": o_t,
-      }
-    )
+  random = np.random.default_rng(0)
+  no, observation = np.zeros(num_envs, bool), None
+  while writer.written < items:
+    observation = _observe(random, spec, layout.stacked_frames, observation)
+    actions = random.integers(spec.actions.num_values, size=num_envs)
+    values = random.random((3, num_envs), np.float32)
+    decision = adder_lib.Decision(actions, values[0], values[1])
+    made = adder.add(observation, decision, values[2], no, no, no, version=1)
     while not writer.wait(_WAIT_S):
       pass
-    writer.write(rows, np.ones(_ROWS_A_WRITE))
+    if made is not None:
+      writer.write(*made)
   if not writer.close(_WAIT_S):
     raise TimeoutError(f"the table took no items within {_WAIT_S:.0f} s")
+
+
+def _observe(random, spec, stacked_frames: int, before) -> np.ndarray:
+  """Random observations; as stacks, those before moved on by one frame."""
+  shape = (_ROWS_A_WRITE, *spec.observations.shape)
+  if spec.observations.dtype != np.uint8:
+    return random.standard_normal(shape, np.float32)
+  observation = random.integers(0, 256, shape, np.uint8)
+  if stacked_frames and before is not None:
+    observation[:, :-1] = before[:, 1:]
+  return observation

@@ -51,7 +51,7 @@ def make_rows(items: str) -> np.ndarray:
 
   spec = factory.make_spec(apex_dqn.get_config("cartpole").environment)
   shape = (size, *spec.observations.shape)
-  return transitions.make_packing(spec).pack(
+  return transitions.Layout(spec, n_step=3).row.pack(
     {
       "o_tm1": random.standard_normal(shape),
       "a_tm1": random.integers(spec.actions.num_values, size=size),
@@ -70,15 +70,14 @@ def serve(rows: np.ndarray):
     rows: uint8 [M, row_bytes].
   """
   from configs import apex_dqn
-  from replay import packing, tables, trajectory_manager, variables
+  from replay import tables, trajectory_manager, variables
 
   processes.quiet()
   config = apex_dqn.get_config("cartpole")
   config.replay.samples_per_insert = 0.0
   config.replay.capacity = _CAPACITY
-  row = packing.Packing({"row": (rows.dtype, rows.shape[1:])})
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, row), variables.make_table()],
+    [tables.make_table(config, rows.shape[1:]), variables.make_table()],
     portpicker.pick_unused_port(),
   )
   publisher = variables.VariablesPublisher(manager.address)

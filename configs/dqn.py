@@ -36,6 +36,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.adder = ml_collections.ConfigDict()
   c.adder.n_step = 1  # transitions summed into one return
   c.adder.discount = 0.99  # per environment step; Mnih, table 1
+  c.adder.stacked_frames = 0  # in an observation, each stored once; 0: whole
 
   c.exploration = ml_collections.ConfigDict()
   c.exploration.schedule = "linear"  # "linear" or "ladder"
@@ -143,6 +144,7 @@ def _pong(c: ml_collections.ConfigDict) -> None:
   c.environment.kwargs.reward_clipping = True  # to [-1, 1]; Mnih, methods
   c.environment.kwargs.noop_max = 30  # no-ops at a start; Mnih, table 1
   c.network.torso = "nature_cnn"
+  c.adder.stacked_frames = 4  # of ale_py's observations; Mnih, methods
   c.network.hidden_sizes = (512,)  # Mnih, methods
   c.replay.capacity = 100_000  # 5.6 GB uncompressed; Mnih: 1,000,000
   c.replay.min_size = 10_000  # Mnih: 50,000

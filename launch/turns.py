@@ -23,7 +23,7 @@ from launch import arena
 from launch.nodes import collector as collector_lib
 from launch.nodes import evaluation, policy_age
 from launch.runs import checkpoints
-from replay import dataset, local_table, priorities, transitions
+from replay import dataset, local_table, priorities
 
 _STATE, _TABLE = "single.pkl", "table"  # in a snapshot
 
@@ -73,14 +73,14 @@ class Turns:
     tf.config.experimental.enable_op_determinism()
     self._config = config
     builder = registry.make_builder(config.agent)
-    self._packing = builder.make_packing(spec)
+    self._layout = builder.make_layout(config, spec)
     self._learner = builder.make_learner(config, spec)
-    self._update = tf.function(self._learner.update)
+    self._update = tf.function(self._learn)
     replay = config.replay
     self._prioritized = replay.sampler == "prioritized"
     self.table = local_table.LocalTable(
       replay.capacity,
-      self._packing.row_bytes,
+      math.prod(self._layout.item_shape),
       replay.priority_exponent if self._prioritized else None,
       config.seed,
     )
@@ -142,7 +142,7 @@ class Turns:
     before = self._collector.env_steps
     items = self._collector.step()
     if items is not None:
-      self.table.insert(items.rows, items.priorities)
+      self.table.insert(items.data(), items.priorities)
     return self._collector.env_steps - before
 
   def update(self) -> None:
@@ -150,20 +150,14 @@ class Turns:
     keys, probabilities, size, rows = self.table.sample(
       self._config.learner.batch_size
     )
-    fields = self._packing.unpack(rows)
-    versions = fields.pop(transitions.VERSION)
-    td_errors, metrics = self._update(
-      dataset.Batch(
-        keys=tf.constant(keys),
-        probabilities=tf.constant(probabilities),
-        table_size=tf.fill(tf.shape(keys), tf.constant(size, tf.int64)),
-        versions=tf.constant(versions),
-        transitions=transitions.Transition(
-          **{name: tf.constant(field) for name, field in fields.items()}
-        ),
-      )
+    td_errors, metrics, versions = self._update(
+      tf.constant(keys),
+      tf.constant(probabilities),
+      tf.constant(size, tf.int64),
+      tf.constant(rows),
     )
-    self.metrics = {**metrics, **policy_age.metrics(versions, self.version)}
+    ages = policy_age.metrics(versions.numpy(), self.version)
+    self.metrics = {**metrics, **ages}
     if self._prioritized:
       self.table.update_priorities(
         keys, priorities.from_td_errors(td_errors.numpy())
@@ -173,6 +167,23 @@ class Turns:
       self._publish()
     if self.trainer_steps % self._config.evaluation.period_steps == 0:
       self._evaluation_due = True
+
+  def _learn(
+    self,
+    keys: tf.Tensor,
+    probabilities: tf.Tensor,
+    size: tf.Tensor,
+    rows: tf.Tensor,
+  ) -> tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor]:
+    """An update by what was drawn; also the versions that made it, [B]."""
+    batch = dataset.make_batch(
+      self._layout,
+      keys,
+      probabilities,
+      tf.fill(tf.shape(keys), size),
+      tf.reshape(rows, (-1, *self._layout.item_shape)),
+    )
+    return *self._learner.update(batch), batch.versions
 
   def evaluate(
     self, interrupted: Callable[[], bool]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from replay import packing as packing_lib
+from replay import frames as frames_lib
 from replay import priorities, transitions
 
 # What changes from step to step.
@@ -32,10 +32,23 @@ class Decision(typing.NamedTuple):
 
 
 class Items(typing.NamedTuple):
-  """Finished transitions, ready to be written."""
+  """Finished transitions, ready to be written before the adder's next step."""
 
   rows: np.ndarray  # [M, row_bytes] uint8
   priorities: np.ndarray  # [M] float32
+  frames: frames_lib.FrameIds | None = None  # [M], where layouts have cells
+
+  def data(self) -> np.ndarray:
+    """Each item as a table has it, uint8 [M, item bytes]."""
+    if self.frames is None:
+      return self.rows
+    ids, ring = self.frames
+    cells = np.zeros(
+      (*ids.shape, ring.frame_bytes + self.rows.shape[1]), np.uint8
+    )
+    cells[:, :, : ring.frame_bytes] = ring.take(ids)
+    cells[:, -1, ring.frame_bytes :] = self.rows
+    return cells.reshape(len(cells), -1)
 
 
 class NStepAdder:
@@ -55,11 +68,14 @@ class NStepAdder:
 
   Environments reset themselves in the step after the end (gymnasium's
   NEXT_STEP): that step is no transition and adds nothing.
+
+  Where observations are stacks of frames, it keeps the numbers of their frames
+  in place of the observations (`frames.FrameRing`).
   """
 
   def __init__(
     self,
-    packing: packing_lib.Packing,
+    layout: transitions.Layout,
     num_envs: int,
     n_step: int,
     discount: float,
@@ -67,17 +83,25 @@ class NStepAdder:
     """Starts with no open transition.
 
     Args:
-      packing: layout of an item, `transitions.make_packing`.
+      layout: of an item.
       num_envs: B, the environments stepped at once.
       n_step: rewards summed into one transition.
       discount: gamma, per environment step; owned here and nowhere else.
     """
-    self._packing = packing
+    self._layout = layout
     self._n = n_step
     self._discounts = discount ** np.arange(n_step + 1, dtype=np.float32)
-    dtype, shape = packing.fields["o_tm1"]
+    self._frames = None
+    stack = layout.stacked_frames
+    if stack:
+      self._frames = frames_lib.FrameRing(
+        num_envs, layout.observation_shape, steps=n_step + stack
+      )
+      dtype, shape = np.dtype(np.int64), (stack,)
+    else:
+      dtype, shape = layout.row.fields["o_tm1"]
     self._observations = np.zeros((n_step, num_envs, *shape), dtype)
-    dtype, shape = packing.fields["a_tm1"]
+    dtype, shape = layout.row.fields["a_tm1"]
     self._actions = np.zeros((n_step, num_envs, *shape), dtype)
     self._values = np.zeros((n_step, num_envs), np.float32)
     self._versions = np.zeros(n_step, np.int64)
@@ -112,6 +136,8 @@ class NStepAdder:
     Returns:
       The transitions that end in `observation`, or None if there are none.
     """
+    if self._frames is not None:
+      observation = self._frames.add(observation, first)
     items = self._finish(observation, decision.value_of_state)
     slot, real = self._slot, ~first
     self._observations[slot] = observation
@@ -141,27 +167,59 @@ class NStepAdder:
     discounts = self._discounts[ages] * ~self._terminated[envs]
     targets = returns + discounts * value_of_state[envs]
     td_errors = targets - self._values[slots, envs]
-    rows = self._packing.pack(
-      {
-        "o_tm1": self._observations[slots, envs],
-        "a_tm1": self._actions[slots, envs],
-        "r_t": returns,
-        "discount_t": discounts,
-        "o_t": observation[envs],
-        transitions.VERSION: self._versions[slots],
-      }
-    )
+    fields = {
+      "o_tm1": self._observations[slots, envs],
+      "a_tm1": self._actions[slots, envs],
+      "r_t": returns,
+      "discount_t": discounts,
+      "o_t": observation[envs],
+      transitions.VERSION: self._versions[slots],
+    }
+    frames = None
+    if self._frames is not None:
+      moved = np.minimum(ages, self._layout.stacked_frames)
+      fields[transitions.MOVED] = moved
+      ids = self._window(fields["o_tm1"], fields["o_t"], moved)
+      frames = frames_lib.FrameIds(ids, self._frames)
     self._ages[slots, envs] = 0
-    return Items(rows, priorities.from_td_errors(td_errors))
+    return Items(
+      self._layout.row.pack(fields),
+      priorities.from_td_errors(td_errors),
+      frames,
+    )
+
+  def _window(
+    self, before: np.ndarray, after: np.ndarray, moved: np.ndarray
+  ) -> np.ndarray:
+    """The frames [M, W] of two stacks [M, S] that are `moved` [M] apart.
+
+    Reverb takes two equal neighbours for a run of frames in one chunk, and can
+    neither read nor refuse it. The padding ends with a frame of `after`, which
+    is never the oldest of `before`.
+    """
+    stack, size = before.shape[1], self._layout.window
+    ids = np.empty((len(before), size), np.int64)
+    for m in np.unique(moved):
+      of = moved == m
+      padding = size - m - stack
+      ids[of, :padding] = after[of, :padding]
+      ids[of, padding : size - m] = before[of]
+      ids[of, size - m :] = after[of, stack - m :]
+    return ids
 
   def get_state(self) -> dict[str, typing.Any]:
     """The open transitions, in arrays of the caller's own."""
-    return {name: copy.copy(getattr(self, name)) for name in _STATE}
+    state = {name: copy.copy(getattr(self, name)) for name in _STATE}
+    if self._frames is not None:
+      state["frames"] = self._frames.get_state()
+    return state
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
     """Goes on with the open transitions of an adder made like this one."""
     for name in _STATE:
       setattr(self, name, copy.copy(state[name]))
+    if self._frames is not None:
+      self._frames.set_state(state["frames"])
 
   def check_valid(self) -> None:
     """Asserts what must hold between two calls; tests call it each time."""

@@ -6,12 +6,13 @@ import typing
 import reverb
 import tensorflow as tf
 
+from replay import frames, transitions
 from replay import packing as packing_lib
-from replay import transitions
 
 # How long a starved dataset waits before it ends, so that its reader can look
 # whether it should stop; it is then simply iterated again.
 STARVED_MS = 500
+_WORD = tf.int64
 
 
 class Batch(typing.NamedTuple):
@@ -27,7 +28,7 @@ class Batch(typing.NamedTuple):
 def make_dataset(
   server_address: str,
   table: str,
-  packing: packing_lib.Packing,
+  layout: transitions.Layout,
   batch_size: int,
 ) -> tf.data.Dataset:
   """An endless dataset for `unpack`, which ends where it starves.
@@ -36,7 +37,7 @@ def make_dataset(
     server_address: of the Reverb server; one in this process is read without
       gRPC, at thrice the speed.
     table: its name.
-    packing: layout of an item.
+    layout: of an item.
     batch_size: transitions a batch.
   """
   # One sampler keeps ahead of the learner; more of them hold more stale
@@ -45,7 +46,7 @@ def make_dataset(
     server_address=server_address,
     table=table,
     dtypes=tf.uint8,
-    shapes=tf.TensorShape([packing.row_bytes]),
+    shapes=tf.TensorShape(layout.item_shape),
     max_in_flight_samples_per_worker=2 * batch_size,
     num_workers_per_iterator=1,
     rate_limiter_timeout_ms=STARVED_MS,
@@ -54,24 +55,73 @@ def make_dataset(
   return items.batch(batch_size, drop_remainder=True).prefetch(2)
 
 
-def unpack(packing: packing_lib.Packing, samples: typing.Any) -> Batch:
+def unpack(layout: transitions.Layout, samples: typing.Any) -> Batch:
   """The batch in an element of the dataset; to be traced where it is used.
 
   As a `map` of the dataset it would cost the call of a graph for each batch:
   an eighth of the CPU time of an update, where the network is small.
 
   Args:
-    packing: layout of an item.
-    samples: `reverb.ReplaySample` with data uint8 [B, row_bytes].
+    layout: of an item.
+    samples: `reverb.ReplaySample` with data uint8 [B, *item_shape].
   """
-  fields = _fields(packing, samples.data)
+  info = samples.info
+  return make_batch(
+    layout, info.key, info.probability, info.table_size, samples.data
+  )
+
+
+def make_batch(
+  layout: transitions.Layout,
+  keys: tf.Tensor,
+  probabilities: tf.Tensor,
+  table_size: tf.Tensor,
+  data: tf.Tensor,
+) -> Batch:
+  """The batch in what was sampled, as tensors of the shapes in `Batch`.
+
+  Args:
+    layout: of an item.
+    keys: [B] uint64.
+    probabilities: [B] float64.
+    table_size: [B] int64.
+    data: uint8 [B, *item_shape].
+  """
+  if layout.stacked_frames:
+    fields = _fields(layout.row, data[:, -1, layout.frame_bytes :])
+    moved = tf.cast(fields.pop(transitions.MOVED), tf.int32)
+    fields["o_tm1"], fields["o_t"] = _stacks(layout, data, moved)
+  else:
+    fields = _fields(layout.row, data)
   return Batch(
-    keys=samples.info.key,
-    probabilities=samples.info.probability,
-    table_size=samples.info.table_size,
+    keys=keys,
+    probabilities=probabilities,
+    table_size=table_size,
     versions=fields.pop(transitions.VERSION),
     transitions=transitions.Transition(**fields),
   )
+
+
+def _stacks(
+  layout: transitions.Layout, cells: tf.Tensor, moved: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """o_tm1 and o_t of cells [B, W, ...] where they are `moved` [B] apart."""
+  stack, window = layout.stacked_frames, layout.window
+  # All in two dimensions, of 8 bytes: with more of them, or by the byte, the
+  # same costs three times as much.
+  rows = tf.reshape(cells, (-1, layout.item_shape[1]))[:, : layout.frame_bytes]
+  words = tf.bitcast(tf.reshape(rows, (-1, layout.frame_bytes // 8, 8)), _WORD)
+  words = tf.bitwise.bitwise_xor(words, tf.constant(frames.MASK))
+  newest = window * tf.range(tf.shape(moved)[0]) + window - 1  # [B]
+
+  def stacks_until(newest: tf.Tensor) -> tf.Tensor:
+    index = newest[:, None] + tf.range(1 - stack, 1)  # [B, S]
+    taken = tf.bitcast(tf.gather(words, tf.reshape(index, [-1])), tf.uint8)
+    taken = tf.reshape(taken, (-1, layout.frame_bytes))
+    size = math.prod(layout.observation_shape[1:])
+    return tf.reshape(taken[:, :size], (-1, *layout.observation_shape))
+
+  return stacks_until(newest - moved), stacks_until(newest)
 
 
 def _fields(

@@ -19,7 +19,7 @@ class LocalTable:
   (uniformly where all are zero), keys never repeat. It is for one thread.
 
   ```python
-  table = LocalTable(50_000, packing.row_bytes, priority_exponent=0.6, seed=1)
+  table = LocalTable(50_000, row_bytes, priority_exponent=0.6, seed=1)
   table.insert(items.rows, items.priorities)
   keys, probabilities, table_size, rows = table.sample(64)
   table.update_priorities(keys, priorities)

@@ -5,20 +5,19 @@ import reverb
 import tensorflow as tf
 
 from configs import validation
-from replay import packing as packing_lib
 from replay import table_status
 
 TRANSITIONS = "transitions"  # the table that workers write and trainers read
 
 
 def make_table(
-  config: ml_collections.ConfigDict, packing: packing_lib.Packing
+  config: ml_collections.ConfigDict, item_shape: tuple[int, ...]
 ) -> reverb.Table:
   """The table of transitions: prioritized or uniform, oldest out first.
 
   Args:
     config: the whole config; its `replay` part is read.
-    packing: layout of an item.
+    item_shape: of an item, uint8 (`transitions.Layout`).
 
   Raises:
     ValueError: Reverb refuses the limiter, with what it would block.
@@ -34,7 +33,7 @@ def make_table(
     remover=reverb.selectors.Fifo(),
     max_size=replay.capacity,
     rate_limiter=_make_limiter(config),
-    signature=tf.TensorSpec([packing.row_bytes], tf.uint8),
+    signature=tf.TensorSpec(item_shape, tf.uint8),
   )
 
 

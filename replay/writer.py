@@ -6,8 +6,9 @@ import typing
 import numpy as np
 import reverb
 
+from replay import cell_stream, routes
+from replay import frames as frames_lib
 from replay import priorities as priorities_lib
-from replay import routes
 
 # Half of them may be unflushed. With 16 more, Reverb, which warns of memory
 # from 50 items in flight, is content; a few fill a packet.
@@ -28,7 +29,7 @@ class ItemWriter:
   while working:
     while not writer.wait(timeout_s=0.2):
       ...  # writer.waits_for says for what: look whether to stop
-    writer.write(items.rows, items.priorities)
+    writer.write(*items)
   writer.close(timeout_s=1.0)
   ```
 
@@ -39,15 +40,19 @@ class ItemWriter:
     waits_for: what the last `wait` that returned False waited for.
   """
 
-  def __init__(self, route: routes.Route, table: str):
+  def __init__(self, route: routes.Route, table: str, kept_cells: int = 0):
     """Opens nothing; the first `wait` does.
 
     Args:
       route: to a server, or through a proxy.
       table: its name.
+      kept_cells: newest cells that items refer to, where items are cells
+        (`transitions.Layout.kept_cells`); 0: items are rows.
     """
     self._route = route
     self._table = table
+    self._kept_cells = kept_cells
+    self._cells: cell_stream.CellStream | None = None
     # The client is kept nowhere else: with its writer its channel goes, and
     # with that the delays that gRPC keeps for an address that failed.
     self._writer: reverb.TrajectoryWriter | None = None
@@ -80,12 +85,18 @@ class ItemWriter:
       return True
     return self._flush(MAX_IN_FLIGHT // 2, timeout_s)
 
-  def write(self, rows: np.ndarray, priorities: np.ndarray) -> None:
+  def write(
+    self,
+    rows: np.ndarray,
+    priorities: np.ndarray,
+    frames: frames_lib.FrameIds | None = None,
+  ) -> None:
     """Queues items, right after a `wait` that returned True.
 
     Args:
       rows: uint8 [M, row_bytes].
       priorities: float [M].
+      frames: [M], where items are cells.
 
     Raises:
       ValueError: a priority is negative, infinite or not a number, or there is
@@ -106,15 +117,23 @@ class ItemWriter:
     self.written += len(rows)
     self._in_flight += len(rows)
     self._unflushed += len(rows)
-    writer: typing.Any = self._writer
-    table = self._table
     try:
-      for row, priority in zip(rows, priorities.tolist(), strict=True):
-        writer.append(row)
-        writer.create_item(table, priority, writer.history[-1])
+      if self._cells is None:
+        self._write_rows(self._writer, rows, priorities)
+      else:
+        assert frames is not None
+        self._cells.write(self._table, rows, priorities, frames)
     except (RuntimeError, reverb.errors.ReverbError):
       if not self._route.is_broken(stalled=True):
         raise
+
+  def _write_rows(
+    self, writer: typing.Any, rows: np.ndarray, priorities: np.ndarray
+  ) -> None:
+    table = self._table
+    for row, priority in zip(rows, priorities.tolist(), strict=True):
+      writer.append(row)
+      writer.create_item(table, priority, writer.history[-1])
 
   def settle(self, timeout_s: float) -> bool:
     """Waits until nothing is in flight, at most `timeout_s`."""
@@ -146,9 +165,13 @@ class ItemWriter:
       time.sleep(min(_RETRY_S, left_s))
     self._route.renew()
     client = reverb.Client(self._route.address)
-    # An item is one row: nothing older is ever referred to. Items are not
-    # validated, since for that Reverb asks the server, without a timeout.
-    self._writer = client.trajectory_writer(1, validate_items=False)
+    # An item that is a row refers to nothing older. Items are not validated,
+    # since for that Reverb asks the server, without a timeout.
+    self._writer = client.trajectory_writer(
+      max(1, self._kept_cells), validate_items=False
+    )
+    if self._kept_cells:
+      self._cells = cell_stream.CellStream(self._writer, self._kept_cells)
     self.streams += 1
     return True
 

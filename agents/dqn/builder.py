@@ -6,7 +6,7 @@ from acme import specs
 from agents import core, seeds
 from agents.dqn import acting, exploration
 from agents.networks import inference, torsos
-from replay import adder, packing, transitions
+from replay import adder, transitions
 
 
 class Builder:
@@ -24,10 +24,15 @@ class Builder:
         "environment"
       )
     torsos.check(config.network, spec)
+    self.make_layout(config, spec)
 
-  def make_packing(self, spec: specs.EnvironmentSpec) -> packing.Packing:
+  def make_layout(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> transitions.Layout:
     """Layout of an n-step transition."""
-    return transitions.make_packing(spec)
+    return transitions.Layout(
+      spec, config.adder.n_step, config.adder.stacked_frames
+    )
 
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -68,7 +73,7 @@ class Builder:
   ) -> adder.NStepAdder:
     """The n-step adder of one worker's environments."""
     return adder.NStepAdder(
-      self.make_packing(spec),
+      self.make_layout(config, spec),
       config.topology.environments_per_worker,
       config.adder.n_step,
       config.adder.discount,

@@ -41,9 +41,12 @@ class HostedTables:
     # With a heap for each thread, listing a million items for a snapshot, under
     # the table's lock, takes half as long again (docs/libraries.md).
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-    packing = registry.make_builder(config.agent).make_packing(spec)
+    layout = registry.make_builder(config.agent).make_layout(config, spec)
     self._manager = trajectory_manager.TrajectoryManager(
-      [tables.make_table(config, packing), variables.make_table()],
+      [
+        tables.make_table(config, layout.item_shape),
+        variables.make_table(),
+      ],
       port=lp.get_port_from_address(address.resolve()),
       saving_dir=folder.replay_saving,
       restore_from=snapshot and snapshot.path / snapshot_writer.REPLAY,

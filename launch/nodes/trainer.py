@@ -70,16 +70,16 @@ class Trainer:
       address, first_version=self._version + 1
     )
     self._publish()
-    packing = builder.make_packing(spec)
+    layout = builder.make_layout(config, spec)
     self._loop = update_loop.UpdateLoop(
       self._learner,
       dataset.make_dataset(
-        address, tables.TRANSITIONS, packing, config.learner.batch_size
+        address, tables.TRANSITIONS, layout, config.learner.batch_size
       ),
       priority_updater.PriorityUpdater(address, tables.TRANSITIONS)
       if config.replay.sampler == "prioritized"
       else None,
-      functools.partial(dataset.unpack, packing),
+      functools.partial(dataset.unpack, layout),
     )
     self._snapshots = snapshot_writer.SnapshotWriter(
       config, folder, self._learner, address, control, snapshot

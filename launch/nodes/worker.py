@@ -42,17 +42,22 @@ class Worker:
       control: Courier client of the control node.
     """
     self._config, self._index, self._control = config, index, control
+    builder = registry.make_builder(config.agent)
     self._collector = collector.Collector(
       config,
       spec,
-      registry.make_builder(config.agent),
+      builder,
       index,
       *answer.of(control.enlist, "worker", index),
     )
     self._variables = data.make_variables_source()
     self._seat = data.take_seat(index)
     self._writer = writer_lib.ItemWriter(
-      data.make_route(self._seat), tables.TRANSITIONS
+      data.make_route(self._seat),
+      tables.TRANSITIONS,
+      builder.make_layout(config, spec).kept_cells(
+        config.topology.environments_per_worker
+      ),
     )
     self._pace = pace.Pace()
     self._published_at_s: float | None = None
@@ -97,7 +102,7 @@ class Worker:
       before = self._collector.env_steps
       items = self._collector.step()
       if items is not None:
-        self._writer.write(items.rows, items.priorities)
+        self._writer.write(*items)
       steps = self._collector.env_steps - before
       self._made += 1
       self._pace.stepped(steps, orders.steps_per_s, time.monotonic())

@@ -36,7 +36,7 @@ def test_unknown_agent_names_the_nearest(name):
 @pytest.mark.parametrize("name", registry._BUILDERS)
 def test_each_builder_has_the_whole_interface(name):
   builder = registry.make_builder(name)
-  for method in ("check", "make_packing", "make_learner", "make_actor",
+  for method in ("check", "make_layout", "make_learner", "make_actor",
                  "make_greedy_actor", "make_adder"):  # fmt: skip
     assert callable(getattr(builder, method))
 
@@ -142,7 +142,6 @@ def test_adder_follows_the_config():
   decision = actor.act(observation)
   for _ in range(3):
     items = adder.add(observation, decision, np.float32([1]), no, no, no, 1)
-  packing = builder.make_packing(spec)
-  found = packing.unpack(items.rows)
+  found = builder.make_layout(config, spec).row.unpack(items.rows)
   np.testing.assert_array_equal(found["r_t"], [1.5])
   np.testing.assert_array_equal(found["discount_t"], [0.25])

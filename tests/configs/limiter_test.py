@@ -30,7 +30,7 @@ def make_config(min_size, ratio, tolerance, batch_size=2):
 
 def make_table(config):
   layout = packing.Packing({"reward": (np.dtype(np.float32), ())})
-  return tables.make_table(config, layout)
+  return tables.make_table(config, (layout.row_bytes,))
 
 
 def check_allowed(table, allowed):

@@ -92,6 +92,7 @@ def test_variant_touches_only_what_its_paper_changes(
 BAD = [
   ("seed", -1),
   ("adder.n_step", 0),
+  ("adder.stacked_frames", -1),
   ("adder.discount", 1.01),
   ("adder.discount", -0.1),
   ("exploration.schedule", "constant"),

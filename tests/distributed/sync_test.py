@@ -19,12 +19,12 @@ ROUND, UPDATES = 800, 100  # environment steps, and what they grant
 
 def count_by_version(folder, config):
   """How many transitions the table has of each version of the variables."""
-  packing = registry.make_builder(config.agent).make_packing(
-    factory.make_spec(config.environment)
+  layout = registry.make_builder(config.agent).make_layout(
+    config, factory.make_spec(config.environment)
   )
   snapshot = snapshots.newest_of(folder.snapshots)
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, packing), variables.make_table()],
+    [tables.make_table(config, layout.item_shape), variables.make_table()],
     portpicker.pick_unused_port(),
     folder.path / "restoring",
     snapshot.path / snapshot_writer.REPLAY,
@@ -36,7 +36,7 @@ def count_by_version(folder, config):
     for item in client.sample(tables.TRANSITIONS, 2_000, emit_timesteps=False):
       if item.info.key not in seen:
         seen.add(item.info.key)
-        fields = packing.unpack(item.data[0][None])
+        fields = layout.row.unpack(item.data[0][None])
         counts[int(fields[transitions.VERSION][0])] += 1
   manager.close()
   return counts

@@ -4,16 +4,16 @@ import typing
 
 import numpy as np
 import pytest
+from acme import specs
 
 from replay import adder as adder_lib
-from replay import packing as packing_lib
 from replay import transitions
 
 GAMMA = 0.5  # powers of it are exact
 
-PACKINGS = {
-  "discrete": ((), np.dtype(np.int32)),
-  "box": ((2,), np.dtype(np.float32)),
+ACTIONS = {
+  "discrete": specs.DiscreteArray(100),
+  "box": specs.BoundedArray((2,), np.float32, 0, 100),
 }
 
 
@@ -67,19 +67,14 @@ def make_stream(episodes):
   return Stream(*(np.array(column) for column in zip(*steps, strict=True)))
 
 
-def make_packing(kind):
-  shape, dtype = PACKINGS[kind]
-  observation = (np.dtype(np.float32), (2,))
-  return packing_lib.Packing(
-    {
-      "o_tm1": observation,
-      "a_tm1": (dtype, shape),
-      "r_t": (np.dtype(np.float32), ()),
-      "discount_t": (np.dtype(np.float32), ()),
-      "o_t": observation,
-      transitions.VERSION: (np.dtype(np.int64), ()),
-    }
+def make_layout(kind):
+  spec = specs.EnvironmentSpec(
+    observations=specs.Array((2,), np.float32),
+    actions=ACTIONS[kind],
+    rewards=specs.Array((), np.float32),
+    discounts=specs.BoundedArray((), np.float32, 0, 1),
   )
+  return transitions.Layout(spec, n_step=3)
 
 
 def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
@@ -92,8 +87,8 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
   Returns:
     For each environment its items, in the order of their starts.
   """
-  packing = make_packing(kind)
-  adder = adder_lib.NStepAdder(packing, len(streams), n, gamma)
+  layout = make_layout(kind)
+  adder = adder_lib.NStepAdder(layout, len(streams), n, gamma)
   adder.check_valid()
   length = min(len(s.reward) for s in streams)
   batch = Stream(*(
@@ -102,7 +97,7 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
   ))  # fmt: skip
   random = np.random.default_rng(seed)
   values = random.normal(size=(2, length, len(streams))).astype(np.float32)
-  shape, dtype = PACKINGS[kind]
+  shape, dtype = ACTIONS[kind].shape, ACTIONS[kind].dtype
   actions = 100 * random.random((length, len(streams), *shape))
   actions = actions.astype(dtype)
   # New variables come at any time, in the middle of episodes too.
@@ -125,7 +120,7 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
     adder.check_valid()
     if items is None:
       continue
-    fields = packing.unpack(items.rows)
+    fields = layout.row.unpack(items.rows)
     assert len(items.priorities) == len(items.rows) > 0
     for i, priority in enumerate(items.priorities):
       env, start = fields["o_tm1"][i].astype(int)
@@ -189,7 +184,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", PACKINGS)
+@pytest.mark.parametrize("kind", ACTIONS)
 @pytest.mark.parametrize(
   ("n", "episodes", "expected"),
   [case[1:] for case in CASES],
@@ -220,8 +215,8 @@ def test_environments_end_at_different_times():
 
 
 def test_priority_by_hand():
-  packing = make_packing("discrete")
-  adder = adder_lib.NStepAdder(packing, 1, 2, 0.9)
+  layout = make_layout("discrete")
+  adder = adder_lib.NStepAdder(layout, 1, 2, 0.9)
   no, action = np.array([False]), np.array([0])
   priorities = []
   for value, state, reward in ((3.0, 9.0, 1.0), (7.0, 9.0, 2.0), (0, 4.0, 0)):
@@ -237,14 +232,14 @@ def test_priority_by_hand():
 
 
 def test_observations_are_copied():
-  packing = make_packing("discrete")
-  adder = adder_lib.NStepAdder(packing, 1, 1, 0.9)
+  layout = make_layout("discrete")
+  adder = adder_lib.NStepAdder(layout, 1, 1, 0.9)
   no, observation = np.array([False]), np.float32([[1, 2]])
   decision = adder_lib.Decision(np.array([0]), np.zeros(1), np.zeros(1))
   adder.add(observation, decision, np.zeros(1), no, no, no, 1)
   observation[:] = 5
   items = adder.add(observation, decision, np.zeros(1), no, no, no, 1)
-  fields = packing.unpack(items.rows)
+  fields = layout.row.unpack(items.rows)
   np.testing.assert_array_equal(fields["o_tm1"], [[1, 2]])
   np.testing.assert_array_equal(fields["o_t"], [[5, 5]])
 
@@ -266,8 +261,8 @@ VERSIONS = [
 def test_an_item_has_the_version_of_its_first_action(
   n, episodes, versions, expected
 ):
-  packing, stream = make_packing("discrete"), make_stream(episodes)
-  adder = adder_lib.NStepAdder(packing, 1, n, GAMMA)
+  layout, stream = make_layout("discrete"), make_stream(episodes)
+  adder = adder_lib.NStepAdder(layout, 1, n, GAMMA)
   decision = adder_lib.Decision(np.array([0]), np.zeros(1), np.zeros(1))
   found = {}
   for k, (version, step) in enumerate(
@@ -277,7 +272,7 @@ def test_an_item_has_the_version_of_its_first_action(
     observation = np.full((1, 2), k, np.float32)
     items = adder.add(observation, decision, reward, *flags, version)
     if items is not None:
-      fields = packing.unpack(items.rows)
+      fields = layout.row.unpack(items.rows)
       starts = fields["o_tm1"][:, 0].tolist()
       found.update(zip(starts, fields[transitions.VERSION], strict=True))
   assert [found[start] for start in sorted(found)] == expected

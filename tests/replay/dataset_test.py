@@ -19,7 +19,7 @@ SPEC = specs.EnvironmentSpec(
   rewards=specs.Array((), np.float32),
   discounts=specs.BoundedArray((), np.float32, 0, 1),
 )
-PACKING = transitions.make_packing(SPEC)
+LAYOUT = transitions.Layout(SPEC, n_step=1)
 BATCH = 8
 
 
@@ -41,7 +41,8 @@ def serve(**replay):
   config.learner.batch_size = BATCH
   config.replay.update({"capacity": 100, "min_size": BATCH, **replay})
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, PACKING)], portpicker.pick_unused_port()
+    [tables.make_table(config, LAYOUT.item_shape)],
+    portpicker.pick_unused_port(),
   )
 
 
@@ -49,7 +50,7 @@ def write(manager, items):
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(manager.address), tables.TRANSITIONS
   )
-  rows = PACKING.pack(items)
+  rows = LAYOUT.row.pack(items)
   assert writer.wait(timeout_s=20)
   writer.write(rows, np.ones(len(rows)))
   assert writer.close(timeout_s=20)
@@ -57,9 +58,9 @@ def write(manager, items):
 
 def make_dataset(manager):
   dataset = dataset_lib.make_dataset(
-    manager.address, tables.TRANSITIONS, PACKING, BATCH
+    manager.address, tables.TRANSITIONS, LAYOUT, BATCH
   )
-  return dataset.map(functools.partial(dataset_lib.unpack, PACKING))
+  return dataset.map(functools.partial(dataset_lib.unpack, LAYOUT))
 
 
 @pytest.fixture(scope="module")

@@ -121,9 +121,9 @@ def test_transition_layout_follows_the_spec():
     rewards=specs.Array((), np.float32),
     discounts=specs.BoundedArray((), np.float32, 0, 1),
   )
-  packing = transitions.make_packing(spec)
-  assert tuple(packing.fields) == (
+  layout = transitions.Layout(spec, n_step=3)
+  assert set(layout.row.fields) == {
     *transitions.Transition._fields,
     transitions.VERSION,
-  )
-  assert packing.row_bytes == 2 * 4 * 84 * 84 + 2 * 4 + 4 + 4 + 8
+  }
+  assert layout.item_shape == (2 * 4 * 84 * 84 + 2 * 4 + 4 + 4 + 8,)

@@ -25,7 +25,7 @@ def serve(tmp_path, restored=False, others=(), packing=PACKING, **replay):
   config = prioritized_dqn.get_config()
   config.replay.update({**ASKED, **replay})
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, packing), *others],
+    [tables.make_table(config, (packing.row_bytes,)), *others],
     portpicker.pick_unused_port(),
     tmp_path / "replay",
     tmp_path / "saved" if restored else None,

@@ -33,7 +33,8 @@ def make_config(**replay):
 
 def serve(config):
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, PACKING)], portpicker.pick_unused_port()
+    [tables.make_table(config, (PACKING.row_bytes,))],
+    portpicker.pick_unused_port(),
   )
 
 
@@ -148,7 +149,7 @@ def test_oldest_is_evicted_first():
 @pytest.mark.parametrize("preset", ["cartpole", "lunarlander", "pong"])
 def test_table_of_each_preset(preset):
   config = prioritized_dqn.get_config(preset)
-  info = tables.make_table(config, PACKING).info
+  info = tables.make_table(config, (PACKING.row_bytes,)).info
   assert info.name == tables.TRANSITIONS
   assert info.max_size == config.replay.capacity
   assert info.sampler_options.prioritized.priority_exponent == pytest.approx(
@@ -166,7 +167,7 @@ def test_table_of_each_preset(preset):
 
 
 def test_without_ratio_only_the_minimum_limits():
-  info = tables.make_table(make_config(min_size=3), PACKING).info
+  info = tables.make_table(make_config(min_size=3), (PACKING.row_bytes,)).info
   assert info.rate_limiter_info.min_size_to_sample == 3
   assert info.rate_limiter_info.max_diff > 1e30
 
@@ -181,6 +182,8 @@ def test_no_valid_config_is_refused_by_reverb(ratio, tolerance, min_size):
     min_size=min_size,
     capacity=1_000,
   )
-  limiter = tables.make_table(config, PACKING).info.rate_limiter_info
+  limiter = tables.make_table(
+    config, (PACKING.row_bytes,)
+  ).info.rate_limiter_info
   # An insert and a sample always fit between the two ends.
   assert limiter.max_diff - limiter.min_diff >= 2 * max(1.0, ratio)

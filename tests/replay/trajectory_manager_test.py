@@ -26,7 +26,7 @@ def serve(port=None, folder=None, restore_from=None):
     {"capacity": 50, "min_size": 2, "samples_per_insert": 0.0}
   )
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, PACKING)],
+    [tables.make_table(config, (PACKING.row_bytes,))],
     port or portpicker.pick_unused_port(),
     folder,
     restore_from,

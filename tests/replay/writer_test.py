@@ -22,7 +22,7 @@ def serve(port=None, **replay):
   config.learner.batch_size = 1  # so that the limiter leaves little room
   config.replay.update({"capacity": 1_000, "min_size": 1, **replay})
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, PACKING)],
+    [tables.make_table(config, (PACKING.row_bytes,))],
     port or portpicker.pick_unused_port(),
   )
 

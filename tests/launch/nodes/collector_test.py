@@ -29,7 +29,7 @@ def make_collector(config, worker=0, **lives):
   builder = registry.make_builder(config.agent)
   collector = collector_lib.Collector(config, spec, builder, worker, **lives)
   collector.load(1, builder.make_learner(config, spec).get_variables())
-  return collector, builder.make_packing(spec)
+  return collector, builder.make_layout(config, spec)
 
 
 @pytest.fixture
@@ -62,12 +62,12 @@ def open_transitions(steps, n_step):
 
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_every_step_becomes_one_transition(recorded, n_step):
-  collector, packing = make_collector(make_config(n_step))
+  collector, layout = make_collector(make_config(n_step))
   items = 0
   for _ in range(STEPS):
     new = collector.step()
     if new is not None:
-      assert new.rows.shape == (len(new.priorities), packing.row_bytes)
+      assert new.rows.shape == (len(new.priorities), layout.row.row_bytes)
       assert (new.priorities > 0).all()
       items += len(new.rows)
     firsts = sum(int(step.first.sum()) for step in recorded)
@@ -78,10 +78,10 @@ def test_every_step_becomes_one_transition(recorded, n_step):
 
 
 def test_transitions_are_those_of_the_environments(recorded):
-  collector, packing = make_collector(make_config())
+  collector, layout = make_collector(make_config())
   assert collector.step() is None
   for _ in range(40):
-    fields = packing.unpack(collector.step().rows)
+    fields = layout.row.unpack(collector.step().rows)
     before = recorded[-2]
     real = ~before.first
     np.testing.assert_array_equal(fields["o_t"], before.observation[real])
@@ -94,7 +94,7 @@ def test_transitions_are_those_of_the_environments(recorded):
 
 def test_transitions_have_the_version_that_made_them(recorded):
   config = make_config()
-  collector, packing = make_collector(config)
+  collector, layout = make_collector(config)
   learner = registry.make_builder(config.agent).make_learner(
     config, factory.make_spec(config.environment)
   )
@@ -105,7 +105,7 @@ def test_transitions_have_the_version_that_made_them(recorded):
     if random.random() < 0.3:
       version += int(random.integers(1, 4))  # some are missed
       collector.load(version, learner.get_variables())
-    fields = packing.unpack(collector.step().rows)
+    fields = layout.row.unpack(collector.step().rows)
     np.testing.assert_array_equal(fields[transitions.VERSION], made_by)
   assert version > 50
   collector.close()
@@ -156,13 +156,13 @@ def test_without_its_environments_a_collector_begins_new_episodes(recorded):
   run(collector, 100)
   state = collector.get_state(False)
   recorded.clear()
-  other, packing = make_collector(config)
+  other, layout = make_collector(config)
   other.set_state(state)
   assert other.training_return == collector.training_return
   # Nothing of the old episodes gets into the new ones' transitions.
   made = [other.step() for _ in range(4)]
   assert [items is None for items in made] == [True] * 3 + [False]
-  fields = packing.unpack(made[3].rows)
+  fields = layout.row.unpack(made[3].rows)
   np.testing.assert_array_equal(fields["o_t"], recorded[2].observation)
   np.testing.assert_array_equal(
     collector._actor.get_state()["env_steps"] + 4 * NUM_ENVS,

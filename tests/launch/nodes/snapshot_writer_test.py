@@ -69,11 +69,11 @@ def report(trainer, life=1.0, **worker):
 
 
 def write(trainer, config):
-  packing = registry.make_builder(config.agent).make_packing(
-    factory.make_spec(config.environment)
+  layout = registry.make_builder(config.agent).make_layout(
+    config, factory.make_spec(config.environment)
   )
   random = np.random.default_rng(0)
-  rows = packing.pack(
+  rows = layout.row.pack(
     {
       "o_tm1": random.normal(size=(COUNT, 4)),
       "a_tm1": random.integers(2, size=COUNT),

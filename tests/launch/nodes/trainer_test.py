@@ -67,10 +67,10 @@ def make_trainer(config, tmp_path):
 def write(trainer, config, numbers, versions):
   """Writes transitions that are known by their reward."""
   spec = factory.make_spec(config.environment)
-  packing = registry.make_builder(config.agent).make_packing(spec)
+  layout = registry.make_builder(config.agent).make_layout(config, spec)
   count = len(numbers)
   observations = np.random.default_rng(0).normal(size=(2, count, 4))
-  rows = packing.pack(
+  rows = layout.row.pack(
     {
       "o_tm1": observations[0],
       "a_tm1": np.zeros(count),

@@ -1,0 +1,57 @@
+"""Goals: their lines, how far they are, and their picture."""
+
+import math
+
+import numpy as np
+import pytest
+from matplotlib import image
+
+from benchmarks import goal, report
+
+
+@pytest.mark.parametrize(
+  ("made", "factor", "reached"),
+  [
+    (goal.at_least("speed", 3.0, 2.0), 1.5, True),
+    (goal.at_least("speed", 2.0, 2.0), 1.0, True),
+    (goal.at_least("speed", 1.0, 2.0), 0.5, False),
+    (goal.at_most("seconds", 1.0, 2.0), 2.0, True),
+    (goal.at_most("seconds", 8.0, 2.0), 0.25, False),
+    (goal.at_most("seconds", math.inf, 2.0), 0.0, False),
+    (goal.at_most("growth", -1.0, 2.0), math.inf, True),
+  ],
+)
+def test_a_goal_knows_by_what_factor_it_was_reached(made, factor, reached):
+  assert made.factor == factor
+  assert made == f"{made.label}: " + (
+    "reached." if reached else "**not reached**."
+  )
+
+
+def _has(picture: np.ndarray, color: str) -> bool:
+  """Whether a color, such as '#102030', is in a picture [H, W, 4]."""
+  rgb = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+  return bool((np.abs(picture[..., :3] - rgb).max(axis=-1) < 0.01).any())
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 2.0, math.inf])
+def test_colors_say_what_was_reached(factor, tmp_path):
+  path = tmp_path / "goals.png"
+  assert goal.draw([goal.Goal("speed", factor, factor >= 1)], path)
+  picture = image.imread(path)
+  assert _has(picture, goal._REACHED) == (factor >= 1)
+  assert _has(picture, goal._MISSED) == (factor < 1)
+
+
+@pytest.mark.parametrize("with_number", [True, False])
+def test_a_page_has_the_picture_that_is_beside_it(with_number, tmp_path):
+  line = (
+    goal.at_least("speed", 3.0, 2.0)
+    if with_number
+    else report.verdict("nothing was lost", True)
+  )
+  made = report.Report("speed", "Speed", "", [{"a": 1}], [], [line])
+  made.write(tmp_path, {})
+  page = (tmp_path / "speed.md").read_text()
+  assert ("![Goals](speed_goals.png)" in page) == with_number
+  assert (tmp_path / "speed_goals.png").exists() == with_number
