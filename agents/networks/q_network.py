@@ -6,6 +6,10 @@ import sonnet as snt
 import tensorflow as tf
 from acme import specs
 
+from agents.networks import layers
+
+Linear = type[snt.Linear] | type[layers.WideLinear]
+
 
 class NatureTorso(snt.Module):
   """Three convolutions. Mnih et al. 2015, methods, "Model architecture"."""
@@ -14,17 +18,16 @@ class NatureTorso(snt.Module):
     """Makes the layers."""
     super().__init__(name=name)
     self._layers = [
-      snt.Conv2D(32, 8, 4, padding="VALID", name="conv_0"),
+      layers.FramesConvolution(32, name="conv_0"),
       snt.Conv2D(64, 4, 2, padding="VALID", name="conv_1"),
       snt.Conv2D(64, 3, 1, padding="VALID", name="conv_2"),
     ]
 
   def __call__(self, observation: tf.Tensor) -> tf.Tensor:
     """Features [B, F] of uint8 frames [B, stack, height, width]."""
-    # Environments stack frames first; CPUs convolve channels last.
-    x = tf.transpose(tf.cast(observation, tf.float32) / 255.0, [0, 2, 3, 1])
+    x = observation
     for layer in self._layers:
-      x = tf.nn.relu(layer(x))
+      x = layers.relu(layer(x))
     return snt.flatten(x)
 
 
@@ -42,22 +45,22 @@ class MLPTorso(snt.Module):
     """Features [B, F] of observations [B, ...]."""
     x = snt.flatten(tf.cast(observation, tf.float32))
     for layer in self._layers:
-      x = tf.nn.relu(layer(x))
+      x = layers.relu(layer(x))
     return x
 
 
 class Stream(snt.Module):
   """One hidden layer and a linear output."""
 
-  def __init__(self, hidden_size: int, outputs: int, name: str):
-    """Makes the two layers."""
+  def __init__(self, hidden_size: int, outputs: int, name: str, linear: Linear):
+    """Makes the two layers, the hidden one a `linear`."""
     super().__init__(name=name)
-    self._hidden = snt.Linear(hidden_size, name="hidden")
+    self._hidden = linear(hidden_size, name="hidden")
     self._output = snt.Linear(outputs, name="output")
 
   def __call__(self, features: tf.Tensor) -> tf.Tensor:
     """Outputs [B, outputs] of features [B, F]."""
-    return self._output(tf.nn.relu(self._hidden(features)))
+    return self._output(layers.relu(self._hidden(features)))
 
 
 class QNetwork(snt.Module):
@@ -83,11 +86,13 @@ class QNetwork(snt.Module):
     super().__init__(name=name)
     *torso_sizes, head_size = config.hidden_sizes
     if config.torso == "nature_cnn":
-      self._torso = NatureTorso()
+      self._torso, linear = NatureTorso(), layers.WideLinear
     else:
-      self._torso = MLPTorso(tuple(torso_sizes))
-    self._advantage = Stream(head_size, num_actions, name="advantage")
-    self._value = Stream(head_size, 1, name="value") if config.dueling else None
+      self._torso, linear = MLPTorso(tuple(torso_sizes)), snt.Linear
+    self._advantage = Stream(head_size, num_actions, "advantage", linear)
+    self._value = None
+    if config.dueling:
+      self._value = Stream(head_size, 1, "value", linear)
 
   def __call__(self, observation: tf.Tensor) -> tf.Tensor:
     """Values [B, A] of observations [B, ...]."""

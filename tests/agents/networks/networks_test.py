@@ -105,26 +105,6 @@ def test_nature_cnn(dueling):
     )
 
 
-def test_nature_cnn_sees_pixels_between_0_and_1_and_each_frame_alone():
-  spec = make_spec(FRAMES, np.uint8)
-  network = make_network(make_config("nature_cnn", (16,)), spec)
-  frames = np.random.default_rng(0).integers(0, 256, (1, *FRAMES), np.uint8)
-  torso = network._torso
-  kernel, bias = torso._layers[0].w.numpy(), torso._layers[0].b.numpy()
-  # The first output of the first layer, from its definition.
-  patch = frames[0, :, :8, :8] / 255.0  # [stack, height, width]
-  expected = np.einsum("shw,hwso->o", patch, kernel) + bias
-  x = tf.transpose(tf.constant(frames / 255.0, tf.float32), [0, 2, 3, 1])
-  np.testing.assert_allclose(
-    torso._layers[0](x)[0, 0, 0], expected, rtol=1e-4, atol=1e-5
-  )
-  for layer in torso._layers:
-    x = tf.nn.relu(layer(x))
-  np.testing.assert_allclose(
-    torso(tf.constant(frames)), tf.reshape(x, [1, -1]), rtol=1e-4, atol=1e-5
-  )
-
-
 @pytest.mark.parametrize("torso", ["mlp", "nature_cnn"])
 def test_dueling_removes_the_mean_advantage(torso):
   shape, dtype = ((6,), np.float32) if torso == "mlp" else (FRAMES, np.uint8)
