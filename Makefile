@@ -3,7 +3,8 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup run test test-learning chaos check format bench lock clean
+.PHONY: help setup run test test-learning chaos check format bench bench-quick \
+  lock clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -37,6 +38,9 @@ format: setup ## Format and sort the imports.
 
 bench: setup ## Measure against the raw libraries and the peers.
 	@exec $(PYTHON) -m benchmarks.run $(ARGS)
+
+bench-quick: setup ## Have ratios fallen since those committed? 2 minutes.
+	@exec $(PYTHON) -m benchmarks.guard $(ARGS)
 
 lock: ## Resolve requirements.in to requirements.txt.
 	@exec tools/lock.sh $(ARGS)

@@ -7,7 +7,7 @@ import tempfile
 
 import numpy as np
 
-from benchmarks import report, whole_run
+from benchmarks import goal, report, whole_run
 from configs import apex_dqn
 from launch.runs import curves
 
@@ -117,20 +117,23 @@ def _start_ups(raw: list[report.Row]) -> list[float]:
 def _goals(raw: list[report.Row]) -> list[str]:
   seconds = _medians(raw)
   return [
-    report.verdict(
+    goal.at_least(
       f"{seconds['solved']} of {len(raw)} seeds solved, goal at least "
       f"{math.ceil(PART_SOLVED_GOAL * len(raw))}",
-      seconds["solved"] >= PART_SOLVED_GOAL * len(raw),
+      seconds["solved"],
+      math.ceil(PART_SOLVED_GOAL * len(raw)),
     ),
-    report.verdict(
+    goal.at_most(
       f"median of {seconds['median s']:.0f} s, goal under "
       f"{MEDIAN_GOAL_S:.0f} s",
-      seconds["median s"] < MEDIAN_GOAL_S,
+      seconds["median s"],
+      MEDIAN_GOAL_S,
     ),
-    report.verdict(
+    goal.at_most(
       f"slowest start-up of {seconds['slowest start-up s']:.1f} s, goal under "
       f"{START_UP_GOAL_S:.0f} s",
-      seconds["slowest start-up s"] < START_UP_GOAL_S,
+      seconds["slowest start-up s"],
+      START_UP_GOAL_S,
     ),
   ]
 

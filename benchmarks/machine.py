@@ -37,6 +37,15 @@ def describe() -> dict[str, str]:
   }
 
 
+def busy_s() -> float:
+  """Seconds for which its cores were busy, all together, since it is up.
+
+  What a host has taken from them for other machines counts as busy.
+  """
+  times = psutil.cpu_times()
+  return sum(times) - times.idle - times.iowait - times.guest - times.guest_nice
+
+
 def commit() -> str:
   """The commit of the working tree, marked where a file differs from it."""
   head = _git("rev-parse", "--short=12", "HEAD")

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchmarks import machine, report, running
+from benchmarks import goal, machine, report, running
 
 WORKER_GOAL_S = 3.0
 START_UP_GOAL_S = 12.0
@@ -213,5 +213,5 @@ def _goals(raw: Sequence[report.Row]) -> list[str]:
     if any(row["event"] == event for row in raw):
       seconds = report.median(raw, column, event=event)
       said = f"{seconds:.1f} s {what}, goal under {goal_s:g} s"
-      lines.append(report.verdict(said, seconds < goal_s))
+      lines.append(goal.at_most(said, seconds, goal_s))
   return lines

@@ -5,7 +5,7 @@ import os
 import statistics
 from collections.abc import Sequence
 
-from benchmarks import processes, report, writing, writing_rig
+from benchmarks import goal, processes, report, writing, writing_rig
 
 ITEMS = ("small", "frames")
 WRITERS = (4, 8)
@@ -150,28 +150,31 @@ def _goals(raw: Sequence[report.Row]) -> list[str]:
     if rows[0]["each_flushed"]:
       added_ms = _added_ms(rows)
       goals.append(
-        report.verdict(
+        goal.at_most(
           f"{name}: {added_ms:.2f} ms more to the median flush, goal under "
           f"{ADDED_FLUSH_GOAL_MS:g} ms",
-          added_ms < ADDED_FLUSH_GOAL_MS,
+          added_ms,
+          ADDED_FLUSH_GOAL_MS,
         )
       )
       continue
     ratio, ratio_goal = _ratio(rows), RATIO_GOALS[items, placement]
     goals.append(
-      report.verdict(
+      goal.at_least(
         f"{name}: {ratio:.2f} of the items/s without the proxy, goal at least "
         f"{ratio_goal}",
-        ratio >= ratio_goal,
+        ratio,
+        ratio_goal,
       )
     )
     if placement == writing_rig.SHARED:
       cpu_us = report.median(rows, "proxy_cpu_us", side="proxy")
       goals.append(
-        report.verdict(
+        goal.at_most(
           f"{name}: {cpu_us:.1f} us of the proxy's CPU time an item, goal at "
           f"most {CPU_GOALS_US[items]:g} us",
-          cpu_us <= CPU_GOALS_US[items],
+          cpu_us,
+          CPU_GOALS_US[items],
         )
       )
   if all(row["placement"] == writing_rig.SHARED for row in raw):

@@ -13,6 +13,7 @@ from benchmarks import (
   pong,
   proxy,
   recovery,
+  scaling,
   snapshot,
   trainer,
   variables,
@@ -30,6 +31,7 @@ NAMES = (
   "snapshot",
   "outages",
   "blocked",
+  "scaling",
   "pong",
   "cartpole",
 )
@@ -54,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "snapshot": lambda: snapshot.measure(asked.runs),
     "outages": lambda: outages.measure(asked.runs),
     "blocked": blocked.measure,
+    "scaling": lambda: scaling.measure(asked.runs, asked.out),
     "pong": lambda: pong.measure(asked.runs),
     "cartpole": lambda: cartpole.measure(asked.seeds, asked.out),
   }

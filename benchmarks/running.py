@@ -110,7 +110,7 @@ class Running:
 
   def kill(self, node: str) -> float:
     """Kills a node such as 'worker/1'; returns when, monotonic."""
-    pid = self._pids()[node]
+    pid = self.pids()[node]
     at_s = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     return at_s
@@ -124,7 +124,7 @@ class Running:
     at_s = time.monotonic()
     self.launcher.kill()
     self.launcher.wait()
-    while any(_runs(pid) for pid in self._pids().values()):
+    while any(_runs(pid) for pid in self.pids().values()):
       time.sleep(_LOOK_S)
     return time.monotonic() - at_s
 
@@ -165,6 +165,27 @@ class Running:
     before = [look for look in self.looks if look.at_s <= since_s][-1]
     return self.looks[-1].counts[count] - before.counts[count]
 
+  def status(self) -> dict[str, typing.Any] | None:
+    """What the control node tells; None: it has yet to come up, or back."""
+    try:
+      if self._client is None:
+        where = run_address.read(run_folder.RunFolder(self._path))
+        if where is None:
+          return None
+        self._client = courier.Client(
+          where.address, call_timeout=_CALL_S, wait_for_ready=False
+        )
+      return self._client.status()
+    except Exception:  # It is not there.
+      self._client = None
+      return None
+
+  def pids(self) -> dict[str, int]:
+    """The newest process of each node, such as 'worker/1'."""
+    said = (self._path / "logs" / "runner").read_text()
+    found = re.findall(r"(\S+) is process (\d+)", said)
+    return {node: int(pid) for node, pid in found}
+
   def _flows(self, since_s: float) -> bool:
     now_s = time.monotonic()
     start_s = now_s - _FLOWS_S
@@ -191,17 +212,8 @@ class Running:
     ]
 
   def _look(self) -> Look | None:
-    try:
-      if self._client is None:
-        where = run_address.read(run_folder.RunFolder(self._path))
-        if where is None:
-          return None
-        self._client = courier.Client(
-          where.address, call_timeout=_CALL_S, wait_for_ready=False
-        )
-      status = self._client.status()
-    except Exception:  # It has yet to come up, or to come back.
-      self._client = None
+    status = self.status()
+    if status is None:
       return None
     counts = {name: status[name] for name in _COUNTS}
     workers = status["workers"]
@@ -211,11 +223,6 @@ class Running:
     )
     counts["answers"] = len(self.looks)
     return Look(time.monotonic(), counts, status["start_up_s"])
-
-  def _pids(self) -> dict[str, int]:
-    said = (self._path / "logs" / "runner").read_text()
-    found = re.findall(r"(\S+) is process (\d+)", said)
-    return {node: int(pid) for node, pid in found}
 
 
 def _runs(pid: int) -> bool:

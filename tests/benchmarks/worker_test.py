@@ -30,4 +30,6 @@ def test_report_quotes_the_ratio_within_the_repetition(measured):
   quoted = float(measured.goals[0].split(" times")[0])
   expected = ours["steps_per_cpu_s"] / acme["steps_per_cpu_s"]
   assert quoted == pytest.approx(expected, abs=0.06)
+  steps = float(measured.goals[1].split(" environment")[0].replace(",", ""))
+  assert steps == pytest.approx(ours["steps_per_cpu_s"], abs=0.6)
   assert [row["worker"] for row in measured.medians] == ["slipway", "acme"]

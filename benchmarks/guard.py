@@ -1,0 +1,223 @@
+"""The guard: have ratios fallen since those committed? `make bench-quick`.
+
+Measures in two minutes, in short, ratios whose two sides are measured in one
+run, and compares them with the ones that the committed results have.
+"""
+
+import argparse
+import dataclasses
+import functools
+import os
+import pathlib
+import statistics
+import sys
+import time
+import typing
+from collections.abc import Callable, Sequence
+
+from benchmarks import (
+  machine,
+  proxy,
+  ratios,
+  report,
+  scaling_run,
+  trainer,
+  worker,
+  writing_rig,
+)
+
+_RESULTS = pathlib.Path(__file__).parent / "results"
+_RUNS = 3  # repetitions of each
+# Of the machine's CPU time: where others take more of it while a ratio is
+# measured, it may have fallen for that.
+_OTHERS = 0.1
+
+_WORKERS = 2  # of the start-up: what the config says
+_WRITERS = 4
+_TRAINER = tuple(
+  dataclasses.replace(trainer.CASES[index], updates=updates)
+  for index, updates in ((0, 300), (3, 1_000), (5, 20))
+)
+
+
+class Verdict(typing.NamedTuple):
+  """What was found of one ratio.
+
+  Attributes:
+    name: of the ratio.
+    committed: median of the committed repetitions.
+    now: median of the present ones.
+    noise: by how much the two may differ for nothing.
+    others: part of the machine's CPU time that others took meanwhile.
+  """
+
+  name: str
+  committed: float
+  now: float
+  noise: float
+  others: float
+
+  @property
+  def fell(self) -> bool:
+    """Whether it fell by more than its noise, and others can't be why."""
+    return self._is_below and self.others <= _OTHERS
+
+  @property
+  def line(self) -> str:
+    """The verdict, for a reader."""
+    if self.fell:
+      said = "fell by more than its noise"
+    elif self._is_below:
+      said = (
+        f"not judged: lower, but others took {self.others:.0%} of the machine"
+      )
+    elif self.now > self.committed + self.noise:
+      said = "rose by more than its noise"
+    else:
+      said = "within"
+    return (
+      f"{self.name}: committed {self.committed:.2f}, now {self.now:.2f}, "
+      f"noise {self.noise:.2f}: {said}"
+    )
+
+  @property
+  def _is_below(self) -> bool:
+    return self.now < self.committed - self.noise
+
+
+def compare(
+  name: str,
+  committed: Sequence[float],
+  now: Sequence[float],
+  others: float = 0.0,
+) -> Verdict:
+  """Compares the ratios of two sets of repetitions.
+
+  The noise is the distance between the largest and the smallest of the
+  committed ones, plus that of the present ones.
+
+  Args:
+    name: of the ratio.
+    committed: at least one, of the repetitions that are committed.
+    now: of those that were just measured.
+    others: part of the machine's CPU time that others took meanwhile.
+  """
+  noise = sum(max(values) - min(values) for values in (committed, now))
+  return Verdict(
+    name, statistics.median(committed), statistics.median(now), noise, others
+  )
+
+
+class _Part(typing.NamedTuple):
+  """A benchmark in short, and the ratios in its rows."""
+
+  measure: Callable[[], Sequence[report.Row]]
+  ratios: Sequence[ratios.Ratio]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+  """Measures and prints one line a ratio.
+
+  Args:
+    arguments: of the command line; None: this process's.
+
+  Returns:
+    Exit status: 0 nothing fell by more than its noise, 1 something did, 2
+    there is nothing to compare with.
+  """
+  asked = _parse(arguments)
+  parts = _parts()
+  try:  # All of them, before anything is measured.
+    committed = {
+      ratio.name: ratio.committed(asked.results)
+      for part in parts
+      for ratio in part.ratios
+    }
+  except ValueError as error:
+    print(f"guard: {error}", file=sys.stderr)
+    return 2
+  verdicts = []
+  for part in parts:
+    others = _Others()
+    rows = part.measure()
+    taken = others.part()
+    for ratio in part.ratios:
+      now = ratio.values(rows)
+      verdicts.append(compare(ratio.name, committed[ratio.name], now, taken))
+      print(verdicts[-1].line, flush=True)
+  return int(any(verdict.fell for verdict in verdicts))
+
+
+def _parts() -> list[_Part]:
+  names = (
+    f"small, {placement}, {_WRITERS} writers"
+    for placement in (writing_rig.SHARED, writing_rig.SPARE)
+  )
+  effort = writing_rig.Effort(warm_up_s=0.3, window_s=0.8, flushes=200)
+  if len(os.sched_getaffinity(0)) == 1:
+    names = (f"small, {writing_rig.SHARED}, {_WRITERS} writers",)
+  return [
+    _Part(
+      lambda: worker.measure(_RUNS, ours_steps=40_000, acme_steps=2_000).raw,
+      [ratios.WORKER],
+    ),
+    *(
+      _Part(functools.partial(_trainer, case), [ratios.trainer(case.name)])
+      for case in _TRAINER
+    ),
+    _Part(
+      lambda: proxy.measure(_RUNS, ["small"], [_WRITERS], effort).raw,
+      [ratios.proxy(name) for name in names],
+    ),
+    _Part(_start_ups, [ratios.start_up(_WORKERS)]),
+  ]
+
+
+def _trainer(case: trainer.Case) -> Sequence[report.Row]:
+  return trainer.measure(_RUNS, (case,)).raw
+
+
+def _start_ups() -> list[report.Row]:
+  return [
+    {
+      "repetition": repetition,
+      "workers": _WORKERS,
+      **scaling_run.measure_start_up(_WORKERS),
+    }
+    for repetition in range(_RUNS)
+  ]
+
+
+class _Others:
+  """What others take of the machine from here on."""
+
+  def __init__(self):
+    self._began = self._look()
+
+  def part(self) -> float:
+    """Of the CPU time of all cores."""
+    wall_s, busy_s, own_s = (
+      now - began for now, began in zip(self._look(), self._began, strict=True)
+    )
+    cores = os.cpu_count() or 1
+    return max(0.0, busy_s - own_s) / (wall_s * cores)
+
+  def _look(self) -> tuple[float, float, float]:
+    times = os.times()  # with those of processes that were waited for
+    own_s = sum(times[:4])
+    return time.monotonic(), machine.busy_s(), own_s
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+  parser = argparse.ArgumentParser(prog="benchmarks.guard", description=__doc__)
+  parser.add_argument(
+    "--results",
+    type=pathlib.Path,
+    default=_RESULTS,
+    help="folder of the committed results (benchmarks/results)",
+  )
+  return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+  sys.exit(main())

@@ -1,0 +1,1 @@
+"""Slipway and other libraries at the same work, on the same machine."""

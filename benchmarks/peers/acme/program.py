@@ -1,0 +1,315 @@
+"""Acme's DQN at a task, on Slipway's own packages.
+
+Variants: `agent` is `acme.agents.tf.dqn.DQN`, all in one process;
+`distributed` has its learner, two of its actors and its adders as processes
+that Launchpad starts, as Acme's distributed agents have them: Acme 0.4.0 brings
+none for DQN on TensorFlow. It has no evaluator, which would take a core.
+"""
+
+# pyright: reportMissingImports=false, reportArgumentType=false
+
+import os
+import time
+
+import acme
+import launchpad as lp
+import pong
+import progress
+import reverb
+import sonnet as snt
+import tasks
+import tensorflow as tf
+import trfl
+from absl import flags
+from acme import datasets
+from acme.adders import reverb as adders
+from acme.agents.tf import actors, dqn
+from acme.agents.tf.dqn import learning
+from acme.tf import networks, variable_utils
+from acme.tf import utils as tf2_utils
+from acme.utils import counting, loggers
+
+from benchmarks import dm_environment
+
+_ACTORS = 2
+_PRIORITY_EXPONENT = 0.6
+_IMPORTANCE_EXPONENT = 0.2
+_UPDATE_PERIOD = 1_000  # actor steps between two fetches of the variables
+
+
+class _Environment(dm_environment.GymnasiumEnvironment):
+  """Ours as Acme's loop wants it, of any task, with a seed."""
+
+  def __init__(self, name: str):
+    if name != "pong":
+      super().__init__(tasks.TASKS[name].environment)
+      return
+    # Its observations and rewards need no other treatment.
+    self._environment = pong.make()
+    self._ended = True
+
+  def seed(self, seed: int) -> None:
+    """Seeds all its episodes."""
+    self._environment.reset(seed=seed)
+
+
+def _mend_reverb() -> None:
+  """Drops an argument of Acme 0.4.0 that Reverb 0.11 does not take."""
+  write = reverb.Client.trajectory_writer
+
+  def trajectory_writer(self, num_keep_alive_refs, **unused):
+    return write(self, num_keep_alive_refs)
+
+  reverb.Client.trajectory_writer = trajectory_writer
+
+
+def _make_network(name: str, actions: int) -> snt.Module:
+  sizes = [*tasks.TASKS[name].hidden_sizes, actions]
+  if name != "pong":
+    return snt.nets.MLP(sizes)
+  return snt.Sequential(
+    [
+      lambda frames: tf.cast(frames, tf.float32) / 255.0,
+      networks.AtariTorso(),
+      snt.nets.MLP(sizes),
+    ]
+  )
+
+
+def _make_policy(network: snt.Module, epsilon: tf.Variable) -> snt.Module:
+  return snt.Sequential(
+    [network, lambda q: trfl.epsilon_greedy(q, epsilon=epsilon).sample()]
+  )
+
+
+class _Counter(loggers.Logger):
+  """Counts what is logged, which is each update."""
+
+  def __init__(self, told: progress.Progress):
+    self._told = told
+
+  def write(self, values) -> None:
+    self._told.updates += 1
+
+  def close(self) -> None:
+    pass
+
+
+class _Teller(loggers.Logger):
+  """Takes the returns of an environment loop's episodes."""
+
+  def __init__(self, told: progress.Progress):
+    self._told = told
+
+  def write(self, values) -> None:
+    self._told.add_return(float(values["episode_return"]))
+
+  def close(self) -> None:
+    pass
+
+
+class _Steps:
+  """Observes a loop: counts, explores less and less, evaluates when due."""
+
+  def __init__(self, told, task, epsilon: tf.Variable, play):
+    self._told, self._task = told, task
+    self._epsilon, self._play = epsilon, play
+
+  def observe_first(self, *unused) -> None:
+    pass
+
+  def observe(self, *unused) -> None:
+    self._told.env_steps += 1
+    # A variable costs 50 us to write.
+    if self._told.env_steps % 100 == 0:
+      part = min(1.0, self._told.env_steps / self._task.decay_steps)
+      self._epsilon.assign(1.0 - part * (1.0 - self._task.epsilon_end))
+    if self._told.evaluation_due(self._task.evaluation_period):
+      self._told.evaluate(self._play)
+
+  def get_metrics(self) -> dict:
+    return {}
+
+
+def _run_agent(asked) -> None:
+  """Acts and learns in this process."""
+  task = tasks.TASKS[asked.task]
+  told = progress.Progress(asked.until)
+  tf.random.set_seed(asked.seed)
+  environment = _Environment(asked.task)
+  environment.seed(asked.seed)
+  spec = acme.make_environment_spec(environment)
+  network = _make_network(asked.task, spec.actions.num_values)
+  epsilon = tf.Variable(1.0, trainable=False)
+  agent = dqn.DQN(
+    spec,
+    network,
+    batch_size=task.batch_size,
+    target_update_period=task.target_period,
+    samples_per_insert=task.batch_size / task.steps_per_update,
+    min_replay_size=task.min_size,
+    max_replay_size=task.capacity,
+    n_step=1,
+    epsilon=epsilon,
+    learning_rate=task.learning_rate,
+    discount=task.discount,
+    logger=_Counter(told),
+    checkpoint=False,
+    max_gradient_norm=10.0,
+  )
+  others = _Environment(asked.task)
+  player = acme.EnvironmentLoop(
+    others,
+    actors.FeedForwardActor(
+      _make_policy(network, tf.Variable(0.0, trainable=False))
+    ),
+    logger=loggers.NoOpLogger(),
+  )
+
+  def play() -> list[float]:
+    return [
+      float(player.run_episode()["episode_return"])
+      for _ in range(progress.EPISODES)
+    ]
+
+  acme.EnvironmentLoop(
+    environment,
+    agent,
+    logger=_Teller(told),
+    observers=[_Steps(told, task, epsilon, play)],
+  ).run()
+
+
+def _serve(name: str) -> list[reverb.Table]:
+  """The table, whose limiter holds the ratio."""
+  task = tasks.TASKS[name]
+  ratio = task.batch_size / task.steps_per_update
+  return [
+    reverb.Table(
+      name=adders.DEFAULT_PRIORITY_TABLE,
+      sampler=reverb.selectors.Prioritized(_PRIORITY_EXPONENT),
+      remover=reverb.selectors.Fifo(),
+      max_size=task.capacity,
+      rate_limiter=reverb.rate_limiters.SampleToInsertRatio(
+        ratio, task.min_size, error_buffer=0.5 * ratio * task.min_size
+      ),
+      signature=adders.NStepTransitionAdder.signature(
+        acme.make_environment_spec(_Environment(name))
+      ),
+    )
+  ]
+
+
+def _make_learner(name: str, replay: reverb.Client, counter):
+  task = tasks.TASKS[name]
+  spec = acme.make_environment_spec(_Environment(name))
+  online, target = (
+    _make_network(name, spec.actions.num_values) for _ in range(2)
+  )
+  for network in (online, target):
+    tf2_utils.create_variables(network, [spec.observations])
+  return learning.DQNLearner(
+    network=online,
+    target_network=target,
+    discount=task.discount,
+    importance_sampling_exponent=_IMPORTANCE_EXPONENT,
+    learning_rate=task.learning_rate,
+    target_update_period=task.target_period,
+    dataset=datasets.make_reverb_dataset(
+      server_address=replay.server_address,
+      batch_size=task.batch_size,
+      prefetch_size=4,
+    ),
+    replay_client=replay,
+    counter=counting.Counter(counter, "learner"),
+    logger=loggers.NoOpLogger(),
+    checkpoint=False,
+    max_gradient_norm=10.0,
+  )
+
+
+def _make_actor(name: str, replay: reverb.Client, learner, counter):
+  _mend_reverb()  # in this process, which Launchpad has started anew
+  flags.FLAGS.mark_as_parsed()
+  task = tasks.TASKS[name]
+  environment = _Environment(name)
+  spec = acme.make_environment_spec(environment)
+  network = _make_network(name, spec.actions.num_values)
+  tf2_utils.create_variables(network, [spec.observations])
+  client = variable_utils.VariableClient(
+    learner, {"policy": network.trainable_variables}, _UPDATE_PERIOD
+  )
+  client.update_and_wait()
+  epsilon = tf.Variable(task.epsilon_end, trainable=False)
+  actor = actors.FeedForwardActor(
+    _make_policy(network, epsilon),
+    adders.NStepTransitionAdder(
+      client=replay, n_step=1, discount=task.discount
+    ),
+    client,
+  )
+  return acme.EnvironmentLoop(
+    environment,
+    actor,
+    counting.Counter(counter, "actor"),
+    logger=loggers.NoOpLogger(),
+  )
+
+
+def _tell(counter, where: str) -> None:
+  """Tells once a second what the counter node knows."""
+  out = os.open(where, os.O_WRONLY)
+  while True:
+    time.sleep(1.0)
+    counts = counter.get_counts()
+    progress.tell(
+      out,
+      env_steps=counts.get("actor_steps", 0),
+      updates=counts.get("learner_steps", 0),
+      mean_return=None,
+      evaluated=None,
+      paused_s=0.0,
+      reached=False,
+    )
+
+
+def _run_distributed(asked) -> None:
+  """Starts the program, and waits for ever."""
+  program = lp.Program("acme")
+  with program.group("replay"):
+    replay = program.add_node(lp.ReverbNode(lambda: _serve(asked.task)))
+  with program.group("counter"):
+    counter = program.add_node(lp.CourierNode(counting.Counter))
+  with program.group("learner"):
+    learner = program.add_node(
+      lp.CourierNode(_make_learner, asked.task, replay, counter)
+    )
+  with program.group("actor"):
+    for _ in range(_ACTORS):
+      program.add_node(
+        lp.CourierNode(_make_actor, asked.task, replay, learner, counter)
+      )
+  with program.group("teller"):
+    # The nodes' own output goes to files.
+    where = f"/proc/{os.getpid()}/fd/{os.dup(1)}"
+    program.add_node(lp.PyNode(_tell, counter, where))
+  lp.launch(
+    program,
+    launch_type=lp.LaunchType.LOCAL_MULTI_PROCESSING,
+    terminal="output_to_files",
+  ).wait()
+
+
+def main() -> None:
+  """Learns until the target, or for ever."""
+  asked = progress.parse_arguments(("agent", "distributed"))
+  flags.FLAGS.mark_as_parsed()  # its loop asks Launchpad's flags
+  _mend_reverb()
+  if asked.variant == "agent":
+    _run_agent(asked)
+  else:
+    _run_distributed(asked)
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,162 @@
+"""Progress: what a program tells of itself, one line of JSON a second.
+
+    told = progress.Progress(until=475.0)
+    while True:
+      ...
+      told.env_steps += 1
+      told.updates += 1
+      told.add_return(21.0)
+      if told.evaluation_due(2_000):
+        told.evaluate(play_20_episodes)
+
+It runs on each peer's packages, so it imports the standard library only.
+"""
+
+import argparse
+import collections
+import json
+import os
+import statistics
+import threading
+import time
+import typing
+from collections.abc import Callable, Sequence
+
+EPISODES = 20  # of a mean, of training as of an evaluation
+_PERIOD_S = 1.0
+
+
+class Progress:
+  """Counts of a program, told by a thread of their own.
+
+  What else the program prints is sent to stderr. Once a mean reaches `until`,
+  a last line says so and the process ends with status 0.
+
+  Attributes:
+    env_steps: made so far, of all environments.
+    updates: of the network so far.
+    paused_s: seconds spent in evaluations.
+  """
+
+  def __init__(self, until: float | None = None):
+    """Begins to tell.
+
+    Args:
+      until: the mean return at which the program ends; None: it never does.
+    """
+    self.env_steps = 0
+    self.updates = 0
+    self.paused_s = 0.0
+    self._until = until
+    self._returns: collections.deque[float] = collections.deque(maxlen=EPISODES)
+    self._evaluated: float | None = None
+    self._evaluated_at = 0
+    self._out = os.dup(1)
+    os.dup2(2, 1)
+    threading.Thread(target=self._tell, daemon=True).start()
+
+  def add_return(self, value: float) -> None:
+    """Takes the undiscounted return of an ended training episode."""
+    self._returns.append(float(value))
+    if self._mean() is not None:
+      self._end_at(self._mean())
+
+  def evaluation_due(self, period: int) -> bool:
+    """Whether it is time for a greedy evaluation.
+
+    Args:
+      period: environment steps between two. Without an `until` none is due.
+    """
+    if self._until is None or self.env_steps - self._evaluated_at < period:
+      return False
+    self._evaluated_at = self.env_steps
+    return True
+
+  def evaluate(self, play: Callable[[], Sequence[float]]) -> None:
+    """Plays greedy episodes while the clock of the learning stands still.
+
+    Args:
+      play: returns their returns.
+    """
+    start_s = time.monotonic()
+    self._evaluated = statistics.fmean(play())
+    self.paused_s += time.monotonic() - start_s
+    self._end_at(self._evaluated)
+
+  def _mean(self) -> float | None:
+    if len(self._returns) < EPISODES:
+      return None
+    return statistics.fmean(self._returns)
+
+  def _end_at(self, mean: float | None) -> None:
+    if self._until is not None and mean is not None and mean >= self._until:
+      self._say(reached=True)
+      os._exit(0)  # without waiting for threads and processes of the library
+
+  def _tell(self) -> None:
+    while True:
+      time.sleep(_PERIOD_S)
+      self._say(reached=False)
+
+  def _say(self, reached: bool) -> None:
+    tell(
+      self._out,
+      env_steps=self.env_steps,
+      updates=self.updates,
+      mean_return=self._mean(),
+      evaluated=self._evaluated,
+      paused_s=self.paused_s,
+      reached=reached,
+    )
+
+
+def tell(
+  out: int,
+  env_steps: int,
+  updates: int,
+  mean_return: float | None,
+  evaluated: float | None,
+  paused_s: float,
+  reached: bool,
+  at_s: float | None = None,
+) -> None:
+  """Writes one line.
+
+  Args:
+    out: file descriptor.
+    env_steps: made so far.
+    updates: made so far.
+    mean_return: of the last training episodes; None: too few have ended.
+    evaluated: mean of the last greedy evaluation; None: there was none.
+    paused_s: seconds spent in evaluations.
+    reached: whether the target was reached.
+    at_s: when all this was so, monotonic; None: now.
+  """
+  line = {
+    "at_s": time.monotonic() if at_s is None else at_s,
+    "env_steps": int(env_steps),
+    "updates": int(updates),
+    "return": mean_return,
+    "evaluated": evaluated,
+    "paused_s": paused_s,
+    "reached": reached,
+  }
+  # One call of the system: lines of two threads never mix.
+  os.write(out, (json.dumps(line) + "\n").encode())
+
+
+def parse_arguments(
+  variants: Sequence[str], arguments: Sequence[str] | None = None
+) -> typing.Any:
+  """The arguments of a program: task, seed, until, variant.
+
+  Args:
+    variants: that the program has; the first is its default.
+    arguments: of the command line; None: this process's.
+  """
+  parser = argparse.ArgumentParser()
+  parser.add_argument("--task", required=True)
+  parser.add_argument("--seed", type=int, default=1)
+  parser.add_argument("--until", type=float)
+  parser.add_argument("--variant", choices=variants, default=variants[0])
+  return parser.parse_args(arguments)

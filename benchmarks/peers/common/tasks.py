@@ -1,0 +1,83 @@
+"""Tasks: the work that every library does, with the numbers of our presets.
+
+`configs/dqn.py` is their source, and a test holds the two together. This module
+runs on each peer's packages, so it imports the standard library only.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """One task's numbers.
+
+  Attributes:
+    environment: gymnasium id.
+    hidden_sizes: units of the MLP's layers; of Pong the CNN's head.
+    batch_size: transitions of an update.
+    learning_rate: Adam's.
+    capacity: transitions that the replay keeps.
+    min_size: transitions before the first update.
+    target_period: updates between two copies to the target network.
+    epsilon_end: of the exploration, from 1.
+    decay_steps: environment steps until `epsilon_end`.
+    steps_per_update: environment steps; of Pong the agent's, 4 frames each.
+    evaluation_period: environment steps between two greedy evaluations.
+    discount: a step.
+  """
+
+  environment: str
+  hidden_sizes: tuple[int, ...]
+  batch_size: int
+  learning_rate: float
+  capacity: int
+  min_size: int
+  target_period: int
+  epsilon_end: float
+  decay_steps: int
+  steps_per_update: int
+  evaluation_period: int
+  discount: float = 0.99
+
+
+TASKS = {
+  "cartpole": Task(
+    environment="CartPole-v1",
+    hidden_sizes=(64, 64),
+    batch_size=64,
+    learning_rate=2e-3,
+    capacity=50_000,
+    min_size=1_000,
+    target_period=50,
+    epsilon_end=0.05,
+    decay_steps=20_000,
+    steps_per_update=8,
+    evaluation_period=2_000,
+  ),
+  "lunarlander": Task(
+    environment="LunarLander-v3",
+    hidden_sizes=(128, 128),
+    batch_size=64,
+    learning_rate=5e-4,
+    capacity=100_000,
+    min_size=5_000,
+    target_period=500,
+    epsilon_end=0.05,
+    decay_steps=100_000,
+    steps_per_update=8,
+    evaluation_period=10_000,
+  ),
+  "pong": Task(
+    environment="ALE/Pong-v5",
+    hidden_sizes=(512,),
+    batch_size=32,
+    learning_rate=1e-4,
+    capacity=20_000,  # the preset's 100,000 are never reached here
+    min_size=1_000,  # the preset: 10,000, before which nothing is learned
+    target_period=1_000,
+    epsilon_end=0.02,
+    decay_steps=200_000,
+    steps_per_update=4,
+    evaluation_period=50_000,
+  ),
+}

@@ -1,0 +1,233 @@
+"""Comparison: medians, ratios and goals of what the rounds have measured."""
+
+import math
+import pathlib
+import statistics
+from collections.abc import Sequence
+
+from benchmarks import goal as goal_lib
+from benchmarks import report
+from benchmarks.peers import entries, picture, rounds
+
+# By how much Slipway is to be ahead, in environment steps a second.
+SPEED_GOALS = {
+  "cartpole": {
+    entries.ACME_DISTRIBUTED: 8.0,
+    entries.RLLIB_APEX: 8.0,
+    entries.SB3_8: 1.0,
+    entries.CLEANRL: 1.0,
+  }
+}
+PONG_GOAL = 1.5  # times the best peer
+
+_TITLES = {
+  "cartpole": "CartPole beside other libraries",
+  "lunarlander": "LunarLander beside other libraries",
+  "pong": "Pong beside other libraries",
+}
+
+_SPEED = """\
+Speed: each library makes the same work, as [README.md](../peers/README.md)
+says; from 3 s after it has begun to learn its counts are taken for
+{window_s:.0f} s. CPU seconds and memory (PSS) are of all its processes.
+"Slipway / it" is the median over the rounds of Slipway's rate by the other's,
+with prioritized replay where the other's is, with uniform replay otherwise."""
+
+_LEARNING = """\
+Learning: seconds from the command, start-up included, until the mean return of
+20 episodes reaches {target:g}, of training or of a greedy evaluation; what a
+peer spends in evaluations is not counted. Given up after {cap_s:.0f} s."""
+
+
+def measure(
+  task: str, folders: tuple[str, ...], seeds: int, folder: pathlib.Path
+) -> report.Report:
+  """Measures Slipway and peers at a task, and draws the picture.
+
+  Args:
+    task: of `entries.TASKS`.
+    folders: of the peers, of `entries.FOLDERS`.
+    seeds: rounds.
+    folder: where the picture goes.
+  """
+  raw = rounds.run(task, entries.chosen(folders), seeds)
+  found = compare(task, raw)
+  picture.draw(task, raw, folder / f"{found.name}.png")
+  return found
+
+
+def compare(task: str, raw: Sequence[report.Row]) -> report.Report:
+  """The report of a task's raw rows.
+
+  Args:
+    task: of `entries.TASKS`.
+    raw: of `rounds.run`.
+  """
+  method = [
+    f"{max(row['repetition'] for row in raw)} rounds, in each of them all "
+    "libraries one after the other, each in fresh processes and alone."
+  ]
+  if task in entries.WINDOWS_S:
+    method.append(_SPEED.format(window_s=entries.WINDOWS_S[task]))
+  if task in entries.TARGETS:
+    method.append(
+      _LEARNING.format(target=entries.TARGETS[task], cap_s=entries.CAPS_S[task])
+    )
+  name = f"peers_{task}"
+  method.append(f"![Speed and learning of all libraries]({name}.png)")
+  return report.Report(
+    name=name,
+    title=_TITLES[task],
+    method="\n\n".join(method),
+    raw=raw,
+    medians=[_medians(task, raw, entry) for entry in names(raw)],
+    goals=[*_speed_goals(task, raw), *_learning_goals(raw)],
+  )
+
+
+def names(raw: Sequence[report.Row]) -> list[str]:
+  """The entries of raw rows, in their order."""
+  return list(dict.fromkeys(row["entry"] for row in raw))
+
+
+def ratio(raw: Sequence[report.Row], name: str, column: str) -> float | None:
+  """Slipway's rate by a peer's; None: one of them was not measured.
+
+  Args:
+    raw: of `rounds.run`.
+    name: of the peer's entry.
+    column: of the rate.
+  """
+  (peer,) = [entry for entry in entries.PEERS if entry.name == name]
+  ours = entries.beside(peer).name
+  rows = [row for row in raw if row[column] is not None]
+  both = {row["repetition"] for row in rows if row["entry"] == ours} & {
+    row["repetition"] for row in rows if row["entry"] == name
+  }
+  if not both:
+    return None
+  return report.ratio(
+    [row for row in rows if row["repetition"] in both],
+    column,
+    {"entry": ours},
+    {"entry": name},
+  )
+
+
+def seconds(raw: Sequence[report.Row], name: str) -> float | None:
+  """Median seconds to the target, inf beyond the cap; None: not measured."""
+  values = [
+    math.inf if row["seconds"] is None else row["seconds"]
+    for row in raw
+    if row["entry"] == name
+    and row["measured"] == "learning"
+    and (row["seconds"] is not None or row["note"].startswith(">"))
+  ]
+  return statistics.median(values) if values else None
+
+
+def _medians(task: str, raw: Sequence[report.Row], name: str) -> report.Row:
+  found: dict[str, object] = {"library": name}
+  is_peer = any(entry.name == name for entry in entries.PEERS)
+  if task in entries.WINDOWS_S:
+    for title, column in (
+      ("steps/s", "env_steps_per_s"),
+      ("updates/s", "updates_per_s"),
+      ("steps/CPU s", "env_steps_per_cpu_s"),
+      ("cores", "cores"),
+      ("MiB", "memory_mib"),
+    ):
+      found[title] = _median(raw, name, column)
+    for title, column in (
+      ("Slipway / it, a second", "env_steps_per_s"),
+      ("Slipway / it, a CPU second", "env_steps_per_cpu_s"),
+    ):
+      found[title] = ratio(raw, name, column) if is_peer else None
+  if task in entries.TARGETS:
+    mine = [
+      row
+      for row in raw
+      if row["entry"] == name and row["measured"] == "learning"
+    ]
+    median_s = seconds(raw, name)
+    cap = f">{entries.CAPS_S[task]:.0f}"
+    found["median s to the target"] = cap if median_s == math.inf else median_s
+    found["seeds that reached it"] = (
+      f"{sum(row['seconds'] is not None for row in mine)} of {len(mine)}"
+      if mine
+      else None
+    )
+  notes = [
+    row["note"]
+    for row in raw
+    if row["entry"] == name and row["note"] and not row["note"].startswith(">")
+  ]
+  # One is enough: the others are in the raw file.
+  found["remark"] = notes[0].replace("|", "/")[:120] if notes else None
+  return found
+
+
+def _median(raw: Sequence[report.Row], name: str, column: str) -> float | None:
+  rows = [row for row in raw if row[column] is not None]
+  if not any(row["entry"] == name for row in rows):
+    return None
+  return report.median(rows, column, entry=name)
+
+
+def _speed_goals(task: str, raw: Sequence[report.Row]) -> list[str]:
+  present = names(raw)
+  goals = {
+    name: goal
+    for name, goal in SPEED_GOALS.get(task, {}).items()
+    if name in present
+  }
+  lines = [
+    _speed_goal(name, ratio(raw, name, "env_steps_per_s"), goal)
+    for name, goal in goals.items()
+  ]
+  if task == "pong":
+    ratios = {
+      name: value
+      for name in present
+      if any(entry.name == name for entry in entries.PEERS)
+      and (value := ratio(raw, name, "env_steps_per_s")) is not None
+    }
+    if ratios:
+      best = min(ratios, key=ratios.__getitem__)
+      lines.append(_speed_goal(f"the best, {best}", ratios[best], PONG_GOAL))
+  return lines
+
+
+def _speed_goal(name: str, value: float | None, goal: float) -> str:
+  if value is None:
+    return f"Slipway's speed by that of {name}: not measured."
+  return goal_lib.at_least(
+    f"{value:.1f} times the environment steps a second of {name}, goal at "
+    f"least {goal:g}",
+    value,
+    goal,
+  )
+
+
+def _learning_goals(raw: Sequence[report.Row]) -> list[str]:
+  ours = entries.OURS["preset"].name
+  mine = seconds(raw, ours)
+  others = {
+    name: value
+    for name in names(raw)
+    if name != ours and (value := seconds(raw, name)) is not None
+  }
+  if mine is None or not others:
+    return []
+  best = min(others, key=others.__getitem__)
+  return [
+    report.verdict(
+      f"learned in {_told(mine)}, the fastest of the others, {best}, in "
+      f"{_told(others[best])}, goal to be ahead of all",
+      mine < others[best],
+    )
+  ]
+
+
+def _told(value: float) -> str:
+  return "no time within the limit" if value == math.inf else f"{value:.0f} s"

@@ -1,0 +1,143 @@
+"""Entries: whom we compare, each with its program, variant and tasks."""
+
+import dataclasses
+import pathlib
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+TASKS = ("cartpole", "lunarlander", "pong")
+
+# A return that counts as learned; Pong's is beyond a comparison's hour.
+TARGETS = {"cartpole": 475.0, "lunarlander": 200.0}
+CAPS_S = {"cartpole": 180.0, "lunarlander": 400.0}
+# Seconds of a measurement of speed; LunarLander's tells nothing of its own.
+WINDOWS_S = {"cartpole": 15.0, "pong": 60.0}
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+  """One row of the comparison.
+
+  Attributes:
+    name: of the row.
+    folder: of the program, below this one; has its requirements.txt.
+    variant: of the program.
+    speed: tasks whose rates are measured.
+    learning: tasks whose seconds to the target are measured.
+    prioritized: whether its replay is, and so Slipway's beside it.
+    python: version its lock is for; None: it runs on our own packages.
+  """
+
+  name: str
+  folder: str
+  variant: str
+  speed: tuple[str, ...] = ()
+  learning: tuple[str, ...] = ()
+  prioritized: bool = False
+  python: str | None = None
+
+
+OURS = {
+  "uniform": Entry(
+    "Slipway, uniform", "slipway", "uniform", ("cartpole", "pong")
+  ),
+  "prioritized": Entry(
+    "Slipway, prioritized",
+    "slipway",
+    "prioritized",
+    ("cartpole", "pong"),
+    prioritized=True,
+  ),
+  "preset": Entry(
+    "Slipway, Ape-X preset",
+    "slipway",
+    "preset",
+    learning=("cartpole", "lunarlander"),
+    prioritized=True,
+  ),
+}
+
+SB3_8 = "Stable-Baselines3, 8 environments"
+CLEANRL = "CleanRL"
+ACME_DISTRIBUTED = "Acme, distributed, 2 actors"
+RLLIB_APEX = "RLlib, Ape-X, 2 workers"
+
+_LEARNING = ("cartpole", "lunarlander")
+
+PEERS = (
+  Entry(
+    SB3_8,
+    "stable_baselines3",
+    "8_environments",
+    ("cartpole", "pong"),
+    _LEARNING,
+    python="3.11",
+  ),
+  Entry(
+    "Stable-Baselines3, 1 environment",
+    "stable_baselines3",
+    "1_environment",
+    ("cartpole", "pong"),
+    python="3.11",
+  ),
+  Entry(
+    "Stable-Baselines3, tuned by its Zoo",
+    "stable_baselines3",
+    "zoo",
+    learning=_LEARNING,
+    python="3.11",
+  ),
+  Entry(
+    CLEANRL, "cleanrl", "default", ("cartpole",), _LEARNING, python="3.11"
+  ),
+  Entry(
+    "Dopamine, JAX", "dopamine", "default", ("cartpole",), _LEARNING,
+    python="3.10",
+  ),
+  Entry(
+    "TF-Agents with Reverb",
+    "tf_agents",
+    "default",
+    ("cartpole", "pong"),
+    _LEARNING,
+    python="3.10",
+  ),
+  Entry(
+    "Acme, one process",
+    "acme",
+    "agent",
+    ("cartpole", "pong"),
+    _LEARNING,
+    prioritized=True,
+  ),
+  Entry(
+    ACME_DISTRIBUTED,
+    "acme",
+    "distributed",
+    ("cartpole",),
+    prioritized=True,
+  ),
+  Entry(
+    "RLlib, DQN", "rllib", "dqn", ("cartpole",), _LEARNING, python="3.10"
+  ),
+  Entry(
+    RLLIB_APEX,
+    "rllib",
+    "apex",
+    ("cartpole",),
+    prioritized=True,
+    python="3.10",
+  ),
+)  # fmt: skip
+
+FOLDERS = tuple(dict.fromkeys(entry.folder for entry in PEERS))
+
+
+def beside(entry: Entry) -> Entry:
+  """Slipway's own entry whose speed a peer's is compared with."""
+  return OURS["prioritized" if entry.prioritized else "uniform"]
+
+
+def chosen(folders: tuple[str, ...]) -> list[Entry]:
+  """The peers of these folders, and Slipway's entries before them."""
+  peers = [entry for entry in PEERS if entry.folder in folders]
+  return [*OURS.values(), *peers]

@@ -1,0 +1,122 @@
+"""RLlib's Ape-X DQN and DQN (Ray 2.6.3) at a task.
+
+Ray 2.6.3 is the last release line with Ape-X in RLlib itself. Its environments
+are gymnasium 0.26's: LunarLander-v2.
+"""
+# pyright: reportMissingImports=false
+
+import os
+
+import progress
+import ray
+import tasks
+from ray.rllib.algorithms import apex_dqn, dqn
+
+_WORKERS = 2  # of Ape-X
+_ENVIRONMENTS = 4  # each
+
+
+def _make_config(variant: str, task: tasks.Task):
+  """The task's numbers as this library's config."""
+  distributed = variant == "apex"
+  make = apex_dqn.ApexDQNConfig if distributed else dqn.DQNConfig
+  replay = {
+    **make().replay_buffer_config,
+    "capacity": task.capacity,
+  }
+  if not distributed:
+    replay["type"] = "MultiAgentReplayBuffer"
+    for name in [n for n in replay if n.startswith("prioritized_replay")]:
+      del replay[name]
+  config = (
+    make()
+    .environment(task.environment.replace("-v3", "-v2"))
+    .framework("tf")
+    .training(
+      lr=task.learning_rate,
+      gamma=task.discount,
+      train_batch_size=task.batch_size,
+      # Steps trained a step sampled.
+      training_intensity=task.batch_size / task.steps_per_update,
+      target_network_update_freq=task.target_period * task.steps_per_update,
+      num_steps_sampled_before_learning_starts=task.min_size,
+      replay_buffer_config=replay,
+      double_q=False,
+      dueling=False,
+      n_step=1,
+      hiddens=[],
+      model={
+        "fcnet_hiddens": list(task.hidden_sizes),
+        "fcnet_activation": "relu",
+      },
+      grad_clip=10.0,
+    )
+    .rollouts(
+      num_rollout_workers=_WORKERS if distributed else 0,
+      num_envs_per_worker=_ENVIRONMENTS if distributed else 8,
+      rollout_fragment_length=50 if distributed else 1,
+    )
+    .reporting(
+      min_time_s_per_iteration=1,
+      min_sample_timesteps_per_iteration=0,
+      metrics_num_episodes_for_smoothing=progress.EPISODES,
+    )
+    .resources(num_gpus=0, num_cpus_for_local_worker=0)
+  )
+  if distributed:
+    config.optimizer["num_replay_buffer_shards"] = 1
+    config.resources(num_cpus_per_worker=1)
+  else:
+    config.exploration(
+      exploration_config={
+        "type": "EpsilonGreedy",
+        "initial_epsilon": 1.0,
+        "final_epsilon": task.epsilon_end,
+        "epsilon_timesteps": task.decay_steps,
+      }
+    )
+  return config
+
+
+def _make_greedy(config):
+  """The same config as its evaluation workers have it: without exploring."""
+  return config.evaluation(
+    evaluation_interval=None,
+    evaluation_duration=progress.EPISODES,
+    evaluation_duration_unit="episodes",
+    evaluation_num_workers=0,
+    evaluation_config={"explore": False, "num_envs_per_worker": 8},
+  )
+
+
+def main() -> None:
+  """Learns until the target, or for ever."""
+  asked = progress.parse_arguments(("apex", "dqn"))
+  task = tasks.TASKS[asked.task]
+  told = progress.Progress(asked.until)
+  # More logical than real ones: its actors wait for one another.
+  ray.init(num_cpus=max(8, os.cpu_count() or 1), include_dashboard=False)
+  config = _make_config(asked.variant, task).debugging(seed=asked.seed)
+  if asked.until is not None:
+    config = _make_greedy(config)
+  algorithm = config.build()
+  seen = 0
+  while True:
+    result = algorithm.train()
+    told.env_steps = result["num_env_steps_sampled"]
+    told.updates = result["num_env_steps_trained"] // task.batch_size
+    ended = result["hist_stats"]["episode_reward"]
+    new = result["episodes_total"] - seen
+    seen = result["episodes_total"]
+    for value in ended[-new:] if new else []:
+      told.add_return(value)
+    if told.evaluation_due(task.evaluation_period):
+      told.evaluate(
+        lambda: algorithm.evaluate()["evaluation"]["hist_stats"][
+          "episode_reward"
+        ]
+      )
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,124 @@
+"""Slipway's own program at a task, started and asked as a user would.
+
+Variants: `prioritized` and `uniform` do the work of the others' throughput;
+`preset` is the preset of Ape-X as it is, for learning.
+"""
+# pyright: reportMissingImports=false
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import typing
+
+import courier
+import progress
+import tasks
+
+from launch.runs import curves, run_address, run_folder
+
+# Worker processes and environments of each, by task.
+TOPOLOGY = {"cartpole": (1, 32), "lunarlander": (1, 32), "pong": (1, 16)}
+
+_PERIOD_S = 1.0
+_CALL_S = 3.0
+
+
+def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
+  """Fields of the config that make the same work as the others'."""
+  if variant == "preset":
+    return {}
+  task = tasks.TASKS[name]
+  workers, environments = TOPOLOGY[name]
+  return {
+    "network.dueling": False,
+    "learner.double": False,
+    "adder.n_step": 1,
+    "replay.sampler": variant,
+    "replay.samples_per_insert": task.batch_size / task.steps_per_update,
+    "replay.min_size": task.min_size,
+    "replay.capacity": task.capacity,
+    "limits.target_return": "inf",
+    "topology.workers": workers,
+    "topology.environments_per_worker": environments,
+  }
+
+
+def _ask(client, folder: run_folder.RunFolder):
+  """The control node's client, and its status; None: it is not there."""
+  try:
+    if client is None:
+      where = run_address.read(folder)
+      if where is None:
+        return None, None
+      client = courier.Client(
+        where.address, call_timeout=_CALL_S, wait_for_ready=False
+      )
+    return client, client.status()
+  except Exception:  # It has yet to come up, or has ended.
+    return None, None
+
+
+def _first_reached(path: pathlib.Path, until: float) -> dict | None:
+  """The first evaluation at the target, by column."""
+  rows = curves.read(path)
+  for index, value in enumerate(rows["eval_return"]):
+    if value >= until:
+      return {name: float(column[index]) for name, column in rows.items()}
+  return None
+
+
+def main() -> None:
+  """Learns until the target, or for ever."""
+  asked = progress.parse_arguments(("prioritized", "uniform", "preset"))
+  out = os.dup(1)
+  runs = os.getcwd()
+  overrides = _overrides(asked.variant, asked.task)
+  if asked.until is not None:
+    overrides["limits.target_return"] = asked.until
+  root = pathlib.Path(__file__).resolve().parents[3]
+  began_s = time.monotonic()
+  launcher = subprocess.Popen(
+    [
+      *(sys.executable, "-m", "launch.train"),
+      f"--config=configs/apex_dqn.py:{asked.task}",
+      *(f"--run_dir={runs}", "--name=run", f"--config.seed={asked.seed}"),
+      *(f"--config.{field}={value}" for field, value in overrides.items()),
+    ],
+    cwd=root,
+    stdout=2,
+  )
+  folder = run_folder.RunFolder(pathlib.Path(runs) / "run")
+  client = None
+  while launcher.poll() is None:
+    time.sleep(_PERIOD_S)
+    client, status = _ask(client, folder)
+    if status is not None:
+      progress.tell(
+        out,
+        env_steps=status["env_steps"],
+        updates=status["trainer_steps"],
+        mean_return=None,
+        evaluated=status.get("eval_return"),
+        paused_s=0.0,
+        reached=False,
+      )
+  if launcher.returncode or asked.until is None:
+    sys.exit(launcher.returncode or 1)
+  row = _first_reached(folder.curves_csv, asked.until)
+  if row is not None:
+    progress.tell(
+      out,
+      env_steps=int(row["env_steps"]),
+      updates=int(row["trainer_steps"]),
+      mean_return=None,
+      evaluated=row["eval_return"],
+      paused_s=0.0,
+      reached=True,
+      at_s=began_s + row["wall_s"],
+    )
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,146 @@
+"""Stable-Baselines3's DQN at a task.
+
+Variants: `8_environments` and `1_environment` do the task's work, `zoo` has the
+numbers that RL Baselines3 Zoo (rl_zoo3 2.9.2, hyperparameters/dqn.yml) has
+tuned for the task.
+"""
+# pyright: reportMissingImports=false
+
+import ale_py
+import gymnasium
+import progress
+import tasks
+import torch
+from stable_baselines3 import dqn
+from stable_baselines3.common import (
+  callbacks,
+  env_util,
+  evaluation,
+  vec_env,
+)
+
+_FOR_EVER = 10**9
+
+_ZOO = {
+  "cartpole": {
+    "learning_rate": 2.3e-3,
+    "batch_size": 64,
+    "buffer_size": 100_000,
+    "learning_starts": 1_000,
+    "gamma": 0.99,
+    "target_update_interval": 10,
+    "train_freq": 256,
+    "gradient_steps": 128,
+    "exploration_fraction": 0.16 * 5e4 / _FOR_EVER,
+    "exploration_final_eps": 0.04,
+    "policy_kwargs": {"net_arch": [256, 256]},
+  },
+  "lunarlander": {
+    "learning_rate": 6.3e-4,
+    "batch_size": 128,
+    "buffer_size": 50_000,
+    "learning_starts": 0,
+    "gamma": 0.99,
+    "target_update_interval": 250,
+    "train_freq": 4,
+    "gradient_steps": -1,
+    "exploration_fraction": 0.12 * 1e5 / _FOR_EVER,
+    "exploration_final_eps": 0.1,
+    "policy_kwargs": {"net_arch": [256, 256]},
+  },
+}
+
+
+def _make_environments(name: str, count: int, seed: int):
+  """A vector of environments, as the task has them."""
+  task = tasks.TASKS[name]
+  if name != "pong":
+    return env_util.make_vec_env(task.environment, count, seed)
+  gymnasium.register_envs(ale_py)
+  return vec_env.VecFrameStack(
+    env_util.make_atari_env(
+      task.environment,
+      count,
+      seed,
+      env_kwargs={"frameskip": 1, "repeat_action_probability": 0.0},
+    ),
+    4,
+  )
+
+
+def _numbers(name: str, count: int) -> dict:
+  """The task's numbers as this library's arguments."""
+  task = tasks.TASKS[name]
+  numbers = {
+    "learning_rate": task.learning_rate,
+    "batch_size": task.batch_size,
+    "buffer_size": task.capacity,
+    "learning_starts": task.min_size,
+    "gamma": task.discount,
+    "target_update_interval": task.target_period * task.steps_per_update,
+    # Steps of the vector, and updates after as many.
+    "train_freq": max(1, task.steps_per_update // count),
+    "gradient_steps": max(1, count // task.steps_per_update),
+    "exploration_fraction": task.decay_steps / _FOR_EVER,
+    "exploration_final_eps": task.epsilon_end,
+  }
+  if name != "pong":  # its CNN has a head of 512 by itself
+    numbers["policy_kwargs"] = {"net_arch": list(task.hidden_sizes)}
+  return numbers
+
+
+class _Teller(callbacks.BaseCallback):
+  """Counts, and evaluates when it is due."""
+
+  def __init__(self, told: progress.Progress, name: str, seed: int):
+    super().__init__()
+    self._told = told
+    self._task = tasks.TASKS[name]
+    self._others = _make_environments(name, progress.EPISODES, seed + 1_000)
+
+  def _on_step(self) -> bool:
+    self._told.env_steps = self.num_timesteps
+    self._told.updates = self.model._n_updates
+    for info in self.locals["infos"]:
+      if "episode" in info:
+        self._told.add_return(info["episode"]["r"])
+    if self._told.evaluation_due(self._task.evaluation_period):
+      self._told.evaluate(self._play)
+    return True
+
+  def _play(self) -> list[float]:
+    returns, _ = evaluation.evaluate_policy(
+      self.model,
+      self._others,
+      n_eval_episodes=progress.EPISODES,
+      return_episode_rewards=True,
+    )
+    return returns
+
+
+def main() -> None:
+  """Learns until the target, or for ever."""
+  asked = progress.parse_arguments(("8_environments", "1_environment", "zoo"))
+  told = progress.Progress(asked.until)
+  # For the small networks a second thread only costs.
+  torch.set_num_threads(2 if asked.task == "pong" else 1)
+  count = 8 if asked.variant == "8_environments" else 1
+  numbers = (
+    _ZOO[asked.task] if asked.variant == "zoo" else _numbers(asked.task, count)
+  )
+  model = dqn.DQN(
+    "CnnPolicy" if asked.task == "pong" else "MlpPolicy",
+    _make_environments(asked.task, count, asked.seed),
+    seed=asked.seed,
+    device="cpu",
+    **numbers,
+  )
+  model.learn(
+    _FOR_EVER,
+    callback=_Teller(told, asked.task, asked.seed),
+    log_interval=_FOR_EVER,
+  )
+
+
+if __name__ == "__main__":
+  main()

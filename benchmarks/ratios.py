@@ -1,0 +1,139 @@
+"""Ratios: those that the guard looks at, from rows of the benchmarks."""
+
+import dataclasses
+import pathlib
+import typing
+from collections.abc import Mapping, Sequence
+
+from benchmarks import report
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+  """One side of a ratio: a column, of the rows that have some values.
+
+  Attributes:
+    column: of a raw file.
+    where: value by column.
+  """
+
+  column: str
+  where: Mapping[str, object]
+
+  def value(self, rows: Sequence[report.Row], repetition: str) -> float:
+    """The only value of a repetition.
+
+    Raises:
+      ValueError: there is none, or it is no number above 0.
+    """
+    where = {**self.where, "repetition": repetition}
+    texts = [
+      row.get(self.column)
+      for row in rows
+      if all(str(row.get(name)) == str(v) for name, v in where.items())
+    ]
+    try:
+      (value,) = (float(typing.cast(typing.Any, text)) for text in texts)
+    except (TypeError, ValueError) as error:
+      raise ValueError(
+        f"there is not one number in column {self.column!r} where {where}"
+      ) from error
+    if value <= 0:
+      raise ValueError(f"{value} in column {self.column!r} where {where}")
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+  """What is compared with what; more is better.
+
+  Attributes:
+    name: for a reader.
+    benchmark: whose rows they are.
+    of: the numerator.
+    to: the denominator, measured in the same repetition.
+  """
+
+  name: str
+  benchmark: str
+  of: Side
+  to: Side
+
+  def values(self, rows: Sequence[report.Row]) -> list[float]:
+    """One a repetition.
+
+    Args:
+      rows: of the benchmark, as measured or as `report.read` returns them.
+
+    Raises:
+      ValueError: they do not have it, or have fewer than two repetitions.
+    """
+    wanted = self.of.where
+    repetitions = sorted(
+      {
+        str(row.get("repetition"))
+        for row in rows
+        if all(str(row.get(name)) == str(v) for name, v in wanted.items())
+      }
+    )
+    if len(repetitions) < 2:
+      raise ValueError(
+        f"{len(repetitions)} repetitions where {dict(wanted)}, and a spread "
+        "takes two"
+      )
+    return [
+      self.of.value(rows, one) / self.to.value(rows, one) for one in repetitions
+    ]
+
+  def committed(self, folder: pathlib.Path) -> list[float]:
+    """One a repetition of the benchmark's file in a folder of results.
+
+    Raises:
+      ValueError: it can't be read, or does not have it; in one line.
+    """
+    path = folder / f"{self.benchmark}.csv"
+    try:
+      return self.values(report.read(path))
+    except ValueError as error:
+      raise ValueError(
+        f"no committed ratio {self.name!r} to compare with in {path}: {error}; "
+        f"measure it with `make bench ARGS=--only={self.benchmark}`"
+      ) from error
+
+
+def trainer(case: str) -> Ratio:
+  """Updates/s from replay, of those on a fixed batch."""
+  return Ratio(
+    f"trainer, replay / fixed batch: {case}",
+    "trainer",
+    Side("updates_per_s", {"case": case, "kind": "replay"}),
+    Side("updates_per_s", {"case": case, "kind": "fixed"}),
+  )
+
+
+def proxy(case: str) -> Ratio:
+  """Items/s through the proxy, of those direct."""
+  return Ratio(
+    f"proxy / direct: {case}",
+    "proxy",
+    Side("items_per_s", {"case": case, "side": "proxy"}),
+    Side("items_per_s", {"case": case, "side": "direct"}),
+  )
+
+
+WORKER = Ratio(
+  "worker / Acme: environment steps a CPU second",
+  "worker",
+  Side("steps_per_cpu_s", {"side": "slipway"}),
+  Side("steps_per_cpu_s", {"side": "acme"}),
+)
+
+
+def start_up(workers: int) -> Ratio:
+  """How soon a run learns, by how long TensorFlow's import alone takes."""
+  return Ratio(
+    "import of TensorFlow / start-up of a run",
+    "scaling",
+    Side("import_s", {"workers": workers}),
+    Side("start_up_s", {"workers": workers}),
+  )

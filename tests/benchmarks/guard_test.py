@@ -1,0 +1,145 @@
+"""The guard: what it says of rows, and of committed files that are not good."""
+
+import math
+import time
+
+import pytest
+
+from benchmarks import guard, processes, ratios, report, trainer
+
+_CASE = "MLP 256-256, batch 256"
+_RATIO = ratios.trainer(_CASE)
+
+
+def _rows(values, case=_CASE):
+  """Rows of the benchmark `trainer`, one ratio a repetition."""
+  return [
+    {
+      "case": case,
+      "repetition": repetition,
+      "kind": kind,
+      "updates_per_s": speed,
+    }
+    for repetition, value in enumerate(values)
+    for kind, speed in (("fixed", 200.0), ("replay", 200.0 * value))
+  ]
+
+
+def _commit(folder, values, case=_CASE):
+  report.Report("trainer", "", "", _rows(values, case), [], []).write(
+    folder, {"commit": "none"}
+  )
+
+
+@pytest.mark.parametrize(
+  ("now", "said"),
+  [
+    # The committed ones are 0.10 apart, and their median is 0.80.
+    ([0.60, 0.61, 0.62], "fell by more than its noise"),
+    ([0.68, 0.69, 0.70], "within"),
+    ([0.50, 0.60, 0.90], "within"),  # it is itself too uncertain
+    ([0.80, 0.81, 0.82], "within"),
+    ([0.98, 0.99, 1.00], "rose by more than its noise"),
+  ],
+)
+def test_a_ratio_falls_by_more_than_both_spreads(now, said, tmp_path):
+  _commit(tmp_path, [0.75, 0.80, 0.85])
+  verdict = guard.compare(
+    _RATIO.name, _RATIO.committed(tmp_path), _RATIO.values(_rows(now))
+  )
+  assert verdict.committed == pytest.approx(0.80)
+  assert verdict.now == pytest.approx(now[1])
+  assert verdict.noise == pytest.approx(0.10 + now[2] - now[0])
+  assert verdict.line.endswith(f": {said}")
+  assert verdict.fell == (said == "fell by more than its noise")
+
+
+def test_what_is_lower_while_others_work_is_not_judged():
+  verdict = guard.compare("a", [0.8, 0.81], [0.4, 0.41], others=0.5)
+  assert not verdict.fell
+  assert "not judged: lower, but others took 50%" in verdict.line
+  assert guard.compare("a", [0.8, 0.81], [0.4, 0.41], others=0.05).fell
+
+
+def _burn() -> float:
+  while time.process_time() < 0.5:
+    pass
+  return time.process_time()
+
+
+def test_what_its_own_processes_take_is_not_others():
+  others = guard._Others()
+  burned_s = processes.call(_burn)
+  _, busy_s, own_s = (
+    now - began
+    for now, began in zip(others._look(), others._began, strict=True)
+  )
+  assert own_s > 0.9 * burned_s
+  assert busy_s > 0.9 * burned_s
+  assert others.part() < 1.0
+
+
+def test_ratios_are_within_repetitions():
+  rows = _rows([0.5, 0.25])
+  rows += _rows([0.9, 0.9], case="another")
+  rows[2]["updates_per_s"] *= 2  # a repetition whose both sides were faster
+  rows[3]["updates_per_s"] *= 2
+  assert _RATIO.values(rows) == pytest.approx([0.5, 0.25])
+
+
+@pytest.mark.parametrize(
+  ("text", "complaint"),
+  [
+    (None, "can't be read: .*No such file"),
+    ("", "it has no rows"),
+    ("# commit: none\nrepetition,kind\n", "it has no rows"),
+    ("repetition,kind\n0,fixed\n1,fixed\n", "0 repetitions where"),
+    (
+      "repetition,case,kind,updates_per_s\n"
+      f'0,"{_CASE}",replay,3\n1,"{_CASE}",replay,3\n',
+      "not one number in column 'updates_per_s' where .*'fixed'",
+    ),
+    (
+      "repetition,case,kind,updates_per_s\n"
+      + "".join(
+        f'{r},"{_CASE}",{kind},{speed}\n'
+        for r in (0, 1)
+        for kind, speed in (("replay", "fast"), ("fixed", 3))
+      ),
+      "not one number in column 'updates_per_s' where .*'replay'",
+    ),
+  ],
+)
+def test_a_bad_committed_file_is_one_clear_line(text, complaint, tmp_path):
+  if text is not None:
+    (tmp_path / "trainer.csv").write_text(text)
+  with pytest.raises(ValueError, match=complaint) as error:
+    _RATIO.committed(tmp_path)
+  said = str(error.value)
+  assert "\n" not in said
+  assert str(tmp_path / "trainer.csv") in said
+  assert "make bench ARGS=--only=trainer" in said
+
+
+def test_nothing_is_measured_without_something_to_compare_with(
+  tmp_path, capsys
+):
+  assert guard.main([f"--results={tmp_path}"]) == 2
+  printed = capsys.readouterr()
+  assert printed.out == ""
+  (line,) = printed.err.splitlines()
+  assert line.startswith("guard: no committed ratio 'worker")
+
+
+@pytest.mark.parametrize("before, status", [(1e-3, 0), (1e3, 1)])
+def test_what_is_measured_is_compared(
+  before, status, tmp_path, monkeypatch, capsys
+):
+  _commit(tmp_path, [before, before])
+  case = trainer.Case(_CASE, "cartpole", {}, items=400, updates=20)
+  part = guard._Part(lambda: trainer.measure(2, (case,)).raw, [_RATIO])
+  monkeypatch.setattr(guard, "_parts", lambda: [part])
+  monkeypatch.setattr(guard, "_OTHERS", math.inf)
+  assert guard.main([f"--results={tmp_path}"]) == status
+  (line,) = capsys.readouterr().out.splitlines()
+  assert line.startswith(f"{_RATIO.name}: committed {before:.2f}, now ")

@@ -1,0 +1,327 @@
+"""Tests of the comparison with other libraries: lines, runs, tables."""
+
+import math
+import pathlib
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from benchmarks import machine
+from benchmarks.peers import (
+  comparison,
+  entries,
+  installation,
+  learning,
+  picture,
+  rounds,
+  speed,
+  tree,
+  watched,
+)
+from benchmarks.peers.common import progress, tasks
+from configs import dqn
+
+_COMMON = entries.FOLDER / "common"
+_PATIENCE_S = 60.0
+
+_COUNTING = """
+  import progress
+  told = progress.Progress()
+  print("what libraries print")
+  while True:
+    told.env_steps += 80
+    told.updates += 10
+    sum(range(10_000))
+"""
+
+_LEARNING = """
+  import time
+  import progress
+  told = progress.Progress(until=10.0)
+  for _ in range(100):
+    told.add_return(9.0)
+  told.env_steps = 2_000
+  assert told.evaluation_due(2_000)
+  assert not told.evaluation_due(2_000)
+  def play():
+    time.sleep(1.0)
+    return [9.0, 11.0]
+  told.evaluate(play)
+  time.sleep(100)
+"""
+
+_FAMILY = """
+  import subprocess, sys, time
+  import progress
+  told = progress.Progress()
+  burn = "while True: pass"
+  subprocess.Popen([sys.executable, "-c", burn], start_new_session=True)
+  told.updates = 1
+  time.sleep(100)
+"""
+
+
+def _program(folder: pathlib.Path, text: str) -> list[str]:
+  path = folder / "program.py"
+  path.write_text(textwrap.dedent(text))
+  return [sys.executable, str(path)]
+
+
+def _rows(measured, column, values, note=""):
+  return [
+    rounds.row("cartpole", entry, measured, seed, **{column: value}, note=note)
+    for entry, of_seeds in values.items()
+    for seed, value in enumerate(of_seeds, 1)
+  ]
+
+
+def test_line_of_the_protocol_is_read():
+  line = watched.parse(
+    '{"at_s": 2.5, "env_steps": 80, "updates": 10, "return": null, '
+    '"evaluated": 9.5, "paused_s": 1.0, "reached": false}'
+  )
+  assert line == watched.Line(2.5, 80, 10, None, 9.5, 1.0, False)
+
+
+@pytest.mark.parametrize("text", ["", "SPS: 100", "7", '{"env_steps": 1}'])
+def test_other_output_is_passed_over(text):
+  assert watched.parse(text) is None
+
+
+def test_speed_of_a_program_is_measured(tmp_path):
+  with watched.started(_program(tmp_path, _COUNTING)) as program:
+    found = speed.measure(program, 2.0, _PATIENCE_S)
+  assert 0 < found.env_steps_per_cpu_s < math.inf
+  assert found.env_steps_per_s / found.updates_per_s == pytest.approx(8, 0.1)
+  assert found.processes == 1
+  assert found.memory_mib > 1
+
+
+def test_program_that_makes_no_steps_has_no_speed(tmp_path):
+  idle = _COUNTING.replace("told.env_steps += 80", "pass")
+  with (
+    watched.started(_program(tmp_path, idle)) as program,
+    pytest.raises(watched.FailedError, match="no step in 1 s"),
+  ):
+    speed.measure(program, 1.0, _PATIENCE_S)
+
+
+def test_seconds_of_evaluations_are_taken_off(tmp_path):
+  began_s = time.monotonic()
+  with watched.started(_program(tmp_path, _LEARNING)) as program:
+    seconds = learning.measure(program, _PATIENCE_S)
+    passed_s = time.monotonic() - began_s
+  assert seconds is not None
+  assert 0 < seconds < passed_s - 0.9
+
+
+def test_program_over_its_cap_has_no_seconds(tmp_path):
+  with watched.started(_program(tmp_path, _COUNTING)) as program:
+    assert learning.measure(program, 0.5) is None
+
+
+def test_program_that_fails_says_why(tmp_path):
+  command = _program(tmp_path, "raise ValueError('no such game')")
+  with (
+    watched.started(command) as program,
+    pytest.raises(watched.FailedError, match=r"status 1: .*no such game"),
+  ):
+    speed.measure(program, 1.0, _PATIENCE_S)
+
+
+def test_tree_counts_and_ends_children_of_other_sessions(tmp_path):
+  with watched.started(_program(tmp_path, _FAMILY)) as program:
+    program.wait(lambda line: line.updates > 0, program.began_s + _PATIENCE_S)
+    before = program.tree.look()
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while program.tree.look().cpu_s < before.cpu_s + 0.1:
+      assert time.monotonic() < deadline_s
+    assert before.processes == 2
+  assert program.tree.look().processes == 0
+
+
+def test_tree_keeps_the_time_of_processes_that_have_ended():
+  all_of_it = tree.Tree()
+  process = subprocess.Popen(
+    [sys.executable, "-c", "while True: pass"], env=all_of_it.environment
+  )
+  deadline_s = time.monotonic() + _PATIENCE_S
+  while all_of_it.look().cpu_s < 0.2:
+    assert time.monotonic() < deadline_s
+  process.kill()
+  process.wait()
+  assert all_of_it.look().cpu_s >= 0.2
+  assert all_of_it.look().processes == 0
+
+
+def test_progress_needs_20_episodes(tmp_path):
+  command = _program(
+    tmp_path,
+    """
+      import progress
+      told = progress.Progress(until=5.0)
+      for value in [9.0] * 19:
+        told.add_return(value)
+      told.env_steps = 19
+      told.add_return(9.0)
+    """,
+  )
+  done = subprocess.run(
+    command,
+    capture_output=True,
+    text=True,
+    env={"PYTHONPATH": str(_COMMON)},
+    timeout=_PATIENCE_S,
+  )
+  last = watched.parse(done.stdout.splitlines()[-1])
+  assert last is not None
+  assert last.reached
+  assert last.env_steps == 19
+  assert last.mean_return == 9.0
+  assert done.returncode == 0
+
+
+def test_variants_of_the_entries_are_in_their_programs():
+  for entry in (*entries.PEERS, *entries.OURS.values()):
+    text = (entries.FOLDER / entry.folder / "program.py").read_text()
+    assert f'"{entry.variant}"' in text, entry.name
+
+
+def test_unknown_variant_is_refused():
+  with pytest.raises(SystemExit):
+    progress.parse_arguments(("a",), ["--task=cartpole", "--variant=b"])
+
+
+@pytest.mark.parametrize("name", ["cartpole", "lunarlander", "pong"])
+def test_tasks_have_the_numbers_of_our_presets(name):
+  config, task = dqn.get_config(name), tasks.TASKS[name]
+  assert task.environment == config.environment.name
+  assert task.hidden_sizes == config.network.hidden_sizes
+  assert task.batch_size == config.learner.batch_size
+  assert task.learning_rate == config.learner.learning_rate
+  assert task.target_period == config.learner.target_update_period
+  assert task.discount == config.adder.discount
+  assert task.epsilon_end == config.exploration.epsilon_end
+  assert task.decay_steps == config.exploration.decay_steps
+  assert (
+    task.batch_size / task.steps_per_update == config.replay.samples_per_insert
+  )
+  if name != "pong":  # only its speed is measured, soon after the start
+    assert task.capacity == config.replay.capacity
+    assert task.min_size == config.replay.min_size
+
+
+def test_peer_that_cannot_be_installed_is_reported(monkeypatch, tmp_path):
+  def refuse(*unused):
+    raise installation.NotInstalledError("no wheel for this machine")
+
+  monkeypatch.setattr(installation, "python_for", refuse)
+  (entry,) = [e for e in entries.PEERS if e.name == entries.CLEANRL]
+  raw = rounds.run("cartpole", [entry], seeds=1)
+  assert [row["note"] for row in raw] == [
+    "not installed: no wheel for this machine"
+  ] * 2
+  found = comparison.compare("cartpole", raw)
+  assert "not installed: no wheel for this machine" in found.markdown({})
+  picture.draw("cartpole", raw, tmp_path / "none.png")
+  assert not (tmp_path / "none.png").exists()
+
+
+def _installer(monkeypatch, folder: pathlib.Path, script: str) -> pathlib.Path:
+  """Puts a script in uv's place; returns a lock."""
+  uv = folder / "tools" / "uv.sh"
+  uv.parent.mkdir()
+  uv.write_text("#!/bin/sh\n" + textwrap.dedent(script))
+  uv.chmod(0o755)
+  monkeypatch.setattr(machine, "ROOT", folder)
+  lock = folder / "peer" / "requirements.txt"
+  lock.parent.mkdir()
+  lock.write_text("a==1.0\n")
+  return lock
+
+
+def test_first_line_of_an_installers_error_is_kept(monkeypatch, tmp_path):
+  lock = _installer(
+    monkeypatch,
+    tmp_path,
+    """
+      echo "error: no wheel" >&2
+      echo "hint: another Python" >&2
+      exit 2
+    """,
+  )
+  with pytest.raises(
+    installation.NotInstalledError, match=r"^error: no wheel$"
+  ):
+    installation.install(lock, "3.10", tmp_path / "venv")
+
+
+def test_venv_is_made_again_when_its_lock_changes(monkeypatch, tmp_path):
+  lock = _installer(
+    monkeypatch,
+    tmp_path,
+    f"""
+      echo "$1" >>{tmp_path}/calls
+      mkdir -p {tmp_path}/venv/bin
+      touch {tmp_path}/venv/bin/python
+    """,
+  )
+  for text in ("a==1.0\n", "a==1.0\n", "a==2.0\n"):
+    lock.write_text(text)
+    installation.install(lock, "3.10", tmp_path / "venv")
+  calls = (tmp_path / "calls").read_text().split()
+  assert calls == ["venv", "pip", "venv", "pip"]
+
+
+def test_ratios_are_taken_within_a_round():
+  raw = _rows(
+    "speed",
+    "env_steps_per_s",
+    {
+      "Slipway, uniform": [20.0, 400.0, 90.0],
+      "Slipway, prioritized": [10.0, 80.0, 70.0],
+      entries.SB3_8: [10.0, 100.0, 30.0],
+      entries.ACME_DISTRIBUTED: [1.0, 10.0, 10.0],
+    },
+  )
+  assert comparison.ratio(raw, entries.SB3_8, "env_steps_per_s") == 3.0
+  assert (
+    comparison.ratio(raw, entries.ACME_DISTRIBUTED, "env_steps_per_s") == 8.0
+  )
+  assert comparison.ratio(raw, entries.CLEANRL, "env_steps_per_s") is None
+  goals = comparison.compare("cartpole", raw).goals
+  assert [goal.endswith(": reached.") for goal in goals] == [True, True]
+
+
+def test_learning_goal_wants_to_be_ahead_of_all():
+  ours = entries.OURS["preset"].name
+  for mine, reached in ((9.0, True), (11.0, False)):
+    raw = _rows(
+      "learning",
+      "seconds",
+      {ours: [mine], entries.SB3_8: [10.0], entries.CLEANRL: [30.0]},
+    )
+    *_, goal = comparison.compare("cartpole", raw).goals
+    assert goal.endswith(": reached.") == reached
+
+
+def test_runs_over_the_cap_are_slower_than_any():
+  raw = _rows("learning", "seconds", {entries.SB3_8: [10.0]})
+  raw += _rows("learning", "seconds", {entries.CLEANRL: [None]}, note=">180")
+  assert comparison.seconds(raw, entries.SB3_8) == 10.0
+  assert comparison.seconds(raw, entries.CLEANRL) == math.inf
+  assert comparison.seconds(raw, entries.RLLIB_APEX) is None
+  page = comparison.compare("cartpole", raw).markdown({})
+  assert ">180 | 0 of 1" in page
+
+
+def test_picture_is_drawn(tmp_path):
+  raw = _rows(
+    "speed", "env_steps_per_s", {"Slipway, uniform": [9.0], "CleanRL": [3.0]}
+  )
+  raw += _rows("learning", "seconds", {"CleanRL": [30.0]})
+  picture.draw("cartpole", raw, tmp_path / "a.png")
+  assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
