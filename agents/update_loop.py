@@ -78,13 +78,19 @@ class UpdateLoop:
     td_errors, metrics = self._learner.update(batch)
     versions = batch.versions
     keys = keys.write(0, batch.keys)
-    new = new.write(0, priorities.from_td_errors(td_errors))
+    new = new.write(0, _priorities(batch, td_errors))
     for i in tf.range(1, updates):
       batch = self._unpack(next(iterator))
       td_errors, metrics = self._learner.update(batch)
       versions = batch.versions
       keys = keys.write(i, batch.keys)
-      new = new.write(i, priorities.from_td_errors(td_errors))
+      new = new.write(i, _priorities(batch, td_errors))
     if self._updater is not None:
       self._updater.update(keys.concat(), new.concat())
     return metrics, versions
+
+
+def _priorities(batch: dataset_lib.Batch, td_errors: tf.Tensor) -> tf.Tensor:
+  """New ones of the batch's items."""
+  items: Any = batch.keys.shape[0]
+  return priorities.of_items(priorities.from_td_errors(td_errors), items)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from benchmarks import (
   blocked,
   cartpole,
+  frames,
   machine,
   outages,
   pong,
@@ -25,6 +26,7 @@ _RESULTS = pathlib.Path(__file__).parent / "results"
 NAMES = (
   "worker",
   "trainer",
+  "frames",
   "proxy",
   "variables",
   "recovery",
@@ -50,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
   measure = {
     "worker": lambda: worker.measure(asked.runs),
     "trainer": lambda: trainer.measure(asked.runs),
+    "frames": lambda: frames.measure(asked.runs),
     "proxy": lambda: proxy.measure(asked.runs),
     "variables": lambda: variables.measure(asked.runs),
     "recovery": lambda: recovery.measure(asked.runs),

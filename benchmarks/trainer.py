@@ -44,6 +44,7 @@ class Case:
   def config(self) -> ml_collections.ConfigDict:
     """The whole config."""
     config = apex_dqn.get_config(self.preset)
+    config.replay.transitions_per_item = 1  # what is drawn is drawn alone
     config.update_from_flattened_dict(self.overrides)
     config.replay.capacity = self.items
     config.replay.min_size = min(config.replay.min_size, self.items)
@@ -52,13 +53,20 @@ class Case:
 
 
 def _mlp(
-  name: str, size: int, batch_size: int, dueling: bool, double: bool, n: int
+  name: str,
+  size: int,
+  batch_size: int,
+  dueling: bool,
+  double: bool,
+  n: int,
+  each: int = 1,
 ) -> Case:
   overrides = {
     "network.hidden_sizes": (size, size),
     "network.dueling": dueling,
     "learner.batch_size": batch_size,
     "learner.double": double,
+    "replay.transitions_per_item": each,
   }
   return Case(name, "cartpole", overrides, items=20_000, updates=n)
 
@@ -69,6 +77,7 @@ CASES = (
   _mlp("MLP 256-256, batch 256, double, dueling", 256, 256, True, True, 1_000),
   _mlp("MLP 64-64, batch 64", 64, 64, False, False, 4_000),
   _mlp("MLP 64-64, batch 64, double, dueling", 64, 64, True, True, 4_000),
+  _mlp("MLP 64-64, batch 64, 8 an item", 64, 64, False, False, 4_000, 8),
   Case(
     "Nature CNN, batch 32, double, dueling",
     "pong",
@@ -80,7 +89,7 @@ CASES = (
 GOALS = {  # of the fixed batch's speed, by case
   CASES[0].name: 0.8,
   CASES[1].name: 0.8,
-  CASES[5].name: 0.95,
+  CASES[-1].name: 0.95,
 }
 
 
@@ -214,7 +223,7 @@ def fill(
     address: of the server.
     config: the whole config.
     spec: of the environment.
-    items: to write, at least.
+    items: transitions to write, at least.
   """
   from agents import registry
   from replay import adder as adder_lib
@@ -233,7 +242,7 @@ def fill(
   )
   random = np.random.default_rng(0)
   no, observation = np.zeros(num_envs, bool), None
-  while writer.written < items:
+  while writer.written * layout.transitions_per_item < items:
     observation = _observe(random, spec, layout.stacked_frames, observation)
     actions = random.integers(spec.actions.num_values, size=num_envs)
     values = random.random((3, num_envs), np.float32)

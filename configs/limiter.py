@@ -6,7 +6,7 @@ import typing
 
 import ml_collections
 
-from configs import validation
+from configs import sizes, validation
 
 
 class Limiter(typing.NamedTuple):
@@ -36,7 +36,8 @@ class Limiter(typing.NamedTuple):
     Args:
       config: the whole config.
     """
-    ratio, min_size = config.replay.samples_per_insert, config.replay.min_size
+    ratio = config.replay.samples_per_insert
+    min_size = sizes.Sizes.of(config).min_size
     if not ratio or config.mode == "sync":
       return cls(1.0, min_size, -sys.float_info.max, sys.float_info.max)
     buffer = validation.error_buffer(config)

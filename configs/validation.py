@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import ml_collections
 
+from configs import sizes
+
 MODES = ("async", "sync", "single")
 
 # field, test, what a value must be, what follows otherwise
@@ -45,6 +47,8 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "an empty table can't be sampled"),
     ("replay.samples_per_insert", lambda x: x >= 0,
      "at least 0 (0: no limit)", "the limiter would block for ever"),
+    ("replay.transitions_per_item", lambda x: x >= 1, "at least 1",
+     "nothing would be written"),
     ("replay.tolerance", lambda x: x > 0, "above 0",
      "the limiter would block for ever"),
     ("replay.priority_exponent", lambda x: x >= 0, "at least 0",
@@ -167,25 +171,32 @@ def error_buffer(config: ml_collections.ConfigDict) -> float:
   is room for a whole batch, too, wherever the inserts stop: a trainer that
   only gets parts of batches never learns.
   """
-  replay, batch_size = config.replay, config.learner.batch_size
+  replay, items = config.replay, sizes.Sizes.of(config)
   ratio = replay.samples_per_insert
   return max(
-    replay.tolerance * replay.min_size * ratio,
+    replay.tolerance * items.min_size * ratio,
     2.0 * max(1.0, ratio),
     # One insert may not fit in below the upper side; 1 is for rounding.
-    (batch_size + ratio + 1.0) / 2.0,
+    (items.batch_size + ratio + 1.0) / 2.0,
   )
 
 
 def _validate_replay(config: ml_collections.ConfigDict) -> None:
   replay, batch_size = config.replay, config.learner.batch_size
+  if batch_size % replay.transitions_per_item:
+    raise ValueError(
+      f"config.learner.batch_size={batch_size} is no multiple of "
+      f"config.replay.transitions_per_item={replay.transitions_per_item}, so "
+      "no whole items would make a batch: change the one or the other"
+    )
   if replay.capacity < batch_size:
     raise ValueError(
       f"config.replay.capacity={replay.capacity} is below "
       f"config.learner.batch_size={batch_size}: no batch of different "
       "transitions could ever be drawn; raise the one or lower the other"
     )
-  if replay.min_size > replay.capacity:
+  items = sizes.Sizes.of(config)
+  if items.min_size > items.capacity:
     raise ValueError(
       f"config.replay.min_size={replay.min_size} is above "
       f"config.replay.capacity={replay.capacity}: the table could never "

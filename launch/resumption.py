@@ -10,6 +10,7 @@ import typing
 
 import ml_collections
 
+from configs import sizes
 from launch.options import overrides
 from launch.runs import run_address, run_counters, run_folder, snapshots
 
@@ -19,6 +20,7 @@ _FIXED = {
   "environment": "the saved transitions are of another environment",
   "network": "the saved variables would not fit",
   "adder": "the saved transitions were formed otherwise",
+  "replay.transitions_per_item": "the saved items have as many as that",
 }
 # The same in one process, whose table is not Reverb's.
 _FIXED_IN_SINGLE = {
@@ -105,7 +107,7 @@ class Resumption:
     counters = run_counters.RunCounters.read(snapshot.path)
     _check_mode(config.mode, counters.mode)
     _check_fixed(folder.read_config(), config)
-    _check_capacity(config.replay.capacity, counters.replay_size)
+    _check_capacity(config, counters.replay_size)
     _check_limits(config.limits, counters)
     return cls(folder, config, snapshot, counters)
 
@@ -164,12 +166,13 @@ def _check_mode(mode: str, saved: str) -> None:
     )
 
 
-def _check_capacity(capacity: int, saved: int) -> None:
-  if capacity < saved:
+def _check_capacity(config: ml_collections.ConfigDict, items: int) -> None:
+  saved = items * config.replay.transitions_per_item
+  if sizes.Sizes.of(config).capacity < items:
     raise ValueError(
-      f"--config.replay.capacity={capacity} is below the {saved} transitions "
-      f"of the snapshot, which would not fit: give {saved} or more, or start "
-      "anew"
+      f"--config.replay.capacity={config.replay.capacity} is below the "
+      f"{saved} transitions of the snapshot, which would not fit: give {saved} "
+      "or more, or start anew"
     )
 
 

@@ -13,6 +13,7 @@ import ml_collections
 from absl import logging
 from acme import specs
 
+from configs import sizes
 from launch import turns
 from launch.display import panel as panel_lib
 from launch.nodes import control as control_lib
@@ -141,7 +142,7 @@ class Single:
             table.size,
             table.inserted,
             table.sampled,
-            self._config.replay.min_size,
+            sizes.Sizes.of(self._config).min_size,
           )._asdict(),
           **self._snapshot,
         },

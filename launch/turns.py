@@ -18,6 +18,7 @@ from absl import logging
 from acme import specs
 
 from agents import registry
+from configs import sizes
 from environments import saving
 from launch import arena
 from launch.nodes import collector as collector_lib
@@ -76,10 +77,10 @@ class Turns:
     self._layout = builder.make_layout(config, spec)
     self._learner = builder.make_learner(config, spec)
     self._update = tf.function(self._learn)
-    replay = config.replay
+    replay, self._sizes = config.replay, sizes.Sizes.of(config)
     self._prioritized = replay.sampler == "prioritized"
     self.table = local_table.LocalTable(
-      replay.capacity,
+      self._sizes.capacity,
       math.prod(self._layout.item_shape),
       replay.priority_exponent if self._prioritized else None,
       config.seed,
@@ -147,9 +148,7 @@ class Turns:
 
   def update(self) -> None:
     """Makes one update, and publishes where that is due."""
-    keys, probabilities, size, rows = self.table.sample(
-      self._config.learner.batch_size
-    )
+    keys, probabilities, size, rows = self.table.sample(self._sizes.batch_size)
     td_errors, metrics, versions = self._update(
       tf.constant(keys),
       tf.constant(probabilities),
@@ -159,9 +158,8 @@ class Turns:
     ages = policy_age.metrics(versions.numpy(), self.version)
     self.metrics = {**metrics, **ages}
     if self._prioritized:
-      self.table.update_priorities(
-        keys, priorities.from_td_errors(td_errors.numpy())
-      )
+      new = priorities.from_td_errors(td_errors.numpy())
+      self.table.update_priorities(keys, priorities.of_items(new, len(keys)))
     self.trainer_steps += 1
     if self.trainer_steps % self._config.variables.publish_period == 0:
       self._publish()
@@ -259,9 +257,8 @@ class Turns:
 
   def _earning(self) -> tuple[float, float]:
     """Items before the first update, and samples that each one after earns."""
-    replay = self._config.replay
-    ratio = replay.samples_per_insert or self._config.learner.batch_size
-    return replay.min_size, ratio
+    ratio = self._config.replay.samples_per_insert or self._sizes.batch_size
+    return self._sizes.min_size, ratio
 
   def _owed_samples(self) -> float:
     """Samples earned and not drawn yet; 0 or less: no update is due."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from replay import frames as frames_lib
-from replay import priorities, transitions
+from replay import grouping, priorities, transitions
 
 # What changes from step to step.
 _STATE = (
@@ -32,16 +32,16 @@ class Decision(typing.NamedTuple):
 
 
 class Items(typing.NamedTuple):
-  """Finished transitions, ready to be written before the adder's next step."""
+  """What to write, before the adder's next step: M items."""
 
-  rows: np.ndarray  # [M, row_bytes] uint8
+  rows: np.ndarray  # [M, row_bytes] uint8, or [M, G, row_bytes] of G each
   priorities: np.ndarray  # [M] float32
   frames: frames_lib.FrameIds | None = None  # [M], where layouts have cells
 
   def data(self) -> np.ndarray:
     """Each item as a table has it, uint8 [M, item bytes]."""
     if self.frames is None:
-      return self.rows
+      return self.rows.reshape(len(self.rows), -1)
     ids, ring = self.frames
     cells = np.zeros(
       (*ids.shape, ring.frame_bytes + self.rows.shape[1]), np.uint8
@@ -100,6 +100,11 @@ class NStepAdder:
       dtype, shape = np.dtype(np.int64), (stack,)
     else:
       dtype, shape = layout.row.fields["o_tm1"]
+    self._grouping = None
+    if layout.transitions_per_item > 1:
+      self._grouping = grouping.Grouping(
+        layout.transitions_per_item, layout.row.row_bytes
+      )
     self._observations = np.zeros((n_step, num_envs, *shape), dtype)
     dtype, shape = layout.row.fields["a_tm1"]
     self._actions = np.zeros((n_step, num_envs, *shape), dtype)
@@ -134,7 +139,8 @@ class NStepAdder:
       version: of the variables by which was decided.
 
     Returns:
-      The transitions that end in `observation`, or None if there are none.
+      The transitions that end in `observation`, or, where items have several,
+      the items that are full with them; None if there are none.
     """
     if self._frames is not None:
       observation = self._frames.add(observation, first)
@@ -182,11 +188,12 @@ class NStepAdder:
       ids = self._window(fields["o_tm1"], fields["o_t"], moved)
       frames = frames_lib.FrameIds(ids, self._frames)
     self._ages[slots, envs] = 0
-    return Items(
-      self._layout.row.pack(fields),
-      priorities.from_td_errors(td_errors),
-      frames,
-    )
+    rows = self._layout.row.pack(fields)
+    first_priorities = priorities.from_td_errors(td_errors)
+    if self._grouping is None:
+      return Items(rows, first_priorities, frames)
+    full = self._grouping.add(rows, first_priorities)
+    return full and Items(*full)
 
   def _window(
     self, before: np.ndarray, after: np.ndarray, moved: np.ndarray
@@ -212,6 +219,8 @@ class NStepAdder:
     state = {name: copy.copy(getattr(self, name)) for name in _STATE}
     if self._frames is not None:
       state["frames"] = self._frames.get_state()
+    if self._grouping is not None:
+      state["grouping"] = self._grouping.get_state()
     return state
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
@@ -220,6 +229,8 @@ class NStepAdder:
       setattr(self, name, copy.copy(state[name]))
     if self._frames is not None:
       self._frames.set_state(state["frames"])
+    if self._grouping is not None:
+      self._grouping.set_state(state["grouping"])
 
   def check_valid(self) -> None:
     """Asserts what must hold between two calls; tests call it each time."""

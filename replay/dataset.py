@@ -18,7 +18,7 @@ _WORD = tf.int64
 class Batch(typing.NamedTuple):
   """Sampled transitions, and what is needed to weigh and update them."""
 
-  keys: tf.Tensor  # [B] uint64
+  keys: tf.Tensor  # [I] uint64, of the items: I is B, or B / G
   probabilities: tf.Tensor  # [B] float64, with which each was drawn
   table_size: tf.Tensor  # [B] int64, items in the table at that time
   versions: tf.Tensor  # [B] int64, of the variables that chose the actions
@@ -38,7 +38,7 @@ def make_dataset(
       gRPC, at thrice the speed.
     table: its name.
     layout: of an item.
-    batch_size: transitions a batch.
+    batch_size: items a batch.
   """
   # One sampler keeps ahead of the learner; more of them hold more stale
   # samples and fight for the table's lock.
@@ -63,7 +63,7 @@ def unpack(layout: transitions.Layout, samples: typing.Any) -> Batch:
 
   Args:
     layout: of an item.
-    samples: `reverb.ReplaySample` with data uint8 [B, *item_shape].
+    samples: `reverb.ReplaySample` with data uint8 [I, *item_shape].
   """
   info = samples.info
   return make_batch(
@@ -82,11 +82,16 @@ def make_batch(
 
   Args:
     layout: of an item.
-    keys: [B] uint64.
-    probabilities: [B] float64.
-    table_size: [B] int64.
-    data: uint8 [B, *item_shape].
+    keys: [I] uint64.
+    probabilities: [I] float64.
+    table_size: [I] int64.
+    data: uint8 [I, *item_shape].
   """
+  each = layout.transitions_per_item
+  if each > 1:
+    data = tf.reshape(data, (-1, layout.row.row_bytes))
+    probabilities = tf.repeat(probabilities, each)
+    table_size = tf.repeat(table_size, each)
   if layout.stacked_frames:
     fields = _fields(layout.row, data[:, -1, layout.frame_bytes :])
     moved = tf.cast(fields.pop(transitions.MOVED), tf.int32)

@@ -17,6 +17,19 @@ def from_td_errors(td_errors: typing.Any) -> typing.Any:
   return abs(td_errors) + OFFSET
 
 
+def of_items(priorities: typing.Any, items: int) -> typing.Any:
+  """The mean priority of each item [I] of those of its transitions [B].
+
+  Args:
+    priorities: [B], for NumPy arrays and tensors alike.
+    items: I, by which B can be divided.
+  """
+  each = priorities.shape[0] // items
+  if each == 1:
+    return priorities
+  return sum(priorities[i::each] for i in range(each)) / each
+
+
 def check(priorities: np.ndarray) -> None:
   """Refuses what no table can hold.
 

@@ -4,7 +4,7 @@ import ml_collections
 import reverb
 import tensorflow as tf
 
-from configs import validation
+from configs import sizes, validation
 from replay import table_status
 
 TRANSITIONS = "transitions"  # the table that workers write and trainers read
@@ -31,7 +31,7 @@ def make_table(
     name=TRANSITIONS,
     sampler=sampler,
     remover=reverb.selectors.Fifo(),
-    max_size=replay.capacity,
+    max_size=sizes.Sizes.of(config).capacity,
     rate_limiter=_make_limiter(config),
     signature=tf.TensorSpec(item_shape, tf.uint8),
   )
@@ -63,12 +63,12 @@ class TableView:
 def _make_limiter(
   config: ml_collections.ConfigDict,
 ) -> reverb.rate_limiters.RateLimiter:
-  replay = config.replay
+  replay, min_size = config.replay, sizes.Sizes.of(config).min_size
   # In rounds, whose turn it is decides, and a share must fit whatever its size.
   if not replay.samples_per_insert or config.mode == "sync":
-    return reverb.rate_limiters.MinSize(replay.min_size)
+    return reverb.rate_limiters.MinSize(min_size)
   return reverb.rate_limiters.SampleToInsertRatio(
     samples_per_insert=replay.samples_per_insert,
-    min_size_to_sample=replay.min_size,
+    min_size_to_sample=min_size,
     error_buffer=validation.error_buffer(config),
   )

@@ -34,17 +34,24 @@ class Layout:
   table once (and once more for each transition that an episode's end cut
   short).
 
+  Items of G rows have G transitions, with whole observations.
+
   Attributes:
     row: packing of a row.
     observation_shape: of one observation.
     stacked_frames: S; 0: observations are whole.
     window: W, cells of an item: S and as many frames as an n-step transition
       can move on by.
+    transitions_per_item: G.
     item_shape: of an item, uint8.
   """
 
   def __init__(
-    self, spec: specs.EnvironmentSpec, n_step: int, stacked_frames: int = 0
+    self,
+    spec: specs.EnvironmentSpec,
+    n_step: int,
+    stacked_frames: int = 0,
+    transitions_per_item: int = 1,
   ):
     """Lays out what `spec` describes.
 
@@ -52,13 +59,16 @@ class Layout:
       spec: of one environment.
       n_step: steps of a transition, at most.
       stacked_frames: frames in an observation, its first axis; 0: whole.
+      transitions_per_item: in one row each; 1 where there are frames.
 
     Raises:
-      ValueError: one line: observations are no stack of so many uint8 frames.
+      ValueError: one line: observations are no stack of so many uint8 frames,
+        or there are frames and several transitions an item.
     """
     observations = spec.observations
     self.observation_shape = observations.shape
     self.stacked_frames = stacked_frames
+    self.transitions_per_item = transitions_per_item
     self.window = stacked_frames + min(n_step, stacked_frames)
     fields: dict[str, packing.Field] = {
       "a_tm1": (spec.actions.dtype, spec.actions.shape),
@@ -68,13 +78,15 @@ class Layout:
     }
     self.item_shape: tuple[int, ...]
     if stacked_frames:
-      _check_stack(spec, stacked_frames)
+      _check_stack(spec, stacked_frames, transitions_per_item)
       self.row = packing.Packing({**fields, MOVED: (np.dtype(np.uint8), ())})
       self.item_shape = (self.window, self.frame_bytes + self.row.row_bytes)
     else:
       whole = (observations.dtype, observations.shape)
       self.row = packing.Packing({**fields, "o_tm1": whole, "o_t": whole})
       self.item_shape = (self.row.row_bytes,)
+      if transitions_per_item > 1:
+        self.item_shape = (transitions_per_item, self.row.row_bytes)
 
   @property
   def frame_bytes(self) -> int:
@@ -93,7 +105,15 @@ class Layout:
     return 4 * self.window * num_envs
 
 
-def _check_stack(spec: specs.EnvironmentSpec, stacked_frames: int) -> None:
+def _check_stack(
+  spec: specs.EnvironmentSpec, stacked_frames: int, transitions_per_item: int
+) -> None:
+  if transitions_per_item != 1:
+    raise ValueError(
+      f"config.replay.transitions_per_item={transitions_per_item} needs whole "
+      f"observations, but config.adder.stacked_frames={stacked_frames}: give 1 "
+      "for the one or 0 for the other"
+    )
   observations = spec.observations
   shape = observations.shape
   if (

@@ -31,7 +31,10 @@ class Builder:
   ) -> transitions.Layout:
     """Layout of an n-step transition."""
     return transitions.Layout(
-      spec, config.adder.n_step, config.adder.stacked_frames
+      spec,
+      config.adder.n_step,
+      config.adder.stacked_frames,
+      config.replay.transitions_per_item,
     )
 
   def make_learner(

@@ -11,6 +11,7 @@ from acme import specs
 
 from agents import core, registry, update_loop
 from configs import limiter as limiter_lib
+from configs import sizes
 from launch.nodes import answer, link, policy_age, snapshot_writer
 from launch.nodes import replay as replay_node
 from launch.orchestration import directive as directive_lib
@@ -49,6 +50,7 @@ class Trainer:
       ValueError: the snapshot does not fit the config.
     """
     self._config, self._control = config, control
+    self._sizes = sizes.Sizes.of(config)
     # Looked for once: tables and learner begin at the same one.
     snapshot = snapshots.newest_of(folder.snapshots)
     self._tables = None
@@ -74,7 +76,7 @@ class Trainer:
     self._loop = update_loop.UpdateLoop(
       self._learner,
       dataset.make_dataset(
-        address, tables.TRANSITIONS, layout, config.learner.batch_size
+        address, tables.TRANSITIONS, layout, self._sizes.batch_size
       ),
       priority_updater.PriorityUpdater(address, tables.TRANSITIONS)
       if config.replay.sampler == "prioritized"
@@ -146,7 +148,7 @@ class Trainer:
       return min(updates, self._updates_of_round(orders.collected_version))
     if updates and self._starving:
       # What a dataset has of a batch is lost where it ends for want of more.
-      allowed = self._samples_allowed() // self._config.learner.batch_size
+      allowed = self._samples_allowed() // self._sizes.batch_size
       self._starving = allowed < updates
       return min(updates, allowed)
     return updates
@@ -155,7 +157,7 @@ class Trainer:
     """Updates that are left of this round, or of the next if it may begin."""
     assert self._rounds is not None
     if self._rounds.updates_left == 0 and collected_version >= self._version:
-      if self._table.status().size >= self._config.replay.min_size:
+      if self._table.status().size >= self._sizes.min_size:
         self._rounds.begin()
       else:  # Let them collect another share.
         self._publish()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import ml_collections
 
+from configs import sizes
 from launch.orchestration import rate, rounds, waits
 from launch.runs import run_counters
 
@@ -301,7 +302,7 @@ class Ledger:
       "items_per_s": self._rates_now["items_confirmed"],
       "reconnects": self._sum("worker", "reconnects"),
       "replay_size": replay.get("size", resumed.replay_size if resumed else 0),
-      "replay_capacity": self._config.replay.capacity,
+      "replay_capacity": sizes.Sizes.of(self._config).capacity,
       "inserted": replay.get("inserted", 0),
       "sampled": replay.get("sampled", 0),
       "samples_per_insert": replay.get("samples_per_insert", 0.0),

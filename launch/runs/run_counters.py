@@ -25,7 +25,7 @@ class RunCounters:
   environment_steps: int  # of all workers
   trainer_steps: int
   variables_version: int  # last published; the next one is higher
-  replay_size: int  # transitions in the table
+  replay_size: int  # items in the table
   wall_s: float  # that the run has taken, without the time it stood still
   evaluations: int  # rows of curves.csv
   eval_return: float | None  # of the last one

@@ -67,14 +67,16 @@ def make_stream(episodes):
   return Stream(*(np.array(column) for column in zip(*steps, strict=True)))
 
 
-def make_layout(kind):
+def make_layout(kind, transitions_per_item=1):
   spec = specs.EnvironmentSpec(
     observations=specs.Array((2,), np.float32),
     actions=ACTIONS[kind],
     rewards=specs.Array((), np.float32),
     discounts=specs.BoundedArray((), np.float32, 0, 1),
   )
-  return transitions.Layout(spec, n_step=3)
+  return transitions.Layout(
+    spec, n_step=3, transitions_per_item=transitions_per_item
+  )
 
 
 def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
@@ -307,3 +309,39 @@ def test_random_streams_equal_the_slow_reference(n, seed):
       rtol=1e-5,
       atol=1e-5,
     )
+
+
+def test_items_of_several_transitions_have_the_same_transitions():
+  """Also where the adder is saved in the middle, and goes on in another."""
+  streams = [make_stream([term(1, 2, 4), trunc(8, 16)] * 6) for _ in range(3)]
+  each, found = 4, {1: [], 4: []}
+  for size in found:
+    layout = make_layout("discrete", size)
+    adder = adder_lib.NStepAdder(layout, 3, 2, GAMMA)
+    for k in range(len(streams[0].reward)):
+      if k == 15:
+        state = adder.get_state()
+        adder = adder_lib.NStepAdder(layout, 3, 2, GAMMA)
+        adder.set_state(state)
+      step = (np.stack(column) for column in zip(*(
+          [column[k] for column in stream] for stream in streams
+      ), strict=True))  # fmt: skip
+      observation = np.full((3, 2), k, np.float32)
+      values = np.arange(3, dtype=np.float32) + k
+      decision = adder_lib.Decision(np.arange(3), values, values)
+      items = adder.add(observation, decision, *step, version=1)
+      if items is not None:
+        assert items.rows.shape[1:] == layout.item_shape
+        found[size].append(items)
+  alone = np.concatenate([items.rows for items in found[1]])
+  priorities = np.concatenate([items.priorities for items in found[1]])
+  together = np.concatenate([items.rows for items in found[each]])
+  full = len(alone) // each * each
+  np.testing.assert_array_equal(
+    together.reshape(-1, layout.row.row_bytes), alone[:full]
+  )
+  np.testing.assert_allclose(
+    np.concatenate([items.priorities for items in found[each]]),
+    priorities[:full].reshape(-1, each).mean(axis=1),
+    rtol=1e-6,
+  )

@@ -36,12 +36,12 @@ def make_items(count, start=0):
   }
 
 
-def serve(**replay):
+def serve(layout=LAYOUT, **replay):
   config = dqn.get_config()
   config.learner.batch_size = BATCH
   config.replay.update({"capacity": 100, "min_size": BATCH, **replay})
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, LAYOUT.item_shape)],
+    [tables.make_table(config, layout.item_shape)],
     portpicker.pick_unused_port(),
   )
 
@@ -136,4 +136,33 @@ def test_dataset_ends_where_the_limiter_starves_it_and_goes_on():
   write(manager, make_items(4, start=BATCH))
   iter(dataset).get_next()
   assert manager.status(tables.TRANSITIONS).sampled > sampled
+  manager.close()
+
+
+def test_items_of_several_transitions_become_batches_of_transitions():
+  each, items = 4, make_items(40)
+  layout = transitions.Layout(SPEC, n_step=1, transitions_per_item=each)
+  manager = serve(layout, samples_per_insert=0.0, transitions_per_item=each)
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(manager.address), tables.TRANSITIONS
+  )
+  assert writer.wait(timeout_s=20)
+  rows = layout.row.pack(items).reshape(-1, *layout.item_shape)
+  writer.write(rows, np.ones(len(rows)))
+  assert writer.close(timeout_s=20)
+  dataset = dataset_lib.make_dataset(
+    manager.address, tables.TRANSITIONS, layout, BATCH // each
+  )
+  for samples in dataset.take(20):
+    batch = dataset_lib.unpack(layout, samples)
+    index = batch.transitions.r_t.numpy().astype(int)
+    assert len(index) == BATCH
+    np.testing.assert_array_equal(batch.transitions.o_t, items["o_t"][index])
+    firsts = index[::each]
+    assert (firsts % each == 0).all()
+    expected = (firsts[:, None] + np.arange(each)).ravel()
+    np.testing.assert_array_equal(index, expected)
+    assert batch.keys.shape == BATCH // each
+    np.testing.assert_allclose(batch.probabilities, np.full(BATCH, 1 / 10))
+    np.testing.assert_array_equal(batch.table_size, np.full(BATCH, 10))
   manager.close()

@@ -302,6 +302,11 @@ def test_an_observation_that_is_no_stack_is_refused():
     ring.add(random.integers(0, 256, shape, np.uint8), no)
 
 
+def test_frames_and_several_transitions_an_item_are_refused():
+  with pytest.raises(ValueError, match="transitions_per_item=2 needs whole"):
+    transitions.Layout(make_spec(), 1, 4, transitions_per_item=2)
+
+
 @pytest.mark.parametrize(
   ("stacked", "spec"),
   [

@@ -19,7 +19,7 @@ import tasks
 from launch.runs import curves, run_address, run_folder
 
 # Worker processes and environments of each, by task.
-TOPOLOGY = {"cartpole": (1, 32), "lunarlander": (1, 32), "pong": (1, 16)}
+TOPOLOGY = {"cartpole": (1, 64), "lunarlander": (1, 64), "pong": (1, 16)}
 
 _PERIOD_S = 1.0
 _CALL_S = 3.0
@@ -40,6 +40,7 @@ def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
     "replay.min_size": task.min_size,
     "replay.capacity": task.capacity,
     "limits.target_return": "inf",
+    "variables.publish_period": 100,
     "topology.workers": workers,
     "topology.environments_per_worker": environments,
   }

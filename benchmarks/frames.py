@@ -1,0 +1,212 @@
+"""Benchmark `frames`: what storing each frame once saves, and what it costs."""
+
+import ml_collections
+import numpy as np
+import portpicker
+import psutil
+
+from benchmarks import goal, processes, report
+from benchmarks import trainer as trainer_benchmark
+from configs import apex_dqn
+
+GOAL_BYTES = 1 / 6  # of storing both stacks
+GOAL_SPEED = 1.0  # of their samples a second
+
+_CONTENTS = ("noise", "play")
+_STORED = ("stacks", "frames")
+_BATCHES = 40  # drawn in one call of the graph
+_CALLS = 15
+_WARM_UP_ITEMS = 500
+_WAIT_S = 10.0
+
+_METHOD = """\
+{items:,} transitions (3 steps, 4 frames of 84x84 stacked) in a prioritized
+table in one process. `stacks`: a transition is a row with both stacks
+(`adder.stacked_frames=0`); `frames`: each frame is stored once (4). `noise`:
+frames of random bytes, which no compression makes smaller; `play`: Pong by
+random actions, which Reverb's makes much smaller. Bytes are the process's
+resident memory, by which it grew from the first {warm_up} transitions on; raw
+ones are those before compression. Samples are drawn by the trainer's dataset,
+from the process's own table, in batches of 32, and unpacked to both stacks in
+one graph; CPU time is the process's, all threads. Each side in fresh processes,
+one right after the other; medians of {runs} repetitions, ratios within a
+repetition."""
+
+
+def _config(stored: str) -> ml_collections.ConfigDict:
+  config = apex_dqn.get_config("pong")
+  config.adder.stacked_frames = 4 if stored == "frames" else 0
+  config.replay.update({"min_size": 1, "samples_per_insert": 0.0})
+  config.topology.environments_per_worker = 8
+  return config
+
+
+def measure_process(content: str, stored: str, items: int) -> dict[str, float]:
+  """Measures one side in this process.
+
+  Args:
+    content: 'noise' or 'play'.
+    stored: 'stacks' or 'frames'.
+    items: transitions, at least.
+  """
+  from agents import registry
+  from environments import factory
+  from replay import tables, trajectory_manager
+
+  config = _config(stored)
+  spec = factory.make_spec(config.environment)
+  layout = registry.make_builder(config.agent).make_layout(config, spec)
+  manager = trajectory_manager.TrajectoryManager(
+    [tables.make_table(config, layout.item_shape)],
+    portpicker.pick_unused_port(),
+  )
+  fill = trainer_benchmark.fill if content == "noise" else _play
+  fill(manager.address, config, spec, _WARM_UP_ITEMS)
+  before = manager.status(tables.TRANSITIONS).size
+  memory = psutil.Process().memory_info().rss
+  fill(manager.address, config, spec, items)
+  made = manager.status(tables.TRANSITIONS).size - before
+  memory = psutil.Process().memory_info().rss - memory
+  cell = layout.item_shape[-1]
+  return {
+    "items": made,
+    "bytes_a_transition": memory / made,
+    "raw_bytes_a_transition": cell,
+    **_draw(manager.address, config, layout),
+  }
+
+
+def _draw(address: str, config, layout) -> dict[str, float]:
+  """The speed of the trainer's dataset, and its CPU time a sample."""
+  import tensorflow as tf
+
+  from replay import dataset, tables
+
+  batch_size = config.learner.batch_size
+  batches = iter(
+    dataset.make_dataset(address, tables.TRANSITIONS, layout, batch_size)
+  )
+
+  @tf.function
+  def draw(batches):
+    total = tf.constant(0, tf.int32)
+    for _ in tf.range(_BATCHES):
+      batch = dataset.unpack(layout, next(batches))
+      # So that neither stack is left out as unused.
+      for stack in (batch.transitions.o_tm1, batch.transitions.o_t):
+        total += tf.cast(stack[0, 0, 0, 0], tf.int32)
+    return total
+
+  draw(batches)
+  start = processes.cpu()
+  for _ in range(_CALLS):
+    draw(batches)
+  passed = processes.since(start)
+  samples = _CALLS * _BATCHES * batch_size
+  return {
+    "samples_per_s": samples / passed.wall_s,
+    "cpu_us_a_sample": 1e6 * passed.cpu_s / samples,
+  }
+
+
+def _play(address: str, config, spec, items: int) -> None:
+  """Writes transitions of random actions."""
+  from agents import registry
+  from environments import factory
+  from replay import adder as adder_lib
+  from replay import routes, tables
+  from replay import writer as writer_lib
+
+  num_envs = config.topology.environments_per_worker
+  builder = registry.make_builder(config.agent)
+  adder = builder.make_adder(config, spec)
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(address),
+    tables.TRANSITIONS,
+    builder.make_layout(config, spec).kept_cells(num_envs),
+  )
+  environment = factory.make(config.environment, num_envs, seed=0)
+  random, observation = np.random.default_rng(0), environment.reset()
+  values = np.zeros(num_envs, np.float32)
+  while writer.written < items:
+    actions = random.integers(spec.actions.num_values, size=num_envs)
+    decision = adder_lib.Decision(actions.astype(np.int32), values, values)
+    step = environment.step(decision.action)
+    made = adder.add(observation, decision, *step[1:], version=1)
+    observation = step.observation
+    while not writer.wait(_WAIT_S):
+      pass
+    if made is not None:
+      writer.write(*made)
+  if not writer.close(_WAIT_S):
+    raise TimeoutError(f"the table took no items within {_WAIT_S:.0f} s")
+  environment.close()
+
+
+def measure(runs: int, items: int = 10_000) -> report.Report:
+  """Measures both sides.
+
+  Args:
+    runs: repetitions.
+    items: transitions of each.
+  """
+  raw = []
+  for repetition in range(runs):
+    for content in _CONTENTS:
+      for stored in _STORED:
+        row = processes.call(
+          measure_process,
+          *(content, stored, items),
+          environment=processes.ONE_THREAD,
+        )
+        case = {"content": content, "stored": stored, "repetition": repetition}
+        raw.append({**case, **row})
+  goals = []
+  for content in _CONTENTS:
+    size = _ratio(raw, content, "bytes_a_transition")
+    speed = _ratio(raw, content, "samples_per_s")
+    goals += [
+      goal.at_most(
+        f"{content}: 1/{1 / size:.1f} of the bytes of both stacks, goal at "
+        f"most 1/{1 / GOAL_BYTES:.0f}",
+        size,
+        GOAL_BYTES,
+      ),
+      goal.at_least(
+        f"{content}: {speed:.2f} times their samples a second, goal at least "
+        f"{GOAL_SPEED:g}",
+        speed,
+        GOAL_SPEED,
+      ),
+    ]
+  return report.Report(
+    name="frames",
+    title="Frames stored once",
+    method=_METHOD.format(items=items, warm_up=_WARM_UP_ITEMS, runs=runs),
+    raw=raw,
+    medians=[
+      {
+        "content": content,
+        "stored": stored,
+        **{
+          title: report.median(raw, column, content=content, stored=stored)
+          for title, column in (
+            ("bytes a transition", "bytes_a_transition"),
+            ("raw", "raw_bytes_a_transition"),
+            ("samples/s", "samples_per_s"),
+            ("CPU us a sample", "cpu_us_a_sample"),
+          )
+        },
+      }
+      for content in _CONTENTS
+      for stored in _STORED
+    ],
+    goals=goals,
+  )
+
+
+def _ratio(raw: list[report.Row], content: str, column: str) -> float:
+  rows = [row for row in raw if row["content"] == content]
+  return report.ratio(
+    rows, column, of={"stored": "frames"}, to={"stored": "stacks"}
+  )
