@@ -16,6 +16,7 @@ import psutil
 _VARIABLE = "SLIPWAY_PEERS_PROGRAM"
 _LOOK_S = 0.1
 _PERIOD_S = 1.0
+_YOUNG_S = 5.0
 
 
 class Look(typing.NamedTuple):
@@ -112,7 +113,9 @@ class Tree:
       return False
     if process.environ().get(_VARIABLE) == self._value:
       return True
-    self._strangers.add(key)
+    # A process that was only just forked still shows its parent's.
+    if time.time() - key[1] > _YOUNG_S:
+      self._strangers.add(key)
     return False
 
 
