@@ -24,10 +24,12 @@ def of_items(priorities: typing.Any, items: int) -> typing.Any:
     priorities: [B], for NumPy arrays and tensors alike.
     items: I, by which B can be divided.
   """
-  each = priorities.shape[0] // items
-  if each == 1:
+  if priorities.shape[0] == items:
     return priorities
-  return sum(priorities[i::each] for i in range(each)) / each
+  each = priorities.shape[0] // items
+  # A matrix product, which both have: a mean by slices costs a graph 0.1 ms.
+  mean = np.kron(np.eye(items), np.ones((each, 1)) / each)  # [B, I]
+  return (priorities[None] @ mean.astype(np.float32))[0]
 
 
 def check(priorities: np.ndarray) -> None:
