@@ -44,7 +44,6 @@ class Case:
   def config(self) -> ml_collections.ConfigDict:
     """The whole config."""
     config = apex_dqn.get_config(self.preset)
-    config.replay.transitions_per_item = 1  # what is drawn is drawn alone
     config.update_from_flattened_dict(self.overrides)
     config.replay.capacity = self.items
     config.replay.min_size = min(config.replay.min_size, self.items)

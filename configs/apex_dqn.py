@@ -16,8 +16,4 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.adder.n_step = 3  # section 4.1
   c.exploration.schedule = "ladder"  # section 4.1
   c.topology.workers = 2  # Horgan: 360, on as many cores
-  if not c.adder.stacked_frames:
-    # Of a worker's 8 environments at once: twice the steps/s. Horgan's actors
-    # send 50 together, which are drawn one by one.
-    c.replay.transitions_per_item = 8
   return c

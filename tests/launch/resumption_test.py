@@ -159,7 +159,7 @@ REFUSED = {
   "discount": (["--config.adder.discount=0.9"], ["adder.discount=0.9"]),
   "transitions an item": (
     ["--config.replay.transitions_per_item=4"],
-    ["replay.transitions_per_item=4", "it was 8"],
+    ["replay.transitions_per_item=4", "it was 1"],
   ),
   "capacity": (
     ["--config.replay.capacity=11_999"],

@@ -41,6 +41,7 @@ def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
     "replay.capacity": task.capacity,
     "limits.target_return": "inf",
     "variables.publish_period": 100,
+    "replay.transitions_per_item": 1 if name == "pong" else 8,
     "topology.workers": workers,
     "topology.environments_per_worker": environments,
   }
