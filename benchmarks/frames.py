@@ -1,12 +1,10 @@
 """Benchmark `frames`: what storing each frame once saves, and what it costs."""
 
 import ml_collections
-import numpy as np
 import portpicker
 import psutil
 
-from benchmarks import goal, processes, report
-from benchmarks import trainer as trainer_benchmark
+from benchmarks import filling, goal, processes, report
 from configs import apex_dqn
 
 GOAL_BYTES = 1 / 6  # of storing both stacks
@@ -17,7 +15,6 @@ _STORED = ("stacks", "frames")
 _BATCHES = 40  # drawn in one call of the graph
 _CALLS = 15
 _WARM_UP_ITEMS = 500
-_WAIT_S = 10.0
 
 _METHOD = """\
 {items:,} transitions (3 steps, 4 frames of 84x84 stacked) in a prioritized
@@ -60,11 +57,15 @@ def measure_process(content: str, stored: str, items: int) -> dict[str, float]:
     [tables.make_table(config, layout.item_shape)],
     portpicker.pick_unused_port(),
   )
-  fill = trainer_benchmark.fill if content == "noise" else _play
-  fill(manager.address, config, spec, _WARM_UP_ITEMS)
+
+  def fill(items: int) -> None:
+    steps = filling.noise if content == "noise" else filling.play
+    filling.fill(manager.address, config, spec, items, steps(config, spec))
+
+  fill(_WARM_UP_ITEMS)
   before = manager.status(tables.TRANSITIONS).size
   memory = psutil.Process().memory_info().rss
-  fill(manager.address, config, spec, items)
+  fill(items)
   made = manager.status(tables.TRANSITIONS).size - before
   memory = psutil.Process().memory_info().rss - memory
   cell = layout.item_shape[-1]
@@ -107,40 +108,6 @@ def _draw(address: str, config, layout) -> dict[str, float]:
     "samples_per_s": samples / passed.wall_s,
     "cpu_us_a_sample": 1e6 * passed.cpu_s / samples,
   }
-
-
-def _play(address: str, config, spec, items: int) -> None:
-  """Writes transitions of random actions."""
-  from agents import registry
-  from environments import factory
-  from replay import adder as adder_lib
-  from replay import routes, tables
-  from replay import writer as writer_lib
-
-  num_envs = config.topology.environments_per_worker
-  builder = registry.make_builder(config.agent)
-  adder = builder.make_adder(config, spec)
-  writer = writer_lib.ItemWriter(
-    routes.DirectRoute(address),
-    tables.TRANSITIONS,
-    builder.make_layout(config, spec).kept_cells(num_envs),
-  )
-  environment = factory.make(config.environment, num_envs, seed=0)
-  random, observation = np.random.default_rng(0), environment.reset()
-  values = np.zeros(num_envs, np.float32)
-  while writer.written < items:
-    actions = random.integers(spec.actions.num_values, size=num_envs)
-    decision = adder_lib.Decision(actions.astype(np.int32), values, values)
-    step = environment.step(decision.action)
-    made = adder.add(observation, decision, *step[1:], version=1)
-    observation = step.observation
-    while not writer.wait(_WAIT_S):
-      pass
-    if made is not None:
-      writer.write(*made)
-  if not writer.close(_WAIT_S):
-    raise TimeoutError(f"the table took no items within {_WAIT_S:.0f} s")
-  environment.close()
 
 
 def measure(runs: int, items: int = 10_000) -> report.Report:

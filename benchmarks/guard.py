@@ -16,6 +16,7 @@ import typing
 from collections.abc import Callable, Sequence
 
 from benchmarks import (
+  command_line,
   machine,
   proxy,
   ratios,
@@ -26,7 +27,6 @@ from benchmarks import (
   writing_rig,
 )
 
-_RESULTS = pathlib.Path(__file__).parent / "results"
 _RUNS = 3  # repetitions of each
 # Of the machine's CPU time: where others take more of it while a ratio is
 # measured, it may have fallen for that.
@@ -213,7 +213,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
   parser.add_argument(
     "--results",
     type=pathlib.Path,
-    default=_RESULTS,
+    default=command_line.RESULTS,
     help="folder of the committed results (benchmarks/results)",
   )
   return parser.parse_args(arguments)

@@ -138,11 +138,6 @@ def ratio(rows: Sequence[Row], column: str, of: Row, to: Row) -> float:
   )
 
 
-def verdict(text: str, reached: bool) -> str:
-  """The line of a goal that has no number; see `benchmarks.goal`."""
-  return goal_lib.verdict(text, reached)
-
-
 def _table(rows: Sequence[Row]) -> str:
   if not rows:
     return ""

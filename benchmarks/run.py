@@ -1,13 +1,13 @@
 """Runs the benchmarks and writes their results: `make bench`."""
 
 import argparse
-import pathlib
 import sys
 from collections.abc import Sequence
 
 from benchmarks import (
   blocked,
   cartpole,
+  command_line,
   frames,
   machine,
   outages,
@@ -20,8 +20,6 @@ from benchmarks import (
   variables,
   worker,
 )
-
-_RESULTS = pathlib.Path(__file__).parent / "results"
 
 NAMES = (
   "worker",
@@ -76,49 +74,24 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
   parser = argparse.ArgumentParser(prog="benchmarks.run", description=__doc__)
   parser.add_argument(
     "--only",
-    type=_names,
+    type=lambda text: command_line.names(text, NAMES, "benchmark"),
     default=NAMES,
     help=f"which, separated by commas, of {','.join(NAMES)}; by default all",
   )
   parser.add_argument(
     "--runs",
-    type=_positive,
+    type=command_line.positive,
     default=5,
     help="repetitions of a measurement, of which the medians are quoted (5)",
   )
   parser.add_argument(
     "--seeds",
-    type=_positive,
+    type=command_line.positive,
     default=10,
     help="runs of the benchmark cartpole, each up to 4 minutes (10)",
   )
-  parser.add_argument(
-    "--out",
-    type=pathlib.Path,
-    default=_RESULTS,
-    help="folder of the results (benchmarks/results)",
-  )
+  command_line.add_out(parser)
   return parser.parse_args(arguments)
-
-
-def _names(text: str) -> tuple[str, ...]:
-  names = tuple(text.split(","))
-  for name in names:
-    if name not in NAMES:
-      raise argparse.ArgumentTypeError(
-        f"{name!r} is no benchmark, so nothing would be measured: choose "
-        f"among {', '.join(NAMES)}"
-      )
-  return names
-
-
-def _positive(text: str) -> int:
-  value = int(text)
-  if value < 1:
-    raise argparse.ArgumentTypeError(
-      f"{value} is below 1, so nothing would be measured: give 1 or more"
-    )
-  return value
 
 
 if __name__ == "__main__":

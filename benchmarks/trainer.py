@@ -3,15 +3,13 @@
 import dataclasses
 
 import ml_collections
-import numpy as np
 import portpicker
 
-from benchmarks import goal, processes, report
+from benchmarks import filling, goal, processes, report
 from configs import apex_dqn
 from launch.processes import threads
 
 _ROWS_A_WRITE = 20
-_WAIT_S = 10.0
 
 _METHOD = """\
 One process trains: `agents.update_loop.UpdateLoop` in calls of as many updates
@@ -216,7 +214,7 @@ def _run(loop, steps_per_call: int, updates: int):
 def fill(
   address: str, config: ml_collections.ConfigDict, spec, items: int
 ) -> None:
-  """Writes random transitions, in one episode an environment.
+  """Writes random transitions of many environments at once.
 
   Args:
     address: of the server.
@@ -224,43 +222,6 @@ def fill(
     spec: of the environment.
     items: transitions to write, at least.
   """
-  from agents import registry
-  from replay import adder as adder_lib
-  from replay import routes, tables
-  from replay import writer as writer_lib
-
   config = config.copy_and_resolve_references()
-  num_envs = config.topology.environments_per_worker = _ROWS_A_WRITE
-  builder = registry.make_builder(config.agent)
-  adder = builder.make_adder(config, spec)
-  layout = builder.make_layout(config, spec)
-  writer = writer_lib.ItemWriter(
-    routes.DirectRoute(address),
-    tables.TRANSITIONS,
-    layout.kept_cells(num_envs),
-  )
-  random = np.random.default_rng(0)
-  no, observation = np.zeros(num_envs, bool), None
-  while writer.written * layout.transitions_per_item < items:
-    observation = _observe(random, spec, layout.stacked_frames, observation)
-    actions = random.integers(spec.actions.num_values, size=num_envs)
-    values = random.random((3, num_envs), np.float32)
-    decision = adder_lib.Decision(actions, values[0], values[1])
-    made = adder.add(observation, decision, values[2], no, no, no, version=1)
-    while not writer.wait(_WAIT_S):
-      pass
-    if made is not None:
-      writer.write(*made)
-  if not writer.close(_WAIT_S):
-    raise TimeoutError(f"the table took no items within {_WAIT_S:.0f} s")
-
-
-def _observe(random, spec, stacked_frames: int, before) -> np.ndarray:
-  """Random observations; as stacks, those before moved on by one frame."""
-  shape = (_ROWS_A_WRITE, *spec.observations.shape)
-  if spec.observations.dtype != np.uint8:
-    return random.standard_normal(shape, np.float32)
-  observation = random.integers(0, 256, shape, np.uint8)
-  if stacked_frames and before is not None:
-    observation[:, :-1] = before[:, 1:]
-  return observation
+  config.topology.environments_per_worker = _ROWS_A_WRITE
+  filling.fill(address, config, spec, items, filling.noise(config, spec))

@@ -202,7 +202,7 @@ def _goals(raw: Sequence[report.Row]) -> list[str]:
   direct, proxy = _medians(raw, "direct"), _medians(raw, "proxy")
   egress = proxy["samples a version"]
   goals = [
-    report.verdict(
+    goal.verdict(
       f"samples a version at the server: {egress:g} with the proxy "
       f"({direct['samples a version']:g} without), goal 1",
       all(r["samples_per_version"] == 1 for r in raw if r["side"] == "proxy"),

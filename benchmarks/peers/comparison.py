@@ -221,7 +221,7 @@ def _learning_goals(raw: Sequence[report.Row]) -> list[str]:
     return []
   best = min(others, key=others.__getitem__)
   return [
-    report.verdict(
+    goal_lib.verdict(
       f"learned in {_told(mine)}, the fastest of the others, {best}, in "
       f"{_told(others[best])}, goal to be ahead of all",
       mine < others[best],

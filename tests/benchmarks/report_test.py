@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from benchmarks import machine, report
+from benchmarks import goal, machine, report
 
 ROWS = [
   {"repetition": 0, "side": "a", "speed": 10.0},
@@ -39,7 +39,7 @@ def test_files_hold_the_machine_and_every_row(tmp_path):
     method="As it says.",
     raw=ROWS,
     medians=[{"side": "a", "speed": 1234.5}],
-    goals=[report.verdict("3 times, goal 2", True)],
+    goals=[goal.verdict("3 times, goal 2", True)],
   )
   head = machine.describe()
   made.write(tmp_path / "new", head)
