@@ -49,7 +49,7 @@ def launch(
         config, spec, folder, memory_dir, started_at_s
       )
       runner = _make_runner(config, wiring, folder)
-      signals.on_again = runner.kill_at_once
+      signals.set_on_again(runner.kill_at_once)
       watcher = watch.Watch(
         wiring.control.dereference(),
         signals,

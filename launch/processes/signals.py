@@ -1,8 +1,12 @@
 """Signals: what asks a run from outside to end, or to save."""
 
+import contextlib
+import os
 import signal
 import typing
 from collections.abc import Callable
+
+_READ_BYTES = 4_096  # more signals than anybody sends
 
 
 def _interrupt() -> None:
@@ -19,22 +23,45 @@ class Signals:
     first: the first signal that asked for the end.
     snapshot_asked: whether a snapshot is to be made; whoever sees to it says
       that it no longer is.
-    on_again: called by a second Ctrl-C; raises KeyboardInterrupt if not set.
   """
 
   def __init__(self):
     """Takes signals from here on; to be made in the main thread."""
     self.first: signal.Signals | None = None
     self.snapshot_asked = False
-    self.on_again: Callable[[], None] = _interrupt
+    self._interrupted_again = False
+    self._on_again: Callable[[], None] = _interrupt
+    # While a library is loaded Python runs no handler, and one for all signals
+    # of a kind that came meanwhile; a byte is written for each.
+    self._arrived, arrives = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(arrives, warn_on_full_buffer=False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
       signal.signal(number, self._take)
     signal.signal(signal.SIGUSR1, self._ask)
 
+  def set_on_again(self, on_again: Callable[[], None]) -> None:
+    """Says what a second Ctrl-C calls; it raises KeyboardInterrupt until then.
+
+    Called here if that one came and was caught on its way: callbacks of
+    Python's own import do so.
+    """
+    self._on_again = on_again
+    if self._interrupted_again:
+      on_again()
+
   def _take(self, number: int, frame: typing.Any) -> None:
-    if self.first is not None and number == signal.SIGINT:
-      self.on_again()
+    interrupts = self._read_arrived().count(signal.SIGINT)
+    again = self.first is not None or interrupts > 1
     self.first = self.first or signal.Signals(number)
+    if again and number == signal.SIGINT:
+      self._interrupted_again = True
+      self._on_again()
+
+  def _read_arrived(self) -> bytes:
+    """The numbers of the signals that came since it was last called."""
+    with contextlib.suppress(BlockingIOError):
+      return os.read(self._arrived, _READ_BYTES)
+    return b""
 
   def _ask(self, number: int, frame: typing.Any) -> None:
     self.snapshot_asked = True
