@@ -44,8 +44,8 @@ class Adam(snt.Module):
 
   def apply(self, gradients: Sequence[tf.Tensor]) -> None:
     """One step against the gradients, in the order of the variables."""
-    for gradient, variable, first, second in zip(  # noqa: B905 AutoGraph's
-      gradients, self._variables, self._first, self._second
+    for gradient, variable, first, second in zip(
+      gradients, self._variables, self._first, self._second, strict=True
     ):
       tf.raw_ops.ResourceApplyAdam(
         var=variable.handle,

@@ -45,7 +45,10 @@ class UpdateLoop:
     self._dataset = dataset
     self._updater, self._unpack = updater, unpack
     self._iterator: tf.data.Iterator | None = None
-    self._graph = tf.function(self._run)
+    self._names: list[str] = []  # of the metrics, once traced
+    # AutoGraph would rewrite the source of all that is called from here,
+    # Sonnet's too: two of the five seconds in which a run starts.
+    self._graph = tf.function(self._run, autograph=False)
 
   def run(self, updates: int) -> LastUpdate | None:
     """Runs `updates` updates.
@@ -62,32 +65,40 @@ class UpdateLoop:
     except tf.errors.OutOfRangeError:
       self._iterator = None
       return None
+    values = metrics.numpy().tolist()
     return LastUpdate(
-      {name: float(value) for name, value in metrics.items()},
-      versions.numpy(),
+      dict(zip(self._names, values, strict=True)), versions.numpy()
     )
 
   def _run(
     self, iterator: tf.data.Iterator, updates: tf.Tensor
-  ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Metrics [M] and versions [B] of the last of `updates` updates."""
+
+    def update(i, keys, new, metrics, versions):
+      batch = self._unpack(next(iterator))
+      td_errors, named = self._learner.update(batch)
+      self._names = list(named)
+      return (
+        i + 1,
+        keys.write(i, batch.keys),
+        new.write(i, _priorities(batch, td_errors)),
+        metrics.write(i, tf.stack(list(named.values()))),
+        versions.write(i, batch.versions),
+      )
+
     # All priorities of a call in one push, which costs the table's lock and a
     # call of gRPC each time. If the dataset starves, this call's are lost.
-    keys = tf.TensorArray(tf.uint64, updates)
-    new = tf.TensorArray(tf.float32, updates)
-    batch = self._unpack(next(iterator))
-    td_errors, metrics = self._learner.update(batch)
-    versions = batch.versions
-    keys = keys.write(0, batch.keys)
-    new = new.write(0, _priorities(batch, td_errors))
-    for i in tf.range(1, updates):
-      batch = self._unpack(next(iterator))
-      td_errors, metrics = self._learner.update(batch)
-      versions = batch.versions
-      keys = keys.write(i, batch.keys)
-      new = new.write(i, _priorities(batch, td_errors))
+    dtypes = (tf.uint64, tf.float32, tf.float32, tf.int64)
+    _, keys, new, metrics, versions = tf.while_loop(
+      lambda i, *_: i < updates,
+      update,
+      (tf.constant(0), *(tf.TensorArray(dtype, updates) for dtype in dtypes)),
+      parallel_iterations=1,  # an update needs the one before
+    )
     if self._updater is not None:
       self._updater.update(keys.concat(), new.concat())
-    return metrics, versions
+    return metrics.read(updates - 1), versions.read(updates - 1)
 
 
 def _priorities(batch: dataset_lib.Batch, td_errors: tf.Tensor) -> tf.Tensor:

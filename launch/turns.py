@@ -76,7 +76,7 @@ class Turns:
     builder = registry.make_builder(config.agent)
     self._layout = builder.make_layout(config, spec)
     self._learner = builder.make_learner(config, spec)
-    self._update = tf.function(self._learn)
+    self._update = tf.function(self._learn, autograph=False)
     replay, self._sizes = config.replay, sizes.Sizes.of(config)
     self._prioritized = replay.sampler == "prioritized"
     self.table = local_table.LocalTable(

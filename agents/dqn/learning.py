@@ -68,19 +68,24 @@ class DQNLearner:
       tape.gradient(loss, self._online.trainable_variables)
     )
     norm = tf.linalg.global_norm(gradients)
+    limit = self._learner.max_gradient_norm
     # A product that is one for nearly all batches: 2 % of the Nature CNN's
     # update. A norm that is not finite is not within the limit either.
-    if not norm <= self._learner.max_gradient_norm:
-      gradients, _ = tf.clip_by_global_norm(
-        gradients, self._learner.max_gradient_norm, norm
-      )
+    gradients = tf.cond(
+      norm <= limit,
+      lambda: gradients,
+      lambda: tf.clip_by_global_norm(gradients, limit, norm)[0],
+    )
     self._optimizer.apply(gradients)
     # Not before the batch is there: nothing else orders a count after the
     # iterator, which may end in this step.
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
-    if self.steps % self._learner.target_update_period == 0:
-      self._copy_to_target()
+    tf.cond(
+      self.steps % self._learner.target_update_period == 0,
+      self._copy_to_target,
+      lambda: None,
+    )
     return output.td_error, {
       "loss": loss,
       "gradient_norm": norm,
@@ -115,6 +120,7 @@ class DQNLearner:
     )
 
   def _copy_to_target(self) -> None:
-    pairs = zip(self._target.variables, self._online.variables)  # noqa: B905
-    for target, online in pairs:
+    for target, online in zip(
+      self._target.variables, self._online.variables, strict=True
+    ):
       target.assign(online)

@@ -122,7 +122,7 @@ def test_updates_equal_those_by_hand(learner):
   config = make_config(**learner)
   agent = learning.DQNLearner(config, SPEC)
   by_hand = ByHand(config, agent.get_variables())
-  update = tf.function(agent.update)
+  update = tf.function(agent.update, autograph=False)
   for step in range(7):  # across two new target networks
     batch = make_batch(step)
     td_error, metrics = update(batch)
@@ -147,7 +147,7 @@ def test_importance_weights_scale_the_loss_and_beta_is_annealed():
   config.replay.importance_steps = 4
   agent = learning.DQNLearner(config, SPEC)
   by_hand = ByHand(config, agent.get_variables())
-  update = tf.function(agent.update)
+  update = tf.function(agent.update, autograph=False)
   probabilities = np.array([0.01, 0.02, 0.04, 0.1, 0.3, 0.5])
   for beta in (0.2, 0.35, 0.5, 0.65, 0.8, 0.8, 0.8):
     weights = (1 / (100 * probabilities)) ** beta
@@ -167,7 +167,7 @@ def test_uniform_sampling_weighs_all_alike():
 
 def test_target_network_is_copied_at_the_period_only():
   agent = learning.DQNLearner(make_config(target_update_period=4), SPEC)
-  update, batch = tf.function(agent.update), make_batch()
+  update, batch = tf.function(agent.update, autograph=False), make_batch()
 
   def values(part):
     return [x.numpy() for x in agent.checkpointed[part].variables]
@@ -191,7 +191,7 @@ def test_error_on_a_fixed_batch_falls(base):
   agent = learning.DQNLearner(
     make_config(base, learning_rate=0.01, target_update_period=1_000), SPEC
   )
-  update, batch = tf.function(agent.update), make_batch()
+  update, batch = tf.function(agent.update, autograph=False), make_batch()
   errors = [np.abs(update(batch)[0]).mean() for _ in range(300)]
   assert errors[-1] < 0.3 * errors[0]
 
