@@ -46,6 +46,7 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   from launch.runs import run_folder
 
   config = apex_dqn.get_config("cartpole")
+  config.replay.transitions_per_item = 1  # the most items
   config.replay.update(
     {"capacity": items, "min_size": 1_000, "samples_per_insert": 0.0}
   )

@@ -31,6 +31,7 @@ def make_config() -> ml_collections.ConfigDict:
   config.exploration.epsilon_start = 0.05
   config.exploration.epsilon_end = 0.05
   config.replay.samples_per_insert = 0.0  # nothing samples: must not block
+  config.replay.transitions_per_item = 1  # as Acme's adder writes them
   config.topology.environments_per_worker = 16
   return config
 

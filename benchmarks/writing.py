@@ -76,6 +76,7 @@ def serve(rows: np.ndarray):
   config = apex_dqn.get_config("cartpole")
   config.replay.samples_per_insert = 0.0
   config.replay.capacity = _CAPACITY
+  config.replay.transitions_per_item = 1
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(config, rows.shape[1:]), variables.make_table()],
     portpicker.pick_unused_port(),

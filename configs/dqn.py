@@ -132,7 +132,7 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
   c.replay.importance_steps = 100_000
   c.learner.learning_rate = 5e-4
   c.learner.target_update_period = 500
-  c.evaluation.period_s = 10.0
+  c.evaluation.period_s = 5.0
   c.evaluation.period_steps = 2_500
   c.limits.target_return = 200.0  # gymnasium: "solved"
 

@@ -46,6 +46,7 @@ def test_each_version_makes_one_share_and_grants_one_turn(start_run):
   run = start_run(
     "--mode=sync",
     "--config.replay.sampler=uniform",
+    "--config.replay.transitions_per_item=1",  # of one version each
     "--config.replay.min_size=1_600",
     f"--config.sync.environment_steps={ROUND}",
     f"--config.limits.trainer_steps={6 * UPDATES}",

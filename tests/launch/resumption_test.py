@@ -158,8 +158,8 @@ REFUSED = {
   "n_step": (["--config.adder.n_step=1"], ["adder.n_step=1", "it was 3"]),
   "discount": (["--config.adder.discount=0.9"], ["adder.discount=0.9"]),
   "transitions an item": (
-    ["--config.replay.transitions_per_item=4"],
-    ["replay.transitions_per_item=4", "it was 1"],
+    ["--config.replay.transitions_per_item=8"],
+    ["replay.transitions_per_item=8", "it was 4"],
   ),
   "capacity": (
     ["--config.replay.capacity=11_999"],

@@ -18,6 +18,7 @@ config = apex_dqn.get_config()
 config.network.hidden_sizes = (8,)
 config.adder.n_step = 1  # what is inserted was decided in the call before
 config.replay.update({"capacity": 400, "min_size": 100})
+config.replay.transitions_per_item = 1
 config.variables.publish_period = PERIOD
 config.evaluation.period_steps = 1_000_000
 folder = run_folder.RunFolder.create(

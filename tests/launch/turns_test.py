@@ -22,6 +22,7 @@ def make_config():
   config.replay.update(
     {"capacity": 300, "min_size": 20, "samples_per_insert": 4.0}
   )
+  config.replay.transitions_per_item = 1  # what is counted below
   config.variables.publish_period = 7
   config.evaluation.update({"episodes": 3, "period_steps": 30})
   return config

@@ -124,7 +124,7 @@ def test_status(reports, field, value):
 def test_what_was_asked_for_is_in_the_status():
   status = make_ledger().status()
   config = apex_dqn.get_config()
-  assert status["replay_capacity"] == config.replay.capacity
+  assert status["replay_capacity"] == 50_000 // 4, "in items"
   assert status["samples_per_insert_asked"] == config.replay.samples_per_insert
   assert status["limits"] == config.limits.to_dict()
   assert status["name"] == "a-run"
