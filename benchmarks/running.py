@@ -12,14 +12,12 @@ import time
 import typing
 from collections.abc import Iterator, Sequence
 
-import courier
 import psutil
 
-from benchmarks import machine
-from launch.runs import run_address, run_folder
+from benchmarks import control_status, machine
+from launch.runs import run_folder
 
 _LOOK_S = 0.02
-_CALL_S = 0.5  # a control node that takes longer is not there
 # Nodes report four times a second: a count that does not rise for longer
 # stands still.
 STANDSTILL_S = 1.0
@@ -75,7 +73,7 @@ class Running:
     """
     self.launcher = launcher
     self._path = path
-    self._client: courier.Client | None = None
+    self._control = control_status.ControlStatus(run_folder.RunFolder(path))
     self.began_s = time.monotonic()
     self.looks: list[Look] = []
 
@@ -167,18 +165,7 @@ class Running:
 
   def status(self) -> dict[str, typing.Any] | None:
     """What the control node tells; None: it has yet to come up, or back."""
-    try:
-      if self._client is None:
-        where = run_address.read(run_folder.RunFolder(self._path))
-        if where is None:
-          return None
-        self._client = courier.Client(
-          where.address, call_timeout=_CALL_S, wait_for_ready=False
-        )
-      return self._client.status()
-    except Exception:  # It is not there.
-      self._client = None
-      return None
+    return self._control.ask()
 
   def pids(self) -> dict[str, int]:
     """The newest process of each node, such as 'worker/1'."""

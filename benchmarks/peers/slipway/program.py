@@ -12,17 +12,16 @@ import sys
 import time
 import typing
 
-import courier
 import progress
 import tasks
 
-from launch.runs import curves, run_address, run_folder
+from benchmarks import control_status
+from launch.runs import curves, run_folder
 
 # Worker processes and environments of each, by task.
 TOPOLOGY = {"cartpole": (1, 64), "lunarlander": (1, 64), "pong": (1, 16)}
 
 _PERIOD_S = 1.0
-_CALL_S = 3.0
 
 
 def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
@@ -41,25 +40,9 @@ def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
     "replay.capacity": task.capacity,
     "limits.target_return": "inf",
     "variables.publish_period": 100,
-    "replay.transitions_per_item": 1 if name == "pong" else 8,
     "topology.workers": workers,
     "topology.environments_per_worker": environments,
   }
-
-
-def _ask(client, folder: run_folder.RunFolder):
-  """The control node's client, and its status; None: it is not there."""
-  try:
-    if client is None:
-      where = run_address.read(folder)
-      if where is None:
-        return None, None
-      client = courier.Client(
-        where.address, call_timeout=_CALL_S, wait_for_ready=False
-      )
-    return client, client.status()
-  except Exception:  # It has yet to come up, or has ended.
-    return None, None
 
 
 def _first_reached(path: pathlib.Path, until: float) -> dict | None:
@@ -92,10 +75,10 @@ def main() -> None:
     stdout=2,
   )
   folder = run_folder.RunFolder(pathlib.Path(runs) / "run")
-  client = None
+  control = control_status.ControlStatus(folder)
   while launcher.poll() is None:
     time.sleep(_PERIOD_S)
-    client, status = _ask(client, folder)
+    status = control.ask()
     if status is not None:
       progress.tell(
         out,

@@ -1,0 +1,37 @@
+"""Control status: what a run's control node tells, asked from outside."""
+
+import typing
+
+import courier
+
+from launch.runs import run_address, run_folder
+
+_CALL_S = 0.5  # a control node that takes longer is not there
+
+
+class ControlStatus:
+  """Asks a control node, which comes, goes and comes back elsewhere."""
+
+  def __init__(self, folder: run_folder.RunFolder):
+    """Asks nothing yet.
+
+    Args:
+      folder: of the run, which names the node's address.
+    """
+    self._folder = folder
+    self._client: courier.Client | None = None
+
+  def ask(self) -> dict[str, typing.Any] | None:
+    """The run's status; None: the node has yet to come up, or back."""
+    try:
+      if self._client is None:
+        where = run_address.read(self._folder)
+        if where is None:
+          return None
+        self._client = courier.Client(
+          where.address, call_timeout=_CALL_S, wait_for_ready=False
+        )
+      return self._client.status()
+    except Exception:  # It is not there.
+      self._client = None
+      return None
