@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from benchmarks import (
   blocked,
-  cartpole,
   command_line,
   frames,
   machine,
@@ -16,6 +15,7 @@ from benchmarks import (
   recovery,
   scaling,
   snapshot,
+  solving,
   trainer,
   variables,
   worker,
@@ -34,6 +34,7 @@ NAMES = (
   "scaling",
   "pong",
   "cartpole",
+  "pong_solved",
 )
 
 
@@ -59,7 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "blocked": blocked.measure,
     "scaling": lambda: scaling.measure(asked.runs, asked.out),
     "pong": lambda: pong.measure(asked.runs),
-    "cartpole": lambda: cartpole.measure(asked.seeds, asked.out),
+    "cartpole": lambda: solving.measure(
+      solving.CARTPOLE, asked.seeds, asked.out
+    ),
+    "pong_solved": lambda: solving.measure(solving.PONG, 1, asked.out),
   }
   for name in asked.only:
     head = machine.describe()  # before: the load is not the benchmark's own

@@ -1,10 +1,11 @@
 """The benchmarks of whole runs, in small: real programs, one worker each."""
 
 import csv
+import dataclasses
 
 import pytest
 
-from benchmarks import cartpole, pong, whole_run
+from benchmarks import pong, solving, whole_run
 
 _SMALL = (
   "--config.topology.workers=1",
@@ -16,7 +17,8 @@ _SMALL = (
 def test_cartpole_runs_each_seed_and_draws_them(tmp_path):
   # A first evaluation reaches this return, which ends the run.
   easy = (*_SMALL, "--config.limits.target_return=1.0")
-  report = cartpole.measure(1, tmp_path, limit_s=60.0, overrides=easy)
+  task = dataclasses.replace(solving.CARTPOLE, limit_s=60.0)
+  report = solving.measure(task, 1, tmp_path, easy)
   (row,) = report.raw
   assert row["seed"] == 1
   assert row["start_up_s"] is None or row["start_up_s"] <= row["wall_s"]

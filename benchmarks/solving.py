@@ -1,5 +1,6 @@
-"""Benchmark `cartpole`: seconds until CartPole is solved, seed by seed."""
+"""Benchmarks `cartpole` and `pong_solved`: seconds until a task is solved."""
 
+import dataclasses
 import math
 import pathlib
 import statistics
@@ -11,56 +12,82 @@ from benchmarks import goal, report, whole_run
 from configs import apex_dqn
 from launch.runs import curves
 
-PART_SOLVED_GOAL = 0.9
-MEDIAN_GOAL_S = 120.0
-START_UP_GOAL_S = 20.0
-
 _METHOD = """\
-`python -m launch.train --config=configs/apex_dqn.py:cartpole --config.seed=S`
-for seeds 1 to {seeds}, one after the other, as anyone would run it: all
-processes and the evaluator on the same machine. A run is solved when the mean
-return of an evaluation (20 greedy episodes) reaches {target:g}, which ends it;
-otherwise it ends after {limit_s:.0f} s. Seconds count from the command, imports
-and start-up included; start-up is until the first update."""
+`python -m launch.train --config=configs/apex_dqn.py:{preset} --config.seed=S`
+for {seeds}, as anyone would run it: all processes and the evaluator on the same
+machine. A run is solved when the mean return of an evaluation ({episodes}
+greedy episodes) reaches {target:g}, which ends it; otherwise it ends after
+{limit_s:,.0f} s. Seconds count from the command, imports and start-up included;
+start-up is until the first update."""
+
+_PART_SOLVED_GOAL = 0.9
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """What is to be solved, and in which time.
+
+  Attributes:
+    name: of the report.
+    preset: of Ape-X DQN.
+    limit_s: wall-clock limit of one run, in seconds.
+    median_goal_s: seconds from the command.
+    start_up_goal_s: seconds until the first update of the slowest.
+  """
+
+  name: str
+  preset: str
+  limit_s: float
+  median_goal_s: float
+  start_up_goal_s: float
+
+
+CARTPOLE = Task("cartpole", "cartpole", 240.0, 120.0, 10.0)
+# Its first update is after 10,000 transitions.
+PONG = Task("pong_solved", "pong", 3_600.0, 3_600.0, 60.0)
 
 
 def measure(
-  seeds: int,
-  folder: pathlib.Path,
-  limit_s: float = 240.0,
-  overrides: tuple[str, ...] = (),
+  task: Task, seeds: int, folder: pathlib.Path, overrides: tuple[str, ...] = ()
 ) -> report.Report:
   """Trains once a seed and draws all curves into one picture.
 
   Args:
+    task: to be solved.
     seeds: how many, from 1.
-    folder: where cartpole.png is written.
-    limit_s: wall-clock limit of one run, in seconds.
+    folder: where the picture is written.
     overrides: more flags of the runs.
   """
-  target = apex_dqn.get_config("cartpole").limits.target_return
+  config = apex_dqn.get_config(task.preset)
+  target = config.limits.target_return
   raw, rows = [], {}
   with tempfile.TemporaryDirectory() as runs:
     for seed in range(1, seeds + 1):
       name = f"seed-{seed}"
       watched = whole_run.run(
-        "configs/apex_dqn.py:cartpole",
+        f"configs/apex_dqn.py:{task.preset}",
         [f"--config.seed={seed}", *overrides],
-        limit_s,
+        task.limit_s,
         pathlib.Path(runs),
         name,
       )
       raw.append(_row(seed, watched, target))
       rows[seed] = curves.read(pathlib.Path(runs) / name / "curves.csv")
-  _draw(rows, target, folder / "cartpole.png")
+  _draw(rows, target, folder / f"{task.name}.png")
+  method = _METHOD.format(
+    preset=task.preset,
+    seeds="seed 1" if seeds == 1 else f"seeds 1 to {seeds}, one by one",
+    episodes=config.evaluation.episodes,
+    target=target,
+    limit_s=task.limit_s,
+  )
   return report.Report(
-    name="cartpole",
-    title="CartPole: seconds until it is solved",
-    method=_METHOD.format(seeds=seeds, target=target, limit_s=limit_s)
-    + "\n\n![Returns of all seeds](cartpole.png)",
+    name=task.name,
+    title=f"{config.environment.name}: seconds until it is solved",
+    method=f"{method}\n\n![Returns of all seeds]({task.name}.png)",
     raw=raw,
     medians=[_medians(raw)],
-    goals=_goals(raw),
+    goals=_goals(task, raw),
   )
 
 
@@ -114,26 +141,26 @@ def _start_ups(raw: list[report.Row]) -> list[float]:
   ]
 
 
-def _goals(raw: list[report.Row]) -> list[str]:
-  seconds = _medians(raw)
+def _goals(task: Task, raw: list[report.Row]) -> list[str]:
+  medians = _medians(raw)
+  least = math.ceil(_PART_SOLVED_GOAL * len(raw))
   return [
     goal.at_least(
-      f"{seconds['solved']} of {len(raw)} seeds solved, goal at least "
-      f"{math.ceil(PART_SOLVED_GOAL * len(raw))}",
-      seconds["solved"],
-      math.ceil(PART_SOLVED_GOAL * len(raw)),
+      f"{medians['solved']} of {len(raw)} seeds solved, goal at least {least}",
+      medians["solved"],
+      least,
     ),
     goal.at_most(
-      f"median of {seconds['median s']:.0f} s, goal under "
-      f"{MEDIAN_GOAL_S:.0f} s",
-      seconds["median s"],
-      MEDIAN_GOAL_S,
+      f"median of {medians['median s']:,.0f} s, goal under "
+      f"{task.median_goal_s:,.0f} s",
+      medians["median s"],
+      task.median_goal_s,
     ),
     goal.at_most(
-      f"slowest start-up of {seconds['slowest start-up s']:.1f} s, goal under "
-      f"{START_UP_GOAL_S:.0f} s",
-      seconds["slowest start-up s"],
-      START_UP_GOAL_S,
+      f"slowest start-up of {medians['slowest start-up s']:.1f} s, goal under "
+      f"{task.start_up_goal_s:.0f} s",
+      medians["slowest start-up s"],
+      task.start_up_goal_s,
     ),
   ]
 
@@ -165,7 +192,9 @@ def _draw(
     axes.axhline(target, color="#c2571a", linestyle=(0, (5, 3)), linewidth=1.2)
     axes.set_xlabel(label)
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(
+      bottom=min(0, *(c["eval_return"].min() for c in rows.values()))
+    )
     axes.grid(axis="y", color="#e4e7ea", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
