@@ -18,7 +18,7 @@ run: setup ## Train Ape-X DQN on CartPole; ARGS="--config=..." for more.
 	  --config=configs/apex_dqn.py:cartpole $(ARGS)
 
 test: setup ## Run the tests, all but those that train for long.
-	@exec $(PYTHON) -m pytest $(ARGS)
+	@exec $(PYTHON) -m pytest -n 2 --dist=loadfile $(ARGS)
 
 test-learning: setup ## Train on real tasks until a return.
 	@exec $(PYTHON) -m pytest -m learning --timeout=1800 $(ARGS)

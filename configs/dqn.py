@@ -65,7 +65,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.learner.adam_epsilon = 1e-8  # Kingma and Ba 2015, section 2
   c.learner.huber_delta = 1.0  # TD error; Mnih: errors clipped at 1
   c.learner.max_gradient_norm = 10.0  # L2, all variables; Wang, section 4.2
-  c.learner.target_update_period = 50  # trainer steps; Mnih: 10,000
+  c.learner.target_update_period = 100  # trainer steps; Mnih: 10,000
   c.learner.steps_per_call = 20  # trainer steps inside one tf.function call
   c.learner.threads = 1  # of TensorFlow, for small networks; 0: one a core
 

@@ -51,8 +51,12 @@ def make_dataset(
     num_workers_per_iterator=1,
     rate_limiter_timeout_ms=STARVED_MS,
   )
-
-  return items.batch(batch_size, drop_remainder=True).prefetch(2)
+  options = tf.data.Options()
+  # There is nothing to tune; and the thread that would, misses at times that
+  # its iterator ends, which then waits for it: up to a minute.
+  options.autotune.enabled = False
+  batches = items.batch(batch_size, drop_remainder=True).prefetch(2)
+  return batches.with_options(options)
 
 
 def unpack(layout: transitions.Layout, samples: typing.Any) -> Batch:

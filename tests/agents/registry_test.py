@@ -112,6 +112,7 @@ def test_dqn_refuses_a_torso_that_does_not_fit():
 
 def test_actors_of_a_run_differ_and_repeat():
   config = apex_dqn.get_config()
+  config.topology.environments_per_worker = 8
   builder, spec = registry.make_builder("dqn"), make_spec()
   learner = builder.make_learner(config, spec)
   observation = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)

@@ -76,7 +76,9 @@ def test_unknown_preset_names_the_known_ones(name):
         "adder.n_step",
         "exploration.schedule",
         "replay.transitions_per_item",
+        "topology.environments_per_worker",
         "topology.workers",
+        "variables.publish_period",
       },
     ),
   ],
@@ -88,7 +90,11 @@ def test_variant_touches_only_what_its_paper_changes(
   after = flatten(get_config(name, preset))
   assert before.keys() == after.keys()
   if before["adder.stacked_frames"]:
-    fields = fields - {"replay.transitions_per_item"}
+    fields = fields - {
+      "replay.transitions_per_item",
+      "topology.environments_per_worker",
+      "variables.publish_period",
+    }
   assert {f for f in before if before[f] != after[f]} == fields
 
 

@@ -166,3 +166,13 @@ def test_items_of_several_transitions_become_batches_of_transitions():
     np.testing.assert_allclose(batch.probabilities, np.full(BATCH, 1 / 10))
     np.testing.assert_array_equal(batch.table_size, np.full(BATCH, 10))
   manager.close()
+
+
+def test_nothing_is_tuned():
+  """A tuning thread could hold up the end of a starved iterator."""
+  layout = transitions.Layout(SPEC, n_step=1)
+  manager = serve(layout, samples_per_insert=0.0)
+  batches = dataset_lib.make_dataset(
+    manager.address, tables.TRANSITIONS, layout, BATCH
+  )
+  assert batches.options().autotune.enabled is False

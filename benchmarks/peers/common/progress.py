@@ -76,12 +76,14 @@ class Progress:
     """Plays greedy episodes while the clock of the learning stands still.
 
     Args:
-      play: returns their returns.
+      play: returns their returns, if any has ended.
     """
     start_s = time.monotonic()
-    self._evaluated = statistics.fmean(play())
+    returns = play()
     self.paused_s += time.monotonic() - start_s
-    self._end_at(self._evaluated)
+    if returns:
+      self._evaluated = statistics.fmean(returns)
+      self._end_at(self._evaluated)
 
   def _mean(self) -> float | None:
     if len(self._returns) < EPISODES:
