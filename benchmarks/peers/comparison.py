@@ -63,9 +63,10 @@ def compare(task: str, raw: Sequence[report.Row]) -> report.Report:
     task: of `entries.TASKS`.
     raw: of `rounds.run`.
   """
+  count = max(row["repetition"] for row in raw)
   method = [
-    f"{max(row['repetition'] for row in raw)} rounds, in each of them all "
-    "libraries one after the other, each in fresh processes and alone."
+    f"{count} round{'s' * (count > 1)} of all libraries, one after the other, "
+    "each in fresh processes and alone."
   ]
   if task in entries.WINDOWS_S:
     method.append(_SPEED.format(window_s=entries.WINDOWS_S[task]))
