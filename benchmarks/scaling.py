@@ -16,7 +16,7 @@ _OTHERS = 0.1  # of a core: what else runs on the machine is worth a word
 
 _METHOD = """\
 `python -m launch.train --config=configs/apex_dqn.py:cartpole` without a target,
-with as many workers as the first column says, each with its 32 environments, for
+with as many workers as the first column says, of 32 environments each, for
 {seconds:g} s after learning began, on {cores} cores: all processes, the
 evaluator included. Every transition is sampled 8 times, so an update of 64
 stands for 8 environment steps, and whoever is ahead waits for the other.
