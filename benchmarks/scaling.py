@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from benchmarks import goal, report, scaling_picture, scaling_run
+from configs import apex_dqn
 
 TREE_GOAL_MB = 1_000.0  # PSS of all processes, with 4 workers
 WORKER_GOAL_MB = 130.0  # private memory of one
@@ -16,9 +17,9 @@ _OTHERS = 0.1  # of a core: what else runs on the machine is worth a word
 
 _METHOD = """\
 `python -m launch.train --config=configs/apex_dqn.py:cartpole` without a target,
-with as many workers as the first column says, of 32 environments each, for
-{seconds:g} s after learning began, on {cores} cores: all processes, the
-evaluator included. Every transition is sampled 8 times, so an update of 64
+with as many workers as the first column says, of {environments} environments
+each, for {seconds:g} s after learning began, on {cores} cores: all processes,
+the evaluator included. Every transition is sampled 8 times, so an update of 64
 stands for 8 environment steps, and whoever is ahead waits for the other.
 Samples per insert, and CPU time, are of those seconds; the age of the variables
 that the workers act on is a mean of looks a second apart. Memory is read from
@@ -66,7 +67,11 @@ def measure(
     name="scaling",
     title="Scaling: speed and memory of a run against its workers",
     method=_METHOD.format(
-      seconds=seconds, cores=_cores(), runs=runs, busy=_BUSY
+      seconds=seconds,
+      cores=_cores(),
+      runs=runs,
+      busy=_BUSY,
+      environments=apex_dqn.get_config().topology.environments_per_worker,
     ),
     raw=raw,
     medians=[_speeds(raw, count) for count in workers],

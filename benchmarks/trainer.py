@@ -50,6 +50,9 @@ class Case:
     return config
 
 
+_ALONE = {"replay.transitions_per_item": 1}  # the preset has several
+
+
 def _mlp(
   name: str,
   size: int,
@@ -57,14 +60,14 @@ def _mlp(
   dueling: bool,
   double: bool,
   n: int,
-  each: int = 4,
+  **more: object,
 ) -> Case:
   overrides = {
     "network.hidden_sizes": (size, size),
     "network.dueling": dueling,
     "learner.batch_size": batch_size,
     "learner.double": double,
-    "replay.transitions_per_item": each,
+    **more,
   }
   return Case(name, "cartpole", overrides, items=20_000, updates=n)
 
@@ -75,8 +78,10 @@ CASES = (
   _mlp("MLP 256-256, batch 256, double, dueling", 256, 256, True, True, 1_000),
   _mlp("MLP 64-64, batch 64", 64, 64, False, False, 4_000),
   _mlp("MLP 64-64, batch 64, double, dueling", 64, 64, True, True, 4_000),
-  _mlp("MLP 256-256, batch 256, 1 an item", 256, 256, False, False, 1_000, 1),
-  _mlp("MLP 64-64, batch 64, 1 an item", 64, 64, False, False, 4_000, 1),
+  _mlp(
+    "MLP 256-256, batch 256, 1 an item", 256, 256, False, False, 1_000, **_ALONE
+  ),
+  _mlp("MLP 64-64, batch 64, 1 an item", 64, 64, False, False, 4_000, **_ALONE),
   Case(
     "Nature CNN, batch 32, double, dueling",
     "pong",

@@ -33,6 +33,7 @@ def train(tmp_path_factory):
         "--config.limits.target_return=inf",
         "--config.network.hidden_sizes=(32,)",
         "--config.replay.min_size=200",
+        "--config.topology.environments_per_worker=8",
         "--config.evaluation.period_steps=150",
         *flags,
       ],
@@ -106,5 +107,5 @@ def test_the_limit_and_the_ratio_are_exact(first):
   env_steps, trainer_steps = steps(first)
   assert trainer_steps == STEPS
   # 64 samples an update at 8 an insert: 8 transitions each, after the first
-  # 200; those of the last steps of 32 environments are still open.
-  assert 0 <= env_steps - (200 + 8 * STEPS) < 4 * 32
+  # 200; a few of the last steps' are still open.
+  assert 0 <= env_steps - (200 + 8 * STEPS) < 64
