@@ -18,7 +18,8 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.topology.workers = 2  # Horgan: 360, on as many cores
   if not c.adder.stacked_frames:  # whose batches are small work
     c.topology.environments_per_worker = 32  # at half of 8's cost a step
-    c.variables.publish_period = 40  # trainer steps; a copy costs several
+    # Trainer steps; a copy costs several, and proxies ask 20 times a second.
+    c.variables.publish_period = 100
     # Of four environments at once, at a third of the cost; of eight some seeds
     # went astray. Horgan's actors send 50 together, which are drawn one by one.
     c.replay.transitions_per_item = 4

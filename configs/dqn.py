@@ -85,7 +85,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
   c.evaluation = ml_collections.ConfigDict()
   c.evaluation.episodes = 20  # greedy episodes an evaluation, all at once
-  c.evaluation.period_s = 1.0  # seconds from one's end to the next's start
+  c.evaluation.period_s = 0.5  # seconds from one's end to the next's start
   c.evaluation.period_steps = 500  # trainer steps; instead, in one process
 
   c.snapshot = ml_collections.ConfigDict()
