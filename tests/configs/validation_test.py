@@ -59,6 +59,14 @@ def test_unknown_preset_names_the_known_ones(name):
   )
 
 
+# What Ape-X changes where batches are small work, and not with frames.
+_OF_SMALL_WORK = {
+  "replay.transitions_per_item",
+  "topology.environments_per_worker",
+  "variables.publish_period",
+}
+
+
 @pytest.mark.parametrize("preset", dqn.PRESETS)
 @pytest.mark.parametrize(
   ("base", "name", "fields"),
@@ -75,10 +83,8 @@ def test_unknown_preset_names_the_known_ones(name):
         "network.dueling",
         "adder.n_step",
         "exploration.schedule",
-        "replay.transitions_per_item",
-        "topology.environments_per_worker",
         "topology.workers",
-        "variables.publish_period",
+        *_OF_SMALL_WORK,
       },
     ),
   ],
@@ -90,11 +96,7 @@ def test_variant_touches_only_what_its_paper_changes(
   after = flatten(get_config(name, preset))
   assert before.keys() == after.keys()
   if before["adder.stacked_frames"]:
-    fields = fields - {
-      "replay.transitions_per_item",
-      "topology.environments_per_worker",
-      "variables.publish_period",
-    }
+    fields = fields - _OF_SMALL_WORK
   assert {f for f in before if before[f] != after[f]} == fields
 
 

@@ -168,11 +168,6 @@ def test_items_of_several_transitions_become_batches_of_transitions():
   manager.close()
 
 
-def test_nothing_is_tuned():
+def test_nothing_is_tuned(filled):
   """A tuning thread could hold up the end of a starved iterator."""
-  layout = transitions.Layout(SPEC, n_step=1)
-  manager = serve(layout, samples_per_insert=0.0)
-  batches = dataset_lib.make_dataset(
-    manager.address, tables.TRANSITIONS, layout, BATCH
-  )
-  assert batches.options().autotune.enabled is False
+  assert make_dataset(filled).options().autotune.enabled is False
