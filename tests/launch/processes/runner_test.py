@@ -352,8 +352,10 @@ def test_workers_come_and_go(start_runner, tmp_path):
       return workers.alive() == list(range(count))
 
     wait_until(as_asked)
-    # Those that stay stay as they are.
-    assert workers.asked == [(index, count) for index in range(before, count)]
+    # Those that stay stay as they are. One that has only just ended may be seen
+    # to later than another starts.
+    missing = [(index, count) for index in range(before, count)]
+    assert sorted(workers.asked) == missing
     before = count
   assert workers.started.pid("worker/0") == first
 
