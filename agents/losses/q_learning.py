@@ -1,16 +1,9 @@
 """Q-learning losses for a batch of n-step transitions."""
 
-import typing
-
 import tensorflow as tf
 import trfl
 
-
-class LossOutput(typing.NamedTuple):
-  """A loss an item, and its TD error."""
-
-  loss: tf.Tensor  # [B] float32
-  td_error: tf.Tensor  # [B] float32: target - q(o_tm1, a_tm1)
+from agents.losses import output
 
 
 def q_learning(
@@ -21,7 +14,7 @@ def q_learning(
   q_t: tf.Tensor,
   q_t_selector: tf.Tensor,
   huber_delta: float,
-) -> LossOutput:
+) -> output.LossOutput:
   """Huber loss of the (double) Q-learning error.
 
     target = r_t + discount_t * q_t[argmax_a q_t_selector[a]]
@@ -44,16 +37,18 @@ def q_learning(
   Returns:
     `LossOutput`; gradients flow into `q_tm1` only.
   """
-  for name, tensor, rank in (
-      ("q_tm1", q_tm1, 2), ("a_tm1", a_tm1, 1), ("r_t", r_t, 1),
-      ("discount_t", discount_t, 1), ("q_t", q_t, 2),
-      ("q_t_selector", q_t_selector, 2),
-  ):  # fmt: skip
-    tf.debugging.assert_rank(tensor, rank, f"{name} must have rank {rank}")
+  output.check_ranks(
+    q_tm1=(q_tm1, 2),
+    a_tm1=(a_tm1, 1),
+    r_t=(r_t, 1),
+    discount_t=(discount_t, 1),
+    q_t=(q_t, 2),
+    q_t_selector=(q_t_selector, 2),
+  )
   extra = trfl.double_qlearning(
     q_tm1, a_tm1, r_t, discount_t, q_t, q_t_selector
   ).extra
-  return LossOutput(
+  return output.LossOutput(
     loss=trfl.huber_loss(extra.td_error, huber_delta),  # [B]
     td_error=extra.td_error,  # [B]
   )

@@ -1,0 +1,94 @@
+"""The categorical loss of C51 for a batch of n-step transitions."""
+
+import typing
+
+import tensorflow as tf
+
+from agents.losses import output
+
+
+def categorical_q_learning(
+  logits_tm1: tf.Tensor,
+  a_tm1: tf.Tensor,
+  r_t: tf.Tensor,
+  discount_t: tf.Tensor,
+  logits_t: tf.Tensor,
+  q_t_selector: tf.Tensor,
+  atoms: tf.Tensor,
+) -> output.LossOutput:
+  """Cross entropy to the projected distribution of the bootstrap.
+
+    a*   = argmax_a q_t_selector[a]
+    m    = projection onto `atoms` of r_t + discount_t z, z ~ p(o_t, a*)
+    loss = -sum_i m_i log p_i(o_tm1, a_tm1)
+
+  Bellemare et al. 2017, "A distributional perspective on reinforcement
+  learning" (https://arxiv.org/abs/1707.06887), algorithm 1. With the online
+  network's values as selector it is Rainbow's (Hessel et al. 2018,
+  https://arxiv.org/abs/1710.02298, "The integrated agent").
+
+  Args:
+    logits_tm1: [B, A, K], online logits of o_tm1.
+    a_tm1: [B] int32.
+    r_t: [B], n-step reward.
+    discount_t: [B], factor before the bootstrap.
+    logits_t: [B, A, K], target logits of o_t.
+    q_t_selector: [B, A], values of o_t that choose the action.
+    atoms: [K], the returns, from the lowest to the highest.
+
+  Returns:
+    `LossOutput`; its error is the divergence KL(m || p), by which Rainbow
+    draws. Gradients flow into `logits_tm1` only.
+  """
+  output.check_ranks(
+    logits_tm1=(logits_tm1, 3),
+    a_tm1=(a_tm1, 1),
+    r_t=(r_t, 1),
+    discount_t=(discount_t, 1),
+    logits_t=(logits_t, 3),
+    q_t_selector=(q_t_selector, 2),
+    atoms=(atoms, 1),
+  )
+  a_t = tf.argmax(q_t_selector, axis=1, output_type=tf.int32)
+  p_t = tf.nn.softmax(output.of_actions(logits_t, a_t))
+  returns = r_t[:, None] + discount_t[:, None] * atoms
+  target = tf.stop_gradient(project(returns, p_t, atoms))
+  loss = tf.nn.softmax_cross_entropy_with_logits(
+    target, output.of_actions(logits_tm1, a_tm1)
+  )
+  entropy = -tf.reduce_sum(tf.math.xlogy(target, target), axis=1)
+  # Not below 0 but by rounding, which no priority may be.
+  return output.LossOutput(loss, tf.maximum(loss - entropy, 0.0))
+
+
+def project(
+  returns: tf.Tensor, probabilities: tf.Tensor, atoms: tf.Tensor
+) -> tf.Tensor:
+  """Shares each return out to the two atoms beside it, [B, K].
+
+  Bellemare et al. 2017, equation 7, in B K numbers; trfl's has B K K, which
+  were more than half of a small network's update.
+
+  Args:
+    returns: [B, K]; those beyond the atoms go to the first or the last.
+    probabilities: [B, K], of them.
+    atoms: [K], as far from one another.
+  """
+  batch_size = tf.shape(returns)[0]
+  size: typing.Any = atoms.shape[0]
+  last = size - 1
+  place = (returns - atoms[0]) * (last / (atoms[-1] - atoms[0]))
+  place = tf.clip_by_value(place, 0.0, last)
+  below = tf.floor(place)
+  above_part = place - below
+  row = size * tf.range(batch_size)[:, None]
+  index = row + tf.cast(below, tf.int32)
+  next_index = tf.minimum(index + 1, row + last)
+  shares = tf.math.unsorted_segment_sum(
+    tf.concat(
+      [probabilities * (1.0 - above_part), probabilities * above_part], 1
+    ),
+    tf.concat([index, next_index], 1),
+    size * batch_size,
+  )
+  return tf.reshape(shares, tf.shape(returns))

@@ -1,0 +1,62 @@
+"""The Munchausen loss for a batch of transitions."""
+
+import tensorflow as tf
+import trfl
+
+from agents.losses import output
+
+
+def munchausen_q_learning(
+  q_tm1: tf.Tensor,
+  a_tm1: tf.Tensor,
+  r_t: tf.Tensor,
+  discount_t: tf.Tensor,
+  q_tm1_target: tf.Tensor,
+  q_t: tf.Tensor,
+  temperature: float,
+  scale: float,
+  lowest: float,
+  huber_delta: float,
+) -> output.LossOutput:
+  """Huber loss of the error to a soft target with a log-policy bonus.
+
+    pi      = softmax(q_target / temperature)
+    bonus   = scale * clip(temperature log pi(a_tm1 | o_tm1), lowest, 0)
+    soft    = sum_a pi(a | o_t) (q_t[a] - temperature log pi(a | o_t))
+    target  = r_t + bonus + discount_t soft
+
+  Vieillard et al. 2020, "Munchausen reinforcement learning"
+  (https://arxiv.org/abs/2007.14430), equation 1 and section 4.
+
+  Args:
+    q_tm1: [B, A], online values of o_tm1.
+    a_tm1: [B] int32.
+    r_t: [B], reward of one step.
+    discount_t: [B], factor before the bootstrap.
+    q_tm1_target: [B, A], target values of o_tm1.
+    q_t: [B, A], target values of o_t.
+    temperature: tau, of the policy that the target values make.
+    scale: alpha, of the bonus.
+    lowest: l_0, at which the log-policy is clipped.
+    huber_delta: error where the loss turns from quadratic to linear.
+
+  Returns:
+    `LossOutput`; gradients flow into `q_tm1` only.
+  """
+  output.check_ranks(
+    q_tm1=(q_tm1, 2),
+    a_tm1=(a_tm1, 1),
+    r_t=(r_t, 1),
+    discount_t=(discount_t, 1),
+    q_tm1_target=(q_tm1_target, 2),
+    q_t=(q_t, 2),
+  )
+  log_pi_tm1 = temperature * tf.nn.log_softmax(q_tm1_target / temperature)
+  log_pi_t = temperature * tf.nn.log_softmax(q_t / temperature)
+  bonus = scale * tf.clip_by_value(
+    output.of_actions(log_pi_tm1, a_tm1), lowest, 0.0
+  )
+  soft = tf.reduce_sum(tf.nn.softmax(q_t / temperature) * (q_t - log_pi_t), 1)
+  target = tf.stop_gradient(r_t + bonus + discount_t * soft)
+  td_error = target - output.of_actions(q_tm1, a_tm1)
+  return output.LossOutput(trfl.huber_loss(td_error, huber_delta), td_error)

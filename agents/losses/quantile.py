@@ -1,0 +1,67 @@
+"""The quantile loss of QR-DQN and IQN for a batch of n-step transitions."""
+
+import tensorflow as tf
+
+from agents.losses import output
+
+
+def quantile_q_learning(
+  quantiles_tm1: tf.Tensor,
+  taus: tf.Tensor,
+  a_tm1: tf.Tensor,
+  r_t: tf.Tensor,
+  discount_t: tf.Tensor,
+  quantiles_t: tf.Tensor,
+  q_t_selector: tf.Tensor,
+  huber_delta: float,
+) -> output.LossOutput:
+  """Quantile regression of the bootstrap's distribution.
+
+    a*    = argmax_a q_t_selector[a]
+    d_ij  = r_t + discount_t quantiles_t[a*, j] - quantiles_tm1[a_tm1, i]
+    loss  = sum_i mean_j |tau_i - [d_ij < 0]| huber(d_ij) / huber_delta
+
+  Dabney et al. 2018, "Distributional reinforcement learning with quantile
+  regression" (https://arxiv.org/abs/1710.10044), equation 10 and algorithm 1,
+  where taus are the middles of N equal parts; Dabney et al. 2018, "Implicit
+  quantile networks" (https://arxiv.org/abs/1806.06923), equation 3, where they
+  are drawn.
+
+  Args:
+    quantiles_tm1: [B, A, N], online quantiles of o_tm1.
+    taus: [B, N] or [N], in (0, 1), of which they are the quantiles.
+    a_tm1: [B] int32.
+    r_t: [B], n-step reward.
+    discount_t: [B], factor before the bootstrap.
+    quantiles_t: [B, A, M], target quantiles of o_t.
+    q_t_selector: [B, A], values of o_t that choose the action.
+    huber_delta: kappa, where the loss turns from quadratic to linear.
+
+  Returns:
+    `LossOutput`; its error is that of the means. Gradients flow into
+    `quantiles_tm1` only.
+  """
+  output.check_ranks(
+    quantiles_tm1=(quantiles_tm1, 3),
+    a_tm1=(a_tm1, 1),
+    r_t=(r_t, 1),
+    discount_t=(discount_t, 1),
+    quantiles_t=(quantiles_t, 3),
+    q_t_selector=(q_t_selector, 2),
+  )
+  a_t = tf.argmax(q_t_selector, axis=1, output_type=tf.int32)
+  targets = tf.stop_gradient(
+    r_t[:, None] + discount_t[:, None] * output.of_actions(quantiles_t, a_t)
+  )  # [B, M]
+  quantiles = output.of_actions(quantiles_tm1, a_tm1)  # [B, N]
+  errors = targets[:, None, :] - quantiles[:, :, None]  # [B, N, M]
+  size = tf.abs(errors)
+  inside = tf.minimum(size, huber_delta)
+  huber = inside * (size - 0.5 * inside)
+  below = tf.cast(errors < 0, errors.dtype)
+  weights = tf.abs(tf.expand_dims(taus, -1) - tf.stop_gradient(below))
+  losses = tf.reduce_mean(weights * huber / huber_delta, axis=2)  # [B, N]
+  return output.LossOutput(
+    loss=tf.reduce_sum(losses, axis=1),
+    td_error=tf.reduce_mean(targets, 1) - tf.reduce_mean(quantiles, 1),
+  )

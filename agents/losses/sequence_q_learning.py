@@ -1,0 +1,80 @@
+"""Q-learning over sequences, with n steps and rescaled values."""
+
+import tensorflow as tf
+import trfl
+
+from agents.losses import output, rescaling
+
+
+def sequence_q_learning(
+  q: tf.Tensor,
+  action: tf.Tensor,
+  reward: tf.Tensor,
+  discount: tf.Tensor,
+  ended: tf.Tensor,
+  learned: tf.Tensor,
+  q_target: tf.Tensor,
+  q_selector: tf.Tensor,
+  n: int,
+  huber_delta: float,
+) -> output.LossOutput:
+  """Huber loss of the n-step double Q-learning errors of a sequence.
+
+    v_t      = h^-1(q_target_t[argmax_a q_selector_t[a]])
+    G_t(n)   = R_{t+1} + d_{t+1} (v_{t+1} if n = 1, or if the episode or the
+               sequence ends there, else G_{t+1}(n - 1))
+    delta_t  = h(G_t(n)) - q_t[action_t]
+
+  Kapturowski et al. 2019, "Recurrent experience replay in distributed
+  reinforcement learning", equation 1; h as in `rescaling`.
+
+  Args:
+    q: [B, T + 1, A], online values.
+    action: [B, T] int32.
+    reward: [B, T].
+    discount: [B, T], 0 where terminated.
+    ended: [B, T] bool, the step was its episode's last.
+    learned: [B, T], 1, or 0 where a step was none.
+    q_target: [B, T + 1, A].
+    q_selector: [B, T + 1, A], which chooses the bootstrap's actions.
+    n: steps.
+    huber_delta: error where the loss turns from quadratic to linear.
+
+  Returns:
+    Losses summed over the steps, and errors, which are [B, T] here. Gradients
+    flow into `q` only.
+  """
+  output.check_ranks(
+    q=(q, 3),
+    action=(action, 2),
+    reward=(reward, 2),
+    discount=(discount, 2),
+    ended=(ended, 2),
+    learned=(learned, 2),
+    q_target=(q_target, 3),
+    q_selector=(q_selector, 3),
+  )
+  best = tf.argmax(q_selector, axis=2, output_type=tf.int32)
+  values = rescaling.unscale(
+    tf.gather(q_target, best, axis=2, batch_dims=2)[:, 1:]
+  )  # [B, T]
+  targets = values
+  for k in range(n):
+    later = tf.concat([targets[:, 1:], values[:, -1:]], axis=1)
+    bootstrap = values if k == 0 else tf.where(ended, values, later)
+    targets = reward + discount * bootstrap
+  chosen = tf.gather(q[:, :-1], action, axis=2, batch_dims=2)  # [B, T]
+  errors = tf.stop_gradient(rescaling.rescale(targets)) - chosen
+  errors *= learned
+  loss = tf.reduce_sum(trfl.huber_loss(errors, huber_delta), axis=1)
+  return output.LossOutput(loss, errors)
+
+
+def mixed_priority(
+  errors: tf.Tensor, learned: tf.Tensor, eta: float
+) -> tf.Tensor:
+  """`sequences.mixed_priority`, [B] of errors and learned [B, T]."""
+  size = tf.abs(errors)
+  count = tf.maximum(tf.reduce_sum(learned, axis=1), 1.0)
+  mean = tf.reduce_sum(size, axis=1) / count
+  return eta * tf.reduce_max(size, axis=1) + (1.0 - eta) * mean

@@ -1,0 +1,141 @@
+"""C51's loss against the paper's algorithm, one atom at a time."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.losses import categorical
+from tests.agents.losses import checks
+
+BATCH, ACTIONS, ATOMS = 6, 3, 7
+LOW, HIGH = -2.0, 4.0
+
+
+def make_inputs(seed):
+  random = np.random.default_rng(seed)
+  return {
+    "logits_tm1": random.normal(size=(BATCH, ACTIONS, ATOMS)),
+    "a_tm1": random.integers(0, ACTIONS, BATCH),
+    "r_t": 2 * random.normal(size=BATCH),  # some beyond the atoms
+    "discount_t": np.where(random.random(BATCH) < 0.3, 0.0, 0.97),
+    "logits_t": 2 * random.normal(size=(BATCH, ACTIONS, ATOMS)),
+    "q_t_selector": random.normal(size=(BATCH, ACTIONS)),
+    "atoms": np.linspace(LOW, HIGH, ATOMS),
+  }
+
+
+def softmax(x):
+  e = np.exp(x - x.max())
+  return e / e.sum()
+
+
+def project(probabilities, r, discount, atoms):
+  """Bellemare et al. 2017, algorithm 1."""
+  low, high, count = atoms[0], atoms[-1], len(atoms)
+  width = (high - low) / (count - 1)
+  m = np.zeros(count)
+  for j in range(count):
+    b = (min(max(r + discount * atoms[j], low), high) - low) / width
+    lower, upper = int(np.floor(b)), int(np.ceil(b))
+    if lower == upper:  # which the paper's sums would lose
+      m[lower] += probabilities[j]
+    else:
+      m[lower] += probabilities[j] * (upper - b)
+      m[upper] += probabilities[j] * (b - lower)
+  return m
+
+
+def slow_loss(inputs):
+  losses, divergences = [], []
+  for i in range(BATCH):
+    best = int(np.argmax(inputs["q_t_selector"][i]))
+    m = project(
+      softmax(inputs["logits_t"][i, best]),
+      inputs["r_t"][i],
+      inputs["discount_t"][i],
+      inputs["atoms"],
+    )
+    p = softmax(inputs["logits_tm1"][i, inputs["a_tm1"][i]])
+    losses.append(-sum(m[k] * np.log(p[k]) for k in range(ATOMS)))
+    divergences.append(
+      sum(m[k] * np.log(m[k] / p[k]) for k in range(ATOMS) if m[k] > 0)
+    )
+  return np.array(losses), np.array(divergences)
+
+
+def loss_of(inputs, slow):
+  if slow:
+    return slow_loss(inputs)[0]
+  return categorical.categorical_q_learning(**inputs).loss
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_loss_and_divergence_equal_the_slow_sum(seed):
+  inputs = make_inputs(seed)
+  output = categorical.categorical_q_learning(**checks.to_tensors(inputs))
+  loss, divergence = slow_loss(inputs)
+  np.testing.assert_allclose(output.loss, loss, atol=1e-6)
+  np.testing.assert_allclose(output.td_error, divergence, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+  ("r", "discount", "p", "expected"),
+  [
+    # Terminal: all on the reward, halfway between 0 and 1.
+    (0.5, 0.0, [0.2, 0.5, 0.3], [0.0, 0.5, 0.5]),
+    # On an atom.
+    (1.0, 0.0, [0.2, 0.5, 0.3], [0.0, 0.0, 1.0]),
+    # Beyond the atoms: on the last one.
+    (7.0, 1.0, [0.2, 0.5, 0.3], [0.0, 0.0, 1.0]),
+    (-7.0, 1.0, [0.2, 0.5, 0.3], [1.0, 0.0, 0.0]),
+    # Nothing moves.
+    (0.0, 1.0, [0.2, 0.5, 0.3], [0.2, 0.5, 0.3]),
+    # Moved by a quarter: 3/4 of each stays, what would leave is kept.
+    (0.25, 1.0, [0.2, 0.4, 0.4], [0.15, 0.35, 0.5]),
+    # Shrunk to a half about 0.
+    (0.0, 0.5, [0.2, 0.4, 0.4], [0.1, 0.7, 0.2]),
+  ],
+)
+def test_projection_by_hand(r, discount, p, expected):
+  atoms = np.array([-1.0, 0.0, 1.0])
+  np.testing.assert_allclose(
+    project(np.array(p), r, discount, atoms), expected, atol=1e-12
+  )
+  returns = tf.constant([r + discount * atoms])
+  found = categorical.project(returns, tf.constant([p], tf.float64), atoms)
+  np.testing.assert_allclose(found[0], expected, atol=1e-12)
+
+
+def test_projection_of_a_batch_keeps_its_rows_apart():
+  inputs = make_inputs(3)
+  p_t = np.array([softmax(logits[0]) for logits in inputs["logits_t"]])
+  returns = (
+    inputs["r_t"][:, None] + inputs["discount_t"][:, None] * inputs["atoms"]
+  )
+  found = categorical.project(
+    *(tf.constant(x) for x in (returns, p_t, inputs["atoms"]))
+  )
+  expected = [
+    project(p_t[i], inputs["r_t"][i], inputs["discount_t"][i], inputs["atoms"])
+    for i in range(BATCH)
+  ]
+  np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_gradient_equals_finite_differences():
+  found, expected = checks.gradients(loss_of, make_inputs(0), "logits_tm1")
+  np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_gradient_flows_into_the_online_logits_only():
+  assert checks.flows(loss_of, make_inputs(1)) == {"logits_tm1"}
+
+
+def test_a_distribution_that_is_its_own_target_has_no_error():
+  inputs = make_inputs(2)
+  inputs["logits_t"] = inputs["logits_tm1"]
+  inputs["r_t"][:], inputs["discount_t"][:] = 0.0, 1.0
+  inputs["a_tm1"] = inputs["q_t_selector"].argmax(axis=1)
+  output = categorical.categorical_q_learning(**checks.to_tensors(inputs))
+  np.testing.assert_allclose(output.td_error, 0.0, atol=1e-6)
+  assert (output.td_error.numpy() >= 0).all()

@@ -1,0 +1,42 @@
+"""Value rescaling against the paper's formulas, and its inverse."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.losses import rescaling
+
+VALUES = np.array([-1e4, -37.5, -1.0, -1e-3, 0.0, 1e-3, 0.5, 12.0, 1e5])
+
+
+def slow_rescale(x):
+  sign = math.copysign(1.0, x)
+  return sign * (math.sqrt(abs(x) + 1) - 1) + 1e-3 * x
+
+
+@pytest.mark.parametrize("make", [np.asarray, tf.constant])
+def test_rescaling_is_that_of_the_paper(make):
+  found = rescaling.rescale(make(VALUES))
+  expected = [slow_rescale(x) for x in VALUES]
+  np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, tf.constant])
+def test_unscaling_undoes_it(make):
+  there = rescaling.rescale(make(VALUES))
+  np.testing.assert_allclose(
+    rescaling.unscale(there), VALUES, rtol=1e-6, atol=1e-9
+  )
+  back = rescaling.unscale(make(VALUES))
+  np.testing.assert_allclose(
+    rescaling.rescale(back), VALUES, rtol=1e-6, atol=1e-12
+  )
+
+
+def test_single_precision_keeps_its_digits():
+  there = rescaling.rescale(VALUES.astype(np.float32))
+  np.testing.assert_allclose(
+    rescaling.unscale(there), VALUES, rtol=1e-5, atol=1e-6
+  )
