@@ -1,0 +1,106 @@
+"""MinAtar's games as gymnasium environments, a board of bytes each.
+
+`--config.environment.name=environments.minatar:MinAtar/Breakout-v1`, for one.
+Young and Tian 2019, "MinAtar: an Atari-inspired testbed for thorough and
+reproducible reinforcement learning experiments"
+(https://arxiv.org/abs/1903.03176). The package's own classes give a bool for
+each cell, of which this project's specs make a float, and draw with a library
+of plots.
+"""
+
+import colorsys
+import importlib
+import logging
+import typing
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+GAMES = {
+  "Asterix": "asterix",
+  "Breakout": "breakout",
+  "Freeway": "freeway",
+  "Seaquest": "seaquest",
+  "SpaceInvaders": "space_invaders",
+}
+_CELL = 16  # pixels in a picture
+
+
+class MinAtar(gymnasium.Env):
+  """One game, with the actions that mean something in it.
+
+  Observations uint8 [10, 10, channels], 0 or 1: a channel for each kind of
+  thing. What is drawn follows from `reset`'s seed.
+  """
+
+  metadata: typing.ClassVar = {"render_modes": ["rgb_array"], "render_fps": 15}
+
+  def __init__(
+    self,
+    game: str,
+    sticky_action_prob: float = 0.1,
+    difficulty_ramping: bool = True,
+    render_mode: str | None = None,
+  ):
+    """Makes the game.
+
+    Args:
+      game: of `GAMES`.
+      sticky_action_prob: with which the action before is repeated.
+      difficulty_ramping: whether the game gets harder as it goes on.
+      render_mode: "rgb_array", or None.
+    """
+    self.render_mode = render_mode
+    self._game = _import().Environment(
+      GAMES[game], sticky_action_prob, difficulty_ramping
+    )
+    self._actions = self._game.minimal_action_set()
+    self.action_space = spaces.Discrete(len(self._actions))
+    self.observation_space = spaces.Box(
+      0, 1, tuple(self._game.state_shape()), np.uint8
+    )
+
+  def reset(self, *, seed=None, options=None):
+    """Begins a game."""
+    super().reset(seed=seed)
+    if seed is not None:
+      self._game.seed(int(self.np_random.integers(2**31)))
+    self._game.last_action = 0  # of the game before, which may be repeated
+    self._game.reset()
+    return self._observe(), {}
+
+  def step(self, action):
+    """Acts for a frame."""
+    reward, ended = self._game.act(self._actions[int(action)])
+    return self._observe(), float(reward), bool(ended), False, {}
+
+  def render(self):
+    """The board, with a colour for each channel."""
+    board = self._game.state()
+    channels = board.shape[2]
+    colours = [(0.0, 0.0, 0.0)] + [
+      colorsys.hsv_to_rgb(i / channels, 0.7, 1.0) for i in range(channels)
+    ]
+    top = (board * np.arange(1, channels + 1)).max(axis=2)
+    picture = (255 * np.array(colours)[top]).astype(np.uint8)
+    return picture.repeat(_CELL, axis=0).repeat(_CELL, axis=1)
+
+  def _observe(self) -> np.ndarray:
+    return self._game.state().astype(np.uint8)
+
+
+def _import():
+  """The package, without its warning that it cannot draw."""
+  disabled = logging.root.manager.disable
+  logging.disable(logging.WARNING)
+  try:
+    return importlib.import_module("minatar")
+  finally:
+    logging.disable(disabled)
+
+
+for _name in GAMES:
+  gymnasium.register(
+    f"MinAtar/{_name}-v1", f"{__name__}:MinAtar", kwargs={"game": _name}
+  )

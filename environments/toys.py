@@ -1,0 +1,151 @@
+"""Toys that tell algorithms apart, as gymnasium environments.
+
+`--config.environment.name=environments.toys:Catch-v0`, for one. Each is learned
+in seconds by what it asks for, and not at all by what lacks it.
+"""
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+LEFT, STAY, RIGHT = range(3)
+
+
+class Catch(gymnasium.Env):
+  """A ball falls, a paddle moves: any algorithm learns it.
+
+  Observations float32 [rows, columns] with ones at ball and paddle; the return
+  is 1 where the ball is caught and -1 where not. Osband et al. 2020, "Behaviour
+  suite for reinforcement learning", appendix A.
+  """
+
+  def __init__(self, rows: int = 10, columns: int = 5):
+    """Makes a board of `rows` by `columns`."""
+    self.observation_space = spaces.Box(0.0, 1.0, (rows, columns), np.float32)
+    self.action_space = spaces.Discrete(3)
+    self._rows, self._columns = rows, columns
+    self._ball, self._paddle = (0, 0), 0
+
+  def reset(self, *, seed=None, options=None):
+    """A ball anywhere in the first row, the paddle in the middle."""
+    super().reset(seed=seed)
+    self._ball = 0, int(self.np_random.integers(self._columns))
+    self._paddle = self._columns // 2
+    return self._observe(), {}
+
+  def step(self, action):
+    """Moves the paddle by `action`, and the ball by a row."""
+    moved = self._paddle + int(action) - STAY
+    self._paddle = min(max(moved, 0), self._columns - 1)
+    row, column = self._ball
+    self._ball = row + 1, column
+    ended = row + 1 == self._rows - 1
+    caught = 1.0 if column == self._paddle else -1.0
+    return self._observe(), caught if ended else 0.0, ended, False, {}
+
+  def _observe(self) -> np.ndarray:
+    board = np.zeros((self._rows, self._columns), np.float32)
+    board[self._ball] = 1.0
+    board[-1, self._paddle] = 1.0
+    return board
+
+
+class MemoryChain(gymnasium.Env):
+  """A sign is shown at first, and asked for at the end: needs a memory.
+
+  Observations float32 [3]: the sign, 1 or -1, at first and 0 later; the part of
+  the episode that has passed; 1 where it is asked for. The return is 1 for the
+  action that names it and -1 for the other: 0 on average without a memory.
+  Osband et al. 2020, "Behaviour suite", memory length.
+  """
+
+  def __init__(self, length: int = 8):
+    """Asks `length` steps after it was shown."""
+    self.observation_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
+    self.action_space = spaces.Discrete(2)
+    self._length, self._passed, self._sign = length, 0, 0
+
+  def reset(self, *, seed=None, options=None):
+    """Shows a sign."""
+    super().reset(seed=seed)
+    self._passed, self._sign = 0, int(self.np_random.integers(2))
+    return self._observe(), {}
+
+  def step(self, action):
+    """Waits, whatever `action` is, until it is asked for."""
+    asked = self._passed == self._length
+    self._passed += 1
+    right = 1.0 if int(action) == self._sign else -1.0
+    return self._observe(), right if asked else 0.0, asked, False, {}
+
+  def _observe(self) -> np.ndarray:
+    shown = 2.0 * self._sign - 1.0 if self._passed == 0 else 0.0
+    passed = min(self._passed / self._length, 1.0)
+    return np.array([shown, passed, self._passed == self._length], np.float32)
+
+
+class CombinationLock(gymnasium.Env):
+  """One reward at the end of a chain: favours prioritized and n-step replay.
+
+  In each of N states one action leads on and the other back to the first state;
+  which of them changes from state to state. Observations are one-hot, float32
+  [N]; the return is 1 where the end is reached within 4 N steps, else 0. The
+  chain of Schaul et al. 2016, "Prioritized experience replay", section 3.1, but
+  without its ends of episodes, which no reward is needed to shun.
+  """
+
+  def __init__(self, states: int = 10):
+    """Makes a chain of `states`."""
+    self.observation_space = spaces.Box(0.0, 1.0, (states,), np.float32)
+    self.action_space = spaces.Discrete(2)
+    self._states, self._state, self._steps = states, 0, 0
+
+  def reset(self, *, seed=None, options=None):
+    """Starts in the first state."""
+    super().reset(seed=seed)
+    self._state, self._steps = 0, 0
+    return self._observe(), {}
+
+  def step(self, action):
+    """Goes on by the state's own action, and back by the other."""
+    right = int(action) == self._state % 2
+    self._state = self._state + 1 if right else 0
+    self._steps += 1
+    ended = self._state == self._states
+    late = self._steps == 4 * self._states
+    return self._observe(), float(ended), ended, late and not ended, {}
+
+  def _observe(self) -> np.ndarray:
+    state = np.zeros(self._states, np.float32)
+    state[min(self._state, self._states - 1)] = 1.0
+    return state
+
+
+class NoisyReward(gymnasium.Env):
+  """One step, whose reward is drawn: what is its distribution?
+
+  Action 0 pays -1 or 3, as often; action 1 pays 0.5 always; so action 0 is the
+  better by its mean, 1, and the worse by its median. Observations are a one,
+  float32 [1].
+  """
+
+  REWARDS = ((-1.0, 3.0), (0.5, 0.5))  # of each action, as often
+
+  def __init__(self):
+    """Has no parameters."""
+    self.observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+    self.action_space = spaces.Discrete(2)
+
+  def reset(self, *, seed=None, options=None):
+    """Nothing changes."""
+    super().reset(seed=seed)
+    return np.ones(1, np.float32), {}
+
+  def step(self, action):
+    """Pays, and ends."""
+    reward = self.REWARDS[int(action)][int(self.np_random.integers(2))]
+    return np.ones(1, np.float32), reward, True, False, {}
+
+
+for _class in (Catch, MemoryChain, CombinationLock, NoisyReward):
+  gymnasium.register(f"{_class.__name__}-v0", f"{__name__}:{_class.__name__}")

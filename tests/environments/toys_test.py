@@ -1,0 +1,107 @@
+"""The toys: what is paid for what, and that no policy is paid otherwise."""
+
+import numpy as np
+import pytest
+
+from environments import factory, toys
+from tests.environments.factory_test import config_of
+
+
+def play(env, act):
+  """The rewards and observations of an episode."""
+  observation, _ = env.reset()
+  seen, rewards, ended = [observation], [], False
+  while not ended:
+    assert env.observation_space.contains(observation)
+    observation, reward, ended, truncated, _ = env.step(act(observation))
+    assert not truncated
+    seen.append(observation)
+    rewards.append(reward)
+  return rewards, seen
+
+
+def follow(board):
+  """Moves the paddle below the ball."""
+  (ball,) = np.flatnonzero(board[:-1].any(axis=0)) if board[:-1].any() else [0]
+  (paddle,) = np.flatnonzero(board[-1] == 1)[:1]
+  return 1 + int(np.sign(ball - paddle))
+
+
+def test_catch_pays_who_follows_the_ball():
+  env = toys.Catch()
+  env.reset(seed=1)
+  for _ in range(20):
+    rewards, seen = play(env, follow)
+    assert rewards == [0.0] * 8 + [1.0]
+    assert len(seen) == 10
+  kept = {play(env, lambda _: toys.STAY)[0][-1] for _ in range(50)}
+  assert kept == {1.0, -1.0}
+
+
+def test_catch_keeps_the_paddle_on_the_board():
+  env = toys.Catch(columns=3)
+  for action in (toys.LEFT, toys.RIGHT):
+    _, seen = play(env, lambda _, action=action: action)
+    assert seen[-2][-1].sum() == 1
+
+
+@pytest.mark.parametrize("length", [1, 8])
+def test_memory_pays_who_remembers(length):
+  env = toys.MemoryChain(length)
+  env.reset(seed=2)
+  signs = []
+
+  def remember(observation):
+    if observation[0]:
+      signs.append(observation[0])
+    return int(signs[-1] > 0)
+
+  for _ in range(20):
+    rewards, seen = play(env, remember)
+    assert rewards == [0.0] * length + [1.0]
+    # Nothing but the first observation tells the sign.
+    assert all(x[0] == 0 for x in seen[1:])
+    assert seen[length][2] == 1 and seen[length - 1][2] == 0
+  assert set(signs) == {1.0, -1.0}
+  blind = [play(env, lambda _: 1)[0][-1] for _ in range(400)]
+  assert abs(np.mean(blind)) < 0.2
+
+
+def test_the_lock_pays_at_its_end_only():
+  env = toys.CombinationLock(states=5)
+  rewards, seen = play(env, lambda x: int(x.argmax()) % 2)
+  assert rewards == [0, 0, 0, 0, 1]
+  np.testing.assert_array_equal(seen[:5], np.eye(5))
+  for wrong in range(5):
+    rewards, seen = play(
+      env, lambda x, wrong=wrong: (int(x.argmax()) + (x.argmax() == wrong)) % 2
+    )
+    assert rewards == [0] * 20
+    np.testing.assert_array_equal(seen[wrong + 1], np.eye(5)[0])
+
+
+def test_noisy_rewards_are_as_said():
+  env = toys.NoisyReward()
+  env.reset(seed=3)
+  for action, (low, high) in enumerate(env.REWARDS):
+    found = [play(env, lambda _, a=action: a)[0][0] for _ in range(1_000)]
+    assert set(found) == {low, high}
+    np.testing.assert_allclose(np.mean(found), (low + high) / 2, atol=0.25)
+
+
+@pytest.mark.parametrize(
+  "name", ["Catch", "MemoryChain", "CombinationLock", "NoisyReward"]
+)
+def test_they_are_gymnasium_environments(name):
+  config = config_of(f"environments.toys:{name}-v0")
+
+  def returns(seed):
+    environment = factory.make(config, 3, seed)
+    environment.reset()
+    random = np.random.default_rng(0)
+    return [
+      environment.step(random.integers(0, 2, 3, np.int32)).reward
+      for _ in range(60)
+    ]
+
+  np.testing.assert_array_equal(returns(1), returns(1))

@@ -1,0 +1,147 @@
+"""Toys: every algorithm learns what it should, and what it cannot, it does not.
+
+One process and one seed each: the same numbers each time on one kind of CPU.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.networks import heads, q_network
+from configs import catalog
+from environments import factory, toys
+from launch.runs import best_variables, run_folder
+
+pytestmark = [pytest.mark.learning, pytest.mark.timeout(600)]
+
+_SMALL = (
+  "--mode=single",
+  "--config.topology.workers=1",
+  "--config.topology.environments_per_worker=8",
+  "--config.network.lowest_return=-2.0",
+  "--config.network.highest_return=4.0",
+  "--config.replay.min_size=500",
+  "--config.exploration.decay_steps=5_000",
+  "--config.evaluation.period_steps=250",
+)
+
+
+@pytest.fixture
+def learn(train):
+  """Trains an algorithm on a toy; returns its summary."""
+
+  def learn(algorithm, toy, *flags):
+    return train(
+      f"--config=configs/{algorithm}.py:cartpole",
+      f"--config.environment.name=environments.toys:{toy}-v0",
+      *_SMALL,
+      *flags,
+    )
+
+  return learn
+
+
+@pytest.mark.parametrize("algorithm", list(catalog.algorithms()))
+def test_all_learn_catch(learn, algorithm):
+  summary = learn(
+    algorithm,
+    "Catch",
+    "--config.limits.target_return=0.95",
+    "--config.limits.environment_steps=100_000",
+  )
+  assert summary["stopped_because"] == "target_return"
+
+
+MEMORY = (
+  "--config.evaluation.episodes=100",
+  "--config.limits.target_return=0.95",
+  "--config.limits.environment_steps=60_000",
+)
+
+
+def test_r2d2_remembers(learn):
+  summary = learn("r2d2", "MemoryChain", *MEMORY)
+  assert summary["stopped_because"] == "target_return"
+
+
+def test_dqn_does_not_remember(learn):
+  summary = learn("dqn", "MemoryChain", *MEMORY)
+  assert summary["best_eval_return"] < 0.5
+
+
+@pytest.fixture
+def updates(learn):
+  """Updates until the lock is open, of what 40,000 blind steps have found."""
+
+  def updates(states, algorithm, *flags):
+    found = []
+    for seed in range(1, 6):
+      summary = learn(
+        algorithm,
+        "CombinationLock",
+        f"--config.environment.kwargs.states={states}",
+        "--config.exploration.epsilon_end=1.0",
+        "--config.replay.min_size=40_000",
+        "--config.replay.samples_per_insert=64.0",  # an update each step
+        "--config.evaluation.period_steps=50",
+        "--config.limits.target_return=1.0",
+        "--config.limits.trainer_steps=8_000",
+        f"--config.seed={seed}",
+        "--overwrite",
+        *flags,
+      )
+      found.append(summary["trainer_steps"])
+    return np.median(found)
+
+  return updates
+
+
+def test_n_steps_carry_a_reward_back_faster(updates):
+  found = updates(10, "double_dqn", "--config.adder.n_step=5")
+  assert found < 0.8 * updates(10, "double_dqn")
+
+
+def test_priorities_find_a_rare_reward_sooner(updates):
+  assert updates(13, "prioritized_dqn") < 0.8 * updates(13, "double_dqn")
+
+
+def wasserstein(values, weights, expected):
+  """The distance of a distribution to equally likely `expected`."""
+  order = np.argsort(values)
+  values, ends = values[order], np.cumsum(weights[order])
+  grid = (np.arange(10_000) + 0.5) / 10_000
+  found = values[np.minimum(np.searchsorted(ends, grid), len(values) - 1)]
+  wanted = np.sort(expected)[(grid * len(expected)).astype(int)]
+  return np.abs(found - wanted).mean()
+
+
+@pytest.mark.parametrize("algorithm", ["c51", "qr_dqn"])
+def test_distributions_are_estimated(learn, tmp_path, algorithm):
+  learn(
+    algorithm,
+    "NoisyReward",
+    "--config.limits.target_return=inf",
+    "--config.limits.environment_steps=30_000",
+    "--config.network.quantiles=51",
+    "--config.learner.learning_rate=1e-3",
+    # Quantiles, that is; with 1 they are pulled to the mean.
+    "--config.learner.huber_delta=0.1",
+  )
+  folder = run_folder.RunFolder.open(tmp_path / "a-run")
+  config = folder.read_config()
+  spec = factory.make_spec(config.environment)
+  network = q_network.make_q_network(config.network, spec)
+  _, variables = best_variables.load(folder.best)
+  for name, variable in zip(
+    q_network.get_variables(network), network.variables, strict=True
+  ):
+    variable.assign(variables[name])
+  numbers = network(tf.ones((1, 1))).numbers.numpy()[0].astype(float)  # [A, K]
+  head = heads.make_head(config.network)
+  for action, expected in enumerate(toys.NoisyReward.REWARDS):
+    if isinstance(head, heads.Categorical):
+      values = head.atoms
+      weights = np.exp(numbers[action]) / np.exp(numbers[action]).sum()
+    else:
+      values, weights = numbers[action], np.full(len(numbers[action]), 1 / 51)
+    assert wasserstein(values, weights, expected) < 0.3
