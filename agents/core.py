@@ -8,7 +8,7 @@ import numpy as np
 from acme import specs
 
 from replay import adder as adder_lib
-from replay import transitions
+from replay import layouts
 
 if typing.TYPE_CHECKING:
   # Workers of small networks act without TensorFlow's graph machinery.
@@ -44,8 +44,16 @@ class Learner(typing.Protocol):
 class Actor(typing.Protocol):
   """Chooses actions for a batch of observations. Acme's Actor, batched."""
 
-  def act(self, observation: np.ndarray) -> adder_lib.Decision:
-    """Decides on observations [B, ...] by the newest variables."""
+  def act(
+    self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
+  ) -> adder_lib.Decision:
+    """Decides by the newest variables.
+
+    Args:
+      observation: [B, ...].
+      reward: [B] float32, of the steps that led to them.
+      first: [B] bool, they open episodes.
+    """
     ...
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
@@ -64,12 +72,50 @@ class Actor(typing.Protocol):
     ...
 
 
+class Adder(typing.Protocol):
+  """Forms items of what a batch of environments went through."""
+
+  def add(
+    self,
+    observation: np.ndarray,
+    decision: adder_lib.Decision,
+    reward: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    first: np.ndarray,
+    version: int,
+  ) -> adder_lib.Items | None:
+    """Adds one step of every environment.
+
+    Args:
+      observation: [B, ...] what was acted on.
+      decision: what was decided on it.
+      reward: [B] float32 of the step.
+      terminated: [B] bool, the step reached a terminal state.
+      truncated: [B] bool, the step was cut off; the state has a value.
+      first: [B] bool, the step was an autoreset and the action ignored.
+      version: of the variables by which was decided.
+
+    Returns:
+      The items that are whole by now; None if there are none.
+    """
+    ...
+
+  def get_state(self) -> dict[str, typing.Any]:
+    """What is open, in arrays of the caller's own."""
+    ...
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Goes on with what was open in an adder made like this one."""
+    ...
+
+
 class Builder(typing.Protocol):
   """Describes an algorithm wholly: the same object serves every launch."""
 
   def make_layout(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> transitions.Layout:
+  ) -> layouts.Layout:
     """Layout of the items of its table."""
     ...
 
@@ -108,7 +154,7 @@ class Builder(typing.Protocol):
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> adder_lib.NStepAdder:
+  ) -> Adder:
     """The adder of one worker's batch of environments."""
     ...
 

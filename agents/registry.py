@@ -9,6 +9,7 @@ from agents import core
 # no run pays for another algorithm's imports.
 _BUILDERS = {
   "dqn": "agents.dqn.builder",
+  "r2d2": "agents.r2d2.builder",
 }
 
 

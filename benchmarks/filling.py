@@ -98,7 +98,7 @@ def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
 
   num_envs = config.topology.environments_per_worker
   environment = factory.make(config.environment, num_envs, seed=0)
-  random, observation = np.random.default_rng(0), environment.reset()
+  random, before = np.random.default_rng(0), environment.reset()
   values = np.zeros((2, num_envs), np.float32)
   try:
     while True:
@@ -106,7 +106,7 @@ def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
         spec.actions.num_values, size=num_envs, dtype=np.int32
       )
       step = environment.step(action)
-      yield Step(observation, action, values, *step[1:])
-      observation = step.observation
+      yield Step(before.observation, action, values, *step[1:])
+      before = step
   finally:
     environment.close()

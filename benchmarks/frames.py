@@ -94,7 +94,7 @@ def _draw(address: str, config, layout) -> dict[str, float]:
     for _ in tf.range(_BATCHES):
       batch = dataset.unpack(layout, next(batches))
       # So that neither stack is left out as unused.
-      for stack in (batch.transitions.o_tm1, batch.transitions.o_t):
+      for stack in (batch.data.o_tm1, batch.data.o_t):
         total += tf.cast(stack[0, 0, 0, 0], tf.int32)
     return total
 

@@ -12,11 +12,13 @@ class Sizes(typing.NamedTuple):
     capacity: items that the table holds.
     min_size: items in it before the first is sampled.
     batch_size: items a batch.
+    steps_per_item: environment steps that an item brings.
   """
 
   capacity: int
   min_size: int
   batch_size: int
+  steps_per_item: int
 
   @classmethod
   def of(cls, config: ml_collections.ConfigDict) -> "Sizes":
@@ -25,9 +27,12 @@ class Sizes(typing.NamedTuple):
     Args:
       config: the whole config, with a batch of whole items.
     """
-    replay, each = config.replay, config.replay.transitions_per_item
+    replay, together = config.replay, config.replay.transitions_per_item
+    # What a sequence has beyond its period, the one before it has, too.
+    new = config.adder.get("period", together)
     return cls(
-      replay.capacity // each,
-      -(-replay.min_size // each),
-      config.learner.batch_size // each,
+      replay.capacity // new,
+      -(-replay.min_size // new),
+      config.learner.batch_size // together,
+      new,
     )

@@ -9,6 +9,8 @@ import ml_collections
 from configs import sizes
 
 MODES = ("async", "sync", "single")
+TORSOS = ("mlp", "minatar_cnn", "nature_cnn")
+HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
 # field, test, what a value must be, what follows otherwise
 _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
@@ -37,10 +39,36 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "epsilons would exceed 1"),
     ("exploration.decay_steps", lambda x: x >= 1, "at least 1",
      "epsilon would never decay"),
-    ("network.torso", lambda x: x in ("mlp", "nature_cnn"),
-     "'mlp' or 'nature_cnn'", "there would be no network"),
+    ("network.torso", lambda x: x in TORSOS, f"one of {', '.join(TORSOS)}",
+     "there would be no network"),
     ("network.hidden_sizes", lambda x: len(x) > 0 and min(x) > 0,
      "positive sizes", "the network would have no head"),
+    ("network.head", lambda x: x in HEADS, f"one of {', '.join(HEADS)}",
+     "there would be nothing to learn of returns"),
+    ("network.atoms", lambda x: x >= 2, "at least 2",
+     "there would be no distribution"),
+    ("network.quantiles", lambda x: x >= 1, "at least 1",
+     "there would be no distribution"),
+    ("network.cosines", lambda x: x >= 1, "at least 1",
+     "quantiles could not be told apart"),
+    ("network.noisy_std", lambda x: x > 0, "above 0",
+     "there would be no noise"),
+    ("learner.munchausen_scale", lambda x: 0 <= x <= 1, "in [0, 1] (0: none)",
+     "the bonus would outweigh the rewards"),
+    ("learner.munchausen_temperature", lambda x: x > 0, "above 0",
+     "the policy could not be computed"),
+    ("learner.munchausen_lowest", lambda x: x <= 0, "at most 0",
+     "there would be no bonus"),
+    ("network.lstm_size", lambda x: x >= 1, "at least 1",
+     "there would be no memory"),
+    ("adder.burn_in", lambda x: x >= 0, "at least 0",
+     "sequences would end before they begin"),
+    ("adder.unroll", lambda x: x >= 1, "at least 1",
+     "there would be nothing to learn from"),
+    ("adder.period", lambda x: x >= 1, "at least 1",
+     "the same sequence would be written for ever"),
+    ("replay.eta", lambda x: 0 <= x <= 1, "in [0, 1]",
+     "priorities could be negative"),
     ("replay.sampler", lambda x: x in ("uniform", "prioritized"),
      "'uniform' or 'prioritized'", "the table could not sample"),
     ("replay.min_size", lambda x: x >= 1, "at least 1",
@@ -122,9 +150,13 @@ def validate(config: ml_collections.ConfigDict) -> None:
     ValueError: one line with the field, its value and the consequence.
   """
   for field, *_ in _RANGES:
-    check(field, _get(config, field))
+    value = _get(config, field)
+    if value is not None:
+      check(field, value)
   check(_TARGET, config.limits.target_return)
   _validate_replay(config)
+  _validate_returns(config)
+  _validate_sequences(config)
   if config.mode == "sync" and not config.replay.samples_per_insert:
     raise ValueError(
       "config.replay.samples_per_insert=0.0 is no ratio, so in mode 'sync' "
@@ -189,13 +221,13 @@ def _validate_replay(config: ml_collections.ConfigDict) -> None:
       f"config.replay.transitions_per_item={replay.transitions_per_item}, so "
       "no whole items would make a batch: change the one or the other"
     )
-  if replay.capacity < batch_size:
+  items = sizes.Sizes.of(config)
+  if items.capacity < items.batch_size:
     raise ValueError(
       f"config.replay.capacity={replay.capacity} is below "
       f"config.learner.batch_size={batch_size}: no batch of different "
-      "transitions could ever be drawn; raise the one or lower the other"
+      "items could ever be drawn; raise the one or lower the other"
     )
-  items = sizes.Sizes.of(config)
   if items.min_size > items.capacity:
     raise ValueError(
       f"config.replay.min_size={replay.min_size} is above "
@@ -213,8 +245,48 @@ def _validate_replay(config: ml_collections.ConfigDict) -> None:
     )
 
 
+def _validate_returns(config: ml_collections.ConfigDict) -> None:
+  network = config.network
+  if not network.lowest_return < network.highest_return:
+    raise ValueError(
+      f"config.network.lowest_return={network.lowest_return!r} is not below "
+      f"config.network.highest_return={network.highest_return!r}: the atoms of "
+      "a categorical head would lie on one return; change the one or the other"
+    )
+  if not config.learner.munchausen_scale:
+    return
+  if network.head != "expected":
+    raise ValueError(
+      f"config.learner.munchausen_scale={config.learner.munchausen_scale!r} "
+      f"takes a policy from values, not from "
+      f"config.network.head={network.head!r}: use 'expected', or 0"
+    )
+  if config.adder.n_step != 1:
+    raise ValueError(
+      f"config.learner.munchausen_scale={config.learner.munchausen_scale!r} "
+      f"rewards the first action only, and config.adder.n_step="
+      f"{config.adder.n_step} has more: use 1, or a scale of 0"
+    )
+
+
+def _validate_sequences(config: ml_collections.ConfigDict) -> None:
+  unroll = config.adder.get("unroll")
+  if unroll is None:
+    return
+  period, each = config.adder.period, config.replay.transitions_per_item
+  if period > unroll:
+    raise ValueError(
+      f"config.adder.period={period} is above config.adder.unroll={unroll}: "
+      "the steps between two sequences would never be learned from; lower it"
+    )
+  if each != 1:
+    raise ValueError(
+      f"config.replay.transitions_per_item={each} is not for items that are "
+      "sequences: use 1"
+    )
+
+
 def _get(config: ml_collections.ConfigDict, field: str) -> typing.Any:
-  value = config
-  for name in field.split("."):
-    value = value[name]
-  return value
+  """The field's value; None where this algorithm has no such field."""
+  part, _, name = field.rpartition(".")
+  return (config[part] if part else config).get(name)

@@ -37,7 +37,8 @@ def make(
 
   Args:
     config: `name`, a gymnasium id such as `CartPole-v1`, `ALE/Pong-v5` or
-      `my_package:MyEnv-v0`; `kwargs`, a ConfigDict of keyword arguments to its
+      `my_package:MyEnv-v0`; `game`, which stands in its place `{game}`, if it
+      has one; `kwargs`, a ConfigDict of keyword arguments to its
       constructor (for `ALE/*`, to `ale_py.AtariVectorEnv`).
     num_envs: At least 1.
     seed: At least 0. The same seed gives the same trajectories; environments
@@ -89,7 +90,7 @@ def read(config: ml_collections.ConfigDict) -> tuple[str, dict[str, Any]]:
       f"config.environment.kwargs is {kwargs!r}, not a ConfigDict, so "
       f"{name!r} cannot be made: give ConfigDict() for no arguments"
     )
-  return name, kwargs.to_dict()
+  return name.replace("{game}", config.get("game", "")), kwargs.to_dict()
 
 
 def is_atari(name: str) -> bool:

@@ -54,7 +54,7 @@ def _go_on_equally(
     if not _equal(one.step(actions), other.step(actions)):
       return False
   # Unseeded: from where the generators are.
-  return _equal([one.reset()], [other.reset()])
+  return _equal(one.reset(), other.reset())
 
 
 def _draw(spec: specs.Array, random: np.random.Generator) -> np.ndarray:

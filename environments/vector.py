@@ -5,7 +5,7 @@ environment of the batch whose episode ends at step 3:
 
 | call | observation | reward | terminated or truncated | first |
 |---|---|---|---|---|
-| reset | o_0 | | | |
+| reset | o_0 | 0 | no | yes |
 | step 1 | o_1 | r_1 | no | no |
 | step 2 | o_2 | r_2 | no | no |
 | step 3 | o_3, the true last one | r_3 | yes | no |
@@ -30,15 +30,16 @@ _NOT_SAVED = ("env_fns",)
 
 
 class StepBatch(NamedTuple):
-  """What one step of B environments returned; the caller owns every array.
+  """Where B environments came by a step; the caller owns every array.
 
   Attributes:
     observation: As the spec says, C-contiguous.  # [B, ...]
     reward: float32.  # [B]
     terminated: bool; the environment ended the episode: no bootstrap.  # [B]
     truncated: bool; a limit cut the episode: bootstrap.  # [B]
-    first: bool; this step was an autoreset: the action was ignored, the reward
-      is 0 and the observation opens an episode. Never a transition.  # [B]
+    first: bool; the observation opens an episode: after `reset`, or where the
+      step was an autoreset, which ignores its action. The reward is 0, and it
+      is never a transition.  # [B]
   """
 
   observation: np.ndarray
@@ -52,8 +53,8 @@ class VectorEnvironment:
   """A gymnasium vector environment in Acme's terms.
 
   >>> environment = factory.make(config.environment, num_envs=16, seed=0)
-  >>> observation = environment.reset()
-  >>> step = environment.step(act(observation))
+  >>> before = environment.reset()
+  >>> step = environment.step(act(before.observation))
   >>> transitions = ~step.first
   """
 
@@ -114,12 +115,18 @@ class VectorEnvironment:
     """The frame rate at which `render` is meant to be watched."""
     return self._envs.metadata.get("render_fps", 30)
 
-  def reset(self) -> np.ndarray:
-    """Opens an episode in every environment; returns observations [B, ...]."""
+  def reset(self) -> StepBatch:
+    """Opens an episode in every environment."""
     observation, _ = self._envs.reset(seed=self._seed)
     self._seed = None
     self._done = np.zeros(self.num_envs, np.bool_)
-    return self._observe(observation)
+    return StepBatch(
+      self._observe(observation),
+      np.zeros(self.num_envs, np.float32),
+      np.zeros(self.num_envs, np.bool_),
+      np.zeros(self.num_envs, np.bool_),
+      np.ones(self.num_envs, np.bool_),
+    )
 
   def step(self, actions: np.ndarray) -> StepBatch:
     """Steps every environment once.

@@ -25,7 +25,7 @@ _ATARI_SCREEN = {
 
 def record(
   config_environment: ml_collections.ConfigDict,
-  act: Callable[[np.ndarray], np.ndarray],
+  act: Callable[[vector.StepBatch], np.ndarray],
   path: str | os.PathLike[str],
   seed: int,
   max_steps: int,
@@ -37,7 +37,7 @@ def record(
 
   Args:
     config_environment: As for `factory.make`.
-    act: From an observation [1, ...] to an action [1, ...].
+    act: From a step of one environment to an action [1, ...].
     path: The file to write, ending in `.mp4`; its folder is made if needed, and
       a file that is there is replaced.
     seed: At least 0: as for `factory.make`.
@@ -96,17 +96,18 @@ def record(
 def _play(
   player: vector.VectorEnvironment,
   screen: vector.VectorEnvironment | None,
-  act: Callable[[np.ndarray], np.ndarray],
+  act: Callable[[vector.StepBatch], np.ndarray],
   max_steps: int,
 ) -> tuple[list[np.ndarray], float]:
   """Returns the frames of one episode, the first and last included."""
   episode_return = 0.0
-  observation = player.reset()
-  frames = [player.render() if screen is None else screen.reset()[0, 0]]
+  step = player.reset()
+  frames = [
+    player.render() if screen is None else screen.reset().observation[0, 0]
+  ]
   for _ in range(max_steps):
-    actions = act(observation)
+    actions = act(step)
     step = player.step(actions)
-    observation = step.observation
     episode_return += float(step.reward[0])
     frames.append(
       player.render()

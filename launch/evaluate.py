@@ -42,7 +42,9 @@ def main(argv: Sequence[str]) -> int:
       path = folder.videos / f"version-{version}.mp4"
       episode_return = video.record(
         config.environment,
-        lambda observation: actor.act(observation).action,
+        lambda step: (
+          actor.act(step.observation, step.reward, step.first).action
+        ),
         path,
         flags.seed,
         _MAX_VIDEO_STEPS,

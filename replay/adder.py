@@ -29,6 +29,7 @@ class Decision(typing.NamedTuple):
   action: np.ndarray  # [B, ...]
   value_of_action: np.ndarray  # [B] float32: q(o_t, a_t)
   value_of_state: np.ndarray  # [B] float32: max_a q(o_t, a), the bootstrap
+  state: np.ndarray | None = None  # [B, S] float32, recurrent, before o_t
 
 
 class Items(typing.NamedTuple):

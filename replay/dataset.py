@@ -6,7 +6,7 @@ import typing
 import reverb
 import tensorflow as tf
 
-from replay import frames, transitions
+from replay import frames, layouts, transitions
 from replay import packing as packing_lib
 
 # How long a starved dataset waits before it ends, so that its reader can look
@@ -16,19 +16,19 @@ _WORD = tf.int64
 
 
 class Batch(typing.NamedTuple):
-  """Sampled transitions, and what is needed to weigh and update them."""
+  """What was sampled, and what is needed to weigh and update it."""
 
   keys: tf.Tensor  # [I] uint64, of the items: I is B, or B / G
   probabilities: tf.Tensor  # [B] float64, with which each was drawn
   table_size: tf.Tensor  # [B] int64, items in the table at that time
   versions: tf.Tensor  # [B] int64, of the variables that chose the actions
-  transitions: transitions.Transition  # [B, ...] in each field
+  data: typing.Any  # a Transition or Sequence with [B, ...] in each field
 
 
 def make_dataset(
   server_address: str,
   table: str,
-  layout: transitions.Layout,
+  layout: layouts.Layout,
   batch_size: int,
 ) -> tf.data.Dataset:
   """An endless dataset for `unpack`, which ends where it starves.
@@ -59,7 +59,7 @@ def make_dataset(
   return batches.with_options(options)
 
 
-def unpack(layout: transitions.Layout, samples: typing.Any) -> Batch:
+def unpack(layout: layouts.Layout, samples: typing.Any) -> Batch:
   """The batch in an element of the dataset; to be traced where it is used.
 
   As a `map` of the dataset it would cost the call of a graph for each batch:
@@ -76,7 +76,7 @@ def unpack(layout: transitions.Layout, samples: typing.Any) -> Batch:
 
 
 def make_batch(
-  layout: transitions.Layout,
+  layout: layouts.Layout,
   keys: tf.Tensor,
   probabilities: tf.Tensor,
   table_size: tf.Tensor,
@@ -96,7 +96,7 @@ def make_batch(
     data = tf.reshape(data, (-1, layout.row.row_bytes))
     probabilities = tf.repeat(probabilities, each)
     table_size = tf.repeat(table_size, each)
-  if layout.stacked_frames:
+  if isinstance(layout, transitions.Layout) and layout.stacked_frames:
     fields = _fields(layout.row, data[:, -1, layout.frame_bytes :])
     moved = tf.cast(fields.pop(transitions.MOVED), tf.int32)
     fields["o_tm1"], fields["o_t"] = _stacks(layout, data, moved)
@@ -107,7 +107,7 @@ def make_batch(
     probabilities=probabilities,
     table_size=table_size,
     versions=fields.pop(transitions.VERSION),
-    transitions=transitions.Transition(**fields),
+    data=layout.kind(**fields),
   )
 
 

@@ -37,6 +37,7 @@ class Layout:
   Items of G rows have G transitions, with whole observations.
 
   Attributes:
+    kind: what a batch is given out as.
     row: packing of a row.
     observation_shape: of one observation.
     stacked_frames: S; 0: observations are whole.
@@ -45,6 +46,8 @@ class Layout:
     transitions_per_item: G.
     item_shape: of an item, uint8.
   """
+
+  kind = Transition
 
   def __init__(
     self,

@@ -3,9 +3,9 @@
 import ml_collections
 from acme import specs
 
-from agents import core, seeds
-from agents.dqn import acting, exploration
-from agents.networks import inference, torsos
+from agents import core, discrete, exploration, seeds
+from agents.dqn import acting
+from agents.networks import inference
 from replay import adder, transitions
 
 
@@ -16,14 +16,7 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
     """Raises ValueError, one line, if it can't serve this environment."""
-    if not isinstance(spec.actions, specs.DiscreteArray):
-      raise ValueError(
-        f"config.agent='dqn' chooses among discrete actions, but "
-        f"config.environment.name={config.environment.name!r} takes "
-        f"{spec.actions.dtype} {list(spec.actions.shape)}: choose another "
-        "environment"
-      )
-    torsos.check(config.network, spec)
+    discrete.check(config, spec)
     self.make_layout(config, spec)
 
   def make_layout(

@@ -15,6 +15,7 @@ import tensorflow as tf
 Differentiable = typing.Any
 
 _SIZE, _STRIDE = 8, 4  # pixels; Mnih et al. 2015, methods, first convolution
+_APART = 1 << 20  # seeds of a call's numbers, from one to the next
 
 
 @tf.custom_gradient
@@ -45,6 +46,85 @@ class WideLinear(snt.Module):
   def _initialize(self, inputs: int) -> None:
     self.w = _weights((inputs, self._outputs), inputs)
     self.b = _biases(self._outputs)
+
+
+class Noise:
+  """Random numbers of one call of a network, the same for the same seed."""
+
+  def __init__(self, seed: tf.Tensor | None):
+    """Has drawn none.
+
+    Args:
+      seed: int32 [2]; None: there is no noise.
+    """
+    self._seed, self._drawn = seed, 0
+
+  def normal(self, size: int) -> tf.Tensor | None:
+    """float32 [size], or None."""
+    return self._draw(tf.random.stateless_normal, (size,))
+
+  def uniform(self, shape: tuple[typing.Any, ...]) -> tf.Tensor | None:
+    """float32 in [0, 1), or None."""
+    return self._draw(tf.random.stateless_uniform, shape)
+
+  def _draw(self, draw: typing.Any, shape: typing.Any) -> tf.Tensor | None:
+    if self._seed is None:
+      return None
+    self._drawn += 1
+    return draw(shape, self._seed + tf.constant([self._drawn * _APART, 0]))
+
+
+class NoisyLinear(snt.Module):
+  """A linear layer whose weights are drawn, anew at each call.
+
+  w = mean + std f(e_in) f(e_out)^T, b = mean + std f(e_out), with
+  f(x) = sign(x) sqrt(|x|) and normal e: Fortunato et al. 2018, "Noisy networks
+  for exploration" (https://arxiv.org/abs/1706.10295), equations 9 to 11 and
+  section 3.2, factorised. One draw serves a batch.
+  """
+
+  def __init__(self, outputs: int, name: str, std: float, wide: bool = False):
+    """Makes the layer, its variables at the first call.
+
+    Args:
+      outputs: its size.
+      name: prefix of the variables.
+      std: sigma_0, of which the first standard deviations are 1 / sqrt(F).
+      wide: it has many more inputs than a batch has items.
+    """
+    super().__init__(name=name)
+    self._outputs, self._std = outputs, std
+    self._product = _wide_product if wide else tf.matmul
+
+  def __call__(self, x: tf.Tensor, noise: Noise) -> tf.Tensor:
+    """Outputs [B, outputs] of x [B, F]; the means' where there is no noise."""
+    inputs = _shape(x)[1]
+    self._initialize(inputs)
+    drawn = noise.normal(inputs + self._outputs)
+    w, b = self.w, self.b
+    if drawn is not None:
+      f_in, f_out = tf.split(_signed_root(drawn), (inputs, self._outputs))
+      w = w + self.w_std * (f_in[:, None] * f_out)
+      b = b + self.b_std * f_out
+    return tf.nn.bias_add(self._product(x, w), b)
+
+  @snt.once
+  def _initialize(self, inputs: int) -> None:
+    bound = 1 / math.sqrt(inputs)  # section 3.2, as are the standard deviations
+    start = snt.initializers.RandomUniform(-bound, bound)
+    shape = (inputs, self._outputs)
+    self.w = tf.Variable(start(shape, tf.float32), name="w")
+    self.b = tf.Variable(start(shape[1:], tf.float32), name="b")
+    std = self._std * bound
+    self.w_std = tf.Variable(tf.fill(shape, std), name="w_std")
+    self.b_std = tf.Variable(tf.fill(shape[1:], std), name="b_std")
+
+
+def call(layer: snt.Module, x: tf.Tensor, noise: Noise) -> tf.Tensor:
+  """The outputs of a layer, with noise where it takes any."""
+  if isinstance(layer, NoisyLinear):
+    return layer(x, noise)
+  return layer(x)  # pyright: ignore[reportCallIssue]
 
 
 class FramesConvolution(snt.Module):
@@ -116,6 +196,10 @@ def _wide_product(x: tf.Tensor, w: tf.Tensor) -> Differentiable:
     return dx, tf.matmul(x, dy, transpose_a=True)
 
   return tf.matmul(x, w), gradient
+
+
+def _signed_root(x: tf.Tensor) -> tf.Tensor:
+  return tf.sign(x) * tf.sqrt(tf.abs(x))
 
 
 def _shape(x: tf.Tensor) -> tuple[int, ...]:

@@ -10,6 +10,12 @@ def check(
 ) -> None:
   """Raises ValueError, one line, if the torso can't take the observations."""
   shape, dtype = spec.observations.shape, spec.observations.dtype
+  if config.torso == "minatar_cnn" and (len(shape) != 3 or min(shape[:2]) < 3):
+    raise ValueError(
+      f"config.network.torso='minatar_cnn' takes boards [height >= 3, width >= "
+      f"3, channels], but the environment gives {dtype} {list(shape)}: use "
+      "--config.network.torso=mlp"
+    )
   if config.torso != "nature_cnn":
     return
   if len(shape) != 3 or dtype != np.uint8 or min(shape[1:]) < 36:

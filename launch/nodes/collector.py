@@ -47,7 +47,7 @@ class Collector:
     )
     self._actor = builder.make_actor(config, spec, worker, lives, env_steps)
     self._adder = builder.make_adder(config, spec)
-    self._observation = self._environment.reset()  # [B, ...]
+    self._before = self._environment.reset()  # where the next step is from
     self._episode_returns = np.zeros(num_envs)
     self._returns: collections.deque[float] = collections.deque(
       maxlen=_RETURNS_KEPT
@@ -73,12 +73,13 @@ class Collector:
 
   def step(self) -> adder_lib.Items | None:
     """Acts once in every environment; returns what transitions ended."""
-    decision = self._actor.act(self._observation)
+    before = self._before
+    decision = self._actor.act(before.observation, before.reward, before.first)
     step = self._environment.step(decision.action)
     items = self._adder.add(
-      self._observation, decision, *step[1:], version=self._version
+      before.observation, decision, *step[1:], version=self._version
     )
-    self._observation = step.observation
+    self._before = step
     self.env_steps += len(step.first) - int(np.count_nonzero(step.first))
     self._episode_returns += step.reward
     ended = step.terminated | step.truncated
@@ -98,7 +99,7 @@ class Collector:
     if with_environments:
       running = {
         "environment": self._environment.get_state(),
-        "observation": self._observation,
+        "before": self._before,
         "episode_returns": self._episode_returns.copy(),
         "adder": self._adder.get_state(),
       }
@@ -120,7 +121,7 @@ class Collector:
     if running is None:
       return
     self._environment.set_state(running["environment"])
-    self._observation = running["observation"]
+    self._before = running["before"]
     self._episode_returns = running["episode_returns"]
     self._adder.set_state(running["adder"])
 

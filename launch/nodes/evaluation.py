@@ -58,12 +58,12 @@ def play(
   shares[: episodes % num_envs] += 1
   returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
   done = Episodes([], [])
-  observation = environment.reset()
+  step = environment.reset()
   while shares.any():
     if stopping():
       return None
-    step = environment.step(actor.act(observation).action)
-    observation = step.observation
+    decision = actor.act(step.observation, step.reward, step.first)
+    step = environment.step(decision.action)
     returns += step.reward
     lengths += ~step.first
     for env in np.flatnonzero(step.terminated | step.truncated):

@@ -2,6 +2,8 @@
 
 import ml_collections
 
+from configs import sizes
+
 
 def worker_steps(config: ml_collections.ConfigDict, workers: int) -> int:
   """Batch steps that each worker makes with one version of the variables.
@@ -16,8 +18,10 @@ def worker_steps(config: ml_collections.ConfigDict, workers: int) -> int:
 
 def updates(config: ml_collections.ConfigDict) -> int:
   """Trainer steps of a round: as many as samples_per_insert asks for."""
-  samples = config.sync.environment_steps * config.replay.samples_per_insert
-  return max(1, round(samples / config.learner.batch_size))
+  items = sizes.Sizes.of(config)
+  inserts = config.sync.environment_steps / items.steps_per_item
+  samples = inserts * config.replay.samples_per_insert
+  return max(1, round(samples / items.batch_size))
 
 
 def publish_period(config: ml_collections.ConfigDict) -> int:

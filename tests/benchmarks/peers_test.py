@@ -23,6 +23,7 @@ from benchmarks.peers import (
 )
 from benchmarks.peers.common import progress, tasks
 from configs import dqn
+from environments import factory
 
 _COMMON = entries.FOLDER / "common"
 _PATIENCE_S = 60.0
@@ -198,7 +199,7 @@ def test_unknown_variant_is_refused():
 @pytest.mark.parametrize("name", ["cartpole", "lunarlander", "pong"])
 def test_tasks_have_the_numbers_of_our_presets(name):
   config, task = dqn.get_config(name), tasks.TASKS[name]
-  assert task.environment == config.environment.name
+  assert task.environment == factory.read(config.environment)[0]
   assert task.hidden_sizes == config.network.hidden_sizes
   assert task.batch_size == config.learner.batch_size
   assert task.learning_rate == config.learner.learning_rate

@@ -16,7 +16,7 @@ def make_config(each, capacity=1_000, min_size=100, batch_size=64):
 
 @pytest.mark.parametrize(
   ("each", "expected"),
-  [(1, (1_000, 100, 64)), (8, (125, 13, 8)), (64, (15, 2, 1))],
+  [(1, (1_000, 100, 64, 1)), (8, (125, 13, 8, 8)), (64, (15, 2, 1, 64))],
 )
 def test_an_item_has_several_transitions(each, expected):
   config = make_config(each)

@@ -86,8 +86,12 @@ def test_sync_equals_environments_stepped_by_hand():
     seed=0,
   )
   lines = [Lines(Corridor(*script)) for script in scripts]
-  observation = environment.reset()
-  np.testing.assert_array_equal(observation, [line.opening for line in lines])
+  opening = environment.reset()
+  np.testing.assert_array_equal(
+    opening.observation, [line.opening for line in lines]
+  )
+  assert opening.first.all()
+  assert not (opening.reward.any() or opening.terminated.any())
   rng = np.random.default_rng(0)
   ended = np.zeros(3, int)
   for _ in range(18):
@@ -136,7 +140,7 @@ def test_cartpole_falls_terminated_and_balances_until_truncated(
   act, terminates
 ):
   environment = factory.make(config_of("CartPole-v1"), 4, seed=1)
-  observation = environment.reset()
+  observation = environment.reset().observation
   ages = np.zeros(4, int)
   ends = firsts = 0
   for _ in range(1100):
@@ -206,7 +210,7 @@ def test_atari_equals_gymnasiums_wrappers_stepped_by_hand():
     )
     for _ in range(2)
   ]
-  observation = environment.reset()
+  observation = environment.reset().observation
   assert observation.shape == (2, 4, 84, 84)
   np.testing.assert_array_equal(observation, [line.opening for line in lines])
   rng = np.random.default_rng(0)

@@ -46,7 +46,7 @@ def test_make_and_make_spec_agree(name, shape, dtype, actions):
   assert environment.num_envs == 3
   assert (spec.observations.shape, spec.observations.dtype) == (shape, dtype)
   assert getattr(spec.actions, "num_values", spec.actions.shape) == actions
-  assert environment.reset().shape == (3, *shape)
+  assert environment.reset().observation.shape == (3, *shape)
   environment.close()
 
 
@@ -54,7 +54,8 @@ def test_discrete_observations_are_one_hot():
   environment = factory.make(
     config_of("FrozenLake-v1", is_slippery=False), 2, seed=0
   )
-  np.testing.assert_array_equal(environment.reset(), np.eye(16)[[0, 0]])
+  opening = environment.reset().observation
+  np.testing.assert_array_equal(opening, np.eye(16)[[0, 0]])
   step = environment.step(np.array([1, 2], np.int32))  # Down, right.
   np.testing.assert_array_equal(step.observation, np.eye(16)[[4, 1]])
 

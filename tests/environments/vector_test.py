@@ -24,7 +24,8 @@ def test_the_caller_owns_what_it_got(name, kwargs):
   environment = factory.make(config_of(name, **kwargs), 2, seed=3)
   action = environment.spec.actions.generate_value()
   actions = np.stack([action, action])
-  kept = [environment.reset()]
+  step = environment.reset()
+  kept = list(step)
   for _ in range(40):
     step = environment.step(actions)
     assert step.reward.dtype == np.float32
@@ -58,14 +59,14 @@ def test_one_seed_one_trajectory(name, kwargs):
     environment = factory.make(config_of(name, **kwargs), 3, seed)
     rng = np.random.default_rng(0)
     action = environment.spec.actions
-    steps = [environment.reset()]
+    steps = [environment.reset().observation]
     for _ in range(60):
       if np.issubdtype(action.dtype, np.integer):
         actions = np.full(3, rng.integers(action.num_values), np.int32)
       else:
         actions = np.full((3, 1), rng.uniform(-2, 2), np.float32)
       steps.append(environment.step(actions).observation)
-    steps.append(environment.reset())
+    steps.append(environment.reset().observation)
     return np.stack(steps)  # [T, B, ...]
 
   same, again, other = play(7), play(7), play(8)

@@ -15,8 +15,8 @@ def config_of(name, **kwargs):
   return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
 
 
-def zeros(observation):
-  return np.zeros(len(observation), np.int32)
+def zeros(step):
+  return np.zeros(len(step.first), np.int32)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_record(
   path = tmp_path / "new" / "episode.mp4"
   seen = []
 
-  def act(observation):
-    seen.append(observation)
-    return zeros(observation)
+  def act(step):
+    seen.append(step)
+    return zeros(step)
 
   video.record(config, act, path, seed=5, max_steps=max_steps)
   assert capfd.readouterr().out == ""
@@ -54,11 +54,12 @@ def test_record(
   assert about["fps"] == frames_per_second
   # The policy saw what it sees in training, from the same seed.
   environment = factory.make(config, 1, seed=5)
-  observation = environment.reset()
+  step = environment.reset()
   assert len(seen) == steps
   for shown in seen:
-    np.testing.assert_array_equal(shown, observation)
-    observation = environment.step(zeros(observation)).observation
+    for part, expected in zip(shown, step, strict=True):
+      np.testing.assert_array_equal(part, expected)
+    step = environment.step(zeros(step))
 
 
 def test_the_atari_picture_is_of_the_game_the_policy_plays(tmp_path):
@@ -68,8 +69,8 @@ def test_the_atari_picture_is_of_the_game_the_policy_plays(tmp_path):
   rng = np.random.default_rng(0)
   seen = []
 
-  def act(observation):
-    seen.append(observation[0, -1])
+  def act(step):
+    seen.append(step.observation[0, -1])
     return rng.integers(0, 6, 1).astype(np.int32)
 
   video.record(config_of("ALE/Pong-v5"), act, path, seed=0, max_steps=100)

@@ -51,7 +51,7 @@ UNDERSTOOD = [
   ((_PONG, "--config.environment.kwargs.repeat_action_probability=1"),
    "environment.kwargs.repeat_action_probability", 1.0),
   # The config may be named after its overrides.
-  (("--config.replay.capacity=9", _PONG), "environment.name", "ALE/Pong-v5"),
+  (("--config.replay.capacity=9", _PONG), "environment.game", "Pong"),
   (("--config.replay.capacity=9", _PONG), "replay.capacity", 9),
   (("--config", "configs/dqn.py:lunarlander"), "environment.name",
    "LunarLander-v3"),

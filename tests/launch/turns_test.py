@@ -3,17 +3,19 @@
 import subprocess
 import sys
 
+import pytest
+
 # In a process of its own: op determinism can't be switched off.
 _SETUP = """
 import collections, copy, pathlib, sys
 import numpy as np
-from configs import apex_dqn
+from configs import catalog
 from environments import factory
 from launch import turns as turns_lib
 from launch.turns import Turn
 
 def make_config():
-  config = apex_dqn.get_config()
+  config = catalog.algorithms()[sys.argv[2]].get_config()
   config.network.hidden_sizes = (8,)
   config.exploration.schedule = "linear"
   config.topology.environments_per_worker = 4
@@ -23,6 +25,9 @@ def make_config():
     {"capacity": 300, "min_size": 20, "samples_per_insert": 4.0}
   )
   config.replay.transitions_per_item = 1  # what is counted below
+  if config.agent == "r2d2":
+    config.network.lstm_size = 4
+    config.adder.update({"burn_in": 2, "unroll": 4, "period": 2})
   config.variables.publish_period = 7
   config.evaluation.update({"episodes": 3, "period_steps": 30})
   return config
@@ -43,6 +48,8 @@ def plain(x):
     return x.dtype.str, x.shape, x.tobytes()
   if isinstance(x, dict):
     return {name: plain(value) for name, value in x.items()}
+  if isinstance(x, list):
+    return [plain(value) for value in x]
   if isinstance(x, bytes):
     return x
   return repr(x)
@@ -53,7 +60,7 @@ def state(turns):
   return plain({
     "variables": learner.get_variables(),
     "target": {
-      str(i): v.numpy() for i, v in enumerate(learner._target.variables)
+      str(i): v.numpy() for i, v in enumerate(learner.target.variables)
     },
     "adam": {
       str(i): v.numpy() for i, v in enumerate(learner._optimizer.variables)
@@ -65,7 +72,7 @@ def state(turns):
     "sampled": turns.table.sampled,
     "actor": turns._collector._actor.get_state(),
     "adder": turns._collector._adder.get_state(),
-    "observation": turns._collector._observation,
+    "before": turns._collector._before._asdict(),
     "returns": turns._collector.training_return,
     "version": turns.version,
     "published": dict(turns.variables),
@@ -79,9 +86,9 @@ config = make_config()
 """
 
 
-def run(folder, script):
+def run(folder, script, algorithm="apex_dqn", saves=0):
   done = subprocess.run(
-    [sys.executable, "-c", _SETUP + script, str(folder)],
+    [*(sys.executable, "-c", _SETUP + script), folder, algorithm, str(saves)],
     capture_output=True,
     text=True,
   )
@@ -89,14 +96,19 @@ def run(folder, script):
   return done.stdout
 
 
-def test_saved_between_any_two_turns_they_go_on_equally(tmp_path):
+@pytest.mark.parametrize(
+  ("algorithm", "saves"), [("apex_dqn", 24), ("rainbow", 6), ("r2d2", 6)]
+)
+def test_saved_between_any_two_turns_they_go_on_equally(
+  tmp_path, algorithm, saves
+):
   said = run(
     tmp_path,
     """
 turns = make(config)
 before = collections.Counter()
 random = np.random.default_rng(0)
-saves = set(random.integers(1_100, size=24)) | {1}
+saves = set(random.integers(1_100, size=int(sys.argv[3]))) | {1}
 for i in range(1_200):
   if i in saves:
     # Of each kind that comes: once.
@@ -120,9 +132,11 @@ assert other.due is Turn.EVALUATION
 assert repr(turn(other)) == repr(turn(turns))
 assert repr(turn(other)) == repr(turn(turns))
 assert state(other) == state(turns)
-assert turns.table.inserted > 2 * 300
-print(len(before), min(before.values()) >= 3)
+assert turns.table.inserted > 2 * turns.table.size
+print(len(before), min(before.values()) >= len(saves) // 8)
 """,
+    algorithm,
+    saves,
   )
   assert said.split() == ["2", "True"]
 

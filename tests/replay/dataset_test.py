@@ -74,9 +74,9 @@ def filled():
 def test_batches_hold_what_was_written(filled):
   items, keys = make_items(30), {}
   for batch in make_dataset(filled).take(20):
-    index = batch.transitions.r_t.numpy().astype(int)
+    index = batch.data.r_t.numpy().astype(int)
     columns = {
-      **batch.transitions._asdict(),
+      **batch.data._asdict(),
       transitions.VERSION: batch.versions,
     }
     for name, array in items.items():
@@ -97,7 +97,7 @@ def test_types_are_known_before_the_first_batch(filled):
   assert spec.probabilities == tf.TensorSpec([BATCH], tf.float64)
   assert spec.table_size == tf.TensorSpec([BATCH], tf.int64)
   assert spec.versions == tf.TensorSpec([BATCH], tf.int64)
-  assert spec.transitions == transitions.Transition(
+  assert spec.data == transitions.Transition(
     o_tm1=tf.TensorSpec([BATCH, 2, 5], tf.uint8),
     a_tm1=tf.TensorSpec([BATCH], tf.int32),
     r_t=tf.TensorSpec([BATCH], tf.float32),
@@ -114,7 +114,7 @@ def test_dataset_ends_below_the_minimum_and_goes_on_above_it():
     iter(dataset).get_next()
   write(manager, make_items(1, start=BATCH - 1))
   batch = iter(dataset).get_next()
-  assert set(batch.transitions.r_t.numpy()) <= set(range(BATCH))
+  assert set(batch.data.r_t.numpy()) <= set(range(BATCH))
   manager.close()
 
 
@@ -155,9 +155,9 @@ def test_items_of_several_transitions_become_batches_of_transitions():
   )
   for samples in dataset.take(20):
     batch = dataset_lib.unpack(layout, samples)
-    index = batch.transitions.r_t.numpy().astype(int)
+    index = batch.data.r_t.numpy().astype(int)
     assert len(index) == BATCH
-    np.testing.assert_array_equal(batch.transitions.o_t, items["o_t"][index])
+    np.testing.assert_array_equal(batch.data.o_t, items["o_t"][index])
     firsts = index[::each]
     assert (firsts % each == 0).all()
     expected = (firsts[:, None] + np.arange(each)).ravel()

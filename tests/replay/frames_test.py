@@ -76,12 +76,14 @@ def play_atari(steps):
     {"max_num_frames_per_episode": 60, "noop_max": 3}
   )
   environment = factory.make(config, num_envs=3, seed=0)
-  random, observation = np.random.default_rng(0), environment.reset()
+  random, before = np.random.default_rng(0), environment.reset()
   for t in range(steps):
     step = environment.step(random.integers(6, size=3, dtype=np.int32))
     # The adder is told actions that name the step.
-    yield Step(observation, t * 3 + np.arange(3, dtype=np.int32), *step[1:])
-    observation = step.observation
+    yield Step(
+      before.observation, t * 3 + np.arange(3, dtype=np.int32), *step[1:]
+    )
+    before = step
   environment.close()
 
 
@@ -116,15 +118,13 @@ def expect(steps, n):
 
 def check_equal(batch, expected):
   """Returns the first actions of the batch."""
-  actions = batch.transitions.a_tm1.numpy().tolist()
+  actions = batch.data.a_tm1.numpy().tolist()
   for i, action in enumerate(actions):
     o_tm1, r_t, discount_t, o_t = expected[action]
-    np.testing.assert_array_equal(batch.transitions.o_tm1[i], o_tm1)
-    np.testing.assert_array_equal(batch.transitions.o_t[i], o_t)
-    np.testing.assert_allclose(batch.transitions.r_t[i], r_t, atol=1e-5)
-    np.testing.assert_allclose(
-      batch.transitions.discount_t[i], discount_t, atol=1e-6
-    )
+    np.testing.assert_array_equal(batch.data.o_tm1[i], o_tm1)
+    np.testing.assert_array_equal(batch.data.o_t[i], o_t)
+    np.testing.assert_allclose(batch.data.r_t[i], r_t, atol=1e-5)
+    np.testing.assert_allclose(batch.data.discount_t[i], discount_t, atol=1e-6)
   return actions
 
 

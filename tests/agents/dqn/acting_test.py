@@ -6,7 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
-from agents.dqn import acting, exploration
+from agents import exploration
+from agents.dqn import acting
 from configs import apex_dqn, dqn
 
 
@@ -19,7 +20,7 @@ class Table:
   def load(self, variables):
     self._values = np.float32(variables["values"])
 
-  def __call__(self, observation):
+  def __call__(self, observation, random):
     return self._values[: len(observation)]
 
 

@@ -35,7 +35,7 @@ def make_batch(seed=0, probabilities=None):
     probabilities=tf.constant(probabilities, tf.float64),
     table_size=tf.fill([BATCH], tf.constant(100, tf.int64)),
     versions=tf.ones([BATCH], tf.int64),
-    transitions=transitions.Transition(
+    data=transitions.Transition(
       o_tm1=tf.constant(random.normal(size=(BATCH, 3)), tf.float32),
       a_tm1=tf.constant(random.integers(0, ACTIONS, BATCH), tf.int32),
       r_t=tf.constant(3 * random.normal(size=BATCH), tf.float32),
@@ -63,7 +63,7 @@ class ByHand:
 
   def update(self, batch, weights):
     """Returns TD errors, loss and the gradient's norm before clipping."""
-    o_tm1, a_tm1, r_t, discount_t, o_t = (x.numpy() for x in batch.transitions)
+    o_tm1, a_tm1, r_t, discount_t, o_t = (x.numpy() for x in batch.data)
     rows, c = np.arange(BATCH), self._config.learner
     _, _, w2, _ = self.online
     q_t, _, _ = self._forward(self.target, o_t)
@@ -216,8 +216,8 @@ def test_variables_load_into_inference(hidden_sizes, dueling):
   acting = inference.make_inference(config.network, SPEC)
   acting.load(agent.get_variables())
   np.testing.assert_allclose(
-    acting(batch.transitions.o_tm1.numpy()),
-    agent.checkpointed["online"](batch.transitions.o_tm1),
+    acting(batch.data.o_tm1.numpy(), None),
+    agent.online(batch.data.o_tm1).numbers[:, :, 0],
     rtol=1e-5,
     atol=1e-5,
   )

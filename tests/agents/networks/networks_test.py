@@ -1,20 +1,27 @@
 """Networks: acting gives what learning gives; sizes; the dueling identity."""
 
-import ml_collections
 import numpy as np
 import pytest
 import tensorflow as tf
 from acme import specs
 
-from agents.networks import inference, q_network, torsos
+from agents.networks import heads, inference, layers, q_network, torsos
+from configs import dqn
 
 FRAMES = (4, 84, 84)
 
 
-def make_config(torso="mlp", hidden_sizes=(64, 64), dueling=False):
-  return ml_collections.ConfigDict(
-    {"torso": torso, "hidden_sizes": hidden_sizes, "dueling": dueling}
+def make_config(torso="mlp", hidden_sizes=(64, 64), dueling=False, **fields):
+  config = dqn.get_config().network
+  config.update(
+    {"torso": torso, "hidden_sizes": hidden_sizes, "dueling": dueling, **fields}
   )
+  return config
+
+
+def values_of(network, observation):
+  """[B, A] of a network with a head of values."""
+  return network(tf.constant(observation)).numbers[:, :, 0]
 
 
 def make_spec(shape=(4,), dtype=np.float32, actions=3):
@@ -55,11 +62,11 @@ def test_numpy_equals_tensorflow(shape, dtype, hidden_sizes, dueling):
   for batch_size in (1, 16):
     observation = (10 * random.random((batch_size, *shape))).astype(dtype)
     kept = observation.copy()
-    values = acting(observation)
+    values = acting(observation, None)
     assert values.dtype == np.float32
     assert values.shape == (batch_size, 3)
     np.testing.assert_allclose(
-      values, network(tf.constant(observation)), rtol=1e-5, atol=1e-5
+      values, values_of(network, observation), rtol=1e-5, atol=1e-5
     )
     np.testing.assert_array_equal(observation, kept)
 
@@ -72,7 +79,7 @@ def test_loading_again_replaces_all_variables():
     network = make_network(config, spec, seed)
     acting.load(q_network.get_variables(network))
     np.testing.assert_allclose(
-        acting(observation), network(tf.constant(observation)), rtol=1e-5,
+        acting(observation, None), values_of(network, observation), rtol=1e-5,
         atol=1e-5,
     )  # fmt: skip
 
@@ -98,10 +105,10 @@ def test_nature_cnn(dueling):
   random = np.random.default_rng(0)
   for batch_size in (1, 5):
     observation = random.integers(0, 256, (batch_size, *FRAMES), np.uint8)
-    values = acting(observation)
+    values = acting(observation, None)
     assert values.shape == (batch_size, 6)
     np.testing.assert_allclose(
-      values, network(tf.constant(observation)), rtol=1e-4, atol=1e-4
+      values, values_of(network, observation), rtol=1e-4, atol=1e-4
     )
 
 
@@ -110,18 +117,21 @@ def test_dueling_removes_the_mean_advantage(torso):
   shape, dtype = ((6,), np.float32) if torso == "mlp" else (FRAMES, np.uint8)
   spec = make_spec(shape, dtype)
   network = make_network(make_config(torso, (16,), dueling=True), spec)
-  observation = tf.constant(
+  observation = (
     np.random.default_rng(0).integers(0, 9, (4, *shape)).astype(dtype)
   )
-  features = network._torso(observation)
-  value, q = network._value(features), network(observation)
+  features = network._torso(tf.constant(observation))
+  value = network._value(features, layers.Noise(None))
+  q = values_of(network, observation)
   np.testing.assert_allclose(
     tf.reduce_mean(q, axis=1), value[:, 0], rtol=1e-5, atol=1e-5
   )
   # What all advantages share is of no consequence.
   advantage = network._advantage._output
   advantage.b.assign_add(tf.fill([3], 5.0))
-  np.testing.assert_allclose(network(observation), q, rtol=1e-4, atol=1e-4)
+  np.testing.assert_allclose(
+    values_of(network, observation), q, rtol=1e-4, atol=1e-4
+  )
 
 
 def test_names_of_variables_are_short_and_differ():
@@ -168,4 +178,118 @@ def test_smallest_frames_that_pass_the_check_pass_the_network():
   config = make_config("nature_cnn", (8,))
   torsos.check(config, spec)
   network = make_network(config, spec)
-  assert network(tf.zeros((2, 1, 36, 36), tf.uint8)).shape == (2, 3)
+  observation = np.zeros((2, 1, 36, 36), np.uint8)
+  assert values_of(network, observation).shape == (2, 3)
+
+
+HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
+
+
+def mean_of(config, output):
+  """The values [B, A] by a sum over what a head says."""
+  numbers = output.numbers.numpy().astype(float)
+  head = heads.make_head(config)
+  if config.head == "categorical":
+    p = np.exp(numbers) / np.exp(numbers).sum(axis=2, keepdims=True)
+    return (p * head.atoms).sum(axis=2)
+  return numbers.mean(axis=2)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("dueling", [False, True])
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(
+  ("torso", "sizes", "shape", "dtype"),
+  [
+    ("mlp", (16, 8), (4,), np.float32),
+    ("minatar_cnn", (8,), (10, 10, 4), np.uint8),
+    ("minatar_cnn", (12, 8), (6, 7, 3), np.uint8),
+  ],
+)
+def test_every_head_acts_as_it_learns(
+  torso, sizes, shape, dtype, head, dueling, noisy
+):
+  config = make_config(
+    torso, sizes, dueling, head=head, noisy=noisy, quantiles=5, atoms=7
+  )
+  spec = make_spec(shape, dtype)
+  network = make_network(config, spec)
+  acting = inference.make_inference(config, spec)
+  acting.load(q_network.get_variables(network))
+  random = np.random.default_rng(2)
+  observation = random.integers(0, 2, (6, *shape)).astype(dtype)
+  output = network(tf.constant(observation))
+  np.testing.assert_allclose(
+    acting(observation, None), mean_of(config, output), rtol=1e-4, atol=1e-4
+  )
+
+
+@pytest.mark.parametrize("torso", ["mlp", "nature_cnn"])
+def test_noise_is_fresh_at_each_call_and_off_without_random_numbers(torso):
+  shape, dtype = ((6,), np.float32) if torso == "mlp" else (FRAMES, np.uint8)
+  config, spec = make_config(torso, (16,), noisy=True), make_spec(shape, dtype)
+  network = make_network(config, spec)
+  acting = inference.make_inference(config, spec)
+  acting.load(q_network.get_variables(network))
+  observation = np.ones((3, *shape), dtype)
+  random = np.random.default_rng(0)
+  drawn = [acting(observation, random) for _ in range(3)]
+  assert (drawn[0] != drawn[1]).all() and (drawn[1] != drawn[2]).all()
+  # One draw serves a batch.
+  np.testing.assert_allclose(drawn[0][0], drawn[0][1], rtol=1e-5)
+  quiet = acting(observation, None)
+  np.testing.assert_array_equal(quiet, acting(observation, None))
+  np.testing.assert_allclose(
+    quiet, values_of(network, observation), rtol=1e-4, atol=1e-4
+  )
+
+
+def test_noise_of_a_seed_is_the_same_and_of_another_is_not():
+  config, spec = make_config(noisy=True), make_spec()
+  network = make_network(config, spec)
+  observation = tf.ones((2, 4))
+
+  def numbers(*seed):
+    return network(observation, tf.constant(seed)).numbers.numpy()
+
+  np.testing.assert_array_equal(numbers(1, 2), numbers(1, 2))
+  assert (numbers(1, 2) != numbers(1, 3)).all()
+  assert (numbers(1, 2) != numbers(2, 2)).all()
+
+
+def test_noise_has_the_deviation_of_the_paper():
+  # Fortunato et al. 2018, section 3.2: sigma_0 / sqrt(p) for each weight, and
+  # f(e) f(e') has the variance E|e| E|e'| = 2 / pi.
+  inputs, std = 50, 0.5
+  layer = layers.NoisyLinear(1, "noisy", std)
+  x = np.zeros((1, inputs), np.float32)
+  x[0, 3] = 1.0
+  layer(tf.constant(x), layers.Noise(None))
+  layer.b_std.assign(tf.zeros_like(layer.b_std))
+  means = float(layer(tf.constant(x), layers.Noise(None)))
+  found = np.array(
+    [
+      float(layer(tf.constant(x), layers.Noise(tf.constant((0, seed)))))
+      for seed in range(2_000)
+    ]
+  )
+  expected = std / np.sqrt(inputs) * np.sqrt(2 / np.pi)
+  np.testing.assert_allclose(found.std(), expected, rtol=0.1)
+  np.testing.assert_allclose(found.mean(), means, atol=4 * expected / 40)
+
+
+def test_drawn_quantiles_are_those_of_their_taus():
+  config = make_config(head="implicit_quantile")
+  network = make_network(config, make_spec())
+  output = network(tf.ones((3, 4)), tf.constant((0, 1)), 8)
+  assert output.numbers.shape == (3, 3, 8)
+  assert output.taus.shape == (3, 8)
+  taus = output.taus.numpy()
+  assert (taus >= 0).all() and (taus < 1).all() and len(np.unique(taus)) == 24
+  # The same tau gives the same quantile, whatever else was drawn.
+  features = network._torso(tf.ones((1, 4)))
+  alone = network._embedding(features, tf.constant(taus[1:2, 5:6]))
+  quantile = network._advantage(alone, layers.Noise(None))
+  np.testing.assert_allclose(
+    quantile[0], output.numbers[1, :, 5], rtol=1e-5, atol=1e-5
+  )

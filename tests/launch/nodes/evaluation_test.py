@@ -24,7 +24,14 @@ class Scripted:
   def reset(self):
     self._time = np.zeros(self.num_envs, np.int64)
     self._ended = np.zeros(self.num_envs, bool)
-    return self._time[:, None].astype(np.float32)
+    zeros = np.zeros(self.num_envs, np.float32)
+    return vector.StepBatch(
+      self._time[:, None].astype(np.float32),
+      zeros,
+      self._ended,
+      self._ended,
+      np.ones(self.num_envs, bool),
+    )
 
   def step(self, actions):
     self.actions.append(actions)
@@ -45,7 +52,12 @@ class Scripted:
 class Echo:
   """An actor whose action is the observation."""
 
-  def act(self, observation):
+  def __init__(self):
+    self.firsts = []
+
+  def act(self, observation, reward, first):
+    assert not reward[first].any()
+    self.firsts.append(first.tolist())
     return adder.Decision(observation[:, 0], *2 * (observation[:, 0],))
 
 
@@ -76,10 +88,17 @@ def test_shares(lengths, episodes, shares, truncate):
 
 
 def test_the_actor_sees_each_observation():
-  environment = Scripted([2])
-  evaluation.play(environment, Echo(), 2)
+  environment, actor = Scripted([2]), Echo()
+  evaluation.play(environment, actor, 2)
   # The action in an autoreset is decided on the last observation.
   assert [int(action) for (action,) in environment.actions] == [0, 1, 2, 0, 1]
+  assert [first for (first,) in actor.firsts] == [
+    True,
+    False,
+    False,
+    True,
+    False,
+  ]
 
 
 @pytest.mark.parametrize("steps", [0, 3])

@@ -95,7 +95,7 @@ def note_batches(trainer):
   update = learner.update
 
   def update_and_note(batch):
-    noted.assign(batch.transitions.r_t)
+    noted.assign(batch.data.r_t)
     return update(batch)
 
   learner.update = update_and_note

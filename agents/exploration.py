@@ -1,7 +1,12 @@
-"""Epsilon for each environment of each worker."""
+"""Exploration: an epsilon for each environment of each worker."""
+
+import typing
+from collections.abc import Mapping
 
 import ml_collections
 import numpy as np
+
+from replay import adder
 
 
 class Epsilons:
@@ -53,3 +58,48 @@ class Epsilons:
     rungs = worker + self._workers * np.arange(self._num_envs)
     powers = rungs / max(1, total - 1) * self._exploration.ladder_exponent
     return self._exploration.ladder_base ** (1.0 + powers)
+
+
+class Explorer:
+  """Takes the best action, or any other with a probability of epsilon.
+
+  Attributes:
+    random: its random numbers.
+  """
+
+  def __init__(self, epsilons: Epsilons | None, seed: int):
+    """Begins.
+
+    Args:
+      epsilons: of each environment; None: always greedy.
+      seed: of its random numbers.
+    """
+    self._epsilons = epsilons
+    self.random = np.random.default_rng(seed)
+
+  def decide(
+    self, q_t: np.ndarray, state: np.ndarray | None = None
+  ) -> adder.Decision:
+    """Chooses by values [B, A], made from a recurrent state [B, S] if any."""
+    batch_size, num_actions = q_t.shape
+    action = q_t.argmax(axis=1).astype(np.int32)
+    rows = np.arange(batch_size)
+    value_of_state = q_t[rows, action]
+    if self._epsilons is not None:
+      explore = self.random.random(batch_size) < self._epsilons.next()
+      other = self.random.integers(num_actions, size=batch_size)
+      action = np.where(explore, other, action).astype(np.int32)
+    return adder.Decision(action, q_t[rows, action], value_of_state, state)
+
+  def get_state(self) -> dict[str, typing.Any]:
+    """The random numbers' state, and how far exploration has come."""
+    return {
+      "random": self.random.bit_generator.state,
+      "env_steps": self._epsilons and self._epsilons.env_steps,
+    }
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Goes on as the explorer would have whose state was taken."""
+    self.random.bit_generator.state = state["random"]
+    if self._epsilons is not None:
+      self._epsilons.env_steps = state["env_steps"]

@@ -1,0 +1,75 @@
+"""Actors of R2D2: epsilon-greedy and greedy, with a memory of each episode."""
+
+import typing
+from collections.abc import Mapping
+
+import numpy as np
+
+from agents import exploration
+from agents.networks import recurrent_inference
+from replay import adder as adder_lib
+
+
+class RecurrentActor:
+  """Acts on what it has seen of each environment's episode."""
+
+  def __init__(
+    self,
+    inference: recurrent_inference.RecurrentInference,
+    state_size: int,
+    epsilons: exploration.Epsilons | None,
+    seed: int,
+  ):
+    """Starts without variables, before the first episodes.
+
+    Args:
+      inference: values of observations and states.
+      state_size: S, of one environment.
+      epsilons: of each environment; None: always greedy.
+      seed: of its own random numbers.
+    """
+    self._inference, self._state_size = inference, state_size
+    self._explorer = exploration.Explorer(epsilons, seed)
+    self._state = np.zeros((0, state_size), np.float32)  # [B, S]
+    self._action = np.zeros(0, np.int32)  # [B], the last ones
+
+  def act(
+    self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
+  ) -> adder_lib.Decision:
+    """Decides on observations [B, ...] by what came before them.
+
+    Args:
+      observation: [B, ...].
+      reward: [B] float32, of the steps that led to them.
+      first: [B] bool, they open episodes: what came before is forgotten.
+    """
+    if len(self._action) != len(observation):
+      self._begin(len(observation))
+    before = self._state
+    q_t, self._state = self._inference(
+      observation, self._action, reward, first, before
+    )
+    decision = self._explorer.decide(q_t, before)
+    self._action = decision.action
+    return decision
+
+  def load(self, variables: Mapping[str, np.ndarray]) -> None:
+    """Takes over a learner's variables."""
+    self._inference.load(variables)
+
+  def get_state(self) -> dict[str, typing.Any]:
+    """Random numbers, how far exploration has come, and the memory."""
+    return {
+      **self._explorer.get_state(),
+      "state": self._state,
+      "action": self._action,
+    }
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Goes on as the actor would have whose state was taken."""
+    self._explorer.set_state(state)
+    self._state, self._action = state["state"], state["action"]
+
+  def _begin(self, batch_size: int) -> None:
+    self._state = np.zeros((batch_size, self._state_size), np.float32)
+    self._action = np.zeros(batch_size, np.int32)

@@ -1,0 +1,105 @@
+"""The learner of R2D2."""
+
+import ml_collections
+import tensorflow as tf
+from acme import specs
+
+from agents import q_learner
+from agents.losses import sequence_q_learning
+from agents.networks import recurrent
+from replay import dataset as dataset_lib
+from replay import sequences
+
+
+class R2D2Learner(q_learner.QLearner):
+  """Double Q-learning of an LSTM on sequences, after a burn-in."""
+
+  def __init__(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ):
+    """Makes online and target network with equal variables.
+
+    Args:
+      config: the whole config.
+      spec: of an environment with discrete actions.
+    """
+    super().__init__(
+      config, lambda: recurrent.make_recurrent_q_network(config.network, spec)
+    )
+    self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
+
+  def update(
+    self, batch: dataset_lib.Batch
+  ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """One gradient step, and every so often a new target network.
+
+    Returns:
+      The mixed errors [B] of the sequences before the step, and metrics.
+    """
+    sequence: sequences.Sequence = batch.data
+    start = self._burn_in
+    early, late = _split(_inputs(sequence), start)
+    online_state, target_state = (
+      _warm_up(network, early, sequence.state)
+      for network in (self.online, self.target)
+    )
+    q_target, _ = self.target.unroll(late, target_state)  # [B, T + 1, A]
+    # The step in which an environment resets itself is none.
+    learned = 1.0 - tf.cast(sequence.first[:, start + 1 :], tf.float32)
+    with tf.GradientTape() as tape:
+      q, _ = self.online.unroll(late, online_state)  # [B, T + 1, A]
+      output = sequence_q_learning.sequence_q_learning(
+        q,
+        sequence.action[:, start:],
+        sequence.reward[:, start:],
+        sequence.discount[:, start:],
+        sequence.ended[:, start:],
+        learned,
+        q_target,
+        tf.stop_gradient(q),
+        self._n_step,
+        self._learner.huber_delta,
+      )
+    mixed = sequence_q_learning.mixed_priority(
+      output.td_error, learned, self._replay.eta
+    )
+    return mixed, {
+      **self.descend(tape, batch, output.loss),
+      "q_mean": tf.reduce_mean(q),
+      "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
+    }
+
+
+def _warm_up(
+  network: recurrent.RecurrentQNetwork,
+  early: recurrent.Inputs | None,
+  state: tf.Tensor,
+) -> tf.Tensor:
+  """The state [B, S] after the steps that nothing is learned of."""
+  if early is None:
+    return state
+  return tf.stop_gradient(network.unroll(early, state)[1])
+
+
+def _inputs(sequence: sequences.Sequence) -> recurrent.Inputs:
+  """What the network sees of all T + 1 observations."""
+
+  def before(first: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
+    return tf.concat([first[:, None], others], axis=1)
+
+  return recurrent.Inputs(
+    sequence.observation,
+    before(sequence.action_before, sequence.action),
+    before(sequence.reward_before, sequence.reward),
+    sequence.first,
+  )
+
+
+def _split(
+  inputs: recurrent.Inputs, at: int
+) -> tuple[recurrent.Inputs | None, recurrent.Inputs]:
+  """The first `at` steps, None if there are none, and the others."""
+  late = recurrent.Inputs(*(x[:, at:] for x in inputs))
+  if not at:
+    return None, late
+  return recurrent.Inputs(*(x[:, :at] for x in inputs)), late

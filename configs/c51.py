@@ -1,0 +1,16 @@
+"""C51. Bellemare et al. 2017, "A distributional perspective on reinforcement
+learning".
+"""
+
+import ml_collections
+
+from configs import dqn
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """DQN that learns the distribution of returns on 51 atoms."""
+  c = dqn.get_config(preset)
+  c.network.head = "categorical"
+  if preset in dqn.ATARI:
+    c.learner.learning_rate = 2.5e-4  # section 5
+  return c

@@ -1,0 +1,14 @@
+"""Double DQN. van Hasselt et al. 2016, "Deep reinforcement learning with
+double Q-learning", equation 4.
+"""
+
+import ml_collections
+
+from configs import dqn
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """DQN whose bootstrap's action is the online network's."""
+  c = dqn.get_config(preset)
+  c.learner.double = True
+  return c

@@ -1,0 +1,12 @@
+"""Dueling DQN. Wang et al. 2016, "Dueling network architectures"."""
+
+import ml_collections
+
+from configs import double_dqn
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """Double DQN with a stream for the value and one for the advantages."""
+  c = double_dqn.get_config(preset)  # section 4.2: "the DDQN algorithm"
+  c.network.dueling = True  # equation 9
+  return c

@@ -1,0 +1,14 @@
+"""Munchausen DQN. Vieillard et al. 2020, "Munchausen reinforcement
+learning".
+"""
+
+import ml_collections
+
+from configs import dqn
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """Soft DQN that is rewarded by its own log-policy."""
+  c = dqn.get_config(preset)
+  c.learner.munchausen_scale = 0.9  # alpha; section 4
+  return c

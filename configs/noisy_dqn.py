@@ -1,0 +1,14 @@
+"""NoisyNet-DQN. Fortunato et al. 2018, "Noisy networks for exploration"."""
+
+import ml_collections
+
+from configs import dqn
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """DQN that explores by the noise of its weights."""
+  c = dqn.get_config(preset)
+  c.network.noisy = True
+  c.exploration.epsilon_start = 0.0  # section 3.1: "no longer used"
+  c.exploration.epsilon_end = 0.0
+  return c

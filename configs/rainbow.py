@@ -1,0 +1,24 @@
+"""Rainbow. Hessel et al. 2018, "Rainbow: combining improvements in deep
+reinforcement learning".
+"""
+
+import ml_collections
+
+from configs import c51, dqn
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """C51, double, dueling, noisy, prioritized and of three steps."""
+  c = c51.get_config(preset)
+  c.learner.double = True
+  c.network.dueling = True
+  c.network.noisy = True
+  c.exploration.epsilon_start = 0.0  # table 1
+  c.exploration.epsilon_end = 0.0
+  c.adder.n_step = 3  # table 1
+  c.replay.sampler = "prioritized"
+  c.replay.priority_exponent = 0.5  # omega; table 1
+  if preset in dqn.ATARI:
+    c.learner.learning_rate = 6.25e-5  # table 1
+    c.learner.adam_epsilon = 1.5e-4  # table 1
+  return c

@@ -1,0 +1,118 @@
+"""Recurrent networks: unrolled, step by step, and in NumPy, all alike."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.networks import q_network, recurrent, recurrent_inference
+from configs import r2d2
+from tests.agents.networks import networks_test
+
+BATCH, STEPS, ACTIONS = 5, 9, 3
+
+
+def make_config(torso="mlp", hidden_sizes=(8, 6), dueling=True):
+  config = r2d2.get_config().network
+  config.update(
+    {
+      "torso": torso,
+      "hidden_sizes": hidden_sizes,
+      "dueling": dueling,
+      "lstm_size": 7,
+    }
+  )
+  return config
+
+
+def make_network(config, spec):
+  tf.random.set_seed(0)
+  network = recurrent.make_recurrent_q_network(config, spec)
+  random = np.random.default_rng(0)
+  for variable in network.variables:
+    if len(variable.shape) == 1:
+      variable.assign(random.normal(size=variable.shape))
+  return network
+
+
+def make_inputs(shape, dtype, first):
+  random = np.random.default_rng(1)
+  return recurrent.Inputs(
+    tf.constant(random.integers(0, 3, (BATCH, STEPS, *shape)).astype(dtype)),
+    tf.constant(random.integers(0, ACTIONS, (BATCH, STEPS)), tf.int32),
+    tf.constant(random.normal(size=(BATCH, STEPS)), tf.float32),
+    tf.constant(first),
+  )
+
+
+def make_first():
+  first = np.random.default_rng(2).random((BATCH, STEPS)) < 0.3
+  first[0], first[1, 0] = False, True
+  return first
+
+
+CASES = pytest.mark.parametrize(
+  ("torso", "sizes", "shape", "dtype"),
+  [
+    ("mlp", (8, 6), (4,), np.float32),
+    ("mlp", (6,), (2, 3), np.float32),
+    ("minatar_cnn", (8, 6), (6, 5, 2), np.uint8),
+    ("nature_cnn", (8, 6), (1, 36, 36), np.uint8),
+  ],
+)
+
+
+@CASES
+@pytest.mark.parametrize("dueling", [False, True])
+def test_acting_step_by_step_equals_the_unroll(
+  torso, sizes, shape, dtype, dueling
+):
+  config = make_config(torso, sizes, dueling)
+  spec = networks_test.make_spec(shape, dtype, ACTIONS)
+  network = make_network(config, spec)
+  inputs = make_inputs(shape, dtype, make_first())
+  state = np.random.default_rng(3).normal(size=(BATCH, 14)).astype(np.float32)
+  values, after = network.unroll(inputs, tf.constant(state))
+  acting = recurrent_inference.make_recurrent_inference(config, spec)
+  acting.load(q_network.get_variables(network))
+  for t in range(STEPS):
+    found, state = acting(*(x.numpy()[:, t] for x in inputs), state)
+    np.testing.assert_allclose(found, values[:, t], rtol=1e-4, atol=1e-4)
+  np.testing.assert_allclose(state, after, rtol=1e-4, atol=1e-4)
+
+
+def test_a_burn_in_and_the_rest_equal_the_whole():
+  spec = networks_test.make_spec((4,), np.float32, ACTIONS)
+  network = make_network(make_config(), spec)
+  inputs = make_inputs((4,), np.float32, make_first())
+  state = tf.random.stateless_normal((BATCH, 14), (0, 1))
+  whole, after = network.unroll(inputs, state)
+  for at in range(1, STEPS):
+    early = recurrent.Inputs(*(x[:, :at] for x in inputs))
+    late = recurrent.Inputs(*(x[:, at:] for x in inputs))
+    _, middle = network.unroll(early, state)
+    values, end = network.unroll(late, middle)
+    np.testing.assert_allclose(values, whole[:, at:], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(end, after, rtol=1e-5, atol=1e-5)
+
+
+def test_an_episode_knows_nothing_of_the_one_before():
+  spec = networks_test.make_spec((4,), np.float32, ACTIONS)
+  network = make_network(make_config(), spec)
+  first = np.zeros((BATCH, STEPS), bool)
+  first[:, 4] = True
+  one = make_inputs((4,), np.float32, first)
+  # All that came before, and what led to the episode's first observation.
+  other = recurrent.Inputs(
+    tf.concat([one.observation[:, :4] + 1.0, one.observation[:, 4:]], 1),
+    tf.concat(
+      [(one.action_before[:, :5] + 1) % 3, one.action_before[:, 5:]], 1
+    ),
+    tf.concat([one.reward_before[:, :5] + 1.0, one.reward_before[:, 5:]], 1),
+    one.first,
+  )
+  zeros, ones = tf.zeros((BATCH, 14)), tf.ones((BATCH, 14))
+  a, after_a = network.unroll(one, zeros)
+  b, after_b = network.unroll(other, ones)
+  assert (a[:, :4] != b[:, :4]).numpy().any()
+  np.testing.assert_allclose(a[:, 4:], b[:, 4:], rtol=1e-6)
+  np.testing.assert_allclose(after_a, after_b, rtol=1e-6)

@@ -1,0 +1,175 @@
+"""R2D2: what workers think of sequences, and what the learner makes of them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents import registry
+from configs import r2d2
+from replay import dataset
+from tests.agents.networks import networks_test
+
+ENVS = 4
+
+
+def make_config(**adder):
+  config = r2d2.get_config()
+  config.network.update({"hidden_sizes": (8, 6), "lstm_size": 5})
+  config.adder.update({"burn_in": 3, "unroll": 6, "period": 4, **adder})
+  config.topology.environments_per_worker = ENVS
+  config.learner.update({"batch_size": ENVS, "target_update_period": 1_000})
+  return config
+
+
+SPEC = networks_test.make_spec((4,), np.float32, 3)
+
+
+def collect(config, variables, steps, seed=0):
+  """Items [M, ENVS] of an actor in random episodes, and their priorities."""
+  builder = registry.make_builder("r2d2")
+  actor = builder.make_actor(config, SPEC, worker=0)
+  actor.load(variables)
+  adder = builder.make_adder(config, SPEC)
+  random = np.random.default_rng(seed)
+  first, ended = np.ones(ENVS, bool), np.zeros(ENVS, bool)
+  reward = np.zeros(ENVS, np.float32)
+  found = []
+  for _ in range(steps):
+    observation = random.normal(size=(ENVS, 4)).astype(np.float32)
+    decision = actor.act(observation, reward, first)
+    first = ended
+    reward = np.where(first, 0, random.normal(size=ENVS)).astype(np.float32)
+    ended = ~first & (random.random(ENVS) < 0.15)
+    terminated = ended & (random.random(ENVS) < 0.5)
+    items = adder.add(
+      observation, decision, reward, terminated, ended & ~terminated, first, 1
+    )
+    if items is not None:
+      found.append(items)
+  return found
+
+
+def make_batch(config, rows):
+  layout = registry.make_builder("r2d2").make_layout(config, SPEC)
+  return dataset.make_batch(
+    layout,
+    tf.range(ENVS, dtype=tf.int64),
+    tf.fill([ENVS], tf.constant(0.01, tf.float64)),
+    tf.fill([ENVS], tf.constant(100, tf.int64)),
+    tf.constant(rows),
+  )
+
+
+@pytest.mark.parametrize("burn_in", [0, 3])
+@pytest.mark.parametrize("n_step", [1, 5])
+def test_first_priorities_are_the_learner_s_errors(burn_in, n_step):
+  """As long as nobody has learned, both see the same."""
+  config = make_config(burn_in=burn_in, n_step=n_step)
+  builder = registry.make_builder("r2d2")
+  found = collect(
+    config, builder.make_learner(config, SPEC).get_variables(), 40
+  )
+  assert len(found) > 5
+  for items in found:
+    learner = builder.make_learner(config, SPEC)
+    errors, _ = learner.update(make_batch(config, items.rows))
+    np.testing.assert_allclose(errors, items.priorities, rtol=1e-4, atol=1e-5)
+
+
+def test_error_on_a_fixed_batch_falls():
+  config = make_config()
+  config.learner.learning_rate = 0.01
+  learner = registry.make_builder("r2d2").make_learner(config, SPEC)
+  items = collect(config, learner.get_variables(), 40)[-1]
+  batch = make_batch(config, items.rows)
+  update = tf.function(learner.update, autograph=False)
+  errors = [update(batch)[0].numpy().mean() for _ in range(300)]
+  assert errors[-1] < 0.3 * errors[0]
+  assert learner.steps.numpy() == 300
+
+
+def change(batch, field, value):
+  return batch._replace(data=batch.data._replace(**{field: value}))
+
+
+def test_nothing_is_learned_of_the_burn_in_and_of_resets():
+  config = make_config()
+  builder = registry.make_builder("r2d2")
+
+  def loss(batch):
+    learner = builder.make_learner(config, SPEC)
+    return learner.update(batch)[1]["loss"].numpy()
+
+  variables = builder.make_learner(config, SPEC).get_variables()
+  items = collect(config, variables, 60)[-1]
+  batch = make_batch(config, items.rows)
+  ended = batch.data.ended.numpy()
+  # What ends in the window, but for its last step: the next one is a reset.
+  env, t = (int(x[0]) for x in np.nonzero(ended[:, 4:-1]))
+  reset = t + 4 + 1
+  assert batch.data.first.numpy()[env, reset + 1]
+  reward = batch.data.reward.numpy()
+  of_reset, of_step = reward.copy(), reward.copy()
+  of_reset[env, reset] += 5.0
+  of_step[env, reset - 1] += 5.0
+  # The reward of a reset is seen by nobody: it is masked as an error, and the
+  # network forgets what came before an episode.
+  assert loss(change(batch, "reward", tf.constant(of_reset))) == loss(batch)
+  assert loss(change(batch, "reward", tf.constant(of_step))) != loss(batch)
+  discount = np.zeros_like(batch.data.discount.numpy())
+  discount[:, 3:] = batch.data.discount.numpy()[:, 3:]
+  early = change(batch, "discount", tf.constant(discount))
+  assert loss(early) == loss(batch)
+
+
+def test_greedy_actors_remember_within_an_episode_only():
+  config = make_config()
+  builder = registry.make_builder("r2d2")
+  actor = builder.make_greedy_actor(config, SPEC)
+  actor.load(builder.make_learner(config, SPEC).get_variables())
+  observation, reward = np.ones((2, 4), np.float32), np.zeros(2, np.float32)
+
+  def value(*first):
+    found = actor.act(observation, reward, np.array(first))
+    return found.value_of_state.tolist()
+
+  fresh = value(True, True)
+  later = value(False, False)
+  assert fresh[0] != later[0]
+  mixed = value(True, False)
+  assert mixed[0] == pytest.approx(fresh[0], rel=1e-5)
+  assert mixed[1] not in (fresh[1], later[1])
+
+
+def test_another_actor_goes_on_equally():
+  config = make_config()
+  builder = registry.make_builder("r2d2")
+  variables = builder.make_learner(config, SPEC).get_variables()
+  one, other = (builder.make_actor(config, SPEC, 0) for _ in range(2))
+  one.load(variables)
+  other.load(variables)
+  random = np.random.default_rng(0)
+
+  def steps(actor, observations):
+    no, zeros = np.zeros(ENVS, bool), np.zeros(ENVS, np.float32)
+    return [actor.act(x, zeros, no) for x in observations]
+
+  observations = random.normal(size=(20, ENVS, 4)).astype(np.float32)
+  steps(one, observations[:10])
+  other.set_state(one.get_state())
+  for found, expected in zip(
+    steps(other, observations[10:]), steps(one, observations[10:]), strict=True
+  ):
+    for part, wanted in zip(found, expected, strict=True):
+      np.testing.assert_array_equal(part, wanted)
+
+
+@pytest.mark.parametrize(
+  ("field", "value"), [("head", "quantile"), ("noisy", True)]
+)
+def test_heads_that_it_does_not_have_are_refused_in_one_line(field, value):
+  config = make_config()
+  config.network[field] = value
+  with pytest.raises(ValueError, match=r"config\.agent='r2d2'") as error:
+    registry.make_builder("r2d2").check(config, SPEC)
+  assert "\n" not in str(error.value)
