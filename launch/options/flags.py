@@ -41,6 +41,19 @@ def define_evaluate_flags() -> flags.FlagValues:
   return values
 
 
+def define_list_flags() -> flags.FlagValues:
+  """Defines the flags of `launch.list`; returns them, unparsed."""
+  values = flags.FlagValues()
+  flags.DEFINE_string(
+    "algorithm",
+    None,
+    "One algorithm, a file of configs/ without .py. By default all.",
+    flag_values=values,
+  )
+  flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
+
+
 def parse(
   values: flags.FlagValues,
   argv: Sequence[str],

@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+import pathlib
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import ml_collections
 from absl import flags
 from ml_collections import config_flags
+
+from configs import catalog
 
 DEFAULT_CONFIG = "configs/apex_dqn.py:cartpole"
 _PREFIX = "config."
@@ -76,9 +79,10 @@ def load(path: str) -> ml_collections.ConfigDict:
     config: typing.Any = values["config"].value
     return ml_collections.ConfigDict(config.to_dict())
   except OSError as error:
+    near = catalog.nearest(pathlib.PurePath(path.partition(":")[0]).stem)
     raise ValueError(
-      f"{flag} can't be read, so there is nothing to run: give a file of "
-      f"configs/, such as {DEFAULT_CONFIG}"
+      f"{flag} can't be read, so there is nothing to run: did you mean "
+      f"configs/{near}.py? `python -m launch.list` shows all"
     ) from error
   except flags.Error as error:
     # The config's own words end a stack trace.

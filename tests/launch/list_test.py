@@ -1,0 +1,42 @@
+"""launch.list: what it shows, and what it says of a wrong name."""
+
+import pytest
+
+from configs import catalog
+from launch import list as list_lib
+
+
+def run(capfd, *flags):
+  status = list_lib.main(["list", *flags])
+  out, err = capfd.readouterr()
+  return status, out, err
+
+
+def test_all_algorithms_and_presets_are_listed(capfd):
+  status, out, _ = run(capfd)
+  assert status == 0
+  assert len(catalog.algorithms()) >= 12
+  for name in (*catalog.algorithms(), *catalog.PRESETS):
+    assert f"  {name} " in out
+  assert "Hessel et al. 2018" in out
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "rainbow", "r2d2"])
+def test_an_algorithm_says_what_it_changes_and_needs(capfd, algorithm):
+  status, out, _ = run(capfd, f"--algorithm={algorithm}")
+  assert status == 0
+  for preset in catalog.PRESETS:
+    assert f"  {preset} " in out
+  assert ("network.noisy" in out) == (algorithm == "rainbow")
+  assert ("adder.burn_in" in out) == (algorithm == "r2d2")
+  assert "GB of replay" in out
+
+
+@pytest.mark.parametrize(
+  ("wrong", "near"), [("rainbw", "rainbow"), ("r2d", "r2d2"), ("C52", "c51")]
+)
+def test_a_wrong_name_suggests_the_nearest(capfd, wrong, near):
+  status, out, err = run(capfd, f"--algorithm={wrong}")
+  assert (status, out) == (2, "")
+  assert err.count("\n") == 1
+  assert f"did you mean {near}?" in err
