@@ -1,0 +1,213 @@
+"""Learning curves: `python -m benchmarks.curves --task=... --algorithms=...`.
+
+Runs algorithms over seeds, keeps what they evaluated, and draws all that is
+kept of a task into one picture.
+"""
+
+import argparse
+import csv
+import dataclasses
+import pathlib
+import sys
+import tempfile
+import typing
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from benchmarks import command_line, curves_picture, machine, whole_run
+from configs import catalog
+from launch.runs import curves as run_curves
+
+# Of a run's own curves.
+_KEPT = ("wall_s", "env_steps", "trainer_steps", "eval_return")
+_LAST = 5  # evaluations of a run, whose mean is its last return
+
+_PAGE = """\
+# Learning curves: {title}
+
+`python -m benchmarks.curves --task={task}`: for each algorithm and seed a run
+of `configs/<algorithm>.py:{preset}`, workers, trainer and evaluator on the same
+machine, until {steps:,} environment steps of all workers. Wall-clock counts
+from the command. Lines are means over the seeds, bands the 95 % interval of the
+mean (Student's t). *last return* is of the last {last} evaluations of a run.
+
+![Curves]({task}.png)
+
+{table}
+
+Every evaluation is in [{task}/]({task}/), with the commit, the flags, the
+machine and the versions that it was made with.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """What algorithms are compared on.
+
+  Attributes:
+    preset: of their configs.
+    title: one line.
+    env_steps: at which each run ends.
+    limit_s: seconds after which a run is given up.
+  """
+
+  preset: str
+  title: str
+  env_steps: int
+  limit_s: float
+
+
+TASKS = {
+  "cartpole": Task("cartpole", "CartPole-v1", 100_000, 300.0),
+  "lunarlander": Task("lunarlander", "LunarLander-v3", 300_000, 900.0),
+  "minatar_breakout": Task(
+    "minatar_breakout", "MinAtar Breakout", 500_000, 3_600.0
+  ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+  """Measures what was asked for, and writes the task's page.
+
+  Args:
+    arguments: of the command line; None: this process's.
+
+  Returns:
+    Exit status: 0.
+  """
+  asked = _parse(arguments)
+  task, folder = TASKS[asked.task], asked.out / asked.task
+  folder.mkdir(parents=True, exist_ok=True)
+  for algorithm in asked.algorithms:
+    config, flags = f"configs/{algorithm}.py:{task.preset}", _flags(task)
+    made_with = {"config": " ".join([config, *flags]), **machine.describe()}
+    rows: list[dict[str, typing.Any]] = []
+    for seed in range(1, asked.seeds + 1):
+      print(f"{asked.task}: {algorithm}, seed {seed} ...", file=sys.stderr)
+      rows += _measure(config, [*flags, f"--config.seed={seed}"], seed, task)
+    _write(folder / f"{algorithm}.csv", made_with, rows)
+  kept = {path.stem: read(path) for path in sorted(folder.glob("*.csv"))}
+  curves = {name: found for name, (_, found) in kept.items()}
+  curves_picture.draw(curves, task.env_steps, asked.out / f"{asked.task}.png")
+  page = _PAGE.format(
+    title=task.title,
+    task=asked.task,
+    preset=task.preset,
+    steps=task.env_steps,
+    last=_LAST,
+    table=_table(kept),
+  )
+  (asked.out / f"{asked.task}.md").write_text(page, encoding="utf-8")
+  print(page)
+  return 0
+
+
+class Curve(typing.NamedTuple):
+  """What one run evaluated; [N] each."""
+
+  wall_s: np.ndarray
+  env_steps: np.ndarray
+  eval_return: np.ndarray
+
+
+def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
+  """What an algorithm's curves were made with, and the curves, one a seed.
+
+  Args:
+    path: of a file that `main` wrote.
+  """
+  lines = path.read_text(encoding="utf-8").splitlines()
+  head = [line[2:].split(": ", 1) for line in lines if line.startswith("# ")]
+  rows = list(csv.DictReader(lines[len(head) :]))
+  found = []
+  for seed in sorted({int(row["seed"]) for row in rows}):
+    own = [row for row in rows if int(row["seed"]) == seed]
+    columns = (
+      np.array([float(row[name]) for row in own])
+      for name in ("wall_s", "env_steps", "eval_return")
+    )
+    found.append(Curve(*columns))
+  return dict(head), found
+
+
+def _flags(task: Task) -> list[str]:
+  return [
+    f"--config.limits.environment_steps={task.env_steps}",
+    "--config.limits.target_return=inf",
+  ]
+
+
+def _measure(
+  config: str, flags: Sequence[str], seed: int, task: Task
+) -> list[dict[str, typing.Any]]:
+  with tempfile.TemporaryDirectory() as runs:
+    folder = pathlib.Path(runs)
+    whole_run.run(config, flags, task.limit_s, folder, "run")
+    found = run_curves.read(folder / "run" / "curves.csv")
+  return [
+    {"seed": seed, **dict(zip(_KEPT, values, strict=True))}
+    for values in zip(*(found[name] for name in _KEPT), strict=True)
+  ]
+
+
+def _write(
+  path: pathlib.Path,
+  made_with: Mapping[str, str],
+  rows: Sequence[Mapping[str, typing.Any]],
+) -> None:
+  with open(path, "w", newline="", encoding="utf-8") as file:
+    file.writelines(f"# {name}: {value}\n" for name, value in made_with.items())
+    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def _table(
+  kept: Mapping[str, tuple[Mapping[str, str], Sequence[Curve]]],
+) -> str:
+  lines = [
+    "| algorithm | seeds | last return | best | seconds | commit |",
+    "| --- | --- | --- | --- | --- | --- |",
+  ]
+  for name, (made_with, curves) in kept.items():
+    last = np.array([curve.eval_return[-_LAST:].mean() for curve in curves])
+    best = np.array([curve.eval_return.max() for curve in curves])
+    seconds = np.mean([curve.wall_s[-1] for curve in curves])
+    half = curves_picture.half_interval(last[:, None])[0]
+    lines.append(
+      f"| {name} | {len(curves)} | {last.mean():,.1f} ± {half:,.1f} "
+      f"| {best.mean():,.1f} | {seconds:,.0f} | {made_with['commit']} |"
+    )
+  return "\n".join(lines)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+  configs = tuple(catalog.algorithms())
+  parser = argparse.ArgumentParser(
+    prog="benchmarks.curves", description=__doc__
+  )
+  parser.add_argument("--task", choices=list(TASKS), default="cartpole")
+  parser.add_argument(
+    "--algorithms",
+    type=lambda text: command_line.names(text, configs, "algorithm"),
+    default=(),
+    help="which to run, separated by commas; none: only draws what is kept",
+  )
+  parser.add_argument(
+    "--seeds",
+    type=command_line.positive,
+    default=5,
+    help="runs of each algorithm (5)",
+  )
+  parser.add_argument(
+    "--out",
+    type=pathlib.Path,
+    default=command_line.RESULTS / "curves",
+    help="folder of the results (benchmarks/results/curves)",
+  )
+  return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+  sys.exit(main())

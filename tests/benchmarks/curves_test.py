@@ -1,0 +1,56 @@
+"""Learning curves: what is kept is read, tabled and drawn."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from benchmarks import curves, curves_picture
+
+
+def keep(path, slope, seeds=3):
+  """Runs whose return grows by `slope` each evaluation, one more a seed."""
+  path.parent.mkdir(parents=True, exist_ok=True)
+  with open(path, "w", newline="") as file:
+    file.write("# commit: abc\n# flags: --config.x=1: 2\n")
+    writer = csv.writer(file)
+    writer.writerow(["seed", "wall_s", "env_steps", "eval_return"])
+    for seed in range(1, seeds + 1):
+      for at in range(10):
+        writer.writerow([seed, 1.0 + at, 1_000 * at, slope * at + seed])
+
+
+def test_a_task_is_drawn_from_what_is_kept(tmp_path, capfd):
+  keep(tmp_path / "cartpole" / "dqn.csv", 2.0)
+  keep(tmp_path / "cartpole" / "rainbow.csv", 5.0, seeds=1)
+  assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
+  page = (tmp_path / "cartpole.md").read_text()
+  assert page in capfd.readouterr().out
+  # Evaluations 5 to 9 of seeds 1 to 3: 14 + 2, and t(0.975, 2) / sqrt(3).
+  assert "| dqn | 3 | 16.0 ± 2.5 | 20.0 | 10 | abc |" in page
+  assert "| rainbow | 1 | 36.0 ± 0.0 | 46.0 | 10 | abc |" in page
+  assert (tmp_path / "cartpole.png").stat().st_size > 10_000
+
+
+def test_a_file_is_a_curve_a_seed(tmp_path):
+  keep(tmp_path / "dqn.csv", 1.0)
+  made_with, found = curves.read(tmp_path / "dqn.csv")
+  assert made_with == {"commit": "abc", "flags": "--config.x=1: 2"}
+  assert len(found) == 3
+  np.testing.assert_array_equal(found[2].eval_return, np.arange(10) + 3.0)
+  np.testing.assert_array_equal(found[0].env_steps, 1_000 * np.arange(10))
+
+
+def test_the_interval_of_a_mean():
+  lines = np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0], [5.0, 5.0]])
+  # t(0.975, 3) = 3.182; the deviation of 1, 2, 4, 5 is sqrt(10 / 3).
+  expected = [3.182 * np.sqrt(10 / 3) / 2, 0.0]
+  found = curves_picture.half_interval(lines)
+  np.testing.assert_allclose(found, expected, rtol=1e-3)
+  assert not curves_picture.half_interval(lines[:1]).any()
+
+
+def test_an_unknown_algorithm_is_refused(capfd):
+  with pytest.raises(SystemExit):
+    curves.main(["--algorithms=rainbw"])
+  assert "'rainbw' is no algorithm" in capfd.readouterr().err
