@@ -30,7 +30,8 @@ _PAGE = """\
 of `configs/<algorithm>.py:{preset}`, workers, trainer and evaluator on the same
 machine, until {steps:,} environment steps of all workers. Wall-clock counts
 from the command. Lines are means over the seeds, bands the 95 % interval of the
-mean (Student's t). *last return* is of the last {last} evaluations of a run.
+mean by the bootstrap (Agarwal et al. 2021); grey are the other algorithms'
+means. *last return* is of the last {last} evaluations of a run.
 
 ![Curves]({task}.png)
 
@@ -174,10 +175,11 @@ def _table(
     last = np.array([curve.eval_return[-_LAST:].mean() for curve in curves])
     best = np.array([curve.eval_return.max() for curve in curves])
     seconds = np.mean([curve.wall_s[-1] for curve in curves])
-    half = curves_picture.half_interval(last[:, None])[0]
+    low, high = curves_picture.interval(last)
     lines.append(
-      f"| {name} | {len(curves)} | {last.mean():,.1f} ± {half:,.1f} "
-      f"| {best.mean():,.1f} | {seconds:,.0f} | {made_with['commit']} |"
+      f"| {name} | {len(curves)} "
+      f"| {last.mean():,.1f} ({low:,.1f} to {high:,.1f}) | {best.mean():,.1f} "
+      f"| {seconds:,.0f} | {made_with['commit']} |"
     )
   return "\n".join(lines)
 

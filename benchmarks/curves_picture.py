@@ -1,6 +1,5 @@
-"""The picture of `curves`: mean and interval over seeds, all algorithms."""
+"""The picture of `curves`: means and intervals over seeds, side by side."""
 
-import math
 import pathlib
 import typing
 from collections.abc import Mapping, Sequence
@@ -10,8 +9,20 @@ import numpy as np
 if typing.TYPE_CHECKING:
   from benchmarks import curves as curves_lib
 
+_ABREAST = 3  # algorithms
+_COLOR, _OTHERS = "#1f6fb4", "#c9ced4"
 _POINTS = 100  # of a line
 _CONFIDENCE = 0.95
+_RESAMPLED = 2_000
+
+
+class _Line(typing.NamedTuple):
+  """An algorithm's, against steps or seconds; [N] each."""
+
+  at: np.ndarray
+  mean: np.ndarray
+  low: np.ndarray
+  high: np.ndarray
 
 
 def draw(
@@ -19,61 +30,88 @@ def draw(
   env_steps: int,
   path: pathlib.Path,
 ) -> None:
-  """Draws return against environment steps and wall-clock.
+  """Draws returns against environment steps and wall-clock.
+
+  Each algorithm has two panels, with the means of all others behind its own.
 
   Args:
     kept: curves of each algorithm, one a seed.
     env_steps: at which runs end.
     path: of the PNG.
   """
-  from matplotlib import colormaps, figure, ticker
+  from matplotlib import figure, ticker
 
-  picture = figure.Figure(figsize=(10.4, 5.0), dpi=150, layout="constrained")
-  by_steps, by_time = picture.subplots(1, 2, sharey=True)
-  colors = colormaps["tab20"].colors  # pyright: ignore[reportAttributeAccessIssue]
-  for index, (name, curves) in enumerate(kept.items()):
+  by_steps, by_time = {}, {}
+  for name, curves in kept.items():
     shortest_s = min(curve.wall_s[-1] for curve in curves)
-    for axes, column, end in (
-      (by_steps, "env_steps", env_steps),
-      (by_time, "wall_s", shortest_s),
+    by_steps[name] = _line(curves, "env_steps", env_steps)
+    by_time[name] = _line(curves, "wall_s", shortest_s)
+  rows = -(-len(kept) // _ABREAST)
+  picture = figure.Figure(
+    figsize=(4.6 * _ABREAST, 0.4 + 2.1 * rows), dpi=110, layout="constrained"
+  )
+  panels = picture.subplots(
+    rows, 2 * _ABREAST, sharey=True, sharex=False, squeeze=False
+  )
+  flat = panels.flatten()
+  for index, name in enumerate(kept):
+    for axes, lines in zip(
+      flat[2 * index : 2 * index + 2], (by_steps, by_time), strict=True
     ):
-      start = max(getattr(curve, column)[0] for curve in curves)
-      grid = np.linspace(start, max(start, end), _POINTS)
-      lines = np.stack(
-        [
-          np.interp(grid, getattr(curve, column), curve.eval_return)
-          for curve in curves
-        ]
-      )  # [seeds, points]
-      mean, half = lines.mean(axis=0), half_interval(lines)
-      color = colors[index % len(colors)]
-      axes.plot(grid, mean, color=color, linewidth=1.6, label=name)
+      for other, line in lines.items():
+        if other != name:
+          axes.plot(line.at, line.mean, color=_OTHERS, linewidth=0.7)
+      own = lines[name]
       axes.fill_between(
-        grid, mean - half, mean + half, color=color, alpha=0.13, linewidth=0
+        own.at, own.low, own.high, color=_COLOR, alpha=0.22, linewidth=0
       )
-  by_steps.set_xlabel("environment steps, all workers'")
-  by_steps.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-  by_time.set_xlabel("seconds since the command")
-  by_steps.set_ylabel("mean return of an evaluation")
-  for axes in (by_steps, by_time):
-    axes.set_xlim(left=0)
-    axes.grid(axis="y", color="#e4e7ea", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-  handles, labels = by_steps.get_legend_handles_labels()
-  picture.legend(
-    handles, labels, loc="outside lower center", ncols=6, frameon=False,
-    fontsize=9,
-  )  # fmt: skip
+      axes.plot(own.at, own.mean, color=_COLOR, linewidth=1.8)
+      axes.set_xlim(left=0)
+      axes.grid(axis="y", color="#e4e7ea", linewidth=0.8)
+      axes.set_axisbelow(True)
+      axes.spines[["top", "right"]].set_visible(False)
+      axes.tick_params(labelsize=8)
+    steps, seconds = flat[2 * index : 2 * index + 2]
+    steps.set_title(name, loc="left", fontsize=10, fontweight="bold")
+    steps.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+    steps.set_xlabel("environment steps", fontsize=8)
+    seconds.set_xlabel("seconds", fontsize=8)
+  for axes in flat[2 * len(kept) :]:
+    axes.set_visible(False)
+  picture.supylabel("mean return of an evaluation", fontsize=9)
   picture.savefig(path, format="png")
 
 
-def half_interval(lines: np.ndarray) -> np.ndarray:
-  """Half of the interval of the mean [N] of lines [seeds, N]."""
-  from scipy import stats
+def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """The 95 % interval of the mean over seeds, by the bootstrap.
 
+  Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
+  statistical precipice", section 4.1.
+
+  Args:
+    lines: [seeds, N].
+
+  Returns:
+    Its lower and its upper end, [N].
+  """
   seeds = len(lines)
-  if seeds < 2:
-    return np.zeros(lines.shape[1])
-  quantile = stats.t.ppf((1 + _CONFIDENCE) / 2, seeds - 1)
-  return quantile * lines.std(axis=0, ddof=1) / math.sqrt(seeds)
+  drawn = np.random.default_rng(0).integers(seeds, size=(_RESAMPLED, seeds))
+  means = lines[drawn].mean(axis=1)  # [resampled, N]
+  outside = 50 * (1 - _CONFIDENCE)
+  low, high = np.percentile(means, (outside, 100 - outside), axis=0)
+  return low, high
+
+
+def _line(
+  curves: Sequence["curves_lib.Curve"], column: str, end: float
+) -> _Line:
+  """From where all seeds have begun."""
+  start = max(getattr(curve, column)[0] for curve in curves)
+  at = np.linspace(start, max(start, end), _POINTS)
+  lines = np.stack(
+    [
+      np.interp(at, getattr(curve, column), curve.eval_return)
+      for curve in curves
+    ]
+  )  # [seeds, points]
+  return _Line(at, lines.mean(axis=0), *interval(lines))

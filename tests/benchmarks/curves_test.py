@@ -26,9 +26,10 @@ def test_a_task_is_drawn_from_what_is_kept(tmp_path, capfd):
   assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
   page = (tmp_path / "cartpole.md").read_text()
   assert page in capfd.readouterr().out
-  # Evaluations 5 to 9 of seeds 1 to 3: 14 + 2, and t(0.975, 2) / sqrt(3).
-  assert "| dqn | 3 | 16.0 ± 2.5 | 20.0 | 10 | abc |" in page
-  assert "| rainbow | 1 | 36.0 ± 0.0 | 46.0 | 10 | abc |" in page
+  # Evaluations 5 to 9 of seeds 1 to 3: 14 + 2, and means of three of 15, 16
+  # and 17; all three are the lowest once in 27 draws.
+  assert "| dqn | 3 | 16.0 (15.0 to 17.0) | 20.0 | 10 | abc |" in page
+  assert "| rainbow | 1 | 36.0 (36.0 to 36.0) | 46.0 | 10 | abc |" in page
   assert (tmp_path / "cartpole.png").stat().st_size > 10_000
 
 
@@ -42,12 +43,15 @@ def test_a_file_is_a_curve_a_seed(tmp_path):
 
 
 def test_the_interval_of_a_mean():
-  lines = np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0], [5.0, 5.0]])
-  # t(0.975, 3) = 3.182; the deviation of 1, 2, 4, 5 is sqrt(10 / 3).
-  expected = [3.182 * np.sqrt(10 / 3) / 2, 0.0]
-  found = curves_picture.half_interval(lines)
-  np.testing.assert_allclose(found, expected, rtol=1e-3)
-  assert not curves_picture.half_interval(lines[:1]).any()
+  random = np.random.default_rng(1)
+  lines = random.normal(5.0, 2.0, size=(400, 2))
+  low, high = curves_picture.interval(lines)
+  # Of so many it is the normal distribution's.
+  half = 1.96 * lines.std(axis=0) / 20
+  np.testing.assert_allclose(low, lines.mean(axis=0) - half, atol=0.02)
+  np.testing.assert_allclose(high, lines.mean(axis=0) + half, atol=0.02)
+  for end in curves_picture.interval(lines[:1]):
+    np.testing.assert_array_equal(end, lines[0])
 
 
 def test_an_unknown_algorithm_is_refused(capfd):
