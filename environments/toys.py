@@ -87,18 +87,24 @@ class MemoryChain(gymnasium.Env):
 class CombinationLock(gymnasium.Env):
   """One reward at the end of a chain: favours prioritized and n-step replay.
 
-  In each of N states one action leads on and the other back to the first state;
-  which of them changes from state to state. Observations are one-hot, float32
-  [N]; the return is 1 where the end is reached within 4 N steps, else 0. The
-  chain of Schaul et al. 2016, "Prioritized experience replay", section 3.1, but
-  without its ends of episodes, which no reward is needed to shun.
+  In each of N states one action leads on, which costs 0.02, and the other back
+  to the first state, or nowhere if the lock is `forgiving`; which is which
+  changes from state to state. Observations are one-hot, float32 [N]; the end
+  pays 1, if it is reached within 4 N steps. Blind steps seldom open a lock, and
+  what comes after them is no measure of an action; a forgiving one they open,
+  from far away. The chain of Schaul et al. 2016, "Prioritized experience
+  replay", section 3.1, with the cost of Osband et al. 2020, "Behaviour suite",
+  deep sea: who has not learned of the end goes back.
   """
 
-  def __init__(self, states: int = 10):
+  COST = 0.02
+
+  def __init__(self, states: int = 12, forgiving: bool = False):
     """Makes a chain of `states`."""
     self.observation_space = spaces.Box(0.0, 1.0, (states,), np.float32)
     self.action_space = spaces.Discrete(2)
-    self._states, self._state, self._steps = states, 0, 0
+    self._states, self._forgiving = states, forgiving
+    self._state, self._steps = 0, 0
 
   def reset(self, *, seed=None, options=None):
     """Starts in the first state."""
@@ -109,11 +115,15 @@ class CombinationLock(gymnasium.Env):
   def step(self, action):
     """Goes on by the state's own action, and back by the other."""
     right = int(action) == self._state % 2
-    self._state = self._state + 1 if right else 0
+    if right:
+      self._state += 1
+    elif not self._forgiving:
+      self._state = 0
     self._steps += 1
     ended = self._state == self._states
     late = self._steps == 4 * self._states
-    return self._observe(), float(ended), ended, late and not ended, {}
+    reward = float(ended) - self.COST * right
+    return self._observe(), reward, ended, late and not ended, {}
 
   def _observe(self) -> np.ndarray:
     state = np.zeros(self._states, np.float32)

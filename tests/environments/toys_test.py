@@ -13,8 +13,8 @@ def play(env, act):
   seen, rewards, ended = [observation], [], False
   while not ended:
     assert env.observation_space.contains(observation)
-    observation, reward, ended, truncated, _ = env.step(act(observation))
-    assert not truncated
+    observation, reward, terminated, late, _ = env.step(act(observation))
+    ended = terminated or late
     seen.append(observation)
     rewards.append(reward)
   return rewards, seen
@@ -70,14 +70,20 @@ def test_memory_pays_who_remembers(length):
 def test_the_lock_pays_at_its_end_only():
   env = toys.CombinationLock(states=5)
   rewards, seen = play(env, lambda x: int(x.argmax()) % 2)
-  assert rewards == [0, 0, 0, 0, 1]
+  np.testing.assert_allclose(rewards, [-0.02] * 4 + [0.98])
   np.testing.assert_array_equal(seen[:5], np.eye(5))
-  for wrong in range(5):
-    rewards, seen = play(
-      env, lambda x, wrong=wrong: (int(x.argmax()) + (x.argmax() == wrong)) % 2
-    )
-    assert rewards == [0] * 20
-    np.testing.assert_array_equal(seen[wrong + 1], np.eye(5)[0])
+
+
+@pytest.mark.parametrize("forgiving", [False, True])
+@pytest.mark.parametrize("wrong", range(5))
+def test_a_wrong_action_leads_back_or_nowhere(wrong, forgiving):
+  env = toys.CombinationLock(states=5, forgiving=forgiving)
+  rewards, seen = play(
+    env, lambda x: (int(x.argmax()) + (x.argmax() == wrong)) % 2
+  )
+  assert len(rewards) == 20 and max(rewards) == 0.0
+  state = wrong if forgiving else 0
+  np.testing.assert_array_equal(seen[wrong + 1], np.eye(5)[state])
 
 
 def test_noisy_rewards_are_as_said():
