@@ -12,6 +12,7 @@ import sys
 import tempfile
 import typing
 from collections.abc import Mapping, Sequence
+from concurrent import futures
 
 import numpy as np
 
@@ -31,7 +32,8 @@ of `configs/<algorithm>.py:{preset}`, workers, trainer and evaluator on the same
 machine, until {steps:,} environment steps of all workers. Wall-clock counts
 from the command. Lines are means over the seeds, bands the 95 % interval of the
 mean by the bootstrap (Agarwal et al. 2021); grey are the other algorithms'
-means. *last return* is of the last {last} evaluations of a run.
+means. *last return* is of the last {last} evaluations of a run; *at once*, how
+many runs shared the machine.
 
 ![Curves]({task}.png)
 
@@ -61,7 +63,7 @@ class Task:
 
 TASKS = {
   "cartpole": Task("cartpole", "CartPole-v1", 100_000, 300.0),
-  "lunarlander": Task("lunarlander", "LunarLander-v3", 300_000, 900.0),
+  "lunarlander": Task("lunarlander", "LunarLander-v3", 250_000, 900.0),
   "minatar_breakout": Task(
     "minatar_breakout", "MinAtar Breakout", 500_000, 3_600.0
   ),
@@ -80,14 +82,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
   asked = _parse(arguments)
   task, folder = TASKS[asked.task], asked.out / asked.task
   folder.mkdir(parents=True, exist_ok=True)
-  for algorithm in asked.algorithms:
-    config, flags = f"configs/{algorithm}.py:{task.preset}", _flags(task)
-    made_with = {"config": " ".join([config, *flags]), **machine.describe()}
-    rows: list[dict[str, typing.Any]] = []
-    for seed in range(1, asked.seeds + 1):
-      print(f"{asked.task}: {algorithm}, seed {seed} ...", file=sys.stderr)
-      rows += _measure(config, [*flags, f"--config.seed={seed}"], seed, task)
-    _write(folder / f"{algorithm}.csv", made_with, rows)
+  made_with = {"runs at once": str(asked.at_once), **machine.describe()}
+  with futures.ThreadPoolExecutor(asked.at_once) as pool:
+    runs = {
+      algorithm: [
+        pool.submit(_measure, algorithm, task, seed)
+        for seed in range(1, asked.seeds + 1)
+      ]
+      for algorithm in asked.algorithms
+    }
+    for algorithm, of_seeds in runs.items():
+      rows = [row for run in of_seeds for row in run.result()]
+      head = {"config": " ".join(_command(algorithm, task)), **made_with}
+      _write(folder / f"{algorithm}.csv", head, rows)
   kept = {path.stem: read(path) for path in sorted(folder.glob("*.csv"))}
   curves = {name: found for name, (_, found) in kept.items()}
   curves_picture.draw(curves, task.env_steps, asked.out / f"{asked.task}.png")
@@ -132,16 +139,21 @@ def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
   return dict(head), found
 
 
-def _flags(task: Task) -> list[str]:
+def _command(algorithm: str, task: Task) -> list[str]:
+  """The config, and what is changed of it for all seeds."""
   return [
+    f"configs/{algorithm}.py:{task.preset}",
     f"--config.limits.environment_steps={task.env_steps}",
     "--config.limits.target_return=inf",
   ]
 
 
 def _measure(
-  config: str, flags: Sequence[str], seed: int, task: Task
+  algorithm: str, task: Task, seed: int
 ) -> list[dict[str, typing.Any]]:
+  print(f"{task.title}: {algorithm}, seed {seed} ...", file=sys.stderr)
+  config, *flags = _command(algorithm, task)
+  flags.append(f"--config.seed={seed}")
   with tempfile.TemporaryDirectory() as runs:
     folder = pathlib.Path(runs)
     whole_run.run(config, flags, task.limit_s, folder, "run")
@@ -168,8 +180,8 @@ def _table(
   kept: Mapping[str, tuple[Mapping[str, str], Sequence[Curve]]],
 ) -> str:
   lines = [
-    "| algorithm | seeds | last return | best | seconds | commit |",
-    "| --- | --- | --- | --- | --- | --- |",
+    "| algorithm | seeds | last return | best | seconds | at once | commit |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
   ]
   for name, (made_with, curves) in kept.items():
     last = np.array([curve.eval_return[-_LAST:].mean() for curve in curves])
@@ -179,7 +191,8 @@ def _table(
     lines.append(
       f"| {name} | {len(curves)} "
       f"| {last.mean():,.1f} ({low:,.1f} to {high:,.1f}) | {best.mean():,.1f} "
-      f"| {seconds:,.0f} | {made_with['commit']} |"
+      f"| {seconds:,.0f} | {made_with['runs at once']} "
+      f"| {made_with['commit']} |"
     )
   return "\n".join(lines)
 
@@ -201,6 +214,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     type=command_line.positive,
     default=5,
     help="runs of each algorithm (5)",
+  )
+  parser.add_argument(
+    "--at_once",
+    type=command_line.positive,
+    default=1,
+    help="runs that share the machine (1)",
   )
   parser.add_argument(
     "--out",
