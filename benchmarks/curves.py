@@ -63,7 +63,7 @@ class Task:
 
 TASKS = {
   "cartpole": Task("cartpole", "CartPole-v1", 100_000, 300.0),
-  "lunarlander": Task("lunarlander", "LunarLander-v3", 250_000, 900.0),
+  "lunarlander": Task("lunarlander", "LunarLander-v3", 150_000, 900.0),
   "minatar_breakout": Task(
     "minatar_breakout", "MinAtar Breakout", 500_000, 3_600.0
   ),
