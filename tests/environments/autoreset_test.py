@@ -1,7 +1,6 @@
 """Autoreset: frame by frame what stepping by hand gives."""
 
 import gymnasium
-import ml_collections
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -9,10 +8,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from environments import factory, vector
-
-
-def config_of(name, **kwargs):
-  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
+from tests.environments import given
 
 
 class Corridor(gymnasium.Env):
@@ -139,7 +135,7 @@ def push_right(observation):
 def test_cartpole_falls_terminated_and_balances_until_truncated(
   act, terminates
 ):
-  environment = factory.make(config_of("CartPole-v1"), 4, seed=1)
+  environment = factory.make(given.config_of("CartPole-v1"), 4, seed=1)
   observation = environment.reset().observation
   ages = np.zeros(4, int)
   ends = firsts = 0
@@ -167,7 +163,7 @@ def test_cartpole_falls_terminated_and_balances_until_truncated(
 
 def test_cartpole_at_the_limit_of_a_kwarg():
   environment = factory.make(
-    config_of("CartPole-v1", max_episode_steps=3), 2, seed=0
+    given.config_of("CartPole-v1", max_episode_steps=3), 2, seed=0
   )
   environment.reset()
   steps = [environment.step(np.array([0, 1], np.int32)) for _ in range(8)]
@@ -191,7 +187,7 @@ def test_atari_equals_gymnasiums_wrappers_stepped_by_hand():
   import ale_py
 
   gymnasium.register_envs(ale_py)
-  environment = factory.make(config_of("ALE/Pong-v5", **ATARI), 2, seed=0)
+  environment = factory.make(given.config_of("ALE/Pong-v5", **ATARI), 2, seed=0)
   lines = [
     Lines(
       FrameStackObservation(
@@ -226,7 +222,7 @@ def test_atari_equals_gymnasiums_wrappers_stepped_by_hand():
 
 def test_atari_loses_a_game_terminated():
   environment = factory.make(
-    config_of("ALE/Pong-v5", repeat_action_probability=0.0), 1, seed=0
+    given.config_of("ALE/Pong-v5", repeat_action_probability=0.0), 1, seed=0
   )
   environment.reset()
   total = 0.0
@@ -266,7 +262,7 @@ def test_an_undeclared_autoreset_is_refused():
     single_observation_space = single_action_space = spaces.Discrete(2)
 
   # ale_py writes its own mode where every class without metadata reads it.
-  factory.make(config_of("ALE/Pong-v5"), 1, seed=0).close()
+  factory.make(given.config_of("ALE/Pong-v5"), 1, seed=0).close()
   assert "autoreset_mode" in Undeclared.metadata
   with pytest.raises(ValueError, match=r"'Undeclared'.*mode None"):
     vector.VectorEnvironment(Undeclared(), "Undeclared", seed=0)

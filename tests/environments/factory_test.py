@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 from environments import factory
-
-
-def config_of(name, **kwargs):
-  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
+from tests.environments import given
 
 
 @pytest.mark.parametrize(
@@ -40,8 +37,8 @@ def test_vectorization_mode(name, mode):
   ],
 )
 def test_make_and_make_spec_agree(name, shape, dtype, actions):
-  spec = factory.make_spec(config_of(name))
-  environment = factory.make(config_of(name), 3, seed=0)
+  spec = factory.make_spec(given.config_of(name))
+  environment = factory.make(given.config_of(name), 3, seed=0)
   assert environment.spec == spec
   assert environment.num_envs == 3
   assert (spec.observations.shape, spec.observations.dtype) == (shape, dtype)
@@ -52,7 +49,7 @@ def test_make_and_make_spec_agree(name, shape, dtype, actions):
 
 def test_discrete_observations_are_one_hot():
   environment = factory.make(
-    config_of("FrozenLake-v1", is_slippery=False), 2, seed=0
+    given.config_of("FrozenLake-v1", is_slippery=False), 2, seed=0
   )
   opening = environment.reset().observation
   np.testing.assert_array_equal(opening, np.eye(16)[[0, 0]])
@@ -96,7 +93,7 @@ def test_discrete_observations_are_one_hot():
 def test_a_config_is_refused_in_one_line(name, kwargs, fields):
   for make in (lambda c: factory.make(c, 2, 0), factory.make_spec):
     with pytest.raises(ValueError) as caught:
-      make(config_of(name, **kwargs))
+      make(given.config_of(name, **kwargs))
     message = str(caught.value)
     assert "\n" not in message
     for field in ["config.environment", *fields]:
@@ -110,7 +107,7 @@ def test_a_missing_dependency_is_named_in_one_line():
   gymnasium.register("Missing-v0", entry_point=entry_point)
   try:
     with pytest.raises(ValueError) as caught:
-      factory.make(config_of("Missing-v0"), 1, 0)
+      factory.make(given.config_of("Missing-v0"), 1, 0)
   finally:
     del gymnasium.registry["Missing-v0"]
   message = str(caught.value)
@@ -125,7 +122,7 @@ def test_a_missing_dependency_is_named_in_one_line():
 )
 def test_numbers_out_of_range(num_envs, seed, field):
   with pytest.raises(ValueError, match=field):
-    factory.make(config_of("CartPole-v1"), num_envs, seed)
+    factory.make(given.config_of("CartPole-v1"), num_envs, seed)
 
 
 def test_kwargs_that_are_no_config():

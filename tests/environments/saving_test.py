@@ -1,18 +1,14 @@
 """Saving: what is called exact goes on equally, through ends of episodes."""
 
 import gymnasium
-import ml_collections
 import numpy as np
 import pytest
 from gymnasium.utils import ezpickle
 
 from environments import factory, saving
+from tests.environments import given
 
 NUM_ENVS = 3
-
-
-def make_config(name, **kwargs):
-  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
 
 
 def play(environment, actions):
@@ -28,7 +24,7 @@ def draw(name, steps, seed):
   if name.startswith("Pendulum"):
     actions = random.uniform(-2, 2, (steps, NUM_ENVS, 1))
     return actions.astype(np.float32)
-  spec = factory.make_spec(make_config(name)).actions
+  spec = factory.make_spec(given.config_of(name)).actions
   return random.integers(spec.num_values, size=(steps, NUM_ENVS), dtype="int32")
 
 
@@ -37,7 +33,7 @@ def draw(name, steps, seed):
   ["CartPole-v1", "Pendulum-v1", "MountainCar-v0", "FrozenLake-v1"],
 )
 def test_environments_go_on_equally(name):
-  config = make_config(name)
+  config = given.config_of(name)
   assert saving.is_exact(config)
   environment = factory.make(config, NUM_ENVS, seed=3)
   environment.reset()
@@ -57,7 +53,7 @@ def test_environments_go_on_equally(name):
 
 
 def test_a_reset_after_a_restored_one_goes_on_with_its_generators():
-  config = make_config("CartPole-v1")
+  config = given.config_of("CartPole-v1")
   one, other = (factory.make(config, NUM_ENVS, seed) for seed in (3, 4))
   one.reset()
   other.set_state(one.get_state())
@@ -106,16 +102,16 @@ def test_what_only_seems_to_be_saved_is_found_out(kind):
   name = f"{kind.__name__}-v0"
   gymnasium.register(name, kind, disable_env_checker=True, order_enforce=False)
   try:
-    assert not saving.is_exact(make_config(name))
+    assert not saving.is_exact(given.config_of(name))
   finally:
     del gymnasium.registry[name]
 
 
 @pytest.mark.parametrize("name", ["LunarLander-v3", "ALE/Pong-v5"])
 def test_environments_of_native_code_are_not_saved(name):
-  assert not saving.is_exact(make_config(name))
+  assert not saving.is_exact(given.config_of(name))
 
 
 def test_an_environment_that_cannot_be_made_is_an_error():
   with pytest.raises(ValueError, match=r"config\.environment\.name"):
-    saving.is_exact(make_config("CartPole-v999"))
+    saving.is_exact(given.config_of("CartPole-v999"))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from environments import factory, toys
-from tests.environments.factory_test import config_of
+from tests.environments import given
 
 
 def play(env, act):
@@ -99,7 +99,7 @@ def test_noisy_rewards_are_as_said():
   "name", ["Catch", "MemoryChain", "CombinationLock", "NoisyReward"]
 )
 def test_they_are_gymnasium_environments(name):
-  config = config_of(f"environments.toys:{name}-v0")
+  config = given.config_of(f"environments.toys:{name}-v0")
 
   def returns(seed):
     environment = factory.make(config, 3, seed)

@@ -1,14 +1,10 @@
 """VectorEnvironment: who owns its arrays, and what a seed fixes."""
 
-import ml_collections
 import numpy as np
 import pytest
 
 from environments import factory
-
-
-def config_of(name, **kwargs):
-  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
+from tests.environments import given
 
 
 @pytest.mark.parametrize(
@@ -21,7 +17,7 @@ def config_of(name, **kwargs):
   ],
 )
 def test_the_caller_owns_what_it_got(name, kwargs):
-  environment = factory.make(config_of(name, **kwargs), 2, seed=3)
+  environment = factory.make(given.config_of(name, **kwargs), 2, seed=3)
   action = environment.spec.actions.generate_value()
   actions = np.stack([action, action])
   step = environment.reset()
@@ -56,7 +52,7 @@ def test_the_caller_owns_what_it_got(name, kwargs):
 )
 def test_one_seed_one_trajectory(name, kwargs):
   def play(seed):
-    environment = factory.make(config_of(name, **kwargs), 3, seed)
+    environment = factory.make(given.config_of(name, **kwargs), 3, seed)
     rng = np.random.default_rng(0)
     action = environment.spec.actions
     steps = [environment.reset().observation]
@@ -80,6 +76,6 @@ def test_one_seed_one_trajectory(name, kwargs):
 
 
 def test_a_step_needs_a_reset():
-  environment = factory.make(config_of("CartPole-v1"), 1, seed=0)
+  environment = factory.make(given.config_of("CartPole-v1"), 1, seed=0)
   with pytest.raises(RuntimeError, match="reset"):
     environment.step(np.zeros(1, np.int32))

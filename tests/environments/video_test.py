@@ -3,16 +3,12 @@
 import cv2
 import gymnasium
 import imageio
-import ml_collections
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from environments import factory, video
-
-
-def config_of(name, **kwargs):
-  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
+from tests.environments import given
 
 
 def zeros(step):
@@ -22,11 +18,11 @@ def zeros(step):
 @pytest.mark.parametrize(
   ("config", "max_steps", "steps", "size", "frames_per_second"),
   [
-    (config_of("CartPole-v1"), 4, 4, (600, 400), 50),
-    (config_of("CartPole-v1", max_episode_steps=3), 9, 3, (600, 400), 50),
-    (config_of("FrozenLake-v1"), 2, 2, (256, 256), 4),
+    (given.config_of("CartPole-v1"), 4, 4, (600, 400), 50),
+    (given.config_of("CartPole-v1", max_episode_steps=3), 9, 3, (600, 400), 50),
+    (given.config_of("FrozenLake-v1"), 2, 2, (256, 256), 4),
     (
-      config_of("ALE/Pong-v5", max_num_frames_per_episode=40),
+      given.config_of("ALE/Pong-v5", max_num_frames_per_episode=40),
       99,
       10,
       (160, 210),
@@ -73,7 +69,7 @@ def test_the_atari_picture_is_of_the_game_the_policy_plays(tmp_path):
     seen.append(step.observation[0, -1])
     return rng.integers(0, 6, 1).astype(np.int32)
 
-  video.record(config_of("ALE/Pong-v5"), act, path, seed=0, max_steps=100)
+  video.record(given.config_of("ALE/Pong-v5"), act, path, seed=0, max_steps=100)
   seen = np.stack(seen).astype(int)  # [T, 84, 84]
   with imageio.get_reader(path) as reader:
     frames = [reader.get_data(at) for at in range(len(seen))]
@@ -88,10 +84,10 @@ def test_the_atari_picture_is_of_the_game_the_policy_plays(tmp_path):
 
 
 def test_the_return_is_the_sum_of_the_episodes_rewards(tmp_path):
-  config = config_of("CartPole-v1", sutton_barto_reward=True)
+  config = given.config_of("CartPole-v1", sutton_barto_reward=True)
   path = tmp_path / "fall.mp4"
   assert video.record(config, zeros, path, seed=0, max_steps=50) == -1
-  config = config_of("CartPole-v1", max_episode_steps=7)
+  config = given.config_of("CartPole-v1", max_episode_steps=7)
   assert video.record(config, zeros, path, seed=0, max_steps=50) == 7
 
 
@@ -127,7 +123,7 @@ def test_refusals(tmp_path, name, file, max_steps, fields):
   gymnasium.register("Blind-v0", entry_point=Blind)
   try:
     with pytest.raises(ValueError) as caught:
-      video.record(config_of(name), zeros, tmp_path / file, 0, max_steps)
+      video.record(given.config_of(name), zeros, tmp_path / file, 0, max_steps)
   finally:
     del gymnasium.registry["Blind-v0"]
   assert "\n" not in str(caught.value)

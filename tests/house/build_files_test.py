@@ -85,6 +85,19 @@ def test_labels_name_folders_with_build_files(folder):
     assert (_ROOT / package / "BUILD").is_file(), f"{folder}: {label}"
 
 
+def test_tests_share_helpers_not_tests():
+  # A target has its own *_test.py only.
+  found = [
+    (path.name, name)
+    for path in (_ROOT / "tests").rglob("*_test.py")
+    for name in re.findall(
+      r"^from tests\S* import (\w+_test)$", path.read_text(), re.M
+    )
+    + re.findall(r"^from tests\S*?(\w+_test) import", path.read_text(), re.M)
+  ]
+  assert [pair for pair in found if pair[0] != f"{pair[1]}.py"] == []
+
+
 def test_agents_depend_on_each_algorithm():
   folders = {
     f"//agents/{path.parent.name}" for path in _ROOT.glob("agents/*/BUILD")

@@ -1,5 +1,7 @@
 """What the tests of losses have in common."""
 
+import math
+
 import numpy as np
 import tensorflow as tf
 
@@ -42,3 +44,9 @@ def flows(loss_of, inputs):
     loss = loss_of(tensors, slow=False)
   found = tape.gradient(loss, watched)
   return {name for name, gradient in found.items() if gradient is not None}
+
+
+def slow_rescale(x):
+  """h(x) of Pohlen et al. 2018, proposition A.2."""
+  sign = math.copysign(1.0, x)
+  return sign * (math.sqrt(abs(x) + 1) - 1) + 1e-3 * x

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from agents.losses import sequence_q_learning
 from replay import sequences
-from tests.agents.losses import rescaling_test
+from tests.agents.losses import checks
 
 BATCH, STEPS, ACTIONS = 4, 7, 3
 
@@ -44,7 +44,7 @@ def unscale(y):
   low, high = -1e6, 1e6
   for _ in range(200):
     middle = (low + high) / 2
-    if rescaling_test.slow_rescale(middle) < y:
+    if checks.slow_rescale(middle) < y:
       low = middle
     else:
       high = middle
@@ -66,7 +66,7 @@ def slow_errors(inputs, n):
       best = inputs["q_selector"][b, t].argmax()
       total += factor * unscale(inputs["q_target"][b, t, best])
       chosen = inputs["q"][b, start, inputs["action"][b, start]]
-      error = rescaling_test.slow_rescale(total) - chosen
+      error = checks.slow_rescale(total) - chosen
       errors[b, start] = error * inputs["learned"][b, start]
   return errors
 

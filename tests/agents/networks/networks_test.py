@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from acme import specs
 
 from agents.networks import heads, inference, layers, q_network, torsos
 from configs import dqn
+from tests.agents.networks import given
 
 FRAMES = (4, 84, 84)
 
@@ -22,15 +22,6 @@ def make_config(torso="mlp", hidden_sizes=(64, 64), dueling=False, **fields):
 def values_of(network, observation):
   """[B, A] of a network with a head of values."""
   return network(tf.constant(observation)).numbers[:, :, 0]
-
-
-def make_spec(shape=(4,), dtype=np.float32, actions=3):
-  return specs.EnvironmentSpec(
-    observations=specs.Array(shape, dtype),
-    actions=specs.DiscreteArray(actions),
-    rewards=specs.Array((), np.float32),
-    discounts=specs.BoundedArray((), np.float32, 0, 1),
-  )
 
 
 def make_network(config, spec, seed=0):
@@ -54,7 +45,7 @@ def make_network(config, spec, seed=0):
 )
 def test_numpy_equals_tensorflow(shape, dtype, hidden_sizes, dueling):
   config = make_config(hidden_sizes=hidden_sizes, dueling=dueling)
-  spec = make_spec(shape, dtype)
+  spec = given.make_spec(shape, dtype)
   network = make_network(config, spec)
   acting = inference.make_inference(config, spec)
   acting.load(q_network.get_variables(network))
@@ -72,7 +63,7 @@ def test_numpy_equals_tensorflow(shape, dtype, hidden_sizes, dueling):
 
 
 def test_loading_again_replaces_all_variables():
-  config, spec = make_config(dueling=True), make_spec()
+  config, spec = make_config(dueling=True), given.make_spec()
   acting = inference.make_inference(config, spec)
   observation = np.ones((2, 4), np.float32)
   for seed in (0, 1):
@@ -87,7 +78,7 @@ def test_loading_again_replaces_all_variables():
 @pytest.mark.parametrize("dueling", [False, True])
 def test_nature_cnn(dueling):
   config = make_config("nature_cnn", (512,), dueling)
-  spec = make_spec(FRAMES, np.uint8, actions=6)
+  spec = given.make_spec(FRAMES, np.uint8, actions=6)
   network = make_network(config, spec)
   convolutions = (
     8 * 8 * 4 * 32 + 32 + 4 * 4 * 32 * 64 + 64 + 3 * 3 * 64 * 64 + 64
@@ -115,7 +106,7 @@ def test_nature_cnn(dueling):
 @pytest.mark.parametrize("torso", ["mlp", "nature_cnn"])
 def test_dueling_removes_the_mean_advantage(torso):
   shape, dtype = ((6,), np.float32) if torso == "mlp" else (FRAMES, np.uint8)
-  spec = make_spec(shape, dtype)
+  spec = given.make_spec(shape, dtype)
   network = make_network(make_config(torso, (16,), dueling=True), spec)
   observation = (
     np.random.default_rng(0).integers(0, 9, (4, *shape)).astype(dtype)
@@ -136,7 +127,7 @@ def test_dueling_removes_the_mean_advantage(torso):
 
 def test_names_of_variables_are_short_and_differ():
   config = make_config(hidden_sizes=(8, 4), dueling=True)
-  variables = q_network.get_variables(make_network(config, make_spec()))
+  variables = q_network.get_variables(make_network(config, given.make_spec()))
   assert set(variables) == {
       f"{layer}/{kind}"
       for layer in (
@@ -148,7 +139,7 @@ def test_names_of_variables_are_short_and_differ():
 
 
 def test_variables_are_copies():
-  network = make_network(make_config(), make_spec())
+  network = make_network(make_config(), given.make_spec())
   variables = q_network.get_variables(network)
   kept = {name: x.copy() for name, x in variables.items()}
   for variable in network.variables:
@@ -163,7 +154,7 @@ def test_variables_are_copies():
      ((84, 84, 3), np.uint8)],
 )  # fmt: skip
 def test_torso_that_cannot_see_is_one_line(shape, dtype):
-  spec = make_spec(shape, dtype)
+  spec = given.make_spec(shape, dtype)
   with pytest.raises(ValueError) as error:
     torsos.check(make_config("nature_cnn"), spec)
   message = str(error.value)
@@ -174,7 +165,7 @@ def test_torso_that_cannot_see_is_one_line(shape, dtype):
 
 
 def test_smallest_frames_that_pass_the_check_pass_the_network():
-  spec = make_spec((1, 36, 36), np.uint8)
+  spec = given.make_spec((1, 36, 36), np.uint8)
   config = make_config("nature_cnn", (8,))
   torsos.check(config, spec)
   network = make_network(config, spec)
@@ -212,7 +203,7 @@ def test_every_head_acts_as_it_learns(
   config = make_config(
     torso, sizes, dueling, head=head, noisy=noisy, quantiles=5, atoms=7
   )
-  spec = make_spec(shape, dtype)
+  spec = given.make_spec(shape, dtype)
   network = make_network(config, spec)
   acting = inference.make_inference(config, spec)
   acting.load(q_network.get_variables(network))
@@ -227,7 +218,10 @@ def test_every_head_acts_as_it_learns(
 @pytest.mark.parametrize("torso", ["mlp", "nature_cnn"])
 def test_noise_is_fresh_at_each_call_and_off_without_random_numbers(torso):
   shape, dtype = ((6,), np.float32) if torso == "mlp" else (FRAMES, np.uint8)
-  config, spec = make_config(torso, (16,), noisy=True), make_spec(shape, dtype)
+  config, spec = (
+    make_config(torso, (16,), noisy=True),
+    given.make_spec(shape, dtype),
+  )
   network = make_network(config, spec)
   acting = inference.make_inference(config, spec)
   acting.load(q_network.get_variables(network))
@@ -245,7 +239,7 @@ def test_noise_is_fresh_at_each_call_and_off_without_random_numbers(torso):
 
 
 def test_noise_of_a_seed_is_the_same_and_of_another_is_not():
-  config, spec = make_config(noisy=True), make_spec()
+  config, spec = make_config(noisy=True), given.make_spec()
   network = make_network(config, spec)
   observation = tf.ones((2, 4))
 
@@ -280,7 +274,7 @@ def test_noise_has_the_deviation_of_the_paper():
 
 def test_drawn_quantiles_are_those_of_their_taus():
   config = make_config(head="implicit_quantile")
-  network = make_network(config, make_spec())
+  network = make_network(config, given.make_spec())
   output = network(tf.ones((3, 4)), tf.constant((0, 1)), 8)
   assert output.numbers.shape == (3, 3, 8)
   assert output.taus.shape == (3, 8)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from agents.networks import q_network, recurrent, recurrent_inference
 from configs import r2d2
-from tests.agents.networks import networks_test
+from tests.agents.networks import given
 
 BATCH, STEPS, ACTIONS = 5, 9, 3
 
@@ -67,7 +67,7 @@ def test_acting_step_by_step_equals_the_unroll(
   torso, sizes, shape, dtype, dueling
 ):
   config = make_config(torso, sizes, dueling)
-  spec = networks_test.make_spec(shape, dtype, ACTIONS)
+  spec = given.make_spec(shape, dtype, ACTIONS)
   network = make_network(config, spec)
   inputs = make_inputs(shape, dtype, make_first())
   state = np.random.default_rng(3).normal(size=(BATCH, 14)).astype(np.float32)
@@ -81,7 +81,7 @@ def test_acting_step_by_step_equals_the_unroll(
 
 
 def test_a_burn_in_and_the_rest_equal_the_whole():
-  spec = networks_test.make_spec((4,), np.float32, ACTIONS)
+  spec = given.make_spec((4,), np.float32, ACTIONS)
   network = make_network(make_config(), spec)
   inputs = make_inputs((4,), np.float32, make_first())
   state = tf.random.stateless_normal((BATCH, 14), (0, 1))
@@ -96,7 +96,7 @@ def test_a_burn_in_and_the_rest_equal_the_whole():
 
 
 def test_an_episode_knows_nothing_of_the_one_before():
-  spec = networks_test.make_spec((4,), np.float32, ACTIONS)
+  spec = given.make_spec((4,), np.float32, ACTIONS)
   network = make_network(make_config(), spec)
   first = np.zeros((BATCH, STEPS), bool)
   first[:, 4] = True

@@ -7,7 +7,7 @@ import tensorflow as tf
 from agents import registry
 from configs import r2d2
 from replay import dataset
-from tests.agents.networks import networks_test
+from tests.agents.networks import given
 
 ENVS = 4
 
@@ -21,7 +21,7 @@ def make_config(**adder):
   return config
 
 
-SPEC = networks_test.make_spec((4,), np.float32, 3)
+SPEC = given.make_spec()
 
 
 def collect(config, variables, steps, seed=0):
