@@ -149,6 +149,10 @@ class Control:
   ) -> bool:
     """Takes one evaluation; returns whether it is the best so far.
 
+    None follows the one that ended the run. Where something else ended it, the
+    one that was under way counts: else equal runs would differ by when their
+    end was seen.
+
     Args:
       returns: of its episodes, undiscounted.
       lengths: of its episodes, in environment steps.
@@ -156,8 +160,8 @@ class Control:
     """
     self._catch_up()
     with self._lock:
-      if self._stopped_because is not None:
-        return False  # it would follow the one that ended the run
+      if self._closed or self._stopped_because == "target_return":
+        return False
       row = results_lib.evaluation_row(
         self._ledger.status(), returns, lengths, variables_version
       )

@@ -424,7 +424,7 @@ def test_a_control_node_goes_on_where_one_was_killed(make_control, tmp_path):
   assert second.status()["stopped_because"] == "trainer_steps"
 
 
-def test_an_evaluation_after_the_end_does_not_count(make_control):
+def test_none_follows_the_evaluation_that_ended_the_run(make_control):
   control = make_control(target_return=100.0)
   evaluate(control, 120.0)
   control.tick()
@@ -432,3 +432,15 @@ def test_an_evaluation_after_the_end_does_not_count(make_control):
   status = control.status()
   assert status["stopped_because"] == "target_return"
   assert status["eval_return"] == status["best_eval_return"] == 120.0
+
+
+def test_an_evaluation_counts_that_was_under_way_at_the_end(make_control):
+  control = make_control(trainer_steps=7)
+  control.report("trainer", 0, {"trainer_steps": 7})
+  control.tick()
+  assert control.status()["stopped_because"] == "trainer_steps"
+  assert evaluate(control, 120.0)
+  assert control.status()["eval_return"] == 120.0
+  control.close()
+  assert not evaluate(control, 150.0)
+  assert control.status()["evaluations"] == 1
