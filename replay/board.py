@@ -23,14 +23,15 @@ import os
 import struct
 
 MAX_WORKERS = 256
+MAX_SHARDS = 16  # replay servers
 
-_MAGIC = b"slipway2"  # the first word
+_MAGIC = b"slipway3"  # the first word
 _LINE = 8  # words: a cache line, so that workers do not slow one another
 _HEAD = 64  # words before the first line
 _SIZE = 8 * (_HEAD + _LINE * MAX_WORKERS)  # bytes
 
-# Words of the head, written by the proxy.
-_STARTS, _REACHABLE, _FLOW, _STEPS_PER_S = 1, 8, 16, 17
+# Words of the head, written by the proxy; from _REACHABLE on one a shard.
+_STARTS, _FLOW, _STEPS_PER_S, _REACHABLE = 1, 16, 17, 32
 # Words of a worker's line; the proxy writes the epoch, the worker the others.
 _EPOCH, _PID, _ACKNOWLEDGED = range(3)
 
@@ -107,7 +108,7 @@ class _Seat:
 
 
 class ProxySeat(_Seat):
-  """The proxy's place at the board; is the relay's `ClientGate`."""
+  """The proxy's place at the board; its `gate` is a relay's `ClientGate`."""
 
   def __init__(self, path: str):
     """Opens the board, which may be a predecessor's.
@@ -124,7 +125,8 @@ class ProxySeat(_Seat):
     super().__init__(path, _PROXY_LOCK, "proxy")
     self.restarts = self._words[_STARTS]  # of proxies before this one
     self._words[_STARTS] += 1
-    self._words[_REACHABLE] = 0
+    for shard in range(MAX_SHARDS):
+      self._words[_REACHABLE + shard] = 0
     if self._words[_FLOW] == Flow.DRAIN:
       self._words[_FLOW] = Flow.RUN
     for line in range(_HEAD, len(self._words), _LINE):
@@ -170,9 +172,22 @@ class ProxySeat(_Seat):
     for line in self._lines_of(pid):
       self._words[line + _EPOCH] += 1
 
-  def upstream(self, reachable: bool) -> None:
-    """Tells the workers whether the server can be reached."""
-    self._words[_REACHABLE] = reachable
+  def reaches(self, shard: int, reachable: bool) -> None:
+    """Tells the workers of a shard whether its server can be reached."""
+    self._words[_REACHABLE + shard] = reachable
+
+  def gate(self, shard: int) -> "ShardGate":
+    """The gate of the relay to a shard.
+
+    Args:
+      shard: of its server, below `MAX_SHARDS`.
+    """
+    return ShardGate(self, shard)
+
+  @property
+  def server_is_reachable(self) -> bool:
+    """What the gate of the first shard was last told."""
+    return bool(self._words[_REACHABLE])
 
   def _lines_of(self, pid: int) -> list[int]:
     if not pid:  # unknown
@@ -184,15 +199,45 @@ class ProxySeat(_Seat):
     ]
 
 
-class WorkerSeat(_Seat):
-  """A worker's place at the board."""
+class ShardGate:
+  """The `ClientGate` of one relay; a process writes through one of them."""
 
-  def __init__(self, path: str, index: int):
+  def __init__(self, seat: ProxySeat, shard: int):
+    """Passes all on to the proxy's seat.
+
+    Args:
+      seat: of the proxy.
+      shard: that the relay leads to.
+    """
+    self._seat, self._shard = seat, shard
+
+  def admit(self, pid: int) -> bool:
+    """Whether a process may connect: not before it knows of a broken stream."""
+    return self._seat.admit(pid)
+
+  def broke(self, pid: int) -> None:
+    """Tells the workers of a process that their streams are broken."""
+    self._seat.broke(pid)
+
+  def upstream(self, reachable: bool) -> None:
+    """Tells the workers of the shard whether its server can be reached."""
+    self._seat.reaches(self._shard, reachable)
+
+
+class WorkerSeat(_Seat):
+  """A worker's place at the board.
+
+  Attributes:
+    server: what the worker writes to, in words.
+  """
+
+  def __init__(self, path: str, index: int, shard: int | None = None):
     """Takes the worker's line, whether there is a proxy yet or not.
 
     Args:
       path: as given to `ProxySeat`.
       index: of the worker on its machine, below `MAX_WORKERS`.
+      shard: that the worker writes to; None: there is one server.
 
     Raises:
       ValueError: the path cannot be used, or another worker has the line.
@@ -203,6 +248,10 @@ class WorkerSeat(_Seat):
         f" has {MAX_WORKERS}; start fewer workers a machine."
       )
     super().__init__(path, 1 + index, f"worker {index}")
+    self.server = "the replay server"
+    if shard is not None:
+      self.server = f"the server of replay shard {shard}"
+    self._reachable = _REACHABLE + (shard or 0)
     self._line = _HEAD + _LINE * index
     self.acknowledge()
     self._words[self._line + _PID] = os.getpid()
@@ -236,4 +285,4 @@ class WorkerSeat(_Seat):
   @property
   def server_is_reachable(self) -> bool:
     """Whether the proxy reaches the server, as far as it knows."""
-    return bool(self._words[_REACHABLE])
+    return bool(self._words[self._reachable])

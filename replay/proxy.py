@@ -6,12 +6,13 @@ no other state: one that is killed and started again with the same arguments
 goes on where it was.
 """
 
+import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from replay import board, relay, relay_gate, shared_variables
+from replay import board, relay, relay_gate, relay_tls, shared_variables
 
 # Seconds of one wait for the server, after which the thread looks whether it is
 # to end.
@@ -29,7 +30,7 @@ class ProxyStats(NamedTuple):
   """What the proxy has done since it was made.
 
   Attributes:
-    relay: counts of the relayed streams.
+    relay: counts of the relayed streams, of all shards together.
     workers: those of each worker that is alive, by its index.
     restarts: proxies that have served at this place before.
     version: of the variables that workers see; 0 before the first.
@@ -53,21 +54,29 @@ class WorkerProxy:
 
   def __init__(
     self,
-    server_address: str,
+    server_address: str | Callable[[], str | None],
     listen: str,
     variables_path: str,
     board_path: str,
     poll_period_s: float = 0.05,
+    tls: relay_tls.Tls | None = None,
+    shards: Sequence[tuple[str, str | Callable[[], str | None]]] = (),
   ):
     """Checks the arguments; opens nothing.
 
     Args:
-      server_address: 'host:port' of the replay server, which need not run yet.
+      server_address: 'host:port' of the replay server, which need not run yet;
+        of several the first, which has the variables. Of a server on another
+        machine: what tells where that machine's `gateway` offers it now, asked
+        with each attempt to connect, in the relay's thread; None is nowhere.
       listen: where workers connect: 'unix:PATH' or 'host:port'.
       variables_path: of the file that workers read variables from; see
         `shared_variables`.
       board_path: of the file by which workers are told what to do; see `board`.
       poll_period_s: seconds between two questions for a new version.
+      tls: context for a server behind a gateway, also if its address is given
+        as 'host:port'. None: for one that needs none.
+      shards: of each further server, where workers connect and its address.
 
     Raises:
       ValueError: an argument cannot be used.
@@ -78,9 +87,18 @@ class WorkerProxy:
         " server without a pause; pass a number of seconds above 0."
       )
     self._seat = board.ProxySeat(board_path)
-    self._relay = relay.Relay(listen, server_address, gate=self._seat)
+    if tls is None and not isinstance(server_address, str):
+      tls = relay_tls.INSECURE
+    self._relays = [
+      relay.Relay(where, server, self._seat.gate(shard), upstream_tls=tls)
+      for shard, (where, server) in enumerate(
+        ((listen, server_address), *shards)
+      )
+    ]
     self._writer = shared_variables.SharedVariablesWriter(variables_path)
-    self._server_address = server_address
+    # Reverb's client speaks no TLS, and takes one address for good: then the
+    # proxy is a client of itself.
+    self._server_address = str(server_address) if tls is None else None
     self._poll_period_s = poll_period_s
     self._stop = threading.Event()
     self._thread: threading.Thread | None = None
@@ -93,7 +111,7 @@ class WorkerProxy:
   @property
   def address(self) -> str:
     """What workers connect to; has the port that was chosen for port 0."""
-    return self._relay.address
+    return self._relays[0].address
 
   def start(self) -> None:
     """Serves workers on return, and variables some seconds later.
@@ -105,7 +123,11 @@ class WorkerProxy:
     Raises:
       ValueError: the port or path to listen on is in use.
     """
-    self._relay.start()
+    with contextlib.ExitStack() as stack:
+      for starting in self._relays:
+        starting.start()
+        stack.callback(starting.close)
+      stack.pop_all()  # all listen: they stay
     self._thread = threading.Thread(
       target=self._run, name="variables-proxy", daemon=True
     )
@@ -144,7 +166,8 @@ class WorkerProxy:
     Raises:
       RuntimeError: from the first error of the thread.
     """
-    self._relay.check()
+    for running in self._relays:
+      running.check()
     if self._error is not None:
       raise RuntimeError(
         f"the proxy at {self.address} can fetch no more variables:"
@@ -153,7 +176,7 @@ class WorkerProxy:
 
   def stats(self) -> ProxyStats:
     """The counts now; callable from any thread, also after `close`."""
-    stats = self._relay.stats()
+    stats = self._stats()
     return ProxyStats(
       stats,
       {
@@ -180,7 +203,9 @@ class WorkerProxy:
       return
     self._stop.set()
     try:
-      self._relay.close()
+      with contextlib.ExitStack() as stack:  # all, whatever one raises
+        for running in self._relays:
+          stack.callback(running.close)
     finally:
       thread.join(_CLOSE_TIMEOUT_S)
       self._seat.close()
@@ -191,8 +216,11 @@ class WorkerProxy:
       )
     self.check()
 
+  def _stats(self) -> relay.RelayStats:
+    return relay.RelayStats.total(each.stats() for each in self._relays)
+
   def _streams_of_workers(self) -> int:
-    clients = self._relay.stats().clients
+    clients = self._stats().clients
     pids = set(self._seat.workers().values())
     return sum(clients[pid].streams for pid in pids if pid in clients)
 
@@ -201,7 +229,10 @@ class WorkerProxy:
       # Not at the top: see `start`.
       from replay import variables
 
-      client = variables.VariablesClient(self._server_address)
+      if self._server_address is not None:
+        client = variables.VariablesClient(self._server_address)
+      else:
+        client = variables.VariablesClient(self.address, self._waits_for)
       while not self._stop.is_set():
         self._poll(client)
         self._stop.wait(self._poll_period_s)
@@ -209,6 +240,11 @@ class WorkerProxy:
       self._error = error
     finally:
       self._writer.close()
+
+  def _waits_for(self) -> str | None:
+    if self._seat.server_is_reachable:
+      return None
+    return "the replay server, which this proxy cannot reach"
 
   def _poll(self, client) -> None:
     try:

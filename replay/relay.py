@@ -17,14 +17,22 @@ relay.close()
 """
 
 import asyncio
+import itertools
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import uvloop
 
-from replay import relay_gate, relay_link, relay_listener, relay_upstream
+from replay import (
+  relay_door,
+  relay_gate,
+  relay_link,
+  relay_listener,
+  relay_tls,
+  relay_upstream,
+)
 
 # Seconds for a client's first 24 bytes, which gRPC sends when it connects.
 _PREFACE_TIMEOUT_S = 5.0
@@ -45,7 +53,8 @@ class RelayStats(NamedTuple):
     bytes_down: received from the upstream.
     bytes_buffered: received and not yet passed on; bounded by back-pressure.
     connections_refused: those that were not admitted, or ended or were closed
-      without having begun as an HTTP/2 client begins.
+      without having begun as an HTTP/2 client begins; with TLS, without having
+      shown a certificate of the run.
     clients: by process id; 0 has all those that come by TCP.
   """
 
@@ -58,6 +67,22 @@ class RelayStats(NamedTuple):
   connections_refused: int
   clients: Mapping[int, relay_gate.ClientStats]
 
+  @classmethod
+  def total(cls, stats: Iterable["RelayStats"]) -> "RelayStats":
+    """Those of any number of relays together."""
+    stats = tuple(stats)
+    merged: dict[int, relay_gate.ClientStats] = {}
+    for pid, client in itertools.chain(*(s.clients.items() for s in stats)):
+      known = merged.get(pid, relay_gate.ClientStats())
+      merged[pid] = known.plus(
+        client.bytes_up, client.bytes_down, client.streams
+      )
+    counts = (name for name in cls._fields if name != "clients")
+    return cls(
+      clients=merged,
+      **{name: sum(getattr(s, name) for s in stats) for name in counts},
+    )
+
 
 class Relay:
   """Listens for clients and gives each a connection to the upstream.
@@ -68,23 +93,33 @@ class Relay:
   def __init__(
     self,
     listen: str,
-    upstream: str,
+    upstream: str | Callable[[], str | None],
     gate: relay_gate.ClientGate | None = None,
     preface_timeout_s: float = _PREFACE_TIMEOUT_S,
+    listen_tls: relay_tls.Tls | None = None,
+    upstream_tls: relay_tls.Tls | None = None,
   ):
     """Checks the arguments; opens nothing.
 
     Args:
       listen: 'unix:PATH', which only this user may connect to, or 'host:port'.
-      upstream: 'host:port' of the Reverb server, which need not run yet.
+      upstream: 'host:port' or 'unix:PATH' of the Reverb server, which need not
+        run yet. If it can move: what tells where it is now, asked with each
+        attempt to connect, in the relay's thread; None is nowhere.
       gate: decides who is served; None serves all, and probes no upstream.
-      preface_timeout_s: seconds for a client to begin as an HTTP/2 client.
+      preface_timeout_s: seconds for a client to begin as an HTTP/2 client, or
+        with TLS to show its certificate.
+      listen_tls: context, or `relay_tls.INSECURE`, for clients that are relays
+        with an `upstream_tls`. None: clients are what speaks HTTP/2.
+      upstream_tls: the same for an upstream that is a relay with `listen_tls`.
+        None: it is the server itself.
 
     Raises:
       ValueError: an argument cannot be one.
     """
     relay_listener.check("listen", listen)
-    address = relay_listener.host_and_port("upstream", upstream)
+    if isinstance(upstream, str):
+      relay_listener.check("upstream", upstream)
     if not 0 < preface_timeout_s < math.inf:
       raise ValueError(
         f"preface_timeout_s is {preface_timeout_s}, with which clients would be"
@@ -94,8 +129,12 @@ class Relay:
     self._gate = relay_gate.Guard(gate, self._keep)
     self._preface_timeout_s = preface_timeout_s
     self._upstream = relay_upstream.Upstream(
-      address, None if gate is None else self._gate.upstream
+      (lambda: upstream) if isinstance(upstream, str) else upstream,
+      None if gate is None else self._gate.upstream,
+      upstream_tls,
     )
+    self._may_move = not isinstance(upstream, str)
+    self._listen_tls: relay_tls.Tls | None = listen_tls
     self._calls = relay_link.Calls(
       self._admit, self._connect, self._on_broken, self._on_ended
     )
@@ -194,12 +233,21 @@ class Relay:
       self._loop.close()
 
   async def _serve(self) -> None:
-    server = await self._loop.create_server(
-      lambda: relay_link.Link(self._calls, self._preface_timeout_s).client,
-      sock=self._listener.socket,
-    )
+    if self._listen_tls is None:
+      server = await self._loop.create_server(
+        lambda: self._make_link().client, sock=self._listener.socket
+      )
+    else:
+      server = relay_door.Door(
+        self._listener.socket, self._listen_tls, self._make_link
+      )
     self._upstream.probe()
+    following = None
+    if self._may_move:
+      following = asyncio.ensure_future(self._upstream.follow(self._on_moved))
     await self._stop.wait()
+    if following is not None:
+      following.cancel()
     server.close()
     await self._upstream.close()
     await asyncio.sleep(0)  # Those that are accepted get their link.
@@ -208,6 +256,13 @@ class Relay:
     # Each link takes itself out when the loop tells it that it is closed.
     while self._links:
       await asyncio.sleep(0)
+
+  def _on_moved(self) -> None:
+    for link in tuple(self._links):
+      link.leave()
+
+  def _make_link(self) -> relay_link.Link:
+    return relay_link.Link(self._calls, self._preface_timeout_s)
 
   def _admit(self, link: relay_link.Link) -> bool:
     with self._lock:

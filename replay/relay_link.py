@@ -1,18 +1,15 @@
 """Relay link: one client's connection, joined to one of the upstream's."""
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from replay import relay_gate, relay_peer
+from replay import relay_gate, relay_peer, relay_side, relay_tls
 
 # What each HTTP/2 client, such as gRPC's, sends first (RFC 9113, 3.4).
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-# Bytes that one side may have in the relay before the other side is no longer
-# read, and before it is read again. Twice what one read brings at most.
-_HIGH_WATER = 512 * 1024
-_LOW_WATER = 128 * 1024
 
 # Seconds between two looks at a client that has ended its side and may be gone:
 # the loop tells no more of a connection that it does not read.
@@ -35,72 +32,19 @@ class Calls(NamedTuple):
   ended: "Callable[[Link], None]"
 
 
-class Side(asyncio.Protocol):
-  """One of a link's two connections; passes on to the other what it reads."""
-
-  transport: Any = None  # None before it is connected.
-  other: "Side"
-
-  def __init__(self, link: "Link"):
-    self._link = link
-    self.received = 0  # bytes
-    self.ended = False  # The peer will send no more.
-    self.lost = False
-
-  def connection_made(self, transport):
-    self.transport = transport
-    transport.set_write_buffer_limits(high=_HIGH_WATER, low=_LOW_WATER)
-    relay_peer.configure(transport.get_extra_info("socket"))
-    self._link.on_connected(self)
-
-  def data_received(self, data):
-    self.received += len(data)
-    if self.other.transport is None:
-      self._link.on_early(data)
-    else:
-      self.other.transport.write(data)
-
-  def eof_received(self):
-    self.ended = True
-    self._link.on_ended(self)
-    if self.other.transport is None or self.other.transport.is_closing():
-      return False
-    self.other.transport.write_eof()
-    # The other direction may go on. When both have ended, both close.
-    return not self.other.ended
-
-  def pause_writing(self):
-    if not self.other.transport.is_closing():
-      self.other.transport.pause_reading()
-
-  def resume_writing(self):
-    if not self.other.transport.is_closing():
-      self.other.transport.resume_reading()
-
-  def connection_lost(self, exc):
-    del exc  # A reset is an end like any other: the peers try again.
-    self.lost = True
-    self._link.on_lost(self)
-
-  def buffered(self) -> int:
-    """Bytes that wait to be sent."""
-    if self.transport is None or self.lost:
-      return 0
-    return self.transport.get_write_buffer_size()
-
-
 class Link:
   """Owns both sides, from a client's arrival until both are closed."""
 
   def __init__(self, calls: Calls, preface_timeout_s: float):
-    """Makes the sides; `client` is to be given to the listening server.
+    """Makes the sides; `client` is for a server, or `enter` to be called.
 
     Args:
       calls: to the relay.
-      preface_timeout_s: seconds for the client to send the preface.
+      preface_timeout_s: seconds for the client to send the preface, or to
+        show its certificate.
     """
-    self.client = Side(self)
-    self.server = Side(self)
+    self.client = relay_side.Side(self)
+    self.server = relay_side.Side(self)
     self.client.other, self.server.other = self.server, self.client
     self.pid = 0  # The client's process; 0 is one that the kernel cannot tell.
     self._calls = calls
@@ -108,15 +52,21 @@ class Link:
     # A timer: until the preface is there, and again when the client has ended.
     self._timer: Any = None
     self._early = b""  # Read before there was somewhere to put it.
-    self._opening: Any = None  # A task, from the preface on.
+    self._entering: Any = None  # A task, of a client by TLS.
+    self._opening: Any = None  # A task, from the preface or certificate on.
     self._broken = False
     self._aborted = False
     self._over = False
 
   @property
   def refused(self) -> bool:
-    """Whether it ended without the preface, or was not admitted."""
+    """Whether it ended before it was known as a client, or was not admitted."""
     return self._opening is None and self.client.lost and not self._aborted
+
+  @property
+  def is_entering(self) -> bool:
+    """Whether its client is about to show its certificate."""
+    return self._entering is not None and not self._entering.done()
 
   @property
   def received(self) -> tuple[int, int]:
@@ -128,21 +78,58 @@ class Link:
     waiting = self.client.buffered() + self.server.buffered()
     return waiting + len(self._early)
 
+  def enter(self, connection: socket.socket, tls: relay_tls.Tls) -> None:
+    """Begins with another relay, which has to show its certificate.
+
+    It is greeted when the upstream is reached; see `relay_tls`.
+
+    Args:
+      connection: just accepted; the link's from now on.
+      tls: what it is asked for; INSECURE is nothing.
+    """
+    if self._calls.admit(self):
+      self._entering = asyncio.get_running_loop().create_task(
+        self._enter(connection, tls)
+      )
+      self._entering.add_done_callback(
+        lambda entering: self._on_entered(entering, connection)
+      )
+    else:
+      connection.close()
+      self.client.lost = True
+      self._end_if_closed()
+
+  def refuse(self) -> None:
+    """Closes a client that is about to show its certificate."""
+    self._entering.cancel()
+
   def abort(self) -> None:
     """Closes both sides now; what is buffered is dropped."""
     self._aborted = True
+    if self._entering is not None:
+      self._entering.cancel()
     if self._opening is not None:
       self._opening.cancel()
     for side in (self.client, self.server):
       if side.transport is not None and not side.lost:
         side.transport.abort()
 
-  def on_connected(self, side: Side) -> None:
+  def leave(self) -> None:
+    """Gives up the upstream that it is connected to, as if that had ended."""
+    if self.server.transport is not None and not self.server.lost:
+      self.server.transport.abort()
+
+  def on_connected(self, side: relay_side.Side) -> None:
     """Called by a side when it has its transport."""
     if side is self.server:
       if self.client.lost:
         side.transport.abort()
+      elif self._entering is not None:
+        # Now, as the upstream may be the first to speak.
+        self.client.transport.write(relay_tls.GREETING)
       return
+    if self._entering is not None:
+      return  # It goes on in `_enter`, from where reading can be paused.
     self.pid = relay_gate.pid_of(side.transport.get_extra_info("socket"))
     if self._calls.admit(self):
       self._timer = asyncio.get_running_loop().call_later(
@@ -154,23 +141,22 @@ class Link:
   def on_early(self, data: bytes) -> None:
     """Called by the client's side with what comes before there is a server."""
     self._early += data
+    if self._entering is not None:
+      return  # Read before the pause; nobody speaks ahead of the greeting.
     if not PREFACE.startswith(self._early[: len(PREFACE)]):
       self.client.transport.abort()
     elif len(self._early) >= len(PREFACE):
       self._timer.cancel()
-      # Keep the one chunk, and read no more until it can be passed on.
-      self.client.transport.pause_reading()
-      self._opening = asyncio.get_running_loop().create_task(self._open())
-      self._opening.add_done_callback(self._on_opened)
+      self._open_soon()
 
-  def on_ended(self, side: Side) -> None:
+  def on_ended(self, side: relay_side.Side) -> None:
     """Called by a side when its peer has ended, before that is passed on."""
     if side is self.server:
       self._report_if_broken()
     elif self.server.transport is not None:
       self._look_after_client()
 
-  def on_lost(self, side: Side) -> None:
+  def on_lost(self, side: relay_side.Side) -> None:
     """Called by a side when it is closed; lets the other send its rest."""
     if side is self.server:
       self._report_if_broken()
@@ -198,6 +184,38 @@ class Link:
         _LOOK_PERIOD_S, self._look_after_client
       )
 
+  async def _enter(self, connection: socket.socket, tls: relay_tls.Tls) -> None:
+    loop: Any = asyncio.get_running_loop()
+    options: Any = {}
+    if tls != relay_tls.INSECURE:
+      options = {
+        "ssl": tls,
+        "ssl_handshake_timeout": self._preface_timeout_s,
+        "ssl_shutdown_timeout": relay_tls.SHUTDOWN_TIMEOUT_S,
+      }
+    with contextlib.suppress(OSError):  # A stranger: counted at its end.
+      await loop.connect_accepted_socket(
+        lambda: self.client, connection, **options
+      )
+    if self.client.transport is not None:
+      self._open_soon()
+
+  def _on_entered(
+    self, entering: asyncio.Task, connection: socket.socket
+  ) -> None:
+    self._report_error(entering, "a client could not be let in")
+    if self._opening is None:
+      # The loop tells no end of what it gave up while it was made.
+      connection.close()
+      self.client.lost = True
+    self._end_if_closed()
+
+  def _open_soon(self) -> None:
+    # Keep the one chunk, and read no more until it can be passed on.
+    self.client.transport.pause_reading()
+    self._opening = asyncio.get_running_loop().create_task(self._open())
+    self._opening.add_done_callback(self._on_opened)
+
   async def _open(self) -> None:
     connected = False
     try:
@@ -217,13 +235,15 @@ class Link:
         self.client.transport.resume_reading()
 
   def _on_opened(self, opening: asyncio.Task) -> None:
-    error = None if opening.cancelled() else opening.exception()
+    self._report_error(opening, "a link to the upstream could not be opened")
+    self._end_if_closed()
+
+  def _report_error(self, task: asyncio.Task, message: str) -> None:
+    error = None if task.cancelled() else task.exception()
     if error is not None:
-      message = "a link to the upstream could not be opened"
-      opening.get_loop().call_exception_handler(
+      task.get_loop().call_exception_handler(
         {"message": message, "exception": error}
       )
-    self._end_if_closed()
 
   def _end_if_closed(self) -> None:
     server_closed = self.server.transport is None or self.server.lost

@@ -33,6 +33,13 @@ def host_and_port(argument: str, address: str) -> tuple[str, int]:
   return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def path_of(address: str) -> str | None:
+  """The path of 'unix:PATH'; None for 'host:port'."""
+  if not address.startswith(_UNIX):
+    return None
+  return address.removeprefix(_UNIX)
+
+
 def check(argument: str, address: str) -> None:
   """Raises if the address can be no listener's, in whatever state the host is.
 
@@ -43,10 +50,10 @@ def check(argument: str, address: str) -> None:
   Raises:
     ValueError: the address has another form, or the path is too long.
   """
-  if not address.startswith(_UNIX):
+  path = path_of(address)
+  if path is None:
     host_and_port(argument, address)
     return
-  path = address.removeprefix(_UNIX)
   size = len(os.fsencode(path))
   if not 0 < size <= _PATH_LIMIT:
     raise ValueError(

@@ -7,12 +7,17 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from replay import relay_listener, relay_tls
+
 # Seconds for the upstream's host to accept; the worker's gRPC tries again.
 _CONNECT_TIMEOUT_S = 5.0
 
 # Seconds between two looks for an upstream that is not there: short beside a
 # server's start, and a refused connection costs microseconds.
 _PROBE_PERIOD_S = 0.1
+
+# Seconds between two looks whether it has moved, each of which reads a file.
+_FOLLOW_PERIOD_S = 0.5
 
 # Looks after a link broke. A process that dies closes its sockets one by one,
 # and may still listen when the first of its connections ends.
@@ -23,16 +28,22 @@ class Upstream:
   """What is known of the server; all methods are for the loop's thread."""
 
   def __init__(
-    self, address: tuple[str, int], on_change: Callable[[bool], None] | None
+    self,
+    find: Callable[[], str | None],
+    on_change: Callable[[bool], None] | None,
+    tls: relay_tls.Tls | None = None,
   ):
     """Connects to nothing yet.
 
     Args:
-      address: host and port.
+      find: 'host:port' or 'unix:PATH', as `relay_listener.check` takes them;
+        asked with each attempt. None: not known yet.
       on_change: told whether the upstream is reachable, when that is first
         known and when it changes. None: nobody asks, so nothing is probed.
+      tls: to speak with a relay that greets; None: with the server itself.
     """
-    self._address = address
+    self._find = find
+    self._tls: relay_tls.Tls | None = tls
     self._on_change = on_change
     self._reachable: bool | None = None
     self._looks = 0
@@ -58,6 +69,24 @@ class Upstream:
     """Connects the protocol; False if the upstream cannot be reached."""
     return await self._reach(protocol) is not None
 
+  async def follow(self, on_moved: Callable[[], None]) -> None:
+    """Looks for ever whether it has moved.
+
+    A machine that has lost its power says nothing: without this, connections
+    to it would stand until the kernel gives up what was sent, in minutes.
+
+    Args:
+      on_moved: called when it is found elsewhere than before.
+    """
+    before = self._find()
+    while not self._closed:
+      await asyncio.sleep(_FOLLOW_PERIOD_S)
+      now = self._find()
+      if now is not None and now != before:
+        if before is not None:
+          on_moved()
+        before = now
+
   async def close(self) -> None:
     """Ends the probing."""
     # Python 3.10's `wait_for` swallows a cancellation that comes with a result.
@@ -70,11 +99,14 @@ class Upstream:
     self, protocol: asyncio.Protocol
   ) -> asyncio.Transport | None:
     attempt = next(self._attempts)
-    loop = asyncio.get_running_loop()
-    connecting: Any = loop.create_connection(lambda: protocol, *self._address)
+    address = self._find()
+    transport: Any = None
     try:
-      transport, _ = await asyncio.wait_for(connecting, _CONNECT_TIMEOUT_S)
-      if _is_to_itself(transport):
+      if address is not None:
+        transport = await asyncio.wait_for(
+          self._dial(address, protocol), _CONNECT_TIMEOUT_S
+        )
+      if transport is not None and _is_to_itself(transport):
         # A reset, as an orderly end would keep the port from the server for a
         # minute.
         transport.get_extra_info("socket").setsockopt(
@@ -86,6 +118,18 @@ class Upstream:
       transport = None
     self._learn(attempt, transport is not None)
     return transport
+
+  async def _dial(self, address: str, protocol: asyncio.Protocol) -> Any:
+    loop = asyncio.get_running_loop()
+    if self._tls is not None:
+      return await relay_tls.dial(loop, address, protocol, self._tls)
+    path = relay_listener.path_of(address)
+    if path is not None:
+      connected = await loop.create_unix_connection(lambda: protocol, path)
+    else:
+      host, port = relay_listener.host_and_port("upstream", address)
+      connected = await loop.create_connection(lambda: protocol, host, port)
+    return connected[0]
 
   def _learn(self, attempt: int, reachable: bool) -> None:
     # One that began before the attempt that decided tells of an older state.
@@ -106,7 +150,7 @@ class Upstream:
         self._looks = max(0, self._looks - 1)
         visit = await self._reach(asyncio.Protocol())
         if visit is not None:
-          visit.abort()
+          visit.close()
         if self._is_done():
           return
         await asyncio.sleep(_PROBE_PERIOD_S)

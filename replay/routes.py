@@ -49,7 +49,7 @@ class ProxyRoute:
     if not self._seat.proxy_is_alive:
       return f"the proxy at {self.address}, which is not there"
     if not self._seat.server_is_reachable:
-      return "the replay server, which its proxy cannot reach"
+      return f"{self._seat.server}, which its proxy cannot reach"
     return None
 
   def is_broken(self, stalled: bool = False) -> bool:

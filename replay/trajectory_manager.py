@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import reverb
 
-from replay import table_snapshot, table_status
+from replay import loopback, table_snapshot, table_status
 
 
 class TrajectoryManager:
@@ -24,7 +24,7 @@ class TrajectoryManager:
 
     Args:
       tables: at least one.
-      port: TCP, on all interfaces: Reverb can bind nothing else.
+      port: TCP, for this host alone: see `loopback`.
       saving_dir: of this object alone, and emptied: where Reverb writes what
         `table_snapshot.Saving` asks for. None: nothing can be saved or
         restored.
@@ -33,7 +33,7 @@ class TrajectoryManager:
         it where `tables` are other ones.
 
     Raises:
-      OSError: the port is taken.
+      OSError: the port is taken, or can't be kept from strangers.
       ValueError: what was saved does not fit the tables, or is damaged.
     """
     _check_port(port)
@@ -46,6 +46,11 @@ class TrajectoryManager:
       self._server = self._restore(tables, port, restore_from)
     else:
       self._server = self._serve(tables, port, None)
+    try:
+      loopback.confine(port)
+    except OSError:
+      self._server.stop()
+      raise
     self.address = f"localhost:{port}"
     self._client = reverb.Client(self.address)
 

@@ -16,7 +16,7 @@ snapshot = source.poll()
 import atexit
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,7 +142,10 @@ class VariablesPublisher:
     """
     if self._writer is None or sizes != self._sizes:
       self.close()
-      self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+      # To validate items, Reverb asks the server, without a timeout.
+      self._writer = self._client.trajectory_writer(
+        num_keep_alive_refs=1, validate_items=False
+      )
       self._sizes = sizes
     return self._writer
 
@@ -191,17 +194,22 @@ class VariablesClient:
   only if that moved, or if the server may have been another one meanwhile.
   """
 
-  def __init__(self, address: str):
+  def __init__(
+    self, address: str, waits_for: Callable[[], str | None] | None = None
+  ):
     """Does not connect yet.
 
     Args:
-      address: 'host:port' of the Reverb server.
+      address: 'host:port' of the Reverb server; with `waits_for` also another
+        one that a Reverb client takes.
+      waits_for: says what a new client would have to wait for, None where it
+        need not. By default the server itself is asked, straight.
 
     Raises:
       ValueError: the address has another form.
     """
     self._address = address
-    self._route = routes.DirectRoute(address)
+    self._waits_for = waits_for or routes.DirectRoute(address).waits_for
     self._client: reverb.Client | None = None  # from the first answer on
     self._fetch: _Fetch | None = None
     self._inserts = -1  # that the table had seen at the last sample
@@ -242,7 +250,7 @@ class VariablesClient:
   def _ask(self) -> PackedSnapshot | None:
     client = self._client
     if client is None:
-      if (reason := self._route.waits_for()) is not None:
+      if (reason := self._waits_for()) is not None:
         raise ConnectionError(f"no variables can be had from {reason}")
       client = reverb.Client(self._address)
     # A client that has failed is dropped: its channel would try again after

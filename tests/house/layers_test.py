@@ -24,6 +24,7 @@ _DOORS = {
   "ale_py": "environments",
   "launchpad": "launch",
   "ray": "launch",
+  "fsspec": "launch",
   "absl.flags": "launch",
 }
 

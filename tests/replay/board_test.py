@@ -134,14 +134,30 @@ def test_whether_the_server_is_reachable(path):
   worker = board.WorkerSeat(path, 0)
   assert not worker.server_is_reachable
   proxy = board.ProxySeat(path)
-  proxy.upstream(True)
+  gate = proxy.gate(0)
+  gate.upstream(True)
   assert worker.server_is_reachable
-  proxy.upstream(False)
+  gate.upstream(False)
   assert not worker.server_is_reachable
-  proxy.upstream(True)
+  gate.upstream(True)
   proxy.close()
   board.ProxySeat(path)
   assert not worker.server_is_reachable  # It does not know yet.
+
+
+def test_each_shard_has_a_word_of_its_own(path):
+  shards = range(board.MAX_SHARDS)
+  proxy = board.ProxySeat(path)
+  workers = [board.WorkerSeat(path, 40 + shard, shard) for shard in shards]
+  proxy.direct(board.Flow.PAUSE, 160.0)
+  for shard in shards:
+    proxy.gate(shard).upstream(True)
+    seen = [worker.server_is_reachable for worker in workers]
+    assert seen == [index == shard for index in shards]
+    proxy.gate(shard).upstream(False)
+  for worker in workers:
+    assert (worker.flow, worker.steps_per_s) == (board.Flow.PAUSE, 10.0)
+    assert not worker.stream_is_broken
 
 
 def test_a_place_is_taken_once(path):

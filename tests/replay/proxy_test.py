@@ -116,13 +116,7 @@ def _write(writer, value: int) -> None:
 
 def test_workers_are_told_counted_and_drained(running, tmp_path):
   port, worker_proxy, _ = running
-  server = reverb.Server(
-    [
-      variables.make_table(),
-      reverb.Table.queue("t", 100, signature=tf.TensorSpec([4], tf.uint8)),
-    ],
-    port=port,
-  )
+  server = _serve_table(port)
   seat = board.WorkerSeat(f"{tmp_path}/board", 5)
   assert worker_proxy.stats().workers == {5: relay_gate.ClientStats()}
   route = routes.ProxyRoute(worker_proxy.address, seat)
@@ -170,6 +164,57 @@ def test_a_worker_says_what_it_waits_for(running, tmp_path):
   assert not writer.wait(0.05)
   assert "the proxy at unix:" in writer.waits_for
   assert "is not there" in writer.waits_for
+
+
+def _serve_table(port: int):
+  table = reverb.Table.queue("t", 100, signature=tf.TensorSpec([4], tf.uint8))
+  return reverb.Server([variables.make_table(), table], port=port)
+
+
+def test_workers_write_to_their_own_shards(tmp_path):
+  ports = [portpicker.pick_unused_port() for _ in range(2)]
+  worker_proxy = proxy.WorkerProxy(
+    f"localhost:{ports[0]}",
+    f"unix:{tmp_path}/relay",
+    f"{tmp_path}/variables",
+    f"{tmp_path}/board",
+    shards=[(f"unix:{tmp_path}/relay-1", f"localhost:{ports[1]}")],
+  )
+  worker_proxy.start()
+  seats = [board.WorkerSeat(f"{tmp_path}/board", i, i % 2) for i in range(2)]
+  listens = ["relay", "relay-1"]
+  writers = [
+    writer_lib.ItemWriter(
+      routes.ProxyRoute(f"unix:{tmp_path}/{where}", seat), "t"
+    )
+    for where, seat in zip(listens, seats, strict=True)
+  ]
+  server = _serve_table(ports[0])
+  _until(lambda: writers[0].wait(0.1))
+  assert not writers[1].wait(0.05), "its shard is not there"
+  assert writers[1].waits_for == (
+    "the server of replay shard 1, which its proxy cannot reach"
+  )
+  other = _serve_table(ports[1])
+  _until(lambda: writers[1].wait(0.1))
+  for writer, count in zip(writers, (3, 5), strict=True):
+    for value in range(count):
+      _write(writer, value)
+    assert writer.settle(_DEADLINE_S)
+  held = [
+    reverb.Client(f"localhost:{port}").server_info(10)["t"].current_size
+    for port in ports
+  ]
+  assert held == [3, 5]
+  stats = worker_proxy.stats()
+  # Both are of this process, whose streams are counted together.
+  assert stats.workers[0].streams == stats.relay.connections_open == 2
+  assert stats.workers[0].bytes_up == stats.relay.bytes_up > 8
+  for writer in writers:
+    assert writer.close(_DEADLINE_S)
+  worker_proxy.close()
+  server.stop()
+  other.stop()
 
 
 def _name(thread: threading.Thread) -> str:

@@ -4,9 +4,7 @@ import asyncio
 import contextlib
 import functools
 import os
-import select
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -22,6 +20,10 @@ _until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
 _relay = peers.relaying
 _wait_for_end = peers.wait_for_end
 _PREFACE = relay_link.PREFACE
+_Gate = peers.Gate
+_Upstream = peers.Upstream
+_take = peers.take
+_reset = peers.reset
 
 
 def _connect(address, data=b""):
@@ -29,82 +31,6 @@ def _connect(address, data=b""):
   if data:
     connection.sendall(data)
   return connection
-
-
-class _Gate:
-  """Writes down what it is asked and told."""
-
-  def __init__(self, admits=True):
-    self.admits = admits
-    self.asked = []  # pids
-    self.broken = []  # pids, and whether the client had seen the end
-    self.reachable = []
-    self.client = None
-
-  def admit(self, pid):
-    self.asked.append(pid)
-    return self.admits
-
-  def broke(self, pid):
-    seen = self.client and select.select([self.client], [], [], 0)[0]
-    self.broken.append((pid, bool(seen)))
-
-  def upstream(self, reachable):
-    self.reachable.append(reachable)
-
-
-class _Upstream:
-  """A listening socket whose connections the test ends as it likes."""
-
-  def __init__(self, port=0):
-    self._listening = socket.create_server(("127.0.0.1", port))
-    self._listening.settimeout(_DEADLINE_S)
-    self.port = self._listening.getsockname()[1]
-    self.visits = 0  # Connections that said nothing, such as probes.
-
-  def __enter__(self):
-    return self
-
-  def __exit__(self, *exc):
-    self.close()
-
-  def close(self):
-    self._listening.close()
-
-  def accept(self):
-    """Waits for a client, and takes its preface."""
-    while True:
-      connection, _ = self._listening.accept()
-      connection.settimeout(_DEADLINE_S)
-      if got := _take(connection, len(_PREFACE)):
-        assert got == _PREFACE
-        return connection
-      connection.close()
-      self.visits += 1
-
-  def wait_for_visit(self):
-    connection, _ = self._listening.accept()
-    with connection:
-      assert connection.recv(1) == b""
-
-  def is_left_alone(self, for_s=0.0):
-    return not select.select([self._listening], [], [], for_s)[0]
-
-
-def _take(connection, size):
-  """The next bytes; fewer where the peer ends before."""
-  with connection.makefile("rb", buffering=0) as stream:
-    got = b""
-    while len(got) < size and (data := stream.read(size - len(got))):
-      got += data
-    return got
-
-
-def _reset(connection):
-  connection.setsockopt(
-    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-  )
-  connection.close()
 
 
 def _pid(listen):
@@ -390,7 +316,7 @@ def test_a_connection_to_itself_reaches_nobody(monkeypatch):
       "create_connection",
       functools.partial(loop.create_connection, local_addr=address),
     )
-    upstream = relay_upstream.Upstream(address, told.append)
+    upstream = relay_upstream.Upstream(lambda: f"127.0.0.1:{port}", told.append)
     assert not await upstream.connect(asyncio.Protocol())
     await upstream.close()
 

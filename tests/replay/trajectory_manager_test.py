@@ -1,19 +1,22 @@
 """TrajectoryManager: ports, counts, checkpoints."""
 
+import socket
+
 import numpy as np
 import portpicker
 import pytest
 import reverb
 
 from configs import prioritized_dqn
-from replay import packing as packing_lib
 from replay import (
+  loopback,
   routes,
   table_snapshot,
   table_status,
   tables,
   trajectory_manager,
 )
+from replay import packing as packing_lib
 from replay import writer as writer_lib
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
@@ -73,6 +76,18 @@ def test_port_in_use_is_one_line(manager):
   message = str(error.value)
   assert message.startswith(f"replay port {port} is in use")
   assert "\n" not in message
+
+
+def test_strangers_are_kept_out(manager):
+  heard = set()
+  for connection in loopback._sockets_at(
+    int(manager.address.rpartition(":")[2])
+  ):
+    with connection:
+      if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        option = (socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
+        heard.add(connection.getsockopt(*option))
+  assert heard == {b"lo\0"}
 
 
 def test_port_is_free_after_close():

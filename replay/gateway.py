@@ -1,0 +1,112 @@
+"""Gateway: what one machine of a run offers to the others, and reaches on them.
+
+Servers that ask nobody for a name listen on their own host alone (`loopback`);
+the gateway passes on to them what comes from machines of the run, by mutual
+TLS, and nothing else. Without an identity it does the same for everybody.
+
+```python
+gateway = Gateway(address_of_this_machine, identity)
+there = gateway.offer(7000)  # 'host:port', to be told to other machines.
+gateway.reach('/run/user/1000/slipway/control', lambda: address_of_control)
+...
+gateway.close()
+```
+"""
+
+import contextlib
+from collections.abc import Callable
+
+from replay import certificates, relay, relay_tls
+
+
+class Gateway:
+  """One a machine; each offer and each way has a thread, until `close`."""
+
+  def __init__(self, host: str, identity: certificates.Identity | None):
+    """Opens nothing.
+
+    Args:
+      host: this machine's address, which others know it by.
+      identity: with a certificate. None: plain TCP, for a private network in
+        which everybody may read and write all that belongs to the run.
+
+    Raises:
+      ValueError: the identity has no certificate.
+    """
+    self._host = f"[{host}]" if ":" in host else host
+    self._server_tls: relay_tls.Tls = relay_tls.INSECURE
+    self._client_tls: relay_tls.Tls = relay_tls.INSECURE
+    if identity is not None:
+      self._server_tls = identity.server_context()
+      self._client_tls = identity.client_context()
+    self._relays: list[relay.Relay] = []
+    self._closing = contextlib.ExitStack()
+
+  def offer(self, port: int) -> str:
+    """Lets other machines reach what listens on a port of this one's loopback.
+
+    Args:
+      port: TCP; what listens need not run yet.
+
+    Returns:
+      'host:port' that other machines' gateways and proxies connect to.
+
+    Raises:
+      ValueError: the host is no address of this machine.
+    """
+    return self._start(
+      relay.Relay(
+        f"{self._host}:0", f"localhost:{port}", listen_tls=self._server_tls
+      )
+    )
+
+  def reach(self, path: str, upstream: Callable[[], str | None]) -> str:
+    """Lets this machine's processes reach what another machine offers.
+
+    Args:
+      path: of a unix socket that they connect to; for this user alone.
+      upstream: what `offer` returned there; None while it is not known. Asked
+        with each connection, by a thread of its own, as offers move.
+
+    Returns:
+      'unix:PATH', which gRPC takes for an address.
+
+    Raises:
+      ValueError: the path is in use, or too long.
+    """
+    return self._start(
+      relay.Relay(f"unix:{path}", upstream, upstream_tls=self._client_tls)
+    )
+
+  def check(self) -> None:
+    """Raises what went wrong in a thread, if anything did.
+
+    Raises:
+      RuntimeError: from the first error of a thread.
+    """
+    for running in self._relays:
+      running.check()
+
+  def stats(self) -> relay.RelayStats:
+    """The sums now; callable from any thread, also after `close`.
+
+    Refused are those that had no certificate of the run, or, of this machine's
+    own, began as no client of gRPC begins.
+    """
+    return relay.RelayStats.total(
+      running.stats() for running in tuple(self._relays)
+    )
+
+  def close(self) -> None:
+    """Closes all connections and ends the threads.
+
+    Raises:
+      RuntimeError: as `check` does, after all is closed.
+    """
+    self._closing.close()
+
+  def _start(self, made: relay.Relay) -> str:
+    made.start()
+    self._relays.append(made)
+    self._closing.callback(made.close)
+    return made.address

@@ -1,0 +1,133 @@
+"""Tests of a proxy whose server is on another machine, behind its gateway."""
+
+import functools
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+import tensorflow as tf
+
+from replay import (
+  board,
+  gateway,
+  proxy,
+  relay_tls,
+  routes,
+  shared_variables,
+  variables,
+)
+from replay import writer as writer_lib
+from tests.replay import peers, runs
+
+_DEADLINE_S = 60
+_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+
+
+class _Home:
+  """The machine of the server."""
+
+  def __init__(self, identity):
+    self.gateway = gateway.Gateway("127.0.0.1", identity)
+    self.port = portpicker.pick_unused_port()
+    self.address = self.gateway.offer(self.port)
+    self.server = None
+
+  def serve(self, first_version: int) -> None:
+    rows = tf.TensorSpec([4], tf.uint8)
+    tables = [
+      variables.make_table(),
+      reverb.Table.queue("t", 99, signature=rows),
+    ]
+    self.server = reverb.Server(tables, port=self.port)
+    address = f"localhost:{self.port}"
+    publisher = variables.VariablesPublisher(address, first_version)
+    publisher.publish({"w": np.full(3, first_version, np.float32)})
+    publisher.close()
+
+  def close(self) -> None:
+    if self.server is not None:
+      self.server.stop()
+      self.server = None
+    self.gateway.close()
+
+
+@pytest.fixture(params=["tls", "insecure"])
+def identity(request, tmp_path):
+  if request.param == "insecure":
+    return None
+  return runs.identity(tmp_path, runs.authority(tmp_path))
+
+
+def _write(writer, value: int) -> None:
+  assert writer.wait(_DEADLINE_S)
+  writer.write(np.full((1, 4), value, np.uint8), np.ones(1))
+  assert writer.settle(_DEADLINE_S)
+
+
+def test_items_go_and_variables_come_also_when_the_server_moves(
+  identity, tmp_path
+):
+  where: list[str | None] = [None]
+  worker_proxy = proxy.WorkerProxy(
+    lambda: where[0],
+    f"unix:{tmp_path}/relay",
+    f"{tmp_path}/variables",
+    f"{tmp_path}/board",
+    poll_period_s=0.01,
+    tls=identity and identity.client_context(),
+  )
+  worker_proxy.start()
+  seat = board.WorkerSeat(f"{tmp_path}/board", 0)
+  writer = writer_lib.ItemWriter(
+    routes.ProxyRoute(worker_proxy.address, seat), "t"
+  )
+  shared = shared_variables.SharedVariables(f"{tmp_path}/variables")
+  _until(lambda: worker_proxy.stats().waiting_since_s)
+  for version in (1, 2):
+    home = _Home(identity)
+    where[0] = home.address
+    # The gateway is there, and its server is not: nothing is begun or lost.
+    _until(lambda home=home: home.gateway.stats().connections_failed > 2)
+    assert not writer.wait(0.05)
+    assert "the replay server, which its proxy cannot reach" in writer.waits_for
+    home.serve(first_version=version)
+    _write(writer, version)
+    snapshot = _until(shared.poll)
+    assert snapshot.version == version
+    np.testing.assert_array_equal(snapshot.variables["w"], np.full(3, version))
+    assert home.gateway.stats().connections_refused == 0
+    home.close()
+    del home
+    _until(lambda: worker_proxy.stats().waiting_since_s)
+  assert (writer.confirmed, writer.lost) == (2, 0)
+  worker_proxy.close()
+
+
+def test_a_proxy_without_a_certificate_is_a_stranger(tmp_path):
+  home = _Home(runs.identity(tmp_path, runs.authority(tmp_path)))
+  home.serve(first_version=1)
+  strangers: dict[str, relay_tls.Tls] = {
+    "none": runs.nobody(),
+    "plain": relay_tls.INSECURE,
+  }
+  for name, tls in strangers.items():
+    folder = tmp_path / name
+    folder.mkdir()
+    worker_proxy = proxy.WorkerProxy(
+      home.address,
+      f"unix:{folder}/relay",
+      f"{folder}/variables",
+      f"{folder}/board",
+      tls=tls,
+    )
+    before = home.gateway.stats().connections_refused
+    worker_proxy.start()
+    _until(lambda n=before: home.gateway.stats().connections_refused > n)
+    assert (
+      worker_proxy.stats().waiting_since_s or not worker_proxy.stats().version
+    )
+    assert worker_proxy.stats().relay.bytes_down == 0
+    worker_proxy.close()
+  assert home.gateway.stats().bytes_up == 0
+  home.close()
