@@ -100,15 +100,19 @@ class QLearner:
     }
 
   def _weights(self, batch: dataset.Batch) -> tf.Tensor:
-    """Importance weights [B]; ones where sampling is uniform."""
+    """Importance weights [B]; ones where sampling is uniform.
+
+    Of shards it is uniform in each, and not over all that they have.
+    """
     if self._replay.sampler == "uniform":
-      return tf.ones_like(batch.probabilities, tf.float32)
+      ones = tf.ones_like(batch.probabilities, tf.float32)
+      return ones if batch.share is None else batch.share * ones
     start = self._replay.importance_exponent_start
     end = self._replay.importance_exponent_end
     done = tf.cast(self.steps, tf.float32) / self._replay.importance_steps
     exponent = start + (end - start) * tf.minimum(1.0, done)
     return importance.importance_weights(
-      batch.probabilities, batch.table_size, exponent
+      batch.probabilities, batch.table_size, exponent, batch.share
     )
 
   def _copy_to_target(self) -> None:

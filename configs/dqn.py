@@ -65,6 +65,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.replay.min_size = 1_000  # transitions before the first update
   c.replay.samples_per_insert = 8.0  # transitions; Mnih: 32 / 4
   c.replay.transitions_per_item = 1  # written, kept and drawn together
+  c.replay.shards = 1  # servers, in processes of their own, that share it
   c.replay.tolerance = 0.5  # part of min_size that the ratio may drift
   c.replay.priority_exponent = 0.6  # alpha; Schaul et al. 2016, table 3
   c.replay.importance_exponent_start = 0.4  # beta; Schaul, table 3
@@ -94,10 +95,17 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.sync.environment_steps = 800
 
   c.topology = ml_collections.ConfigDict()
-  c.topology.workers = 1  # processes
+  c.topology.workers = 1  # processes; on machines, on each of them
   c.topology.environments_per_worker = 8  # stepped at once
   c.topology.proxy = True  # workers write through their machine's proxy
   c.topology.replay = "with_trainer"  # or "own_process"
+  # The rest of it is for --launch=ray.
+  c.topology.machines = 0  # with workers; 0: all but the one that starts it
+  c.topology.home_workers = 0  # on the machine that starts the run
+  c.topology.trainer_machine = "home"  # or "own": not the one that starts it
+  c.topology.trainer_cpus = 1.0  # cores, of Ray's; replay's too
+  c.topology.trainer_gpus = 0.0  # GPUs, of Ray's
+  c.topology.cpus_per_worker = 1.0  # cores, of Ray's
 
   c.evaluation = ml_collections.ConfigDict()
   c.evaluation.episodes = 20  # greedy episodes an evaluation, all at once
@@ -107,6 +115,9 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.snapshot = ml_collections.ConfigDict()
   c.snapshot.period_s = 60.0  # seconds between snapshots of the whole run
   c.snapshot.keep = 2  # newest snapshots kept, beside the best one
+  # Folder that they are copied to, for other machines: a path that these share,
+  # or an URL that fsspec knows; "": none.
+  c.snapshot.url = ""
 
   c.watchdog = ml_collections.ConfigDict()
   # Seconds in which nothing moves until it is said who waits for what: longer

@@ -8,6 +8,8 @@ import ml_collections
 class Sizes(typing.NamedTuple):
   """Sizes that a config gives in transitions, in items of a table.
 
+  With `config.replay.shards` there are as many tables, and each has its part.
+
   Attributes:
     capacity: items that the table holds.
     min_size: items in it before the first is sampled.
@@ -31,8 +33,8 @@ class Sizes(typing.NamedTuple):
     # What a sequence has beyond its period, the one before it has, too.
     new = config.adder.get("period", together)
     return cls(
-      replay.capacity // new,
-      -(-replay.min_size // new),
+      -(-(replay.capacity // new) // replay.shards),
+      -(-replay.min_size // (new * replay.shards)),
       config.learner.batch_size // together,
       new,
     )

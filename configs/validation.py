@@ -77,6 +77,8 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "at least 0 (0: no limit)", "the limiter would block for ever"),
     ("replay.transitions_per_item", lambda x: x >= 1, "at least 1",
      "nothing would be written"),
+    ("replay.shards", lambda x: 1 <= x <= 16, "in [1, 16]",
+     "there would be no replay, or more than a proxy can relay to"),
     ("replay.tolerance", lambda x: x > 0, "above 0",
      "the limiter would block for ever"),
     ("replay.priority_exponent", lambda x: x >= 0, "at least 0",
@@ -111,6 +113,18 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "nothing would be collected"),
     ("topology.replay", lambda x: x in ("with_trainer", "own_process"),
      "'with_trainer' or 'own_process'", "replay would have no process"),
+    ("topology.machines", lambda x: x >= 0, "at least 0 (0: all)",
+     "there would be no place to collect"),
+    ("topology.home_workers", lambda x: 0 <= x <= 256, "in [0, 256]",
+     "a proxy could not direct them"),
+    ("topology.trainer_machine", lambda x: x in ("home", "own"),
+     "'home' or 'own'", "the trainer would have no machine"),
+    ("topology.trainer_cpus", lambda x: x >= 0, "at least 0",
+     "no machine has less"),
+    ("topology.trainer_gpus", lambda x: x >= 0, "at least 0",
+     "no machine has less"),
+    ("topology.cpus_per_worker", lambda x: x >= 0, "at least 0",
+     "no machine has less"),
     ("evaluation.episodes", lambda x: x >= 1, "at least 1",
      "there would be no return"),
     ("evaluation.period_s", lambda x: x >= 0, "at least 0",
@@ -125,6 +139,9 @@ _RANGES: tuple[tuple[str, Callable[[typing.Any], bool], str, str], ...] = (
      "the trainer would do nothing but save"),
     ("snapshot.keep", lambda x: x >= 1, "at least 1",
      "nothing could be resumed"),
+    ("snapshot.url", lambda x: not x or x.startswith("/") or "://" in x,
+     "an absolute path or an URL ('': none)",
+     "each machine would have a folder of its own"),
     ("watchdog.period_s", lambda x: x > 0, "above 0",
      "each moment between two steps would be called a stall"),
     ("rates.environment_steps_per_s", lambda x: x >= 0,
@@ -155,6 +172,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
       check(field, value)
   check(_TARGET, config.limits.target_return)
   _validate_replay(config)
+  _validate_shards(config)
   _validate_returns(config)
   _validate_sequences(config)
   if config.mode == "sync" and not config.replay.samples_per_insert:
@@ -224,7 +242,7 @@ def _validate_replay(config: ml_collections.ConfigDict) -> None:
   items = sizes.Sizes.of(config)
   if items.capacity < items.batch_size:
     raise ValueError(
-      f"config.replay.capacity={replay.capacity} is below "
+      f"config.replay.capacity={replay.capacity}{_each(config)} is below "
       f"config.learner.batch_size={batch_size}: no batch of different "
       "items could ever be drawn; raise the one or lower the other"
     )
@@ -242,6 +260,29 @@ def _validate_replay(config: ml_collections.ConfigDict) -> None:
       f"{replay.min_size} and tolerance={replay.tolerance!r} bounds the "
       f"limiter at {bound:.3g} samples, which it can't count to, so it would "
       "block for ever; lower them"
+    )
+
+
+def _each(config: ml_collections.ConfigDict) -> str:
+  """How a number of the whole replay is shared out, where it is."""
+  shards = config.replay.shards
+  return f" in {shards} shards" if shards > 1 else ""
+
+
+def _validate_shards(config: ml_collections.ConfigDict) -> None:
+  shards, topology = config.replay.shards, config.topology
+  if shards == 1:
+    return
+  if config.mode == "single":
+    raise ValueError(
+      f"config.replay.shards={shards} is not for mode 'single', whose one "
+      "process has one table: use 1, or another mode"
+    )
+  if topology.replay != "own_process":
+    raise ValueError(
+      f"config.replay.shards={shards} needs processes of their own, but "
+      f"config.topology.replay={topology.replay!r} has the trainer host the "
+      "one table: use 'own_process', or 1 shard"
     )
 
 

@@ -23,6 +23,8 @@ class Batch(typing.NamedTuple):
   table_size: tf.Tensor  # [B] int64, items in the table at that time
   versions: tf.Tensor  # [B] int64, of the variables that chose the actions
   data: typing.Any  # a Transition or Sequence with [B, ...] in each field
+  # [] float32, items of its shard to those of the largest; None: one table
+  share: tf.Tensor | None = None
 
 
 def make_dataset(

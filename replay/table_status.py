@@ -1,6 +1,7 @@
 """What a table of transitions says of itself, wherever it is held."""
 
 import typing
+from collections.abc import Sequence
 
 if typing.TYPE_CHECKING:
   import reverb  # `single` has a table without it
@@ -23,8 +24,21 @@ class TableStatus(typing.NamedTuple):
     Nothing is sampled before the table has its minimum size, so the ratio is
     of the samples to the inserts since then.
     """
-    since = inserted - min_size
-    ratio = sampled / since if since > 0 else 0.0
+    return cls.of_shards([(size, inserted, sampled)], min_size)
+
+  @classmethod
+  def of_shards(
+    cls, counts: Sequence[tuple[int, int, int]], min_size: int
+  ) -> "TableStatus":
+    """Those of several tables, and the ratio over all of them.
+
+    Args:
+      counts: size, inserted and sampled of each.
+      min_size: items of each before its first sample.
+    """
+    size, inserted, sampled = (sum(each) for each in zip(*counts, strict=True))
+    since = sum(max(0, inserts - min_size) for _, inserts, _ in counts)
+    ratio = sampled / since if since else 0.0
     return cls(size, inserted, sampled, ratio)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from configs import dqn, sizes, validation
+from configs import dqn, limiter, sizes, validation
 
 
 def make_config(each, capacity=1_000, min_size=100, batch_size=64):
@@ -22,6 +22,30 @@ def test_an_item_has_several_transitions(each, expected):
   config = make_config(each)
   validation.validate(config)
   assert sizes.Sizes.of(config) == expected
+
+
+@pytest.mark.parametrize(
+  ("each", "shards", "expected"),
+  [
+    (1, 4, (250, 25, 64, 1)),
+    (1, 3, (334, 34, 64, 1)),  # together as many at least
+    (8, 2, (63, 7, 8, 8)),
+  ],
+)
+def test_a_shard_has_its_part(each, shards, expected):
+  config = make_config(each)
+  config.replay.shards = shards
+  config.topology.replay = "own_process"
+  validation.validate(config)
+  assert sizes.Sizes.of(config) == expected
+
+
+def test_the_limiter_is_one_shards():
+  config = make_config(1)
+  config.replay.update(shards=4, samples_per_insert=8.0, tolerance=0.5)
+  found = limiter.Limiter.of(config)
+  # 25 items: 200 samples, of which half may be missing or too many.
+  assert found == (8.0, 25, 100.0, 300.0)
 
 
 def test_a_batch_is_of_whole_items():

@@ -60,6 +60,8 @@ BAD = [
   ("replay.samples_per_insert", -1.0),
   ("replay.samples_per_insert", math.inf),
   ("replay.transitions_per_item", 0),
+  ("replay.shards", 0),
+  ("replay.shards", 17),
   ("replay.tolerance", 0.0),
   ("replay.priority_exponent", -0.6),
   ("replay.importance_exponent_start", 1.1),
@@ -82,11 +84,19 @@ BAD = [
   ("topology.workers", 257),
   ("topology.environments_per_worker", 0),
   ("topology.replay", "elsewhere"),
+  ("topology.machines", -1),
+  ("topology.home_workers", 257),
+  ("topology.trainer_machine", "head"),
+  ("topology.trainer_cpus", -1.0),
+  ("topology.trainer_gpus", -1.0),
+  ("topology.cpus_per_worker", -0.5),
   ("evaluation.episodes", 0),
   ("evaluation.period_s", -1.0),
   ("evaluation.period_steps", 0),
   ("snapshot.period_s", 0.0),
   ("snapshot.keep", 0),
+  ("snapshot.url", "runs/shared"),
+  ("snapshot.url", "s3:bucket"),
   ("mode", "asynchronous"),
   ("sync.environment_steps", 0),
   ("restarts.budget", -1),
@@ -184,6 +194,37 @@ def test_a_limiter_that_blocks_for_ever(min_size, ratio, tolerance):
   message = message_of(config)
   assert message.startswith(f"config.replay.samples_per_insert={ratio!r} ")
   assert "it would block for ever" in message
+
+
+def make_sharded(**topology):
+  config = with_value("replay.shards", 4)
+  config.topology.replay = "own_process"
+  config.topology.update(topology)
+  return config
+
+
+def test_shards_need_processes_of_their_own():
+  validation.validate(make_sharded())
+  assert message_of(make_sharded(replay="with_trainer")).startswith(
+    "config.replay.shards=4 needs processes of their own, but "
+    "config.topology.replay='with_trainer' "
+  )
+  config = make_sharded()
+  config.mode = "single"
+  assert message_of(config).startswith(
+    "config.replay.shards=4 is not for mode 'single'"
+  )
+
+
+def test_a_batch_is_of_one_shard():
+  config = make_sharded()
+  config.replay.update(capacity=255, min_size=100)
+  validation.validate(config)
+  config.replay.capacity = 252
+  assert message_of(config).startswith(
+    "config.replay.capacity=252 in 4 shards is below "
+    "config.learner.batch_size=64: "
+  )
 
 
 def test_rounds_need_a_ratio():

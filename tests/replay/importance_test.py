@@ -31,6 +31,30 @@ def test_against_numpy(beta, seed):
   np.testing.assert_allclose(tf.reduce_max(weights), 1.0)
 
 
+@pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
+def test_over_shards_as_over_all_items(beta):
+  # As one table of all items has it, where each shard is drawn equally often.
+  random = np.random.default_rng(0)
+  sizes = (700, 20, 300)
+  total, largest = sum(sizes), max(sizes)
+  ratios = []
+  for size in sizes:
+    own = random.dirichlet(np.ones(size) * 0.5) + 1e-9
+    weights = importance.importance_weights(
+      tf.constant(own),
+      tf.constant([size] * size),
+      tf.constant(beta),
+      tf.constant(size / largest, tf.float32),
+    )
+    of_all = (total * own / len(sizes)) ** -beta
+    # Each batch has its own maximum, here that of its whole shard.
+    maximum = np.max((size * own) ** -beta)
+    ratios.append(weights.numpy() * maximum / of_all)
+  ratios = np.concatenate(ratios)
+  np.testing.assert_allclose(ratios, ratios[0], rtol=1e-4)
+  np.testing.assert_allclose(ratios[0], (total / 3 / largest) ** beta, 1e-4)
+
+
 def test_beta_0_corrects_nothing():
   weights = importance.importance_weights(
     tf.constant([0.1, 0.9], tf.float64), tf.constant([2, 2]), tf.constant(0.0)

@@ -1,0 +1,87 @@
+"""A table in a process of its own, which can be killed.
+
+python -m tests.agents.table_server PORT FIRST PRIORITY [PRIORITY ...]
+"""
+
+import contextlib
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy as np
+from acme import specs
+
+from configs import prioritized_dqn
+from replay import routes, tables, trajectory_manager, transitions
+from replay import writer as writer_lib
+
+BATCH = 32
+LAYOUT = transitions.Layout(
+  specs.EnvironmentSpec(
+    observations=specs.Array((2,), np.float32),
+    actions=specs.DiscreteArray(2),
+    rewards=specs.Array((), np.float32),
+    discounts=specs.BoundedArray((), np.float32, 0, 1),
+  ),
+  n_step=1,
+)
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def serve(port: int, first: int, priorities: list[float]):
+  """Serves transitions that are known by their rewards, from `first` on."""
+  config = prioritized_dqn.get_config()
+  config.replay.update(
+    {"min_size": 1, "samples_per_insert": 0.0, "priority_exponent": 1.0}
+  )
+  manager = trajectory_manager.TrajectoryManager(
+    [tables.make_table(config, LAYOUT.item_shape)], port
+  )
+  count = len(priorities)
+  rows = LAYOUT.row.pack(
+    {
+      "o_tm1": np.zeros((count, 2)),
+      "a_tm1": np.zeros(count),
+      "r_t": np.arange(first, first + count),
+      "discount_t": np.zeros(count),
+      "o_t": np.zeros((count, 2)),
+      transitions.VERSION: np.ones(count),
+    }
+  )
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(manager.address), tables.TRANSITIONS
+  )
+  assert writer.wait(timeout_s=30)
+  writer.write(rows, np.array(priorities))
+  assert writer.close(timeout_s=30)
+  return manager
+
+
+@contextlib.contextmanager
+def running(port: int, first: int, priorities: list[float]):
+  """Such a process, once it serves all; killed in the end, if not before."""
+  words = map(str, (port, first, *priorities))
+  process = subprocess.Popen(
+    [sys.executable, "-m", "tests.agents.table_server", *words],
+    cwd=_ROOT,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.DEVNULL,
+    text=True,
+  )
+  try:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "serves\n"
+    yield process
+  finally:
+    process.kill()
+    process.communicate()
+
+
+if __name__ == "__main__":
+  manager = serve(
+    int(sys.argv[1]), int(sys.argv[2]), list(map(float, sys.argv[3:]))
+  )
+  print("serves", flush=True)
+  time.sleep(600)
+  manager.close()

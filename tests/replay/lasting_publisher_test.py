@@ -1,0 +1,82 @@
+"""A publisher whose server goes and comes back."""
+
+import time
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+
+from replay import lasting_publisher, variables
+from replay import shard as shard_lib
+
+ARRAYS = {"w": np.arange(4.0)}
+DEADLINE_S = 60.0
+
+
+def until(condition):
+  end_s = time.monotonic() + DEADLINE_S
+  while not condition():
+    assert time.monotonic() < end_s
+    time.sleep(0.01)
+
+
+@pytest.fixture
+def port():
+  return portpicker.pick_unused_port()
+
+
+@pytest.fixture
+def shard(port):
+  shard = shard_lib.Shard(0, f"localhost:{port}", variables.TABLE)
+  yield shard
+  shard.close()
+
+
+def serve(port):
+  return reverb.Server([variables.make_table()], port=port)
+
+
+def newest(port):
+  return variables.VariablesClient(f"localhost:{port}").poll(20_000).version
+
+
+def test_what_could_not_be_published_is_owed(port, shard):
+  publisher = lasting_publisher.LastingPublisher(shard, first_version=7)
+  assert publisher.publish(ARRAYS) == 6
+  assert publisher.owes
+  lost = []
+  shard.on_lost = lambda: lost.append(time.monotonic())
+  version = 6
+  for life in range(3):
+    server = serve(port)
+    until(lambda: shard.up)
+    assert shard.lives == life + 1
+    for _ in range(2):
+      assert publisher.publish(ARRAYS) == version + 1
+      version += 1
+      assert not publisher.owes
+    assert newest(port) == version
+    server.stop()
+    del server
+    # At once, or it is noticed by the attempt itself: none waits for ever.
+    began_s = time.monotonic()
+    while not publisher.owes:
+      version = publisher.publish(ARRAYS)
+    assert time.monotonic() - began_s < 30.0
+    until(lambda: not shard.up)
+    assert len(lost) == life + 1
+    assert publisher.publish(ARRAYS) == version
+  publisher.close()
+
+
+def test_counts_of_a_server_that_is_gone(port, shard):
+  assert shard.status() is None
+  server = serve(port)
+  until(lambda: shard.up)
+  assert shard.status().size == shard.size == 0
+  shard.lose()
+  assert not shard.up
+  assert shard.wait(DEADLINE_S), "it was there all the time"
+  assert shard.lives == 2
+  server.stop()
