@@ -12,7 +12,13 @@ import ml_collections
 
 from configs import sizes
 from launch.options import overrides
-from launch.runs import run_address, run_counters, run_folder, snapshots
+from launch.runs import (
+  run_address,
+  run_counters,
+  run_folder,
+  snapshot_store,
+  snapshots,
+)
 
 # Fields, or parts of a config, that the saved state can't follow, and why.
 _FIXED = {
@@ -21,6 +27,7 @@ _FIXED = {
   "network": "the saved variables would not fit",
   "adder": "the saved transitions were formed otherwise",
   "replay.transitions_per_item": "the saved items have as many as that",
+  "replay.shards": "the saved items are shared out among as many servers",
 }
 # The same in one process, whose table is not Reverb's.
 _FIXED_IN_SINGLE = {
@@ -89,6 +96,8 @@ class Resumption:
   ) -> "Resumption":
     """Finds the newest snapshot, and whether a config can go on from it.
 
+    If a store has a newer one than the folder, it is brought there.
+
     Args:
       folder: of the run.
       config: the whole config, validated.
@@ -96,13 +105,14 @@ class Resumption:
     Raises:
       ValueError: one line: the run still goes on, there is no snapshot, or a
         field is one that it could not follow.
+      OSError: one line: the store can't be read, and the folder has none.
     """
     _check_ended(folder)
-    snapshot = snapshots.newest_of(folder.snapshots)
+    snapshot = snapshot_store.newest_of(config, folder)
     if snapshot is None:
       raise ValueError(
-        f"run {str(folder.path)!r} has no whole snapshot, so there is nothing "
-        "to go on from: start it anew"
+        f"run {str(folder.path)!r} has no whole snapshot{_elsewhere(config)}, "
+        "so there is nothing to go on from: start it anew"
       )
     counters = run_counters.RunCounters.read(snapshot.path)
     _check_mode(config.mode, counters.mode)
@@ -117,6 +127,7 @@ class Resumption:
     Raises:
       OSError: one line naming the file that could not be written.
     """
+    self.folder.make_subfolders()
     self.folder.write_config(self.config)
     # It tells of an end that is none any more.
     with run_folder.writing(self.folder.summary):
@@ -129,6 +140,11 @@ class Resumption:
       f"{self.counters.environment_steps:,} environment steps, "
       f"{self.counters.trainer_steps:,} trainer steps"
     )
+
+
+def _elsewhere(config: ml_collections.ConfigDict) -> str:
+  url = config.snapshot.url
+  return f", nor has {url!r}" if url else ""
 
 
 def _check_ended(folder: run_folder.RunFolder) -> None:
@@ -168,7 +184,7 @@ def _check_mode(mode: str, saved: str) -> None:
 
 def _check_capacity(config: ml_collections.ConfigDict, items: int) -> None:
   saved = items * config.replay.transitions_per_item
-  if sizes.Sizes.of(config).capacity < items:
+  if config.replay.shards * sizes.Sizes.of(config).capacity < items:
     raise ValueError(
       f"--config.replay.capacity={config.replay.capacity} is below the "
       f"{saved} transitions of the snapshot, which would not fit: give {saved} "

@@ -32,6 +32,7 @@ _SUMMARY = (
   "node_restarts",
   "resumes",
   "snapshots",
+  "snapshot_upload_failures",
   "stopped_because",
 )
 
@@ -47,6 +48,7 @@ _METRICS = {
   "replay/inserted_items": "inserted",
   "replay/sampled_items": "sampled",
   "replay/samples_per_insert": "samples_per_insert",
+  "replay/shards_up": "replay_shards_up",
   "items/confirmed": "items_confirmed",
   "items/lost": "items_lost",
   "items/per_s": "items_per_s",
@@ -56,6 +58,8 @@ _METRICS = {
   "snapshots/written": "snapshots",
   "snapshots/age_s": "snapshot_age_s",
   "snapshots/pause_s": "snapshot_pause_s",
+  "snapshots/newest_uploaded": "snapshot_uploaded",
+  "snapshots/upload_failures": "snapshot_upload_failures",
   "variables/version": "variables_version",
   "variables/loads_per_trainer_step": "variable_loads_per_trainer_step",
   "variables/mean_age_s": "variables_age_s",

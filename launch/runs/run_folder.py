@@ -13,6 +13,8 @@ import ml_collections
 
 from launch.runs import config_file
 
+CONFIG = "config.json"
+
 # Less than this, and a run would be lost at one of its first snapshots.
 MIN_FREE_BYTES = 50_000_000
 
@@ -48,11 +50,7 @@ class RunFolder:
         and may not be replaced, or the disk can't be written.
     """
     run_dir = pathlib.Path(run_dir)
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
-      raise ValueError(
-        f"run name {name!r} is not fit for a folder's name: use letters, "
-        "digits, '.', '_' and '-' only"
-      )
+    check_name(name)
     folder = cls(run_dir / name)
     _check_disk(run_dir)
     try:
@@ -60,9 +58,7 @@ class RunFolder:
         folder._check_replaceable(overwrite)
         shutil.rmtree(folder.path)
       folder.path.mkdir()
-      for path in (folder.snapshots, folder.logs, folder.events):
-        path.mkdir()
-      folder.videos.mkdir()
+      folder.make_subfolders()
     except OSError as error:
       raise ValueError(
         f"run folder {str(folder.path)!r} cannot be made "
@@ -96,7 +92,7 @@ class RunFolder:
 
   @property
   def config(self) -> pathlib.Path:
-    return self.path / "config.json"
+    return self.path / CONFIG
 
   @property
   def snapshots(self) -> pathlib.Path:
@@ -134,11 +130,25 @@ class RunFolder:
     return self.path / "summary.json"
 
   @property
+  def authority(self) -> pathlib.Path:
+    """Of the certificates that the run's machines show to one another."""
+    return self.path / "authority"
+
+  @property
   def videos(self) -> pathlib.Path:
     return self.path / "videos"
 
   def is_run(self) -> bool:
     return self.config.is_file()
+
+  def make_subfolders(self) -> None:
+    """Makes those that are missing, as where only the config has come.
+
+    Raises:
+      OSError: the disk refuses.
+    """
+    for path in (self.snapshots, self.logs, self.events, self.videos):
+      path.mkdir(exist_ok=True)
 
   def write_config(self, config: ml_collections.ConfigDict) -> None:
     """Writes the resolved config, from which `read_config` makes an equal one.
@@ -177,6 +187,19 @@ class RunFolder:
         f"{where} exists but is no run (a link, a file, or without "
         "config.json), so it is not overwritten: choose another run name"
       )
+
+
+def check_name(name: str) -> None:
+  """Checks the name of a run, which is also its folder's.
+
+  Raises:
+    ValueError: One line: it is not fit for that.
+  """
+  if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
+    raise ValueError(
+      f"run name {name!r} is not fit for a folder's name: use letters, "
+      "digits, '.', '_' and '-' only"
+    )
 
 
 @contextlib.contextmanager

@@ -2,24 +2,19 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import pathlib
 import re
 import shutil
 import typing
-import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from absl import logging
 
-_MANIFEST = "manifest.json"
+from launch.runs import manifest
+
 _BEST = "best"  # a link to the folder that is kept for it
 _NUMBERED = re.compile(r"\d{6,}")
-# Of larger files only the size is checked: a restart must not read gigabytes
-# twice, and what large files there are (TFRecords) carry checksums themselves.
-_CHECKSUM_BYTES = 1 << 26
-_READ_BYTES = 1 << 20
 
 
 class Snapshot(typing.NamedTuple):
@@ -31,7 +26,7 @@ class Snapshot(typing.NamedTuple):
 
 
 def newest_of(folder: pathlib.Path) -> Snapshot | None:
-  """The snapshot that a node begins with; None: there is none.
+  """The newest whole snapshot of this machine; None: there is none.
 
   Args:
     folder: of a `Snapshots`.
@@ -55,12 +50,19 @@ class Snapshots:
   ```
   """
 
-  def __init__(self, folder: str | os.PathLike[str], keep: int):
+  def __init__(
+    self,
+    folder: str | os.PathLike[str],
+    keep: int,
+    in_use: Callable[[], Collection[int]] = tuple,
+  ):
     """Makes the folder, if it is missing.
 
     Args:
       folder: of this class alone.
       keep: how many of the newest stay, beside the best one.
+      in_use: tells the numbers of those that somebody still reads, which stay
+        until the next one is written.
 
     Raises:
       ValueError: `keep` is below 1.
@@ -73,6 +75,13 @@ class Snapshots:
     self._folder = pathlib.Path(folder)
     self._folder.mkdir(parents=True, exist_ok=True)
     self._keep = keep
+    self._in_use = in_use
+    self._written: Snapshot | None = None
+
+  @property
+  def written(self) -> Snapshot | None:
+    """What this object has written last; None: nothing yet."""
+    return self._written
 
   @contextlib.contextmanager
   def writing(self, step: int) -> Iterator[pathlib.Path]:
@@ -96,13 +105,51 @@ class Snapshots:
       hidden.mkdir()
       try:
         yield hidden
-        _write_manifest(hidden, step)
+        manifest.write(hidden, step)
         os.rename(hidden, self._path(number))
       except BaseException:
         shutil.rmtree(hidden, ignore_errors=True)
         raise
-      _sync(self._folder)
+      manifest.sync(self._folder)
+      self._written = Snapshot(self._path(number), number, step)
       self._prune()
+
+  def receive(
+    self, number: int, fill: Callable[[pathlib.Path], None]
+  ) -> Snapshot:
+    """Takes in a snapshot that was written elsewhere, under its number there.
+
+    Waits for another writer, who may have taken in the same one: then that is
+    returned.
+
+    Args:
+      number: of the snapshot, from 1.
+      fill: writes all of its files to the folder it is given, manifest too.
+
+    Raises:
+      ValueError: what `fill` wrote is not what the manifest says.
+      OSError: the disk refuses.
+    """
+    with self._locked(wait=True):
+      path = self._path(number)
+      if path.exists() and (there := self._whole(number)) is not None:
+        return there
+      self._remove_leftovers()
+      hidden = self._folder / f".{number:06d}"
+      hidden.mkdir()
+      try:
+        fill(hidden)
+        step = manifest.check(hidden)
+        manifest.sync_below(hidden)
+        manifest.sync(hidden)
+        if path.exists():  # a damaged one
+          shutil.rmtree(path)
+        os.rename(hidden, path)
+      except BaseException:
+        shutil.rmtree(hidden, ignore_errors=True)
+        raise
+      manifest.sync(self._folder)
+      return Snapshot(path, number, step)
 
   def newest(self) -> Snapshot | None:
     """The newest whole snapshot; None: there is none.
@@ -135,7 +182,7 @@ class Snapshots:
     beside.unlink(missing_ok=True)
     beside.symlink_to(newest.path.name)
     os.replace(beside, self._folder / _BEST)
-    _sync(self._folder)
+    manifest.sync(self._folder)
 
   def _path(self, number: int) -> pathlib.Path:
     return self._folder / f"{number:06d}"
@@ -153,18 +200,18 @@ class Snapshots:
   def _whole(self, number: int) -> Snapshot | None:
     path = self._path(number)
     try:
-      return Snapshot(path, number, _check(path))
+      return Snapshot(path, number, manifest.check(path))
     except (OSError, ValueError) as error:
       logging.warning("snapshot %s is damaged and not used: %s", path, error)
       return None
 
   @contextlib.contextmanager
-  def _locked(self) -> Iterator[None]:
+  def _locked(self, wait: bool = False) -> Iterator[None]:
     # The kernel drops the lock with the process, however it ends.
     descriptor = os.open(self._folder, os.O_RDONLY)
     try:
       try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
       except BlockingIOError as error:
         raise RuntimeError(
           f"{self._folder} is being written by somebody else, so no snapshot "
@@ -184,88 +231,12 @@ class Snapshots:
     """Removes what is older than the newest ones; the best one stays."""
     numbers = sorted(self._numbers(), reverse=True)
     # A damaged one among them does not take the place of a whole one.
-    whole = [n for n in numbers if _has_sizes(self._path(n))][: self._keep]
+    whole = [n for n in numbers if manifest.has_sizes(self._path(n))]
+    oldest = whole[: self._keep][-1]
+    stay = {self._best_number(), *self._in_use()}
     for number in numbers:
-      if number < whole[-1] and number != self._best_number():
+      if number < oldest and number not in stay:
         # Renamed first: a folder that is half deleted would be a damaged one.
         hidden = self._folder / f".{number:06d}"
         os.rename(self._path(number), hidden)
         shutil.rmtree(hidden)
-
-
-def _write_manifest(folder: pathlib.Path, step: int) -> None:
-  """Syncs all that is in a folder, and then a list of it."""
-  files = {}
-  for path in sorted(folder.rglob("*")):
-    if path.is_file():
-      size = path.stat().st_size
-      checksum = _checksum(path) if size <= _CHECKSUM_BYTES else None
-      files[str(path.relative_to(folder))] = {"bytes": size, "crc32": checksum}
-    _sync(path)
-  content = {"step": step, "files": files}
-  text = json.dumps(content, sort_keys=True)
-  manifest = folder / _MANIFEST
-  # The manifest's own checksum stands in its second line.
-  manifest.write_text(f"{text}\n{zlib.crc32(text.encode())}")
-  _sync(manifest)
-  _sync(folder)
-
-
-def _read_manifest(folder: pathlib.Path) -> dict[str, typing.Any]:
-  try:
-    text, checksum = (folder / _MANIFEST).read_text().splitlines()
-  except FileNotFoundError:
-    raise ValueError(f"it has no {_MANIFEST}") from None
-  except ValueError:
-    raise ValueError(f"{_MANIFEST} is no longer what was written") from None
-  if checksum != str(zlib.crc32(text.encode())):
-    raise ValueError(f"{_MANIFEST} is no longer what was written")
-  return json.loads(text)
-
-
-def _check(folder: pathlib.Path) -> int:
-  """Compares a folder with its manifest; returns the step.
-
-  Raises:
-    ValueError: what is wrong, in a few words.
-  """
-  manifest = _read_manifest(folder)
-  for name, expected in manifest["files"].items():
-    path = folder / name
-    if not path.is_file():
-      raise ValueError(f"{name} is missing")
-    size = path.stat().st_size
-    if size != expected["bytes"]:
-      raise ValueError(f"{name} has {size} bytes of {expected['bytes']}")
-    if expected["crc32"] is not None and _checksum(path) != expected["crc32"]:
-      raise ValueError(f"{name} is no longer what was written")
-  return manifest["step"]
-
-
-def _has_sizes(folder: pathlib.Path) -> bool:
-  """Whether all files are there with their sizes, which is quickly said."""
-  try:
-    files = _read_manifest(folder)["files"]
-    return all(
-      (folder / name).stat().st_size == expected["bytes"]
-      for name, expected in files.items()
-    )
-  except (OSError, ValueError):
-    return False
-
-
-def _checksum(path: pathlib.Path) -> int:
-  checksum = 0
-  with path.open("rb") as file:
-    while block := file.read(_READ_BYTES):
-      checksum = zlib.crc32(block, checksum)
-  return checksum
-
-
-def _sync(path: pathlib.Path) -> None:
-  """Brings a file or folder to the disk, before anything says it is there."""
-  descriptor = os.open(path, os.O_RDONLY)
-  try:
-    os.fsync(descriptor)
-  finally:
-    os.close(descriptor)

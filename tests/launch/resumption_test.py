@@ -10,7 +10,13 @@ import sys
 import pytest
 
 from launch import resumption, train_flags
-from launch.runs import run_address, run_counters, run_folder, snapshots
+from launch.runs import (
+  run_address,
+  run_counters,
+  run_folder,
+  snapshot_store,
+  snapshots,
+)
 from tests.launch import saved
 
 pytestmark = pytest.mark.filterwarnings(
@@ -161,6 +167,10 @@ REFUSED = {
     ["--config.replay.transitions_per_item=8"],
     ["replay.transitions_per_item=8", "it was 4"],
   ),
+  "shards": (
+    ["--config.replay.shards=2", "--config.topology.replay=own_process"],
+    ["replay.shards=2 can't change", "it was 1"],
+  ),
   "capacity": (
     ["--config.replay.capacity=11_999"],
     ["--config.replay.capacity=11999", "12000 transitions"],
@@ -243,6 +253,25 @@ def test_no_whole_snapshot(make_run):
   for path in folder.snapshots.glob("*/manifest.json"):
     path.write_text("")
   check_refused(folder, [], ["no whole snapshot", "start it anew"])
+
+
+def test_a_newer_one_of_the_store_is_brought_here(make_run, tmp_path):
+  url = f"file://{tmp_path / 'shared'}"
+  given = f"--config.snapshot.url={url}"
+  folder = make_run(given)
+  (tmp_path / "a-run").rename(tmp_path / "lost")
+  lost = snapshots.Snapshots(tmp_path / "lost" / "snapshots", keep=9)
+  store = snapshot_store.SnapshotStore(url, "a-run")
+  folder = make_run(given, snapshots_taken=0)
+  check_refused(folder, [], ["no whole snapshot", url, "start it anew"])
+  store.upload(lost.newest())
+  assert resume(folder).snapshot.number == 1
+  with lost.writing(2_000) as path:
+    dataclasses.replace(saved.COUNTERS, trainer_steps=2_000).write(path)
+  store.upload(lost.newest())
+  assert resume(folder, "--config.snapshot.url=").snapshot.number == 1
+  assert resume(folder).counters.trainer_steps == 2_000
+  assert snapshots.newest_of(folder.snapshots).number == 2
 
 
 def test_a_snapshot_without_counters(make_run):

@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import select
+import shutil
 import subprocess
 import sys
 
@@ -227,3 +228,50 @@ def test_a_writer_killed_at_any_point_leaves_a_whole_one(tmp_path):
   assert hidden, "no kill met a writer half-way"
   write(snapshots, step + 1)
   assert not [name for name in names(tmp_path) if name.startswith(".")]
+
+
+def test_what_is_in_use_stays_until_the_next(tmp_path):
+  in_use = {1, 2}
+  snapshots = snapshots_lib.Snapshots(tmp_path, 1, lambda: in_use)
+  assert snapshots.written is None
+  write(snapshots, 10, 20, 30)
+  assert snapshots.written == snapshots.newest()
+  assert names(tmp_path) == ["000001", "000002", "000003"]
+  in_use.remove(1)
+  write(snapshots, 40)
+  assert names(tmp_path) == ["000002", "000004"]
+
+
+def copy_of(snapshot):
+  def fill(path):
+    shutil.copytree(snapshot.path, path, dirs_exist_ok=True)
+
+  return fill
+
+
+def test_one_from_elsewhere_is_taken_in_whole(tmp_path):
+  elsewhere = snapshots_lib.Snapshots(tmp_path / "elsewhere", keep=9)
+  write(elsewhere, 10, 20, 30)
+  snapshots = snapshots_lib.Snapshots(tmp_path / "here", keep=9)
+  check(snapshots.receive(3, copy_of(elsewhere.newest())))
+  assert snapshots.newest()[1:] == (3, 30)
+  truncate(tmp_path / "elsewhere" / "000002" / "step")
+  with pytest.raises(ValueError, match="step has 1 bytes of 2"):
+    snapshots.receive(
+      2, copy_of(snapshots_lib.Snapshot(tmp_path / "elsewhere/000002", 2, 20))
+    )
+  assert names(tmp_path / "here") == ["000003"]
+  write(snapshots, 40)
+  assert snapshots.newest()[1:] == (4, 40)
+
+
+def test_a_damaged_one_is_replaced_and_a_whole_one_is_not(tmp_path):
+  elsewhere = snapshots_lib.Snapshots(tmp_path / "elsewhere", keep=9)
+  snapshots = snapshots_lib.Snapshots(tmp_path / "here", keep=9)
+  write(elsewhere, 20)
+  write(snapshots, 10)
+  other = copy_of(elsewhere.newest())
+  assert snapshots.receive(1, other)[1:] == (1, 10)
+  truncate(tmp_path / "here" / "000001" / "step")
+  check(snapshots.receive(1, other))
+  assert snapshots.newest()[1:] == (1, 20)
