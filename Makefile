@@ -1,10 +1,11 @@
-# Each target installs what it needs: .venv is built from requirements.txt
-# when that file has changed, and on a fresh machine.
+# Each target installs what it needs: .venv is built from requirements.txt, and
+# .venv-ray from requirements-ray.txt, when that file has changed, and on a fresh
+# machine.
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup run test test-learning chaos check format bench bench-quick \
-  lock clean
+.PHONY: help setup setup-ray run test test-learning test-machines chaos check \
+  format bench bench-quick lock clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -12,6 +13,9 @@ help: ## List the targets.
 
 setup:
 	@exec tools/setup.sh
+
+setup-ray: ## Build .venv-ray, for --launch=ray.
+	@exec tools/setup.sh ray
 
 run: setup ## Train Ape-X DQN on CartPole; ARGS="--config=..." for more.
 	@exec $(PYTHON) -m launch.train \
@@ -22,6 +26,9 @@ test: setup ## Run the tests, all but those that train for long.
 
 test-learning: setup ## Train on real tasks until a return.
 	@exec $(PYTHON) -m pytest -m learning --timeout=1800 $(ARGS)
+
+test-machines: setup setup-ray ## Run on a Ray cluster of hosts made of namespaces.
+	@exec .venv-ray/bin/python -m pytest -m machines --timeout=600 $(ARGS)
 
 chaos: setup ## Kill, stop and damage runs in all ways; they must go on.
 	@exec $(PYTHON) -m pytest -m chaos $(ARGS)
@@ -46,5 +53,5 @@ lock: ## Resolve requirements.in to requirements.txt.
 	@exec tools/lock.sh $(ARGS)
 
 clean: ## Remove what was built; runs/ stays.
-	@rm -rf .venv .cache .ruff_cache
+	@rm -rf .venv .venv-ray .cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -82,7 +82,6 @@ def collect_ours(
     steps: environment steps that are.
   """
   from agents import registry
-  from agents.networks import q_network
   from environments import factory
   from launch.nodes import collector as collector_lib
   from replay import routes, tables
@@ -91,8 +90,7 @@ def collect_ours(
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   collector = collector_lib.Collector(config, spec, builder, worker=0)
-  network = q_network.make_q_network(config.network, spec)
-  collector.load(1, q_network.get_variables(network))
+  collector.load(1, builder.make_learner(config, spec).get_variables())
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(address),
     tables.TRANSITIONS,

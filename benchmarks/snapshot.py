@@ -58,10 +58,10 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   control = control_lib.Control(
     config, place, {"trainer": 1, "worker": 1}, time.time()
   )
-  trainer = trainer_lib.Trainer(config, spec, place, address, control)
+  trainer = trainer_lib.Trainer(config, spec, place, [address], control)
   trainer_benchmark.fill(address.resolve(), config, spec, items)
   writer = snapshot_writer.SnapshotWriter(
-    config, place, trainer.learner, address.resolve(), control, newest=None
+    config, place, trainer.learner, [address.resolve()], control, newest=None
   )
   rows = []
   for repetition in range(runs):

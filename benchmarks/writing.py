@@ -1,5 +1,6 @@
 """Writing: raw Reverb writers at work, the server and the proxy between."""
 
+import contextlib
 import itertools
 import time
 import typing
@@ -85,7 +86,7 @@ def serve(rows: np.ndarray):
   publisher.publish({"w": np.zeros(1, np.float32)})
   publisher.close()
   # A table that still grows costs its server more: fresh memory.
-  with _Writer(manager.address, rows) as writer:
+  with Writer(manager.address, rows) as writer:
     while writer.written < _CAPACITY:
       writer.write(_ROWS_A_FLUSH, in_flight=_ROWS_A_FLUSH)
   return manager, manager.address
@@ -117,24 +118,36 @@ def prepare() -> None:
   import reverb  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 
-def write(address: str, rows: np.ndarray, window: Window) -> Written:
+def write(
+  address: str,
+  rows: np.ndarray,
+  window: Window,
+  cells: int = 1,
+  streams: int = 1,
+) -> Written:
   """Writes at full speed until a window's end.
 
   Args:
     address: of the server or the proxy.
     rows: uint8 [M, row_bytes], written again and again.
     window: what is measured.
+    cells: rows that are an item, of which each next one adds one.
+    streams: that take turns.
 
   Raises:
     reverb.DeadlineExceededError: the server confirmed nothing for 30 s.
   """
-  with _Writer(address, rows) as writer:
-    marks = []
+  with contextlib.ExitStack() as stack:
+    writers = [
+      stack.enter_context(Writer(address, rows, cells)) for _ in range(streams)
+    ]
+    turns, marks = itertools.cycle(writers), []
     for limit_s in window:
       while time.monotonic() < limit_s:
-        writer.write(_ROWS_A_FLUSH, in_flight=_ROWS_A_FLUSH)
+        next(turns).write(_ROWS_A_FLUSH, in_flight=_ROWS_A_FLUSH)
       # From the end of one flush to the end of another, whole flushes only.
-      marks.append((writer.written, time.monotonic(), time.process_time()))
+      written = sum(writer.written for writer in writers)
+      marks.append((written, time.monotonic(), time.process_time()))
   before, after = marks
   return Written(*(b - a for a, b in zip(before, after, strict=True)))
 
@@ -157,7 +170,7 @@ def flush_each(
     reverb.DeadlineExceededError: the server confirmed nothing for 30 s.
   """
   seconds = np.empty(flushes)
-  with _Writer(address, rows) as writer:
+  with Writer(address, rows) as writer:
     for _ in range(warm_up):
       writer.write(1, in_flight=0)
     for index in range(flushes):
@@ -167,21 +180,35 @@ def flush_each(
   return seconds
 
 
-class _Writer:
-  """A client's stream, as `replay.writer` holds one, without its checks."""
+class Writer:
+  """A client's stream, as `replay.writer` holds one, without its checks.
 
-  def __init__(self, address: str, rows: np.ndarray):
+  Attributes:
+    written: items.
+  """
+
+  def __init__(self, address: str, rows: np.ndarray, cells: int = 1):
+    """Opens it.
+
+    Args:
+      address: of the server or the proxy.
+      rows: uint8 [M, row_bytes], written again and again.
+      cells: rows that are an item.
+    """
     import reverb
 
     from replay import tables
 
     self._client = reverb.Client(address)
-    self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+    self._writer = self._client.trajectory_writer(num_keep_alive_refs=cells)
+    self._cells = cells
     self._table = tables.TRANSITIONS
     self._rows = itertools.cycle(rows)
-    self.written = 0  # items
+    self.written = 0
+    for row in itertools.islice(self._rows, cells - 1):
+      self._writer.append(row)
 
-  def __enter__(self) -> "_Writer":
+  def __enter__(self) -> "Writer":
     return self
 
   def __exit__(self, error_type, *error) -> None:
@@ -196,6 +223,8 @@ class _Writer:
     for row in itertools.islice(self._rows, items):
       writer.append(row)
       column: typing.Any = writer.history
-      writer.create_item(self._table, 1.0, column[-1])
+      # A table of rows has no leading axis.
+      item = column[-self._cells :] if self._cells > 1 else column[-1]
+      writer.create_item(self._table, 1.0, item)
     writer.flush(in_flight, timeout_ms=_FLUSH_TIMEOUT_MS)
     self.written += items

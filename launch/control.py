@@ -8,6 +8,7 @@ import difflib
 import json
 import math
 import numbers
+import socket
 import sys
 import time
 import typing
@@ -81,6 +82,11 @@ class _Run:
     self._name = str(folder.path)
     if where is None:
       raise _SilentError(_why_not_found(folder))
+    if where.host != socket.gethostname():
+      raise _SilentError(
+        f"run {self._name!r} is on {where.host}, and answers there only: "
+        "ask on that machine"
+      )
     if where.gone:
       raise _SilentError(
         f"run {self._name!r} does not answer: its control node, process "

@@ -75,7 +75,8 @@ def _needs(config: ml_collections.ConfigDict) -> str:
   bytes_each = math.prod(layout.item_shape)
   if config.adder.stacked_frames:  # each of an item's cells is kept once
     bytes_each = layout.item_shape[-1]
-  replay_gb = sizes.Sizes.of(config).capacity * bytes_each / 1e9
+  items = config.replay.shards * sizes.Sizes.of(config).capacity
+  replay_gb = items * bytes_each / 1e9
   workers = config.topology.workers
   return (
     f"{config.network.torso}, {workers} worker{'s' if workers > 1 else ''} x "

@@ -2,37 +2,18 @@
 
 import sys
 
-import ml_collections
-from acme import specs
-
+from launch import hosting, site
 from launch import program as program_lib
-from launch.processes import (
-  failures,
-  fork_server,
-  memory_folder,
-  payloads,
-  threads,
-  watch,
-)
-from launch.processes import runner as runner_lib
+from launch.processes import failures, fork_server, memory_folder, watch
 from launch.processes import signals as signals_lib
-from launch.runs import run_folder
+from launch.runs import run as run_lib
 
 
-def launch(
-  config: ml_collections.ConfigDict,
-  spec: specs.EnvironmentSpec,
-  folder: run_folder.RunFolder,
-  started_at_s: float,
-  signals: signals_lib.Signals,
-) -> None:
+def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   """Runs a program to its end.
 
   Args:
-    config: the whole config, validated.
-    spec: of one environment.
-    folder: of the run.
-    started_at_s: unix seconds of the user's command.
+    run: what to run.
     signals: that this process takes.
 
   Raises:
@@ -43,12 +24,12 @@ def launch(
   try:
     with (
       memory_folder.made() as memory_dir,
-      fork_server.running(_environment(memory_dir)),
+      fork_server.running(hosting.environment(memory_dir)),
     ):
       wiring = program_lib.make_program(
-        config, spec, folder, memory_dir, started_at_s
+        run, site.Site.whole(run.config, memory_dir)
       )
-      runner = _make_runner(config, wiring, folder)
+      runner = hosting.make_runner(run.config, wiring, run.folder.logs)
       signals.set_on_again(runner.kill_at_once)
       watcher = watch.Watch(
         wiring.control.dereference(),
@@ -63,36 +44,3 @@ def launch(
   except failures.NodeFailedError as error:
     sys.stderr.write(error.failure.whole)
     raise
-
-
-def _environment(memory_dir: str) -> dict[str, str]:
-  """Of the fork server, for what its imports fix; a node's own come on top."""
-  return {
-    **threads.environment("worker", learner_threads=1),
-    "TF_CPP_MIN_LOG_LEVEL": "1",  # no notices
-    "PYTHONUNBUFFERED": "1",  # logs are whole, however it ends
-    "TMPDIR": memory_dir,
-  }
-
-
-def _make_runner(
-  config: ml_collections.ConfigDict,
-  wiring: program_lib.Wiring,
-  folder: run_folder.RunFolder,
-) -> runner_lib.Runner:
-  environments = {
-    role: threads.environment(role, config.learner.threads)
-    for role in wiring.program.groups
-  }
-
-  def make_worker(index: int, count: int) -> payloads.Payload:
-    node = wiring.make_worker(index, count)
-    return payloads.prepare_one("worker", index, node, environments["worker"])
-
-  return runner_lib.Runner(
-    payloads.prepare(wiring.program, environments),
-    folder.logs,
-    config.restarts.budget,
-    config.restarts.period_s,
-    make_worker,
-  )

@@ -4,31 +4,21 @@ import signal
 from unittest import mock
 
 import launchpad as lp
-import ml_collections
 from absl import flags
-from acme import specs
 from launchpad.launch import worker_manager
 
 from launch import program as program_lib
+from launch import site
 from launch.processes import memory_folder, watch
 from launch.processes import signals as signals_lib
-from launch.runs import run_folder
+from launch.runs import run as run_lib
 
 
-def launch(
-  config: ml_collections.ConfigDict,
-  spec: specs.EnvironmentSpec,
-  folder: run_folder.RunFolder,
-  started_at_s: float,
-  signals: signals_lib.Signals,
-) -> None:
+def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   """Runs a program to its end.
 
   Args:
-    config: the whole config, validated.
-    spec: of one environment.
-    folder: of the run.
-    started_at_s: unix seconds of the user's command.
+    run: what to run.
     signals: that this process takes.
 
   Raises:
@@ -37,7 +27,7 @@ def launch(
   """
   with memory_folder.made() as memory_dir:
     wiring = program_lib.make_program(
-      config, spec, folder, memory_dir, started_at_s
+      run, site.Site.whole(run.config, memory_dir)
     )
     flags.FLAGS.mark_as_parsed()  # ours are apart: Launchpad takes its defaults
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -1,22 +1,23 @@
-"""The program: all nodes of a run and who talks to whom, on one screen."""
+"""The program: the nodes of a run and who talks to whom, on one screen."""
 
 import dataclasses
 import importlib
 import os
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import launchpad as lp
-import ml_collections
-from acme import specs
+from launchpad import address
 
+from launch import site as site_lib
 from launch.nodes import addresses
 from launch.orchestration import rounds
-from launch.runs import run_folder
+from launch.runs import run as run_lib
+from replay import loopback
 
 # A call to the control node that takes longer is given up, so that no node
 # hangs on it; nodes report again soon.
-_CALL_TIMEOUT_S = 3
+_CALLS = {"call_timeout": 3}  # seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,40 +37,59 @@ class NodeClass:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Fixed(address.AbstractAddressBuilder):
+  """Builds an address that is known already."""
+
+  known: str
+
+  def build(self) -> str:
+    return self.known
+
+
+@dataclasses.dataclass(frozen=True)
 class Wiring:
   """A run's nodes, and who talks to whom.
 
   Attributes:
-    program: with all nodes that the run starts with.
+    program: with all nodes that the run starts with here.
+    nodes: role and index of each, in the order of starting.
     control: handle of its control node.
+    servers: addresses of the TrajectoryManagers that run here, by name.
     make_worker: makes the worker of an index where there are so many, for a
       program that has been launched: it is no node of that.
   """
 
   program: lp.Program
+  nodes: Sequence[tuple[str, int]]
   control: lp.CourierHandle
+  servers: Mapping[str, lp.Address]
   make_worker: Callable[[int, int], lp.CourierNode]
 
 
-def expected_nodes(config: ml_collections.ConfigDict) -> dict[str, int]:
-  """How many nodes of each role a run has, the control node left out."""
-  return {
-    "replay": int(config.topology.replay == "own_process"),
-    "trainer": 1,
-    "evaluator": 1,
-    "proxy": int(config.topology.proxy),
-    "worker": config.topology.workers,
-  }
+class _Node(lp.CourierNode):
+  """A node that only its own machine can call: Courier binds all interfaces."""
+
+  def _construct_instance(self):
+    instance = super()._construct_instance()
+    address, run = self.courier_address.resolve(), instance.run
+
+    def run_confined() -> None:  # when the server is up
+      loopback.confine(lp.get_port_from_address(address))
+      run()
+
+    instance.run = run_confined
+    return instance
 
 
-def make_program(
-  config: ml_collections.ConfigDict,
-  spec: specs.EnvironmentSpec,
-  folder: run_folder.RunFolder,
-  memory_dir: str,
-  started_at_s: float,
-) -> Wiring:
-  """Wires a run.
+def control_at(known: str) -> lp.CourierHandle:
+  """Handle of a control node that has been launched elsewhere."""
+  elsewhere = lp.Address()
+  elsewhere.bind(_Fixed(known))
+  return lp.CourierHandle(elsewhere, **_CALLS)
+
+
+def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
+  """Wires a run, or one machine's part of it.
 
   ```
             variables            variables
@@ -81,31 +101,26 @@ def make_program(
   ```
 
   Args:
-    config: the whole config, validated.
-    spec: of one environment.
-    folder: of the run.
-    memory_dir: folder in memory, for the proxy's socket and variables.
-    started_at_s: unix seconds of the user's command.
+    run: what is to run.
+    site: what of it runs here.
   """
+  config, spec, folder = run.config, run.spec, run.folder
   program = lp.Program(config.agent)
-  count = expected_nodes(config)
-  server = lp.Address("replay")
+  servers = tuple(
+    lp.Address(f"replay{shard}" if shard else "replay")
+    for shard in range(config.replay.shards)
+  )
   data = addresses.DataAddresses(
-    server, memory_dir if config.topology.proxy else None
+    servers,
+    site.memory_dir if config.topology.proxy else None,
+    site.first_worker,
+    site.replay_elsewhere,
+    site.identity,
   )
-
-  node = lp.CourierNode(
-    NodeClass("control"),
-    courier_client_kwargs={"call_timeout": _CALL_TIMEOUT_S},
-  )
-  node.configure(
-    *(config, folder, count, started_at_s, os.getpid(), memory_dir),
-    node.courier_address,
-  )
-  control = program.add_node(node, label="control")
+  control = _add_control(program, run, site)
 
   def make(role: str, *args) -> lp.CourierNode:
-    return lp.CourierNode(NodeClass(role), *args, control)
+    return _Node(NodeClass(role), *args, control)
 
   def make_worker(index: int, count: int) -> lp.CourierNode:
     # Its exploration depends on how many there are.
@@ -113,19 +128,43 @@ def make_program(
     as_it_is.topology.workers = count
     return make("worker", as_it_is, spec, index, data)
 
-  def add(role: str, *args) -> lp.CourierNode:
-    node = make(role, *args)
-    program.add_node(node, label=role)
+  def make_replay(shard: int) -> lp.CourierNode:
+    node = make("replay", config, spec, folder, shard, servers[shard])
+    servers[shard].assign(node)
     return node
 
-  if count["replay"]:
-    server.assign(add("replay", config, spec, folder, server))
-  trainer = add("trainer", config, spec, folder, server)
-  if not count["replay"]:
-    server.assign(trainer)
-  if count["proxy"]:
-    add("proxy", data, rounds.poll_period_s(config))
-  for index in range(count["worker"]):
-    program.add_node(make_worker(index, count["worker"]), label="worker")
-  add("evaluator", config, spec, folder, data)
-  return Wiring(program, control, make_worker)
+  def make_trainer() -> lp.CourierNode:
+    node = make("trainer", config, spec, folder, servers)
+    if config.topology.replay == "with_trainer":
+      servers[0].assign(node)
+    return node
+
+  makers: dict[str, Callable[[int], lp.CourierNode]] = {
+    "replay": make_replay,
+    "trainer": lambda _: make_trainer(),
+    "proxy": lambda index: make(
+      "proxy", index, data, rounds.poll_period_s(config)
+    ),
+    "worker": lambda index: make_worker(index, site.expected["worker"]),
+    "evaluator": lambda _: make("evaluator", config, spec, folder, data),
+  }
+  for role, index in site.nodes:
+    if role != "control":
+      program.add_node(makers[role](index), label=role)
+  here = () if site.replay_elsewhere else servers
+  named = {str(server.name): server for server in here}
+  return Wiring(program, site.nodes, control, named, make_worker)
+
+
+def _add_control(
+  program: lp.Program, run: run_lib.Run, site: site_lib.Site
+) -> lp.CourierHandle:
+  """Adds the control node if it runs here; returns its handle in any case."""
+  if site.control is not None:
+    return control_at(site.control)
+  node = _Node(NodeClass("control"), courier_client_kwargs=_CALLS)
+  node.configure(
+    *(run.config, run.folder, site.expected, run.started_at_s, os.getpid()),
+    *(site.memory_dir, node.courier_address),
+  )
+  return program.add_node(node, label="control")

@@ -20,10 +20,19 @@ from launch.nodes import control as control_lib
 from launch.nodes import pace
 from launch.orchestration import directive
 from launch.processes import signals as signals_lib
-from launch.runs import best_variables, run_counters, run_folder, snapshots
+from launch.runs import (
+  best_variables,
+  run_counters,
+  run_folder,
+  snapshot_store,
+  snapshot_uploader,
+  snapshots,
+)
+from launch.runs import run as run_lib
 from replay import table_status
 
 _REPORT_PERIOD_S = 0.25
+_UPLOAD_S = 4.0  # for the last snapshot
 # What is reached by counting ends the run only once all that was earned until
 # then is done, so that equal runs end equally.
 _COUNTED = ("environment_steps", "trainer_steps", "target_return")
@@ -49,12 +58,16 @@ class Single:
 
     Raises:
       ValueError: one line: the snapshot does not fit the config.
+      OSError: one line: where the run was can't be found out.
     """
     self._config, self._folder, self._control = config, folder, control
-    self._snapshots = snapshots.Snapshots(
-      folder.snapshots, config.snapshot.keep
+    self._uploader = snapshot_uploader.SnapshotUploader(
+      snapshot_store.SnapshotStore.of(config, folder.name), config.snapshot.keep
     )
-    newest = self._snapshots.newest()
+    self._snapshots = snapshots.Snapshots(
+      folder.snapshots, config.snapshot.keep, self._uploader.in_use
+    )
+    newest = snapshot_store.newest_of(config, folder)
     self.turns = turns.Turns(config, spec, newest and newest.path)
     self._snapshot: dict[str, typing.Any] = {
       "snapshots": newest.number if newest else 0
@@ -101,6 +114,12 @@ class Single:
       raise RuntimeError(f"the last snapshot is missing: {error}") from error
     finally:
       self.turns.close()
+    if not self._uploader.wait(_UPLOAD_S):
+      logging.warning(
+        "the last snapshot was not uploaded within %.0f s; the one before "
+        "counts for other machines",
+        _UPLOAD_S,
+      )
 
   def save(self) -> None:
     """Writes a snapshot.
@@ -119,7 +138,9 @@ class Single:
       )
     if self._best_is_new:
       self._snapshots.mark_best()
-      self._best_is_new = False
+    assert self._snapshots.written is not None
+    self._uploader.offer(self._snapshots.written, self._best_is_new)
+    self._best_is_new = False
     self._snapshot = {
       "snapshots": self._snapshot["snapshots"] + 1,
       "snapshot_at_s": time.time(),
@@ -145,6 +166,7 @@ class Single:
             sizes.Sizes.of(self._config).min_size,
           )._asdict(),
           **self._snapshot,
+          **self._uploader.metrics(),
         },
       )
     )
@@ -215,20 +237,11 @@ class Single:
     self._report_due_s = 0.0  # it may have reached the limit
 
 
-def launch(
-  config: ml_collections.ConfigDict,
-  spec: specs.EnvironmentSpec,
-  folder: run_folder.RunFolder,
-  started_at_s: float,
-  signals: signals_lib.Signals,
-) -> None:
+def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   """Runs a config in this process, to its end.
 
   Args:
-    config: the whole config, validated.
-    spec: of one environment.
-    folder: of the run; what it has a snapshot of goes on.
-    started_at_s: unix seconds of the user's command.
+    run: what to run.
     signals: that this process takes.
 
   Raises:
@@ -236,14 +249,14 @@ def launch(
     KeyboardInterrupt: Ctrl-C came twice.
   """
   control = control_lib.Control(
-    config, folder, {"worker": 1, "trainer": 1}, started_at_s
+    run.config, run.folder, {"worker": 1, "trainer": 1}, run.started_at_s
   )
   try:
-    run = Single(config, spec, folder, control)
-  except ValueError as error:
+    single = Single(run.config, run.spec, run.folder, control)
+  except (ValueError, OSError) as error:
     raise RuntimeError(str(error)) from error
   with panel_lib.Panel() as panel:
-    run.run(lambda: panel.update(control.status()), signals)
-    run.report()
+    single.run(lambda: panel.update(control.status()), signals)
+    single.report()
     control.close()
     panel.update(control.status())

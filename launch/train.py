@@ -1,13 +1,14 @@
 """Trains: `python -m launch.train --config=configs/apex_dqn.py:cartpole`."""
 
 import contextlib
+import functools
 import importlib
+import importlib.util
 import pathlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-import ml_collections
 import psutil
 from absl import flags as absl_flags
 
@@ -16,7 +17,8 @@ from configs import validation
 from environments import factory
 from launch import resumption, train_flags
 from launch.processes import signals
-from launch.runs import run_folder, run_lock
+from launch.runs import run as run_lib
+from launch.runs import run_folder, run_lock, snapshot_store
 
 _USAGE = "Trains an experiment until one of its limits is reached."
 
@@ -36,6 +38,7 @@ def main(argv: Sequence[str]) -> int:
       validation.validate(config)
       spec = factory.make_spec(config.environment)
       registry.make_builder(config.agent).check(config, spec)
+      launch = _prepare_launch(flags)
       prepare = _begin if flags.resume is None else _resume
       folder, said = prepare(flags, held)
     except (ValueError, OSError) as error:
@@ -45,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     try:
       # At once: what a launch imports takes seconds.
       taken = signals.Signals()
-      _launch(flags.launch, config, spec, folder, started_at_s, taken)
+      launch(run_lib.Run(config, spec, folder, started_at_s), taken)
     except RuntimeError as error:
       print(f"train: {error}", file=sys.stderr)
       return 1
@@ -66,9 +69,17 @@ def _begin(
   if flags.overwrite and before.is_run():
     with run_lock.held(before):
       pass  # nobody needs what is deleted now
+  store = snapshot_store.SnapshotStore.of(flags.config, name)
+  if store:
+    run_folder.check_name(name)
+    store.check_writable()
+    store.check_new(flags.overwrite)
   folder = run_folder.RunFolder.create(flags.run_dir, name, flags.overwrite)
   held.enter_context(run_lock.held(folder))
   folder.write_config(flags.config)
+  if store:
+    store.clear()
+    store.put_config(folder.config)
   return folder, f"run folder: {folder.path}"
 
 
@@ -78,17 +89,42 @@ def _resume(
   """Makes a run's folder ready to go on; returns the same."""
   folder = run_folder.RunFolder.open(flags.resume)
   held.enter_context(run_lock.held(folder))
+  store = snapshot_store.SnapshotStore.of(flags.config, folder.name)
+  if store:
+    store.check_writable()
   resumed = resumption.Resumption.of(folder, flags.config)
   resumed.begin()
+  if store:
+    store.put_config(folder.config)
   return folder, f"run folder: {folder.path}\n{resumed}"
 
 
-def _launch(launch_type: str, config: ml_collections.ConfigDict, *args) -> None:
-  name = (
-    "single" if config.mode == "single" else train_flags.LAUNCHES[launch_type]
+def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
+  """What will launch the run.
+
+  Raises:
+    ValueError: one line: what it needs is not there.
+  """
+  config = flags.config
+  single = config.mode == "single"
+  name = "single" if single else train_flags.LAUNCHES[flags.launch]
+  if name != "on_machines":
+    # Imported late: what it needs would only delay an error, or the others'.
+    return lambda *args: importlib.import_module(f"launch.{name}").launch(*args)
+  if importlib.util.find_spec("ray") is None:
+    raise ValueError(
+      "--launch=ray needs Ray, which this Python has not: run `make setup-ray`"
+      ", and then .venv-ray/bin/python -m launch.train"
+    )
+  from launch import on_machines
+
+  return on_machines.prepare(
+    config,
+    flags.ray_address,
+    flags.wait_for_machines,
+    flags.insecure,
+    functools.partial(print, flush=True),
   )
-  # Imported late: what the others need would only delay an error or the one.
-  importlib.import_module(f"launch.{name}").launch(config, *args)
 
 
 def _default_name(flags: absl_flags.FlagValues) -> str:

@@ -12,7 +12,12 @@ from launch.options import flags as flags_lib
 from launch.options import overrides
 
 # Where the nodes run: the module of launch/ that sees to it.
-LAUNCHES = {"local_mp": "local", "local_mt": "local_threads"}
+LAUNCHES = {
+  "local_mp": "local",
+  "local_mt": "local_threads",
+  "ray": "on_machines",
+}
+_OF_RAY = ("ray_address", "wait_for_machines", "insecure")
 # What a run that is resumed has already.
 _OF_A_NEW_RUN = ("config", "name", "run_dir", "overwrite")
 
@@ -87,7 +92,30 @@ def define(
     "local_mp",
     list(LAUNCHES),
     "Where the nodes run: local_mp, each in a process of its own; local_mt, "
-    "as threads of one process, for a debugger. Not with --mode=single.",
+    "as threads of one process, for a debugger; ray, on the machines of a Ray "
+    "cluster. Not with --mode=single.",
+    flag_values=values,
+  )
+  flags.DEFINE_string(
+    "ray_address",
+    None,
+    "HOST:PORT of the Ray cluster for --launch=ray, of which this machine is "
+    "one. By default what the environment's RAY_ADDRESS says.",
+    flag_values=values,
+  )
+  flags.DEFINE_bool(
+    "wait_for_machines",
+    False,
+    "With --launch=ray: wait until the cluster has the machines that the "
+    "config's topology needs, instead of refusing.",
+    flag_values=values,
+  )
+  flags.DEFINE_bool(
+    "insecure",
+    False,
+    "With --launch=ray: let machines talk without certificates, and use a Ray "
+    "cluster without tokens. Anybody who reaches them can then read and write "
+    "the run, and run programs: on a private network only.",
     flag_values=values,
   )
   flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
@@ -165,3 +193,9 @@ def _set_mode(values: flags.FlagValues) -> None:
       f"--launch={values.launch} says where nodes run, and mode 'single' has "
       "none, so it would do nothing: leave it out, or give --mode=async"
     )
+  for name in _OF_RAY:
+    if values[name].present and values.launch != "ray":
+      raise ValueError(
+        f"--{name} is for --launch=ray, and with --launch={values.launch} "
+        "would do nothing: leave it out, or give --launch=ray"
+      )

@@ -1,14 +1,17 @@
 #!/bin/sh
-# Builds .venv from requirements.txt; does nothing when it is built.
-# The stamp in .venv is the lock's checksum and is written last, so that an
+# setup.sh [ray]: builds .venv from requirements.txt, with `ray` .venv-ray from
+# requirements-ray.txt; does nothing when it is built.
+# The stamp in it is the lock's checksum and is written last, so that an
 # interrupted build is begun again.
 set -eu
 cd "$(dirname "$0")/.."
-stamp=.venv/requirements.sha256
-lock=$(sha256sum requirements.txt)
+venv=.venv${1:+-$1}
+requirements=requirements${1:+-$1}.txt
+stamp=$venv/requirements.sha256
+lock=$(sha256sum "$requirements")
 
 built() {
-  [ -x .venv/bin/python ] && [ "$(cat $stamp 2>/dev/null)" = "$lock" ]
+  [ -x "$venv/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$lock" ]
 }
 
 fail() {
@@ -44,15 +47,15 @@ flock 9
 if built; then exit 0; fi # Another make has built it meanwhile.
 
 start=$(date +%s)
-echo "setup: installing $(grep -c '^[a-z].*==' requirements.txt) packages" \
-  "into .venv (0.7 GB to fetch the first time)" >&2
-rm -f $stamp
+echo "setup: installing $(grep -c '^[a-z].*==' "$requirements") packages" \
+  "into $venv (0.7 GB to fetch the first time)" >&2
+rm -f "$stamp"
 tools/uv.sh --version >/dev/null # It says itself what it is missing.
 python=$(find_python)
 if [ -n "$python" ]; then
-  tools/uv.sh venv -q --clear --python "$python" .venv
+  tools/uv.sh venv -q --clear --python "$python" "$venv"
 else
-  tools/uv.sh venv -q --clear --managed-python --python 3.10 .venv \
+  tools/uv.sh venv -q --clear --managed-python --python 3.10 "$venv" \
     2>/dev/null ||
     fail "no CPython 3.10: not python3.10 on PATH, not in pyenv, and uv" \
       "could not fetch one; install it (\`pyenv install 3.10\`, or" \
@@ -60,10 +63,10 @@ else
 fi
 # Bytecode, or each process of a first run would compile TensorFlow's 3,000
 # modules (3 s) where the user's PYTHONDONTWRITEBYTECODE is set.
-tools/uv.sh pip install -q --python .venv/bin/python --no-deps \
-  --require-hashes --build-constraints requirements.txt --compile-bytecode \
-  -r requirements.txt ||
-  fail "the packages of requirements.txt could not be installed: see uv's" \
+tools/uv.sh pip install -q --python "$venv/bin/python" --no-deps \
+  --require-hashes --build-constraints "$requirements" --compile-bytecode \
+  -r "$requirements" ||
+  fail "the packages of $requirements could not be installed: see uv's" \
     "message above; uv needs PyPI or the mirror that pip is set to"
-echo "$lock" >$stamp
+echo "$lock" >"$stamp"
 echo "setup: done in $(($(date +%s) - start)) s" >&2

@@ -111,7 +111,8 @@ def render(
   limits = [] if over else list(status_text.limits(status))
   room = console.height - _FRAME_LINES - sum(map(len, blocks))
   # Nodes, restarts, and who waits.
-  room -= 2 + (_STALL_LINES if _stalled(status) else _WAIT_LINES)
+  room -= 2 + bool(status.get("machines"))
+  room -= _STALL_LINES if _stalled(status) else _WAIT_LINES
   if _stalled(status) and room < len(limits):
     limits = []
   room -= len(limits)
@@ -169,9 +170,10 @@ def _numbers(status: Mapping[str, Any]) -> list[list[_Row]]:
        *_lost(get("trainer_steps_lost"))),
       ("items", rate(get("items_per_s")), "confirmed/s",
        *_lost(get("items_lost"))),
-      ("replay", count(size), f"of {count(capacity)} items",
+      ("replay", count(size), f"of {count(capacity)} items{_shards(status)}",
        count(100 * size / capacity if size and capacity else size), "% full"),
-      ("snapshot", count(get("snapshot_age_s")), "s old",
+      ("snapshot", count(get("snapshot_age_s")),
+       _uploads(get("snapshot_upload_failures")),
        count(get("snapshots")), "written"),
     ],
     [
@@ -197,9 +199,23 @@ def _numbers(status: Mapping[str, Any]) -> list[list[_Row]]:
   ]  # fmt: skip
 
 
+def _shards(status: Mapping[str, Any]) -> str:
+  """How many shards of the replay answer, where there are several."""
+  shards, up = status.get("replay_shards"), status.get("replay_shards_up")
+  return f", {up}/{len(shards)} shards" if shards and up is not None else ""
+
+
 def _lost(number: Any) -> tuple[_Cell, _Cell]:
   style = _MISSED if status_text.finite(number) else ""
   return rich.text.Text(status_text.count(number), style), "lost"
+
+
+def _uploads(failed: Any) -> _Cell:
+  if not status_text.finite(failed):
+    return "s old"
+  return rich.text.Text.assemble(
+    "s old, ", (f"{status_text.count(failed)} not uploaded", _MISSED)
+  )
 
 
 def _proxy(status: Mapping[str, Any]) -> list[_Row]:
@@ -250,6 +266,12 @@ def _sentences(
   ]
   table.add_row("nodes up", rich.columns.Columns(nodes, padding=(0, 2)))
   restarts = map(rich.text.Text, status_text.restarts(status))
+  machines = [
+    rich.text.Text(text, "" if up else _MISSED)
+    for text, up in status_text.machines(status)
+  ]
+  if machines:
+    table.add_row("machines", rich.columns.Columns(machines, padding=(0, 2)))
   table.add_row("restarts", rich.columns.Columns(restarts, padding=(0, 2)))
   if over:
     table.add_row("because", status_text.reason(status))

@@ -134,6 +134,24 @@ def nodes(status: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
     yield role.replace("_", " "), up, expected
 
 
+def machines(status: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+  """Yields what is to be said of machines, and whether it is as it should be.
+
+  How many are up, which are not, and how many strangers they have refused.
+  """
+  parts = status.get("machines") or {}
+  if not parts:
+    return
+  up = sum(part["up"] for part in parts.values())
+  yield f"{up}/{len(parts)} up", up == len(parts)
+  for name, part in parts.items():
+    if not part["up"]:
+      yield f"{name} on {part['host']} is lost", False
+  strangers = sum(part["strangers"] for part in parts.values())
+  if strangers:
+    yield f"{count(strangers)} strangers refused", False
+
+
 def progress_line(status: Mapping[str, Any]) -> str:
   """One line that says all of it, with units."""
   parts = [
@@ -169,6 +187,7 @@ def progress_line(status: Mapping[str, Any]) -> str:
       ("items_lost", "items lost"),
       ("env_steps_lost", "environment steps lost"),
       ("trainer_steps_lost", "trainer steps lost"),
+      ("snapshot_upload_failures", "snapshots not uploaded"),
       ("reconnects", "reconnects"),
       ("restarts", "restarts"),
       ("resumes", "resumes"),

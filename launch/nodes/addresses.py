@@ -2,11 +2,21 @@
 
 import dataclasses
 import os
+import pathlib
+import ssl
 import typing
+from collections.abc import Callable
 
 import launchpad as lp
 
-from replay import board, routes, shared_variables, variable_packing
+from launch.nodes import endpoint
+from replay import (
+  board,
+  certificates,
+  routes,
+  shared_variables,
+  variable_packing,
+)
 
 
 class VariablesSource(typing.Protocol):
@@ -22,20 +32,46 @@ class DataAddresses:
   """Addresses of the data plane, as the nodes of one machine see them.
 
   Attributes:
-    server: of the TrajectoryManager.
+    servers: of the TrajectoryManagers, one a shard of the replay, if they run
+      on this machine; the first has the variables.
     proxy_dir: folder in memory that belongs to the run and this machine, with
       the proxy's socket, the shared variables and the board; None: there is no
       proxy.
+    first_worker: index of the machine's first worker, which is 0 on the board.
+    elsewhere: whether they run on another machine; where, the endpoints in
+      proxy_dir say, and may change.
+    identity: folder with what this machine shows to the others; None: nothing.
   """
 
-  server: lp.Address
+  servers: tuple[lp.Address, ...]
   proxy_dir: str | None
+  first_worker: int = 0
+  elsewhere: bool = False
+  identity: str | None = None
+
+  def upstream(self, shard: int) -> str | Callable[[], str | None]:
+    """A TrajectoryManager's 'host:port', or what gives it now."""
+    server = self.servers[shard]
+    if not self.elsewhere:
+      return server.resolve()
+    assert self.proxy_dir is not None
+    path = endpoint.path_in(self.proxy_dir, str(server.name))
+    return endpoint.Endpoint(path).read
 
   @property
-  def proxy_listen(self) -> str:
-    """The proxy's socket, which only its own user may open."""
+  def tls(self) -> ssl.SSLContext | None:
+    """With which another machine is spoken to; None: in plain."""
+    if not self.elsewhere or self.identity is None:
+      return None
+    return certificates.Identity.open(
+      pathlib.Path(self.identity)
+    ).client_context()
+
+  def proxy_listen(self, shard: int) -> str:
+    """The proxy's socket to a shard, which only its own user may open."""
     assert self.proxy_dir is not None
-    return "unix:" + os.path.join(self.proxy_dir, "relay.sock")
+    name = f"relay-{shard}.sock" if shard else "relay.sock"
+    return "unix:" + os.path.join(self.proxy_dir, name)
 
   @property
   def variables_path(self) -> str:
@@ -51,13 +87,26 @@ class DataAddresses:
 
   def take_seat(self, worker: int) -> board.WorkerSeat | None:
     """The place of a worker at its proxy's board; None: there is no proxy."""
-    return board.WorkerSeat(self.board_path, worker) if self.proxy_dir else None
+    if not self.proxy_dir:
+      return None
+    return board.WorkerSeat(
+      self.board_path,
+      worker - self.first_worker,
+      self.shard_of(worker) if len(self.servers) > 1 else None,
+    )
 
-  def make_route(self, seat: board.WorkerSeat | None) -> routes.Route:
+  def shard_of(self, worker: int) -> int:
+    """The shard that a worker writes to: they are spread evenly."""
+    return worker % len(self.servers)
+
+  def make_route(
+    self, worker: int, seat: board.WorkerSeat | None
+  ) -> routes.Route:
     """The way of a worker's items, through its proxy if it has a seat there."""
+    shard = self.shard_of(worker)
     if seat is None:
-      return routes.DirectRoute(self.server.resolve())
-    return routes.ProxyRoute(self.proxy_listen, seat)
+      return routes.DirectRoute(self.servers[shard].resolve())
+    return routes.ProxyRoute(self.proxy_listen(shard), seat)
 
   def make_variables_source(self) -> VariablesSource:
     """Where workers and evaluators get variables from."""
@@ -66,4 +115,4 @@ class DataAddresses:
     # Imports TensorFlow, which an evaluator beside a proxy does without.
     from replay import variables
 
-    return variables.ServerVariables(self.server.resolve())
+    return variables.ServerVariables(self.servers[0].resolve())

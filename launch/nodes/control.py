@@ -20,11 +20,14 @@ from launch.orchestration import ledger as ledger_lib
 from launch.orchestration import settings, stop_order, waits
 from launch.orchestration import watchdog as watchdog_lib
 from launch.runs import results as results_lib
-from launch.runs import run_address, run_counters, run_folder, snapshots
+from launch.runs import run_address, run_counters, run_folder, snapshot_store
 
 # Where one node has failed, another that is silent for so long has too.
 _SILENT_AFTER_S = 2.0
 _TICK_S = 0.05
+# A node that is still importing when the run stops has so long to come up; one
+# that died before it ever reported never does.
+_STARTS_WITHIN_S = 15.0
 # Nodes report four times a second, but one may have died meanwhile. Below the
 # time after which they give a call up.
 _CATCHES_UP_WITHIN_S = 2.0
@@ -75,14 +78,15 @@ class Control:
     self._config = config = config.copy_and_resolve_references()
     self._lock = threading.RLock()
     self._stopped_because: str | None = None
-    self._stopped_at_s = 0.0
+    # Monotonic: when the stop was asked for, and from when its graces count.
+    self._asked_at_s = self._stopped_at_s = 0.0
     self._recalled_at_s = -math.inf  # monotonic, of going on for another
     self._memory = memory_dir and pathlib.Path(memory_dir, "control")
     if self._memory and self._memory.exists():
       self._recall(self._memory)
       self._results = results_lib.Results(folder)
     else:
-      resumed = _resumed(folder)
+      resumed = _resumed(config, folder)
       self._ledger = ledger_lib.Ledger(
         config, folder.name, expected, started_at_s, resumed
       )
@@ -94,6 +98,8 @@ class Control:
         resumed and resumed.evaluations,
         resumed and resumed.environment_steps,
       )
+    # By part of the run, where it is on machines.
+    self._machines: Mapping[str, Mapping[str, typing.Any]] = {}
     self._watchdog = watchdog_lib.Watchdog(self._config)
     self._hurried = False  # a node failed, or nobody waits for the end
     self._closed = False
@@ -179,7 +185,7 @@ class Control:
         # the workers still have.
         self._directives.paused = False
         self._stopped_because = reason
-        self._stopped_at_s = time.monotonic()
+        self._asked_at_s = self._stopped_at_s = time.monotonic()
         self._remember()
 
   def pause(self) -> str:
@@ -212,6 +218,11 @@ class Control:
     """Asks for so many workers; answers like `pause`."""
     with self._lock:
       refusal = self._refusal()
+      if not refusal and self._machines:
+        refusal = (
+          "the workers of this run follow its machines, so they stay as many "
+          "as they are: let machines join the cluster, or leave it"
+        )
       if not refusal and self._parent_pid is None:
         refusal = (
           "all nodes of this run are threads of one process, so the workers "
@@ -229,6 +240,32 @@ class Control:
       self._config.topology.workers = count
       self._remember()
       return ""
+
+  def place(
+    self,
+    machines: Mapping[str, Mapping[str, typing.Any]],
+    expected: Mapping[str, int],
+    absent: Sequence[Sequence[typing.Any]],
+  ) -> None:
+    """Takes which machines the run has now.
+
+    Args:
+      machines: by part of the run: its host, whether it is up, and how many
+        strangers it has refused.
+      expected: how many nodes of each role the run has.
+      absent: role and index of those that have no machine now.
+    """
+    with self._lock:
+      if self._stopped_because is not None:
+        return
+      self._machines = machines
+      for role, count in expected.items():
+        self._ledger.expect(role, count)
+      self._ledger.miss([(role, index) for role, index in absent])
+      missing = sum(role == "proxy" for role, _ in absent)
+      self._directives.proxies = max(1, expected["proxy"] - missing)
+      self._directives.workers = expected["worker"]
+      self._config.topology.workers = expected["worker"]
 
   def set(self, field: str, value: float | str) -> str:
     """Changes a field of the config as the run goes on; answers like `pause`.
@@ -263,6 +300,7 @@ class Control:
       status["stalled_s"] = self._watchdog.stalled_s
       status["environment_steps_per_s_asked"] = self._directives.steps_per_s
       status["workers_asked"] = self._directives.workers
+      status["machines"] = self._machines
       status["stopped_because"] = self._stopped_because
       return status
 
@@ -300,9 +338,11 @@ class Control:
       working = status["phase"] in ("starting", "running")
       if self._watchdog.look(status, working, time.monotonic()):
         logging.warning("%s", self._why_stalled(status))
-      if not self._hurried and not self._ledger.all_up():
+      now_s = time.monotonic()
+      may_start = now_s - self._asked_at_s < _STARTS_WITHIN_S
+      if may_start and not self._hurried and not self._ledger.all_up():
         # A node that is still importing can't stop yet: its grace comes later.
-        self._stopped_at_s = time.monotonic()
+        self._stopped_at_s = now_s
       if time.monotonic() >= self._metrics_due_s:
         self._metrics_due_s = time.monotonic() + _METRICS_PERIOD_S
         self._ledger.update_rates()
@@ -328,6 +368,7 @@ class Control:
       self._directives,
       self._config,
       self._stopped_because,
+      self._asked_at_s,
       self._stopped_at_s,
     )
     beside = self._memory.with_suffix(".new")
@@ -341,6 +382,7 @@ class Control:
       self._directives,
       self._config,
       self._stopped_because,
+      self._asked_at_s,
       self._stopped_at_s,
     ) = pickle.loads(memory.read_bytes())
     self._recalled_at_s = time.monotonic()
@@ -410,8 +452,8 @@ class Control:
 
 
 def _resumed(
-  folder: run_folder.RunFolder,
+  config: ml_collections.ConfigDict, folder: run_folder.RunFolder
 ) -> run_counters.RunCounters | None:
   """How far the run had come that is resumed; None: it begins."""
-  snapshot = snapshots.newest_of(folder.snapshots)
+  snapshot = snapshot_store.newest_of(config, folder)
   return snapshot and run_counters.RunCounters.read(snapshot.path)

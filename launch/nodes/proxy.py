@@ -16,6 +16,7 @@ class Proxy:
 
   def __init__(
     self,
+    index: int,
     data: addresses.DataAddresses,
     poll_period_s: float,
     control: typing.Any,
@@ -23,24 +24,31 @@ class Proxy:
     """Serves at once.
 
     Args:
+      index: of this proxy: one a machine.
       data: where the server is, and where to listen.
       poll_period_s: seconds between two questions for new variables.
       control: Courier client of the control node.
     """
-    self._control = control
-    self._server_address = data.server.resolve()
+    self._index, self._data, self._control = index, data, control
     self._proxy = proxy_lib.WorkerProxy(
-      self._server_address,
-      data.proxy_listen,
+      data.upstream(0),
+      data.proxy_listen(0),
       data.variables_path,
       data.board_path,
       poll_period_s,
+      data.tls,
+      [
+        (data.proxy_listen(shard), data.upstream(shard))
+        for shard in range(1, len(data.servers))
+      ],
     )
     self._proxy.start()
 
   def run(self) -> None:
     """Serves until the run stops, and then until the workers have ended."""
-    with link.Link(self._control, "proxy", 0, self._metrics) as node_link:
+    with link.Link(
+      self._control, "proxy", self._index, self._metrics
+    ) as node_link:
       while not node_link.wait(_PERIOD_S):
         self._proxy.check()
         orders = node_link.directive
@@ -52,7 +60,7 @@ class Proxy:
       self._proxy.close()
 
   def _metrics(self) -> dict[str, typing.Any]:
-    stats = self._proxy.stats()
+    stats, upstream = self._proxy.stats(), self._data.upstream(0)
     published_at_s, waiting_since_s = (
       stats.published_at_s,
       stats.waiting_since_s,
@@ -66,9 +74,10 @@ class Proxy:
       "variables_version": stats.version,
       "variables_age_s": published_at_s and time.time() - published_at_s,
       "restarts": stats.restarts,
-      "server": self._server_address,
+      "server": upstream() if callable(upstream) else upstream,
       "waiting_s": waiting_since_s and time.time() - waiting_since_s,
       "workers": {
-        str(index): counts._asdict() for index, counts in stats.workers.items()
+        str(self._data.first_worker + index): counts._asdict()
+        for index, counts in stats.workers.items()
       },
     }

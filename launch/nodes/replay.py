@@ -5,11 +5,12 @@ import typing
 
 import launchpad as lp
 import ml_collections
+from absl import logging
 from acme import specs
 
 from agents import registry
-from launch.nodes import link, snapshot_writer
-from launch.runs import run_counters, run_folder, snapshots
+from launch.nodes import link, replay_parts
+from launch.runs import run_counters, run_folder, snapshot_store, snapshots
 from replay import tables, trajectory_manager, variables
 
 _M_ARENA_MAX = -8  # of glibc's mallopt
@@ -25,6 +26,7 @@ class HostedTables:
     folder: run_folder.RunFolder,
     snapshot: snapshots.Snapshot | None,
     address: lp.Address,
+    shard: int = 0,
   ):
     """Serves what a snapshot has, or empty tables.
 
@@ -34,6 +36,7 @@ class HostedTables:
       folder: of the run.
       snapshot: that the host begins at; None: it begins with nothing.
       address: to serve at.
+      shard: of the replay that this is, from 0, which has the variables.
 
     Raises:
       ValueError: what was saved does not fit the config.
@@ -42,24 +45,29 @@ class HostedTables:
     # the table's lock, takes half as long again (docs/libraries.md).
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     layout = registry.make_builder(config.agent).make_layout(config, spec)
+    shards = config.replay.shards
+    saved = snapshot and replay_parts.in_snapshot(snapshot.path, shard, shards)
+    if saved and shards > 1 and not saved.exists():
+      logging.warning("begins empty: it was gone when the snapshot was made")
+      saved = None
+    hosted = [tables.make_table(config, layout.item_shape)]
+    if shard == 0:
+      hosted.append(variables.make_table())
     self._manager = trajectory_manager.TrajectoryManager(
-      [
-        tables.make_table(config, layout.item_shape),
-        variables.make_table(),
-      ],
+      hosted,
       port=lp.get_port_from_address(address.resolve()),
-      saving_dir=folder.replay_saving,
-      restore_from=snapshot and snapshot.path / snapshot_writer.REPLAY,
-    )
-    env_steps = (
-      run_counters.RunCounters.read(snapshot.path).environment_steps
-      if snapshot
-      else 0
+      saving_dir=replay_parts.on_its_way(folder, shard, shards),
+      restore_from=saved,
     )
     self._began_at = {
       "inserted": self._manager.status(tables.TRANSITIONS).inserted,
-      "env_steps": env_steps,
     }
+    if shards == 1:  # of one of several, what is lost tells how many steps
+      self._began_at["env_steps"] = (
+        run_counters.RunCounters.read(snapshot.path).environment_steps
+        if snapshot
+        else 0
+      )
 
   def metrics(self) -> dict[str, typing.Any]:
     """What the host reports of the table, and what it began with."""
@@ -79,6 +87,7 @@ class Replay:
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
+    shard: int,
     address: lp.Address,
     control: typing.Any,
   ):
@@ -88,18 +97,28 @@ class Replay:
       config: the whole config.
       spec: of one environment.
       folder: of the run, for snapshots.
+      shard: of the replay that this is, from 0.
       address: to serve at.
       control: Courier client of the control node.
+
+    Raises:
+      ValueError: what was saved does not fit the config.
+      OSError: where the run was can't be found out.
     """
-    self._control = control
+    self._shard, self._control = shard, control
     self._tables = HostedTables(
-      config, spec, folder, snapshots.newest_of(folder.snapshots), address
+      config,
+      spec,
+      folder,
+      snapshot_store.newest_of(config, folder),
+      address,
+      shard,
     )
 
   def run(self) -> None:
     """Serves until the run stops."""
     with link.Link(
-      self._control, "replay", 0, self._tables.metrics
+      self._control, "replay", self._shard, self._tables.metrics
     ) as node_link:
       while not node_link.wait(1.0):
         pass

@@ -1,19 +1,27 @@
 """SnapshotWriter: writes snapshots of a run while its trainer goes on."""
 
 import dataclasses
+import functools
+import pathlib
 import threading
 import time
 import typing
+from collections.abc import Callable, Sequence
 
 import ml_collections
 from absl import logging
 
 from agents import core
-from launch.runs import checkpoints, run_counters, run_folder
+from launch.nodes import replay_parts
+from launch.runs import (
+  checkpoints,
+  run_counters,
+  run_folder,
+  snapshot_store,
+  snapshot_uploader,
+)
 from launch.runs import snapshots as snapshots_lib
-from replay import table_snapshot
-
-REPLAY = "replay"  # the tables' part of a snapshot
+from replay import shards_snapshot, table_snapshot
 
 _LOOK_S = 0.1
 
@@ -33,9 +41,10 @@ class SnapshotWriter:
     config: ml_collections.ConfigDict,
     folder: run_folder.RunFolder,
     learner: core.Learner,
-    server: str,
+    servers: Sequence[str],
     control: typing.Any,
     newest: snapshots_lib.Snapshot | None,
+    is_up: Callable[[int], bool] = lambda shard: True,
   ):
     """Writes nothing yet.
 
@@ -43,14 +52,20 @@ class SnapshotWriter:
       config: the whole config.
       folder: of the run.
       learner: which stands still while `start` runs.
-      server: address of the TrajectoryManager; of this machine.
+      servers: addresses of the TrajectoryManagers; of this machine.
       control: Courier client of the control node, which knows all counts.
       newest: snapshot that the run has; None: it has none.
+      is_up: whether a server is there, by its shard; of one alone it is not
+        asked.
     """
     self._folder, self._learner = folder, learner
-    self._server, self._control = server, control
+    self._servers, self._control = servers, control
+    self._is_up = is_up
+    self._uploader = snapshot_uploader.SnapshotUploader(
+      snapshot_store.SnapshotStore.of(config, folder.name), config.snapshot.keep
+    )
     self._snapshots = snapshots_lib.Snapshots(
-      folder.snapshots, config.snapshot.keep
+      folder.snapshots, config.snapshot.keep, self._uploader.in_use
     )
     self._period_s = config.snapshot.period_s
     self._due_s = time.monotonic() + self._period_s
@@ -58,9 +73,12 @@ class SnapshotWriter:
     self._thread: threading.Thread | None = None
     self._error: Exception | None = None  # of the last one
     self._number = newest.number if newest else 0
-    self._best = _best_return(self._snapshots.best())
+    # The best one itself may be in the store only.
+    self._best = _best_return(newest)
     self._written_at_s = newest.path.stat().st_mtime if newest else None
     self._pause_s: float | None = None
+    if newest:  # of a life that ended before it was uploaded, maybe
+      self._uploader.offer(newest, best=newest == self._snapshots.best())
 
   @property
   def due(self) -> bool:
@@ -92,6 +110,8 @@ class SnapshotWriter:
   def finish(self, variables_version: int, timeout_s: float) -> None:
     """Writes the last snapshot, after the one that may be under way.
 
+    In what is left of the time it is uploaded.
+
     Args:
       variables_version: of the last variables that the trainer has published.
       timeout_s: seconds after which it is given up, which the log says: the one
@@ -113,6 +133,12 @@ class SnapshotWriter:
       )
     elif self._error is not None:
       raise RuntimeError("the last snapshot is missing") from self._error
+    elif not self._uploader.wait(end_s - time.monotonic()):
+      logging.warning(
+        "the last snapshot was not uploaded within %.0f s; the one before "
+        "counts for other machines",
+        timeout_s,
+      )
 
   def wait(self, timeout_s: float) -> None:
     """Waits until nothing is being written, at most for so long."""
@@ -120,11 +146,12 @@ class SnapshotWriter:
       self._thread.join(max(0.0, timeout_s))
 
   def metrics(self) -> dict[str, typing.Any]:
-    """How many there are, how old the newest is, and what it cost."""
+    """How many there are and where, how old the newest is, what it cost."""
     return {
       "snapshots": self._number,
       "snapshot_at_s": self._written_at_s,
       "snapshot_pause_s": self._pause_s,
+      **self._uploader.metrics(),
     }
 
   def _begin(self, variables_version: int) -> threading.Event:
@@ -158,9 +185,7 @@ class SnapshotWriter:
       )
       counters.write(path)
       checkpoints.save(path, self._learner)
-      saving = table_snapshot.Saving(
-        self._server, self._folder.replay_saving, path / REPLAY
-      )
+      saving = self._save_tables(path)
       while not saving.wait_copied(_LOOK_S):
         pass
       at_s = time.time()
@@ -170,12 +195,51 @@ class SnapshotWriter:
     self._written_at_s = at_s
     logging.info("snapshot %d is written", self._number)
     best = counters.best_eval_return
-    if best is not None and (self._best is None or best > self._best):
+    is_best = best is not None and (self._best is None or best > self._best)
+    if is_best:
       self._snapshots.mark_best()
       self._best = best
+    assert self._snapshots.written is not None
+    self._uploader.offer(self._snapshots.written, is_best)
+
+  def _save_tables(
+    self, path: pathlib.Path
+  ) -> table_snapshot.Saving | shards_snapshot.ShardsSaving:
+    """Begins to save all servers' tables into the folder of a snapshot."""
+    shards = len(self._servers)
+
+    def parts(snapshot: pathlib.Path) -> list[pathlib.Path]:
+      return [
+        replay_parts.in_snapshot(snapshot, shard, shards)
+        for shard in range(shards)
+      ]
+
+    def last() -> list[pathlib.Path] | None:
+      newest = self._snapshots.newest()
+      return newest and parts(newest.path)
+
+    if shards == 1:
+      return table_snapshot.Saving(
+        self._servers[0], self._folder.replay_saving, parts(path)[0]
+      )
+    return shards_snapshot.ShardsSaving(
+      [
+        shards_snapshot.Part(
+          server,
+          replay_parts.on_its_way(self._folder, shard, shards),
+          part,
+          functools.partial(self._is_up, shard),
+        )
+        for shard, (server, part) in enumerate(
+          zip(self._servers, parts(path), strict=True)
+        )
+      ],
+      last,
+    )
 
 
-def _best_return(best: snapshots_lib.Snapshot | None) -> float | None:
-  if best is None:
+def _best_return(newest: snapshots_lib.Snapshot | None) -> float | None:
+  """Best return that the run had when its newest snapshot was written."""
+  if newest is None:
     return None
-  return run_counters.RunCounters.read(best.path).best_eval_return
+  return run_counters.RunCounters.read(newest.path).best_eval_return

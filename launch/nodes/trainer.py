@@ -3,37 +3,45 @@
 import functools
 import time
 import typing
+from collections.abc import Sequence
 
 import launchpad as lp
 import ml_collections
 from absl import logging
 from acme import specs
 
-from agents import core, registry, update_loop
+from agents import core, registry, sharded_loop, update_loop
 from configs import limiter as limiter_lib
 from configs import sizes
-from launch.nodes import answer, link, policy_age, snapshot_writer
+from launch.nodes import answer, link, policy_age, sharded, snapshot_writer
 from launch.nodes import replay as replay_node
 from launch.orchestration import directive as directive_lib
 from launch.orchestration import rounds
-from launch.runs import checkpoints, run_folder, snapshots
-from replay import dataset, priority_updater, tables
+from launch.runs import checkpoints, run_folder, snapshot_store
+from replay import (
+  dataset,
+  lasting_publisher,
+  layouts,
+  priority_updater,
+  tables,
+)
 from replay import variables as variables_lib
 
 _IDLE_S = 0.02
 _GO = directive_lib.Directive()
 _SAVE_S = 4.0  # for the last snapshot, which the stop order waits for
+_FIRST_S = 30.0  # for the shard that has the variables, when nothing runs yet
 
 
 class Trainer:
-  """Runs a learner on the dataset of a table."""
+  """Runs a learner on the dataset of a table, or on those of its shards."""
 
   def __init__(
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
-    server: lp.Address,
+    servers: Sequence[lp.Address],
     control: typing.Any,
   ):
     """Begins at the run's newest snapshot, and publishes its variables.
@@ -42,23 +50,25 @@ class Trainer:
       config: the whole config.
       spec: of one environment.
       folder: of the run, for snapshots.
-      server: of the TrajectoryManager, which is hosted here where
-        config.topology.replay says so.
+      servers: of the TrajectoryManagers, the first of which has the variables;
+        a single one is hosted here where config.topology.replay says so.
       control: Courier client of the control node.
 
     Raises:
       ValueError: the snapshot does not fit the config.
+      OSError: where the run was can't be found out.
     """
     self._config, self._control = config, control
     self._sizes = sizes.Sizes.of(config)
     # Looked for once: tables and learner begin at the same one.
-    snapshot = snapshots.newest_of(folder.snapshots)
+    snapshot = snapshot_store.newest_of(config, folder)
     self._tables = None
     if config.topology.replay == "with_trainer":
       self._tables = replay_node.HostedTables(
-        config, spec, folder, snapshot, server
+        config, spec, folder, snapshot, servers[0]
       )
-    address = server.resolve()
+    address = servers[0].resolve()
+    self._shards = sharded.watch(servers)  # none: there is one table
     self._table = tables.TableView(address, tables.TRANSITIONS)
     builder = registry.make_builder(config.agent)
     self._learner = builder.make_learner(config, spec)
@@ -68,23 +78,26 @@ class Trainer:
     self._steps = self._began_at = int(self._learner.steps)
     # Above all that anybody acts on, also of a trainer that was killed since.
     self._version = answer.of(control.variables_version)
-    self._publisher = variables_lib.VariablesPublisher(
-      address, first_version=self._version + 1
+    first_version = self._version + 1
+    self._lasting: lasting_publisher.LastingPublisher | None = None
+    if self._shards:
+      self._shards[0].wait(_FIRST_S)
+      self._lasting = lasting_publisher.LastingPublisher(
+        self._shards[0], first_version
+      )
+    self._publisher = self._lasting or variables_lib.VariablesPublisher(
+      address, first_version
     )
     self._publish()
-    layout = builder.make_layout(config, spec)
-    self._loop = update_loop.UpdateLoop(
-      self._learner,
-      dataset.make_dataset(
-        address, tables.TRANSITIONS, layout, self._sizes.batch_size
-      ),
-      priority_updater.PriorityUpdater(address, tables.TRANSITIONS)
-      if config.replay.sampler == "prioritized"
-      else None,
-      functools.partial(dataset.unpack, layout),
-    )
+    self._loop = self._make_loop(builder.make_layout(config, spec), address)
     self._snapshots = snapshot_writer.SnapshotWriter(
-      config, folder, self._learner, address, control, snapshot
+      config,
+      folder,
+      self._learner,
+      [server.resolve() for server in servers],
+      control,
+      snapshot,
+      lambda shard: not self._shards or self._shards[shard].up,
     )
     self._saves = 0  # asked for and begun
     self._limiter = limiter_lib.Limiter.of(config)
@@ -115,6 +128,8 @@ class Trainer:
       self._starved_since_s = None
     elif updates := self._may_update(orders):
       self._update(updates)
+    if self._lasting is not None and self._lasting.owes:
+      self._publish()
     return self._steps
 
   def run(self) -> None:
@@ -132,9 +147,33 @@ class Trainer:
         if self.step(orders) == before:  # at the limit, the others stop first
           node_link.wait(_IDLE_S)
       self._snapshots.finish(self._version, _SAVE_S)
-      self._publisher.close()
+      # Whoever hosts the tables ends next, or does so below.
+      self._leave_tables()
+    # The last report was of an open server.
     if self._tables is not None:
       self._tables.close()
+
+  def _leave_tables(self) -> None:
+    self._publisher.close()
+    if isinstance(self._loop, sharded_loop.ShardedLoop):
+      self._loop.close()
+
+  def _make_loop(
+    self, layout: layouts.Layout, address: str
+  ) -> update_loop.UpdateLoop | sharded_loop.ShardedLoop:
+    config = self._config
+    if self._shards:
+      return sharded.make_loop(config, layout, self._learner, self._shards)
+    return update_loop.UpdateLoop(
+      self._learner,
+      dataset.make_dataset(
+        address, tables.TRANSITIONS, layout, self._sizes.batch_size
+      ),
+      priority_updater.PriorityUpdater(address, tables.TRANSITIONS)
+      if config.replay.sampler == "prioritized"
+      else None,
+      functools.partial(dataset.unpack, layout),
+    )
 
   def _save_if_due(self, saves: int) -> None:
     if saves > self._saves or self._snapshots.due:
@@ -146,7 +185,8 @@ class Trainer:
     updates = self._next_updates()
     if self._rounds is not None:
       return min(updates, self._updates_of_round(orders.collected_version))
-    if updates and self._starving:
+    # Of shards each starves by itself, which their loop knows.
+    if updates and self._starving and not self._shards:
       # What a dataset has of a batch is lost where it ends for want of more.
       allowed = self._samples_allowed() // self._sizes.batch_size
       self._starving = allowed < updates
@@ -157,11 +197,21 @@ class Trainer:
     """Updates that are left of this round, or of the next if it may begin."""
     assert self._rounds is not None
     if self._rounds.updates_left == 0 and collected_version >= self._version:
-      if self._table.status().size >= self._sizes.min_size:
+      if self._is_filled():
         self._rounds.begin()
       else:  # Let them collect another share.
         self._publish()
     return self._rounds.updates_left
+
+  def _is_filled(self) -> bool:
+    """Whether the table may be sampled, or all shards that are there."""
+    statuses = [shard.status() for shard in self._shards if shard.up]
+    if not self._shards:
+      statuses = [self._table.status()]
+    return bool(statuses) and all(
+      status is not None and status.size >= self._sizes.min_size
+      for status in statuses
+    )
 
   def _update(self, updates: int) -> None:
     last = self._loop.run(updates)
@@ -211,6 +261,7 @@ class Trainer:
       "variables_version": self._version,
       "starved_s": starved_since_s and time.monotonic() - starved_since_s,
       "metrics": self._learned,
+      "shards_up": sum(s.up for s in self._shards) if self._shards else None,
       "began_at": {**began_at, "trainer_steps": self._began_at},
       **self._snapshots.metrics(),
       **hosted,

@@ -53,7 +53,7 @@ class Worker:
     self._variables = data.make_variables_source()
     self._seat = data.take_seat(index)
     self._writer = writer_lib.ItemWriter(
-      data.make_route(self._seat),
+      data.make_route(index, self._seat),
       tables.TRANSITIONS,
       builder.make_layout(config, spec).kept_cells(
         config.topology.environments_per_worker

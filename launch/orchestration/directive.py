@@ -43,6 +43,7 @@ class Directives:
     saves: how many snapshots were asked for.
     collected_version: with which all workers have collected their share.
     workers: how many there should be; those of higher indices end.
+    proxies: how many share the steps.
   """
 
   def __init__(self, expected: Mapping[str, int], steps_per_s: float):
@@ -52,7 +53,7 @@ class Directives:
       expected: how many nodes of each role there are.
       steps_per_s: environment steps a second of all workers; 0: no limit.
     """
-    self._proxies = expected.get("proxy", 0)
+    self.proxies = expected.get("proxy", 0)
     self.workers = expected["worker"]
     self.steps_per_s = steps_per_s
     self.paused = False
@@ -81,5 +82,5 @@ class Directives:
       stop |= index >= self.workers
       return Directive(stop, self.paused, share, workers=self.workers)
     if role == "proxy":
-      return Directive(stop, self.paused, self.steps_per_s / self._proxies)
+      return Directive(stop, self.paused, self.steps_per_s / self.proxies)
     return Directive(stop, self.paused)

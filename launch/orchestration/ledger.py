@@ -12,6 +12,7 @@ import ml_collections
 from configs import sizes
 from launch.orchestration import rate, rounds, waits
 from launch.runs import run_counters
+from replay import table_status
 
 # A node that has not reported for so long hangs, or can't reach this one.
 _SILENT_AFTER_S = 5.0
@@ -153,10 +154,12 @@ class Ledger:
       resumed: of the snapshot that the run goes on from.
     """
     self._config = config
+    self._sizes = sizes.Sizes.of(config)
     self._name = name
     self._expected = dict(expected)
     self._started_at_s = started_at_s
     self._nodes: dict[tuple[str, int], Node] = {}
+    self._absent: frozenset[tuple[str, int]] = frozenset()
     self._resumed = resumed
     self._evaluations = resumed.evaluations if resumed else 0
     self._evaluation: Mapping[str, typing.Any] = {}  # the last one
@@ -183,7 +186,7 @@ class Ledger:
     """Takes the counts of node `index` of `role`."""
     node = self._nodes.setdefault((role, index), Node())
     if node.is_new_life(metrics):
-      self._count_losses(metrics.get("began_at", {}))
+      self._count_losses(node, role, metrics.get("began_at", {}))
     node.hear(metrics, finished)
     first_step_at_s = metrics.get("first_step_at_s")
     if self._first_step_at_s is None and first_step_at_s is not None:
@@ -198,6 +201,10 @@ class Ledger:
   def expect(self, role: str, count: int) -> None:
     """Changes how many nodes of a role will report."""
     self._expected[role] = count
+
+  def miss(self, nodes: Collection[tuple[str, int]]) -> None:
+    """Says which nodes have no machine now: nobody waits for them."""
+    self._absent = frozenset(nodes)
 
   def lives(self, role: str, index: int) -> tuple[int, int]:
     """How many processes were a node so far, and their environment steps."""
@@ -248,7 +255,7 @@ class Ledger:
       node.metrics.get("collected_version", 0) if node.up else 0
       for node in self._of("worker")
     ]
-    complete = len(versions) >= self._expected["worker"]
+    complete = len(versions) >= self._present("worker")
     return min(versions, default=0) if complete else 0
 
   def finished(self, role: str, silent_s: float = math.inf) -> bool:
@@ -262,19 +269,20 @@ class Ledger:
     ended = sum(
       node.finished or node.heard_at_s < since_s for node in self._of(role)
     )
-    return ended >= self._expected.get(role, 0)
+    return ended >= self._present(role)
 
   def all_up(self) -> bool:
     """Whether every expected node has reported at least once."""
     return all(
-      sum(node.heard_at_s > 0.0 for node in self._of(role)) >= expected
-      for role, expected in self._expected.items()
+      sum(node.heard_at_s > 0.0 for node in self._of(role))
+      >= self._present(role)
+      for role in self._expected
     )
 
   def status(self) -> dict[str, typing.Any]:
     """The run in one flat dictionary; `update_rates` keeps its rates fresh."""
     trainer = self._merged("trainer")
-    replay = {**trainer, **self._merged("replay")}.get("replay", {})
+    replay = self._replay()
     last, resumed = self._evaluation, self._resumed
     first_step_at_s = self._first_step_at_s
     return {
@@ -302,7 +310,9 @@ class Ledger:
       "items_per_s": self._rates_now["items_confirmed"],
       "reconnects": self._sum("worker", "reconnects"),
       "replay_size": replay.get("size", resumed.replay_size if resumed else 0),
-      "replay_capacity": sizes.Sizes.of(self._config).capacity,
+      "replay_capacity": self._config.replay.shards * self._sizes.capacity,
+      "replay_shards": self._shards(),
+      "replay_shards_up": trainer.get("shards_up"),
       "inserted": replay.get("inserted", 0),
       "sampled": replay.get("sampled", 0),
       "samples_per_insert": replay.get("samples_per_insert", 0.0),
@@ -324,6 +334,8 @@ class Ledger:
         else None
       ),
       "snapshot_pause_s": trainer.get("snapshot_pause_s"),
+      "snapshot_uploaded": trainer.get("snapshot_uploaded"),
+      "snapshot_upload_failures": trainer.get("snapshot_upload_failures", 0),
       "training_return": self._mean("worker", "training_return"),
       "limits": self._config.limits.to_dict(),
       "nodes": {
@@ -349,15 +361,15 @@ class Ledger:
     return [
       f"{role} {index}"
       for (role, index), node in sorted(self._nodes.items())
-      if node.up
-      and node.heard_at_s < since_s
-      and index < self._expected.get(role, 0)
+      if node.up and node.heard_at_s < since_s and self._is_present(role, index)
     ]
 
   def unheard_since(self, since_s: float) -> bool:
     """Whether a node that is up has not reported since monotonic seconds."""
     return any(
-      node.up and node.heard_at_s < since_s for node in self._nodes.values()
+      node.up and node.heard_at_s < since_s
+      for place, node in self._nodes.items()
+      if place not in self._absent
     )
 
   def update_rates(self) -> None:
@@ -373,11 +385,18 @@ class Ledger:
     for name, count in counts.items():
       self._rates_now[name] = self._rates[name].add(count, now_s)
 
-  def _count_losses(self, began_at: Mapping[str, int]) -> None:
+  def _count_losses(
+    self, node: Node, role: str, began_at: Mapping[str, int]
+  ) -> None:
     """Counts what a node that began at a snapshot does not know of."""
-    status = self.status()
+    known = self.status()
+    if role == "replay" and self._config.replay.shards > 1:
+      # Its own items only, and the steps that they took.
+      known = node.metrics.get("replay", {"inserted": 0})
+      lost = max(0, known["inserted"] - began_at.get("inserted", 0))
+      self._lost["env_steps"] += lost * self._sizes.steps_per_item
     for name, count in began_at.items():
-      self._lost[name] += max(0, status[name] - count)
+      self._lost[name] += max(0, known[name] - count)
 
   def _loads_per_trainer_step(self) -> float | None:
     """How often a worker, on average, has taken new variables over."""
@@ -389,12 +408,21 @@ class Ledger:
 
   def _of(self, role: str) -> list[Node]:
     """The nodes of a role that were heard of and are still wanted."""
-    expected = self._expected.get(role, 0)
     return [
       node
       for (of, index), node in self._nodes.items()
-      if of == role and index < expected
+      if of == role and self._is_present(role, index)
     ]
+
+  def _is_present(self, role: str, index: int) -> bool:
+    """Whether a node is wanted, and has a machine."""
+    wanted = index < self._expected.get(role, 0)
+    return wanted and (role, index) not in self._absent
+
+  def _present(self, role: str) -> int:
+    """How many nodes of a role are wanted and have a machine."""
+    count = self._expected.get(role, 0)
+    return sum(self._is_present(role, index) for index in range(count))
 
   def _merged(self, role: str) -> dict[str, typing.Any]:
     merged: dict[str, typing.Any] = {}
@@ -402,7 +430,7 @@ class Ledger:
       merged.update(node.metrics)
     return merged
 
-  def _values(self, role: str, metric: str) -> list[float]:
+  def _values(self, role: str, metric: str) -> list[typing.Any]:
     values = [node.metrics.get(metric) for node in self._of(role)]
     return [value for value in values if value is not None]
 
@@ -417,6 +445,30 @@ class Ledger:
   def _mean(self, role: str, metric: str) -> float | None:
     values = self._values(role, metric)
     return sum(values) / len(values) if values else None
+
+  def _shards(self) -> dict[str, dict[str, typing.Any]]:
+    """Counts of each shard by its index; {}: there is one table."""
+    if self._config.replay.shards == 1:
+      return {}
+    return {
+      str(index): node.metrics["replay"]
+      for (role, index), node in sorted(self._nodes.items())
+      if role == "replay" and "replay" in node.metrics
+    }
+
+  def _replay(self) -> dict[str, typing.Any]:
+    """Counts of the table, or of all shards together; {}: none are known."""
+    if self._config.replay.shards == 1:
+      merged = {**self._merged("trainer"), **self._merged("replay")}
+      return merged.get("replay", {})
+    counts = [
+      (shard["size"], shard["inserted"], shard["sampled"])
+      for shard in self._shards().values()
+    ]
+    if not counts:
+      return {}
+    status = table_status.TableStatus.of_shards(counts, self._sizes.min_size)
+    return status._asdict()
 
   def _proxy(self) -> dict[str, typing.Any]:
     """All proxies together; of the variables, those that lag most."""

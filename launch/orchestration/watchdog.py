@@ -11,6 +11,7 @@ from configs import limiter as limiter_lib
 # Nothing moves while all of these stay as they are.
 _MOVING = ("env_steps", "trainer_steps", "inserted", "sampled")
 _TABLE = "table 'transitions'"
+_COUNTS = {"replay_size": "size", "inserted": "inserted", "sampled": "sampled"}
 
 
 class Watchdog:
@@ -68,14 +69,15 @@ class Watchdog:
     """
     stalled_s = self.stalled_s or 0.0
     since = time.strftime("%H:%M:%S", time.localtime(time.time() - stalled_s))
+    table, counts = _standing(self._limiter, status)
     cause = (
       _absent(status, silent)
       or waiting
-      or explain(self._limiter, status, self._held_back())
+      or explain(self._limiter, table, counts, self._held_back())
     )
     return (
       f"nothing moves since {since} ({stalled_s:,.0f} s): {cause}; "
-      f"{_count(self._limiter, status)}"
+      f"{_count(self._limiter, counts)}"
     )
 
   def _held_back(self) -> str:
@@ -94,8 +96,35 @@ class Watchdog:
     )
 
 
+def _standing(
+  limiter: limiter_lib.Limiter, status: Mapping[str, typing.Any]
+) -> tuple[str, Mapping[str, typing.Any]]:
+  """The table that is to be told of, by name, and its counts.
+
+  Of shards it is the one that holds workers most; if none does, the one that
+  is nearest to a sample.
+  """
+  shards = status.get("replay_shards")
+  if not shards:
+    return _TABLE, status
+  tables = [
+    (
+      f"{_TABLE} of shard {shard}",
+      {name: counts[key] for name, key in _COUNTS.items()},
+    )
+    for shard, counts in shards.items()
+  ]
+
+  def urgency(table: tuple[str, Mapping[str, int]]) -> tuple[int, int]:
+    counts = table[1].values()
+    return limiter.samples_missing(*counts), -limiter.inserts_missing(*counts)
+
+  return max(tables, key=urgency)
+
+
 def explain(
   limiter: limiter_lib.Limiter,
+  table: str,
   status: Mapping[str, typing.Any],
   held_back: str = "",
 ) -> str:
@@ -103,7 +132,8 @@ def explain(
 
   Args:
     limiter: of the table.
-    status: of the run.
+    table: its name.
+    status: of the run, or its counts of this table.
     held_back: what keeps workers from writing, as the end of a sentence.
   """
   counts = (status["replay_size"], status["inserted"], status["sampled"])
@@ -111,17 +141,17 @@ def explain(
   samples = limiter.samples_missing(*counts)
   if samples:
     return (
-      f"workers wait to insert into {_TABLE}: the trainer must sample "
+      f"workers wait to insert into {table}: the trainer must sample "
       f"{_items(samples)} first"
     )
   if inserts:
     first = " before its first sample" if not status["sampled"] else ""
     return (
-      f"the trainer waits for {_items(inserts)} in {_TABLE}{first}: workers "
+      f"the trainer waits for {_items(inserts)} in {table}{first}: workers "
       f"must write{held_back}"
     )
   return (
-    f"the limiter of {_TABLE} holds nobody: a node hangs, and its log may say "
+    f"the limiter of {table} holds nobody: a node hangs, and its log may say "
     "at what"
   )
 

@@ -17,15 +17,18 @@ _LEFT_AFTER_S = 60.0
 
 
 @contextlib.contextmanager
-def made() -> Iterator[str]:
+def made(where: str | None = None) -> Iterator[str]:
   """A folder in memory that only this user may enter, for one run.
 
   Launchpad, Reverb and TensorFlow leave temporary files behind: here, none
   outlives the run. What runs that were killed with all their processes have
   left is removed.
+
+  Args:
+    where: a folder to make it in, for what is too large for memory.
   """
   shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
-  place = pathlib.Path(shared_memory or tempfile.gettempdir())
+  place = pathlib.Path(where or shared_memory or tempfile.gettempdir())
   for path in place.glob(f"{_PREFIX}*"):
     if _is_left(path):
       shutil.rmtree(path, ignore_errors=True)

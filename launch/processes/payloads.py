@@ -37,23 +37,23 @@ class Payload:
 
 
 def prepare(
-  program: lp.Program, environments: Mapping[str, Mapping[str, str]]
+  program: lp.Program,
+  nodes: Sequence[tuple[str, int]],
+  environments: Mapping[str, Mapping[str, str]],
 ) -> list[Payload]:
   """Binds a program's addresses, to ports of this machine, and pickles it.
 
   Args:
     program: whose nodes are to run in processes.
+    nodes: role and index of each, those of a role in the program's order.
     environments: variables of a node's process, by role.
   """
-  nodes = [
-    (role, index, node)
-    for role, group in program.groups.items()
-    for index, node in enumerate(group)
-  ]
-  _bind([(role, node) for role, _, node in nodes])
+  groups = {role: iter(group) for role, group in program.groups.items()}
+  found = [(role, index, next(groups[role])) for role, index in nodes]
+  _bind([(role, node) for role, _, node in found])
   return [
     _payload(role, index, node, environments[role])
-    for role, index, node in nodes
+    for role, index, node in found
   ]
 
 

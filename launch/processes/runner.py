@@ -1,7 +1,6 @@
 """The runner: starts a machine's node processes, and starts them again."""
 
 import contextlib
-import logging
 import os
 import pathlib
 import threading
@@ -13,6 +12,7 @@ from multiprocessing import connection
 from launch.processes import failures, node_process, payloads
 from launch.processes import node as node_lib
 from launch.processes import restarts as restarts_lib
+from launch.runs import journal
 
 _LOOK_S = 0.2
 # Seconds for the others to end by themselves once one has failed for good, or
@@ -66,6 +66,7 @@ class Runner:
     budget: int,
     period_s: float,
     make_worker: Callable[[int, int], payloads.Payload],
+    shards: int = 1,
   ):
     """Starts nothing.
 
@@ -76,16 +77,22 @@ class Runner:
       period_s: seconds after which a failure is forgiven.
       make_worker: makes the worker of an index where there are so many, for
         `set_workers`.
+      shards: replay servers of the run; the others go on without one of
+        several.
     """
+    self._policies = dict(_POLICIES)
+    if shards > 1:
+      self._policies["replay"] = _Policy()
     self._make_node = lambda payload: node_lib.Node(
       payload, logs, restarts_lib.Restarts(budget, period_s)
     )
     self._make_worker = make_worker
     self._nodes = [self._make_node(payload) for payload in nodes]
-    self._log = _open_log(logs / "runner")
+    self._log = journal.Journal(logs / "runner")
     self._asked: _Asked | None = None  # None: those that it was made with
     self._stopping = threading.Event()
     self._killed = False
+    self._hurried = threading.Event()
     self._failure: failures.Failure | None = None
     self._deadline_s = float("inf")
 
@@ -103,14 +110,18 @@ class Runner:
         pass
     finally:
       self._kill()
-      for handler in self._log.handlers:
-        handler.close()
+      self._log.close()
     if self._failure is not None:
       raise failures.NodeFailedError(self._failure)
 
   def stop_restarting(self) -> None:
     """Says that the run ends: a node that ends is not started again."""
     self._stopping.set()
+
+  def hurry(self) -> None:
+    """Ends the run: each node saves what it has, in whatever order."""
+    self._stopping.set()
+    self._hurried.set()
 
   def set_workers(self, count: int, at_s: float) -> None:
     """Says how many workers there should be; to be said again and again.
@@ -155,6 +166,9 @@ class Runner:
       if node.due_s is not None:
         self._start_if_due(node, node.due_s, now_s)
     self._start_workers()
+    if self._hurried.is_set():
+      self._hurried.clear()
+      self._end_soon()
     if now_s > self._deadline_s:
       late = [node.name for node in self._nodes if node.alive]
       self._log.error("killed, since they did not end: %s", ", ".join(late))
@@ -196,7 +210,7 @@ class Runner:
     """Whether the run is as it should be although this node has ended."""
     role, _, index = node.name.partition("/")
     if self._stopping.is_set():
-      return not _POLICIES[role].needed_to_stop
+      return not self._policies[role].needed_to_stop
     asked = self._asked
     return (
       role == "worker" and asked is not None and int(index) >= asked.workers
@@ -207,7 +221,7 @@ class Runner:
     if failure is None:
       self._log.info("%s has ended", node.name)
       if node.payload.role == "control":
-        self._hurry()
+        self._set_deadline()
       return
     self._log.error("%s", failure.line)
     if self._failure is not None or self._can_do_without(node):
@@ -227,21 +241,24 @@ class Runner:
     self._log.info("%s is started again in %.1f s", node.name, delay_s)
     node.due_s = now_s + delay_s
     for other in self._nodes:
-      if other.payload.role in _POLICIES[node.payload.role].takes_along:
+      if other.payload.role in self._policies[node.payload.role].takes_along:
         self._log.info("%s is started again with it", other.name)
         other.kill()
         other.due_s = node.due_s
 
   def _fail(self, failure: failures.Failure) -> None:
-    """Ends the run: each node saves what it has, in whatever order."""
     self._failure = failure
-    self._hurry()
+    self._end_soon()
+
+  def _end_soon(self) -> None:
+    """Tells each node to save what it has and end, in whatever order."""
+    self._set_deadline()
     for node in self._nodes:
       if node.alive:
         with contextlib.suppress(ProcessLookupError):
           os.kill(node.pid, node_process.HURRY)
 
-  def _hurry(self) -> None:
+  def _set_deadline(self) -> None:
     self._deadline_s = min(self._deadline_s, time.monotonic() + _GRACE_S)
 
   def _kill(self) -> None:
@@ -249,11 +266,3 @@ class Runner:
     for wait in (False, True):  # all of them, before the first is waited for
       for node in self._nodes:
         node.kill(wait)
-
-
-def _open_log(path: pathlib.Path) -> logging.Logger:
-  log = logging.Logger("runner")
-  handler = logging.FileHandler(path)
-  handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-  log.addHandler(handler)
-  return log

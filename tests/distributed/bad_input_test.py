@@ -65,6 +65,22 @@ REFUSED = {
   ),
   "a folder nobody may write to": (["--run_dir=/proc/self"], ["'/proc/self'"]),
   "a name that is a path": (["--name=../a"], ["'../a'"]),
+  "a store without its package": (
+    ["--config.snapshot.url=s3://bucket/runs"],
+    ["config.snapshot.url='s3://bucket/runs'", "s3fs", "absolute path"],
+  ),
+  "a store of no kind": (
+    ["--config.snapshot.url=foo://bucket/runs"],
+    ["config.snapshot.url='foo://bucket/runs'", "foo"],
+  ),
+  "a store that is a file": (
+    [f"--config.snapshot.url={_ROOT / 'pyproject.toml'}"],
+    ["config.snapshot.url=", "pyproject.toml'", "cannot be written"],
+  ),
+  "a store beside each machine": (
+    ["--config.snapshot.url=runs/shared"],
+    ["config.snapshot.url='runs/shared'", "absolute path"],
+  ),
   "the launch of one process": (
     ["--mode=single", "--launch=local_mp"],
     ["--launch=local_mp", "'single'"],
@@ -128,6 +144,10 @@ RESUMES_REFUSED = {
     ["config.replay.min_size=50001", "config.replay.capacity=50000"],
   ),
   "damaged snapshots": ([], ["no whole snapshot", "start it anew"]),
+  "a store that can't be written": (
+    ["--config.snapshot.url=/proc/self/runs"],
+    ["config.snapshot.url='/proc/self/runs'", "cannot be written"],
+  ),
   "a control node that answers": ([], [f"process {os.getpid()}", "stop it"]),
   "a launcher": ([], [f"process {os.getpid()}", "stop it"]),
 }

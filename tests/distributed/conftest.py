@@ -11,8 +11,11 @@ import sys
 import time
 import uuid
 
+import courier
 import psutil
 import pytest
+
+from launch.runs import run_address, run_folder
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _MARK = "SLIPWAY_TEST_RUN"  # in the environment of all processes of a run
@@ -110,6 +113,22 @@ class Run:
       assert self.launcher.poll() is None, self.stdout + self.stderr
       assert time.monotonic() < deadline, self.stdout + self.stderr
       time.sleep(0.05)
+
+  def status(self):
+    """What its control node says, which may have to start."""
+    got = []
+
+    def answers():
+      where = run_address.read(run_folder.RunFolder.open(self.path))
+      client = where and courier.Client(where.address, call_timeout=1)
+      try:
+        got.append(client.status())
+      except Exception:
+        return False
+      return True
+
+    self.wait_until(answers)
+    return got[-1]
 
   def wait_until_learning(self):
     self.wait_until(lambda: ": running" in self.stdout)

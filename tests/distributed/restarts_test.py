@@ -5,30 +5,10 @@ import signal
 import subprocess
 import sys
 
-import courier
 import pytest
-
-from launch.runs import run_address, run_folder
 
 # A start-up takes some 10 s of all cores: longer where they are shared.
 pytestmark = pytest.mark.timeout(240)
-
-
-def status(run):
-  """Of a run whose control node may have to start."""
-  got = []
-
-  def answers():
-    where = run_address.read(run_folder.RunFolder.open(run.path))
-    client = where and courier.Client(where.address, call_timeout=1)
-    try:
-      got.append(client.status())
-    except Exception:
-      return False
-    return True
-
-  run.wait_until(answers)
-  return got[-1]
 
 
 def pids(run):
@@ -57,13 +37,13 @@ def wait_for_steps(run):
   """Waits until workers and trainer have both gone on."""
   env_steps, trainer_steps = 0, 0
   for _ in range(2):  # counts are put back first where steps were lost
-    seen = status(run)
+    seen = run.status()
     env_steps, trainer_steps = seen["env_steps"], seen["trainer_steps"]
   keys = ("env_steps", "trainer_steps")
 
   def gone_on():
     nonlocal env_steps, trainer_steps
-    now = [status(run)[key] for key in keys]
+    now = [run.status()[key] for key in keys]
     env_steps, trainer_steps = (
       min(env_steps, now[0]),
       min(trainer_steps, now[1]),
@@ -90,7 +70,7 @@ def test_every_node_comes_back(start_run):
     kill(run, node)
     wait_for_steps(run)
     assert others.items() <= pids(run).items()
-  assert status(run)["nodes"]["worker"] == [2, 2]
+  assert run.status()["nodes"]["worker"] == [2, 2]
   said = run.log("runner")
   for node in nodes:
     assert f"node {node} was ended by SIGKILL" in said
@@ -160,14 +140,14 @@ def test_workers_come_and_go(start_run):
 
     def as_asked(count=count, workers=workers):
       alive = {node for node in pids(run) if node.startswith("worker/")}
-      up = status(run)["nodes"]["worker"]
+      up = run.status()["nodes"]["worker"]
       return alive == workers and up == [count, count]
 
     run.wait_until(as_asked)
     wait_for_steps(run)
   # A control node that is started again knows how many there are to be.
   kill(run, "control/0")
-  assert status(run)["workers_asked"] == 2
+  assert run.status()["workers_asked"] == 2
   wait_for_steps(run)
   said = run.log("runner")
   assert "failed" not in said
@@ -181,11 +161,11 @@ def test_a_signal_asks_for_a_snapshot(start_run):
   run.wait_until(lambda: run.processes("control/0"))
   os.killpg(run.launcher.pid, signal.SIGUSR1)
   run.wait_until_learning()
-  run.wait_until(lambda: status(run)["snapshots"] == 1)
+  run.wait_until(lambda: run.status()["snapshots"] == 1)
   os.killpg(run.launcher.pid, signal.SIGUSR1)
-  run.wait_until(lambda: status(run)["snapshots"] == 2)
+  run.wait_until(lambda: run.status()["snapshots"] == 2)
   assert tell(run, "save") == "a snapshot is made now\n"
-  run.wait_until(lambda: status(run)["snapshots"] == 3)
+  run.wait_until(lambda: run.status()["snapshots"] == 3)
   wait_for_steps(run)
   assert "was ended by" not in run.log("runner")
   end(run)

@@ -8,7 +8,7 @@ import reverb
 
 from agents import registry
 from environments import factory
-from launch.nodes import snapshot_writer
+from launch.nodes import replay_parts
 from launch.runs import run_folder, snapshots
 from replay import tables, trajectory_manager, transitions, variables
 
@@ -27,7 +27,7 @@ def count_by_version(folder, config):
     [tables.make_table(config, layout.item_shape), variables.make_table()],
     portpicker.pick_unused_port(),
     folder.path / "restoring",
-    snapshot.path / snapshot_writer.REPLAY,
+    snapshot.path / replay_parts.REPLAY,
   )
   counts, seen = collections.Counter(), set()
   client = reverb.Client(manager.address)

@@ -247,8 +247,9 @@ def test_a_run_that_was_never_up(folder, tell):
   assert err.count("\n") == 1
 
 
-def publish(folder, address, pid):
-  where = {"address": address, "pid": pid, "host": socket.gethostname()}
+def publish(folder, address, pid, host=None):
+  host = host or socket.gethostname()
+  where = {"address": address, "pid": pid, "host": host}
   run_address.path_in(folder).write_text(json.dumps(where))
 
 
@@ -261,6 +262,14 @@ def test_a_run_that_was_killed(folder, tell):
     assert (status, out) == (1, "")
     assert f"process {process.pid}, is gone" in err
     assert err.count("\n") == 1
+
+
+def test_a_run_of_another_machine(folder, tell):
+  publish(folder, "localhost:1", os.getpid(), "another")
+  status, out, err = tell(folder, "status")
+  assert (status, out) == (1, "")
+  assert "is on another, and answers there only" in err
+  assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("listens", [True, False])

@@ -11,7 +11,8 @@ from absl.testing import absltest
 from configs import prioritized_dqn
 from environments import factory
 from launch import program as program_lib
-from launch.runs import run_folder
+from launch import site
+from launch.runs import run, run_folder
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
 pytestmark = pytest.mark.timeout(180, method="thread")
@@ -46,11 +47,8 @@ def control(request, tmp_path):
   (tmp_path / "memory").mkdir()
   flags.FLAGS.mark_as_parsed()
   wiring = program_lib.make_program(
-    config,
-    factory.make_spec(config.environment),
-    folder,
-    str(tmp_path / "memory"),
-    started_at_s=time.time(),
+    run.Run(config, factory.make_spec(config.environment), folder, time.time()),
+    site.Site.whole(config, str(tmp_path / "memory")),
   )
   case = absltest.TestCase()
   lp.launch(wiring.program, launch_type="test_mt", test_case=case)

@@ -13,7 +13,8 @@ from absl.testing import absltest
 from configs import prioritized_dqn, validation
 from environments import factory
 from launch import program as program_lib
-from launch.runs import run_folder
+from launch import site
+from launch.runs import run, run_folder
 from replay import shared_variables, tables, variables
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
@@ -63,10 +64,11 @@ class Launched:
   def __init__(self, config, folder, memory_dir):
     flags.FLAGS.mark_as_parsed()
     spec = factory.make_spec(config.environment)
-    program = program_lib.make_program(
-      config, spec, folder, memory_dir, started_at_s=time.time()
-    ).program
-    groups = program.groups
+    wiring = program_lib.make_program(
+      run.Run(config, spec, folder, time.time()),
+      site.Site.whole(config, memory_dir),
+    )
+    groups = wiring.program.groups
     for role in STEPPED:
       for node in groups[role]:
         node.disable_run()
@@ -75,18 +77,13 @@ class Launched:
       for role, nodes in groups.items()
     }
     self._case = absltest.TestCase()
-    lp.launch(program, launch_type="test_mt", test_case=self._case)
+    lp.launch(wiring.program, launch_type="test_mt", test_case=self._case)
     self.workers = [handle.dereference() for handle in handles["worker"]]
     (self.control,) = (handle.dereference() for handle in handles["control"])
     (self.trainer,) = (handle.dereference() for handle in handles["trainer"])
     (evaluator,) = (handle.dereference() for handle in handles["evaluator"])
     self.evaluator = evaluator
-    (address,) = (
-      argument
-      for argument in groups["trainer"][0]._args
-      if isinstance(argument, lp.Address)
-    )
-    self.server_address = address.resolve()
+    self.server_address = wiring.servers["replay"].resolve()
     self.server = reverb.Client(self.server_address)
 
   def close(self):
@@ -216,11 +213,13 @@ def proxy_bytes(launched):
 def test_one_more_worker(tmp_path):
   config = make_config(proxy=True, replay="with_trainer")
   wiring = program_lib.make_program(
-    config,
-    factory.make_spec(config.environment),
-    run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False),
-    str(tmp_path),
-    started_at_s=time.time(),
+    run.Run(
+      config,
+      factory.make_spec(config.environment),
+      run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False),
+      time.time(),
+    ),
+    site.Site.whole(config, str(tmp_path)),
   )
   nodes = wiring.program.groups["worker"]
   more = wiring.make_worker(WORKERS, WORKERS + 1)

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -254,6 +255,15 @@ def test_killed_in_all_ways(tmp_path, whole):
   process.kill()
   end(process, status=-signal.SIGKILL)
   end(run.resume(*_FAST))
+  assert_equal_to(run, whole)
+
+
+def test_its_snapshots_lost_but_not_those_of_the_store(tmp_path, whole):
+  run = Run(tmp_path)
+  url = f"--config.snapshot.url={tmp_path / 'shared'}"
+  end(run.start(limit(2 * _PERIOD), url))
+  shutil.rmtree(run.folder.snapshots)
+  assert "resumes from snapshot 1" in end(run.resume(limit(STEPS)))
   assert_equal_to(run, whole)
 
 

@@ -261,6 +261,17 @@ def test_a_loss_stands_out(key):
     assert len(re.findall("33m *7\x1b", text)) == (lost > 0)
 
 
+def test_snapshots_that_were_not_uploaded_stand_out():
+  console = console_of(width=100, height=40)
+  for failures in (0, 4):
+    status = {**STATUS, "snapshot_upload_failures": failures}
+    with console.capture() as captured:
+      console.print(panel.render(status, console))
+    assert ("not uploaded" in captured.get()) == (failures > 0)
+    line = status_text.progress_line(status)
+    assert ("4 snapshots not uploaded" in line) == (failures > 0)
+
+
 @pytest.mark.parametrize("mode", ["async", "sync", "single", None])
 def test_an_unusual_mode_stands_in_the_title(mode):
   status = {**STATUS, "mode": mode}
@@ -280,6 +291,38 @@ def test_no_proxy():
   text = "\n".join(drawn({**STATUS, "proxy": {}}))
   assert "proxy" not in text
   assert "MB/s" not in text
+
+
+MACHINES = {
+  "home": {"host": "10.0.0.1", "up": True, "strangers": 2},
+  "workers/1": {"host": "10.0.0.2", "up": True, "strangers": 0},
+}
+
+
+def test_machines_are_counted_and_strangers():
+  text = " ".join(drawn({**STATUS, "machines": MACHINES}))
+  assert "2/2 up" in text
+  assert "2 strangers refused" in text
+  assert "lost" not in text.split("machines")[1].split("restarts")[0]
+  assert "machines" not in " ".join(drawn(STATUS))
+
+
+def test_a_lost_machine_is_named():
+  lost = {**MACHINES["workers/1"], "up": False}
+  machines = {**MACHINES, "workers/1": lost}
+  text = " ".join(drawn({**STATUS, "machines": machines}))
+  assert "1/2 up" in text
+  assert "workers/1 on 10.0.0.2 is lost" in text
+
+
+@pytest.mark.parametrize("height", [24, 40])
+def test_machines_keep_their_row(height):
+  heights = {
+    len(drawn({**STATUS, "machines": MACHINES, "waiting": w}, height=height))
+    for w in (None, "workers wait for the trainer")
+  }
+  assert len(heights) == 1
+  assert heights.pop() <= height
 
 
 def test_a_paused_run_says_so():

@@ -152,6 +152,24 @@ def test_a_group_that_hangs_is_passed_after_its_grace(make_control):
     control.clock.now_s += 0.11 * group.grace_s
 
 
+def test_a_node_that_never_comes_up_is_not_waited_for_long(make_control):
+  control = make_control()
+  for role, index in NODES[1:]:
+    control.report(role, index, {})
+  control.stop("SIGINT")
+  for role, index in NODES[1:]:
+    control.finished(role, index, {})
+  control.clock.now_s += 14.0
+  control.tick()
+  control.clock.now_s += stop_order.GROUPS[0].grace_s / 2
+  assert not asked(control, "trainer").stop  # worker 0 may still start
+  for _ in range(4):
+    control.clock.now_s += stop_order.LONGEST_S / 3
+    control.tick()
+  assert asked(control, "trainer").stop
+  assert control._all_finished()
+
+
 def test_an_unknown_role(make_control):
   control = make_control()
   control.stop("SIGINT")
@@ -372,6 +390,36 @@ def test_workers_are_asked_for(make_control):
   control.stop("SIGINT")
   assert "stopping" in control.workers(2)
   assert control.status()["workers_asked"] == 3
+
+
+def test_the_machines_of_a_run(make_control, tmp_path):
+  control = make_control(
+    {"worker": 2, "proxy": 1, "trainer": 1}, steps_per_s=120.0
+  )
+  machines = {
+    "home": {"host": "a", "up": True, "strangers": 0},
+    "workers/1": {"host": "b", "up": False, "strangers": 3},
+  }
+  expected = {"worker": 6, "proxy": 3, "trainer": 1}
+  absent = [["proxy", 1], ["worker", 2], ["worker", 3]]
+  control.place(machines, expected, absent)
+  status = control.status()
+  assert status["machines"] == machines
+  assert status["nodes"]["worker"] == [0, 6]
+  # Proxies that are there share the rate.
+  assert asked(control, "proxy", 2).steps_per_s == 60.0
+  assert asked(control, "worker", 5).workers == 6
+  assert not asked(control, "worker", 5).stop
+  assert "follow its machines" in control.workers(3)
+  for index in (0, 1, 4, 5):
+    control.finished("worker", index, {})
+  for index in (0, 2):
+    control.finished("proxy", index, {})
+  control.stop("a test")
+  # Those that have no machine are not waited for.
+  assert asked(control, "trainer").stop
+  control.place({}, {"worker": 9, "proxy": 9}, [])
+  assert control.status()["nodes"]["worker"] == [0, 6]
 
 
 def test_threads_are_as_many_as_they_are(make_control):

@@ -1,5 +1,6 @@
 """Snapshots of a trainer that learns: what comes back, bit for bit."""
 
+import shutil
 import time
 
 import launchpad as lp
@@ -48,7 +49,7 @@ def start(config, folder):
     control = control or control_lib.Control(
       config, folder, EXPECTED, time.time()
     )
-    trainer = trainer_lib.Trainer(config, spec, folder, address, control)
+    trainer = trainer_lib.Trainer(config, spec, folder, [address], control)
     trainer.address, trainer.control = address.resolve(), control
     started.append(trainer)
     return trainer
@@ -206,6 +207,56 @@ def test_another_network_is_refused(start, config):
   with pytest.raises(ValueError, match="does not fit this config's") as error:
     start()
   assert "\n" not in str(error.value)
+
+
+def test_what_was_lost_here_comes_back_from_the_store(
+  start, config, folder, tmp_path
+):
+  config.snapshot.url = f"file://{tmp_path / 'shared'}"
+  first = start(samples_per_insert=0.0)
+  write(first, config)
+  while first.step() < 50:
+    pass
+  first.control.evaluated([30.0, 40.0], [30, 40], 7)
+  report(first, env_steps=900)
+  save(first)  # uploaded, too, where there is time
+  assert first._metrics()["snapshot_uploaded"] == 1
+  before = learned(first), held(first)
+  stop(first)
+  shared = tmp_path / "shared" / "a-run" / "snapshots"
+  assert (shared / "best").read_text() == "1"
+
+  shutil.rmtree(folder.snapshots)
+  second = start()
+  assert second._metrics()["snapshots"] == 1
+  assert held(second) == before[1]
+  for name, value in learned(second).items():
+    np.testing.assert_array_equal(value, before[0][name], err_msg=str(name))
+  assert second.control.status()["env_steps"] == 900
+  report(second, life=2.0)
+  save(second)
+  # The best return is known without the snapshot that had it.
+  assert snapshots.Snapshots(folder.snapshots, keep=1).best() is None
+  assert (shared / "best").read_text() == "1"
+  assert sorted(path.name for path in shared.iterdir()) == [
+    *("000001", "000002", "best")
+  ]
+
+
+def test_a_store_that_fails_costs_nothing_else(start, config, tmp_path):
+  config.snapshot.url = f"file://{tmp_path / 'shared'}"
+  trainer = start(samples_per_insert=0.0)
+  write(trainer, config)
+  (tmp_path / "shared").write_text("in the way")
+  save(trainer)
+  metrics = trainer._metrics()
+  assert (metrics["snapshots"], metrics["snapshot_upload_failures"]) == (1, 1)
+  report(trainer)
+  assert trainer.control.status()["snapshot_upload_failures"] == 1
+  (tmp_path / "shared").unlink()
+  assert trainer.step() > 0
+  save(trainer)
+  assert trainer._metrics()["snapshot_uploaded"] == 2
 
 
 def test_the_last_one_comes_after_the_one_under_way(start, config, folder):

@@ -59,7 +59,7 @@ def make_trainer(config, tmp_path):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   spec = factory.make_spec(config.environment)
   control = control_lib.Control(config, folder, {"worker": 1}, time.time())
-  trainer = trainer_lib.Trainer(config, spec, folder, address, control)
+  trainer = trainer_lib.Trainer(config, spec, folder, [address], control)
   trainer.address = address.resolve()
   return trainer
 

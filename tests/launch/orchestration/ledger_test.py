@@ -121,6 +121,47 @@ def test_status(reports, field, value):
   assert ledger.status()[field] == value
 
 
+def test_shards_are_added_up():
+  config = apex_dqn.get_config()
+  config.replay.update(
+    shards=2, capacity=1_000, min_size=200, transitions_per_item=1
+  )
+  ledger = ledger_lib.Ledger(config, "a-run", {**EXPECTED, "replay": 2}, 0.0)
+  assert ledger.status()["replay_shards"] == {}
+  began_at = {"inserted": 0}
+  tables = [
+    {"size": 400, "inserted": 700, "sampled": 2_400},
+    # It has not the 100 items yet from which samples count.
+    {"size": 60, "inserted": 60, "sampled": 0},
+  ]
+  for index, table in enumerate(tables):
+    ledger.report(
+      "replay", index, {"life": 1.0, "replay": table, "began_at": began_at}
+    )
+  ledger.report("trainer", 0, {"shards_up": 1})
+  status = ledger.status()
+  assert status["replay_capacity"] == 1_000
+  assert status["replay_size"] == 460
+  assert (status["inserted"], status["sampled"]) == (760, 2_400)
+  assert status["samples_per_insert"] == 2_400 / 600
+  assert status["replay_shards"] == {"0": tables[0], "1": tables[1]}
+  assert status["replay_shards_up"] == 1
+
+  # One begins at a snapshot: what it had since is lost, and nothing else.
+  ledger.report("worker", 0, {"env_steps": 900})
+  again = {"size": 400, "inserted": 650, "sampled": 2_000}
+  ledger.report(
+    "replay",
+    0,
+    {"life": 2.0, "replay": again, "began_at": {"inserted": 640}},
+  )
+  status = ledger.status()
+  assert status["items_lost"] == 60
+  assert status["env_steps_lost"] == 60
+  assert status["inserted"] == 710
+  assert ledger.counters().replay_size == 460
+
+
 def test_what_was_asked_for_is_in_the_status():
   status = make_ledger().status()
   config = apex_dqn.get_config()
@@ -247,6 +288,31 @@ def test_a_role_has_finished_when_all_its_nodes_have():
   assert ledger.finished("worker")
   assert ledger.status()["nodes"]["worker"] == [0, 3]
   assert ledger.status()["env_steps"] == 4
+
+
+def test_who_has_no_machine_is_not_waited_for(clock):
+  ledger = make_ledger(worker=3)
+  clock.now_s = 10.0
+  for index in range(3):
+    ledger.report("worker", index, {"env_steps": 5, "collected_version": 2})
+  assert ledger.all_up() is False  # neither trainer nor proxy
+  ledger.report("worker", 0, {}, finished=True)
+  ledger.miss([("worker", 2), ("trainer", 0), ("proxy", 0)])
+  assert ledger.all_up()
+  assert ledger.collected_version() == 0  # worker 0 has ended
+  assert not ledger.finished("worker")
+  ledger.report("worker", 1, {}, finished=True)
+  assert ledger.finished("worker")
+  status = ledger.status()
+  assert status["env_steps"] == 15  # what was done is done
+  assert status["nodes"]["worker"] == [0, 3]
+  clock.now_s = 100.0
+  assert ledger.silent() == []
+  assert not ledger.unheard_since(50.0)
+  ledger.miss([])
+  assert not ledger.finished("worker")
+  assert ledger.silent() == ["worker 2"]
+  assert ledger.unheard_since(50.0)
 
 
 def test_a_node_that_fell_silent(clock):

@@ -3,12 +3,12 @@
 import pytest
 
 from configs import dqn
-from launch import program
+from launch import site
 from launch.orchestration import stop_order
 
 
 def test_each_role_of_a_program_has_one_place():
-  roles = sorted(program.expected_nodes(dqn.get_config()))
+  roles = sorted(site.expected_nodes(dqn.get_config()))
   assert sorted(stop_order.ROLES) == roles
 
 

@@ -137,6 +137,43 @@ CASES = [
 ]
 
 
+# Counts of three shards, with a limiter of 500 items each: who is told of.
+SHARDS = [
+  # Workers are held: the one that holds them longest.
+  (
+    [(700, 700, 4_000), (760, 760, 40), (750, 750, 0)],
+    "workers wait to insert into table 'transitions' of shard 1: the trainer "
+    "must sample 48 more items first; 760 inserted x 8 - 40 sampled = 6,040 in "
+    "2,000 to 6,000; 760 items of at least 500",
+  ),
+  # The trainer waits for all: the one that is nearest.
+  (
+    [(100, 100, 0), (490, 490, 0), (0, 0, 0)],
+    "the trainer waits for 10 more items in table 'transitions' of shard 1 "
+    "before its first sample: workers must write; 490 inserted x 8 - 0 sampled "
+    "= 3,920 in 2,000 to 6,000; 490 items of at least 500",
+  ),
+]
+
+
+@pytest.mark.parametrize(("counts", "says"), SHARDS)
+def test_the_shard_that_stands_is_named(counts, says):
+  config = dqn.get_config()
+  config.watchdog.period_s = PERIOD_S
+  config.replay.update(min_size=1_500, samples_per_insert=8.0, shards=3)
+  watchdog = watchdog_lib.Watchdog(config)
+  names = ("size", "inserted", "sampled")
+  shards = {
+    str(index): dict(zip(names, each, strict=True))
+    for index, each in enumerate(counts)
+  }
+  status = status_of(*map(sum, zip(*counts, strict=True)), replay_shards=shards)
+  watchdog.look(status, True, 0.0)
+  assert watchdog.look(status, True, 1_234.0)
+  said = watchdog.say(status, [], None)
+  assert said.endswith(f" s): {says}")
+
+
 @pytest.mark.parametrize(("case", "says"), CASES)
 def test_what_is_said(case, says):
   case = dict(case)

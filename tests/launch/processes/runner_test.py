@@ -34,8 +34,8 @@ def payload(name, function):
 class Started:
   """A runner that runs in a thread."""
 
-  def __init__(self, nodes, logs, make_worker):
-    self.runner = runner_lib.Runner(nodes, logs, 2, 60.0, make_worker)
+  def __init__(self, nodes, logs, make_worker, shards):
+    self.runner = runner_lib.Runner(nodes, logs, 2, 60.0, make_worker, shards)
     self._log = logs / "runner"
     self._error = None
     self._thread = threading.Thread(target=self._run)
@@ -88,9 +88,9 @@ def start_runner(tmp_path):
   """Starts one in a thread, of functions by role; all nodes end with a test."""
   started = []
 
-  def start(make_worker=no_more_workers, **functions):
+  def start(make_worker=no_more_workers, shards=1, **functions):
     nodes = [payload(f"{role}/0", f) for role, f in functions.items()]
-    started.append(Started(nodes, tmp_path, make_worker))
+    started.append(Started(nodes, tmp_path, make_worker, shards))
     for node in nodes:
       wait_until(lambda name=node.name: started[-1].pid(name))
     return started[-1]
@@ -225,6 +225,18 @@ def test_a_replay_takes_its_trainer_along(start_runner, tmp_path):
   # The one it connects to is first.
   names = re.findall(r" (\S+) is process", started.said)
   assert names[3:7] == ["replay/0", "trainer/0"] * 2
+
+
+def test_one_of_several_replays_comes_back_alone(start_runner, tmp_path):
+  started = start_runner(
+    shards=2, replay=until(tmp_path / "go"), trainer=until(tmp_path / "go")
+  )
+  trainer = started.pid("trainer/0")
+  started.kill("replay/0")
+  assert started.pid("trainer/0") == trainer
+  (tmp_path / "go").touch()
+  started.wait()
+  assert started.runner.restarts == {"replay/0": 1}
 
 
 @pytest.mark.parametrize("role", ["worker", "control", "replay"])

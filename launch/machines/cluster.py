@@ -1,0 +1,197 @@
+"""Cluster: what Slipway asks of Ray. It places, watches, and no more."""
+
+import logging
+import os
+import pathlib
+import typing
+import warnings
+from collections.abc import Sequence
+
+import grpc
+import ray
+from ray import exceptions
+from ray.util import scheduling_strategies
+
+from launch.machines import agent, placement
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+# What a machine needs of this project: it is sent to each one.
+_SENT = ("configs", "environments", "replay", "agents", "launch")
+_PROBE_S = 5.0
+# Asked without a token; any other answer than a refusal is one to a stranger.
+_PROBE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
+
+
+class LostError(Exception):
+  """An agent is no more."""
+
+
+class Cluster:
+  """A Ray cluster that this process is a driver of.
+
+  Attributes:
+    address: 'host:port' of its head.
+    dashboard: URL of Ray's dashboard; None: it is off.
+  """
+
+  def __init__(self, address: str | None, insecure: bool):
+    """Connects.
+
+    Args:
+      address: 'host:port' of Ray's head; None: what RAY_ADDRESS says.
+      insecure: whether a cluster that answers strangers is used all the same.
+
+    Raises:
+      ValueError: one line: there is no such cluster, or it may not be used.
+    """
+    self.address = _address(address)
+    if not insecure:
+      _check_refuses_strangers(self.address)
+    # Its advice for the future, of which none concerns who runs Slipway.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"ray\.")
+    try:
+      connected = ray.init(
+        address=self.address,
+        log_to_driver=False,  # logs come with the agents' reports
+        logging_level=logging.ERROR,
+        runtime_env={
+          "py_modules": [str(_ROOT / name) for name in _SENT],
+          "excludes": ["**/__pycache__"],
+        },
+      )
+    except (ConnectionError, RuntimeError, exceptions.RayError) as error:
+      said = " ".join(str(error).split())
+      raise ValueError(
+        f"--ray_address={self.address} can't be used ({said}): give the "
+        "address that `ray start` has printed, on a machine of that cluster"
+      ) from error
+    dashboard = connected.dashboard_url
+    self.dashboard = f"http://{dashboard}" if dashboard else None
+    self._home = ray.get_runtime_context().get_node_id()
+
+  def machines(self) -> list[placement.Machine]:
+    """Those that are alive."""
+    return [
+      placement.Machine(
+        node["NodeID"],
+        node["NodeManagerAddress"],
+        node["Resources"].get("CPU", 0.0),
+        node["Resources"].get("GPU", 0.0),
+        node["NodeID"] == self._home,
+      )
+      for node in ray.nodes()
+      if node["Alive"]
+    ]
+
+  def start(
+    self, machine: placement.Machine, task: agent.Task
+  ) -> "RemoteAgent":
+    """Makes an agent on a machine."""
+    pinned = scheduling_strategies.NodeAffinitySchedulingStrategy(
+      machine.id, soft=False
+    )
+    actor = (
+      ray.remote(agent.Agent)
+      .options(
+        num_cpus=task.part.cpus,
+        num_gpus=task.part.gpus,
+        max_concurrency=2,  # a poll beside a start
+        scheduling_strategy=pinned,
+      )
+      .remote(task)
+    )
+    return RemoteAgent(actor)
+
+  def close(self) -> None:
+    """Disconnects; what is left of agents ends."""
+    ray.shutdown()
+
+
+class RemoteAgent:
+  """Calls of an agent, one at a time, that are not waited for."""
+
+  def __init__(self, actor: typing.Any):
+    """Takes a new actor."""
+    self._actor = actor
+    self._call: typing.Any = None
+
+  def call(self, method: str, *args: typing.Any) -> None:
+    """Calls a method; `answer` has what it returns."""
+    assert self._call is None
+    self._call = getattr(self._actor, method).remote(*args)
+
+  def dismiss(self) -> None:
+    """Calls `close`, whatever has not been answered."""
+    self._call = self._actor.close.remote()
+
+  @property
+  def busy(self) -> bool:
+    """Whether a call has not been answered."""
+    return self._call is not None
+
+  def answer(self) -> typing.Any:
+    """What the last call returned.
+
+    Raises:
+      TimeoutError: nothing yet.
+      LostError: the agent is no more.
+      RuntimeError: the method failed.
+    """
+    call, self._call = self._call, None
+    try:
+      return ray.get(call, timeout=0)
+    except exceptions.GetTimeoutError:
+      self._call = call
+      raise TimeoutError from None
+    except exceptions.ActorUnavailableError:
+      # It repeats until Ray knows: no crash.
+      raise TimeoutError from None
+    except exceptions.RayActorError as error:
+      raise LostError(" ".join(str(error).split())) from None
+    except exceptions.RayTaskError as error:
+      raise RuntimeError(" ".join(str(error.cause).split())) from error
+
+  def kill(self) -> None:
+    """Ends it, wherever it is."""
+    ray.kill(self._actor)
+
+
+def wait(agents: Sequence[RemoteAgent], timeout_s: float) -> None:
+  """Waits until one of them has answered, or for so long."""
+  calls = [agent._call for agent in agents if agent.busy]
+  if calls:
+    ray.wait(calls, timeout=timeout_s)
+
+
+def _address(given: str | None) -> str:
+  address = given or os.environ.get("RAY_ADDRESS", "")
+  host, _, port = address.rpartition(":")
+  if not host or not port.isdecimal():
+    raise ValueError(
+      f"--launch=ray needs the address of a Ray cluster, and has {address!r}: "
+      "give --ray_address=HOST:PORT, or set RAY_ADDRESS"
+    )
+  return address
+
+
+def _check_refuses_strangers(address: str) -> None:
+  """Raises ValueError, one line, if Ray answers who has no token."""
+  with grpc.insecure_channel(address) as channel:
+    try:
+      channel.unary_unary(_PROBE)(b"", timeout=_PROBE_S)
+    except grpc.RpcError as error:
+      code = error.code()
+    else:
+      code = None
+  if code == grpc.StatusCode.UNAUTHENTICATED:
+    return
+  if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+    raise ValueError(
+      f"--ray_address={address} does not answer: start Ray there "
+      "(launch/clusters/start.sh head), or give another address"
+    )
+  raise ValueError(
+    f"the Ray cluster at {address} answers without a token, so anybody who "
+    "reaches it could run programs there: start it with RAY_AUTH_MODE=token "
+    "(launch/clusters/start.sh does), or say --insecure on a private network"
+  )

@@ -1,0 +1,119 @@
+"""Shards: a replay of two servers, either of which is killed."""
+
+import os
+import signal
+
+import pytest
+
+# A start-up takes some 10 s of all cores: longer where they are shared.
+pytestmark = pytest.mark.timeout(300)
+
+FLAGS = (
+  "--config=configs/prioritized_dqn.py",
+  "--config.replay.shards=2",
+  "--config.topology.replay=own_process",
+  "--config.topology.workers=2",
+  "--config.snapshot.period_s=2",
+)
+
+
+def wait_for(run, condition):
+  """The first status that is as wanted."""
+  seen = []
+
+  def is_so():
+    seen.append(run.status())
+    return condition(seen[-1])
+
+  run.wait_until(is_so)
+  return seen[-1]
+
+
+def kill(run, node):
+  (process,) = run.processes(node)
+  os.kill(process.pid, signal.SIGKILL)
+
+
+def end(run):
+  run.launcher.terminate()
+  assert run.wait() == 0, run.stderr
+  assert run.stderr == ""
+  run.check_nothing_left()
+
+
+def sampled(seen, shard):
+  return seen["replay_shards"][str(shard)]["sampled"]
+
+
+def test_either_shard_is_killed_and_comes_back(start_run):
+  run = start_run(*FLAGS)
+  run.wait_until_learning()
+  seen = wait_for(run, lambda s: s["snapshots"] > 0 and s["eval_return"] > 40)
+  assert seen["replay_shards_up"] == 2
+  for shard in ("0", "1"):
+    counts = seen["replay_shards"][shard]
+    # Each has its half of the items, and gives its half of the batches.
+    assert counts["inserted"] == pytest.approx(seen["inserted"] / 2, rel=0.2)
+    assert counts["sampled"] == pytest.approx(seen["sampled"] / 2, rel=0.2)
+  trainer = run.processes("trainer/0")
+  for shard in (1, 0):  # the last one has the variables
+    kill(run, f"replay/{shard}")
+    lost = f"replay shard {shard} at "
+    run.wait_until(lambda lost=lost: lost in _warnings(run))
+    before = run.status()
+    other = 1 - shard
+    wait_for(
+      run,
+      lambda s, before=before, other=other: (
+        s["trainer_steps"] > before["trainer_steps"]
+        and sampled(s, other) > sampled(before, other)
+      ),
+    )
+    seen = wait_for(run, lambda s: s["replay_shards_up"] == 2)
+    wait_for(
+      run,
+      lambda s, seen=seen, shard=shard: (
+        sampled(s, shard) > sampled(seen, shard)
+        and s["variables_version"] > seen["variables_version"]
+        and s["proxy"]["variables_version"] > seen["variables_version"]
+        and s["snapshots"] > seen["snapshots"] + 1
+      ),
+    )
+  # Nobody was taken along, and both workers write.
+  assert run.processes("trainer/0") == trainer
+  restarts = {"replay/0": 1, "replay/1": 1}
+  seen = wait_for(run, lambda s: s["node_restarts"] == restarts)
+  wait_for(
+    run,
+    lambda s: all(
+      s["workers"][worker]["items_confirmed"]
+      > seen["workers"][worker]["items_confirmed"]
+      for worker in ("0", "1")
+    ),
+  )
+  end(run)
+  assert run.summary["trainer_steps_lost"] == 0
+  assert 0 < run.summary["items_lost"] <= run.summary["env_steps"]
+
+
+def _warnings(run):
+  said = run.log("trainer/0").splitlines()
+  return "\n".join(line for line in said if "is gone" in line)
+
+
+def test_shards_are_resumed_as_they_were(start_run):
+  run = start_run(*FLAGS, "--config.limits.environment_steps=6_000")
+  assert run.wait() == 0, run.stderr
+  before = run.summary
+  again = start_run("--config.replay.shards=3", resume=True)
+  assert again.wait() != 0
+  (line,) = again.stderr.splitlines()
+  assert "--config.replay.shards=3 can't change as a run goes on" in line
+  more = start_run("--config.limits.environment_steps=0", resume=True)
+  more.wait_until_learning()
+  seen = wait_for(more, lambda s: s["trainer_steps"] > before["trainer_steps"])
+  for shard in seen["replay_shards"].values():
+    assert shard["inserted"] > before["items_confirmed"] / 3
+  end(more)
+  assert more.summary["env_steps"] > before["env_steps"]
+  assert more.summary["env_steps_lost"] == 0

@@ -1,0 +1,117 @@
+"""An agent with a whole run as its part, asked as a fleet does, without Ray."""
+
+import pathlib
+import stat
+import time
+
+import courier
+import pytest
+from courier.python import client as courier_client
+
+from configs import apex_dqn
+from environments import factory
+from launch.machines import agent as agent_lib
+from launch.machines import placement
+from launch.runs import run as run_lib
+from launch.runs import run_folder
+from replay import certificates, gateway
+
+NO_ORDERS = agent_lib.Orders({}, stopping=False, hurry=False)
+
+
+def make_config():
+  config = apex_dqn.get_config()
+  config.network.hidden_sizes = (16,)
+  config.replay.min_size = 200
+  config.topology.update({"home_workers": 1, "environments_per_worker": 4})
+  config.limits.target_return = float("inf")
+  return config
+
+
+@pytest.fixture
+def started(tmp_path):
+  """An agent that has started all of a run, and the run's authority."""
+  config = make_config()
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  folder.write_config(config)
+  parts = placement.Parts(config)
+  (part,) = parts.first
+  agent = agent_lib.Agent(
+    agent_lib.Task(
+      part=part,
+      run=run_lib.Run(
+        config, factory.make_spec(config.environment), folder, time.time()
+      ),
+      host="127.0.0.1",
+      secure=True,
+    )
+  )
+  authority = certificates.Authority.create(folder.authority)
+  signed = authority.sign(agent.request(), part.name)
+  services = agent.start(parts.expected(0), {}, signed, authority.certificate)
+  yield agent, authority, services, folder
+  agent.close()
+
+
+def poll_until(agent, condition, timeout_s=60.0):
+  deadline_s = time.monotonic() + timeout_s
+  while True:
+    report = agent.poll(NO_ORDERS)
+    if condition(report):
+      return report
+    assert time.monotonic() < deadline_s, report
+    time.sleep(0.1)
+
+
+def test_other_machines_reach_what_it_offers(started, tmp_path):
+  agent, authority, services, folder = started
+  assert set(services) == {"localhost", "control", "replay"}
+  # Another machine's way in, with a certificate of the run.
+  other = certificates.Identity.make(tmp_path / "other")
+  other.accept(authority.sign(other.request, "other"), authority.certificate)
+  way_out = gateway.Gateway("127.0.0.1", other)
+  address = way_out.reach(
+    str(tmp_path / "control.sock"), lambda: services["control"]
+  )
+  control = courier.Client(address, call_timeout=5)
+  learned = poll_until(agent, lambda _: steps_of(control) > 20)
+  assert learned.failure is None
+  assert not learned.ended
+  assert learned.strangers == 0
+  # Without one.
+  stranger = courier.Client(
+    services["control"], call_timeout=2, wait_for_ready=False
+  )
+  with pytest.raises(courier_client.StatusNotOk):
+    stranger.status()
+  poll_until(agent, lambda report: report.strangers > 0)
+  control.stop("a test")
+  ended = poll_until(agent, lambda report: report.ended)
+  assert ended.failure is None
+  assert ended.logs == {}  # they are where they belong
+  assert (folder.logs / "worker" / "0").stat().st_size
+  way_out.close()
+
+
+def test_what_it_makes_is_for_its_user_alone_and_goes(started):
+  agent, *_ = started
+  made = pathlib.Path(agent._memory_dir)
+  identity = made / "identity"
+  assert stat.S_IMODE(identity.stat().st_mode) == 0o700
+  for path in identity.iterdir():
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+  agent.close()
+  assert not made.exists()
+
+
+def test_hurry_ends_all(started):
+  agent, *_ = started
+  agent.poll(agent_lib.Orders({}, stopping=True, hurry=True))
+  poll_until(agent, lambda report: report.ended)
+
+
+def steps_of(control):
+  try:
+    return control.status()["trainer_steps"]
+  except Exception:  # it is not up yet
+    return 0

@@ -1,0 +1,149 @@
+"""Placement: which machine gets which part, as machines come and go."""
+
+import re
+
+import pytest
+
+from configs import apex_dqn
+from launch.machines import placement as placement_lib
+
+
+def machine(number, cpus=4.0, gpus=0.0):
+  """Machine 0 is the one that starts the run."""
+  name = f"10.0.0.{number}"
+  return placement_lib.Machine(str(number), name, cpus, gpus, number == 0)
+
+
+def make(**topology):
+  config = apex_dqn.get_config()
+  config.topology.update({"workers": 2, **topology})
+  return placement_lib.Placement(config)
+
+
+def filled(placement, *machines):
+  return {part.name: machine.id for part, machine in placement.fill(machines)}
+
+
+def test_parts_follow_from_the_topology():
+  placement = make(machines=2, home_workers=1)
+  parts = {p.name: p for p, _ in placement.fill([*map(machine, range(3))])}
+  assert parts["home"].nodes == (
+    ("control", 0),
+    ("trainer", 0),
+    ("proxy", 0),
+    ("worker", 0),
+    ("evaluator", 0),
+  )
+  assert parts["workers/1"].nodes == (
+    ("proxy", 1),
+    ("worker", 1),
+    ("worker", 2),
+  )
+  assert parts["workers/2"].nodes == (
+    ("proxy", 2),
+    ("worker", 3),
+    ("worker", 4),
+  )
+  assert [p.first_worker for p in parts.values()] == [0, 1, 3]
+  assert [p.cpus for p in parts.values()] == [2.0, 2.0, 2.0]
+  assert placement.expected == {
+    "replay": 0,
+    "trainer": 1,
+    "evaluator": 1,
+    "proxy": 3,
+    "worker": 5,
+  }
+
+
+def test_a_trainer_on_a_machine_of_its_own():
+  placement = make(
+    trainer_machine="own", trainer_gpus=1.0, replay="own_process"
+  )
+  small, large = machine(1), machine(2, gpus=1.0)
+  parts = dict(
+    (part.name, (part, machine.id))
+    for part, machine in placement.fill([machine(0), small, large])
+  )
+  part, where = parts["trainer"]
+  assert part.nodes == (("replay", 0), ("trainer", 0))
+  assert where == "2"
+  assert ("trainer", 0) not in parts["home"][0].nodes
+  assert parts["workers/1"][1] == "1"
+
+
+# topology, machines, what the error says
+REFUSED = [
+  ({"machines": 3}, [machine(0), machine(1)],
+   ["needs 4 machines", "has 2", "10.0.0.1 with 4 CPUs", "'workers/2'"]),
+  ({}, [machine(0)], ["needs 2 machines", "'workers/1'", "2 CPUs"]),
+  ({"machines": 1, "cpus_per_worker": 3.0}, [machine(0), machine(1)],
+   ["6 CPUs of its part 'workers/1'"]),
+  ({"trainer_gpus": 1.0}, [machine(0), machine(1, gpus=1.0)],
+   ["and 1 GPUs of its part 'home'"]),
+  ({"machines": 1}, [machine(1), machine(2)], ["'home'"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("topology, machines, says", REFUSED)
+def test_too_few_machines(topology, machines, says):
+  with pytest.raises(ValueError) as caught:
+    make(**topology).check(machines, "10.0.0.0:6379")
+  line = str(caught.value)
+  assert "\n" not in line and "--wait_for_machines" in line
+  for words in says:
+    assert re.search(re.escape(words), line), line
+
+
+def test_as_many_machines_as_there_are():
+  placement = make()
+  placement.check([machine(0), machine(1)], "head:1")
+  assert filled(placement, machine(0), machine(1)) == {
+    "home": "0",
+    "workers/1": "1",
+  }
+  # One joins, and one that is too small for a part.
+  joined = [machine(2), machine(3, cpus=1.0)]
+  assert filled(placement, machine(0), machine(1), *joined) == {
+    "workers/2": "2"
+  }
+  assert placement.expected["worker"] == 4
+  assert filled(placement, machine(0), machine(1), *joined) == {}
+
+
+def test_no_more_machines_than_asked_for():
+  placement = make(machines=1)
+  everything = [*map(machine, range(4))]
+  assert filled(placement, *everything) == {"home": "0", "workers/1": "1"}
+  assert filled(placement, *everything) == {}
+
+
+def test_a_lost_part_goes_to_a_spare_machine():
+  placement = make(machines=2)
+  filled(placement, *map(machine, range(3)))
+  placement.lose("workers/1")
+  assert placement.unplaced == ["workers/1"]
+  absent = [node for node in placement.absent]
+  assert absent == [("proxy", 1), ("worker", 0), ("worker", 1)]
+  spare = [machine(0), machine(2), machine(7)]
+  assert filled(placement, *spare) == {"workers/1": "7"}
+  assert placement.absent == []
+
+
+def test_a_lost_part_shares_a_machine_where_there_is_room():
+  placement = make(machines=2)
+  filled(placement, machine(0), machine(1, cpus=3.0), machine(2))
+  placement.lose("workers/2")
+  # Beside the other part's, it has one CPU too few.
+  assert filled(placement, machine(0), machine(1, cpus=3.0)) == {}
+  assert filled(placement, machine(0), machine(1, cpus=4.0)) == {
+    "workers/2": "1"
+  }
+
+
+def test_a_machine_that_comes_back_has_its_part_again():
+  placement = make()
+  filled(placement, *map(machine, range(3)))
+  placement.lose("workers/2")
+  assert filled(placement, machine(0), machine(1, cpus=2.0)) == {}
+  assert filled(placement, *map(machine, range(3))) == {"workers/2": "2"}
+  assert placement.expected["worker"] == 4
