@@ -1,0 +1,119 @@
+"""Tests of the files for clusters: what they name is there, and is the same."""
+
+import pathlib
+import re
+import shlex
+
+import pytest
+import yaml
+
+from launch import train_flags
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_FILES = _ROOT / "launch" / "clusters"
+_PACKAGES = {"agents", "configs", "environments", "launch", "replay"}
+
+
+@pytest.fixture
+def kuberay():
+  return yaml.safe_load((_FILES / "kuberay.yaml").read_text())["spec"]
+
+
+@pytest.fixture
+def groups(kuberay):
+  cluster = kuberay["rayClusterSpec"]
+  return [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+
+
+@pytest.fixture
+def ray_up():
+  return yaml.safe_load((_FILES / "ray-up.yaml").read_text())
+
+
+@pytest.fixture
+def start():
+  return (_FILES / "start.sh").read_text()
+
+
+@pytest.fixture
+def workdir():
+  """Where the project is in Dockerfile's image."""
+  said = (_FILES / "Dockerfile").read_text()
+  (workdir,) = re.findall(r"^WORKDIR (\S+)$", said, re.MULTILINE)
+  return workdir
+
+
+def test_kuberay_has_the_locked_ray(kuberay):
+  lock = (_ROOT / "requirements-ray.in").read_text()
+  (version,) = re.findall(r"^ray\[default\]==(\S+)$", lock, re.MULTILINE)
+  assert kuberay["rayClusterSpec"]["rayVersion"] == version
+
+
+def test_kuberay_starts_a_run(kuberay, workdir):
+  entrypoint = kuberay["entrypoint"]
+  # KubeRay writes it into a line of shell, which goes on after it.
+  assert not re.search(r"[#'\"$;&|]", entrypoint)
+  python, minus_m, module, *flags = shlex.split(entrypoint)
+  assert (python, minus_m, module) == ("python", "-m", "launch.train")
+  here = [flag.replace(f"={workdir}/", f"={_ROOT}/") for flag in flags]
+  values = train_flags.parse([module, *here], "")
+  assert values.launch == "ray"
+
+
+def test_kuberay_keeps_the_runs(kuberay, groups):
+  head = groups[0]["template"]["spec"]
+  (mount,) = head["containers"][0]["volumeMounts"]
+  assert f"--run_dir={mount['mountPath']}" in kuberay["entrypoint"]
+  assert mount["name"] in [volume["name"] for volume in head["volumes"]]
+
+
+def test_kuberay_sets_what_start_sets(kuberay, groups, start):
+  exported = dict(re.findall(r"^export (\w+)=(-?\d+)$", start, re.MULTILINE))
+  assert "RAY_health_check_timeout_ms" in exported
+  (store,) = re.findall(r"--object-store-memory=(\d+)", start)
+  for group in groups:
+    (container,) = group["template"]["spec"]["containers"]
+    assert {e["name"]: e["value"] for e in container["env"]} == exported
+    assert group["rayStartParams"] == {"object-store-memory": store}
+  assert kuberay["rayClusterSpec"]["authOptions"] == {"mode": "token"}
+
+
+def test_the_image_has_what_it_runs(workdir):
+  said = (_FILES / "Dockerfile").read_text()
+  assert "\nCOPY . .\n" in said
+  assert f"PATH={workdir}/.venv-ray/bin:$PATH PYTHONPATH={workdir}\n" in said
+  (setup,) = re.findall(r"tools/\S+", said)
+  assert (_ROOT / setup).stat().st_mode & 0o100
+  ignored = set((_ROOT / ".dockerignore").read_text().split())
+  assert not ignored & {*_PACKAGES, "tools", "requirements-ray.txt"}
+
+
+def test_ray_up_copies_what_machines_need(ray_up):
+  mounts = ray_up["file_mounts"]
+  project = {
+    remote.removeprefix("~/slipway/"): local
+    for remote, local in mounts.items()
+    if remote.startswith("~/slipway/")
+  }
+  assert project.keys() == _PACKAGES | {"tools", "requirements-ray.txt"}
+  for remote, local in project.items():
+    assert remote == local
+    assert (_ROOT / local).exists()
+  commands = [
+    *ray_up["setup_commands"],
+    *ray_up["head_start_ray_commands"],
+    *ray_up["worker_start_ray_commands"],
+  ]
+  for path in re.findall(r"~/slipway/(\S+\.sh)", "\n".join(commands)):
+    assert (_ROOT / path).stat().st_mode & 0o100, path
+
+
+def test_ray_up_has_the_port_of_the_docs(ray_up):
+  head, worker = (
+    ray_up[f"{kind}_start_ray_commands"][-1] for kind in ("head", "worker")
+  )
+  (port,) = re.findall(r"--port=(\d+)", head)
+  assert worker.endswith(f"start.sh join $RAY_HEAD_IP:{port}")
+  docs = (_ROOT / "docs" / "machines.md").read_text()
+  assert f"--ray_address=HEAD:{port}" in docs
+  assert f"start.sh head --port={port}" in docs

@@ -1,0 +1,101 @@
+"""Tests of the files of launch/clusters, by what reads them."""
+
+import json
+import pathlib
+import subprocess
+
+import pytest
+import yaml
+
+from tests.machines import runs, slurm
+
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
+
+_FILES = pathlib.Path(__file__).parents[2] / "launch" / "clusters"
+_SCRIPT = "launch/clusters/slurm.sbatch"
+
+
+def _submit(network, *flags):
+  """A job of three machines, and its run's folder."""
+  path = network.shared / "runs" / "a-run"
+  job = slurm.Job(
+    network.shared / "slurm",
+    [network.add(f"machine{number}") for number in range(3)],
+    _SCRIPT,
+    *(f"--run_dir={path.parent}", "--name=a-run", *runs.ENDLESS, *flags),
+  )
+  return job, path
+
+
+def _summary(path):
+  return json.loads((path / "summary.json").read_text())
+
+
+def _leaves_nothing(network):
+  """Waits until no process is left on any host; SLURM would kill the last."""
+
+  def nothing_left():
+    left = [p.name() for host in network.hosts for p in host.processes()]
+    assert not left, left
+    return True
+
+  runs.wait_until(nothing_left, 30.0)
+
+
+def test_slurm_runs_it_to_its_end(network, needs_ray):
+  job, path = _submit(network, "--config.limits.environment_steps=2_000")
+  assert job.options == {"--kill-on-bad-exit", "--cpus-per-task=2"}
+  assert job.wait(200) == 0, job.said
+  assert _summary(path)["stopped_because"] == "environment_steps"
+  for name in ("curves.png", "logs/proxy/2", "logs/worker/3"):
+    assert (path / name).stat().st_size, name
+  _leaves_nothing(network)
+
+
+def test_slurm_ends_it_in_order(network, needs_ray):
+  job, path = _submit(network)
+  runs.wait_until(lambda: (path / "snapshots/000001/run.json").exists(), 150.0)
+  job.cancel()
+  assert job.wait(120) == 0, job.said
+  assert _summary(path)["stopped_because"] == "SIGTERM"
+  _leaves_nothing(network)
+
+
+def test_slurm_learns_of_a_command_that_fails(network, needs_ray):
+  job, path = _submit(network, "--config.topology.machines=7")
+  assert job.wait(120) == 2, job.said
+  assert "needs 8 machines" in job.said
+  assert not path.exists()
+  _leaves_nothing(network)
+
+
+@pytest.mark.parametrize(
+  ("arguments", "said"),
+  [
+    ("run", "run needs the head's HOST:PORT, not ''"),
+    ("run here:1 many -- true", "the number of machines, not 'many'"),
+    ("run here:1 2 true", "run needs -- and a command"),
+    ("stop", "start.sh run HOST:PORT MACHINES -- COMMAND; not 'stop'"),
+  ],
+)
+def test_what_start_refuses(arguments, said, monkeypatch):
+  monkeypatch.setenv("RAY_AUTH_TOKEN", "a-token")
+  done = subprocess.run(
+    [str(_FILES / "start.sh"), *arguments.split()],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert done.returncode == 1
+  (line,) = done.stderr.splitlines()
+  assert said in line
+
+
+def test_ray_up_takes_its_file():
+  util = pytest.importorskip("ray.autoscaler._private.util")
+  config = util.prepare_config(
+    yaml.safe_load((_FILES / "ray-up.yaml").read_text())
+  )
+  util.validate_config(config)
+  ((_, machines),) = config["available_node_types"].items()
+  assert machines["min_workers"] == len(config["provider"]["worker_ips"])

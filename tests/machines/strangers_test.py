@@ -1,0 +1,84 @@
+"""Strangers: who knows a run's addresses, and has nothing to show."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from tests.machines import runs
+
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
+
+
+def listening(host):
+  """The ports of all interfaces on which a host listens."""
+  said = host.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"]).stdout
+  found = re.findall(r"^ *\d+: ([0-9A-F]+):([0-9A-F]+) \S+ 0A", said, re.M)
+  own = ("0100007F", "00000000000000000000000001000000")
+  return {int(port, 16) for address, port in found if address not in own}
+
+
+def tries(host, addresses):
+  said = host.run(
+    [sys.executable, "-m", "tests.machines.stranger", *addresses],
+    timeout_s=200.0,
+  )
+  return json.loads(said.stdout.splitlines()[-1])
+
+
+def test_a_stranger_gets_nothing_and_is_counted(cluster):
+  of_ray = {host.name: listening(host) for host in cluster.hosts}
+  run = runs.MachineRun(cluster)
+  run.wait_for_workers(4, 4)
+  offered = set(re.findall(r"is at (\S+:\d+)", run.fleet))
+  assert len(offered) == 2  # control and replay
+  stranger = cluster.network.add("stranger", shared=False)
+  of_run = [
+    f"{host.address}:{port}"
+    for host in cluster.hosts
+    for port in listening(host) - of_ray[host.name]
+  ]
+  assert offered < set(of_run)
+  for address, got in tries(stranger, of_run).items():
+    # The others are Ray's, which say that they speak HTTP/2, and no more.
+    assert set(got) <= (set() if address in offered else {"_greet"}), address
+  # The same attempts, by this host's own user, show that they could succeed.
+  own = [f"localhost:{a.rpartition(':')[2]}" for a in of_run]
+  got = {
+    word for answers in tries(cluster.head, own).values() for word in answers
+  }
+  assert got >= {"_call", "_read", "_sample", "_greet"}
+  refused = run.status()["machines"]["home"]["strangers"]
+  assert refused >= 2 * len(offered)
+  run.wait_for_steps()
+  assert run.stop() == 0, run.said
+
+
+def test_without_certificates_only_where_that_is_said(cluster):
+  run = runs.MachineRun(cluster, *runs.ENDLESS, "--insecure")
+  run.wait_for_workers(4, 4)
+  run.wait_for_steps()
+  assert not (run.path / "authority").exists()
+  assert run.stop() == 0, run.said
+
+
+def test_a_cluster_that_answers_strangers_is_refused(network):
+  host = network.add("open")
+  open_doors = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+  host.run(
+    [sys.executable, "-m", "ray.scripts.scripts", "start", "--head"]
+    + ["--port=6379", f"--node-ip-address={host.address}"]
+    + ["--include-dashboard=false", "--object-store-memory=80000000"],
+    env=open_doors,
+    timeout_s=100.0,
+  )
+  said = host.run(
+    [sys.executable, "-m", "launch.train", "--launch=ray"]
+    + [f"--ray_address={host.address}:6379", "--run_dir=/tmp/runs"],
+    env=open_doors,
+    check=False,
+  )
+  assert said.returncode == 2
+  assert "answers without a token" in said.stderr
+  assert "--insecure" in said.stderr
