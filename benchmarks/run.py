@@ -13,6 +13,7 @@ from benchmarks import (
   pong,
   proxy,
   recovery,
+  scale,
   scaling,
   snapshot,
   solving,
@@ -32,10 +33,14 @@ NAMES = (
   "outages",
   "blocked",
   "scaling",
+  "scale",
   "pong",
   "cartpole",
   "pong_solved",
 )
+
+
+_FOLDERS = {"scale": scale.FOLDER}  # of results that have one
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "outages": lambda: outages.measure(asked.runs),
     "blocked": blocked.measure,
     "scaling": lambda: scaling.measure(asked.runs, asked.out),
+    "scale": lambda: scale.measure(asked.runs),
     "pong": lambda: pong.measure(asked.runs),
     "cartpole": lambda: solving.measure(
       solving.CARTPOLE, asked.seeds, asked.out
@@ -69,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     head = machine.describe()  # before: the load is not the benchmark's own
     print(f"measuring {name} ...", file=sys.stderr, flush=True)
     report = measure[name]()
-    report.write(asked.out, head)
+    report.write(asked.out / _FOLDERS.get(name, ""), head)
     print(report.markdown(head), flush=True)
   return 0
 

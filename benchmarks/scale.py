@@ -1,0 +1,232 @@
+"""Plan past this machine: `python -m benchmarks.scale [--config=FILE:PRESET]`.
+
+Measures what one of each part of a run carries here, and computes how many
+workers and machines that feeds, and which part gives out first.
+"""
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+
+import ml_collections
+
+from benchmarks import (
+  command_line,
+  machine,
+  report,
+  scale_plan,
+  scale_rig,
+)
+from launch.options import overrides
+
+CONFIG = "configs/apex_dqn.py:cartpole"
+FOLDER = "scale"  # of its results
+SHARDS = (1, 2, 4, 8)
+CORES_PER_MACHINE = 8
+
+_METHOD = """\
+What one of each part carries with `{config}`: items of {sent_bytes:,} bytes
+(what one adds to its stream), {batch_size} a batch, and variables of
+{variables_kb:,.0f} kB. The replay server has a process of its own, a full table
+and a limiter that never blocks; each other part is measured with it alone, on
+{cores} cores that they share. *inserted*: raw Reverb writers of noise, of at
+most 32 items in flight each, on so many streams of {writers} processes.
+*relayed*: the same through a WorkerProxy. *sampled*: by the trainer's dataset,
+priorities pushed back, nothing learned. *fetched*: versions of the variables,
+as a proxy does. *copied*: the same out of shared memory, as a worker does.
+*trained*: updates of the config's learner. *stepped*: environment steps of a
+worker, with a server of its own.
+
+*busy* are the cores that the part used: the server where it takes or gives,
+else the process itself. A part *carries* what it did, or what a whole core
+would do where it used less; a worker and its copies, what they do of a CPU
+second; the trainer, what it did. Medians of {runs} repetitions of {window_s:g}
+s.
+
+The plan: a worker has a core, of {cores_per_machine} a machine, and the proxy
+of that machine what it needs. An insert comes with {ratio:g} samples; replay
+servers share out both evenly, a core each; the trainer has a machine like this
+one. *variables*: on so many machines every version arrives; on more, some are
+skipped. Beyond the part that gives out first, more workers only wait."""
+
+
+def measure(
+  runs: int,
+  config_path: str = CONFIG,
+  cores_per_machine: int = CORES_PER_MACHINE,
+  effort: scale_rig.Effort | None = None,
+) -> report.Report:
+  """Measures all parts, and plans with what they carry.
+
+  Args:
+    runs: repetitions of each.
+    config_path: 'FILE:PRESET'.
+    cores_per_machine: of a machine of workers.
+    effort: how long each takes; None: the default.
+
+  Raises:
+    ValueError: the config can't be read, or has no ratio; one line.
+  """
+  effort = effort or scale_rig.Effort()
+  config = _load(config_path)
+  raw, shape = scale_rig.measure(config, runs, effort)
+  work = scale_plan.Work(
+    shape.steps_per_item,
+    config.replay.samples_per_insert,
+    shape.batch_size,
+    config.variables.publish_period,
+  )
+  plans = [
+    scale_plan.make_plan(_carried(raw), work, shards, cores_per_machine)
+    for shards in SHARDS
+  ]
+  return report.Report(
+    name=_name(config_path),
+    title=f"Past this machine: what `{config_path}` would feed",
+    method=_METHOD.format(
+      config=config_path,
+      sent_bytes=shape.sent_bytes,
+      batch_size=shape.batch_size,
+      variables_kb=shape.variables_bytes / 1e3,
+      cores=len(os.sched_getaffinity(0)),
+      runs=runs,
+      cores_per_machine=cores_per_machine,
+      ratio=config.replay.samples_per_insert,
+      **dataclasses.asdict(effort),
+    ),
+    raw=raw,
+    medians=_medians(raw),
+    more=[[_plan_row(plan) for plan in plans]],
+    goals=[_said(plan, cores_per_machine) for plan in plans],
+  )
+
+
+def _load(config_path: str) -> ml_collections.ConfigDict:
+  """A config that can be planned with; raises ValueError as `measure`."""
+  config = overrides.load(config_path)
+  scale_plan.check_ratio(config.replay.samples_per_insert)
+  return config
+
+
+def _name(config_path: str) -> str:
+  """'apex_dqn_cartpole' for 'configs/apex_dqn.py:cartpole'."""
+  file, _, preset = config_path.partition(":")
+  stem = os.path.basename(file).removesuffix(".py")
+  return f"{stem}_{preset}" if preset else stem
+
+
+def _carried(raw: Sequence[report.Row]) -> scale_plan.Carried:
+  def most(part: str) -> float:
+    """Of all numbers of streams: the fewest may not have kept it busy."""
+    rows = [row for row in raw if row["part"] == part]
+    return max(
+      report.median(rows, "carried_per_s", streams=streams)
+      for streams in {row["streams"] for row in rows}
+    )
+
+  return scale_plan.Carried(*map(most, scale_rig.PLANNED))
+
+
+def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
+  cases = dict.fromkeys((row["part"], row["streams"]) for row in raw)
+  return [
+    {
+      "part": part,
+      "streams": streams,
+      **{
+        title: report.median(raw, column, part=part, streams=streams)
+        for title, column in (
+          ("a second", "per_s"),
+          ("MB/s", "mb_per_s"),
+          ("busy, cores", "busy_cores"),
+          ("CPU us each", "cpu_us"),
+          ("carries, a second", "carried_per_s"),
+        )
+      },
+    }
+    for part, streams in cases
+  ]
+
+
+def _plan_row(plan: scale_plan.Plan) -> report.Row:
+  return {
+    "shards": plan.shards,
+    **{
+      f"{part.name}, environment steps/s": part.steps_per_s
+      for part in plan.parts
+    },
+    "gives out first": plan.first.name,
+    "workers": plan.first.workers,
+    "machines": plan.first.machines,
+  }
+
+
+def _said(plan: scale_plan.Plan, cores_per_machine: int) -> str:
+  first = plan.first
+  carries = {part.name: part.steps_per_s for part in plan.parts}
+  shards = f"{plan.shards} shard{'s' if plan.shards > 1 else ''}"
+  return (
+    f"{shards}: {first.name} gives out first, at {first.steps_per_s:,.0f} "
+    f"environment steps a second, which {first.workers:,.2f} workers make at "
+    f"full speed, or {first.machines:,.2f} machines of {cores_per_machine} "
+    f"cores with {plan.workers_per_machine} workers each. Replay carries "
+    f"{carries['replay'] / carries['trainer']:,.1f} times what the trainer "
+    "does."
+  )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+  """Measures, prints and writes.
+
+  Args:
+    arguments: of the command line; None: this process's.
+
+  Returns:
+    Exit status: 0, or 2 for a config that can't be planned with.
+  """
+  asked = _parse(arguments)
+  head = machine.describe()  # before: the load is not the benchmark's own
+  try:
+    _load(asked.config)
+  except ValueError as error:
+    print(f"scale: {error}", file=sys.stderr)
+    return 2
+  found = measure(
+    1 if asked.quick else asked.runs,
+    asked.config,
+    asked.cores_per_machine,
+    scale_rig.QUICK if asked.quick else None,
+  )
+  found.write(asked.out / FOLDER, head)
+  print(found.markdown(head))
+  return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+  parser = argparse.ArgumentParser(prog="benchmarks.scale", description=__doc__)
+  parser.add_argument(
+    "--config", default=CONFIG, help=f"file and preset ({CONFIG})"
+  )
+  parser.add_argument(
+    "--quick", action="store_true", help="a minute, for a first look"
+  )
+  parser.add_argument(
+    "--runs",
+    type=command_line.positive,
+    default=5,
+    help="repetitions, of which the medians are planned with (5)",
+  )
+  parser.add_argument(
+    "--cores_per_machine",
+    type=command_line.positive,
+    default=CORES_PER_MACHINE,
+    help=f"of the machines that workers would have ({CORES_PER_MACHINE})",
+  )
+  command_line.add_out(parser)
+  return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+  sys.exit(main())

@@ -1,0 +1,232 @@
+"""Parts of the benchmark `scale`: what runs in each of its processes."""
+
+import functools
+import time
+import typing
+from collections.abc import Callable
+
+import ml_collections
+import portpicker
+
+from benchmarks import processes, scale_shape, writing
+
+_TICK_S = 0.01  # in which the kernel counts the time of processes
+_FILL = 16  # items between two flushes
+
+
+class Done(typing.NamedTuple):
+  """What was done within a window.
+
+  Attributes:
+    count: of items, updates or versions.
+    wall_s: seconds that it took.
+    own_cpu_s: CPU seconds of who did it, all threads.
+    server_cpu_s: and of the server.
+  """
+
+  count: float
+  wall_s: float
+  own_cpu_s: float
+  server_cpu_s: float
+
+  @property
+  def a_core(self) -> float:
+    """What was done a CPU second; of the kernel's shortest time, if of none."""
+    return self.count / max(self.own_cpu_s, _TICK_S)
+
+
+def serve(config: ml_collections.ConfigDict):
+  """A server with a config's tables: full, never blocking, one version.
+
+  Args:
+    config: as `scale_shape.describe` gives it.
+  """
+  from configs import sizes
+  from replay import tables, trajectory_manager, variables
+
+  processes.quiet()
+  layout, cells = scale_shape.layout_of(config), scale_shape.make_cells(config)
+  manager = trajectory_manager.TrajectoryManager(
+    [tables.make_table(config, layout.item_shape), variables.make_table()],
+    portpicker.pick_unused_port(),
+  )
+  publisher = variables.VariablesPublisher(manager.address)
+  publisher.publish(scale_shape.variables_of(config))
+  publisher.close()
+  # A table that still grows costs its server more: fresh memory.
+  with writing.Writer(manager.address, *cells) as writer:
+    while writer.written < sizes.Sizes.of(config).capacity:
+      writer.write(_FILL, in_flight=_FILL)
+  return manager, manager.address
+
+
+def prepare() -> None:
+  """Imports what samples, trains and fetches."""
+  from agents import (  # noqa: F401
+    registry,  # pyright: ignore[reportUnusedImport]
+    update_loop,  # pyright: ignore[reportUnusedImport]
+  )
+  from replay import (  # noqa: F401
+    priority_updater,  # pyright: ignore[reportUnusedImport]
+  )
+
+
+def sample(
+  config: ml_collections.ConfigDict,
+  server: tuple[int, str],
+  warm_up_s: float,
+  window_s: float,
+) -> Done:
+  """Samples as a trainer does, and learns nothing.
+
+  Args:
+    config: the whole config.
+    server: its process and address.
+    warm_up_s: seconds that are not measured.
+    window_s: seconds that are.
+
+  Returns:
+    Items.
+  """
+  import tensorflow as tf
+
+  from configs import sizes
+  from replay import dataset, priority_updater, tables
+
+  batch_size = sizes.Sizes.of(config).batch_size
+  batches = dataset.make_dataset(
+    server[1], tables.TRANSITIONS, scale_shape.layout_of(config), batch_size
+  )
+  updater = (
+    priority_updater.PriorityUpdater(server[1], tables.TRANSITIONS)
+    if config.replay.sampler == "prioritized"
+    else None
+  )
+  steps = config.learner.steps_per_call
+  iterator = iter(batches.repeat())  # one that starves ends, and begins anew
+
+  def call() -> int:
+    keys = tf.concat([next(iterator).info.key for _ in range(steps)], axis=0)
+    if updater is not None:
+      updater.update(keys, tf.ones(tf.shape(keys)))
+    return steps * batch_size
+
+  return _measure(call, server[0], warm_up_s, window_s)
+
+
+def train(
+  config: ml_collections.ConfigDict,
+  server: tuple[int, str],
+  warm_up_s: float,
+  window_s: float,
+) -> Done:
+  """Trains as a trainer does whose table is in another process.
+
+  Returns:
+    Updates; see `sample` for the rest.
+  """
+  from agents import registry, update_loop
+  from configs import sizes
+  from environments import factory
+  from replay import dataset, priority_updater, tables
+
+  layout = scale_shape.layout_of(config)
+  loop = update_loop.UpdateLoop(
+    registry.make_builder(config.agent).make_learner(
+      config, factory.make_spec(config.environment)
+    ),
+    dataset.make_dataset(
+      server[1],
+      tables.TRANSITIONS,
+      layout,
+      sizes.Sizes.of(config).batch_size,
+    ),
+    priority_updater.PriorityUpdater(server[1], tables.TRANSITIONS)
+    if config.replay.sampler == "prioritized"
+    else None,
+    functools.partial(dataset.unpack, layout),
+  )
+  steps = config.learner.steps_per_call
+  return _measure(
+    lambda: steps if loop.run(steps) is not None else 0,
+    *(server[0], warm_up_s, window_s),
+  )
+
+
+def fetch(server: tuple[int, str], warm_up_s: float, window_s: float) -> Done:
+  """Fetches the variables again and again, as a proxy does each version.
+
+  Returns:
+    Versions; see `sample` for the rest.
+  """
+  import reverb
+
+  from replay import variables
+
+  client = reverb.Client(server[1])
+
+  def call() -> int:
+    client.server_info(timeout=10)  # by which a proxy knows of a version
+    next(
+      client.sample(
+        variables.TABLE, emit_timesteps=False, unpack_as_table_signature=True
+      )
+    )
+    return 1
+
+  return _measure(call, server[0], warm_up_s, window_s)
+
+
+def copy(
+  config: ml_collections.ConfigDict,
+  path: str,
+  warm_up_s: float,
+  window_s: float,
+) -> Done:
+  """Copies versions out of shared memory, as a worker does.
+
+  Args:
+    config: the whole config.
+    path: of the shared variables that are made.
+    warm_up_s: seconds of copying that are not measured.
+    window_s: seconds that are.
+
+  Returns:
+    Versions; nothing of a server's.
+  """
+  from replay import shared_variables, variable_packing
+
+  packed = variable_packing.pack(scale_shape.variables_of(config))
+  writer = shared_variables.SharedVariablesWriter(path)
+  reader, version = shared_variables.SharedVariables(path), 0
+  marks = []
+  for limit_s in (warm_up_s, warm_up_s + window_s):
+    copied, wall_s, cpu_s = marks[-1] if marks else (0, 0.0, 0.0)
+    while wall_s < limit_s:
+      version += 1
+      writer.write(version, time.time(), *packed)
+      start_s, start_cpu_s = time.perf_counter(), time.process_time()
+      assert reader.poll() is not None
+      wall_s += time.perf_counter() - start_s
+      cpu_s += time.process_time() - start_cpu_s
+      copied += 1
+    marks.append((copied, wall_s, cpu_s))
+  return Done(*(b - a for a, b in zip(*marks, strict=True)), server_cpu_s=0.0)
+
+
+def _measure(
+  call: Callable[[], int], server_pid: int, warm_up_s: float, window_s: float
+) -> Done:
+  call()  # traces, and connects
+  _run(call, warm_up_s)
+  own, servers = processes.cpu(), processes.cpu(server_pid)
+  count = _run(call, window_s)
+  passed = processes.since(own)
+  return Done(count, *passed, processes.since(servers, server_pid).cpu_s)
+
+
+def _run(call: Callable[[], int], seconds: float) -> int:
+  end_s, count = time.monotonic() + seconds, 0
+  while time.monotonic() < end_s:
+    count += call()
+  return count

@@ -1,0 +1,233 @@
+"""Rig of the benchmark `scale`: one replay server, and each part at work."""
+
+import dataclasses
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+
+import ml_collections
+
+from benchmarks import (
+  collecting,
+  processes,
+  report,
+  scale_parts,
+  scale_shape,
+  writing,
+)
+from launch.processes import threads
+
+INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, COPIED, STEPPED = (
+  *("replay: inserted", "replay: sampled", "trainer: trained"),
+  *("proxy: relayed", "replay: fetched", "worker: copied", "worker: stepped"),
+)
+# What a plan is made of, in the order of `scale_plan.Carried`.
+PLANNED = (INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, STEPPED)
+
+_CONNECT_S = 1.0  # for all streams, before the warm-up
+_SHARED_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+  """How much is measured, and for how long.
+
+  Attributes:
+    writers: processes that write.
+    streams: numbers of streams that they open, all together; each at least as
+      many as writers.
+    warm_up_s: seconds that are not measured.
+    window_s: seconds that are.
+    batches: environment steps of each of a worker's environments.
+  """
+
+  writers: int = 8
+  streams: tuple[int, ...] = (8, 64, 256)
+  warm_up_s: float = 2.0
+  window_s: float = 5.0
+  batches: int = 1_000
+
+
+QUICK = Effort(
+  writers=2, streams=(2, 16), warm_up_s=0.3, window_s=0.7, batches=50
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rig:
+  """A replay server that is up, and what is measured with it.
+
+  Attributes:
+    config: whose table the server has.
+    shape: of the config.
+    cells: that writers write.
+    server: its process and address.
+    effort: how long each measurement takes.
+  """
+
+  config: ml_collections.ConfigDict
+  shape: scale_shape.Shape
+  cells: scale_shape.Cells
+  server: tuple[int, str]
+  effort: Effort
+
+  def write(self) -> Iterator[report.Row]:
+    """Writes to the server, and to it through a proxy."""
+    with (
+      tempfile.TemporaryDirectory(dir=_SHARED_MEMORY) as folder,
+      processes.serving(writing.serve_proxy, self.server[1], folder) as proxy,
+      processes.crew(
+        self.effort.writers, writing.prepare, processes.ONE_THREAD
+      ) as crew,
+    ):
+      for part, (pid, address) in (
+        (INSERTED, self.server),
+        (RELAYED, proxy),
+      ):
+        for streams in self.effort.streams:
+          done = self._write(crew, pid, address, streams)
+          sent = self.shape.sent_bytes
+          yield _row(part, streams, done, done.server_cpu_s, sent)
+
+  def read(self) -> Iterator[report.Row]:
+    """Samples from the server, trains with it, fetches from it."""
+    effort, shape = self.effort, self.shape
+    times = effort.warm_up_s, effort.window_s
+    trainer = threads.environment("trainer", self.config.learner.threads)
+    with processes.crew(1, scale_parts.prepare, trainer) as (member,):
+      done = member.call(scale_parts.sample, self.config, self.server, *times)
+      sampled_bytes = shape.item_bytes
+      yield _row(SAMPLED, 1, done, done.server_cpu_s, sampled_bytes)
+      done = member.call(scale_parts.train, self.config, self.server, *times)
+      yield _row(
+        TRAINED,
+        1,
+        done,
+        done.own_cpu_s,
+        sampled_bytes * shape.batch_size,
+        carried=done.count / done.wall_s,
+      )
+      done = member.call(scale_parts.fetch, self.server, *times)
+      yield _row(FETCHED, 1, done, done.server_cpu_s, shape.variables_bytes)
+
+  def act(self) -> Iterator[report.Row]:
+    """Copies variables, and makes environment steps."""
+    effort, shape = self.effort, self.shape
+    with tempfile.TemporaryDirectory(dir=_SHARED_MEMORY) as folder:
+      done = processes.call(
+        scale_parts.copy,
+        *(self.config, f"{folder}/variables"),
+        *(effort.warm_up_s, effort.window_s),
+        environment=processes.ONE_THREAD,
+      )
+    yield _row(
+      COPIED,
+      1,
+      done,
+      done.own_cpu_s,
+      shape.variables_bytes,
+      carried=done.a_core,
+    )
+    steps = effort.batches * self.config.topology.environments_per_worker
+    with processes.serving(collecting.serve_ours, self.config) as server:
+      collected = processes.call(
+        collecting.collect_ours,
+        *(self.config, server[1], server[0], steps // 10, steps),
+        environment=processes.ONE_THREAD,
+      )
+    done = scale_parts.Done(
+      collected.env_steps,
+      collected.wall_s,
+      collected.worker_cpu_s,
+      collected.server_cpu_s,
+    )
+    yield _row(
+      STEPPED,
+      1,
+      done,
+      done.own_cpu_s,
+      shape.sent_bytes / shape.steps_per_item,
+      carried=done.a_core,
+    )
+
+  def _write(
+    self, crew: list[processes.Member], pid: int, address: str, streams: int
+  ) -> scale_parts.Done:
+    """Lets all writers write; the server's CPU time is that of `pid`."""
+    effort = self.effort
+    start_s = time.monotonic() + _CONNECT_S + effort.warm_up_s
+    window = writing.Window(start_s, start_s + effort.window_s)
+    for index, member in enumerate(crew):
+      rows, cells = self.cells
+      share = streams // len(crew) + (index < streams % len(crew))
+      member.begin(writing.write, address, rows, window, cells, share)
+    time.sleep(max(0.0, window.start_s - time.monotonic()))
+    start = processes.cpu(pid)
+    time.sleep(max(0.0, window.end_s - time.monotonic()))
+    passed = processes.since(start, pid)
+    written = [member.end() for member in crew]
+    # By rates: a writer's window ends with a flush of its own.
+    per_s = sum(one.items / one.wall_s for one in written)
+    return scale_parts.Done(
+      per_s * passed.wall_s,
+      passed.wall_s,
+      sum(one.cpu_s for one in written),
+      passed.cpu_s,
+    )
+
+
+def measure(
+  config: ml_collections.ConfigDict, runs: int, effort: Effort
+) -> tuple[list[report.Row], scale_shape.Shape]:
+  """Measures all parts, one after the other.
+
+  Args:
+    config: the whole config.
+    runs: repetitions.
+    effort: of each.
+
+  Returns:
+    Rows of a raw file, and what of the config counts.
+  """
+  shape, cells, config = processes.call(scale_shape.describe, config)
+  raw = []
+  with processes.serving(scale_parts.serve, config) as server:
+    rig = _Rig(config, shape, cells, server, effort)
+    for repetition in range(runs):
+      for part in (rig.write, rig.read, rig.act):
+        raw += [{"repetition": repetition, **row} for row in part()]
+  return raw, shape
+
+
+def _row(
+  part: str,
+  streams: int,
+  done: scale_parts.Done,
+  cpu_s: float,
+  each_bytes: float,
+  carried: float | None = None,
+) -> report.Row:
+  """A row of a raw file.
+
+  Args:
+    part: what was measured.
+    streams: that it had.
+    done: by it.
+    cpu_s: that the part used.
+    each_bytes: of what was counted.
+    carried: a second; None: what was done, or a whole core would have done.
+  """
+  per_s, busy = done.count / done.wall_s, cpu_s / done.wall_s
+  return {
+    "part": part,
+    "streams": streams,
+    "count": round(done.count),
+    "per_s": per_s,
+    "mb_per_s": per_s * each_bytes / 1e6,
+    "busy_cores": busy,
+    "cpu_us": 1e6 * cpu_s / done.count,
+    "carried_per_s": (
+      per_s / min(1.0, max(busy, 1e-3)) if carried is None else carried
+    ),
+  }

@@ -1,0 +1,135 @@
+"""Shape: what of a config counts for the benchmark `scale`."""
+
+import math
+import typing
+from collections.abc import Mapping
+
+import ml_collections
+import numpy as np
+
+_DISTINCT = 64  # items that are written again and again
+_DISTINCT_BYTES = 64_000_000  # of all of them, at most
+_CAPACITY = 20_000  # items
+_TABLE_BYTES = 200_000_000  # of the table, at most
+
+
+class Shape(typing.NamedTuple):
+  """What of a config counts.
+
+  Attributes:
+    sent_bytes: that an item adds to its stream.
+    item_bytes: of an item, as it is sampled.
+    variables_bytes: of a version.
+    batch_size: items a batch.
+    steps_per_item: environment steps that an item brings.
+  """
+
+  sent_bytes: int
+  item_bytes: int
+  variables_bytes: int
+  batch_size: int
+  steps_per_item: int
+
+
+class Cells(typing.NamedTuple):
+  """What writers write.
+
+  Attributes:
+    rows: uint8 [M, ...], each added to a stream once.
+    window: how many of them, the newest ones, are an item.
+  """
+
+  rows: np.ndarray
+  window: int
+
+
+def describe(
+  config: ml_collections.ConfigDict,
+) -> tuple[Shape, Cells, ml_collections.ConfigDict]:
+  """What of a config counts, what is written, and with what it is measured."""
+  from configs import sizes
+
+  cells = make_cells(config)
+  items = sizes.Sizes.of(config)
+  arrays = variables_of(config).values()
+  shape = Shape(
+    cells.rows[0].nbytes,
+    math.prod(layout_of(config).item_shape),
+    sum(array.nbytes for array in arrays),
+    items.batch_size,
+    items.steps_per_item,
+  )
+  return shape, cells, _unlimited(config)
+
+
+def make_cells(config: ml_collections.ConfigDict) -> Cells:
+  """Rows of noise that items of a config are made of."""
+  from replay import transitions
+
+  layout = layout_of(config)
+  random = np.random.default_rng(0)
+  item_bytes = math.prod(layout.item_shape)
+  count = min(_DISTINCT, max(4, _DISTINCT_BYTES // item_bytes))
+  each, framed = layout.transitions_per_item, False
+  if isinstance(layout, transitions.Layout):
+    framed = layout.stacked_frames > 0
+  rows = layout.row.pack(
+    {
+      name: _noise(random, dtype, (count * each, *shape))
+      for name, (dtype, shape) in layout.row.fields.items()
+    }
+  )
+  if not framed:
+    return Cells(rows.reshape(count, *layout.item_shape), 1)
+  frames = random.integers(0, 256, (count, layout.frame_bytes), np.uint8)
+  return Cells(np.concatenate([frames, rows], axis=1), layout.window)
+
+
+def layout_of(config: ml_collections.ConfigDict) -> typing.Any:
+  """The layout of a config's items."""
+  from agents import registry
+  from environments import factory
+
+  return registry.make_builder(config.agent).make_layout(
+    config, factory.make_spec(config.environment)
+  )
+
+
+def variables_of(
+  config: ml_collections.ConfigDict,
+) -> Mapping[str, np.ndarray]:
+  """Variables of a config, by name, as they begin."""
+  from agents import registry
+  from environments import factory
+
+  spec = factory.make_spec(config.environment)
+  return (
+    registry.make_builder(config.agent)
+    .make_learner(config, spec)
+    .get_variables()
+  )
+
+
+def _unlimited(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+  """A config whose table is soon full, and whose limiter never blocks."""
+  from configs import sizes
+
+  config = config.copy_and_resolve_references()
+  items = sizes.Sizes.of(config)
+  item_bytes = math.prod(layout_of(config).item_shape)
+  held = max(4 * items.batch_size, min(_CAPACITY, _TABLE_BYTES // item_bytes))
+  config.replay.capacity = held * items.steps_per_item
+  config.replay.min_size = 1
+  config.replay.samples_per_insert = 0.0
+  return config
+
+
+def _noise(
+  random: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]
+) -> np.ndarray:
+  """Numbers that any field can have: 0 and 1 where they are no measures."""
+  if dtype.kind == "f":
+    return random.standard_normal(shape).astype(dtype)
+  if dtype == np.uint8 and len(shape) > 1:
+    return random.integers(0, 256, shape, np.uint8)
+  return random.integers(0, 2, shape).astype(dtype)

@@ -1,0 +1,94 @@
+"""The benchmark `scale`, in small, on a real server, proxy and learner."""
+
+import numpy as np
+import pytest
+
+from benchmarks import report, scale, scale_rig, scale_shape
+from launch.options import overrides
+
+_EFFORT = scale_rig.Effort(
+  writers=2, streams=(2, 6), warm_up_s=0.1, window_s=0.3, batches=10
+)
+
+# Several starts of processes that import TensorFlow.
+pytestmark = [
+  pytest.mark.timeout(300),
+  pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def measured():
+  return scale.measure(1, cores_per_machine=4, effort=_EFFORT)
+
+
+def test_each_part_did_its_work(measured):
+  rows = {(row["part"], row["streams"]): row for row in measured.raw}
+  assert {part for part, _ in rows} >= {*scale_rig.PLANNED, scale_rig.COPIED}
+  for part in (scale_rig.INSERTED, scale_rig.RELAYED):
+    assert {streams for other, streams in rows if other == part} == {2, 6}
+  assert len(rows) == len(measured.raw) == 9
+  for row in measured.raw:
+    assert row["count"] > 0 and row["mb_per_s"] > 0
+  # What is said to be carried is at least what was done, where a core was.
+  for (part, _), row in rows.items():
+    if part in (scale_rig.INSERTED, scale_rig.RELAYED, scale_rig.SAMPLED):
+      assert row["carried_per_s"] >= row["per_s"]
+
+
+def test_the_plan_is_of_what_was_measured(measured):
+  (plans,) = measured.more
+  assert [row["shards"] for row in plans] == list(scale.SHARDS)
+  trained = report.median(measured.raw, "carried_per_s", part=scale_rig.TRAINED)
+  # 64 transitions an update, each of which an environment step brings 1/8 of.
+  assert plans[0]["trainer, environment steps/s"] == pytest.approx(trained * 8)
+  assert plans[3]["replay, environment steps/s"] == pytest.approx(
+    8 * plans[0]["replay, environment steps/s"]
+  )
+  assert len(measured.goals) == len(scale.SHARDS)
+  assert "machines of 4 cores" in measured.goals[0]
+
+
+def test_it_is_written_and_read_back(measured, tmp_path):
+  measured.write(tmp_path, {"commit": "none"})
+  page = (tmp_path / "apex_dqn_cartpole.md").read_text()
+  assert "`configs/apex_dqn.py:cartpole`" in page
+  assert "gives out first" in page
+  rows = report.read(tmp_path / "apex_dqn_cartpole.csv")
+  assert len(rows) == len(measured.raw)
+
+
+@pytest.mark.parametrize(
+  ("path", "window", "steps"),
+  [
+    ("configs/apex_dqn.py:cartpole", 1, 4),
+    ("configs/apex_dqn.py:pong", 7, 1),
+    ("configs/r2d2.py:cartpole", 1, 10),
+  ],
+)
+def test_items_are_the_configs(path, window, steps):
+  config = overrides.load(path)
+  cells = scale_shape.make_cells(config)
+  assert cells.window == window and cells.rows.dtype == np.uint8
+  assert len(np.unique(cells.rows, axis=0)) == len(cells.rows) > 3
+  shape, _, limited = scale_shape.describe(config)
+  assert shape.steps_per_item == steps
+  assert shape.sent_bytes * window == shape.item_bytes
+  assert shape.variables_bytes > 10_000
+  # What is measured never blocks, and is soon full.
+  assert limited.replay.samples_per_insert == 0.0
+  assert limited.replay.min_size == 1
+  assert limited.replay.capacity <= 20_000 * steps
+
+
+@pytest.mark.parametrize(
+  ("arguments", "complaint"),
+  [
+    (["--config=configs/dqnn.py"], "dqnn"),
+    (["--config=configs/dqn.py:pang"], "pang"),
+  ],
+)
+def test_a_config_of_no_use(arguments, complaint, capsys):
+  assert scale.main(arguments) == 2
+  (line,) = capsys.readouterr().err.splitlines()
+  assert line.startswith("scale: ") and complaint in line
