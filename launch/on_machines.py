@@ -28,7 +28,7 @@ _LOOK_S = 1.0
 
 def prepare(
   config: ml_collections.ConfigDict,
-  address: str | None,
+  address: str,
   wait: bool,
   insecure: bool,
   say: Callable[[str], None],
@@ -37,7 +37,7 @@ def prepare(
 
   Args:
     config: the whole config, validated.
-    address: 'host:port' of Ray's head; None: what RAY_ADDRESS says.
+    address: 'host:port' of Ray's head, from `admission.seek`.
     wait: for machines that are missing, instead of refusing.
     insecure: whether the machines' network is private, and nothing guarded.
     say: tells the user where the dashboard is, and what is waited for.
@@ -50,7 +50,7 @@ def prepare(
       not the machines.
   """
   _check(config)
-  cluster = cluster_lib.Cluster(address, insecure)
+  cluster = cluster_lib.Cluster(address)
   if cluster.dashboard:
     say(f"Ray's dashboard: {cluster.dashboard}")
   said = ""

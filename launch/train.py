@@ -116,11 +116,14 @@ def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
       "--launch=ray needs Ray, which this Python has not: run `make setup-ray`"
       ", and then .venv-ray/bin/python -m launch.train"
     )
-  from launch import on_machines
+  from launch.machines import admission
+
+  address = admission.seek(flags.ray_address, flags.insecure)
+  from launch import on_machines  # loads Ray
 
   return on_machines.prepare(
     config,
-    flags.ray_address,
+    address,
     flags.wait_for_machines,
     flags.insecure,
     functools.partial(print, flush=True),

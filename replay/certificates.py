@@ -1,8 +1,9 @@
-"""Certificates: who belongs to a run, and TLS between those that do.
+"""Certificates: who belongs together, and TLS between those that do.
 
 A run has an authority of its own, whose key stays in the run's folder. Each
 machine makes its own key and asks the authority for a certificate, so no
-private key ever travels.
+private key ever travels. Of a Ray cluster all machines are the authority, by
+the token that they share.
 
 ```python
 authority = Authority.create(run_folder / 'authority')
@@ -14,13 +15,17 @@ identity.server_context()  # An ssl.SSLContext, as client_context() is.
 """
 
 import datetime
+import hashlib
+import ipaddress
 import pathlib
 import shutil
 import ssl
+from collections.abc import Sequence
 
 from cryptography import exceptions, x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.kdf import scrypt
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from replay import key_folder, relay_tls
@@ -29,7 +34,12 @@ from replay import key_folder, relay_tls
 _BEFORE = datetime.timedelta(days=1)
 _AFTER = datetime.timedelta(days=3650)
 
-_KEY, _CERTIFICATE, _AUTHORITY = "key.pem", "certificate.pem", "authority.pem"
+# Of the curve P-256 (NIST SP 800-186, 3.2.1.3).
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+_SALT, _KEY_BYTES = b"slipway authority", 40
+
+# The files of an identity.
+KEY, CERTIFICATE, AUTHORITY = "key.pem", "certificate.pem", "authority.pem"
 
 
 class Authority:
@@ -53,29 +63,27 @@ class Authority:
     """
     key_folder.make(folder)
     key = ec.generate_private_key(ec.SECP256R1())
-    own = _name("slipway run")
-    usage = x509.KeyUsage(
-      digital_signature=False,
-      content_commitment=False,
-      key_encipherment=False,
-      data_encipherment=False,
-      key_agreement=False,
-      key_cert_sign=True,
-      crl_sign=False,
-      encipher_only=False,
-      decipher_only=False,
-    )
-    certificate = (
-      _builder(own, key.public_key())
-      .issuer_name(own)
-      .add_extension(x509.BasicConstraints(True, 0), critical=True)
-      .add_extension(usage, critical=True)
-      .sign(key, hashes.SHA256())
-    )
-    key_folder.write(folder / _KEY, _key_pem(key))
+    certificate = _self_signed(key)
+    key_folder.write(folder / KEY, _key_pem(key))
     # Last: an authority that has this file is whole.
-    key_folder.write(folder / _AUTHORITY, _pem(certificate))
-    return cls(key, _pem(certificate))
+    key_folder.write(folder / AUTHORITY, certificate)
+    return cls(key, certificate)
+
+  @classmethod
+  def of_secret(cls, secret: str) -> "Authority":
+    """The authority that all are who know a secret; it is kept nowhere.
+
+    Its public key is no secret, so guesses can be tried on it: each costs
+    32 MiB and a tenth of a second (RFC 7914).
+
+    Args:
+      secret: of many random characters.
+    """
+    stretched = scrypt.Scrypt(_SALT, _KEY_BYTES, n=2**15, r=8, p=1)
+    drawn = int.from_bytes(stretched.derive(secret.encode()), "big")
+    # FIPS 186-5, A.2.1: 64 bits more than the order's make the bias negligible.
+    key = ec.derive_private_key(drawn % (_ORDER - 1) + 1, ec.SECP256R1())
+    return cls(key, _self_signed(key))
 
   @classmethod
   def open(cls, folder: pathlib.Path) -> "Authority":
@@ -87,15 +95,30 @@ class Authority:
     Raises:
       ValueError: the folder has none, or others may read it.
     """
-    key, certificate = key_folder.read(folder, _KEY, _AUTHORITY)
+    key, certificate = key_folder.read(folder, KEY, AUTHORITY)
     return cls(_load_key(folder, key), certificate)
 
-  def sign(self, request: bytes, name: str) -> bytes:
-    """Makes a machine one of the run.
+  @property
+  def fingerprint(self) -> str:
+    """Of its public key: SHA-256 in hexadecimal digits."""
+    public = self._key.public_key().public_bytes(
+      serialization.Encoding.DER,
+      serialization.PublicFormat.SubjectPublicKeyInfo,
+    )
+    return hashlib.sha256(public).hexdigest()
+
+  def sign(
+    self,
+    request: bytes,
+    name: str,
+    hosts: Sequence[str] = (relay_tls.NAME,),
+  ) -> bytes:
+    """Makes a machine one of those that trust this authority.
 
     Args:
       request: PEM, of the machine's `Identity.request`.
       name: of the machine; for the eyes of who reads certificates.
+      hosts: names and addresses that its clients may know it by.
 
     Returns:
       Its certificate, PEM.
@@ -117,7 +140,7 @@ class Authority:
       .add_extension(x509.BasicConstraints(False, None), critical=True)
       .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
       .add_extension(
-        x509.SubjectAlternativeName([x509.DNSName(relay_tls.NAME)]),
+        x509.SubjectAlternativeName([_host(host) for host in hosts]),
         critical=False,
       )
       .sign(self._key, hashes.SHA256())
@@ -142,7 +165,7 @@ class Identity:
     shutil.rmtree(folder, ignore_errors=True)
     key_folder.make(folder)
     key_folder.write(
-      folder / _KEY, _key_pem(ec.generate_private_key(ec.SECP256R1()))
+      folder / KEY, _key_pem(ec.generate_private_key(ec.SECP256R1()))
     )
     return cls(folder)
 
@@ -156,13 +179,13 @@ class Identity:
     Raises:
       ValueError: none was accepted there, or others may read it.
     """
-    key_folder.read(folder, _KEY, _CERTIFICATE, _AUTHORITY)
+    key_folder.read(folder, KEY, CERTIFICATE, AUTHORITY)
     return cls(folder)
 
   @property
   def request(self) -> bytes:
     """What the authority is to sign, PEM; has no secret."""
-    [key] = key_folder.read(self._folder, _KEY)
+    [key] = key_folder.read(self._folder, KEY)
     request = x509.CertificateSigningRequestBuilder(_name(relay_tls.NAME))
     return _pem(request.sign(_load_key(self._folder, key), hashes.SHA256()))
 
@@ -176,12 +199,12 @@ class Identity:
     Raises:
       ValueError: one is no certificate, or they do not belong together.
     """
-    [key] = key_folder.read(self._folder, _KEY)
+    [key] = key_folder.read(self._folder, KEY)
     own = _load_key(self._folder, key).public_key()
     signed = x509.load_pem_x509_certificate(certificate)
     if signed.public_key() != own:
       raise ValueError(
-        f"a certificate for another key than {str(self._folder / _KEY)!r} was"
+        f"a certificate for another key than {str(self._folder / KEY)!r} was"
         " given, which opens no connection: give the one for its request."
       )
     issuer = x509.load_pem_x509_certificate(authority)
@@ -192,8 +215,8 @@ class Identity:
         "a certificate of another authority than the one beside it was given,"
         f" which opens no connection ({error}): give those of one run."
       ) from error
-    key_folder.write(self._folder / _AUTHORITY, authority)
-    key_folder.write(self._folder / _CERTIFICATE, certificate)
+    key_folder.write(self._folder / AUTHORITY, authority)
+    key_folder.write(self._folder / CERTIFICATE, certificate)
 
   def server_context(self) -> ssl.SSLContext:
     """For what listens: serves machines of the run, refuses all others.
@@ -219,17 +242,48 @@ class Identity:
     return context
 
   def _context(self, protocol: int) -> ssl.SSLContext:
-    key_folder.read(self._folder, _KEY, _CERTIFICATE, _AUTHORITY)
+    key_folder.read(self._folder, KEY, CERTIFICATE, AUTHORITY)
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(self._folder / _CERTIFICATE, self._folder / _KEY)
-    context.load_verify_locations(self._folder / _AUTHORITY)
+    context.load_cert_chain(self._folder / CERTIFICATE, self._folder / KEY)
+    context.load_verify_locations(self._folder / AUTHORITY)
     return context
 
 
 def _name(name: str) -> x509.Name:
   return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+
+
+def _host(host: str) -> x509.GeneralName:
+  try:
+    return x509.IPAddress(ipaddress.ip_address(host))
+  except ValueError:
+    return x509.DNSName(host)
+
+
+def _self_signed(key: ec.EllipticCurvePrivateKey) -> bytes:
+  """An authority's own certificate, PEM."""
+  own = _name("slipway")
+  usage = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=False,
+    encipher_only=False,
+    decipher_only=False,
+  )
+  certificate = (
+    _builder(own, key.public_key())
+    .issuer_name(own)
+    .add_extension(x509.BasicConstraints(True, 0), critical=True)
+    .add_extension(usage, critical=True)
+    .sign(key, hashes.SHA256())
+  )
+  return _pem(certificate)
 
 
 def _builder(subject: x509.Name, key) -> x509.CertificateBuilder:
@@ -260,7 +314,7 @@ def _load_key(folder: pathlib.Path, pem: bytes) -> ec.EllipticCurvePrivateKey:
   key = serialization.load_pem_private_key(pem, None)
   if not isinstance(key, ec.EllipticCurvePrivateKey):
     raise ValueError(
-      f"{str(folder / _KEY)!r} holds another kind of key than a run's, which"
+      f"{str(folder / KEY)!r} holds another kind of key than a run's, which"
       " no certificate fits: remove the folder, and start the run again."
     )
   return key

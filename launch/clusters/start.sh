@@ -11,8 +11,8 @@
 #
 # The token that lets machines and drivers in is read from RAY_AUTH_TOKEN, or
 # else from the file RAY_AUTH_TOKEN_PATH (~/.ray/auth_token), the same on all.
-# Without it nobody learns or runs anything, but anybody who reaches a port can
-# crash Ray 2.55; where that matters, set Ray's own RAY_USE_TLS and its files.
+# From it follow the certificates with which they meet, unless RAY_USE_TLS is
+# set: to 1 with Ray's own variables for others, to 0 for none.
 set -eu
 usage="start.sh head, start.sh join HOST:PORT, or start.sh run HOST:PORT \
 MACHINES -- COMMAND"
@@ -73,6 +73,17 @@ echo $status >"$0/status"' "$folder"
   return "$status"
 }
 
+# Says by which address others know this machine, if a FLAG does.
+given_address() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+    --node-ip-address) echo "${2-}" ;;
+    --node-ip-address=*) echo "${1#*=}" ;;
+    esac
+    shift
+  done
+}
+
 mode=${1-}
 case $mode in
 head)
@@ -104,6 +115,16 @@ if [ -z "${RAY_AUTH_TOKEN-}" ]; then
   check_token_file "$RAY_AUTH_TOKEN_PATH"
 fi
 "$root/tools/setup.sh" ray
+if [ -z "${RAY_USE_TLS-}" ]; then
+  # Neither names nor addresses have blanks.
+  keys=$(PYTHONPATH=$root "$root/.venv-ray/bin/python" \
+    -m launch.machines.cluster_keys $(given_address "$@")) ||
+    fail "no certificates for Ray could be made"
+  export RAY_USE_TLS=1
+  export RAY_TLS_SERVER_CERT="$keys/certificate.pem"
+  export RAY_TLS_SERVER_KEY="$keys/key.pem"
+  export RAY_TLS_CA_CERT="$keys/authority.pem"
+fi
 
 # A machine that is silent is given up by the head after 5 probes, in 20 s.
 export RAY_health_check_period_ms=1000

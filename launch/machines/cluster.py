@@ -1,13 +1,11 @@
 """Cluster: what Slipway asks of Ray. It places, watches, and no more."""
 
 import logging
-import os
 import pathlib
 import typing
 import warnings
 from collections.abc import Sequence
 
-import grpc
 import ray
 from ray import exceptions
 from ray.util import scheduling_strategies
@@ -17,9 +15,6 @@ from launch.machines import agent, placement
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What a machine needs of this project: it is sent to each one.
 _SENT = ("configs", "environments", "replay", "agents", "launch")
-_PROBE_S = 5.0
-# Asked without a token; any other answer than a refusal is one to a stranger.
-_PROBE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 
 
 class LostError(Exception):
@@ -34,19 +29,16 @@ class Cluster:
     dashboard: URL of Ray's dashboard; None: it is off.
   """
 
-  def __init__(self, address: str | None, insecure: bool):
+  def __init__(self, address: str):
     """Connects.
 
     Args:
-      address: 'host:port' of Ray's head; None: what RAY_ADDRESS says.
-      insecure: whether a cluster that answers strangers is used all the same.
+      address: 'host:port' of Ray's head, from `admission.seek`.
 
     Raises:
-      ValueError: one line: there is no such cluster, or it may not be used.
+      ValueError: one line: it is not to be had.
     """
-    self.address = _address(address)
-    if not insecure:
-      _check_refuses_strangers(self.address)
+    self.address = address
     # Its advice for the future, of which none concerns who runs Slipway.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"ray\.")
     try:
@@ -161,37 +153,3 @@ def wait(agents: Sequence[RemoteAgent], timeout_s: float) -> None:
   calls = [agent._call for agent in agents if agent.busy]
   if calls:
     ray.wait(calls, timeout=timeout_s)
-
-
-def _address(given: str | None) -> str:
-  address = given or os.environ.get("RAY_ADDRESS", "")
-  host, _, port = address.rpartition(":")
-  if not host or not port.isdecimal():
-    raise ValueError(
-      f"--launch=ray needs the address of a Ray cluster, and has {address!r}: "
-      "give --ray_address=HOST:PORT, or set RAY_ADDRESS"
-    )
-  return address
-
-
-def _check_refuses_strangers(address: str) -> None:
-  """Raises ValueError, one line, if Ray answers who has no token."""
-  with grpc.insecure_channel(address) as channel:
-    try:
-      channel.unary_unary(_PROBE)(b"", timeout=_PROBE_S)
-    except grpc.RpcError as error:
-      code = error.code()
-    else:
-      code = None
-  if code == grpc.StatusCode.UNAUTHENTICATED:
-    return
-  if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-    raise ValueError(
-      f"--ray_address={address} does not answer: start Ray there "
-      "(launch/clusters/start.sh head), or give another address"
-    )
-  raise ValueError(
-    f"the Ray cluster at {address} answers without a token, so anybody who "
-    "reaches it could run programs there: start it with RAY_AUTH_MODE=token "
-    "(launch/clusters/start.sh does), or say --insecure on a private network"
-  )

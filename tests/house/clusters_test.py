@@ -15,8 +15,13 @@ _PACKAGES = {"agents", "configs", "environments", "launch", "replay"}
 
 
 @pytest.fixture
-def kuberay():
-  return yaml.safe_load((_FILES / "kuberay.yaml").read_text())["spec"]
+def documents():
+  return list(yaml.safe_load_all((_FILES / "kuberay.yaml").read_text()))
+
+
+@pytest.fixture
+def kuberay(documents):
+  return documents[0]["spec"]
 
 
 @pytest.fixture
@@ -70,12 +75,24 @@ def test_kuberay_keeps_the_runs(kuberay, groups):
 def test_kuberay_sets_what_start_sets(kuberay, groups, start):
   exported = dict(re.findall(r"^export (\w+)=(-?\d+)$", start, re.MULTILINE))
   assert "RAY_health_check_timeout_ms" in exported
+  exported["RAY_USE_TLS"] = "0"
   (store,) = re.findall(r"--object-store-memory=(\d+)", start)
   for group in groups:
     (container,) = group["template"]["spec"]["containers"]
     assert {e["name"]: e["value"] for e in container["env"]} == exported
     assert group["rayStartParams"] == {"object-store-memory": store}
   assert kuberay["rayClusterSpec"]["authOptions"] == {"mode": "token"}
+
+
+def test_kuberay_lets_the_runs_pods_in_alone(documents, groups):
+  policy = documents[1]["spec"]
+  pods = policy["podSelector"]
+  for group in groups:
+    labels = group["template"]["metadata"]["labels"]
+    assert pods["matchLabels"].items() <= labels.items()
+  own, dashboard = policy["ingress"]
+  assert own == {"from": [{"podSelector": pods}]}
+  assert dashboard == {"ports": [{"port": 8265}]}
 
 
 def test_the_image_has_what_it_runs(workdir):

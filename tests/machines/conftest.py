@@ -35,10 +35,7 @@ class Cluster:
     self.token_path = network.shared / "token"
     self.token_path.touch(mode=0o600)
     self.token_path.write_text(secrets.token_hex(16))
-    self.environment = {
-      "RAY_AUTH_MODE": "token",
-      "RAY_AUTH_TOKEN_PATH": str(self.token_path),
-    }
+    self.environment = {"RAY_AUTH_TOKEN_PATH": str(self.token_path)}
     self._add("head", f"--port={_PORT}", "--no-monitor")
 
   @property

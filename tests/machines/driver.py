@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-import ray
+from launch.machines import admission
 
 _PR_SET_PDEATHSIG = 1
 
@@ -33,22 +33,25 @@ class Parent:
     return True
 
 
-def _alive() -> list[str]:
-  return sorted(n["NodeManagerAddress"] for n in ray.nodes() if n["Alive"])
-
-
 def main():
-  ray.init(address=sys.argv[1], log_to_driver=False)
+  address = admission.seek(sys.argv[1], insecure=False)
+  import ray  # reads its environment
+
+  ray.init(address=address, log_to_driver=False)
+
+  def hosts_alive() -> list[str]:
+    return sorted(n["NodeManagerAddress"] for n in ray.nodes() if n["Alive"])
+
   parents = [
     ray.remote(Parent)
     .options(num_cpus=0, resources={f"node:{address}": 0.001})
     .remote()
-    for address in _alive()
+    for address in hosts_alive()
   ]
   ray.get([parent.is_up.remote() for parent in parents])
   said = None
   while True:
-    alive = _alive()
+    alive = hosts_alive()
     if alive != said:
       print(*alive, flush=True)
       said = alive

@@ -87,11 +87,11 @@ def test_a_certificate_out_of_its_time_is_refused(
     _shake(mine.server_context(), late.client_context())
 
 
-def test_a_machine_of_another_name_is_refused(authority, tmp_path, monkeypatch):
+def test_a_machine_of_another_name_is_refused(authority, tmp_path):
   mine = runs.identity(tmp_path, authority, "mine")
-  with monkeypatch.context() as patch:
-    patch.setattr(relay_tls, "NAME", "other")
-    other = runs.identity(tmp_path, authority, "other")
+  other = certificates.Identity.make(tmp_path / "other")
+  signed = authority.sign(other.request, "other", ["elsewhere", "192.0.2.7"])
+  other.accept(signed, authority.certificate)
   with pytest.raises(ssl.SSLError, match="Hostname mismatch"):
     _shake(other.server_context(), mine.client_context())
 

@@ -1,0 +1,141 @@
+"""Cluster keys: who has the token meets, by any name that a machine has."""
+
+import multiprocessing
+import pathlib
+import socket
+import stat
+from concurrent import futures
+
+import grpc
+import pytest
+
+from launch.machines import cluster_keys
+
+_TOKEN = "0123456789abcdef" * 2
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+  """A user without a token."""
+  monkeypatch.setenv("HOME", str(tmp_path))
+  for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+    monkeypatch.delenv(name, raising=False)
+  return tmp_path
+
+
+def _pems(folder):
+  """The authority, key and certificate that Ray is told of."""
+  said = cluster_keys.environment(folder)
+  assert said["RAY_USE_TLS"] == "1"
+  names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
+  return [pathlib.Path(said[name]).read_bytes() for name in names]
+
+
+def _meet(server, client, name):
+  """Has a client call a server by a name, as Ray's do; returns what went wrong.
+
+  Args:
+    server: folder of the server's machine.
+    client: of the client's.
+    name: host or address.
+  """
+  authority, *own = _pems(server)
+  answer = grpc.unary_unary_rpc_method_handler(lambda request, _: request)
+  listening = grpc.server(
+    futures.ThreadPoolExecutor(1),
+    [grpc.method_handlers_generic_handler("ray", {"call": answer})],
+  )
+  port = listening.add_secure_port(
+    "127.0.0.1:0", grpc.ssl_server_credentials([tuple(own)], authority, True)
+  )
+  listening.start()
+  try:
+    with grpc.secure_channel(
+      f"127.0.0.1:{port}",
+      grpc.ssl_channel_credentials(*_pems(client)),
+      [("grpc.ssl_target_name_override", name)],
+    ) as channel:
+      channel.unary_unary("/ray/call")(b"x", timeout=10.0)
+  except grpc.RpcError as error:
+    return error.details()
+  finally:
+    listening.stop(None)
+  return None
+
+
+def test_machines_with_one_token_meet(monkeypatch, tmp_path):
+  here = cluster_keys.make(_TOKEN, ["192.0.2.7", "head.example"])
+  monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
+  there = cluster_keys.make(_TOKEN)
+  assert there.parent != here.parent
+  for name in ("192.0.2.7", "head.example", "127.0.0.1", socket.gethostname()):
+    assert _meet(here, there, name) is None
+  assert _meet(there, here, "localhost") is None
+  # Which it was not told of.
+  assert "192.0.2.7 is not in peer certificate" in _meet(
+    there, here, "192.0.2.7"
+  )
+
+
+def test_another_token_leads_nowhere():
+  here, there = (cluster_keys.make(token) for token in (_TOKEN, _TOKEN[1:]))
+  for one, other in ((here, there), (there, here)):
+    assert "signature failure" in _meet(one, other, "localhost")
+
+
+def test_it_is_made_once_and_for_this_user():
+  folder = cluster_keys.make(_TOKEN)
+  paths = [folder.parent, folder, *folder.iterdir()]
+  before = [path.stat() for path in paths]
+  assert all(stat.S_IMODE(was.st_mode) & 0o077 == 0 for was in before)
+  assert cluster_keys.make(_TOKEN) == folder
+  assert [path.stat().st_mtime_ns for path in paths] == [
+    was.st_mtime_ns for was in before
+  ]
+  assert cluster_keys.make(_TOKEN, ["192.0.2.7"]) != folder
+
+
+def _make(token, queue):
+  queue.put(cluster_keys.make(token))
+
+
+def test_processes_that_make_it_at_once_get_one():
+  context = multiprocessing.get_context("fork")
+  queue = context.Queue()
+  processes = [
+    context.Process(target=_make, args=(_TOKEN, queue)) for _ in range(4)
+  ]
+  for process in processes:
+    process.start()
+  (folder,) = {queue.get(timeout=30) for _ in processes}
+  for process in processes:
+    process.join()
+    assert process.exitcode == 0
+  assert list(folder.parent.iterdir()) == [folder]
+  assert _meet(folder, folder, "localhost") is None
+
+
+def test_where_the_token_is(home, monkeypatch):
+  assert cluster_keys.token() == ""
+  assert cluster_keys.source() == "~/.ray/auth_token"
+  (home / ".ray").mkdir()
+  (home / ".ray" / "auth_token").write_text("of the user\n")
+  assert cluster_keys.token() == "of the user"
+  (home / "file").write_text("of a file")
+  monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "~/file")
+  assert (cluster_keys.token(), cluster_keys.source()) == (
+    "of a file",
+    "~/file",
+  )
+  monkeypatch.setenv("RAY_AUTH_TOKEN", "given")
+  assert cluster_keys.token() == "given"
+  assert cluster_keys.source() == "RAY_AUTH_TOKEN"
+
+
+def test_a_token_that_cannot_be_read(home, monkeypatch):
+  (home / "binary").write_bytes(b"\xff\xfe\x00")
+  for name in (home, home / "binary"):
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(name))
+    with pytest.raises(ValueError, match=str(name)) as refused:
+      cluster_keys.token()
+    assert "\n" not in str(refused.value)
