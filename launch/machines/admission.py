@@ -108,15 +108,7 @@ def _tls_environment(token: str) -> Mapping[str, str]:
         "it out to have them made from the cluster's token"
       )
     return {name: os.environ[name] for name in (_TLS, *_FILES)}
-  if not token:
-    return {}
-  try:
-    return cluster_keys.environment(cluster_keys.make(token))
-  except OSError as error:
-    raise ValueError(
-      f"this machine's certificate for Ray can't be kept ({error}): make that "
-      "folder writable for this user"
-    ) from error
+  return cluster_keys.environment(cluster_keys.make(token)) if token else {}
 
 
 def _speaks_tls(address: str, tls: Mapping[str, str]) -> bool:
@@ -127,8 +119,15 @@ def _speaks_tls(address: str, tls: Mapping[str, str]) -> bool:
   """
   host, _, port = address.rpartition(":")
   ca, key, certificate = (tls[name] for name in _FILES)
-  context = ssl.create_default_context(cafile=ca)
-  context.load_cert_chain(certificate, key)
+  try:
+    context = ssl.create_default_context(cafile=ca)
+    context.load_cert_chain(certificate, key)
+  except OSError as error:
+    raise ValueError(
+      f"the files that {_TLS}=1 has Ray use are not an authority, a key, and "
+      f"the certificate of that key ({error}): leave it out to have them made "
+      "from the cluster's token"
+    ) from error
   try:
     with (
       socket.create_connection((host, int(port)), _PROBE_S) as plain,

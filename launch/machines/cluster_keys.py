@@ -65,25 +65,20 @@ def make(token: str, hosts: Sequence[str] = ()) -> pathlib.Path:
     hosts: that others know this machine by, beside those it finds itself.
 
   Raises:
-    OSError: the disk refuses.
+    ValueError: one line: the disk refuses.
   """
   known = sorted({*_own_hosts(), *hosts})
   authority = certificates.Authority.of_secret(token)
   named = hashlib.sha256(" ".join([authority.fingerprint, *known]).encode())
   folder = _FOLDER.expanduser() / named.hexdigest()[:16]
-  if folder.exists():
-    return folder
-  folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-  beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-  identity = certificates.Identity.make(beside)
-  signed = authority.sign(identity.request, socket.gethostname(), known)
-  identity.accept(signed, authority.certificate)
   try:
-    beside.rename(folder)
-  except OSError:
-    shutil.rmtree(beside)
-    if not folder.exists():  # Else another process was faster.
-      raise
+    if not folder.exists():
+      _make(folder, authority, known)
+  except OSError as error:
+    raise ValueError(
+      f"this machine's certificate for Ray can't be kept ({error}): make that "
+      "folder writable for this user"
+    ) from error
   return folder
 
 
@@ -95,6 +90,24 @@ def environment(folder: pathlib.Path) -> Mapping[str, str]:
     "RAY_TLS_SERVER_KEY": str(folder / certificates.KEY),
     "RAY_TLS_CA_CERT": str(folder / certificates.AUTHORITY),
   }
+
+
+def _make(
+  folder: pathlib.Path,
+  authority: certificates.Authority,
+  hosts: Sequence[str],
+) -> None:
+  folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+  beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+  identity = certificates.Identity.make(beside)
+  signed = authority.sign(identity.request, socket.gethostname(), hosts)
+  identity.accept(signed, authority.certificate)
+  try:
+    beside.rename(folder)
+  except OSError:
+    shutil.rmtree(beside)
+    if not folder.exists():  # Else another process was faster.
+      raise
 
 
 def _own_hosts() -> list[str]:
@@ -111,4 +124,7 @@ def _own_hosts() -> list[str]:
 
 
 if __name__ == "__main__":
-  print(make(token(), sys.argv[1:]))
+  try:
+    print(make(token(), sys.argv[1:]))
+  except ValueError as error:
+    sys.exit(f"start: {error}")

@@ -126,50 +126,6 @@ def test_a_dead_head_leaves_nothing_that_is_tied(cluster, tmp_path, power):
   print(f"{power}: {took_s:.1f} s, {len(_untied(left))} of 2 untied are left")
 
 
-def _refused(host, address, **env):
-  """The line with which a driver on a host is refused."""
-  run = host.run(
-    [sys.executable, "-m", "launch.train", "--launch=ray"]
-    + [f"--ray_address={address}", "--run_dir=/tmp/runs"],
-    env=env,
-    check=False,
-  )
-  assert run.returncode == 2
-  (line,) = run.stderr.splitlines()
-  return line
-
-
-def test_who_has_not_the_token_is_refused(start_cluster):
-  cluster = start_cluster(1)
-  stranger = cluster.network.add("stranger", shared=False)
-  said = _refused(stranger, cluster.address)
-  assert "has no token in ~/.ray/auth_token" in said
-  said = _refused(stranger, cluster.address, RAY_AUTH_TOKEN="0" * 32)
-  assert "shows a certificate that this machine's token does not" in said
-  assert "Connection refused" in _refused(
-    stranger, f"{cluster.head.address}:7777", RAY_AUTH_TOKEN="0" * 32
-  )
-  said = _refused(stranger, cluster.address, RAY_USE_TLS="1")
-  assert "RAY_TLS_CA_CERT and RAY_TLS_SERVER_KEY" in said
-
-
-def test_a_cluster_in_clear_is_taken_only_where_that_is_said(
-  network, needs_ray
-):
-  host = network.add("head")
-  token = {"RAY_AUTH_TOKEN": "0" * 32}
-  host.run(
-    [_START, "head", "--port=6379", f"--node-ip-address={host.address}"]
-    + ["--num-cpus=2"],
-    env={**token, "RAY_USE_TLS": "0"},
-  )
-  address = f"{host.address}:6379"
-  assert "speaks in clear" in _refused(host, address, **token)
-  # It is taken, and found too small.
-  said = _refused(host, address, **token, RAY_USE_TLS="0")
-  assert "needs 2 machines" in said
-
-
 def _tries_to_end_ray(address):
   """The call without what it must have that ends a Ray that it reaches."""
   call = "/ray.rpc.syncer.RaySyncer/StartSync"

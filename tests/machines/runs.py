@@ -139,3 +139,22 @@ def _command_line(process: psutil.Process) -> str:
     return " ".join(process.cmdline()).strip()
   except psutil.Error:
     return ""  # it has just ended
+
+
+def refused(host, address: str, **env: str) -> str:
+  """The line with which a run on a host's cluster is refused.
+
+  Args:
+    host: to start it on.
+    address: of Ray's head.
+    env: variables beside those of `Host.run`.
+  """
+  run = host.run(
+    [sys.executable, "-m", "launch.train", "--launch=ray"]
+    + [f"--ray_address={address}", "--run_dir=/tmp/runs"],
+    env=env,
+    check=False,
+  )
+  assert run.returncode == 2
+  (line,) = run.stderr.splitlines()
+  return line

@@ -75,12 +75,37 @@ def test_a_cluster_that_answers_strangers_is_refused(network):
     env=open_doors,
     timeout_s=100.0,
   )
-  said = host.run(
-    [sys.executable, "-m", "launch.train", "--launch=ray"]
-    + [f"--ray_address={host.address}:6379", "--run_dir=/tmp/runs"],
-    env=open_doors,
-    check=False,
+  said = runs.refused(host, f"{host.address}:6379", **open_doors)
+  assert "answers without a token" in said
+  assert "--insecure" in said
+
+
+def test_who_has_not_the_token_is_refused(start_cluster):
+  cluster = start_cluster(1)
+  stranger = cluster.network.add("stranger", shared=False)
+  said = runs.refused(stranger, cluster.address)
+  assert "has no token in ~/.ray/auth_token" in said
+  said = runs.refused(stranger, cluster.address, RAY_AUTH_TOKEN="0" * 32)
+  assert "shows a certificate that this machine's token does not" in said
+  assert "Connection refused" in runs.refused(
+    stranger, f"{cluster.head.address}:7777", RAY_AUTH_TOKEN="0" * 32
   )
-  assert said.returncode == 2
-  assert "answers without a token" in said.stderr
-  assert "--insecure" in said.stderr
+  said = runs.refused(stranger, cluster.address, RAY_USE_TLS="1")
+  assert "RAY_TLS_CA_CERT and RAY_TLS_SERVER_KEY" in said
+  names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
+  files = dict.fromkeys(names, __file__)
+  said = runs.refused(stranger, cluster.address, RAY_USE_TLS="1", **files)
+  assert "are not an authority" in said
+
+
+def test_a_cluster_in_clear_is_taken_only_where_that_is_said(
+  start_cluster, monkeypatch
+):
+  with monkeypatch.context() as patch:
+    patch.setenv("RAY_USE_TLS", "0")
+    cluster = start_cluster(1)
+  head, token = cluster.head, cluster.environment
+  assert "speaks in clear" in runs.refused(head, cluster.address, **token)
+  # It is taken, and found too small.
+  said = runs.refused(head, cluster.address, **token, RAY_USE_TLS="0")
+  assert "needs 2 machines" in said

@@ -139,3 +139,10 @@ def test_a_token_that_cannot_be_read(home, monkeypatch):
     with pytest.raises(ValueError, match=str(name)) as refused:
       cluster_keys.token()
     assert "\n" not in str(refused.value)
+
+
+def test_a_folder_that_cannot_be_made_is_named_in_one_line(home):
+  (home / ".ray").write_text("a file")
+  with pytest.raises(ValueError, match=r"\.ray/slipway") as refused:
+    cluster_keys.make(_TOKEN)
+  assert "\n" not in str(refused.value)
