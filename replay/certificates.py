@@ -56,17 +56,19 @@ class Authority:
     """Makes an authority, and keeps it in a folder for this user alone.
 
     Args:
-      folder: new; its parent is there.
+      folder: new; its parent is there. It is whole as soon as it is there.
 
     Raises:
-      FileExistsError: the folder is there.
+      OSError: the folder is there, or the disk refuses.
     """
-    key_folder.make(folder)
+    beside = folder.with_name(f".{folder.name}")
+    shutil.rmtree(beside, ignore_errors=True)  # of who died here
+    key_folder.make(beside)
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = _self_signed(key)
-    key_folder.write(folder / KEY, _key_pem(key))
-    # Last: an authority that has this file is whole.
-    key_folder.write(folder / AUTHORITY, certificate)
+    key_folder.write(beside / KEY, _key_pem(key))
+    key_folder.write(beside / AUTHORITY, certificate)
+    beside.rename(folder)
     return cls(key, certificate)
 
   @classmethod

@@ -81,6 +81,9 @@ class Fleet:
       run: what is to run.
       cluster: whose machines are used.
       secure: whether machines show one another certificates.
+
+    Raises:
+      RuntimeError: one line: the run's authority is of no use.
     """
     self._run, self._cluster = run, cluster
     config, folder = run.config, run.folder
@@ -323,10 +326,17 @@ class Fleet:
 
 
 def _authority(folder: pathlib.Path) -> certificates.Authority:
-  """That of the run's earlier life, if it is resumed."""
-  if folder.exists():
-    return certificates.Authority.open(folder)
-  return certificates.Authority.create(folder)
+  """That of the run's earlier life, if it is resumed.
+
+  Raises:
+    RuntimeError: one line: it can't be used, or not be made.
+  """
+  try:
+    if folder.exists():
+      return certificates.Authority.open(folder)
+    return certificates.Authority.create(folder)
+  except (ValueError, OSError) as error:
+    raise RuntimeError(str(error)) from error
 
 
 def _log_name(log: str, part: str) -> str:

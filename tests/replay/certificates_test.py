@@ -49,8 +49,20 @@ def test_a_resumed_run_signs_for_the_same_machines(authority, tmp_path):
   assert again.certificate == authority.certificate
   two = runs.identity(tmp_path, again, "two")
   _shake(one.server_context(), two.client_context())
-  with pytest.raises(FileExistsError):
+  with pytest.raises(OSError, match="authority"):
     certificates.Authority.create(tmp_path / "authority")
+
+
+def test_an_authority_is_never_half_there(tmp_path, monkeypatch):
+  folder = tmp_path / "authority"
+  with monkeypatch.context() as patch:
+    patch.setattr(certificates, "AUTHORITY", "no such folder/authority.pem")
+    with pytest.raises(FileNotFoundError):
+      certificates.Authority.create(folder)
+  assert not folder.exists()
+  made = certificates.Authority.create(folder)
+  assert certificates.Authority.open(folder).fingerprint == made.fingerprint
+  assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_a_machine_of_another_run_is_refused_by_both(authority, tmp_path):
