@@ -4,8 +4,8 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup setup-ray run test test-learning test-machines chaos check \
-  format bench bench-quick lock clean
+.PHONY: help setup setup-ray run test test-learning test-benchmarks \
+  test-machines chaos check format bench bench-quick lock clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -26,6 +26,9 @@ test: setup ## Run the tests, all but those that train for long.
 
 test-learning: setup ## Train on real tasks until a return.
 	@exec $(PYTHON) -m pytest -m learning --timeout=1800 $(ARGS)
+
+test-benchmarks: setup ## Run each benchmark in small.
+	@exec $(PYTHON) -m pytest -n 2 --dist=loadfile -m benchmarks $(ARGS)
 
 test-machines: setup setup-ray ## Run on a Ray cluster of hosts made of namespaces.
 	@exec .venv-ray/bin/python -m pytest -m machines --timeout=600 $(ARGS)

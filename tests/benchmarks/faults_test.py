@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import blocked, recovery
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.benchmarks, pytest.mark.timeout(180)]
 
 
 def test_all_writers_come_back_and_losses_are_counted():

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import outages
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.benchmarks, pytest.mark.timeout(240)]
 
 
 def test_a_killed_worker_is_measured():

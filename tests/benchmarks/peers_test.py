@@ -133,7 +133,8 @@ def test_program_that_fails_says_why(tmp_path):
     speed.measure(program, 1.0, _PATIENCE_S)
 
 
-def test_tree_counts_and_ends_children_of_other_sessions(tmp_path):
+def test_tree_counts_and_ends_children_of_other_sessions(monkeypatch, tmp_path):
+  monkeypatch.setattr(watched, "_GRACE_S", 0.5)  # none of them makes use of it
   with watched.started(_program(tmp_path, _FAMILY)) as program:
     program.wait(lambda line: line.updates > 0, program.began_s + _PATIENCE_S)
     before = program.tree.look()

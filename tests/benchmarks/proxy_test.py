@@ -17,6 +17,7 @@ def written():
   return proxy.measure(1, items=("small",), writers=(2,), effort=_EFFORT)
 
 
+@pytest.mark.benchmarks
 def test_sides_alternate_and_all_writers_write(written):
   cases = list(dict.fromkeys(row["case"] for row in written.raw))
   assert cases[0] == "small, shared, 2 writers"
@@ -36,6 +37,7 @@ def test_sides_alternate_and_all_writers_write(written):
       assert row["flush_median_ms"] is None
 
 
+@pytest.mark.benchmarks
 def test_each_case_has_its_ratio_and_its_goals(written):
   for row in written.medians:
     direct, through = [r for r in written.raw if r["case"] == row["case"]]
@@ -58,6 +60,7 @@ def test_rows_are_what_their_names_say():
   assert len(np.unique(frames)) == 256
 
 
+@pytest.mark.benchmarks
 def test_the_server_sends_each_version_once_to_the_proxy():
   report = variables.measure(
     1, readers=2, versions=2, size=100_000, period_s=0.2

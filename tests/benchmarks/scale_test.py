@@ -22,6 +22,7 @@ def measured():
   return scale.measure(1, cores_per_machine=4, effort=_EFFORT)
 
 
+@pytest.mark.benchmarks
 def test_each_part_did_its_work(measured):
   rows = {(row["part"], row["streams"]): row for row in measured.raw}
   assert {part for part, _ in rows} >= {*scale_rig.PLANNED, scale_rig.COPIED}
@@ -36,6 +37,7 @@ def test_each_part_did_its_work(measured):
       assert row["carried_per_s"] >= row["per_s"]
 
 
+@pytest.mark.benchmarks
 def test_the_plan_is_of_what_was_measured(measured):
   (plans,) = measured.more
   assert [row["shards"] for row in plans] == list(scale.SHARDS)
@@ -49,6 +51,7 @@ def test_the_plan_is_of_what_was_measured(measured):
   assert "machines of 4 cores" in measured.goals[0]
 
 
+@pytest.mark.benchmarks
 def test_it_is_written_and_read_back(measured, tmp_path):
   measured.write(tmp_path, {"commit": "none"})
   page = (tmp_path / "apex_dqn_cartpole.md").read_text()

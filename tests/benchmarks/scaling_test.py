@@ -14,6 +14,7 @@ _SMALL = (
 )
 
 
+@pytest.mark.benchmarks
 def test_a_run_is_measured_by_role(tmp_path):
   report = scaling.measure(
     1, tmp_path, workers=(2,), seconds=2.0, overrides=_SMALL

@@ -1,8 +1,11 @@
 """Benchmark `snapshot`, small: it writes whole snapshots while it learns."""
 
+import pytest
+
 from benchmarks import snapshot
 
 
+@pytest.mark.benchmarks
 def test_each_repetition_writes_one():
   report = snapshot.measure(runs=2, items=2_000)
   assert [row["repetition"] for row in report.raw] == [0, 1]

@@ -14,6 +14,7 @@ _SMALL = (
 )
 
 
+@pytest.mark.benchmarks
 def test_cartpole_runs_each_seed_and_draws_them(tmp_path):
   # A first evaluation reaches this return, which ends the run.
   easy = (*_SMALL, "--config.limits.target_return=1.0")
@@ -32,6 +33,7 @@ def test_cartpole_runs_each_seed_and_draws_them(tmp_path):
   assert "not reached" in (tmp_path / "cartpole.md").read_text()
 
 
+@pytest.mark.benchmarks
 def test_pong_measures_the_worker_and_the_program():
   report = pong.measure(
     runs=1,

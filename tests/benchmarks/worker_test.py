@@ -4,6 +4,8 @@ import pytest
 
 from benchmarks import worker
 
+pytestmark = pytest.mark.benchmarks
+
 
 @pytest.fixture(scope="module")
 def measured():
