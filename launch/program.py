@@ -7,11 +7,11 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 
 import launchpad as lp
-from launchpad import address
 
 from launch import site as site_lib
 from launch.nodes import addresses
 from launch.orchestration import rounds
+from launch.processes import ports
 from launch.runs import run as run_lib
 from replay import loopback
 
@@ -37,16 +37,6 @@ class NodeClass:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Fixed(address.AbstractAddressBuilder):
-  """Builds an address that is known already."""
-
-  known: str
-
-  def build(self) -> str:
-    return self.known
-
-
-@dataclasses.dataclass(frozen=True)
 class Wiring:
   """A run's nodes, and who talks to whom.
 
@@ -69,6 +59,11 @@ class Wiring:
 class _Node(lp.CourierNode):
   """A node that only its own machine can call: Courier binds all interfaces."""
 
+  def bind_addresses(self, **kwargs) -> None:
+    del kwargs
+    for address in self.addresses:
+      address.bind(ports.Held())
+
   def _construct_instance(self):
     instance = super()._construct_instance()
     address, run = self.courier_address.resolve(), instance.run
@@ -84,7 +79,7 @@ class _Node(lp.CourierNode):
 def control_at(known: str) -> lp.CourierHandle:
   """Handle of a control node that has been launched elsewhere."""
   elsewhere = lp.Address()
-  elsewhere.bind(_Fixed(known))
+  elsewhere.bind(ports.Fixed(known))
   return lp.CourierHandle(elsewhere, **_CALLS)
 
 

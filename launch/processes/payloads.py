@@ -24,11 +24,13 @@ class Payload:
     name: 'worker/0'.
     function: what the node does, by cloudpickle.
     environment: variables of its process besides the runner's.
+    node: holds its ports, for as long as it may be started.
   """
 
   name: str
   function: bytes
   environment: Mapping[str, str]
+  node: base.Node | None = None
 
   @property
   def role(self) -> str:
@@ -83,4 +85,4 @@ def _payload(
   role: str, index: int, node: base.Node, environment: Mapping[str, str]
 ) -> Payload:
   function = cloudpickle.dumps(node.function)
-  return Payload(f"{role}/{index}", function, environment)
+  return Payload(f"{role}/{index}", function, environment, node)
