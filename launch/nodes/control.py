@@ -336,15 +336,15 @@ class Control:
       status = self.status()
       self._check_limits(status)
       working = status["phase"] in ("starting", "running")
-      if self._watchdog.look(status, working, time.monotonic()):
-        logging.warning("%s", self._why_stalled(status))
       now_s = time.monotonic()
+      if self._watchdog.look(status, working, now_s):
+        logging.warning("%s", self._why_stalled(status))
       may_start = now_s - self._asked_at_s < _STARTS_WITHIN_S
       if may_start and not self._hurried and not self._ledger.all_up():
         # A node that is still importing can't stop yet: its grace comes later.
         self._stopped_at_s = now_s
-      if time.monotonic() >= self._metrics_due_s:
-        self._metrics_due_s = time.monotonic() + _METRICS_PERIOD_S
+      if now_s >= self._metrics_due_s:
+        self._metrics_due_s = now_s + _METRICS_PERIOD_S
         self._ledger.update_rates()
         self._results.add_metrics(self.status())
         self._remember()
