@@ -119,10 +119,7 @@ if [ -z "${RAY_USE_TLS-}" ]; then
   # Neither names nor addresses have blanks.
   keys=$(PYTHONPATH=$root "$root/.venv-ray/bin/python" \
     -m launch.machines.cluster_keys $(given_address "$@"))
-  export RAY_USE_TLS=1
-  export RAY_TLS_SERVER_CERT="$keys/certificate.pem"
-  export RAY_TLS_SERVER_KEY="$keys/key.pem"
-  export RAY_TLS_CA_CERT="$keys/authority.pem"
+  eval "$keys"
 fi
 
 # A machine that is silent is given up by the head after 5 probes, in 20 s.

@@ -5,15 +5,16 @@ and its head can be ended by who has none. So all that Ray says goes over mutual
 TLS. Its authority follows from the token, so a machine that has the token makes
 its own certificate, and nothing else has to be handed out.
 
-    python -m launch.machines.cluster_keys [HOST...]
+    eval "$(python -m launch.machines.cluster_keys [HOST...])"
 
-prints the folder of this machine's, for `launch/clusters/start.sh`; HOSTs are
-names or addresses that others know it by, beside those it finds itself.
+has a shell's Ray use this machine's, as `launch/clusters/start.sh` does; HOSTs
+are names or addresses that others know it by, beside those it finds itself.
 """
 
 import hashlib
 import os
 import pathlib
+import shlex
 import shutil
 import socket
 import sys
@@ -125,6 +126,8 @@ def _own_hosts() -> list[str]:
 
 if __name__ == "__main__":
   try:
-    print(make(token(), sys.argv[1:]))
+    folder = make(token(), sys.argv[1:])
   except ValueError as error:
     sys.exit(f"start: {error}")
+  for name, value in environment(folder).items():
+    print(f"export {name}={shlex.quote(value)}")

@@ -4,6 +4,8 @@ import multiprocessing
 import pathlib
 import socket
 import stat
+import subprocess
+import sys
 from concurrent import futures
 
 import grpc
@@ -146,3 +148,20 @@ def test_a_folder_that_cannot_be_made_is_named_in_one_line(home):
   with pytest.raises(ValueError, match=r"\.ray/slipway") as refused:
     cluster_keys.make(_TOKEN)
   assert "\n" not in str(refused.value)
+
+
+def test_a_shell_takes_it_over(home, monkeypatch):
+  odd = home / "it's a home"
+  odd.mkdir()
+  monkeypatch.setenv("HOME", str(odd))
+  monkeypatch.setenv("RAY_AUTH_TOKEN", _TOKEN)
+  script = 'keys=$("$0" -m launch.machines.cluster_keys) && eval "$keys" && env'
+  said = subprocess.run(
+    ["sh", "-c", script, sys.executable],
+    capture_output=True,
+    text=True,
+    check=True,
+  ).stdout
+  variables = dict(line.partition("=")[::2] for line in said.splitlines())
+  expected = cluster_keys.environment(cluster_keys.make(_TOKEN))
+  assert expected.items() <= variables.items()
