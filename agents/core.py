@@ -1,4 +1,4 @@
-"""The interfaces that an algorithm fills, and the nodes run."""
+"""The interfaces that an algorithm implements, and that the nodes run."""
 
 import typing
 from collections.abc import Mapping
@@ -8,26 +8,35 @@ import numpy as np
 from acme import specs
 
 from replay import adder as adder_lib
-from replay import layouts
+from replay import table_spec
 
 if typing.TYPE_CHECKING:
   # Workers of small networks act without TensorFlow's graph machinery.
   from replay import dataset as dataset_lib
 
 
+class Update(typing.NamedTuple):
+  """The result of one update, as tensors of the trainer's graph.
+
+  Attributes:
+    metrics: scalars by name.
+    priorities: float32 [B], the new ones of what was learned from; None: the
+      algorithm has none.
+  """
+
+  metrics: Mapping[str, typing.Any]
+  priorities: typing.Any = None
+
+
 class Learner(typing.Protocol):
   """Turns batches into better variables. Acme's Learner, without its loop."""
 
-  def update(self, batch: "dataset_lib.Batch") -> tuple[typing.Any, dict]:
-    """One gradient step; traced into the trainer's graph.
-
-    Returns:
-      New TD errors [B] float32, and scalars by metric name.
-    """
+  def update(self, batch: "dataset_lib.Batch") -> Update:
+    """Learns from one batch; traced into the trainer's graph."""
     ...
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """A copy of what actors need, by name."""
+    """Returns a copy of what actors need, by name."""
     ...
 
   @property
@@ -46,83 +55,116 @@ class Actor(typing.Protocol):
 
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
-  ) -> adder_lib.Decision:
-    """Decides by the newest variables.
+  ) -> adder_lib.ActorOutput:
+    """Acts by the newest variables.
 
     Args:
       observation: [B, ...].
-      reward: [B] float32, of the steps that led to them.
-      first: [B] bool, they open episodes.
+      reward: [B] float32, of the steps that led to the observations.
+      first: [B] bool, the observations that begin episodes.
+
+    Returns:
+      Actions [B, ...], as the environment's spec says, and the extras that the
+      algorithm's adder stores, [B, ...] each.
     """
     ...
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Takes over variables that a learner's `get_variables` gave."""
+    """Acts by these variables, from a learner's `get_variables`, from now on."""
     ...
 
   def get_state(self) -> typing.Any:
-    """What decisions depend on beside variables and observations.
+    """Returns a copy of what actions depend on besides variables and inputs.
 
-    Can be pickled, and does not change when the actor goes on.
+    It can be pickled, and does not change when the actor acts again.
     """
     ...
 
   def set_state(self, state: typing.Any) -> None:
-    """Goes on as the actor would have whose `get_state` it is."""
+    """Continues as the actor would have whose state was taken."""
     ...
 
 
 class Adder(typing.Protocol):
-  """Forms items of what a batch of environments went through."""
+  """Forms items from the steps of a batch of environments."""
 
   def add(
     self,
     observation: np.ndarray,
-    decision: adder_lib.Decision,
+    output: adder_lib.ActorOutput,
     reward: np.ndarray,
     terminated: np.ndarray,
     truncated: np.ndarray,
     first: np.ndarray,
+    next_observation: np.ndarray,
     version: int,
   ) -> adder_lib.Items | None:
     """Adds one step of every environment.
 
     Args:
-      observation: [B, ...] what was acted on.
-      decision: what was decided on it.
+      observation: [B, ...], which was acted on.
+      output: of the actor on it.
       reward: [B] float32 of the step.
       terminated: [B] bool, the step reached a terminal state.
       truncated: [B] bool, the step was cut off; the state has a value.
       first: [B] bool, the step was an autoreset and the action ignored.
-      version: of the variables by which was decided.
+      next_observation: [B, ...], after the step; where an episode ended, its
+        true last observation.
+      version: of the variables that chose the actions.
 
     Returns:
-      The items that are whole by now; None if there are none.
+      The items that are complete now; None if there are none.
     """
     ...
 
   def get_state(self) -> dict[str, typing.Any]:
-    """What is open, in arrays of the caller's own."""
+    """Returns a copy of what is not yet an item."""
     ...
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Goes on with what was open in an adder made like this one."""
+    """Continues with the unfinished items of an adder made alike."""
     ...
 
 
 class Builder(typing.Protocol):
-  """Describes an algorithm wholly: the same object serves every launch."""
+  """Describes an algorithm completely: the same object serves every launch.
 
-  def make_layout(
+  Attributes:
+    fields: the config's fields by name, such as 'replay.capacity', each with
+      its default, meaning and range (`configs.fields`).
+  """
+
+  fields: Mapping[str, typing.Any]
+
+  def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> layouts.Layout:
-    """Layout of the items of its table."""
+  ) -> None:
+    """Checks that the fields fit together, and the environment.
+
+    Raises:
+      ValueError: one line: what can't be served.
+    """
     ...
 
-  def make_learner(
+  def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> Learner:
-    """The learner, with fresh variables from config.seed."""
+  ) -> table_spec.TableSpec | None:
+    """Describes the table that workers write and the trainer samples.
+
+    None: there are no workers, and `make_batches` gives the data.
+    """
+    ...
+
+  def make_batches(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> "Batches":
+    """Makes the batches of recorded data, where there is no table."""
+    ...
+
+  def make_adder(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> Adder:
+    """Makes the adder of one worker's batch of environments."""
     ...
 
   def make_actor(
@@ -130,36 +172,42 @@ class Builder(typing.Protocol):
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     worker: int,
-    lives: int = 0,
+    restarts: int = 0,
     env_steps: int = 0,
   ) -> Actor:
-    """The exploring actor of one worker.
+    """Makes the exploring actor of one worker.
 
     Args:
       config: the whole config.
       spec: of one environment.
       worker: its index, from 0.
-      lives: processes that were this worker before; their random numbers are
-        not drawn again.
-      env_steps: environment steps that those have made: what falls with time
-        goes on from there.
+      restarts: processes that were this worker before; their random numbers
+        are not used again.
+      env_steps: environment steps that those have made, from which schedules
+        continue.
     """
     ...
 
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Actor:
-    """The actor that is evaluated."""
+    """Makes the actor that is evaluated."""
     ...
 
-  def make_adder(
+  def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> Adder:
-    """The adder of one worker's batch of environments."""
+  ) -> Learner:
+    """Makes the learner, with fresh variables from config.seed."""
     ...
 
-  def check(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> None:
-    """Raises ValueError, one line, if it can't serve this environment."""
+
+class Batches(typing.Protocol):
+  """Recorded data, in an order that follows from the number of the update."""
+
+  def batch(self, step: int) -> typing.Any:
+    """Returns the data of an update: a structure of arrays [B, ...].
+
+    Args:
+      step: of the trainer, from 0.
+    """
     ...

@@ -1,4 +1,4 @@
-"""Exploration: an epsilon for each environment of each worker."""
+"""Epsilon-greedy exploration, with an epsilon for each environment."""
 
 import typing
 from collections.abc import Mapping
@@ -33,7 +33,8 @@ class Epsilons:
       exploration: the part of a config.
       topology: the part of a config.
       worker: index of this worker, from 0.
-      env_steps: environment steps that this worker has made in earlier lives.
+      env_steps: environment steps of the processes that were this worker
+        before.
     """
     self._exploration = exploration.copy_and_resolve_references()
     self._num_envs = topology.environments_per_worker
@@ -61,7 +62,7 @@ class Epsilons:
 
 
 class Explorer:
-  """Takes the best action, or any other with a probability of epsilon.
+  """Chooses the best action, or any with a probability of epsilon.
 
   Attributes:
     random: its random numbers.
@@ -77,10 +78,14 @@ class Explorer:
     self._epsilons = epsilons
     self.random = np.random.default_rng(seed)
 
-  def decide(
-    self, q_t: np.ndarray, state: np.ndarray | None = None
-  ) -> adder.Decision:
-    """Chooses by values [B, A], made from a recurrent state [B, S] if any."""
+  def choose(
+    self, q_t: np.ndarray
+  ) -> adder.ActorOutput:
+    """Chooses by values [B, A].
+
+    Returns:
+      Actions int32 [B], with the extras from which first priorities follow.
+    """
     batch_size, num_actions = q_t.shape
     action = q_t.argmax(axis=1).astype(np.int32)
     rows = np.arange(batch_size)
@@ -89,7 +94,13 @@ class Explorer:
       explore = self.random.random(batch_size) < self._epsilons.next()
       other = self.random.integers(num_actions, size=batch_size)
       action = np.where(explore, other, action).astype(np.int32)
-    return adder.Decision(action, q_t[rows, action], value_of_state, state)
+    return adder.ActorOutput(
+      action,
+      {
+        adder.VALUE_OF_ACTION: q_t[rows, action],
+        adder.VALUE_OF_STATE: value_of_state,
+      },
+    )
 
   def get_state(self) -> dict[str, typing.Any]:
     """The random numbers' state, and how far exploration has come."""
@@ -99,7 +110,7 @@ class Explorer:
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Goes on as the explorer would have whose state was taken."""
+    """Continues as the explorer would have whose state was taken."""
     self.random.bit_generator.state = state["random"]
     if self._epsilons is not None:
       self._epsilons.env_steps = state["env_steps"]

@@ -1,4 +1,4 @@
-"""QLearner: what learners of values share, which is all but their losses."""
+"""QLearner: what the learners of action values share."""
 
 import typing
 from collections.abc import Callable, Mapping
@@ -8,13 +8,13 @@ import numpy as np
 import sonnet as snt
 import tensorflow as tf
 
-from agents import adam
+from agents import optimizer, targets
 from agents.networks import q_network
 from replay import dataset, importance
 
 
 class QLearner:
-  """An online network, Adam, and a target network that follows.
+  """An online network, its optimizer, and a target network that follows.
 
   Attributes:
     online: the network that learns.
@@ -38,22 +38,22 @@ class QLearner:
     self._replay = config.replay.copy_and_resolve_references()
     self.online: typing.Any = make_network()
     self.target: typing.Any = make_network()
-    self._copy_to_target()
-    self._optimizer = adam.Adam(
+    targets.copy(self.target.variables, self.online.variables)
+    self._optimizer = optimizer.Optimizer(
       self.online.trainable_variables,
-      self._learner.learning_rate,
       self._learner.adam_epsilon,
+      self._learner.max_gradient_norm,
     )
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def descend(
     self, tape: tf.GradientTape, batch: dataset.Batch, losses: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """One gradient step, and every so often a new target network.
+    """Takes a gradient step, and copies to the target network where it is due.
 
     Args:
-      tape: that has seen the losses; it goes on with the mean of them.
-      batch: that they are of; `importance.importance_weights` weigh them.
+      tape: that has recorded the losses.
+      batch: that they belong to; `importance.importance_weights` weigh them.
       losses: [B].
 
     Returns:
@@ -61,27 +61,16 @@ class QLearner:
     """
     with tape:
       loss = tf.reduce_mean(self._weights(batch) * losses)  # []
-    gradients: list[typing.Any] = list(
-      tape.gradient(loss, self.online.trainable_variables)
-    )
-    norm = tf.linalg.global_norm(gradients)
-    limit = self._learner.max_gradient_norm
-    # A product that is one for nearly all batches: 2 % of the Nature CNN's
-    # update. A norm that is not finite is not within the limit either.
-    gradients = tf.cond(
-      norm <= limit,
-      lambda: gradients,
-      lambda: tf.clip_by_global_norm(gradients, limit, norm)[0],
-    )
-    self._optimizer.apply(gradients)
+    norm = self._optimizer.minimize(loss, tape, self._learner.learning_rate)
     # Not before the batch is there: nothing else orders a count after the
     # iterator, which may end in this step.
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
-    tf.cond(
-      self.steps % self._learner.target_update_period == 0,
-      self._copy_to_target,
-      lambda: None,
+    targets.copy_periodically(
+      self.target.variables,
+      self.online.variables,
+      self.steps,
+      self._learner.target_update_period,
     )
     return {"loss": loss, "gradient_norm": norm}
 
@@ -100,9 +89,9 @@ class QLearner:
     }
 
   def _weights(self, batch: dataset.Batch) -> tf.Tensor:
-    """Importance weights [B]; ones where sampling is uniform.
+    """Returns importance weights [B]; ones where sampling is uniform.
 
-    Of shards it is uniform in each, and not over all that they have.
+    With shards, sampling is uniform in each, and not over all of their items.
     """
     if self._replay.sampler == "uniform":
       ones = tf.ones_like(batch.probabilities, tf.float32)
@@ -114,9 +103,3 @@ class QLearner:
     return importance.importance_weights(
       batch.probabilities, batch.table_size, exponent, batch.share
     )
-
-  def _copy_to_target(self) -> None:
-    for target, online in zip(
-      self.target.variables, self.online.variables, strict=True
-    ):
-      target.assign(online)

@@ -1,18 +1,18 @@
-"""Seeds: a process that takes another's place draws other numbers."""
+"""Seeds: a restarted process uses other random numbers."""
 
 
-def of_life(seed: int, lives: int) -> int:
-  """The seed of one of the processes that fill a place in a run in turn.
+def for_restart(seed: int, restarts: int) -> int:
+  """Returns the seed of one of the processes that are a node, one by one.
 
-  A restarted worker that drew its predecessor's numbers again would repeat
-  its episodes, which are in the table already.
+  A restarted worker that used its predecessor's random numbers again would
+  repeat its episodes, which are in the table already.
 
   Args:
-    seed: of the place, at least 0 and below 2^64.
-    lives: processes that have filled it before.
+    seed: of the node, at least 0 and below 2^64.
+    restarts: processes that were the node before.
 
   Returns:
-    `seed` for the first life, and numbers that no place has for the others;
-    NumPy's generators take integers of any size.
+    `seed` for the first process, and numbers that no other node has for the
+    others; NumPy's generators take integers of any size.
   """
-  return seed + (lives << 64)
+  return seed + (restarts << 64)

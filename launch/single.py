@@ -1,108 +1,145 @@
-"""One process, no servers: the same experiment, equal to the bit for a seed.
+"""One process, no servers: bit-for-bit reproducible with a fixed seed.
 
-Reverb draws from unseeded generators in its server's threads, and processes
-race. So here worker, trainer and evaluator take turns (`launch.turns`), and a
-run that was stopped or killed and resumed equals one that never stopped.
+Reverb samples with unseeded generators in its server's threads, and processes
+race. So here the worker, the trainer and the evaluator of the other modes run
+in one thread, on a table of this process, and what runs next follows from the
+config and the seed alone. A run that was stopped or killed and resumed equals
+one that never stopped.
 """
 
 import math
+import pathlib
+import pickle
 import time
 import typing
+from collections.abc import Callable, Sequence
 
-import ml_collections
+import msgspec
+import tensorflow as tf
 from absl import logging
-from acme import specs
 
-from configs import sizes
-from launch import turns
+from agents import registry
+from agents.updates import core as updates_core
+from agents.updates import local_updates, recorded_updates
+from environments import saving
 from launch.display import panel as panel_lib
 from launch.nodes import control as control_lib
-from launch.nodes import pace
-from launch.orchestration import directive
+from launch.nodes import evaluator as evaluator_lib
+from launch.nodes import local_ports
+from launch.nodes import trainer as trainer_lib
+from launch.nodes import worker as worker_lib
+from launch.orchestration import messages
+from launch.orchestration import rates as rates_lib
 from launch.processes import signals as signals_lib
-from launch.runs import (
-  best_variables,
-  run_counters,
-  run_folder,
-  snapshot_store,
-  snapshot_uploader,
-  snapshots,
-)
+from launch.runs import best_variables, checkpoints, run_counters, snapshot_store
 from launch.runs import run as run_lib
-from replay import table_status
+from replay import local_table, variable_packing
 
+_STATE, _TABLE = "single.pkl", "table"  # in a snapshot
 _REPORT_PERIOD_S = 0.25
 _UPLOAD_S = 4.0  # for the last snapshot
-# What is reached by counting ends the run only once all that was earned until
+# A limit that counts ends the run only once everything that was granted until
 # then is done, so that equal runs end equally.
 _COUNTED = ("environment_steps", "trainer_steps", "target_return")
 
 
 class Single:
-  """A run of one worker, one trainer and one evaluator, in turns."""
+  """Schedules a worker, a trainer and an evaluator in one thread."""
 
-  def __init__(
-    self,
-    config: ml_collections.ConfigDict,
-    spec: specs.EnvironmentSpec,
-    folder: run_folder.RunFolder,
-    control: control_lib.Control,
-  ):
-    """Makes all parts, or takes them from the newest snapshot if there is one.
+  def __init__(self, run: run_lib.Run, control: control_lib.Control):
+    """Makes them, from the newest snapshot if there is one.
 
     Args:
-      config: the whole config; of its topology, only the environments count.
-      spec: of one environment.
-      folder: of the run.
+      run: what to run; of its topology, only the environments count.
       control: counts, limits and results.
 
     Raises:
       ValueError: one line: the snapshot does not fit the config.
-      OSError: one line: where the run was can't be found out.
+      OSError: one line: the snapshots can't be read.
     """
-    self._config, self._folder, self._control = config, folder, control
-    self._uploader = snapshot_uploader.SnapshotUploader(
-      snapshot_store.SnapshotStore.of(config, folder.name), config.snapshot.keep
+    tf.config.experimental.enable_op_determinism()
+    config, spec = run.config, run.spec
+    self._config, self._folder, self._control = config, run.folder, control
+    self._store = snapshot_store.open_store(config, run.folder)
+    newest = self._store.newest()
+    state = _read_state(newest.path) if newest else None
+    self._restarts = state["restarts"] + 1 if state else 0
+    self._savable = saving.is_exact(config.environment)
+    builder = registry.make_builder(config.agent)
+    table = builder.make_table(config, spec)
+    self._rates = rates_lib.Rates(config, table)
+    learner = self._learner = builder.make_learner(config, spec)
+    if newest:
+      checkpoints.restore(newest.path, learner)
+    published = state["published"] if state else None
+    self._variables = local_ports.LocalVariables(
+      variable_packing.Snapshot(*published) if published else None
     )
-    self._snapshots = snapshots.Snapshots(
-      folder.snapshots, config.snapshot.keep, self._uploader.in_use
+    self._table = self._worker = None
+    if table is None:
+      self._updates: updates_core.Updates = recorded_updates.RecordedUpdates(
+        learner, builder.make_batches(config, spec)
+      )
+    else:
+      self._table = local_table.make_table(table, config.seed)
+      self._updates = local_updates.LocalUpdates(
+        learner, table, self._table, self._rates.is_update_due
+      )
+      self._worker = worker_lib.Worker(
+        config,
+        spec,
+        builder,
+        self._rates,
+        0,
+        local_ports.LocalSink(self._table),
+        self._variables.make_source(),
+        messages.Registration(self._restarts),
+      )
+    self._trainer = trainer_lib.Trainer(
+      config,
+      self._rates,
+      learner,
+      self._updates,
+      self._variables,
+      version=published[0] if published else None,
     )
-    newest = snapshot_store.newest_of(config, folder)
-    self.turns = turns.Turns(config, spec, newest and newest.path)
-    self._snapshot: dict[str, typing.Any] = {
-      "snapshots": newest.number if newest else 0
-    }
-    self._saves = 0  # that were asked for and are done
+    self._evaluator = evaluator_lib.Evaluator(
+      config, spec, builder, self._take, self._restarts, self._savable
+    )
+    self._evaluated_at = self._env_steps_before = 0
+    if newest and state:
+      self._restore(newest.path, state)
+    elif not self._savable:
+      logging.warning(
+        "%s cannot be saved during an episode: a resumed run continues with "
+        "new episodes, so it does not equal one that never stopped",
+        config.environment.name,
+      )
+    self._saves = 0  # requested and done
     self._best_is_new = False  # since the last snapshot
+    self._pause_s: float | None = None  # of the last snapshot
     self._save_due_s = time.monotonic() + config.snapshot.period_s
-    self._pace = pace.Pace()
-    self._steps_per_s = config.rates.environment_steps_per_s
-    self._first_step_at_s: float | None = None
     self._report_due_s = 0.0
+    self._command = messages.Command(
+      steps_per_s=config.rates.environment_steps_per_s
+    )
     self._stop_now = self._stop = self._save_now = False
 
   def run(
-    self, show: typing.Callable[[], None], signals: signals_lib.Signals
+    self, show: Callable[[], None], signals: signals_lib.Signals
   ) -> None:
     """Runs until a limit or a signal, and saves.
 
     Args:
       show: called a few times a second.
-      signals: that ask this process for something.
+      signals: that reach this process.
 
     Raises:
       RuntimeError: one line: the last snapshot could not be written.
     """
     self._show, self._signals = show, signals
     while not self._ends():
-      due = self.turns.due
-      if due is turns.Turn.EVALUATION:
-        self._evaluate()
-      elif due is turns.Turn.UPDATE:
-        self.turns.update()
-        self._first_step_at_s = self._first_step_at_s or time.time()
-      else:
-        self._collect()
+      self._step()
       if self._save_now or time.monotonic() >= self._save_due_s:
         try:
           self.save()
@@ -113,128 +150,173 @@ class Single:
     except OSError as error:
       raise RuntimeError(f"the last snapshot is missing: {error}") from error
     finally:
-      self.turns.close()
-    if not self._uploader.wait(_UPLOAD_S):
-      logging.warning(
-        "the last snapshot was not uploaded within %.0f s; the one before "
-        "counts for other machines",
-        _UPLOAD_S,
-      )
+      self._close()
 
   def save(self) -> None:
     """Writes a snapshot.
 
     Raises:
-      OSError: the disk refuses.
+      OSError: the disk rejects it.
     """
-    began_s = time.monotonic()
+    started_s = time.monotonic()
     self._save_now = False
-    self._save_due_s = began_s + self._config.snapshot.period_s
+    self._save_due_s = started_s + self._config.snapshot.period_s
     self.report()
-    with self._snapshots.writing(self.turns.trainer_steps) as path:
-      self.turns.save(path)
-      (path / run_counters.FILE).write_text(
-        self._control.counters(), encoding="utf-8"
-      )
-    if self._best_is_new:
-      self._snapshots.mark_best()
-    assert self._snapshots.written is not None
-    self._uploader.offer(self._snapshots.written, self._best_is_new)
+    with self._store.writing(self._trainer.steps, self._best_is_new) as path:
+      self._save_state(path)
     self._best_is_new = False
-    self._snapshot = {
-      "snapshots": self._snapshot["snapshots"] + 1,
-      "snapshot_at_s": time.time(),
-      "snapshot_pause_s": time.monotonic() - began_s,
-    }
+    self._pause_s = time.monotonic() - started_s
 
   def report(self) -> None:
-    """Reports as the nodes would, and takes what is asked of them."""
-    table = self.turns.table
-    trainer = directive.Directive(
-      *self._control.report(
-        "trainer",
-        0,
-        {
-          "trainer_steps": self.turns.trainer_steps,
-          "first_step_at_s": self._first_step_at_s,
-          "variables_version": self.turns.version,
-          "metrics": {k: float(v) for k, v in self.turns.metrics.items()},
-          "replay": table_status.TableStatus.of(
-            table.size,
-            table.inserted,
-            table.sampled,
-            sizes.Sizes.of(self._config).min_size,
-          )._asdict(),
-          **self._snapshot,
-          **self._uploader.metrics(),
-        },
-      )
+    """Reports as the nodes do, and takes the commands of the control node."""
+    replay = [
+      messages.TableCounts(**status._asdict())
+      for status in self._updates.statuses()
+    ]
+    trainer = msgspec.structs.replace(
+      self._trainer.report(),
+      replay=replay[0] if replay else None,
+      snapshots=messages.SnapshotReport(
+        pause_s=self._pause_s, **self._store.metrics()
+      ),
     )
-    if trainer.saves != self._saves:
-      self._saves, self._save_now = trainer.saves, True
-    self._control.report("worker", 0, self.turns.worker)
+    command = self._control.report("trainer", 0, trainer)
+    if self._worker is not None:
+      command = self._control.report("worker", 0, self._worker.report())
+    self._command = command
+
+  def _step(self) -> None:
+    """Does what is due: an evaluation, an update, or a step of collection."""
+    period = self._config.evaluation.period_steps
+    before = self._trainer.steps
+    if before // period > self._evaluated_at // period:
+      self._evaluate()
+    elif self._trainer.step() == before and self._worker is not None:
+      self._worker.step(self._command)
+
+  def _evaluate(self) -> None:
+    assert self._variables.newest is not None
+    steps = self._trainer.steps
+    played = self._evaluator.evaluate(self._variables.newest, self._interrupted)
+    if played is not None:
+      self._evaluated_at = steps
+      self._report_due_s = 0.0  # it may have reached the limit
+
+  def _take(
+    self,
+    returns: Sequence[float],
+    lengths: Sequence[int],
+    snapshot: variable_packing.Snapshot,
+  ) -> None:
+    """Records an evaluation; keeps the best variables."""
+    self.report()  # the counts of this moment belong to it
+    evaluation = messages.Evaluation(
+      list(returns), list(lengths), snapshot.version
+    )
+    if self._control.evaluated(evaluation):
+      best_variables.save(
+        self._folder.best, snapshot.version, snapshot.variables
+      )
+      self._best_is_new = True
 
   def _ends(self) -> bool:
     """Whether the run ends here.
 
-    Limits of steps are exact; for the rest it is looked up now and then what
-    the control says, which takes as long as a step.
+    Limits of steps are exact; everything else is checked now and then with the
+    control node, which takes as long as a step.
     """
-    resting = self.turns.due is turns.Turn.COLLECTION
+    complete = self._is_complete()
     if time.monotonic() >= self._report_due_s or (
-      resting and self._has_steps_enough()
+      complete and self._has_steps_enough()
     ):
-      self._look()
-    return self._stop_now or (resting and self._stop)
+      self._check_control()
+    return self._stop_now or (complete and self._stop)
+
+  def _is_complete(self) -> bool:
+    """Whether everything that was granted until now is done."""
+    period = self._config.evaluation.period_steps
+    steps = self._trainer.steps
+    if steps // period > self._evaluated_at // period:
+      return False
+    limit = self._config.limits.trainer_steps
+    if self._table is None or (limit and steps >= limit):
+      return True
+    return not self._rates.is_update_due(self._updates.statuses()[0])
 
   def _has_steps_enough(self) -> bool:
     limits = self._config.limits
-    return self.turns.env_steps >= (
+    return self._env_steps() >= (
       limits.environment_steps or math.inf
-    ) or self.turns.trainer_steps >= (limits.trainer_steps or math.inf)
+    ) or self._trainer.steps >= (limits.trainer_steps or math.inf)
 
-  def _look(self) -> None:
-    """Reports, shows, and finds out what is asked of the run."""
+  def _env_steps(self) -> int:
+    """Returns the environment steps of the run."""
+    made = self._worker.env_steps if self._worker is not None else 0
+    return self._env_steps_before + made
+
+  def _check_control(self) -> None:
+    """Reports, shows the status, and finds out whether to stop or save."""
     if self._signals.snapshot_asked:
       self._signals.snapshot_asked = False
-      self._control.save()
+      self._save_now = True
     if self._signals.first is not None:
       self._control.stop(self._signals.first.name)
       self._stop_now = True
     self.report()
     self._control.tick()
-    reason = self._control.status()["stopped_because"]
+    reason = self._control.status().stopped_because
     self._stop = reason is not None
     self._stop_now |= self._stop and reason not in _COUNTED
     self._show()
     self._report_due_s = time.monotonic() + _REPORT_PERIOD_S
 
   def _interrupted(self) -> bool:
-    """Whether the run is to end in the middle of an evaluation."""
+    """Whether the run is to end during an evaluation."""
     if time.monotonic() >= self._report_due_s:
-      self._look()
+      self._check_control()
     return self._stop_now
 
-  def _collect(self) -> None:
-    """A step of all environments, or a short wait if there can be none yet."""
-    wait_s = self._pace.wait_s(self._steps_per_s, time.monotonic())
-    if wait_s > 0:
-      time.sleep(min(wait_s, _REPORT_PERIOD_S))
-      return
-    steps = self.turns.collect()
-    self._pace.stepped(steps, self._steps_per_s, time.monotonic())
+  def _save_state(self, folder: pathlib.Path) -> None:
+    """Writes everything that the next steps depend on."""
+    self._control.counters().write(folder)
+    checkpoints.save(folder, self._learner)
+    if self._table is not None:
+      (folder / _TABLE).mkdir()
+      self._table.save(folder / _TABLE)
+    worker = self._worker
+    state = {
+      "restarts": self._restarts,
+      "env_steps": self._env_steps(),
+      "evaluated_at": self._evaluated_at,
+      "grants": self._rates.grants,
+      "published": tuple(self._variables.newest or ()),
+      "worker": worker.get_state(self._savable) if worker else None,
+      "evaluator": self._evaluator.get_state(),
+    }
+    (folder / _STATE).write_bytes(pickle.dumps(state))
 
-  def _evaluate(self) -> None:
-    episodes = self.turns.evaluate(self._interrupted)
-    if episodes is None:
+  def _restore(
+    self, folder: pathlib.Path, state: dict[str, typing.Any]
+  ) -> None:
+    self._evaluated_at = state["evaluated_at"]
+    self._env_steps_before = state["env_steps"]
+    self._evaluator.set_state(state["evaluator"])
+    if self._worker is not None:
+      self._worker.set_state(state["worker"])
+    if self._table is None:
       return
-    self.report()  # of now are the counts beside it
-    if self._control.evaluated(*episodes, self.turns.version):
-      best_variables.save(
-        self._folder.best, self.turns.version, self.turns.variables
-      )
-      self._best_is_new = True
-    self._report_due_s = 0.0  # it may have reached the limit
+    self._table.load(folder / _TABLE)
+    if state["grants"] != self._rates.grants:
+      # By other rules now, there is nothing to make up for or to wait for.
+      before_first, ratio = self._rates.grants
+      granted = math.ceil((self._table.inserted - before_first) * ratio)
+      self._table.sampled = max(0, granted)
+
+  def _close(self) -> None:
+    if self._worker is not None:
+      self._worker.close()
+    self._evaluator.close()
+    self._store.flush(_UPLOAD_S)
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
@@ -242,17 +324,18 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
 
   Args:
     run: what to run.
-    signals: that this process takes.
+    signals: that reach this process.
 
   Raises:
-    RuntimeError: the snapshot is of no use, or none could be written; one line.
+    RuntimeError: the snapshot can't be used, or none could be written; one
+      line.
     KeyboardInterrupt: Ctrl-C came twice.
   """
   control = control_lib.Control(
     run.config, run.folder, {"worker": 1, "trainer": 1}, run.started_at_s
   )
   try:
-    single = Single(run.config, run.spec, run.folder, control)
+    single = Single(run, control)
   except (ValueError, OSError) as error:
     raise RuntimeError(str(error)) from error
   with panel_lib.Panel() as panel:
@@ -260,3 +343,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     single.report()
     control.close()
     panel.update(control.status())
+
+
+def _read_state(folder: pathlib.Path) -> dict[str, typing.Any]:
+  return pickle.loads((folder / _STATE).read_bytes())

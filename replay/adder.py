@@ -2,12 +2,12 @@
 
 import copy
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from replay import frames as frames_lib
-from replay import grouping, priorities, transitions
+from replay import grouping, transitions
 
 # What changes from step to step.
 _STATE = (
@@ -23,21 +23,24 @@ _STATE = (
 )
 
 
-class Decision(typing.NamedTuple):
-  """What a worker decided on a batch of observations, and thought of them."""
+# Extras of an actor from which first priorities are computed.
+VALUE_OF_ACTION = "value_of_action"  # [B] float32: q(o_t, a_t)
+VALUE_OF_STATE = "value_of_state"  # [B] float32: max_a q(o_t, a), a bootstrap
+
+
+class ActorOutput(typing.NamedTuple):
+  """An actor's actions, and what the adder stores or computes with of them."""
 
   action: np.ndarray  # [B, ...]
-  value_of_action: np.ndarray  # [B] float32: q(o_t, a_t)
-  value_of_state: np.ndarray  # [B] float32: max_a q(o_t, a), the bootstrap
-  state: np.ndarray | None = None  # [B, S] float32, recurrent, before o_t
+  extras: Mapping[str, np.ndarray]  # [B, ...] each, by name
 
 
 class Items(typing.NamedTuple):
-  """What to write, before the adder's next step: M items."""
+  """M items, to be written before the adder's next step."""
 
   rows: np.ndarray  # [M, row_bytes] uint8, or [M, G, row_bytes] of G each
   priorities: np.ndarray  # [M] float32
-  frames: frames_lib.FrameIds | None = None  # [M], where layouts have cells
+  frames: frames_lib.FrameIds | None = None  # [M], where schemas have cells
 
   def data(self) -> np.ndarray:
     """Each item as a table has it, uint8 [M, item bytes]."""
@@ -61,11 +64,11 @@ class NStepAdder:
 
   with k = n, or fewer steps where the episode ends before: an episode of
   length T gives T transitions, the last ones shorter. A truncated episode
-  keeps its bootstrap, a terminated one loses it. Its priority is the TD error
-  by the values that the worker computed to act (Horgan et al. 2018,
-  "Distributed prioritized experience replay", section 3), so that no network
-  is run for it. Its version is that of the variables that chose its first
-  action; those of the n - 1 after it may be newer.
+  keeps its bootstrap, a terminated one loses it. Its first priority follows
+  from the TD error by the values that the worker computed to act (Horgan et al.
+  2018, "Distributed prioritized experience replay", section 3), so that no
+  network is run for it. Its version is that of the variables that chose its
+  first action; those of the n - 1 after it may be newer.
 
   Environments reset themselves in the step after the end (gymnasium's
   NEXT_STEP): that step is no transition and adds nothing.
@@ -76,38 +79,41 @@ class NStepAdder:
 
   def __init__(
     self,
-    layout: transitions.Layout,
+    schema: transitions.TransitionSchema,
     num_envs: int,
     n_step: int,
     discount: float,
+    priority: Callable[[np.ndarray], np.ndarray] | None = None,
   ):
     """Starts with no open transition.
 
     Args:
-      layout: of an item.
+      schema: of an item.
       num_envs: B, the environments stepped at once.
       n_step: rewards summed into one transition.
       discount: gamma, per environment step; owned here and nowhere else.
+      priority: priorities [M] of TD errors [M], for which actors give the
+        extras VALUE_OF_ACTION and VALUE_OF_STATE; None: all are 1.
     """
-    self._layout = layout
+    self._schema, self._priority = schema, priority
     self._n = n_step
     self._discounts = discount ** np.arange(n_step + 1, dtype=np.float32)
     self._frames = None
-    stack = layout.stacked_frames
+    stack = schema.stacked_frames
     if stack:
       self._frames = frames_lib.FrameRing(
-        num_envs, layout.observation_shape, steps=n_step + stack
+        num_envs, schema.observation_shape, steps=n_step + stack
       )
       dtype, shape = np.dtype(np.int64), (stack,)
     else:
-      dtype, shape = layout.row.fields["o_tm1"]
+      dtype, shape = schema.row.fields["o_tm1"]
     self._grouping = None
-    if layout.transitions_per_item > 1:
+    if schema.transitions_per_item > 1:
       self._grouping = grouping.Grouping(
-        layout.transitions_per_item, layout.row.row_bytes
+        schema.transitions_per_item, schema.row.row_bytes
       )
     self._observations = np.zeros((n_step, num_envs, *shape), dtype)
-    dtype, shape = layout.row.fields["a_tm1"]
+    dtype, shape = schema.row.fields["a_tm1"]
     self._actions = np.zeros((n_step, num_envs, *shape), dtype)
     self._values = np.zeros((n_step, num_envs), np.float32)
     self._versions = np.zeros(n_step, np.int64)
@@ -121,35 +127,30 @@ class NStepAdder:
   def add(
     self,
     observation: np.ndarray,
-    decision: Decision,
+    output: ActorOutput,
     reward: np.ndarray,
     terminated: np.ndarray,
     truncated: np.ndarray,
     first: np.ndarray,
+    next_observation: np.ndarray,
     version: int,
   ) -> Items | None:
-    """Adds one step of every environment.
-
-    Args:
-      observation: [B, ...] what was acted on.
-      decision: what was decided on it.
-      reward: [B] float32 of the step.
-      terminated: [B] bool, the step reached a terminal state.
-      truncated: [B] bool, the step was cut off; the state has a value.
-      first: [B] bool, the step was an autoreset and the action ignored.
-      version: of the variables by which was decided.
+    """Adds one step of every environment; see `agents.core.Adder`.
 
     Returns:
       The transitions that end in `observation`, or, where items have several,
-      the items that are full with them; None if there are none.
+      the items that are full with them; None if there are none. Those that end
+      in `next_observation` come with the next step, when its value is known.
     """
+    del next_observation
     if self._frames is not None:
       observation = self._frames.add(observation, first)
-    items = self._finish(observation, decision.value_of_state)
+    items = self._finish(observation, output.extras)
     slot, real = self._slot, ~first
     self._observations[slot] = observation
-    self._actions[slot] = decision.action
-    self._values[slot] = decision.value_of_action
+    self._actions[slot] = output.action
+    if self._priority is not None:
+      self._values[slot] = output.extras[VALUE_OF_ACTION]
     self._versions[slot] = version
     self._returns[slot] = 0.0
     growing = self._ages > 0
@@ -162,7 +163,7 @@ class NStepAdder:
     return items
 
   def _finish(
-    self, observation: np.ndarray, value_of_state: np.ndarray
+    self, observation: np.ndarray, extras: Mapping[str, np.ndarray]
   ) -> Items | None:
     """Takes out what is n steps old or belongs to an ended episode."""
     done = (self._ages == self._n) | (self._ended & (self._ages > 0))
@@ -172,8 +173,10 @@ class NStepAdder:
     ages = self._ages[slots, envs]
     returns = self._returns[slots, envs]
     discounts = self._discounts[ages] * ~self._terminated[envs]
-    targets = returns + discounts * value_of_state[envs]
-    td_errors = targets - self._values[slots, envs]
+    found = np.ones(len(slots), np.float32)
+    if self._priority is not None:
+      targets = returns + discounts * extras[VALUE_OF_STATE][envs]
+      found = self._priority(targets - self._values[slots, envs])
     fields = {
       "o_tm1": self._observations[slots, envs],
       "a_tm1": self._actions[slots, envs],
@@ -184,16 +187,15 @@ class NStepAdder:
     }
     frames = None
     if self._frames is not None:
-      moved = np.minimum(ages, self._layout.stacked_frames)
+      moved = np.minimum(ages, self._schema.stacked_frames)
       fields[transitions.MOVED] = moved
       ids = self._window(fields["o_tm1"], fields["o_t"], moved)
       frames = frames_lib.FrameIds(ids, self._frames)
     self._ages[slots, envs] = 0
-    rows = self._layout.row.pack(fields)
-    first_priorities = priorities.from_td_errors(td_errors)
+    rows = self._schema.row.pack(fields)
     if self._grouping is None:
-      return Items(rows, first_priorities, frames)
-    full = self._grouping.add(rows, first_priorities)
+      return Items(rows, found, frames)
+    full = self._grouping.add(rows, found)
     return full and Items(*full)
 
   def _window(
@@ -205,7 +207,7 @@ class NStepAdder:
     neither read nor refuse it. The padding ends with a frame of `after`, which
     is never the oldest of `before`.
     """
-    stack, size = before.shape[1], self._layout.window
+    stack, size = before.shape[1], self._schema.window
     ids = np.empty((len(before), size), np.int64)
     for m in np.unique(moved):
       of = moved == m
@@ -216,7 +218,7 @@ class NStepAdder:
     return ids
 
   def get_state(self) -> dict[str, typing.Any]:
-    """The open transitions, in arrays of the caller's own."""
+    """Returns a copy of the unfinished transitions."""
     state = {name: copy.copy(getattr(self, name)) for name in _STATE}
     if self._frames is not None:
       state["frames"] = self._frames.get_state()
@@ -225,7 +227,7 @@ class NStepAdder:
     return state
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Goes on with the open transitions of an adder made like this one."""
+    """Continues with the unfinished transitions of an adder made alike."""
     for name in _STATE:
       setattr(self, name, copy.copy(state[name]))
     if self._frames is not None:

@@ -6,7 +6,7 @@ import typing
 import reverb
 import tensorflow as tf
 
-from replay import frames, layouts, transitions
+from replay import frames, sequences, table_spec, tables, transitions
 from replay import packing as packing_lib
 
 # How long a starved dataset waits before it ends, so that its reader can look
@@ -16,40 +16,41 @@ _WORD = tf.int64
 
 
 class Batch(typing.NamedTuple):
-  """What was sampled, and what is needed to weigh and update it."""
+  """What a learner learns from, and how it was sampled.
 
-  keys: tf.Tensor  # [I] uint64, of the items: I is B, or B / G
-  probabilities: tf.Tensor  # [B] float64, with which each was drawn
-  table_size: tf.Tensor  # [B] int64, items in the table at that time
-  versions: tf.Tensor  # [B] int64, of the variables that chose the actions
+  Recorded data has nothing but `data`.
+  """
+
   data: typing.Any  # a Transition or Sequence with [B, ...] in each field
+  versions: typing.Any = None  # [B] or [B, T] int64, of the acting variables
+  keys: typing.Any = None  # [I] uint64, of the items: I is B, or B / G
+  probabilities: typing.Any = None  # [B] float64, with which each was sampled
+  table_size: typing.Any = None  # [B] int64, items in the table at that time
   # [] float32, items of its shard to those of the largest; None: one table
   share: tf.Tensor | None = None
 
 
 def make_dataset(
-  server_address: str,
-  table: str,
-  layout: layouts.Layout,
-  batch_size: int,
+  server_address: str, spec: table_spec.TableSpec
 ) -> tf.data.Dataset:
   """An endless dataset for `unpack`, which ends where it starves.
 
+  It samples ahead of its reader, so it is of no use for a queue, from which it
+  would take items that nothing learns from.
+
   Args:
     server_address: of the Reverb server; one in this process is read without
-      gRPC, at thrice the speed.
-    table: its name.
-    layout: of an item.
-    batch_size: items a batch.
+      gRPC, at three times the speed.
+    spec: of the table.
   """
   # One sampler keeps ahead of the learner; more of them hold more stale
   # samples and fight for the table's lock.
   items = reverb.TrajectoryDataset(
     server_address=server_address,
-    table=table,
+    table=tables.TRANSITIONS,
     dtypes=tf.uint8,
-    shapes=tf.TensorShape(layout.item_shape),
-    max_in_flight_samples_per_worker=2 * batch_size,
+    shapes=tf.TensorShape(spec.schema.item_shape),
+    max_in_flight_samples_per_worker=2 * spec.batch_size,
     num_workers_per_iterator=1,
     rate_limiter_timeout_ms=STARVED_MS,
   )
@@ -57,28 +58,28 @@ def make_dataset(
   # There is nothing to tune; and the thread that would, misses at times that
   # its iterator ends, which then waits for it: up to a minute.
   options.autotune.enabled = False
-  batches = items.batch(batch_size, drop_remainder=True).prefetch(2)
+  batches = items.batch(spec.batch_size, drop_remainder=True).prefetch(2)
   return batches.with_options(options)
 
 
-def unpack(layout: layouts.Layout, samples: typing.Any) -> Batch:
+def unpack(schema: typing.Any, samples: typing.Any) -> Batch:
   """The batch in an element of the dataset; to be traced where it is used.
 
   As a `map` of the dataset it would cost the call of a graph for each batch:
   an eighth of the CPU time of an update, where the network is small.
 
   Args:
-    layout: of an item.
+    schema: of an item.
     samples: `reverb.ReplaySample` with data uint8 [I, *item_shape].
   """
   info = samples.info
   return make_batch(
-    layout, info.key, info.probability, info.table_size, samples.data
+    schema, info.key, info.probability, info.table_size, samples.data
   )
 
 
 def make_batch(
-  layout: layouts.Layout,
+  schema: typing.Any,
   keys: tf.Tensor,
   probabilities: tf.Tensor,
   table_size: tf.Tensor,
@@ -87,50 +88,58 @@ def make_batch(
   """The batch in what was sampled, as tensors of the shapes in `Batch`.
 
   Args:
-    layout: of an item.
+    schema: of an item.
     keys: [I] uint64.
     probabilities: [I] float64.
     table_size: [I] int64.
     data: uint8 [I, *item_shape].
   """
-  each = layout.transitions_per_item
+  each = schema.transitions_per_item
   if each > 1:
-    data = tf.reshape(data, (-1, layout.row.row_bytes))
+    data = tf.reshape(data, (-1, schema.row.row_bytes))
     probabilities = tf.repeat(probabilities, each)
     table_size = tf.repeat(table_size, each)
-  if isinstance(layout, transitions.Layout) and layout.stacked_frames:
-    fields = _fields(layout.row, data[:, -1, layout.frame_bytes :])
-    moved = tf.cast(fields.pop(transitions.MOVED), tf.int32)
-    fields["o_tm1"], fields["o_t"] = _stacks(layout, data, moved)
+  if isinstance(schema, sequences.SequenceSchema):
+    fields = _fields(schema.row, data)
+    versions = fields.pop(transitions.VERSION)
+    learned: typing.Any = schema.make_sequence(fields)
   else:
-    fields = _fields(layout.row, data)
-  return Batch(
-    keys=keys,
-    probabilities=probabilities,
-    table_size=table_size,
-    versions=fields.pop(transitions.VERSION),
-    data=layout.kind(**fields),
-  )
+    fields = _transition_fields(schema, data)
+    versions = fields.pop(transitions.VERSION)
+    learned = transitions.Transition(**fields)
+  return Batch(learned, versions, keys, probabilities, table_size)
+
+
+def _transition_fields(
+  schema: transitions.TransitionSchema, data: tf.Tensor
+) -> dict[str, tf.Tensor]:
+  """The fields [B, ...] of transitions, from records or from frame stacks."""
+  if not schema.stacked_frames:
+    return _fields(schema.row, data)
+  fields = _fields(schema.row, data[:, -1, schema.frame_bytes :])
+  moved = tf.cast(fields.pop(transitions.MOVED), tf.int32)
+  fields["o_tm1"], fields["o_t"] = _stacks(schema, data, moved)
+  return fields
 
 
 def _stacks(
-  layout: transitions.Layout, cells: tf.Tensor, moved: tf.Tensor
+  schema: transitions.TransitionSchema, cells: tf.Tensor, moved: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """o_tm1 and o_t of cells [B, W, ...] where they are `moved` [B] apart."""
-  stack, window = layout.stacked_frames, layout.window
+  stack, window = schema.stacked_frames, schema.window
   # All in two dimensions, of 8 bytes: with more of them, or by the byte, the
   # same costs three times as much.
-  rows = tf.reshape(cells, (-1, layout.item_shape[1]))[:, : layout.frame_bytes]
-  words = tf.bitcast(tf.reshape(rows, (-1, layout.frame_bytes // 8, 8)), _WORD)
+  rows = tf.reshape(cells, (-1, schema.item_shape[1]))[:, : schema.frame_bytes]
+  words = tf.bitcast(tf.reshape(rows, (-1, schema.frame_bytes // 8, 8)), _WORD)
   words = tf.bitwise.bitwise_xor(words, tf.constant(frames.MASK))
   newest = window * tf.range(tf.shape(moved)[0]) + window - 1  # [B]
 
   def stacks_until(newest: tf.Tensor) -> tf.Tensor:
     index = newest[:, None] + tf.range(1 - stack, 1)  # [B, S]
     taken = tf.bitcast(tf.gather(words, tf.reshape(index, [-1])), tf.uint8)
-    taken = tf.reshape(taken, (-1, layout.frame_bytes))
-    size = math.prod(layout.observation_shape[1:])
-    return tf.reshape(taken[:, :size], (-1, *layout.observation_shape))
+    taken = tf.reshape(taken, (-1, schema.frame_bytes))
+    size = math.prod(schema.observation_shape[1:])
+    return tf.reshape(taken[:, :size], (-1, *schema.observation_shape))
 
   return stacks_until(newest - moved), stacks_until(newest)
 

@@ -1,13 +1,30 @@
 """LocalTable: a table of one process that draws equally when run twice."""
 
 import json
+import math
 import pathlib
 
 import numpy as np
 
+from replay import local_queue, table_spec
 from replay import priorities as priorities_lib
 
 _ROWS, _WEIGHTS, _COUNTS = "rows.npy", "weights.npy", "table.json"
+
+
+def make_table(
+  spec: table_spec.TableSpec, seed: int
+) -> "LocalTable | local_queue.LocalQueue":
+  """Makes the table of a run in one process.
+
+  Args:
+    spec: of the table.
+    seed: of what is sampled.
+  """
+  row_bytes = math.prod(spec.schema.item_shape)
+  if spec.consumed:
+    return local_queue.LocalQueue(row_bytes)
+  return LocalTable(spec.capacity, row_bytes, spec.priority_exponent, seed)
 
 
 class LocalTable:

@@ -1,4 +1,4 @@
-"""Priorities: how they follow from TD errors.
+"""Priorities: how they follow from TD errors, for workers and learners.
 
 Schaul et al. 2016, "Prioritized experience replay", section 3.3: p = |delta|
 + epsilon; the table raises p to the power alpha when it samples.
@@ -15,6 +15,32 @@ OFFSET = 1e-6
 def from_td_errors(td_errors: typing.Any) -> typing.Any:
   """p = |delta| + epsilon, for NumPy arrays and tensors [B] alike."""
   return abs(td_errors) + OFFSET
+
+
+def from_sequences(
+  td_errors: typing.Any, learned: typing.Any, eta: float
+) -> typing.Any:
+  """p = eta max_t |delta_t| + (1 - eta) mean_t |delta_t| + epsilon, [B].
+
+  Kapturowski et al. 2019, "Recurrent experience replay in distributed
+  reinforcement learning", section 2.3. For NumPy arrays and tensors alike.
+
+  Args:
+    td_errors: float32 [B, T], 0 where a step is not learned from.
+    learned: float32 [B, T], 1, or 0 where a step is not learned from.
+    eta: the weight of the maximum, in [0, 1].
+  """
+  size = abs(td_errors)
+  if isinstance(size, np.ndarray):
+    mean = size.sum(axis=1) / np.maximum(learned.sum(axis=1), 1.0)
+    largest = size.max(axis=1)
+  else:
+    import tensorflow as tf  # the learner's; workers do without
+
+    count = tf.maximum(tf.reduce_sum(learned, axis=1), 1.0)
+    mean = tf.reduce_sum(size, axis=1) / count
+    largest = tf.reduce_max(size, axis=1)
+  return eta * largest + (1.0 - eta) * mean + OFFSET
 
 
 def of_items(priorities: typing.Any, items: int) -> typing.Any:

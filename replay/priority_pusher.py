@@ -1,4 +1,4 @@
-"""The way of new priorities to a shard, which may be gone."""
+"""PriorityPusher: sends new priorities to a server, which may be down."""
 
 import queue
 import threading
@@ -7,29 +7,28 @@ import typing
 import numpy as np
 import reverb
 
-from replay import shard as shard_lib
+from replay import shard_monitor, tables
 
 # Pushes that wait: more are of no use, as new priorities come of new samples.
 _WAITING = 2
-_LOOK_S = 0.1  # between two looks whether the shard is still there
+_LOOK_S = 0.1  # between two checks whether the server is up
 _NOTHING = ()
 
 
 class PriorityPusher:
   """Pushes priorities from a thread of its own.
 
-  A push to a server that is gone waits until there is one again. Within the
-  trainer's graph, as `priority_updater` does it, nothing could end that.
+  A push to a server that is down waits until it is up. In the trainer's graph
+  nothing could end that wait.
   """
 
-  def __init__(self, shard: shard_lib.Shard, table: str):
+  def __init__(self, shard: shard_monitor.ShardMonitor):
     """Connects at the first push.
 
     Args:
       shard: that has the items.
-      table: its name.
     """
-    self._shard, self._table = shard, table
+    self._shard = shard
     self._queue: queue.Queue = queue.Queue(_WAITING)
     self._thread = threading.Thread(
       target=self._run, name=f"priorities of shard {shard.index}", daemon=True
@@ -39,18 +38,18 @@ class PriorityPusher:
   def push(self, keys: np.ndarray, priorities: np.ndarray) -> None:
     """Sets priorities soon; those of items that were evicted are left out.
 
-    Waits for earlier ones while the shard takes them. What it does not take,
-    since it is gone, is forgotten: what it begins with has priorities.
+    Waits for earlier ones while the server is up. What a server that is down
+    does not take is dropped: the items it restarts with have priorities.
 
     Args:
-      keys: uint64 [N]; of equal ones the last counts.
+      keys: uint64 [N]; the last of equal ones counts.
       priorities: float [N].
     """
     while self._shard.up and not self._put((keys, priorities), _LOOK_S):
       pass
 
   def close(self, timeout_s: float) -> None:
-    """Ends the thread after what waits, if that takes no longer.
+    """Stops the thread, after what is queued if that takes no longer.
 
     Args:
       timeout_s: seconds after which the thread is left, as a daemon.
@@ -68,22 +67,22 @@ class PriorityPusher:
   def _run(self) -> None:
     client, life = None, 0
     while (pushed := self._get()) is not None:
-      if not self._shard.up or life != self._shard.lives:
-        client, life = None, self._shard.lives
+      if not self._shard.up or life != self._shard.incarnation:
+        client, life = None, self._shard.incarnation
       if pushed is _NOTHING or not self._shard.up:
         continue
       client = client or reverb.Client(self._shard.address)
       keys, priorities = (column.tolist() for column in pushed)
       try:
         client.mutate_priorities(
-          self._table, updates=dict(zip(keys, priorities, strict=True))
+          tables.TRANSITIONS, updates=dict(zip(keys, priorities, strict=True))
         )
       except (RuntimeError, reverb.errors.ReverbError):
         client = None
-        self._shard.lose()
+        self._shard.mark_lost()
 
   def _get(self) -> typing.Any:
-    # A client of a server that is gone is not kept until the next push: its
+    # A client of a server that is down is not kept until the next push: its
     # channel would try again after longer and longer delays.
     try:
       return self._queue.get(timeout=_LOOK_S)

@@ -1,39 +1,46 @@
-"""The tables of a run, from its config."""
+"""The tables of a run: Reverb's, from their spec."""
 
-import ml_collections
 import reverb
 import tensorflow as tf
 
-from configs import sizes, validation
-from replay import table_status
+from replay import limiter as limiter_lib
+from replay import table_spec, table_status
 
 TRANSITIONS = "transitions"  # the table that workers write and trainers read
+_QUEUE_SIZE = 1 << 30  # items: a queue's limiter bounds it, and evicts nothing
 
 
 def make_table(
-  config: ml_collections.ConfigDict, item_shape: tuple[int, ...]
+  spec: table_spec.TableSpec, limiter: limiter_lib.Limiter | None = None
 ) -> reverb.Table:
-  """The table of transitions: prioritized or uniform, oldest out first.
+  """Makes the table of transitions, of which the oldest are evicted first.
 
   Args:
-    config: the whole config; its `replay` part is read.
-    item_shape: of an item, uint8 (`transitions.Layout`).
+    spec: of the table.
+    limiter: that blocks one side or the other; None: `spec.limiter`.
 
   Raises:
-    ValueError: Reverb refuses the limiter, with what it would block.
+    ValueError: Reverb rejects the limiter, with what it would block.
   """
-  replay = config.replay
-  if replay.sampler == "prioritized":
-    sampler = reverb.selectors.Prioritized(replay.priority_exponent)
-  else:
-    sampler = reverb.selectors.Uniform()
+  limiter = limiter or spec.limiter
+  sampler = reverb.selectors.Uniform()
+  if spec.consumed:
+    sampler = reverb.selectors.Fifo()
+  elif spec.priority_exponent is not None:
+    sampler = reverb.selectors.Prioritized(spec.priority_exponent)
   return reverb.Table(
     name=TRANSITIONS,
     sampler=sampler,
     remover=reverb.selectors.Fifo(),
-    max_size=sizes.Sizes.of(config).capacity,
-    rate_limiter=_make_limiter(config),
-    signature=tf.TensorSpec(item_shape, tf.uint8),
+    max_size=_QUEUE_SIZE if spec.consumed else spec.capacity,
+    max_times_sampled=1 if spec.consumed else 0,
+    rate_limiter=reverb.rate_limiters.RateLimiter(
+      samples_per_insert=limiter.samples_per_insert,
+      min_size_to_sample=limiter.min_size,
+      min_diff=limiter.min_diff,
+      max_diff=limiter.max_diff,
+    ),
+    signature=tf.TensorSpec(spec.schema.item_shape, tf.uint8),
   )
 
 
@@ -51,24 +58,10 @@ class TableView:
     self._table = table
 
   def status(self) -> table_status.TableStatus:
-    """The counts now.
+    """Returns the counts now.
 
     Raises:
       KeyError: the server has no such table.
       RuntimeError: the server does not answer.
     """
     return table_status.read(self._client, self._table)
-
-
-def _make_limiter(
-  config: ml_collections.ConfigDict,
-) -> reverb.rate_limiters.RateLimiter:
-  replay, min_size = config.replay, sizes.Sizes.of(config).min_size
-  # In rounds, whose turn it is decides, and a share must fit whatever its size.
-  if not replay.samples_per_insert or config.mode == "sync":
-    return reverb.rate_limiters.MinSize(min_size)
-  return reverb.rate_limiters.SampleToInsertRatio(
-    samples_per_insert=replay.samples_per_insert,
-    min_size_to_sample=min_size,
-    error_buffer=validation.error_buffer(config),
-  )

@@ -22,7 +22,7 @@ class Transition(typing.NamedTuple):
   o_t: typing.Any  # [...] observation, k steps later
 
 
-class Layout:
+class TransitionSchema:
   """How a `Transition` lies in the bytes of an item.
 
   Whole observations: an item is a row, observations included.
@@ -37,7 +37,6 @@ class Layout:
   Items of G rows have G transitions, with whole observations.
 
   Attributes:
-    kind: what a batch is given out as.
     row: packing of a row.
     observation_shape: of one observation.
     stacked_frames: S; 0: observations are whole.
@@ -47,8 +46,6 @@ class Layout:
     item_shape: of an item, uint8.
   """
 
-  kind = Transition
-
   def __init__(
     self,
     spec: specs.EnvironmentSpec,
@@ -56,7 +53,7 @@ class Layout:
     stacked_frames: int = 0,
     transitions_per_item: int = 1,
   ):
-    """Lays out what `spec` describes.
+    """Lays the fields out for an environment.
 
     Args:
       spec: of one environment.

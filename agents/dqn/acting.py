@@ -11,7 +11,7 @@ from replay import adder as adder_lib
 
 
 class EpsilonGreedyActor:
-  """Explores, and tells the adder what it thought of each action."""
+  """Acts by action values, which it also gives to the adder."""
 
   def __init__(
     self,
@@ -35,10 +35,10 @@ class EpsilonGreedyActor:
     observation: np.ndarray,
     reward: np.ndarray | None = None,
     first: np.ndarray | None = None,
-  ) -> adder_lib.Decision:
-    """Decides on observations [B, ...], whatever came before."""
+  ) -> adder_lib.ActorOutput:
+    """Acts on observations [B, ...]; the other arguments have no effect."""
     del reward, first
-    return self._explorer.decide(self._inference(observation, self._noise))
+    return self._explorer.choose(self._inference(observation, self._noise))
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     """Takes over a learner's variables."""
@@ -49,5 +49,5 @@ class EpsilonGreedyActor:
     return self._explorer.get_state()
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Goes on as the actor would have whose state was taken."""
+    """Continues as the actor would have whose state was taken."""
     self._explorer.set_state(state)

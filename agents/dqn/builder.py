@@ -6,34 +6,31 @@ from acme import specs
 from agents import core, discrete, exploration, seeds
 from agents.dqn import acting
 from agents.networks import inference
-from replay import adder, transitions
+from replay import adder, priorities, table_spec, transitions
 
 
 class Builder:
-  """Describes DQN and what its papers added to it."""
+  """Describes DQN and the algorithms that extend it."""
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
     """Raises ValueError, one line, if it can't serve this environment."""
     discrete.check(config, spec)
-    self.make_layout(config, spec)
+    self.make_table(config, spec)
 
-  def make_layout(
+  def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> transitions.Layout:
-    """Layout of an n-step transition."""
-    return transitions.Layout(
-      spec,
-      config.adder.n_step,
-      config.adder.stacked_frames,
-      config.replay.transitions_per_item,
+  ) -> table_spec.TableSpec:
+    """Describes a table of n-step transitions."""
+    return table_spec.TableSpec.replay(
+      config, _make_schema(config, spec), config.replay.transitions_per_item
     )
 
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """The learner, with fresh variables from config.seed."""
+    """Makes the learner, with fresh variables from config.seed."""
     # Imports trfl and Keras, which workers and evaluators do without.
     from agents.dqn import learning
 
@@ -44,22 +41,22 @@ class Builder:
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     worker: int,
-    lives: int = 0,
+    restarts: int = 0,
     env_steps: int = 0,
   ) -> core.Actor:
-    """The exploring actor of worker `worker`."""
+    """Makes the exploring actor of a worker."""
     return acting.EpsilonGreedyActor(
       inference.make_inference(config.network, spec),
       exploration.Epsilons(
         config.exploration, config.topology, worker, env_steps
       ),
-      seed=seeds.of_life(config.seed + worker, lives),
+      seed=seeds.for_restart(config.seed + worker, restarts),
     )
 
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Actor:
-    """The actor that is evaluated."""
+    """Makes the actor that is evaluated."""
     return acting.EpsilonGreedyActor(
       inference.make_inference(config.network, spec), None, config.seed
     )
@@ -67,10 +64,23 @@ class Builder:
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> adder.NStepAdder:
-    """The n-step adder of one worker's environments."""
+    """Makes the n-step adder of one worker's environments."""
+    prioritized = config.replay.sampler == "prioritized"
     return adder.NStepAdder(
-      self.make_layout(config, spec),
+      _make_schema(config, spec),
       config.topology.environments_per_worker,
       config.adder.n_step,
       config.adder.discount,
+      priorities.from_td_errors if prioritized else None,
     )
+
+
+def _make_schema(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> transitions.TransitionSchema:
+  return transitions.TransitionSchema(
+    spec,
+    config.adder.n_step,
+    config.adder.stacked_frames,
+    config.replay.transitions_per_item,
+  )

@@ -4,11 +4,11 @@ import ml_collections
 import tensorflow as tf
 from acme import specs
 
-from agents import q_learner
+from agents import core, q_learner
 from agents.dqn import objectives
 from agents.networks import heads, q_network
 from replay import dataset as dataset_lib
-from replay import transitions
+from replay import priorities, transitions
 
 _USES = 4  # calls of networks in an update
 
@@ -34,25 +34,20 @@ class DQNLearner(q_learner.QLearner):
     self._random = self._drawn or config.network.noisy
     self._seed = config.seed
 
-  def update(
-    self, batch: dataset_lib.Batch
-  ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """One gradient step, and every so often a new target network.
-
-    Returns:
-      TD errors [B] before the step, and metrics.
-    """
+  def update(self, batch: dataset_lib.Batch) -> core.Update:
+    """Takes one gradient step; the priorities are of the errors before it."""
     target, target_tm1, selector = self._look_ahead(batch.data)
     with tf.GradientTape() as tape:
       online = self.online(batch.data.o_tm1, self._draw(0), self._quantiles)
       output = self._objective.loss(
         batch.data, objectives.Evidence(online, target, target_tm1, selector)
       )
-    return output.td_error, {
+    metrics = {
       **self.descend(tape, batch, output.loss),
       "q_mean": tf.reduce_mean(self._objective.values(online)),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }
+    return core.Update(metrics, priorities.from_td_errors(output.td_error))
 
   def _look_ahead(
     self, batch: transitions.Transition

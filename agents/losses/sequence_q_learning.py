@@ -68,13 +68,3 @@ def sequence_q_learning(
   errors *= learned
   loss = tf.reduce_sum(trfl.huber_loss(errors, huber_delta), axis=1)
   return output.LossOutput(loss, errors)
-
-
-def mixed_priority(
-  errors: tf.Tensor, learned: tf.Tensor, eta: float
-) -> tf.Tensor:
-  """`sequences.mixed_priority`, [B] of errors and learned [B, T]."""
-  size = tf.abs(errors)
-  count = tf.maximum(tf.reduce_sum(learned, axis=1), 1.0)
-  mean = tf.reduce_sum(size, axis=1) / count
-  return eta * tf.reduce_max(size, axis=1) + (1.0 - eta) * mean

@@ -10,6 +10,9 @@ from agents.networks import recurrent_inference
 from replay import adder as adder_lib
 
 
+STATE = "state"  # extra: float32 [B, S], recurrent, before the observations
+
+
 class RecurrentActor:
   """Acts on what it has seen of each environment's episode."""
 
@@ -35,13 +38,14 @@ class RecurrentActor:
 
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
-  ) -> adder_lib.Decision:
-    """Decides on observations [B, ...] by what came before them.
+  ) -> adder_lib.ActorOutput:
+    """Acts on observations [B, ...] and on what came before them.
 
     Args:
       observation: [B, ...].
       reward: [B] float32, of the steps that led to them.
-      first: [B] bool, they open episodes: what came before is forgotten.
+      first: [B] bool, the observations that begin episodes: for them, what
+        came before is forgotten.
     """
     if len(self._action) != len(observation):
       self._begin(len(observation))
@@ -49,9 +53,9 @@ class RecurrentActor:
     q_t, self._state = self._inference(
       observation, self._action, reward, first, before
     )
-    decision = self._explorer.decide(q_t, before)
-    self._action = decision.action
-    return decision
+    output = self._explorer.choose(q_t)
+    self._action = output.action
+    return output._replace(extras={**output.extras, STATE: before})
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     """Takes over a learner's variables."""
@@ -66,7 +70,7 @@ class RecurrentActor:
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Goes on as the actor would have whose state was taken."""
+    """Continues as the actor would have whose state was taken."""
     self._explorer.set_state(state)
     self._state, self._action = state["state"], state["action"]
 

@@ -8,7 +8,7 @@ from agents import core, discrete, exploration, seeds
 from agents.losses import rescaling
 from agents.networks import recurrent_inference
 from agents.r2d2 import acting
-from replay import sequences
+from replay import priorities, sequences, table_spec
 
 
 class Builder:
@@ -27,20 +27,19 @@ class Builder:
         "'expected' and False"
       )
 
-  def make_layout(
+  def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> sequences.SequenceLayout:
-    """Layout of a sequence with its burn-in."""
-    return sequences.SequenceLayout(
-      spec,
-      config.adder.burn_in + config.adder.unroll,
-      recurrent_inference.state_size(config.network),
+  ) -> table_spec.TableSpec:
+    """Describes a table of sequences, burn-in included."""
+    # The steps of a sequence beyond its period are in the one before it, too.
+    return table_spec.TableSpec.replay(
+      config, _make_schema(config, spec), config.adder.period
     )
 
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """The learner, with fresh variables from config.seed."""
+    """Makes the learner, with fresh variables from config.seed."""
     # Imports trfl and Keras, which workers and evaluators do without.
     from agents.r2d2 import learning
 
@@ -51,28 +50,28 @@ class Builder:
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     worker: int,
-    lives: int = 0,
+    restarts: int = 0,
     env_steps: int = 0,
   ) -> core.Actor:
-    """The exploring actor of worker `worker`."""
+    """Makes the exploring actor of a worker."""
     epsilons = exploration.Epsilons(
       config.exploration, config.topology, worker, env_steps
     )
-    seed = seeds.of_life(config.seed + worker, lives)
+    seed = seeds.for_restart(config.seed + worker, restarts)
     return _make_actor(config, spec, epsilons, seed)
 
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Actor:
-    """The actor that is evaluated."""
+    """Makes the actor that is evaluated."""
     return _make_actor(config, spec, None, config.seed)
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Adder:
-    """The adder of one worker's environments."""
+    """Makes the adder of one worker's environments."""
     return sequences.SequenceAdder(
-      self.make_layout(config, spec),
+      _make_schema(config, spec),
       config.topology.environments_per_worker,
       config.adder.period,
       config.adder.discount,
@@ -81,10 +80,10 @@ class Builder:
 
 
 class FirstPriority:
-  """The priority of a sequence by the values that its worker acted by.
+  """The priorities of sequences, by the values with which their worker acted.
 
-  eta max_t |delta_t| + (1 - eta) mean_t |delta_t| over the steps that are
-  learned of: section 2.3.
+  Errors of the steps that are learned from, weighted as the learner weights
+  them (`priorities.from_sequences`): section 2.3.
   """
 
   def __init__(self, config: ml_collections.ConfigDict):
@@ -92,16 +91,27 @@ class FirstPriority:
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
     self._eta = config.replay.eta
 
-  def __call__(self, thoughts: sequences.Thoughts) -> np.ndarray:
-    """Priorities float32 [B] of windows [B, T]."""
-    x = sequences.Thoughts(*(part[:, self._burn_in :] for part in thoughts))
+  def __call__(self, inputs: sequences.PriorityInputs) -> np.ndarray:
+    """Returns priorities float32 [B] of windows [B, T]."""
+    x = sequences.PriorityInputs(*(part[:, self._burn_in :] for part in inputs))
     values = rescaling.unscale(x.value_of_state[:, 1:])
     targets = sequences.n_step_targets(
       x.reward, x.discount, x.ended, values, self._n_step
     )
-    learned = ~x.first[:, 1:]
+    learned = (~x.first[:, 1:]).astype(np.float32)
     errors = (rescaling.rescale(targets) - x.value_of_action) * learned
-    return sequences.mixed_priority(errors, learned, self._eta)
+    return priorities.from_sequences(errors, learned, self._eta)
+
+
+def _make_schema(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> sequences.SequenceSchema:
+  size = recurrent_inference.state_size(config.network)
+  return sequences.SequenceSchema(
+    spec,
+    config.adder.burn_in + config.adder.unroll,
+    start_extras={acting.STATE: (np.dtype(np.float32), (size,))},
+  )
 
 
 def _make_actor(

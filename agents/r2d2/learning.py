@@ -4,11 +4,12 @@ import ml_collections
 import tensorflow as tf
 from acme import specs
 
-from agents import q_learner
+from agents import core, q_learner
 from agents.losses import sequence_q_learning
 from agents.networks import recurrent
+from agents.r2d2 import acting
 from replay import dataset as dataset_lib
-from replay import sequences
+from replay import priorities, sequences
 
 
 class R2D2Learner(q_learner.QLearner):
@@ -28,19 +29,13 @@ class R2D2Learner(q_learner.QLearner):
     )
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
 
-  def update(
-    self, batch: dataset_lib.Batch
-  ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """One gradient step, and every so often a new target network.
-
-    Returns:
-      The mixed errors [B] of the sequences before the step, and metrics.
-    """
+  def update(self, batch: dataset_lib.Batch) -> core.Update:
+    """Takes one gradient step; the priorities are of the errors before it."""
     sequence: sequences.Sequence = batch.data
     start = self._burn_in
     early, late = _split(_inputs(sequence), start)
     online_state, target_state = (
-      _warm_up(network, early, sequence.state)
+      _warm_up(network, early, sequence.extras[acting.STATE])
       for network in (self.online, self.target)
     )
     q_target, _ = self.target.unroll(late, target_state)  # [B, T + 1, A]
@@ -60,14 +55,15 @@ class R2D2Learner(q_learner.QLearner):
         self._n_step,
         self._learner.huber_delta,
       )
-    mixed = sequence_q_learning.mixed_priority(
-      output.td_error, learned, self._replay.eta
-    )
-    return mixed, {
+    metrics = {
       **self.descend(tape, batch, output.loss),
       "q_mean": tf.reduce_mean(q),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }
+    return core.Update(
+      metrics,
+      priorities.from_sequences(output.td_error, learned, self._replay.eta),
+    )
 
 
 def _warm_up(

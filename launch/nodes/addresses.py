@@ -4,27 +4,17 @@ import dataclasses
 import os
 import pathlib
 import ssl
-import typing
 from collections.abc import Callable
 
 import launchpad as lp
 
-from launch.nodes import endpoint
+from launch.nodes import endpoint, ports
 from replay import (
   board,
   certificates,
   routes,
   shared_variables,
-  variable_packing,
 )
-
-
-class VariablesSource(typing.Protocol):
-  """Gives each new version of the variables once."""
-
-  def poll(self) -> variable_packing.Snapshot | None:
-    """The newest version if it is not the last one given, else None."""
-    ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +98,17 @@ class DataAddresses:
       return routes.DirectRoute(self.servers[shard].resolve())
     return routes.ProxyRoute(self.proxy_listen(shard), seat)
 
-  def make_variables_source(self) -> VariablesSource:
-    """Where workers and evaluators get variables from."""
+  def make_variables_source(
+    self, period_s: float = 0.1
+  ) -> ports.VariablesSource:
+    """Makes the source of a worker's or an evaluator's variables.
+
+    Args:
+      period_s: seconds between two polls of the server, if there is no proxy.
+    """
     if self.proxy_dir:
       return shared_variables.SharedVariables(self.variables_path)
     # Imports TensorFlow, which an evaluator beside a proxy does without.
     from replay import variables
 
-    return variables.ServerVariables(self.servers[0].resolve())
+    return variables.ServerVariables(self.servers[0].resolve(), period_s)

@@ -17,7 +17,7 @@ _RETURNS_KEPT = 20  # episodes
 
 
 class Collector:
-  """Steps a batch of environments and hands out finished transitions."""
+  """Steps a batch of environments and returns finished items."""
 
   def __init__(
     self,
@@ -25,7 +25,7 @@ class Collector:
     spec: specs.EnvironmentSpec,
     builder: core.Builder,
     worker: int,
-    lives: int = 0,
+    restarts: int = 0,
     env_steps: int = 0,
   ):
     """Makes and resets the environments.
@@ -35,25 +35,26 @@ class Collector:
       spec: of one environment.
       builder: of the algorithm.
       worker: index of this worker, from 0: its seed and its exploration.
-      lives: processes that were this worker before: none repeats another's
+      restarts: processes that were this worker before: none repeats another's
         episodes.
-      env_steps: environment steps that those made: exploration goes on there.
+      env_steps: environment steps that those made, from which exploration
+        continues.
     """
     num_envs = config.topology.environments_per_worker
     self._environment = factory.make(
       config.environment,
       num_envs,
-      seed=seeds.of_life(config.seed * 1_000 + worker, lives),
+      seed=seeds.for_restart(config.seed * 1_000 + worker, restarts),
     )
-    self._actor = builder.make_actor(config, spec, worker, lives, env_steps)
+    self._actor = builder.make_actor(config, spec, worker, restarts, env_steps)
     self._adder = builder.make_adder(config, spec)
-    self._before = self._environment.reset()  # where the next step is from
+    self._before = self._environment.reset()  # the state that the next step starts from
     self._episode_returns = np.zeros(num_envs)
     self._returns: collections.deque[float] = collections.deque(
       maxlen=_RETURNS_KEPT
     )
     self._version = 0  # of the variables; 0: none were loaded
-    # Of all environments together, without autoresets; of this life.
+    # Of all environments together, without autoresets; of this process.
     self.env_steps = 0
 
   @property
@@ -72,12 +73,19 @@ class Collector:
     self._version = version
 
   def step(self) -> adder_lib.Items | None:
-    """Acts once in every environment; returns what transitions ended."""
+    """Acts once in every environment; returns the items that are complete."""
     before = self._before
-    decision = self._actor.act(before.observation, before.reward, before.first)
-    step = self._environment.step(decision.action)
+    output = self._actor.act(before.observation, before.reward, before.first)
+    step = self._environment.step(output.action)
     items = self._adder.add(
-      before.observation, decision, *step[1:], version=self._version
+      before.observation,
+      output,
+      step.reward,
+      step.terminated,
+      step.truncated,
+      step.first,
+      step.observation,
+      self._version,
     )
     self._before = step
     self.env_steps += len(step.first) - int(np.count_nonzero(step.first))
@@ -89,7 +97,9 @@ class Collector:
     return items
 
   def get_state(self, with_environments: bool) -> dict[str, typing.Any]:
-    """What its next steps depend on, beside its variables; to be pickled.
+    """Returns what the next steps depend on, besides the variables.
+
+    It can be pickled.
 
     Args:
       with_environments: whether the environments can be saved; otherwise the
@@ -110,10 +120,10 @@ class Collector:
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Goes on where a collector of the same worker and config was.
+    """Continues as the collector of the same worker and config would have.
 
-    If its episodes were left out, they are new ones, and the transitions that
-    were open in the old ones are never finished. `env_steps` is as it was.
+    Without its environments, it starts new episodes, and the transitions that
+    were unfinished in the old ones are lost. `env_steps` stays.
     """
     self._actor.set_state(state["actor"])
     self._returns.extend(state["returns"])

@@ -62,8 +62,8 @@ def play(
   while shares.any():
     if stopping():
       return None
-    decision = actor.act(step.observation, step.reward, step.first)
-    step = environment.step(decision.action)
+    output = actor.act(step.observation, step.reward, step.first)
+    step = environment.step(output.action)
     returns += step.reward
     lengths += ~step.first
     for env in np.flatnonzero(step.terminated | step.truncated):

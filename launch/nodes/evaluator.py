@@ -1,91 +1,92 @@
-"""The evaluator node: greedy returns of the newest variables."""
+"""The evaluator: greedy returns of the newest variables."""
 
 import typing
+from collections.abc import Callable, Mapping
 
 import ml_collections
 from acme import specs
 
-from agents import registry
-from launch.nodes import addresses, answer, evaluation, link
-from launch.runs import best_variables, run_folder
+from agents import core, seeds
+from launch.nodes import evaluation, ports
 from replay import variable_packing
 
-_POLL_S = 0.1
-SEED = 1_000_000  # apart from the workers' seeds
+_SEED = 1_000_000  # apart from the workers' seeds
 
 
 class Evaluator:
-  """Plays each evaluation with one version, and keeps the best one."""
+  """Plays each evaluation with one version, in every mode."""
 
   def __init__(
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
-    folder: run_folder.RunFolder,
-    data: addresses.DataAddresses,
-    control: typing.Any,
+    builder: core.Builder,
+    results: ports.EvaluationSink,
+    restarts: int = 0,
+    savable: bool = False,
   ):
-    """Makes its own environments.
+    """Makes its own environments and actor.
 
     Args:
       config: the whole config.
       spec: of one environment.
-      folder: of the run, for the best variables.
-      data: where variables come from.
-      control: Courier client of the control node.
+      builder: of the algorithm.
+      results: where each evaluation goes.
+      restarts: processes that evaluated this run before.
+      savable: whether the environments can be saved.
     """
-    self._config, self._folder, self._control = config, folder, control
-    episodes = config.evaluation.episodes
-    self._environment = evaluation.make_environment(
-      config.environment, episodes, config.seed + SEED
-    )
-    builder = registry.make_builder(config.agent)
+    self._episodes = config.evaluation.episodes
+    self._results, self._savable = results, savable
     self._actor = builder.make_greedy_actor(config, spec)
-    self._variables = data.make_variables_source()
+    self._environment = evaluation.make_environment(
+      config.environment,
+      self._episodes,
+      seeds.for_restart(config.seed + _SEED, restarts),
+    )
 
-  def step(self) -> float:
-    """Evaluates the newest variables once; returns their mean return.
-
-    Raises:
-      RuntimeError: nothing new has been published.
-    """
-    snapshot = self._variables.poll()
-    if snapshot is None:
-      raise RuntimeError("there are no new variables to evaluate: step later")
-    episodes = self._evaluate(snapshot, stopping=lambda: False)
-    assert episodes is not None
-    return sum(episodes.returns) / len(episodes.returns)
-
-  def run(self) -> None:
-    """Evaluates until the run stops."""
-    with link.Link(self._control, "evaluator", 0, dict) as node_link:
-      while not node_link.wait(_POLL_S):
-        snapshot = self._variables.poll()
-        if snapshot is None:
-          continue
-        self._evaluate(snapshot, stopping=lambda: node_link.stopping)
-        node_link.wait(self._config.evaluation.period_s)
-      self._environment.close()
-
-  def _evaluate(
+  def evaluate(
     self,
     snapshot: variable_packing.Snapshot,
-    stopping: typing.Callable[[], bool],
+    stopping: Callable[[], bool] = lambda: False,
   ) -> evaluation.Episodes | None:
+    """Plays an evaluation.
+
+    Args:
+      snapshot: the variables to play with.
+      stopping: called at each step; True ends the evaluation.
+
+    Returns:
+      Its episodes. None if it was stopped: where the environments can be
+      saved, the next evaluation is as if this one had not begun.
+    """
+    before = self._environment.get_state() if self._savable else None
     self._actor.load(snapshot.variables)
     episodes = evaluation.play(
-      self._environment,
-      self._actor,
-      self._config.evaluation.episodes,
-      stopping,
+      self._environment, self._actor, self._episodes, stopping
     )
-    if episodes is not None and answer.of(
-      self._control.evaluated,
-      episodes.returns,
-      episodes.lengths,
-      snapshot.version,
-    ):
-      best_variables.save(
-        self._folder.best, snapshot.version, snapshot.variables
-      )
+    if episodes is not None:
+      self._results(episodes.returns, episodes.lengths, snapshot)
+    elif before is not None:
+      self._environment.set_state(before)
     return episodes
+
+  def get_state(self) -> dict[str, typing.Any]:
+    """Returns what the next evaluations depend on; it can be pickled."""
+    return {
+      "episodes": self._episodes,
+      "actor": self._actor.get_state(),
+      "environment": self._environment.get_state() if self._savable else None,
+    }
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Continues as another evaluator would have.
+
+    With another number of episodes it starts from its own environments.
+    """
+    self._actor.set_state(state["actor"])
+    if self._savable and state["episodes"] == self._episodes:
+      self._environment.set_state(state["environment"])
+
+  def close(self) -> None:
+    """Closes the environments."""
+    self._environment.close()

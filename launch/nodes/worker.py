@@ -1,193 +1,188 @@
-"""The worker node: collects transitions and writes them."""
+"""The worker: collects transitions and writes them."""
 
 import time
 import typing
+from collections.abc import Mapping
 
 import ml_collections
 from absl import logging
 from acme import specs
 
-from agents import registry
-from launch.nodes import addresses, answer, collector, link, pace
-from launch.orchestration import directive as directive_lib
-from launch.orchestration import rounds
-from replay import board, tables
-from replay import writer as writer_lib
+from agents import core
+from launch.nodes import collector, pace, ports
+from launch.orchestration import messages
+from launch.orchestration import rates as rates_lib
 
-_WAIT_S = 0.2  # at most, until the next look at what to do
-_IDLE_S = 0.005  # while paused, and before the first variables
-_SETTLE_S = 2.0  # for what is in flight at the end
-_SAY_AFTER_S = 1.0  # shorter waits are the rate limiter doing its work
-_GO = directive_lib.Directive()
+_WAIT_S = 0.2  # at most, until the next look at the command
+_FLUSH_S = 2.0  # for what is in flight at the end
+_LOG_AFTER_S = 1.0  # shorter waits are the rate limiter doing its work
+_RUN = messages.Command()
 
 
 class Worker:
-  """Steps a batch of environments with the newest variables."""
+  """Steps a batch of environments with the newest policy, in every mode."""
 
   def __init__(
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
+    builder: core.Builder,
+    rates: rates_lib.Rates,
     index: int,
-    data: addresses.DataAddresses,
-    control: typing.Any,
+    items: ports.ItemSink,
+    variables: ports.VariablesSource,
+    registration: messages.Registration,
   ):
-    """Makes the environments, and goes on where this worker was killed.
+    """Makes the environments.
 
     Args:
       config: the whole config.
       spec: of one environment.
+      builder: of the algorithm.
+      rates: of the run.
       index: of this worker, from 0.
-      data: where to write to, and where variables come from.
-      control: Courier client of the control node.
+      items: where to write to.
+      variables: where to read the policy's variables from.
+      registration: of the processes that were this worker before.
     """
-    self._config, self._index, self._control = config, index, control
-    builder = registry.make_builder(config.agent)
+    self._config, self._rates, self._items = config, rates, items
+    self._variables = variables
     self._collector = collector.Collector(
       config,
       spec,
       builder,
       index,
-      *answer.of(control.enlist, "worker", index),
-    )
-    self._variables = data.make_variables_source()
-    self._seat = data.take_seat(index)
-    self._writer = writer_lib.ItemWriter(
-      data.make_route(index, self._seat),
-      tables.TRANSITIONS,
-      builder.make_layout(config, spec).kept_cells(
-        config.topology.environments_per_worker
-      ),
+      registration.restart_count,
+      registration.env_steps,
     )
     self._pace = pace.Pace()
     self._published_at_s: float | None = None
     self._waiting_since_s: float | None = None  # monotonic
-    self._said = False  # that it waits
+    self._wait_is_logged = False
     self._version = 0  # of the variables; 0: none yet
     self._loads = 0
     # In rounds: batch steps made in this one, and the version with which this
-    # worker is through.
+    # worker has collected its share, all of it confirmed.
     self._made = 0
     self._collected_version = 0
 
-  def run(self) -> None:
-    """Collects until the run stops."""
-    with link.Link(
-      self._control,
-      "worker",
-      self._index,
-      self._metrics,
-      rounds.report_period_s(self._config),
-    ) as node_link:
-      while not node_link.stopping:
-        orders = self._orders(node_link)
-        if orders.stop:
-          break
-        self.step(orders)
-      if not self._writer.close(_SETTLE_S):
-        logging.info("items that were never confirmed: %d", self._writer.lost)
-      self._collector.close()
+  @property
+  def env_steps(self) -> int:
+    """Environment steps of this process."""
+    return self._collector.env_steps
 
-  def step(self, orders: directive_lib.Directive = _GO) -> int:
-    """One step of every environment, or a short wait if there can be none.
+  @property
+  def collected_version(self) -> int:
+    """The version with which the share of a round is complete; 0: none."""
+    return self._collected_version
+
+  def step(self, command: messages.Command = _RUN) -> int:
+    """Steps every environment once, or waits a little if that can't be.
 
     Args:
-      orders: what the worker is asked to do.
+      command: of the control node.
 
     Returns:
       All environment steps so far.
     """
     self._load_variables()
-    if self._may_step(orders):
+    if self._may_step(command):
       before = self._collector.env_steps
       items = self._collector.step()
       if items is not None:
-        self._writer.write(*items)
+        self._items.write(*items)
       steps = self._collector.env_steps - before
       self._made += 1
-      self._pace.stepped(steps, orders.steps_per_s, time.monotonic())
+      self._pace.stepped(steps, command.steps_per_s, time.monotonic())
     return self._collector.env_steps
 
-  def _orders(self, node_link: link.Link) -> directive_lib.Directive:
-    """What this machine's proxy says, or without one the control node."""
-    seat = self._seat
-    if seat is None:
-      return node_link.directive
-    flow = seat.flow
-    return directive_lib.Directive(
-      flow is board.Flow.DRAIN,
-      flow is board.Flow.PAUSE,
-      seat.steps_per_s,
-      workers=node_link.directive.workers,
-    )
+  def close(self) -> None:
+    """Writes what is in flight, and closes the environments."""
+    if not self._items.close(_FLUSH_S):
+      logging.info("items that were never confirmed: %d", self._items.lost)
+    self._collector.close()
 
-  def _may_step(self, orders: directive_lib.Directive) -> bool:
-    """Whether a step can be made now; waits a little if not."""
-    if self._published_at_s is None:
-      time.sleep(_IDLE_S)
-      return False
-    collected = self._has_its_share(orders)
-    if orders.paused or collected:
-      if self._is_through(self._writer.settle(_WAIT_S)):
-        if collected:
-          self._collected_version = self._version
-        time.sleep(_IDLE_S)
-      return False
-    wait_s = self._pace.wait_s(orders.steps_per_s, time.monotonic())
-    if wait_s > 0:
-      time.sleep(min(wait_s, _WAIT_S))
-      return False
-    return self._is_through(self._writer.wait(_WAIT_S))
-
-  def _has_its_share(self, orders: directive_lib.Directive) -> bool:
-    """Whether it is others' turn, in rounds."""
-    if self._config.mode != "sync":
-      return False
-    workers = orders.workers or self._config.topology.workers
-    return self._made >= rounds.worker_steps(self._config, workers)
-
-  def _is_through(self, through: bool) -> bool:
-    """Passes on whether the writer was; says it in the log when it was not."""
-    now_s = time.monotonic()
-    if through:
-      if self._said:
-        logging.info("goes on; items lost so far: %d", self._writer.lost)
-      self._waiting_since_s, self._said = None, False
-      return True
-    self._waiting_since_s = self._waiting_since_s or now_s
-    if now_s - self._waiting_since_s > _SAY_AFTER_S and not self._said:
-      self._said = True
-      logging.info("waits for %s", self._writer.waits_for)
-    return False
-
-  def _load_variables(self) -> None:
-    snapshot = self._variables.poll()
-    if snapshot is not None:
-      if self._published_at_s is None:
-        logging.info("acts on its first variables")
-      self._collector.load(snapshot.version, snapshot.variables)
-      self._version = snapshot.version
-      self._published_at_s = snapshot.published_at_s
-      self._loads += 1
-      self._made = 0
-
-  def _metrics(self) -> dict[str, typing.Any]:
+  def report(self) -> messages.WorkerReport:
+    """Returns the counts of this process."""
     published_at_s, waiting_since_s = (
       self._published_at_s,
       self._waiting_since_s,
     )
-    writer = self._writer
-    return {
-      "env_steps": self._collector.env_steps,
-      "items_written": writer.written,
-      "items_confirmed": writer.confirmed,
-      "items_lost": writer.lost,
-      "reconnects": max(0, writer.streams - 1),
-      "variables_version": self._version,
-      "variable_loads": self._loads,
-      "collected_version": self._collected_version,
-      "training_return": self._collector.training_return,
-      "variables_age_s": published_at_s and time.time() - published_at_s,
-      "waiting_s": waiting_since_s and time.monotonic() - waiting_since_s,
-      "waiting_for": waiting_since_s and writer.waits_for,
-    }
+    items = self._items
+    return messages.WorkerReport(
+      env_steps=self._collector.env_steps,
+      items_written=items.written,
+      items_confirmed=items.confirmed,
+      items_lost=items.lost,
+      reconnects=max(0, items.streams - 1),
+      variables_version=self._version,
+      variable_loads=self._loads,
+      collected_version=self._collected_version,
+      training_return=self._collector.training_return,
+      variables_age_s=published_at_s and time.time() - published_at_s,
+      waiting_s=waiting_since_s and time.monotonic() - waiting_since_s,
+      waiting_for=items.waits_for if waiting_since_s else None,
+    )
+
+  def get_state(self, with_environments: bool) -> dict[str, typing.Any]:
+    """Returns what the next steps depend on, besides the variables.
+
+    Args:
+      with_environments: whether the environments can be saved; see
+        `Collector.get_state`.
+    """
+    return self._collector.get_state(with_environments)
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Continues as the worker would have whose state was taken."""
+    self._collector.set_state(state)
+
+  def _may_step(self, command: messages.Command) -> bool:
+    """Whether a step can be made now; waits a little if not."""
+    if self._published_at_s is None:
+      time.sleep(self._rates.idle_s)
+      return False
+    has_collected = self._has_collected(command)
+    if command.paused or has_collected:
+      if self._note_wait(self._items.settle(_WAIT_S)):
+        if has_collected:
+          self._collected_version = self._version
+        time.sleep(self._rates.idle_s)
+      return False
+    wait_s = self._pace.wait_s(command.steps_per_s, time.monotonic())
+    if wait_s > 0:
+      time.sleep(min(wait_s, _WAIT_S))
+      return False
+    return self._note_wait(self._items.wait(_WAIT_S))
+
+  def _has_collected(self, command: messages.Command) -> bool:
+    """Whether this worker has its share of the round."""
+    workers = command.workers or self._config.topology.workers
+    share = self._rates.worker_steps(workers)
+    return share is not None and self._made >= share
+
+  def _note_wait(self, ready: bool) -> bool:
+    """Notes since when the sink is not ready; logs waits that last."""
+    now_s = time.monotonic()
+    if ready:
+      if self._wait_is_logged:
+        logging.info("continues; items lost so far: %d", self._items.lost)
+      self._waiting_since_s, self._wait_is_logged = None, False
+      return True
+    self._waiting_since_s = self._waiting_since_s or now_s
+    if now_s - self._waiting_since_s > _LOG_AFTER_S and not self._wait_is_logged:
+      self._wait_is_logged = True
+      logging.info("waits for %s", self._items.waits_for)
+    return False
+
+  def _load_variables(self) -> None:
+    snapshot = self._variables.poll()
+    if snapshot is None:
+      return
+    if self._published_at_s is None:
+      logging.info("acts on its first variables")
+    self._collector.load(snapshot.version, snapshot.variables)
+    self._version = snapshot.version
+    self._published_at_s = snapshot.published_at_s
+    self._loads += 1
+    self._made = 0

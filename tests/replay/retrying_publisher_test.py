@@ -7,7 +7,7 @@ import portpicker
 import pytest
 import reverb
 
-from replay import lasting_publisher, variables
+from replay import retrying_publisher, variables
 from replay import shard as shard_lib
 
 ARRAYS = {"w": np.arange(4.0)}
@@ -42,7 +42,7 @@ def newest(port):
 
 
 def test_what_could_not_be_published_is_owed(port, shard):
-  publisher = lasting_publisher.LastingPublisher(shard, first_version=7)
+  publisher = retrying_publisher.RetryingPublisher(shard, first_version=7)
   assert publisher.publish(ARRAYS) == 6
   assert publisher.owes
   lost = []

@@ -1,61 +1,61 @@
-"""A shard: one of several replay servers, as their trainer sees it.
+"""ShardMonitor: one replay server, as its trainer sees it.
 
-Reverb's samplers and clients wait for a server that is gone for as long as it
-is, without an error and without a timeout. So a thread looks whether it is
-there, and tells who reads from it to give up.
+Reverb's samplers and clients wait for a server that is down for as long as it
+is, without an error and without a timeout. So a thread checks whether the
+server is up, and makes its readers give up where it is not.
 """
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import reverb
 from absl import logging
 
 from replay import routes, table_status, tables
 
-# Seconds between two looks whether it is there: a connection each.
+# Seconds between two checks whether the server is up: a connection each.
 _PERIOD_S = 0.2
-# Seconds between two questions for its size, which cost the table's lock.
+# Seconds between two polls of its size, which take the table's lock.
 _SIZE_PERIOD_S = 1.0
-# One that accepts connections and does not answer for so many seconds hangs:
-# longer than a large table is listed for a snapshot.
+# A server that accepts connections and does not reply for so many seconds
+# hangs: longer than a large table is listed for a snapshot.
 _SILENT_AFTER_S = 20.0
 
 
-class Shard:
+class ShardMonitor:
   """Watches a server from a thread of its own until `close`.
 
   Attributes:
     index: among the shards, from 0.
     address: 'host:port' of its server.
-    lives: how often it was found after it was not there: what was opened in
-      another one is of no use.
-    size: items in its table when it was last asked.
-    on_lost: called in the thread when it is found gone.
+    incarnation: how often the server was found after it was down: what was
+      opened with an earlier one is of no use.
+    size: items in its table at the last poll.
+    on_lost: called in the thread when the server is found down.
   """
 
   def __init__(self, index: int, address: str, table: str):
-    """Takes it as gone until the thread finds it.
+    """Takes the server as down until the thread finds it.
 
     Args:
       index: among the shards, from 0.
       address: 'host:port' of its server.
-      table: whose counts are asked for.
+      table: whose counts are polled.
 
     Raises:
       ValueError: the address has another form.
     """
     self.index, self.address = index, address
-    self.lives, self.size = 0, 0
+    self.incarnation, self.size = 0, 0
     self.on_lost: Callable[[], None] = lambda: None
     self._route = routes.DirectRoute(address)
     self._table = table
-    # Of the reader's own thread; a client that failed is dropped, as its
-    # channel would have new ones wait with it.
+    # For the reader's own thread. A client that failed is dropped, since its
+    # channel would make new ones wait with it.
     self._view: tables.TableView | None = None
     self._up = threading.Event()
-    self._lock = threading.Lock()  # held where it is lost and found
+    self._lock = threading.Lock()  # held where `up` changes
     self._closed = threading.Event()
     self._thread = threading.Thread(
       target=self._run, name=f"shard {index}", daemon=True
@@ -64,15 +64,15 @@ class Shard:
 
   @property
   def up(self) -> bool:
-    """Whether it is there, as far as is known."""
+    """Whether the server is up, as far as is known."""
     return self._up.is_set()
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits until it is there, at most for so long; returns `up`."""
+    """Waits until the server is up, at most `timeout_s`; returns `up`."""
     return self._up.wait(timeout_s)
 
   def status(self) -> table_status.TableStatus | None:
-    """Counts of its table now; None: it does not answer."""
+    """Returns the counts of its table now; None: the server does not reply."""
     if not self.up:
       self._view = None
       return None
@@ -84,17 +84,17 @@ class Shard:
     self._view, self.size = view, status.size
     return status
 
-  def lose(self) -> None:
-    """Takes it as gone until the thread finds it again.
+  def mark_lost(self) -> None:
+    """Takes the server as down until the thread finds it again.
 
-    For who got an error from it; else the thread notices by itself.
+    For a reader that got an error from it; otherwise the thread notices.
     """
     with self._lock:
       if not self._up.is_set():
         return
       self._up.clear()
     logging.warning(
-      "replay shard %d at %s is gone: the others go on without it",
+      "replay server %d at %s is down: the trainer continues without it",
       self.index,
       self.address,
     )
@@ -106,22 +106,22 @@ class Shard:
     self._thread.join()
 
   def _run(self) -> None:
-    view, asked_at_s, heard_at_s = None, 0.0, time.monotonic()
+    view, polled_at_s, replied_at_s = None, 0.0, time.monotonic()
     while not self._closed.is_set():
       if self._route.waits_for() is not None:
         view = None
-        self.lose()
-      elif not self.up or time.monotonic() - asked_at_s >= _SIZE_PERIOD_S:
-        asked_at_s = time.monotonic()
+        self.mark_lost()
+      elif not self.up or time.monotonic() - polled_at_s >= _SIZE_PERIOD_S:
+        polled_at_s = time.monotonic()
         view = view or self._make_view()
         try:
           self.size = view.status().size
         except (KeyError, RuntimeError, reverb.errors.ReverbError):
           view = None
-          if time.monotonic() - heard_at_s >= _SILENT_AFTER_S:
-            self.lose()
+          if time.monotonic() - replied_at_s >= _SILENT_AFTER_S:
+            self.mark_lost()
         else:
-          heard_at_s = time.monotonic()
+          replied_at_s = time.monotonic()
           self._find()
       self._closed.wait(_PERIOD_S)
 
@@ -129,10 +129,10 @@ class Shard:
     with self._lock:
       if self._up.is_set():
         return
-      self.lives += 1
+      self.incarnation += 1
       self._up.set()
     logging.info(
-      "replay shard %d at %s answers, with %d items",
+      "replay server %d at %s is up, with %d items",
       self.index,
       self.address,
       self.size,
@@ -140,3 +140,11 @@ class Shard:
 
   def _make_view(self) -> tables.TableView:
     return tables.TableView(self.address, self._table)
+
+
+def statuses(
+  monitors: Sequence[ShardMonitor],
+) -> list[table_status.TableStatus]:
+  """Returns the counts of the servers that are up and reply."""
+  found = [monitor.status() for monitor in monitors if monitor.up]
+  return [status for status in found if status is not None]

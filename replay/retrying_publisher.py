@@ -1,50 +1,50 @@
-"""A publisher of variables that outlives their server."""
+"""A publisher of variables that continues when their server is back."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from replay import shard as shard_lib
+from replay import shard_monitor
 from replay import variables as variables_lib
 
-_TIMEOUT_MS = 2_000  # the trainer stands still meanwhile
+_TIMEOUT_MS = 2_000  # the trainer pauses meanwhile
 
 
-class LastingPublisher:
-  """Publishes to the shard that has the variables, while that is there.
+class RetryingPublisher:
+  """Publishes to the server that has the variables, while it is up.
 
   Attributes:
-    owes: whether the last variables did not reach the shard, so that newer
-      ones should be published as soon as it is there.
+    pending: whether the last variables did not reach the server, so that newer
+      ones should be published as soon as it is up.
   """
 
-  def __init__(self, shard: shard_lib.Shard, first_version: int):
+  def __init__(self, server: shard_monitor.ShardMonitor, first_version: int):
     """Connects at the first version.
 
     Args:
-      shard: that has the table of variables.
+      server: that has the table of variables.
       first_version: of the first `publish`.
     """
-    self._shard = shard
+    self._server = server
     self._version = first_version - 1
     self._publisher: variables_lib.VariablesPublisher | None = None
-    self._life = 0  # of the shard, that the publisher is for
-    self.owes = False
+    self._incarnation = 0  # of the server, that the publisher is for
+    self.pending = False
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
-    """Makes the variables the newest version, if the shard is there.
+    """Makes the variables the newest version, if the server is up.
 
     Args:
       variables: arrays by name.
 
     Returns:
-      The last version that was used; it may not have reached the shard.
+      The last version that was used; it may not have reached the server.
 
     Raises:
       ValueError: an array's dtype cannot be sent.
     """
-    self.owes = True
-    if not self._shard.up:
+    self.pending = True
+    if not self._server.up:
       self.close()
       return self._version
     publisher = self._current()
@@ -55,20 +55,20 @@ class LastingPublisher:
       # Its writer would send this version again, after newer ones.
       self.close()
     else:
-      self.owes = False
+      self.pending = False
     return self._version
 
   def close(self) -> None:
-    """Ends the stream."""
+    """Closes the stream."""
     if self._publisher is not None:
       self._publisher.close()
     self._publisher = None
 
   def _current(self) -> variables_lib.VariablesPublisher:
-    if self._publisher is None or self._life != self._shard.lives:
+    if self._publisher is None or self._incarnation != self._server.incarnation:
       self.close()
-      self._life = self._shard.lives
+      self._incarnation = self._server.incarnation
       self._publisher = variables_lib.VariablesPublisher(
-        self._shard.address, self._version + 1, _TIMEOUT_MS
+        self._server.address, self._version + 1, _TIMEOUT_MS
       )
     return self._publisher

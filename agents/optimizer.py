@@ -1,0 +1,101 @@
+"""The optimizer: Adam on gradients clipped by their norm.
+
+Adam is one fused kernel per variable. Sonnet's is some fifteen small operations
+per variable, which cost more than the arithmetic of a small network; Keras's
+can't be traced first in a Launchpad node's thread.
+"""
+
+import typing
+from collections.abc import Sequence
+
+import sonnet as snt
+import tensorflow as tf
+
+_BETA_1, _BETA_2 = 0.9, 0.999  # Kingma and Ba 2015, algorithm 1
+
+
+class Optimizer(snt.Module):
+  """Adam: Kingma and Ba 2015, algorithm 1, in its efficient order.
+
+  The epsilon is the "epsilon hat" of the paper's section 2. A learner has one
+  optimizer for each loss.
+  """
+
+  def __init__(
+    self,
+    variables: Sequence[tf.Variable],
+    epsilon: float,
+    max_gradient_norm: float,
+    name: str = "optimizer",
+  ):
+    """Makes the moments, at zero.
+
+    Args:
+      variables: to optimize.
+      epsilon: keeps the division finite.
+      max_gradient_norm: L2 norm of all gradients together, above which they are
+        scaled down to it.
+      name: of the module.
+    """
+    super().__init__(name=name)
+    self._variables = list(variables)
+    self._epsilon, self._max_norm = epsilon, max_gradient_norm
+    self._first = [_zeros_like(v, "m") for v in self._variables]
+    self._second = [_zeros_like(v, "v") for v in self._variables]
+    self._beta_1_power = tf.Variable(tf.constant(_BETA_1), trainable=False)
+    self._beta_2_power = tf.Variable(tf.constant(_BETA_2), trainable=False)
+
+  def minimize(
+    self,
+    loss: tf.Tensor,
+    tape: tf.GradientTape,
+    learning_rate: float | tf.Tensor,
+  ) -> tf.Tensor:
+    """Takes one step against the gradient of a loss.
+
+    Args:
+      loss: [].
+      tape: that has recorded the loss.
+      learning_rate: alpha, a number or a scalar of a schedule.
+
+    Returns:
+      The norm of the gradient before it was clipped, [].
+    """
+    gradients: list[typing.Any] = list(tape.gradient(loss, self._variables))
+    norm = tf.linalg.global_norm(gradients)
+    # A product that is one for nearly all batches: 2 % of the Nature CNN's
+    # update. A norm that is not finite is not within the limit either.
+    gradients = tf.cond(
+      norm <= self._max_norm,
+      lambda: gradients,
+      lambda: tf.clip_by_global_norm(gradients, self._max_norm, norm)[0],
+    )
+    self._apply(gradients, learning_rate)
+    return norm
+
+  def _apply(
+    self, gradients: Sequence[tf.Tensor], learning_rate: float | tf.Tensor
+  ) -> None:
+    for gradient, variable, first, second in zip(
+      gradients, self._variables, self._first, self._second, strict=True
+    ):
+      tf.raw_ops.ResourceApplyAdam(
+        var=variable.handle,
+        m=first.handle,
+        v=second.handle,
+        beta1_power=self._beta_1_power,
+        beta2_power=self._beta_2_power,
+        lr=learning_rate,
+        beta1=_BETA_1,
+        beta2=_BETA_2,
+        epsilon=self._epsilon,
+        grad=gradient,
+      )
+    # Nothing else orders these after the iterator, which may end in this step.
+    with tf.control_dependencies(gradients):
+      self._beta_1_power.assign(self._beta_1_power * _BETA_1)
+      self._beta_2_power.assign(self._beta_2_power * _BETA_2)
+
+
+def _zeros_like(variable: tf.Variable, name: str) -> tf.Variable:
+  return tf.Variable(tf.zeros_like(variable), trainable=False, name=name)

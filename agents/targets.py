@@ -1,0 +1,37 @@
+"""Target networks: variables that follow those of an online network."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+
+def copy(target: Sequence[tf.Variable], online: Sequence[tf.Variable]) -> None:
+  """Makes the target's variables equal to the online network's."""
+  for to, origin in zip(target, online, strict=True):
+    to.assign(origin)
+
+
+def copy_periodically(
+  target: Sequence[tf.Variable],
+  online: Sequence[tf.Variable],
+  steps: tf.Variable,
+  period: int,
+) -> None:
+  """Copies where `steps` is a multiple of `period`; traced into a graph.
+
+  Mnih et al. 2015, "Human-level control through deep reinforcement learning",
+  algorithm 1.
+  """
+  tf.cond(steps % period == 0, lambda: copy(target, online), lambda: None)
+
+
+def follow(
+  target: Sequence[tf.Variable], online: Sequence[tf.Variable], tau: float
+) -> None:
+  """target := (1 - tau) target + tau online.
+
+  Lillicrap et al. 2016, "Continuous control with deep reinforcement learning"
+  (https://arxiv.org/abs/1509.02971), algorithm 1.
+  """
+  for to, origin in zip(target, online, strict=True):
+    to.assign_add(tau * (origin - to))

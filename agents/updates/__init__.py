@@ -1,0 +1,1 @@
+"""Updates: a learner's steps on batches of each kind of source."""

@@ -1,0 +1,171 @@
+"""Graphs of updates: several on batches of an iterator, or one on arrays."""
+
+import typing
+
+import numpy as np
+import tensorflow as tf
+
+from agents import core
+from agents.updates import core as updates_core
+from replay import dataset as dataset_lib
+from replay import priorities as priorities_lib
+from replay import table_spec
+
+
+class Outcome(typing.NamedTuple):
+  """Tensors of several updates, on batches of I items each."""
+
+  metrics: tf.Tensor  # [M] float32, of the last update
+  versions: tf.Tensor  # [B, ...] int64, of its batch
+  keys: tf.Tensor | None  # [updates * I] uint64, of the items; None: as below
+  # [updates * I] float32, their new ones; None: the table has no priorities.
+  priorities: tf.Tensor | None
+
+
+class GraphLoop:
+  """Several updates in one graph: to be called where one is traced.
+
+  A Python loop pays for a call of TensorFlow's runtime with each batch and each
+  update: at small networks more than for the update itself
+  (docs/libraries.md).
+
+  Attributes:
+    names: of the metrics, once traced.
+  """
+
+  def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
+    """Traces nothing yet.
+
+    Args:
+      learner: its `update` is traced.
+      spec: of the table that the batches come from.
+    """
+    self._learner, self._spec = learner, spec
+    self.names: list[str] = []
+
+  def __call__(
+    self, iterator: tf.data.Iterator, updates: tf.Tensor, share: tf.Tensor
+  ) -> Outcome:
+    """Samples and updates.
+
+    Args:
+      iterator: of `dataset.make_dataset`.
+      updates: [] int32.
+      share: [] float32, of the batches (`dataset.Batch.share`).
+    """
+    prioritized = self._spec.prioritized
+
+    def update(i, metrics, versions, *pushed):
+      batch = dataset_lib.unpack(self._spec.schema, next(iterator))
+      batch = batch._replace(share=share)
+      done = self._learner.update(batch)
+      self.names = list(done.metrics)
+      if prioritized:
+        keys, new = pushed
+        items = batch.keys.shape[0]
+        pushed = (
+          keys.write(i, batch.keys),
+          new.write(i, priorities_lib.of_items(done.priorities, items)),
+        )
+      return (
+        i + 1,
+        metrics.write(i, tf.stack(list(done.metrics.values()))),
+        versions.write(i, batch.versions),
+        *pushed,
+      )
+
+    dtypes = (tf.float32, tf.int64, *(tf.uint64, tf.float32) * prioritized)
+    _, metrics, versions, *pushed = tf.while_loop(
+      lambda i, *_: i < updates,
+      update,
+      (tf.constant(0), *(tf.TensorArray(dtype, updates) for dtype in dtypes)),
+      parallel_iterations=1,  # an update needs the one before
+    )
+    keys, new = (array.concat() for array in pushed) if pushed else (None, None)
+    return Outcome(
+      metrics.read(updates - 1), versions.read(updates - 1), keys, new
+    )
+
+
+class SampledUpdate:
+  """One update on what was sampled outside of the graph."""
+
+  def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
+    """Traces nothing yet.
+
+    Args:
+      learner: its `update` is traced.
+      spec: of the table that is sampled.
+    """
+    self._learner, self._spec = learner, spec
+    self._names: list[str] = []
+    items = spec.batch_size
+    # AutoGraph would rewrite the source of everything that is called.
+    self._function: typing.Any = tf.function(
+      self._update,
+      autograph=False,
+      input_signature=[
+        tf.TensorSpec([items], tf.uint64),
+        tf.TensorSpec([items], tf.float64),
+        tf.TensorSpec([items], tf.int64),
+        tf.TensorSpec([items, *spec.schema.item_shape], tf.uint8),
+      ],
+    )
+
+  def __call__(
+    self,
+    keys: np.ndarray,
+    probabilities: np.ndarray,
+    table_size: int,
+    data: np.ndarray,
+  ) -> tuple[updates_core.LastUpdate, np.ndarray | None]:
+    """Learns from items.
+
+    Args:
+      keys: uint64 [I].
+      probabilities: float64 [I], with which each was sampled.
+      table_size: items in the table.
+      data: uint8 [I, ...], the bytes of each item.
+
+    Returns:
+      The update, and the items' new priorities float32 [I]; None: they have
+      none.
+    """
+    sizes = np.full(len(keys), table_size, np.int64)
+    shape = (-1, *self._spec.schema.item_shape)
+    metrics, versions, *new = self._function(
+      keys, probabilities, sizes, data.reshape(shape)
+    )
+    return (
+      make_last_update(self._names, metrics, versions),
+      new[0].numpy() if new else None,
+    )
+
+  def _update(
+    self,
+    keys: tf.Tensor,
+    probabilities: tf.Tensor,
+    sizes: tf.Tensor,
+    data: tf.Tensor,
+  ) -> tuple[tf.Tensor, ...]:
+    batch = dataset_lib.make_batch(
+      self._spec.schema, keys, probabilities, sizes, data
+    )
+    done = self._learner.update(batch)
+    self._names = list(done.metrics)
+    metrics = tf.stack(list(done.metrics.values()))
+    if not self._spec.prioritized:
+      return metrics, batch.versions
+    new = priorities_lib.of_items(done.priorities, self._spec.batch_size)
+    return metrics, batch.versions, new
+
+
+def make_last_update(
+  names: list[str], metrics: tf.Tensor, versions: tf.Tensor | None
+) -> updates_core.LastUpdate:
+  """Returns the last update from tensors [M] and [B, ...]."""
+  values = metrics.numpy().tolist()
+  return updates_core.LastUpdate(
+    dict(zip(names, values, strict=True)),
+    None if versions is None else versions.numpy(),
+  )

@@ -1,0 +1,56 @@
+"""LocalUpdates: on batches of a table in this process."""
+
+from collections.abc import Callable
+
+from agents import core
+from agents.updates import core as updates_core
+from agents.updates import graph_loop
+from replay import local_queue, local_table, table_spec, table_status
+
+
+class LocalUpdates:
+  """Runs the updates that are due by a table's counts, reproducibly."""
+
+  def __init__(
+    self,
+    learner: core.Learner,
+    spec: table_spec.TableSpec,
+    table: local_table.LocalTable | local_queue.LocalQueue,
+    is_due: Callable[[table_status.TableStatus], bool],
+  ):
+    """Traces nothing yet.
+
+    Args:
+      learner: its `update` is traced.
+      spec: of the table.
+      table: that is sampled.
+      is_due: whether the counts grant one more update.
+    """
+    self._update = graph_loop.SampledUpdate(learner, spec)
+    self._spec, self._table, self._is_due = spec, table, is_due
+
+  def run(self, updates: int) -> updates_core.LastUpdate | None:
+    """Runs the updates that are due; see `Updates`."""
+    last = None
+    for _ in range(updates):
+      if not self._is_due(self.statuses()[0]):
+        break
+      keys, probabilities, size, rows = self._table.sample(
+        self._spec.batch_size
+      )
+      last, priorities = self._update(keys, probabilities, size, rows)
+      if priorities is not None:
+        self._table.update_priorities(keys, priorities)
+    return last
+
+  def statuses(self) -> list[table_status.TableStatus]:
+    """Returns the counts of the one table."""
+    table = self._table
+    return [
+      table_status.TableStatus.of(
+        table.size, table.inserted, table.sampled, self._spec.min_size
+      )
+    ]
+
+  def close(self) -> None:
+    """Releases nothing."""

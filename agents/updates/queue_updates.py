@@ -1,0 +1,63 @@
+"""QueueUpdates: on whole batches of a queue, each item of which is used once."""
+
+from collections.abc import Sequence
+
+from agents import core
+from agents.updates import core as updates_core
+from agents.updates import graph_loop
+from replay import queue_reader, shard_monitor, table_spec, table_status
+
+
+class QueueUpdates:
+  """Takes a batch out of a queue only where it is whole and used at once.
+
+  So nothing is lost while the trainer waits, a trainer that is killed loses no
+  more than the batch it was learning from, and no batch gets older than the
+  queue makes it.
+  """
+
+  def __init__(
+    self,
+    learner: core.Learner,
+    spec: table_spec.TableSpec,
+    monitors: Sequence[shard_monitor.ShardMonitor],
+  ):
+    """Traces nothing yet.
+
+    Args:
+      learner: its `update` is traced.
+      spec: of the queue.
+      monitors: one per server.
+    """
+    self._update = graph_loop.SampledUpdate(learner, spec)
+    self._monitors = monitors
+    self._readers = [
+      queue_reader.QueueReader(monitor, spec.batch_size) for monitor in monitors
+    ]
+    self._next = 0
+
+  def run(self, updates: int) -> updates_core.LastUpdate | None:
+    """Runs updates on the batches that are whole; see `Updates`."""
+    last = None
+    for _ in range(updates):
+      batch = self._take()
+      if batch is None:
+        break
+      last, _ = self._update(*batch)
+    return last
+
+  def statuses(self) -> list[table_status.TableStatus]:
+    """Returns the counts of the queues that are up."""
+    return shard_monitor.statuses(self._monitors)
+
+  def close(self) -> None:
+    """Releases nothing: between two calls nothing is open."""
+
+  def _take(self) -> queue_reader.Samples | None:
+    """Returns a batch of the next server that has one."""
+    for _ in self._readers:
+      reader = self._readers[self._next]
+      self._next = (self._next + 1) % len(self._readers)
+      if (batch := reader.take()) is not None:
+        return batch
+    return None

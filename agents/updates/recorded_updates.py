@@ -1,0 +1,49 @@
+"""RecordedUpdates: on batches of data that was recorded before the run."""
+
+import typing
+
+import tensorflow as tf
+
+from agents import core
+from agents.updates import core as updates_core
+from agents.updates import graph_loop
+from replay import dataset as dataset_lib
+from replay import table_status
+
+
+class RecordedUpdates:
+  """Runs updates on recorded batches, in an order that the step determines."""
+
+  def __init__(self, learner: core.Learner, batches: core.Batches):
+    """Traces nothing yet.
+
+    Args:
+      learner: its `update` is traced.
+      batches: of the recorded data.
+    """
+    self._learner, self._batches = learner, batches
+    self._names: list[str] = []
+    # AutoGraph would rewrite the source of everything that is called.
+    self._function: typing.Any = tf.function(self._update, autograph=False)
+
+  def run(self, updates: int) -> updates_core.LastUpdate | None:
+    """Runs `updates` updates; see `Updates`."""
+    metrics = None
+    for _ in range(updates):
+      batch = self._batches.batch(int(self._learner.steps))
+      metrics = self._function(tf.nest.map_structure(tf.constant, batch))
+    if metrics is None:
+      return None
+    return graph_loop.make_last_update(self._names, metrics, None)
+
+  def statuses(self) -> list[table_status.TableStatus]:
+    """Returns nothing: there is no table."""
+    return []
+
+  def close(self) -> None:
+    """Releases nothing."""
+
+  def _update(self, data: typing.Any) -> tf.Tensor:
+    done = self._learner.update(dataset_lib.Batch(data))
+    self._names = list(done.metrics)
+    return tf.stack(list(done.metrics.values()))

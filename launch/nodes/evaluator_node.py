@@ -1,0 +1,70 @@
+"""The evaluator node: an evaluator in a process of its own, or a thread."""
+
+import typing
+from collections.abc import Sequence
+
+import ml_collections
+from acme import specs
+
+from agents import registry
+from launch.nodes import addresses, evaluator, link
+from launch.orchestration import messages
+from launch.runs import best_variables, run_folder
+from replay import variable_packing
+
+_POLL_S = 0.1
+
+
+class EvaluatorNode:
+  """Evaluates the newest variables, and keeps the best ones."""
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    folder: run_folder.RunFolder,
+    data: addresses.DataAddresses,
+    control: typing.Any,
+  ):
+    """Makes the evaluator.
+
+    Args:
+      config: the whole config.
+      spec: of one environment.
+      folder: of the run, for the best variables.
+      data: where variables come from.
+      control: client of the control node.
+    """
+    self._period_s = config.evaluation.period_s
+    self._folder, self._control = folder, control
+    builder = registry.make_builder(config.agent)
+    self._evaluator = evaluator.Evaluator(config, spec, builder, self._take)
+    self._variables = data.make_variables_source()
+
+  def run(self) -> None:
+    """Evaluates until the run stops."""
+    with link.Link(
+      self._control, "evaluator", 0, messages.EvaluatorReport
+    ) as node_link:
+      while not node_link.wait(_POLL_S):
+        snapshot = self._variables.poll()
+        if snapshot is None:
+          continue
+        self._evaluator.evaluate(snapshot, lambda: node_link.stopping)
+        node_link.wait(self._period_s)
+      self._evaluator.close()
+
+  def _take(
+    self,
+    returns: Sequence[float],
+    lengths: Sequence[int],
+    snapshot: variable_packing.Snapshot,
+  ) -> None:
+    """Sends an evaluation to the control node; keeps the best variables."""
+    evaluation = messages.Evaluation(
+      list(returns), list(lengths), snapshot.version
+    )
+    if link.call_with_retry(self._control.evaluated, evaluation):
+      best_variables.save(
+        self._folder.best, snapshot.version, snapshot.variables
+      )

@@ -1,0 +1,168 @@
+"""The trainer node: a trainer in a process of its own, or a thread."""
+
+import typing
+from collections.abc import Sequence
+
+import launchpad as lp
+import ml_collections
+import msgspec
+from absl import logging
+from acme import specs
+
+from agents import core, registry
+from agents.updates import core as updates_core
+from agents.updates import queue_updates, recorded_updates, replay_updates
+from launch.nodes import link, snapshot_writer, trainer
+from launch.nodes import replay as replay_node
+from launch.orchestration import messages
+from launch.orchestration import rates as rates_lib
+from launch.runs import checkpoints, run_folder, snapshot_store
+from replay import retrying_publisher, shard_monitor, tables, variables
+
+_ROUND_S = 0.2  # for one wait for the workers' round, until the next command
+_SAVE_S = 4.0  # for the last snapshot, which the stop order waits for
+_FIRST_S = 30.0  # for the server that has the variables, at the start
+
+
+class TrainerNode:
+  """Runs a trainer on the tables of one or several servers, and saves."""
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    folder: run_folder.RunFolder,
+    servers: Sequence[lp.Address],
+    control: typing.Any,
+  ):
+    """Starts at the run's newest snapshot, and publishes its variables.
+
+    Args:
+      config: the whole config.
+      spec: of one environment.
+      folder: of the run, for snapshots.
+      servers: of the TrajectoryManagers, the first of which has the variables;
+        a single one is hosted here where config.topology.replay says so.
+      control: client of the control node.
+
+    Raises:
+      ValueError: the snapshot does not fit the config.
+      OSError: the run's snapshots can't be read.
+    """
+    self._control = control
+    builder = registry.make_builder(config.agent)
+    self._rates = rates_lib.Rates(config, builder.make_table(config, spec))
+    # Read once: tables and learner start at the same one.
+    snapshot = snapshot_store.newest_of(config, folder)
+    self._tables = None
+    if config.topology.replay == "with_trainer":
+      self._tables = replay_node.HostedTables(
+        config, spec, folder, snapshot, servers[0]
+      )
+    table = variables.TABLE if self._rates.table is None else tables.TRANSITIONS
+    self._monitors = [
+      shard_monitor.ShardMonitor(index, server.resolve(), table)
+      for index, server in enumerate(servers)
+    ]
+    learner = builder.make_learner(config, spec)
+    if snapshot:
+      checkpoints.restore(snapshot.path, learner)
+      logging.info("resumes from snapshot %d", snapshot.number)
+    self._monitors[0].wait(_FIRST_S)
+    # Above all that any node acts on, also of a trainer that was killed since.
+    version = link.call_with_retry(control.variables_version)
+    self.trainer = trainer.Trainer(
+      config,
+      self._rates,
+      learner,
+      _make_updates(config, spec, builder, learner, self._rates, self._monitors),
+      retrying_publisher.RetryingPublisher(self._monitors[0], version + 1),
+    )
+    self._snapshots = snapshot_writer.SnapshotWriter(
+      config,
+      folder,
+      learner,
+      [server.resolve() for server in servers],
+      control,
+      snapshot,
+      lambda shard: self._monitors[shard].up,
+    )
+    self._saves = 0  # requested and begun
+
+  def run(self) -> None:
+    """Learns until the run stops, then saves."""
+    with link.Link(
+      self._control, "trainer", 0, self.report, self._rates.report_period_s
+    ) as node_link:
+      while not node_link.stopping:
+        command = self._wait_for_round(node_link.command)
+        self._save_if_due(command.saves_requested)
+        before = self.trainer.steps
+        if self.trainer.step(command) == before:
+          # At the limit, the other nodes stop first.
+          waits = self.trainer.waits_for_round
+          node_link.wait(0.0 if waits else self._rates.trainer_idle_s)
+      self._snapshots.finish(self.trainer.version, _SAVE_S)
+      # The node that hosts the tables stops next, or does so below.
+      self.trainer.close()
+    # The last report was of an open server.
+    self.close()
+
+  def close(self) -> None:
+    """Stops the monitors, and the server if it is hosted here."""
+    for monitor in self._monitors:
+      monitor.close()
+    if self._tables is not None:
+      self._tables.close()
+
+  def report(self) -> messages.TrainerReport:
+    """Returns the counts of trainer, snapshots and hosted tables."""
+    report = self.trainer.report()
+    hosted = messages.ReplayReport()
+    if self._tables is not None:
+      hosted = self._tables.report()
+    return msgspec.structs.replace(
+      report,
+      shards_up=sum(monitor.up for monitor in self._monitors),
+      replay=hosted.replay if self._tables is not None else None,
+      restored=msgspec.structs.replace(
+        hosted.restored, trainer_steps=report.restored.trainer_steps
+      ),
+      snapshots=self._snapshots.report(),
+    )
+
+  def _wait_for_round(self, command: messages.Command) -> messages.Command:
+    """Waits for the workers where nothing else is to be done."""
+    if not self.trainer.waits_for_round or command.paused:
+      return command
+    version = self.trainer.version
+    if command.collected_version >= version:
+      return command
+    collected = link.call_with_retry(
+      self._control.wait_collected, version, _ROUND_S
+    )
+    return msgspec.structs.replace(command, collected_version=collected)
+
+  def _save_if_due(self, saves: int) -> None:
+    if saves > self._saves or self._snapshots.due:
+      self._saves = max(saves, self._saves)
+      self._snapshots.start(self.trainer.version)
+
+
+def _make_updates(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+  learner: core.Learner,
+  rates: rates_lib.Rates,
+  monitors: Sequence[shard_monitor.ShardMonitor],
+) -> updates_core.Updates:
+  """Makes the learner's updates on the source of batches of its algorithm."""
+  table, limiter = rates.table, rates.limiter
+  if table is None or limiter is None:
+    return recorded_updates.RecordedUpdates(
+      learner, builder.make_batches(config, spec)
+    )
+  if table.consumed:
+    return queue_updates.QueueUpdates(learner, table, monitors)
+  return replay_updates.ReplayUpdates(learner, table, limiter, monitors)

@@ -1,0 +1,88 @@
+"""The worker node: a worker in a process of its own, or a thread."""
+
+import typing
+
+import ml_collections
+from acme import specs
+
+from agents import registry
+from launch.nodes import addresses, link, worker
+from launch.orchestration import messages
+from launch.orchestration import rates as rates_lib
+from replay import board, tables
+from replay import writer as writer_lib
+
+
+class WorkerNode:
+  """Runs a worker by the commands of its proxy, or of the control node."""
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    index: int,
+    data: addresses.DataAddresses,
+    control: typing.Any,
+  ):
+    """Makes the worker; it continues where a predecessor was killed.
+
+    Args:
+      config: the whole config.
+      spec: of one environment.
+      index: of this worker, from 0.
+      data: where to write to, and where variables come from.
+      control: client of the control node.
+    """
+    self._index, self._control = index, control
+    builder = registry.make_builder(config.agent)
+    table = builder.make_table(config, spec)
+    assert table is not None  # runs without a table have no workers
+    self._rates = rates_lib.Rates(config, table)
+    self._handle = data.take_seat(index)
+    self._worker = worker.Worker(
+      config,
+      spec,
+      builder,
+      self._rates,
+      index,
+      writer_lib.ItemWriter(
+        data.make_route(index, self._handle),
+        tables.TRANSITIONS,
+        table.schema.kept_cells(config.topology.environments_per_worker),
+      ),
+      data.make_variables_source(self._rates.poll_period_s),
+      link.register(control, "worker", index),
+    )
+
+  def run(self) -> None:
+    """Collects until the run stops."""
+    with link.Link(
+      self._control,
+      "worker",
+      self._index,
+      self._worker.report,
+      self._rates.report_period_s,
+    ) as node_link:
+      collected = 0
+      while not node_link.stopping:
+        command = self._command(node_link)
+        if command.stop:
+          break
+        self._worker.step(command)
+        if self._worker.collected_version != collected:
+          collected = self._worker.collected_version
+          node_link.report_now()  # the trainer waits for it
+      self._worker.close()
+
+  def _command(self, node_link: link.Link) -> messages.Command:
+    """Returns the command of this machine's proxy, if there is one."""
+    handle = self._handle
+    if handle is None:
+      return node_link.command
+    flow = handle.flow
+    return messages.Command(
+      stop=flow is board.Flow.DRAIN,
+      paused=flow is board.Flow.PAUSE,
+      steps_per_s=handle.steps_per_s,
+      workers=node_link.command.workers,
+    )
