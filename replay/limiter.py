@@ -1,14 +1,13 @@
 """Limiter: the numbers of a table's rate limiter, and what follows from them."""
 
-import dataclasses
 import math
 import sys
+import typing
 
 UNBOUNDED = sys.float_info.max  # a bound that no difference reaches
 
 
-@dataclasses.dataclass(frozen=True)
-class Limiter:
+class Limiter(typing.NamedTuple):
   """Decides by a table's counts which side blocks, as Reverb's limiters do.
 
   Reverb counts the difference inserted * samples_per_insert - sampled. It

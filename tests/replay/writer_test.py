@@ -5,10 +5,10 @@ import portpicker
 import pytest
 import reverb
 
-from configs import dqn
 from replay import packing as packing_lib
 from replay import routes, tables, trajectory_manager
 from replay import writer as writer_lib
+from tests.replay import given
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
 
@@ -18,11 +18,11 @@ def rows(start, count):
 
 
 def serve(port=None, **replay):
-  config = dqn.get_config()
-  config.learner.batch_size = 1  # so that the limiter leaves little room
-  config.replay.update({"capacity": 1_000, "min_size": 1, **replay})
+  # Batches of 1, so that the limiter leaves little room.
+  fields = {"capacity": 1_000, "min_size": 1, "batch_size": 1, **replay}
+  spec = given.make_table_spec(prioritized=False, **fields)
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, (PACKING.row_bytes,))],
+    [tables.make_table(spec)],
     port or portpicker.pick_unused_port(),
   )
 
