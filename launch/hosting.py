@@ -5,6 +5,7 @@ import pathlib
 import ml_collections
 
 from launch import program as program_lib
+from launch import site
 from launch.processes import payloads, threads
 from launch.processes import runner as runner_lib
 
@@ -50,5 +51,5 @@ def make_runner(
     config.restarts.budget,
     config.restarts.period_s,
     make_worker,
-    config.replay.shards,
+    site.replay_servers(config),
   )

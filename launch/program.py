@@ -10,7 +10,7 @@ import launchpad as lp
 
 from launch import site as site_lib
 from launch.nodes import addresses
-from launch.orchestration import rounds
+from launch.orchestration import rates as rates_lib
 from launch.processes import ports
 from launch.runs import run as run_lib
 from replay import loopback
@@ -20,20 +20,28 @@ from replay import loopback
 _CALLS = {"call_timeout": 3}  # seconds
 
 
+# The node of each role, imported where it runs: the launcher is spared the CPU
+# seconds of TensorFlow's import.
+_CLASSES = {
+  "control": "launch.nodes.control:Control",
+  "replay": "launch.nodes.replay:Replay",
+  "trainer": "launch.nodes.trainer_node:TrainerNode",
+  "proxy": "launch.nodes.proxy:Proxy",
+  "worker": "launch.nodes.worker_node:WorkerNode",
+  "evaluator": "launch.nodes.evaluator_node:EvaluatorNode",
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class NodeClass:
-  """Makes a node of a role: class `Trainer` of launch/nodes/trainer.py, say.
-
-  Imports it where the node runs: the launcher is spared the CPU seconds of
-  TensorFlow's import.
-  """
+  """Makes the node of a role, as `lp.CourierNode` wants it made."""
 
   role: str
 
   def __call__(self, *args) -> typing.Any:
-    """The node, as `lp.CourierNode` wants it made."""
-    module = importlib.import_module(f"launch.nodes.{self.role}")
-    return getattr(module, self.role.capitalize())(*args)
+    """Returns the node."""
+    module, _, name = _CLASSES[self.role].partition(":")
+    return getattr(importlib.import_module(module), name)(*args)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,9 +109,10 @@ def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
   """
   config, spec, folder = run.config, run.spec, run.folder
   program = lp.Program(config.agent)
+  rates = rates_lib.Rates.from_config(config, spec)
   servers = tuple(
     lp.Address(f"replay{shard}" if shard else "replay")
-    for shard in range(config.replay.shards)
+    for shard in range(site_lib.replay_servers(config))
   )
   data = addresses.DataAddresses(
     servers,
@@ -137,9 +146,7 @@ def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
   makers: dict[str, Callable[[int], lp.CourierNode]] = {
     "replay": make_replay,
     "trainer": lambda _: make_trainer(),
-    "proxy": lambda index: make(
-      "proxy", index, data, rounds.poll_period_s(config)
-    ),
+    "proxy": lambda index: make("proxy", index, data, rates.poll_period_s),
     "worker": lambda index: make_worker(index, site.expected["worker"]),
     "evaluator": lambda _: make("evaluator", config, spec, folder, data),
   }

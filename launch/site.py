@@ -63,13 +63,22 @@ def nodes_of(
   )
 
 
+def replay_servers(config: ml_collections.ConfigDict) -> int:
+  """Returns how many TrajectoryManagers a run has.
+
+  Without a table there is one, for the variables.
+  """
+  return config.replay.shards if "replay" in config else 1
+
+
 def expected_nodes(config: ml_collections.ConfigDict) -> dict[str, int]:
   """How many nodes of each role a machine has that has all of a run.
 
   The control node is left out: it expects the others.
   """
   return {
-    "replay": config.replay.shards * (config.topology.replay == "own_process"),
+    "replay": replay_servers(config)
+    * (config.topology.replay == "own_process"),
     "trainer": 1,
     "evaluator": 1,
     "proxy": int(config.topology.proxy),

@@ -51,7 +51,7 @@ class TrainerNode:
     """
     self._control = control
     builder = registry.make_builder(config.agent)
-    self._rates = rates_lib.Rates(config, builder.make_table(config, spec))
+    self._rates = rates_lib.Rates.from_config(config, spec)
     # Read once: tables and learner start at the same one.
     snapshot = snapshot_store.newest_of(config, folder)
     self._tables = None

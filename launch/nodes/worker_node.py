@@ -35,9 +35,9 @@ class WorkerNode:
     """
     self._index, self._control = index, control
     builder = registry.make_builder(config.agent)
-    table = builder.make_table(config, spec)
+    self._rates = rates_lib.Rates.from_config(config, spec)
+    table = self._rates.table
     assert table is not None  # runs without a table have no workers
-    self._rates = rates_lib.Rates(config, table)
     self._handle = data.take_seat(index)
     self._worker = worker.Worker(
       config,

@@ -12,7 +12,9 @@ publications. Modes differ in nothing else than their schedule:
 from collections.abc import Sequence
 
 import ml_collections
+from acme import specs
 
+from agents import registry
 from replay import limiter as limiter_lib
 from replay import table_spec, table_status
 
@@ -45,6 +47,19 @@ class Rates:
     self._environments = config.topology.environments_per_worker
     self._publish_period = config.variables.publish_period
     self._steps_per_call = config.learner.steps_per_call
+
+  @classmethod
+  def from_config(
+    cls, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> "Rates":
+    """Returns the rates of a config's algorithm.
+
+    Args:
+      config: the whole config, validated.
+      spec: of one environment.
+    """
+    builder = registry.make_builder(config.agent)
+    return cls(config, builder.make_table(config, spec))
 
   @property
   def limiter(self) -> limiter_lib.Limiter | None:
