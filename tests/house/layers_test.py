@@ -29,7 +29,7 @@ _DOORS = {
 }
 
 # Folders of agents/ that algorithms share; the others are algorithms.
-_SHARED = {"losses", "networks"}
+_SHARED = {"losses", "networks", "updates"}
 
 
 def _imports(source: str, package: tuple[str, ...]) -> list[tuple[int, str]]:
