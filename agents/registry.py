@@ -5,24 +5,46 @@ import importlib
 
 from agents import core
 
-# name in a config: module with a `Builder`. Imported when asked for, so that
-# no run pays for another algorithm's imports.
+# name in a config: module with a `Builder`. Imported on demand, so that no run
+# pays for another algorithm's imports.
 _BUILDERS = {
+  "bc": "agents.bc.builder",
   "dqn": "agents.dqn.builder",
+  "ppo": "agents.ppo.builder",
   "r2d2": "agents.r2d2.builder",
+  "sac": "agents.sac.builder",
 }
 
 
 def make_builder(name: str) -> core.Builder:
-  """The builder of the algorithm `name`.
+  """Returns the builder of an algorithm.
+
+  Args:
+    name: of a family of agents/, or 'module:Name' of a class that implements
+      `core.Builder`.
 
   Raises:
-    ValueError: no algorithm has this name.
+    ValueError: one line: there is no such algorithm.
   """
-  if name not in _BUILDERS:
-    near = difflib.get_close_matches(name, _BUILDERS, n=1, cutoff=0.0)[0]
+  module, _, attribute = name.partition(":")
+  if not attribute:
+    if name not in _BUILDERS:
+      raise ValueError(
+        f"config.agent={name!r} is no algorithm, so nothing could learn: "
+        f"{_advise(name)}"
+      )
+    module, attribute = _BUILDERS[name], "Builder"
+  try:
+    return getattr(importlib.import_module(module), attribute)()
+  except (ImportError, AttributeError) as error:
     raise ValueError(
-      f"config.agent={name!r} is no algorithm, so nothing could learn: did "
-      f"you mean {near!r}? There are: {', '.join(sorted(_BUILDERS))}"
-    )
-  return importlib.import_module(_BUILDERS[name]).Builder()
+      f"config.agent={name!r} can't be imported ({error}), so nothing could "
+      "learn: give 'module:Name' of a class that implements "
+      "agents.core.Builder, in a module on the Python path"
+    ) from error
+
+
+def _advise(name: str) -> str:
+  known = f"the algorithms are {', '.join(_BUILDERS)}, or 'module:Name'"
+  near = difflib.get_close_matches(name, _BUILDERS, n=1)
+  return f"did you mean {near[0]!r}? {known}" if near else known
