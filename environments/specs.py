@@ -25,6 +25,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 from acme import specs
 
+Array = specs.Array
+DiscreteArray = specs.DiscreteArray
 EnvironmentSpec = specs.EnvironmentSpec
 
 
