@@ -10,6 +10,7 @@ are the defaults of `ale_py.AtariVectorEnv`: 4 grey frames of 84 x 84 stacked,
 uint8, frame skip 4, up to 30 no-ops at first, rewards clipped to [-1, 1].
 """
 
+import copy
 import difflib
 import importlib
 import importlib.util
@@ -91,6 +92,30 @@ def read(config: ml_collections.ConfigDict) -> tuple[str, dict[str, Any]]:
       f"{name!r} cannot be made: give ConfigDict() for no arguments"
     )
   return name.replace("{game}", config.get("game", "")), kwargs.to_dict()
+
+
+def make_gymnasium_spec(
+  config: ml_collections.ConfigDict,
+) -> registration.EnvSpec | None:
+  """Returns what `gymnasium.make` takes to make one environment of a config.
+
+  Returns:
+    The spec, or None where it can't be written to a file, or where kwargs are
+    those of the vector environment alone, as for `ALE/*`.
+
+  Raises:
+    ValueError: as `make`.
+  """
+  name, kwargs = read(config)
+  if is_atari(name):
+    return None
+  spec = copy.deepcopy(_find_spec(name))
+  spec.kwargs.update(kwargs)
+  try:
+    spec.to_json()
+  except ValueError:
+    return None
+  return spec
 
 
 def is_atari(name: str) -> bool:

@@ -6,7 +6,10 @@
 | Box observation, other | BoundedArray, Array if unbounded, float32 | cast |
 | Discrete(n, start) observation | BoundedArray float32 [n] | one-hot |
 | Discrete(n, start) action | DiscreteArray int32 of n | 0 to n - 1 |
-| Box action of bounded floats | BoundedArray float32 | cast to Box's dtype |
+| Box action of bounded floats | BoundedArray float32, -1 to 1 | rescaled |
+
+So an algorithm for continuous actions acts in [-1, 1], whatever the
+environment's bounds are.
 
 Integers of 2^24 and above lose their last digits in float32.
 """
@@ -22,6 +25,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 from acme import specs
 
+Array = specs.Array
+DiscreteArray = specs.DiscreteArray
 EnvironmentSpec = specs.EnvironmentSpec
 
 
@@ -77,14 +82,14 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
   if (
     isinstance(space, spaces.Box)
     and np.issubdtype(space.dtype, np.floating)
-    and space.is_bounded("both")  # Agents scale their actions to the bounds.
+    and space.is_bounded("both")
   ):
-    return _bounded(space, np.float32, "action")
+    return specs.BoundedArray(space.shape, np.float32, -1.0, 1.0, "action")
   raise ValueError(
     f"config.environment.name is {name!r}, whose action space "
     f"{_one_line(space)} no agent here can act in: supported are Discrete and "
-    "Box of bounded floats; choose another environment or register it with an "
-    "action wrapper"
+    "Box of bounded floats, to whose bounds actions are rescaled; choose "
+    "another environment or register it with an action wrapper"
   )
 
 

@@ -16,14 +16,12 @@ https://farama.org/Vector-Autoreset-Mode
 """
 
 import pickle
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 
-from environments import specs
+from environments import conversion, specs
 
 # SyncVectorEnv keeps what it was made by: closures, which no pickle takes.
 _NOT_SAVED = ("env_fns",)
@@ -51,6 +49,12 @@ class StepBatch(NamedTuple):
 
 class VectorEnvironment:
   """A gymnasium vector environment in Acme's terms.
+
+  Attributes:
+    spec: One environment, as agents see it.
+    num_envs: B.
+    observation_space: One environment's own, in gymnasium's terms.
+    action_space: The same for actions.
 
   >>> environment = factory.make(config.environment, num_envs=16, seed=0)
   >>> before = environment.reset()
@@ -98,12 +102,12 @@ class VectorEnvironment:
     self._envs = envs
     self._seed: int | None = seed
     self._done: np.ndarray | None = None  # [B]
-    self._observe = _make_observe(
-      envs.single_observation_space,
-      self.spec.observations.dtype,
-      copy_observations,
+    self.observation_space = envs.single_observation_space
+    self.action_space = envs.single_action_space
+    self._observe = conversion.make_observation_reader(
+      self.observation_space, self.spec.observations.dtype, copy_observations
     )
-    self._start, self._action_dtype = _action_offset(envs.single_action_space)
+    self._write_actions = conversion.make_action_writer(self.action_space)
 
   @property
   def renders(self) -> bool:
@@ -132,7 +136,8 @@ class VectorEnvironment:
     """Steps every environment once.
 
     Args:
-      actions: As the spec says: int32 from 0 [B], or float32 [B, ...].
+      actions: As the spec says: int32 from 0 [B], or float32 [B, ...] in
+        [-1, 1], to which they are clipped.
 
     Returns:
       The step, in arrays that nothing writes to afterwards.
@@ -143,10 +148,8 @@ class VectorEnvironment:
     first = self._done
     if first is None:
       raise RuntimeError("VectorEnvironment.step needs a reset before it")
-    if self._start:
-      actions = actions + self._start
-    if self._action_dtype is not None:
-      actions = actions.astype(self._action_dtype, copy=False)
+    if self._write_actions is not None:
+      actions = self._write_actions(actions)
     observation, reward, terminated, truncated, _ = self._envs.step(actions)
     self._done = terminated | truncated
     return StepBatch(
@@ -185,28 +188,3 @@ class VectorEnvironment:
   def close(self) -> None:
     """Frees what the environments hold; the object is of no use afterwards."""
     self._envs.close()
-
-
-def _make_observe(
-  space: gymnasium.Space, dtype: np.dtype, copy: bool
-) -> Callable[[np.ndarray], np.ndarray]:
-  """Returns what makes the caller's own observation of gymnasium's."""
-  if isinstance(space, spaces.Discrete):
-    size, start = int(space.n), int(space.start)
-
-    def one_hot(observation: np.ndarray) -> np.ndarray:
-      result = np.zeros((len(observation), size), dtype)
-      result[np.arange(len(observation)), observation - start] = 1
-      return result
-
-    return one_hot
-  if copy or dtype != space.dtype:
-    return lambda observation: np.array(observation, dtype, order="C")
-  return lambda observation: observation
-
-
-def _action_offset(space: gymnasium.Space) -> tuple[int, np.dtype | None]:
-  """Returns what to add to an action, and the dtype to cast it to if any."""
-  if isinstance(space, spaces.Discrete):
-    return int(space.start), None
-  return 0, space.dtype

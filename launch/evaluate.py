@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agents import registry
-from environments import factory, video
+from environments import factory, recordings, video
 from launch.nodes import evaluation
 from launch.options import flags as flags_lib
 from launch.runs import best_variables, run_folder
@@ -34,10 +34,20 @@ def main(argv: Sequence[str]) -> int:
     environment = evaluation.make_environment(
       config.environment, min(flags.episodes, _MAX_ENVS), flags.seed
     )
-    episodes = evaluation.play(environment, actor, flags.episodes)
+    if flags.record is not None:
+      with recordings.Recorder(
+        flags.record, config.environment, environment
+      ) as recorder:
+        episodes = evaluation.play(
+          environment, actor, flags.episodes, observe=recorder.add
+        )
+    else:
+      episodes = evaluation.play(environment, actor, flags.episodes)
     environment.close()
     assert episodes is not None
     print(_describe(episodes, version))
+    if flags.record is not None:
+      print(f"{flags.episodes} episodes recorded: {flags.record}")
     if flags.video:
       path = folder.videos / f"version-{version}.mp4"
       episode_return = video.record(

@@ -9,6 +9,10 @@ import numpy as np
 from agents import core
 from environments import factory, vector
 
+# Takes the actions [B, ...], or None with a reset; the step that followed; and
+# whether the environment's episode counts, bool [B].
+Observer = Callable[[np.ndarray | None, vector.StepBatch, np.ndarray], None]
+
 
 class Episodes(typing.NamedTuple):
   """Finished episodes, in no order."""
@@ -38,6 +42,7 @@ def play(
   actor: core.Actor,
   episodes: int,
   stopping: Callable[[], bool] = lambda: False,
+  observe: Observer | None = None,
 ) -> Episodes | None:
   """Plays episodes to their end.
 
@@ -49,6 +54,7 @@ def play(
     actor: with its variables loaded.
     episodes: how many.
     stopping: asked at each step.
+    observe: called with the reset and with each step, if given.
 
   Returns:
     `episodes` episodes, or None if `stopping` said so first.
@@ -59,11 +65,15 @@ def play(
   returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
   done = Episodes([], [])
   step = environment.reset()
+  if observe is not None:
+    observe(None, step, shares > 0)
   while shares.any():
     if stopping():
       return None
     output = actor.act(step.observation, step.reward, step.first)
     step = environment.step(output.action)
+    if observe is not None:
+      observe(output.action, step, shares > 0)
     returns += step.reward
     lengths += ~step.first
     for env in np.flatnonzero(step.terminated | step.truncated):

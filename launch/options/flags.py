@@ -37,6 +37,12 @@ def define_evaluate_flags() -> flags.FlagValues:
     "Also film one episode into the run's folder videos/.",
     flag_values=values,
   )
+  flags.DEFINE_string(
+    "record",
+    None,
+    "New folder for the episodes that are played, as a Minari dataset.",
+    flag_values=values,
+  )
   flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
   return values
 

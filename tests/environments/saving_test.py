@@ -22,7 +22,7 @@ def play(environment, actions):
 def draw(name, steps, seed):
   random = np.random.default_rng(seed)
   if name.startswith("Pendulum"):
-    actions = random.uniform(-2, 2, (steps, NUM_ENVS, 1))
+    actions = random.uniform(-1, 1, (steps, NUM_ENVS, 1))
     return actions.astype(np.float32)
   spec = factory.make_spec(given.config_of(name)).actions
   return random.integers(spec.num_values, size=(steps, NUM_ENVS), dtype="int32")

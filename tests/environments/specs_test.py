@@ -64,11 +64,11 @@ def test_observations(space, expected):
     ),
     (
       spaces.Box(-2, 2, (1,), np.float32),
-      acme_specs.BoundedArray((1,), np.float32, -2.0, 2.0, "action"),
+      acme_specs.BoundedArray((1,), np.float32, -1.0, 1.0, "action"),
     ),
     (
       spaces.Box(np.float64([-1, 0]), np.float64([1, 1]), dtype=np.float64),
-      acme_specs.BoundedArray((2,), np.float32, [-1, 0], [1, 1], "action"),
+      acme_specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"),
     ),
   ],
 )
@@ -87,6 +87,11 @@ def test_actions(space, expected):
     (BIT, spaces.MultiDiscrete([2, 2]), ["action", "MultiDiscrete([2 2])"]),
     (BIT, spaces.Box(0, 9, (2,), np.int64), ["action", "int64", "floats"]),
     (BIT, spaces.Box(-INF, INF, (2,)), ["action", "inf", "bounded floats"]),
+    (
+      BIT,
+      spaces.Box(np.float32([-1, 0]), np.float32([1, INF])),
+      ["action", "inf", "bounded floats"],
+    ),
     # gymnasium prints the bounds of this one on several lines.
     (
       BIT,

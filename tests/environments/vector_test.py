@@ -60,7 +60,7 @@ def test_one_seed_one_trajectory(name, kwargs):
       if np.issubdtype(action.dtype, np.integer):
         actions = np.full(3, rng.integers(action.num_values), np.int32)
       else:
-        actions = np.full((3, 1), rng.uniform(-2, 2), np.float32)
+        actions = np.full((3, 1), rng.uniform(-1, 1), np.float32)
       steps.append(environment.step(actions).observation)
     steps.append(environment.reset().observation)
     return np.stack(steps)  # [T, B, ...]

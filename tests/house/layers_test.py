@@ -22,6 +22,7 @@ _DOORS = {
   "reverb": "replay",
   "gymnasium": "environments",
   "ale_py": "environments",
+  "minari": "environments",
   "launchpad": "launch",
   "ray": "launch",
   "fsspec": "launch",

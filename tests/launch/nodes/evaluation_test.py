@@ -101,6 +101,22 @@ def test_the_actor_sees_each_observation():
   ]
 
 
+def test_an_observer_is_called_with_each_step_and_what_counts():
+  environment = Scripted([1, 3])
+  calls = []
+  evaluation.play(
+    environment, Echo(), 2, observe=lambda *call: calls.append(call)
+  )
+  actions, steps, counts = zip(*calls, strict=True)
+  assert actions[0] is None
+  assert [list(a) for a in actions[1:]] == [
+    list(a) for a in environment.actions
+  ]
+  assert [s.observation[1, 0] for s in steps] == [0, 1, 2, 3]
+  # The first environment's share is one episode of one step.
+  assert [list(c) for c in counts] == [[1, 1], [1, 1], [0, 1], [0, 1]]
+
+
 @pytest.mark.parametrize("steps", [0, 3])
 def test_stopping(steps):
   asked = iter([False] * steps + [True])

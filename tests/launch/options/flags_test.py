@@ -12,6 +12,17 @@ EVALUATE_REFUSED = [
 ]
 
 
+def test_evaluate_records_only_where_a_folder_is_named():
+  values = flags.parse(
+    flags.define_evaluate_flags(), ["evaluate", "--run=a"], ""
+  )
+  assert values.record is None
+  values = flags.parse(
+    flags.define_evaluate_flags(), ["evaluate", "--run=a", "--record=b"], ""
+  )
+  assert values.record == "b"
+
+
 @pytest.mark.parametrize(("arguments", "says"), EVALUATE_REFUSED)
 def test_what_evaluate_refuses(arguments, says):
   with pytest.raises(ValueError) as caught:

@@ -1,0 +1,295 @@
+"""Recordings: finished episodes in a folder, as a Minari dataset.
+
+The folder has the layout of Minari's own datasets: `data/` holds the files.
+`minari.MinariDataset("FOLDER/data")` opens it, and `minari.load_dataset` does
+where MINARI_DATASETS_PATH is the folder's parent. Datasets that Minari has
+written can be read here too. Files hold the environment's own observations and
+actions; `read` converts them as `conversion` says.
+https://minari.farama.org/content/dataset_standards
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+from typing import Any, NamedTuple
+
+import minari
+import ml_collections
+import numpy as np
+from minari.data_collector import EpisodeBuffer
+from minari.dataset import minari_storage
+
+from environments import conversion, factory, specs, vector
+
+_DATA = "data"
+
+
+class Episodes(NamedTuple):
+  """E episodes one after another, N steps in all.
+
+  Step i of the N, in episode e, leads from `observations[i + e]` to
+  `observations[i + e + 1]`.
+
+  Attributes:
+    observations: As the spec says, one more than steps per episode.
+      # [N + E, ...]
+    actions: As the spec says.  # [N, ...]
+    rewards: float32.  # [N]
+    terminated: bool; the step ended its episode: no bootstrap.  # [N]
+    truncated: bool; the episode was cut after the step: bootstrap.  # [N]
+    lengths: int64, steps per episode, each at least 1.  # [E]
+  """
+
+  observations: np.ndarray
+  actions: np.ndarray
+  rewards: np.ndarray
+  terminated: np.ndarray
+  truncated: np.ndarray
+  lengths: np.ndarray
+
+
+class Recorder:
+  """Writes the episodes of a vector environment.
+
+  The folder appears when all is written; an error in the block leaves none.
+
+  >>> with recordings.Recorder(folder, config, environment) as recorder:
+  ...   recorder.add(None, environment.reset(), recorded)
+  ...   recorder.add(actions, environment.step(actions), recorded)
+  """
+
+  def __init__(
+    self,
+    folder: str | os.PathLike[str],
+    config: ml_collections.ConfigDict,
+    environment: vector.VectorEnvironment,
+  ):
+    """Prepares a dataset.
+
+    Args:
+      folder: Where the dataset will be; absent or empty.
+      config: What `environment` was made from, as for `factory.make`.
+      environment: Its steps will be added.
+
+    Raises:
+      ValueError: The folder has files, or Minari would change the values.
+      OSError: The folder's parent can't be written to.
+    """
+    self._folder = pathlib.Path(folder).absolute()
+    if self._folder.exists() and (
+      not self._folder.is_dir() or any(self._folder.iterdir())
+    ):
+      raise ValueError(
+        f"folder is {str(folder)!r}, which already has files, so no episodes "
+        "are recorded there: give a new folder or remove this one"
+      )
+    space = environment.observation_space
+    if _is_image(space.shape or (), space.dtype):
+      raise ValueError(
+        f"the observations are uint8 {list(space.shape or ())}, which Minari "
+        "stores as lossy JPEG images, so no episodes are recorded: stack "
+        "frames along a first axis or use another environment"
+      )
+    self._observation_space = space
+    self._action_space = environment.action_space
+    self._write_actions = conversion.make_action_writer(self._action_space)
+    # Per environment, the unfinished episode.
+    self._observations: list[list] = [[] for _ in range(environment.num_envs)]
+    self._steps: list[list] = [[] for _ in range(environment.num_envs)]
+    self._folder.parent.mkdir(parents=True, exist_ok=True)
+    self._temporary = pathlib.Path(
+      tempfile.mkdtemp(prefix=f".{self._folder.name}-", dir=self._folder.parent)
+    )
+    # Below the temporary folder, which only its owner may enter.
+    self._written = self._temporary / "written"
+    self._written.mkdir()
+    self._storage = minari_storage.MinariStorage.new(
+      self._written / _DATA,
+      space,
+      self._action_space,
+      factory.make_gymnasium_spec(config),
+    )
+    name = re.sub(r"[^-\w]", "_", self._folder.name)
+    self._storage.update_metadata(
+      {"dataset_id": f"{name}-v0", "minari_version": minari.__version__}
+    )
+
+  def add(
+    self,
+    actions: np.ndarray | None,
+    step: vector.StepBatch,
+    recorded: np.ndarray,
+  ) -> None:
+    """Adds a step of every environment, and writes episodes that it ended.
+
+    Args:
+      actions: What the environments were stepped with [B, ...]; None with the
+        step of a reset.
+      step: What they returned. Its arrays are kept: they must not be written
+        to.
+      recorded: bool; False leaves an environment's step out. It may change
+        only between episodes.  # [B]
+    """
+    if actions is not None and self._write_actions is not None:
+      actions = self._write_actions(actions)
+    for env in np.flatnonzero(recorded):
+      if step.first[env]:
+        self._observations[env] = [step.observation[env]]
+        self._steps[env] = []
+        continue
+      assert actions is not None
+      self._observations[env].append(step.observation[env])
+      self._steps[env].append(
+        (
+          actions[env],
+          step.reward[env],
+          step.terminated[env],
+          step.truncated[env],
+        )
+      )
+      if step.terminated[env] or step.truncated[env]:
+        self._write(self._observations[env], self._steps[env])
+
+  def close(self) -> None:
+    """Puts the dataset into its folder; unfinished episodes are left out."""
+    try:
+      os.replace(self._written, self._folder)
+    finally:
+      self.discard()
+
+  def discard(self) -> None:
+    """Removes what was written, unless `close` has put it into its folder."""
+    shutil.rmtree(self._temporary, ignore_errors=True)
+
+  def __enter__(self) -> "Recorder":
+    return self
+
+  def __exit__(self, error_type, error, traceback) -> None:
+    if error_type is None:
+      self.close()
+    else:
+      self.discard()
+
+  def _write(self, observations: list, steps: list) -> None:
+    actions, rewards, terminated, truncated = map(
+      np.stack, zip(*steps, strict=True)
+    )
+    # Minari stores a uint8 array of rank 2 as one JPEG image per row, but a
+    # list of the rows as it is. It takes arrays; its annotations say lists.
+    own: Any = conversion.write_observations(
+      self._observation_space, np.stack(observations)
+    )
+    columns: dict[str, Any] = {
+      "observations": list(own) if own.ndim == 2 else own,
+      "actions": actions,
+      "rewards": rewards,
+      "terminations": terminated,
+      "truncations": truncated,
+      "infos": {},
+    }
+    self._storage.update_episodes([EpisodeBuffer(**columns)])
+
+
+def read(
+  folder: str | os.PathLike[str], spec: specs.EnvironmentSpec
+) -> Episodes:
+  """Reads all episodes of a Minari dataset.
+
+  Neither TensorFlow nor JAX is imported. A last step that is marked neither as
+  terminated nor as truncated becomes truncated.
+
+  Args:
+    folder: A dataset, which `Recorder` or Minari has written.
+    spec: Of the environment that the episodes must be of.
+
+  Raises:
+    ValueError: In one line: there is no such folder, or it is not a dataset,
+      has no episodes, or has another environment's observations or actions.
+  """
+  dataset, recorded = _load(pathlib.Path(folder))
+  found = specs.make_spec(
+    dataset.id, dataset.observation_space, dataset.action_space
+  )
+  for what in ("observations", "actions"):
+    ours, theirs = _kind(getattr(spec, what)), _kind(getattr(found, what))
+    if ours != theirs:
+      raise ValueError(
+        f"folder is {str(folder)!r}, whose {what} are {theirs}, but those of "
+        f"the environment are {ours}, so its episodes can't be used: give "
+        "episodes of the same environment"
+      )
+  convert = conversion.make_observation_reader(
+    dataset.observation_space, spec.observations.dtype, copy=False
+  )
+  columns: tuple[list, ...] = ([], [], [], [], [])
+  for episode in recorded:
+    length = len(episode)
+    if not length:
+      continue
+    observations = np.asarray(episode.observations)
+    if len(observations) != length + 1:
+      raise ValueError(
+        f"folder is {str(folder)!r}, whose episode {episode.id} has "
+        f"{len(observations)} observations for {length} steps, so which belong "
+        f"together is unknown: record it with {length + 1} observations"
+      )
+    terminated = np.array(episode.terminations, np.bool_)
+    truncated = np.array(episode.truncations, np.bool_)
+    truncated[-1] |= not terminated[-1]
+    actions = np.asarray(episode.actions)
+    for column, values in zip(
+      columns,
+      (
+        convert(observations),
+        conversion.read_actions(dataset.action_space, actions),
+        np.asarray(episode.rewards, np.float32),
+        terminated,
+        truncated,
+      ),
+      strict=True,
+    ):
+      column.append(values)
+  if not columns[0]:
+    raise ValueError(
+      f"folder is {str(folder)!r}, a dataset without episodes, so there is "
+      "nothing to learn from: record at least one"
+    )
+  lengths = np.array([len(rewards) for rewards in columns[2]], np.int64)
+  return Episodes(*(np.concatenate(c) for c in columns), lengths=lengths)
+
+
+def _load(
+  folder: pathlib.Path,
+) -> tuple[minari.MinariDataset, list[minari.EpisodeData]]:
+  if not folder.is_dir():
+    raise ValueError(
+      f"folder is {str(folder)!r}, which is not there, so no episodes can be "
+      "read: give a folder that launch.evaluate --record or Minari has written"
+    )
+  try:
+    dataset = minari.MinariDataset(folder / _DATA)
+    # Without episodes, the file that would hold them is empty.
+    return dataset, list(dataset) if dataset.total_episodes else []
+  except Exception as error:  # Minari raises of any kind for damaged files.
+    why = (str(error) or type(error).__name__).splitlines()[0]
+    raise ValueError(
+      f"folder is {str(folder)!r}, which is not a Minari dataset, so no "
+      f"episodes can be read ({why}): give the folder that holds {_DATA}/"
+    ) from error
+
+
+def _kind(spec: specs.Array) -> str:
+  """Describes what values of two environments must have in common."""
+  count = getattr(spec, "num_values", None)
+  if count is not None:
+    return f"{count} discrete values"
+  return f"{spec.dtype} {list(spec.shape)}"
+
+
+def _is_image(shape: tuple[int, ...], dtype: np.dtype | None) -> bool:
+  """Whether Minari stores or reads such observations as JPEG images."""
+  if dtype != np.uint8 or len(shape) not in (2, 3):
+    return False
+  return len(shape) == 2 or shape[-1] in (1, 3) or min(shape[:2]) >= 32

@@ -1,0 +1,82 @@
+"""Conversion: bounds are reached exactly, and values come back."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from environments import conversion, factory
+from tests.environments import given
+
+# low, high, the spec's action, the space's own
+RESCALED = [
+  (-1.0, 1.0, [-1.0, -0.25, 0.0, 1.0], [-1.0, -0.25, 0.0, 1.0]),
+  (-2.0, 2.0, [-1.0, -0.25, 0.0, 1.0], [-2.0, -0.5, 0.0, 2.0]),
+  (0.0, 1.0, [-1.0, 0.0, 0.5, 1.0], [0.0, 0.5, 0.75, 1.0]),
+  (-3.0, 1.0, [-1.0, 0.0, 0.5, 1.0], [-3.0, -1.0, 0.0, 1.0]),
+  (0.1, 0.3, [-1.0, 1.0], [0.1, 0.3]),
+  (-0.3, 1e6, [-1.0, 1.0], [-0.3, 1e6]),
+  (2.0, 2.0, [-1.0, 0.0, 1.0], [2.0, 2.0, 2.0]),
+  (-2.0, 2.0, [-7.0, 1.5, np.inf], [-2.0, 2.0, 2.0]),  # clipped first
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("low", "high", "actions", "own"), RESCALED)
+def test_actions_are_rescaled_to_the_bounds(low, high, actions, own, dtype):
+  space = spaces.Box(low, high, (1,), dtype)
+  write = conversion.make_action_writer(space)
+  written = write(np.array(actions, np.float32)[:, None])
+  assert written.dtype == dtype
+  np.testing.assert_array_equal(written, np.array(own, dtype)[:, None])
+  read = conversion.read_actions(space, written)
+  assert read.dtype == np.float32
+  back = np.clip(actions, -1, 1) if low < high else np.zeros(len(actions))
+  np.testing.assert_allclose(read[:, 0], back, atol=1e-6)
+
+
+def test_each_dimension_has_its_own_bounds():
+  space = spaces.Box(np.float32([-1, 0]), np.float32([1, 10]))
+  write = conversion.make_action_writer(space)
+  actions = np.float32([[0.5, 0.5], [-1, 1]])
+  np.testing.assert_array_equal(write(actions), [[0.5, 7.5], [-1, 10]])
+
+
+def test_no_rounding_leaves_the_bounds():
+  random = np.random.default_rng(0)
+  actions = random.uniform(-1, 1, (10_000, 3)).astype(np.float32)
+  space = spaces.Box(np.float32([0.1, -1e-7, 1.0]), np.float32([0.3, 1e7, 1.1]))
+  own = conversion.make_action_writer(space)(actions)
+  assert all(map(space.contains, own))
+
+
+@pytest.mark.parametrize(
+  "space", [spaces.Discrete(4), spaces.Discrete(3, start=-1)]
+)
+def test_discrete_values_come_back(space):
+  own = np.arange(space.start, space.start + space.n)
+  actions = conversion.read_actions(space, own)
+  assert actions.dtype == np.int32
+  np.testing.assert_array_equal(actions, np.arange(space.n))
+  write = conversion.make_action_writer(space)
+  np.testing.assert_array_equal(write(actions) if write else actions, own)
+  read = conversion.make_observation_reader(space, np.dtype(np.float32), True)
+  np.testing.assert_array_equal(read(own), np.eye(space.n))
+  np.testing.assert_array_equal(
+    conversion.write_observations(space, read(own)), own
+  )
+
+
+def test_pendulum_moves_as_its_own_torques_move_it():
+  environment = factory.make(given.config_of("Pendulum-v1"), 1, seed=0)
+  angle = environment.reset().observation[0]
+  raw = gymnasium.make("Pendulum-v1").unwrapped
+  raw.reset(seed=0)
+  raw.state = np.array([np.arctan2(angle[1], angle[0]), angle[2]])
+  for action in (-1.0, -0.3, 0.0, 0.7, 1.0, 3.0):
+    step = environment.step(np.float32([[action]]))
+    torque = np.float32([2 * min(action, 1.0)])
+    observation, reward, *_ = raw.step(torque)
+    np.testing.assert_allclose(step.observation[0], observation, atol=1e-4)
+    np.testing.assert_allclose(step.reward[0], reward, rtol=1e-3, atol=1e-4)
+  environment.close()

@@ -1,0 +1,281 @@
+"""Recordings: episodes come back as they were played; errors in one line."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import gymnasium
+import minari
+import numpy as np
+import pytest
+from minari.data_collector import EpisodeBuffer
+from minari.dataset import minari_storage
+
+from environments import factory, recordings, specs
+from tests.environments import given
+
+CARTPOLE = given.config_of("CartPole-v1")
+PENDULUM = given.config_of("Pendulum-v1")
+EVERYONE = np.ones(2, bool)
+
+
+def draw(spec, random):
+  if isinstance(spec, specs.DiscreteArray):
+    return random.integers(spec.num_values, size=2, dtype=np.int32)
+  return random.uniform(-1, 1, (2, *spec.shape)).astype(np.float32)
+
+
+def record(folder, config, steps, recorded=EVERYONE):
+  """Records two environments; returns their spec and what they returned."""
+  environment = factory.make(config, 2, seed=3)
+  random = np.random.default_rng(0)
+  with recordings.Recorder(folder, config, environment) as recorder:
+    played = [(None, environment.reset())]
+    recorder.add(*played[0], recorded)
+    for _ in range(steps):
+      actions = draw(environment.spec.actions, random)
+      played.append((actions, environment.step(actions)))
+      recorder.add(*played[-1], recorded)
+  environment.close()
+  return environment.spec, played
+
+
+def finished(played, envs=(0, 1)):
+  """The finished episodes of some environments, in the order of their ends."""
+  open_episodes = [[], []]
+  found = []
+  for actions, step in played:
+    for env in envs:
+      if step.first[env]:
+        open_episodes[env] = []
+      action = None if actions is None else actions[env]
+      open_episodes[env].append((action, *(array[env] for array in step)))
+      if step.terminated[env] or step.truncated[env]:
+        found.append(open_episodes[env])
+  return found
+
+
+def assert_equal(episodes, expected):
+  """Compares what was read with lists of steps, each opened by a reset."""
+  assert episodes.lengths.tolist() == [len(steps) - 1 for steps in expected]
+  resets = np.cumsum([0] + [len(steps) for steps in expected[:-1]])
+  rows = [row for steps in expected for row in steps]
+  _, observations, rewards, terminated, truncated, _ = zip(*rows, strict=True)
+  np.testing.assert_array_equal(episodes.observations, np.stack(observations))
+  for column, values in (
+    (episodes.rewards, rewards),
+    (episodes.terminated, terminated),
+    (episodes.truncated, truncated),
+  ):
+    kept = np.delete(np.stack(values), resets)
+    assert column.dtype == kept.dtype
+    np.testing.assert_array_equal(column, kept)
+  actions = np.stack([row[0] for steps in expected for row in steps[1:]])
+  assert episodes.actions.dtype == actions.dtype
+  np.testing.assert_allclose(episodes.actions, actions, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+  ("config", "steps", "truncates"),
+  [
+    (CARTPOLE, 150, False),
+    (PENDULUM, 450, True),
+    (given.config_of("FrozenLake-v1"), 60, False),
+    (given.config_of("environments.minatar:MinAtar/Breakout-v1"), 60, False),
+  ],
+)
+def test_a_round_trip(tmp_path, config, steps, truncates):
+  spec, played = record(tmp_path / "new" / "episodes", config, steps)
+  episodes = recordings.read(tmp_path / "new" / "episodes", spec)
+  expected = finished(played)
+  assert len(expected) > 2
+  assert_equal(episodes, expected)
+  assert episodes.truncated.any() == truncates
+  assert episodes.terminated.any() != truncates
+  assert os.listdir(tmp_path / "new") == ["episodes"]
+
+
+def test_only_what_is_to_be_recorded_is(tmp_path):
+  recorded = np.array([False, True])
+  spec, played = record(tmp_path / "some", CARTPOLE, 150, recorded)
+  episodes = recordings.read(tmp_path / "some", spec)
+  assert_equal(episodes, finished(played, envs=[1]))
+
+
+def test_minari_finds_the_environments_own_values(tmp_path, monkeypatch):
+  _, played = record(tmp_path / "swings", PENDULUM, 210)
+  monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+  dataset = minari.load_dataset("swings")
+  assert dataset.total_episodes == 2
+  assert dataset.action_space == gymnasium.make("Pendulum-v1").action_space
+  for episode, steps in zip(dataset, finished(played), strict=True):
+    torques = 2 * np.stack([row[0] for row in steps[1:]])
+    np.testing.assert_allclose(episode.actions, torques, atol=1e-6)
+  assert dataset.recover_environment().spec.id == "Pendulum-v1"
+
+
+def test_a_folder_has_the_users_own_permissions(tmp_path):
+  record(tmp_path / "a", CARTPOLE, 5)
+  (tmp_path / "b").mkdir()
+  modes = [stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in "ab"]
+  assert modes[0] == modes[1]
+
+
+def test_an_error_leaves_no_files(tmp_path):
+  environment = factory.make(CARTPOLE, 2, seed=0)
+  with (
+    pytest.raises(KeyboardInterrupt),
+    recordings.Recorder(tmp_path / "a", CARTPOLE, environment) as recorder,
+  ):
+    recorder.add(None, environment.reset(), EVERYONE)
+    raise KeyboardInterrupt
+  assert os.listdir(tmp_path) == []
+
+
+def write_by_minari(folder, lengths, observations=1, flags=False):
+  """A dataset of CartPole's spaces, without its environment's spec."""
+  environment = gymnasium.make("CartPole-v1")
+  storage = minari_storage.MinariStorage.new(
+    folder / "data", environment.observation_space, environment.action_space
+  )
+  storage.update_metadata(
+    {"dataset_id": "a/b-v0", "minari_version": minari.__version__}
+  )
+  for n in lengths:
+    storage.update_episodes(
+      [
+        EpisodeBuffer(
+          observations=np.zeros((n + observations, 4), np.float32),
+          actions=np.ones(n, np.int64),
+          rewards=np.ones(n),
+          terminations=np.zeros(n, bool),
+          truncations=np.full(n, flags),
+        )
+      ]
+    )
+
+
+def test_an_episode_without_an_end_is_truncated(tmp_path):
+  write_by_minari(tmp_path, [3, 2])
+  episodes = recordings.read(tmp_path, factory.make_spec(CARTPOLE))
+  assert episodes.truncated.tolist() == [False, False, True, False, True]
+  assert not episodes.terminated.any()
+  assert episodes.actions.dtype == np.int32
+  assert episodes.rewards.dtype == np.float32
+
+
+def nothing(folder):
+  folder.rmdir()
+
+
+def other_files(folder):
+  (folder / "notes.txt").write_text("")
+
+
+def damaged(folder):
+  write_by_minari(folder, [3])
+  metadata = json.loads((folder / "data" / "metadata.json").read_text())
+  metadata["minari_version"] = "0.0.1"
+  (folder / "data" / "metadata.json").write_text(json.dumps(metadata))
+
+
+def cut_short(folder):
+  write_by_minari(folder, [3])
+  os.truncate(folder / "data" / "main_data.hdf5", 1_000)
+
+
+def empty(folder):
+  write_by_minari(folder, [])
+
+
+def of_pendulum(folder):
+  record(folder, PENDULUM, 3)
+
+
+def of_acrobot(folder):
+  record(folder, given.config_of("Acrobot-v1"), 3)
+
+
+def without_last_observations(folder):
+  write_by_minari(folder, [3], observations=0)
+
+
+@pytest.mark.parametrize(
+  ("write", "fields"),
+  [
+    (nothing, ["not there"]),
+    (other_files, ["not a Minari dataset", "data/"]),
+    (damaged, ["not a Minari dataset", "0.0.1"]),
+    (cut_short, ["not a Minari dataset"]),
+    (empty, ["without episodes"]),
+    (of_pendulum, ["observations", "float32 [3]", "float32 [4]"]),
+    (of_acrobot, ["float32 [6]", "float32 [4]"]),
+    (without_last_observations, ["3 observations for 3 steps"]),
+  ],
+)
+def test_what_can_not_be_read(tmp_path, write, fields):
+  folder = tmp_path / "episodes"
+  folder.mkdir()
+  write(folder)
+  with pytest.raises(ValueError) as caught:
+    recordings.read(folder, factory.make_spec(CARTPOLE))
+  message = str(caught.value)
+  assert "\n" not in message
+  for field in [f"folder is {str(folder)!r}", *fields]:
+    assert field in message
+
+
+def test_other_actions_are_named(tmp_path):
+  record(tmp_path / "a", CARTPOLE, 3)
+  spec = factory.make_spec(CARTPOLE)
+  spec = spec._replace(actions=specs.DiscreteArray(3, np.int32, "action"))
+  with pytest.raises(ValueError, match=r"are 2 discrete.* are 3 discrete"):
+    recordings.read(tmp_path / "a", spec)
+
+
+def test_files_are_not_replaced(tmp_path):
+  other_files(tmp_path)
+  with pytest.raises(ValueError, match="already has files"):
+    record(tmp_path, CARTPOLE, 3)
+  assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+class Camera(gymnasium.Env):
+  """Shows images."""
+
+  observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
+  action_space = gymnasium.spaces.Discrete(2)
+
+
+def test_images_that_would_change_are_not_recorded(tmp_path):
+  gymnasium.register("Camera-v0", Camera, disable_env_checker=True)
+  try:
+    with pytest.raises(ValueError, match=r"uint8 \[40, 40, 3\].*JPEG"):
+      record(tmp_path / "a", given.config_of("Camera-v0"), 1)
+  finally:
+    del gymnasium.registry["Camera-v0"]
+
+
+def test_reading_is_light_and_leaves_the_home_directory_alone(tmp_path):
+  record(tmp_path / "a", CARTPOLE, 40)
+  home = tmp_path / "home"
+  home.mkdir()
+  code = (
+    "import sys\n"
+    "from environments import factory, recordings\n"
+    "from tests.environments import given\n"
+    "spec = factory.make_spec(given.config_of('CartPole-v1'))\n"
+    "recordings.read(sys.argv[1], spec)\n"
+    "heavy = {'tensorflow', 'jax', 'reverb'} & set(sys.modules)\n"
+    "sys.exit(', '.join(heavy))"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", code, str(tmp_path / "a")],
+    env={"PATH": "/usr/bin:/bin", "HOME": str(home)},
+    capture_output=True,
+    text=True,
+  )
+  assert (done.stdout, done.stderr) == ("", "\n")
+  assert os.listdir(home) == []

@@ -1,0 +1,45 @@
+"""Evaluate: what it prints, and the episodes that it records."""
+
+import re
+
+import pytest
+
+from agents import registry
+from configs import dqn
+from environments import factory, recordings
+from launch import evaluate
+from launch.runs import best_variables, run_folder
+
+
+@pytest.fixture
+def run(tmp_path):
+  """The folder of a run with untrained variables."""
+  config = dqn.get_config()
+  folder = run_folder.RunFolder.create(tmp_path / "runs", "a", overwrite=False)
+  folder.write_config(config)
+  spec = factory.make_spec(config.environment)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  best_variables.save(folder.best, 7, learner.get_variables())
+  return folder
+
+
+def test_recorded_episodes_are_those_it_reports(run, tmp_path, capsys):
+  flags = [f"--run={run.path}", "--episodes=23", f"--record={tmp_path / 'b'}"]
+  assert evaluate.main(["evaluate", *flags]) == 0
+  printed = capsys.readouterr().out
+  spec = factory.make_spec(run.read_config().environment)
+  episodes = recordings.read(tmp_path / "b", spec)
+  assert len(episodes.lengths) == 23
+  mean = re.search(r"mean return ([\d.]+)", printed)
+  assert mean is not None
+  assert float(mean[1]) == pytest.approx(episodes.rewards.sum() / 23, abs=0.01)
+  assert f"23 episodes recorded: {tmp_path / 'b'}" in printed
+
+
+def test_a_folder_with_files_is_left_alone(run, capsys):
+  flags = [f"--run={run.path}", f"--record={run.path}"]
+  assert evaluate.main(["evaluate", *flags]) == 2
+  error = capsys.readouterr().err
+  assert error.startswith("evaluate: ")
+  assert "already has files" in error
+  assert error.count("\n") == 1
