@@ -77,7 +77,7 @@ def launch(
     run: what to run.
     signals: that this process takes.
     cluster: from `prepare`.
-    secure: whether machines show one another certificates.
+    secure: whether machines talk mutual TLS.
 
   Raises:
     RuntimeError: a node failed for good; in one line, after its error was

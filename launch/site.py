@@ -6,6 +6,8 @@ from types import MappingProxyType
 
 import ml_collections
 
+from replay import certificates
+
 # A node that others need comes before those.
 _STARTED = ("control", "replay", "trainer", "proxy", "worker", "evaluator")
 
@@ -24,7 +26,7 @@ class Site:
     control: where the control node is reached from here; None: it runs here.
     replay_elsewhere: whether the TrajectoryManagers run on another machine;
       where, the endpoints in memory_dir say.
-    identity: folder with what this machine shows to others; None: nothing.
+    identity: of this machine, for mutual TLS with others; None: plain TCP.
   """
 
   nodes: tuple[tuple[str, int], ...]
@@ -33,7 +35,7 @@ class Site:
   first_worker: int = 0
   control: str | None = None
   replay_elsewhere: bool = False
-  identity: str | None = None
+  identity: certificates.Identity | None = None
 
   @classmethod
   def whole(cls, config: ml_collections.ConfigDict, memory_dir: str) -> "Site":

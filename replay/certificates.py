@@ -1,40 +1,39 @@
-"""Certificates: who belongs together, and TLS between those that do.
+"""Certificates: identities of a cluster's machines, and TLS between them.
 
-A run has an authority of its own, whose key stays in the run's folder. Each
-machine makes its own key and asks the authority for a certificate, so no
-private key ever travels. Of a Ray cluster all machines are the authority, by
-the token that they share.
+A cluster has one certificate authority. It follows from a secret that all
+machines share, so each machine issues its own identity: no private key leaves
+its machine.
 
 ```python
-authority = Authority.create(run_folder / 'authority')
-identity = Identity.make(memory_folder / 'identity')
-certificate = authority.sign(identity.request, 'machine 3')
-identity.accept(certificate, authority.certificate)
+authority = CertificateAuthority.from_secret(secret)
+identity = authority.issue(folder, "machine 3")
 identity.server_context()  # An ssl.SSLContext, as client_context() is.
 ```
 """
 
+import dataclasses
 import datetime
 import hashlib
 import ipaddress
 import pathlib
 import shutil
 import ssl
+import tempfile
 from collections.abc import Sequence
 
-from cryptography import exceptions, x509
+from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.kdf import scrypt
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from replay import key_folder, relay_tls
+from replay import relay_tls
 
-# Hosts' clocks differ; and a certificate is of no use after its run.
+# Clocks of machines differ, and a cluster may run for years.
 _BEFORE = datetime.timedelta(days=1)
 _AFTER = datetime.timedelta(days=3650)
 
-# Of the curve P-256 (NIST SP 800-186, 3.2.1.3).
+# Order of the curve P-256 (NIST SP 800-186, 3.2.1.3).
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 _SALT, _KEY_BYTES = b"slipway authority", 40
 
@@ -42,103 +41,92 @@ _SALT, _KEY_BYTES = b"slipway authority", 40
 KEY, CERTIFICATE, AUTHORITY = "key.pem", "certificate.pem", "authority.pem"
 
 
-class Authority:
-  """Says who belongs to one run; whoever has its folder can say so."""
+class CertificateAuthority:
+  """Issues the identities of machines that are to trust one another."""
 
   def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes):
-    """Keeps both; see `create` and `open`."""
-    self._key = key
-    self._issuer = x509.load_pem_x509_certificate(certificate).subject
-    self.certificate = certificate
-
-  @classmethod
-  def create(cls, folder: pathlib.Path) -> "Authority":
-    """Makes an authority, and keeps it in a folder for this user alone.
+    """Keeps both; see `from_secret`.
 
     Args:
-      folder: new; its parent is there. It is whole as soon as it is there.
-
-    Raises:
-      OSError: the folder is there, or the disk refuses.
+      key: signs the certificates of machines.
+      certificate: of this key, PEM.
     """
-    beside = folder.with_name(f".{folder.name}")
-    shutil.rmtree(beside, ignore_errors=True)  # of who died here
-    key_folder.make(beside)
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _self_signed(key)
-    key_folder.write(beside / KEY, _key_pem(key))
-    key_folder.write(beside / AUTHORITY, certificate)
-    beside.rename(folder)
-    return cls(key, certificate)
+    self._key = key
+    self._certificate = certificate
 
   @classmethod
-  def of_secret(cls, secret: str) -> "Authority":
-    """The authority that all are who know a secret; it is kept nowhere.
+  def from_secret(cls, secret: str) -> "CertificateAuthority":
+    """Derives the authority of all machines that know a secret.
 
-    Its public key is no secret, so guesses can be tried on it: each costs
-    32 MiB and a tenth of a second (RFC 7914).
+    The public key of an authority is no secret, so guesses of the secret can
+    be verified offline: each costs 32 MiB and a tenth of a second (RFC 7914).
 
     Args:
-      secret: of many random characters.
+      secret: many random characters.
     """
     stretched = scrypt.Scrypt(_SALT, _KEY_BYTES, n=2**15, r=8, p=1)
-    drawn = int.from_bytes(stretched.derive(secret.encode()), "big")
+    number = int.from_bytes(stretched.derive(secret.encode()), "big")
     # FIPS 186-5, A.2.1: 64 bits more than the order's make the bias negligible.
-    key = ec.derive_private_key(drawn % (_ORDER - 1) + 1, ec.SECP256R1())
+    key = ec.derive_private_key(number % (_ORDER - 1) + 1, ec.SECP256R1())
     return cls(key, _self_signed(key))
-
-  @classmethod
-  def open(cls, folder: pathlib.Path) -> "Authority":
-    """The authority that `create` has kept there.
-
-    Args:
-      folder: as it was given to `create`.
-
-    Raises:
-      ValueError: the folder has none, or others may read it.
-    """
-    key, certificate = key_folder.read(folder, KEY, AUTHORITY)
-    return cls(_load_key(folder, key), certificate)
 
   @property
   def fingerprint(self) -> str:
-    """Of its public key: SHA-256 in hexadecimal digits."""
+    """SHA-256 of the authority's public key, in hexadecimal digits."""
     public = self._key.public_key().public_bytes(
       serialization.Encoding.DER,
       serialization.PublicFormat.SubjectPublicKeyInfo,
     )
     return hashlib.sha256(public).hexdigest()
 
-  def sign(
+  def issue(
     self,
-    request: bytes,
+    folder: pathlib.Path,
     name: str,
     hosts: Sequence[str] = (relay_tls.NAME,),
-  ) -> bytes:
-    """Makes a machine one of those that trust this authority.
+  ) -> "Identity":
+    """Makes a machine's key and certificate, readable by this user only.
 
     Args:
-      request: PEM, of the machine's `Identity.request`.
-      name: of the machine; for the eyes of who reads certificates.
-      hosts: names and addresses that its clients may know it by.
-
-    Returns:
-      Its certificate, PEM.
+      folder: a new one; its parent exists. It is complete as soon as it
+        exists. Of several processes that make it at once, one succeeds, and
+        all return its identity.
+      name: subject of the certificate.
+      hosts: names and addresses by which clients verify the machine.
 
     Raises:
-      ValueError: the request is none, or is not signed by its own key.
+      OSError: the files cannot be written.
     """
-    asked = x509.load_pem_x509_csr(request)
-    if not asked.is_signature_valid:
-      raise ValueError(
-        f"the certificate request of {name!r} is not signed by the key it"
-        " names: it was changed on its way, so have the machine ask again."
-      )
-    # What a machine asks for beside its key is not looked at.
+    key = ec.generate_private_key(ec.SECP256R1())
+    temporary = pathlib.Path(
+      tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)
+    )
+    try:
+      temporary.chmod(0o700)  # Whatever the umask takes away.
+      for file, data in (
+        (KEY, _key_pem(key)),
+        (CERTIFICATE, self._sign(key.public_key(), name, hosts)),
+        (AUTHORITY, self._certificate),
+      ):
+        path = temporary / file
+        path.write_bytes(data)
+        path.chmod(0o600)
+      temporary.rename(folder)
+    except OSError:
+      shutil.rmtree(temporary)
+      if not folder.exists():  # Else another process was faster.
+        raise
+    return Identity(folder)
+
+  def _sign(
+    self, key: ec.EllipticCurvePublicKey, name: str, hosts: Sequence[str]
+  ) -> bytes:
+    """Returns a machine's certificate, PEM."""
     usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    issuer = x509.load_pem_x509_certificate(self._certificate).subject
     certificate = (
-      _builder(_name(name), asked.public_key())
-      .issuer_name(self._issuer)
+      _builder(_name(name), key)
+      .issuer_name(issuer)
       .add_extension(x509.BasicConstraints(False, None), critical=True)
       .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
       .add_extension(
@@ -147,109 +135,61 @@ class Authority:
       )
       .sign(self._key, hashes.SHA256())
     )
-    return _pem(certificate)
+    return certificate.public_bytes(serialization.Encoding.PEM)
 
 
+@dataclasses.dataclass(frozen=True)
 class Identity:
-  """A machine's key and certificate, in a folder that its processes share."""
+  """A machine's key and certificate, in a folder that its processes share.
 
-  def __init__(self, folder: pathlib.Path):
-    """Names the folder; see `make` and `open`."""
-    self._folder = folder
+  Attributes:
+    folder: made by `CertificateAuthority.issue`.
+  """
 
-  @classmethod
-  def make(cls, folder: pathlib.Path) -> "Identity":
-    """Makes a key, for which the authority is then to be asked.
-
-    Args:
-      folder: in memory; it is this user's alone, and what was there goes.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    key_folder.make(folder)
-    key_folder.write(
-      folder / KEY, _key_pem(ec.generate_private_key(ec.SECP256R1()))
-    )
-    return cls(folder)
-
-  @classmethod
-  def open(cls, folder: pathlib.Path) -> "Identity":
-    """The identity that a process of the same machine has made there.
-
-    Args:
-      folder: as it was given to `make`.
-
-    Raises:
-      ValueError: none was accepted there, or others may read it.
-    """
-    key_folder.read(folder, KEY, CERTIFICATE, AUTHORITY)
-    return cls(folder)
-
-  @property
-  def request(self) -> bytes:
-    """What the authority is to sign, PEM; has no secret."""
-    [key] = key_folder.read(self._folder, KEY)
-    request = x509.CertificateSigningRequestBuilder(_name(relay_tls.NAME))
-    return _pem(request.sign(_load_key(self._folder, key), hashes.SHA256()))
-
-  def accept(self, certificate: bytes, authority: bytes) -> None:
-    """Keeps what the authority has answered.
-
-    Args:
-      certificate: PEM, of this machine.
-      authority: PEM, the authority's own certificate.
-
-    Raises:
-      ValueError: one is no certificate, or they do not belong together.
-    """
-    [key] = key_folder.read(self._folder, KEY)
-    own = _load_key(self._folder, key).public_key()
-    signed = x509.load_pem_x509_certificate(certificate)
-    if signed.public_key() != own:
-      raise ValueError(
-        f"a certificate for another key than {str(self._folder / KEY)!r} was"
-        " given, which opens no connection: give the one for its request."
-      )
-    issuer = x509.load_pem_x509_certificate(authority)
-    try:
-      signed.verify_directly_issued_by(issuer)
-    except (ValueError, exceptions.InvalidSignature) as error:
-      raise ValueError(
-        "a certificate of another authority than the one beside it was given,"
-        f" which opens no connection ({error}): give those of one run."
-      ) from error
-    key_folder.write(self._folder / AUTHORITY, authority)
-    key_folder.write(self._folder / CERTIFICATE, certificate)
+  folder: pathlib.Path
 
   def server_context(self) -> ssl.SSLContext:
-    """For what listens: serves machines of the run, refuses all others.
+    """Returns a context that serves machines of the same authority only.
 
     Raises:
-      ValueError: no certificate was accepted.
+      ValueError: the folder has no identity, or other users may read it.
     """
     context = self._context(ssl.PROTOCOL_TLS_SERVER)
-    # A session that is resumed skips no check, but nobody here resumes one.
+    # Resuming a session would skip no check, but no client resumes one.
     context.num_tickets = 0
     return context
 
   def client_context(self) -> ssl.SSLContext:
-    """For what connects: to machines of the run alone.
+    """Returns a context that connects to machines of the same authority only.
 
     Connect with `server_hostname=relay_tls.NAME`.
 
     Raises:
-      ValueError: no certificate was accepted.
+      ValueError: the folder has no identity, or other users may read it.
     """
     context = self._context(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = True
     return context
 
   def _context(self, protocol: int) -> ssl.SSLContext:
-    key_folder.read(self._folder, KEY, CERTIFICATE, AUTHORITY)
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(self._folder / CERTIFICATE, self._folder / KEY)
-    context.load_verify_locations(self._folder / AUTHORITY)
+    try:
+      is_private = self.folder.stat().st_mode & 0o077 == 0
+      context.load_cert_chain(self.folder / CERTIFICATE, self.folder / KEY)
+      context.load_verify_locations(self.folder / AUTHORITY)
+    except OSError as error:
+      raise ValueError(
+        f"the identity in {str(self.folder)!r} cannot be read ({error}), so no "
+        "other machine would accept this one: remove the folder, and start Ray "
+        "again on this machine"
+      ) from error
+    if not is_private:
+      raise ValueError(
+        f"{str(self.folder)!r} is open to other users, who may have copied its "
+        "key: replace the cluster's token, and start Ray again on all machines"
+      )
     return context
 
 
@@ -265,7 +205,7 @@ def _host(host: str) -> x509.GeneralName:
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey) -> bytes:
-  """An authority's own certificate, PEM."""
+  """Returns an authority's own certificate, PEM."""
   own = _name("slipway")
   usage = x509.KeyUsage(
     digital_signature=False,
@@ -285,7 +225,7 @@ def _self_signed(key: ec.EllipticCurvePrivateKey) -> bytes:
     .add_extension(usage, critical=True)
     .sign(key, hashes.SHA256())
   )
-  return _pem(certificate)
+  return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def _builder(subject: x509.Name, key) -> x509.CertificateBuilder:
@@ -300,23 +240,9 @@ def _builder(subject: x509.Name, key) -> x509.CertificateBuilder:
   )
 
 
-def _pem(signed) -> bytes:
-  return signed.public_bytes(serialization.Encoding.PEM)
-
-
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
   return key.private_bytes(
     serialization.Encoding.PEM,
     serialization.PrivateFormat.PKCS8,
     serialization.NoEncryption(),
   )
-
-
-def _load_key(folder: pathlib.Path, pem: bytes) -> ec.EllipticCurvePrivateKey:
-  key = serialization.load_pem_private_key(pem, None)
-  if not isinstance(key, ec.EllipticCurvePrivateKey):
-    raise ValueError(
-      f"{str(folder / KEY)!r} holds another kind of key than a run's, which"
-      " no certificate fits: remove the folder, and start the run again."
-    )
-  return key

@@ -1,8 +1,9 @@
 """Gateway: what one machine of a run offers to the others, and reaches on them.
 
-Servers that ask nobody for a name listen on their own host alone (`loopback`);
-the gateway passes on to them what comes from machines of the run, by mutual
-TLS, and nothing else. Without an identity it does the same for everybody.
+Servers without authentication listen on the loopback of their own host only
+(`loopback`). The gateway relays to them what comes from machines of the
+cluster, by mutual TLS, and nothing else. Without an identity it relays what
+comes from anywhere.
 
 ```python
 gateway = Gateway(address_of_this_machine, identity)
@@ -27,11 +28,11 @@ class Gateway:
 
     Args:
       host: this machine's address, which others know it by.
-      identity: with a certificate. None: plain TCP, for a private network in
+      identity: of this machine. None: plain TCP, for a private network in
         which everybody may read and write all that belongs to the run.
 
     Raises:
-      ValueError: the identity has no certificate.
+      ValueError: the identity cannot be read.
     """
     self._host = f"[{host}]" if ":" in host else host
     self._server_tls: relay_tls.Tls = relay_tls.INSECURE
@@ -90,8 +91,8 @@ class Gateway:
   def stats(self) -> relay.RelayStats:
     """The sums now; callable from any thread, also after `close`.
 
-    Refused are those that had no certificate of the run, or, of this machine's
-    own, began as no client of gRPC begins.
+    Refused connections are those of peers without a certificate of the
+    cluster's authority, and those of this machine that no client of gRPC began.
     """
     return relay.RelayStats.total(
       running.stats() for running in tuple(self._relays)

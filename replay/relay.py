@@ -54,7 +54,7 @@ class RelayStats(NamedTuple):
     bytes_buffered: received and not yet passed on; bounded by back-pressure.
     connections_refused: those that were not admitted, or ended or were closed
       without having begun as an HTTP/2 client begins; with TLS, without having
-      shown a certificate of the run.
+      shown a certificate of the authority.
     clients: by process id; 0 has all those that come by TCP.
   """
 

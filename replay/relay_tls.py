@@ -1,4 +1,4 @@
-"""Relay TLS: between two relays, each of which knows who the other is.
+"""Relay TLS: connections between two relays that authenticate each other.
 
 The relay that listens says one byte when it has reached its own upstream, so
 that the other one can tell an upstream that is there from a relay alone: else a
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from replay import relay_listener
 
-# What all machines of a run are called, whatever their addresses.
+# The name in the certificates of all machines, whatever their addresses.
 NAME = "slipway"
 
 # In place of a context: two relays that speak in plain, and trust everybody.
@@ -44,7 +44,8 @@ async def dial(
     The transport.
 
   Raises:
-    OSError: the relay or its upstream is not there, or is not of this run.
+    OSError: the relay or its upstream is not there, or is no machine of the
+      cluster.
   """
   greeted: asyncio.Future = loop.create_future()
   waiting = _Waiting(protocol, greeted)

@@ -94,7 +94,7 @@ def _tls_environment(token: str) -> Mapping[str, str]:
   """The variables that have Ray use TLS; {}: it is to speak in clear.
 
   Raises:
-    ValueError: one line: there are no certificates, and none can be made.
+    ValueError: one line: there is no identity, and none can be made.
   """
   if said := os.environ.get(_TLS):  # Whoever started Ray has seen to it.
     if said.lower() not in ("1", "true"):

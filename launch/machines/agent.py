@@ -8,7 +8,6 @@ asked no more has lost its run, and ends what it has.
 import contextlib
 import dataclasses
 import os
-import pathlib
 import tempfile
 import threading
 import time
@@ -19,12 +18,12 @@ import launchpad as lp
 
 from launch import hosting, site
 from launch import program as program_lib
-from launch.machines import placement
+from launch.machines import cluster_keys, placement
 from launch.nodes import endpoint
 from launch.processes import failures, fork_server, memory_folder
 from launch.runs import run as run_lib
 from launch.runs import run_folder
-from replay import certificates, gateway
+from replay import gateway
 
 CONTROL = "control"
 # Seconds without a question after which a run is lost. Its fleet takes longer
@@ -40,7 +39,7 @@ class Task(typing.NamedTuple):
     part: of the run.
     run: with its folder on the machine that started it.
     host: address by which other machines reach this one.
-    secure: whether machines show one another certificates.
+    secure: whether machines talk mutual TLS.
   """
 
   part: placement.Part
@@ -84,8 +83,7 @@ class Agent:
 
   ```python
   agent = Agent(task)
-  signed = authority.sign(agent.request(), name)
-  services = agent.start(expected, endpoints, signed, authority.certificate)
+  services = agent.start(expected, endpoints)
   while not (report := agent.poll(orders)).ended: ...
   agent.close()
   ```
@@ -99,11 +97,6 @@ class Agent:
     # Before the one in memory, which is where temporary files go from then on.
     self._folder = task.run.folder if self._home else self._make_folder()
     self._memory_dir = self._held.enter_context(memory_folder.made())
-    self._identity: certificates.Identity | None = None
-    if task.secure:
-      self._identity = certificates.Identity.make(
-        pathlib.Path(self._path("identity"))
-      )
     self._gateway: gateway.Gateway | None = None
     self._runner: typing.Any = None
     self._thread: threading.Thread | None = None
@@ -115,34 +108,25 @@ class Agent:
       target=self._end_when_unasked, name="unasked", daemon=True
     ).start()
 
-  def request(self) -> bytes | None:
-    """The request for a certificate, in PEM; None: none is needed."""
-    return self._identity and self._identity.request
-
   def start(
-    self,
-    expected: Mapping[str, int],
-    endpoints: Mapping[str, str],
-    certificate: bytes | None,
-    authority: bytes | None,
+    self, expected: Mapping[str, int], endpoints: Mapping[str, str]
   ) -> dict[str, str]:
     """Starts all nodes.
 
     Args:
       expected: how many nodes of each role the run has.
       endpoints: where services of other machines are reached, by name.
-      certificate: of this machine, in PEM.
-      authority: the certificate that signed it, in PEM.
 
     Returns:
       Where the services of this machine are reached from others, by name; with
       'localhost', where the control node is from here.
+
+    Raises:
+      ValueError: one line: this machine has no identity in the cluster.
     """
     task = self._task
-    if self._identity is not None:
-      assert certificate is not None and authority is not None
-      self._identity.accept(certificate, authority)
-    self._gateway = gateway.Gateway(task.host, self._identity)
+    identity = cluster_keys.identity() if task.secure else None
+    self._gateway = gateway.Gateway(task.host, identity)
     self._learn(endpoints)
     roles = {role for role, _ in task.part.nodes}
     if CONTROL not in roles:
@@ -162,7 +146,7 @@ class Agent:
           None if CONTROL in roles else "unix:" + self._path("control.sock")
         ),
         replay_elsewhere="trainer" not in roles,
-        identity=self._path("identity") if task.secure else None,
+        identity=identity,
       ),
     )
     self._runner = hosting.make_runner(

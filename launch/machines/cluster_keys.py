@@ -1,31 +1,33 @@
-"""Cluster keys: the certificates by which a Ray cluster's machines meet.
+"""Cluster keys: the identity of this machine in a Ray cluster.
 
-Ray's token says who may run programs on a cluster, but Ray sends it in clear,
-and its head can be ended by who has none. So all that Ray says goes over mutual
-TLS. Its authority follows from the token, so a machine that has the token makes
-its own certificate, and nothing else has to be handed out.
+Ray's token decides who may run programs on a cluster, but Ray sends it in
+plaintext, and a client without it can end Ray's head. So machines talk over
+mutual TLS, to Ray and to the other machines of a run. Its certificate authority
+follows from the token: a machine that has the token issues its own certificate,
+and nothing else has to be distributed.
 
     eval "$(python -m launch.machines.cluster_keys [HOST...])"
 
-has a shell's Ray use this machine's, as `launch/clusters/start.sh` does; HOSTs
-are names or addresses that others know it by, beside those it finds itself.
+makes Ray in a shell use this machine's identity, as `launch/clusters/start.sh`
+does. HOSTs are names or addresses by which other machines know this one, in
+addition to those that it finds itself.
 """
 
 import hashlib
 import os
 import pathlib
 import shlex
-import shutil
 import socket
 import sys
 from collections.abc import Mapping, Sequence
 
 import psutil
 
-from replay import certificates
+from replay import certificates, relay_tls
 
-_TOKEN = "~/.ray/auth_token"  # where Ray has it by default
+_TOKEN = "~/.ray/auth_token"  # Ray's default.
 _FOLDER = pathlib.Path("~/.ray/slipway")
+_CERTIFICATE = "RAY_TLS_SERVER_CERT"
 
 
 def source() -> str:
@@ -36,7 +38,7 @@ def source() -> str:
 
 
 def token() -> str:
-  """Ray's token, from there; '' if there is none.
+  """Returns Ray's token from there; '' if there is none.
 
   Raises:
     ValueError: one line: its file can't be read.
@@ -55,70 +57,72 @@ def token() -> str:
     ) from error
 
 
-def make(token: str, hosts: Sequence[str] = ()) -> pathlib.Path:
-  """The folder of this machine's certificate; makes it if it is missing.
+def make(token: str, hosts: Sequence[str] = ()) -> certificates.Identity:
+  """Returns this machine's identity, and makes its folder if it is missing.
 
-  What is there is never changed, as Ray reads it as long as it runs: each token
-  and each set of names has a folder of its own.
+  An existing folder never changes, because Ray reads it as long as it runs:
+  each token and each set of names has a folder of its own.
 
   Args:
     token: of the cluster.
-    hosts: that others know this machine by, beside those it finds itself.
+    hosts: names and addresses by which other machines know this one, in
+      addition to those that it finds itself.
 
   Raises:
-    ValueError: one line: the disk refuses.
+    ValueError: one line: the token is empty, or the folder cannot be written.
   """
-  known = sorted({*_own_hosts(), *hosts})
-  authority = certificates.Authority.of_secret(token)
+  if not token:
+    raise ValueError(
+      f"this machine has no token in {source()}, so it has no identity in the "
+      "cluster: copy the token from one of the cluster's machines"
+    )
+  known = sorted({relay_tls.NAME, *_own_hosts(), *hosts})
+  authority = certificates.CertificateAuthority.from_secret(token)
   named = hashlib.sha256(" ".join([authority.fingerprint, *known]).encode())
   folder = _FOLDER.expanduser() / named.hexdigest()[:16]
+  if folder.exists():
+    return certificates.Identity(folder)
   try:
-    if not folder.exists():
-      _make(folder, authority, known)
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return authority.issue(folder, socket.gethostname(), known)
   except OSError as error:
     raise ValueError(
-      f"this machine's certificate for Ray can't be kept ({error}): make that "
-      "folder writable for this user"
+      f"this machine's certificate can't be kept ({error}): make that folder "
+      "writable for this user"
     ) from error
-  return folder
 
 
-def environment(folder: pathlib.Path) -> Mapping[str, str]:
-  """The variables that have Ray use a folder of `make`."""
+def identity() -> certificates.Identity:
+  """Returns the identity that Ray uses here, or else makes it from the token.
+
+  Raises:
+    ValueError: as `make` and `token` do.
+  """
+  folder = pathlib.Path(os.environ.get(_CERTIFICATE, "")).parent
+  # Certificates of another authority say nothing about the token.
+  if folder.parent == _FOLDER.expanduser():
+    return certificates.Identity(folder)
+  return make(token())
+
+
+def environment(identity: certificates.Identity) -> Mapping[str, str]:
+  """Returns the variables that make Ray use an identity."""
   return {
     "RAY_USE_TLS": "1",
-    "RAY_TLS_SERVER_CERT": str(folder / certificates.CERTIFICATE),
-    "RAY_TLS_SERVER_KEY": str(folder / certificates.KEY),
-    "RAY_TLS_CA_CERT": str(folder / certificates.AUTHORITY),
+    _CERTIFICATE: str(identity.folder / certificates.CERTIFICATE),
+    "RAY_TLS_SERVER_KEY": str(identity.folder / certificates.KEY),
+    "RAY_TLS_CA_CERT": str(identity.folder / certificates.AUTHORITY),
   }
 
 
-def _make(
-  folder: pathlib.Path,
-  authority: certificates.Authority,
-  hosts: Sequence[str],
-) -> None:
-  folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-  beside = folder.with_name(f".{folder.name}.{os.getpid()}")
-  identity = certificates.Identity.make(beside)
-  signed = authority.sign(identity.request, socket.gethostname(), hosts)
-  identity.accept(signed, authority.certificate)
-  try:
-    beside.rename(folder)
-  except OSError:
-    shutil.rmtree(beside)
-    if not folder.exists():  # Else another process was faster.
-      raise
-
-
 def _own_hosts() -> list[str]:
-  """Names and addresses of this machine."""
+  """Returns the names and addresses of this machine."""
   families = (socket.AF_INET, socket.AF_INET6)
   addresses = [
     address.address
-    for of_one in psutil.net_if_addrs().values()
-    for address in of_one
-    # What is local to a link ("%eth0") is no address for others.
+    for interface in psutil.net_if_addrs().values()
+    for address in interface
+    # Link-local addresses ("%eth0") are of no use to other machines.
     if address.family in families and "%" not in address.address
   ]
   return [*addresses, "localhost", socket.gethostname(), socket.getfqdn()]
@@ -126,8 +130,8 @@ def _own_hosts() -> list[str]:
 
 if __name__ == "__main__":
   try:
-    folder = make(token(), sys.argv[1:])
+    made = make(token(), sys.argv[1:])
   except ValueError as error:
     sys.exit(f"start: {error}")
-  for name, value in environment(folder).items():
+  for name, value in environment(made).items():
     print(f"export {name}={shlex.quote(value)}")

@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import enum
-import pathlib
 import time
 import typing
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from launch.processes import failures
 from launch.processes import restarts as restarts_lib
 from launch.runs import journal
 from launch.runs import run as run_lib
-from replay import certificates
 
 _LOOK_S = 0.25
 _ASK_PERIOD_S = 0.5
@@ -34,8 +32,7 @@ _GRACE_S = 10.0
 
 
 class _Stage(enum.Enum):
-  INTRODUCED = enum.auto()  # has been asked for its request
-  READY = enum.auto()  # has answered, and waits for the control node
+  READY = enum.auto()  # waits for the control node
   STARTED = enum.auto()  # has been told to start
   RUNNING = enum.auto()
 
@@ -50,12 +47,10 @@ class _Member:
     agent: cluster_lib.RemoteAgent,
   ):
     self.part, self.machine, self.agent = part, machine, agent
-    self.stage = _Stage.INTRODUCED
-    self.request: bytes | None = None
+    self.stage = _Stage.READY
     self.heard_at_s = time.monotonic()
     self.ask_at_s = 0.0
     self.ended = False
-    agent.call("request")
 
   @property
   def lost(self) -> bool:
@@ -80,14 +75,10 @@ class Fleet:
     Args:
       run: what is to run.
       cluster: whose machines are used.
-      secure: whether machines show one another certificates.
-
-    Raises:
-      RuntimeError: one line: the run's authority is of no use.
+      secure: whether machines talk mutual TLS.
     """
-    self._run, self._cluster = run, cluster
+    self._run, self._cluster, self._secure = run, cluster, secure
     config, folder = run.config, run.folder
-    self._authority = _authority(folder.authority) if secure else None
     self._placement = placement_lib.Placement(config)
     self._members: dict[str, _Member] = {}
     self._hosts: dict[str, str] = {}  # of all parts that ever were
@@ -202,8 +193,7 @@ class Fleet:
         self._lose(name, "its machine is gone", crashed=False)
     usable = [m for m in machines if self._shunned.get(m.id, 0.0) < now_s]
     for part, machine in self._placement.fill(usable):
-      secure = self._authority is not None
-      task = agent_lib.Task(part, self._run, machine.host, secure)
+      task = agent_lib.Task(part, self._run, machine.host, self._secure)
       self._log.info("%s is placed on %s", part.name, machine)
       self._hosts[part.name] = machine.host
       self._members[part.name] = _Member(
@@ -239,9 +229,7 @@ class Fleet:
 
   def _take(self, member: _Member, answer: typing.Any) -> None:
     name = member.part.name
-    if member.stage is _Stage.INTRODUCED:
-      member.request, member.stage = answer, _Stage.READY
-    elif member.stage is _Stage.STARTED:
+    if member.stage is _Stage.STARTED:
       member.stage = _Stage.RUNNING
       self._log.info("%s has started on %s", name, member.machine.host)
       control = answer.pop("localhost", None)
@@ -275,16 +263,9 @@ class Fleet:
     first = member.part.name == placement_lib.HOME
     if not first and agent_lib.CONTROL not in self._endpoints:
       return
-    certificate = authority = None
-    if self._authority is not None:
-      assert member.request is not None
-      certificate = self._authority.sign(member.request, member.part.name)
-      authority = self._authority.certificate
     member.stage = _Stage.STARTED
     member.heard_at_s = time.monotonic()
-    member.agent.call(
-      "start", self.expected, self._endpoints, certificate, authority
-    )
+    member.agent.call("start", self.expected, self._endpoints)
 
   def _ask(self, member: _Member) -> None:
     if not member.agent.busy and time.monotonic() >= member.ask_at_s:
@@ -323,20 +304,6 @@ class Fleet:
     self._stopping = self._hurry = True
     deadline_s = time.monotonic() + _GRACE_S
     self._deadline_s = min(self._deadline_s, deadline_s)
-
-
-def _authority(folder: pathlib.Path) -> certificates.Authority:
-  """That of the run's earlier life, if it is resumed.
-
-  Raises:
-    RuntimeError: one line: it can't be used, or not be made.
-  """
-  try:
-    if folder.exists():
-      return certificates.Authority.open(folder)
-    return certificates.Authority.create(folder)
-  except (ValueError, OSError) as error:
-    raise RuntimeError(str(error)) from error
 
 
 def _log_name(log: str, part: str) -> str:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import pathlib
 import ssl
 from collections.abc import Callable
 
@@ -30,14 +29,14 @@ class DataAddresses:
     first_worker: index of the machine's first worker, which is 0 on the board.
     elsewhere: whether they run on another machine; where, the endpoints in
       proxy_dir say, and may change.
-    identity: folder with what this machine shows to the others; None: nothing.
+    identity: of this machine, for mutual TLS with others; None: plain TCP.
   """
 
   servers: tuple[lp.Address, ...]
   proxy_dir: str | None
   first_worker: int = 0
   elsewhere: bool = False
-  identity: str | None = None
+  identity: certificates.Identity | None = None
 
   def upstream(self, shard: int) -> str | Callable[[], str | None]:
     """A TrajectoryManager's 'host:port', or what gives it now."""
@@ -50,12 +49,10 @@ class DataAddresses:
 
   @property
   def tls(self) -> ssl.SSLContext | None:
-    """With which another machine is spoken to; None: in plain."""
+    """The context for connections to other machines; None: plain TCP."""
     if not self.elsewhere or self.identity is None:
       return None
-    return certificates.Identity.open(
-      pathlib.Path(self.identity)
-    ).client_context()
+    return self.identity.client_context()
 
   def proxy_listen(self, shard: int) -> str:
     """The proxy's socket to a shard, which only its own user may open."""

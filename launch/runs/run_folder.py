@@ -130,11 +130,6 @@ class RunFolder:
     return self.path / "summary.json"
 
   @property
-  def authority(self) -> pathlib.Path:
-    """Of the certificates that the run's machines show to one another."""
-    return self.path / "authority"
-
-  @property
   def videos(self) -> pathlib.Path:
     return self.path / "videos"
 

@@ -21,10 +21,7 @@ def _pair(folder=None):
   """Of the machine that offers, and of one that reaches."""
   identities = [None, None]
   if folder is not None:
-    authority = runs.authority(folder)
-    identities = [
-      runs.identity(folder, authority, name) for name in ("home", "away")
-    ]
+    identities = [runs.identity(folder, name) for name in ("home", "away")]
   with contextlib.ExitStack() as stack:
     made = [gateway.Gateway("127.0.0.1", each) for each in identities]
     for each in made:
@@ -147,7 +144,6 @@ def test_an_error_of_one_thread_leaves_no_other_open(tmp_path):
     peers.connect(there)
 
 
-def test_an_identity_without_a_certificate_is_refused(tmp_path):
-  made = certificates.Identity.make(tmp_path / "machine")
-  with pytest.raises(ValueError, match="can't be read"):
-    gateway.Gateway("127.0.0.1", made)
+def test_a_folder_without_an_identity_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="cannot be read"):
+    gateway.Gateway("127.0.0.1", certificates.Identity(tmp_path / "machine"))

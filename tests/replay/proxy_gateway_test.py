@@ -56,7 +56,7 @@ class _Home:
 def identity(request, tmp_path):
   if request.param == "insecure":
     return None
-  return runs.identity(tmp_path, runs.authority(tmp_path))
+  return runs.identity(tmp_path)
 
 
 def _write(writer, value: int) -> None:
@@ -105,7 +105,7 @@ def test_items_go_and_variables_come_also_when_the_server_moves(
 
 
 def test_a_proxy_without_a_certificate_is_a_stranger(tmp_path):
-  home = _Home(runs.identity(tmp_path, runs.authority(tmp_path)))
+  home = _Home(runs.identity(tmp_path))
   home.serve(first_version=1)
   strangers: dict[str, relay_tls.Tls] = {
     "none": runs.nobody(),

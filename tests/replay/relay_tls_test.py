@@ -11,7 +11,6 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import portpicker
 import pytest
@@ -24,21 +23,13 @@ _until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
 _PREFACE = relay_link.PREFACE
 
 
-class _Machine(NamedTuple):
-  """What makes a machine one of the run."""
-
-  authority: certificates.Authority
-  identity: certificates.Identity
-
-
 @pytest.fixture
-def machine(tmp_path) -> _Machine:
-  authority = runs.authority(tmp_path)
-  return _Machine(authority, runs.identity(tmp_path, authority))
+def machine(tmp_path) -> certificates.Identity:
+  return runs.identity(tmp_path)
 
 
 @pytest.fixture(params=["tls", "insecure"])
-def either(request, machine) -> _Machine | None:
+def either(request, machine) -> certificates.Identity | None:
   """None is any machine, as nothing is asked for."""
   return machine if request.param == "tls" else None
 
@@ -53,15 +44,15 @@ def _running(*args, **kwargs) -> Iterator[relay.Relay]:
     made.close()
 
 
-def _far(machine: _Machine | None, port: int, **kwargs):
-  tls = machine.identity.server_context() if machine else relay_tls.INSECURE
+def _far(machine: certificates.Identity | None, port: int, **kwargs):
+  tls = machine.server_context() if machine else relay_tls.INSECURE
   upstream = f"127.0.0.1:{port}"
   return _running("127.0.0.1:0", upstream, listen_tls=tls, **kwargs)
 
 
-def _near(machine: _Machine | None, listen: str, far, gate=None):
+def _near(machine: certificates.Identity | None, listen: str, far, gate=None):
   upstream = far.address if isinstance(far, relay.Relay) else far
-  tls = machine.identity.client_context() if machine else relay_tls.INSECURE
+  tls = machine.client_context() if machine else relay_tls.INSECURE
   return _running(listen, upstream, gate, upstream_tls=tls)
 
 
@@ -263,7 +254,7 @@ def test_an_upstream_may_be_a_unix_socket(machine, tmp_path):
     _running(
       f"unix:{tmp_path}/a",
       last.address,
-      listen_tls=machine.identity.server_context(),
+      listen_tls=machine.server_context(),
     ) as far,
     _near(machine, f"unix:{tmp_path}/r", far) as near,
     _client(near) as client,
@@ -304,9 +295,9 @@ def _shake(make_context):
   return begin
 
 
-def _of_another_run(folder):
-  folder.mkdir()
-  other = runs.identity(folder, runs.authority(folder)).client_context()
+def _of_another_cluster(folder):
+  made = runs.authority("of another cluster").issue(folder, "machine")
+  other = made.client_context()
   other.check_hostname = False
   other.verify_mode = runs.nobody().verify_mode
   return other
@@ -325,7 +316,7 @@ _STRANGERS = {
   "noise": _say(bytes(range(256)) * 100),
   "half a hello": _say(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
   "no certificate": _shake(lambda folder: runs.nobody()),
-  "another run's": _shake(_of_another_run),
+  "another cluster's": _shake(_of_another_cluster),
   "old tls": _shake(_of_old_tls),
 }
 

@@ -1,23 +1,25 @@
-"""Machines of a run, and strangers, for tests of what lies between them."""
+"""Machines of a cluster, and strangers, for tests of what lies between them."""
 
+import functools
 import pathlib
 import ssl
 
 from replay import certificates
 
 
-def authority(folder: pathlib.Path) -> certificates.Authority:
-  """A new run's."""
-  return certificates.Authority.create(folder / "authority")
+@functools.cache  # Deriving it is slow on purpose.
+def authority(
+  secret: str = "of the cluster",
+) -> certificates.CertificateAuthority:
+  """The authority of the machines that know a secret."""
+  return certificates.CertificateAuthority.from_secret(secret)
 
 
 def identity(
-  folder: pathlib.Path, of: certificates.Authority, name: str = "machine"
+  folder: pathlib.Path, name: str = "machine"
 ) -> certificates.Identity:
-  """A machine's, signed by the run's authority."""
-  made = certificates.Identity.make(folder / name)
-  made.accept(of.sign(made.request, name), of.certificate)
-  return made
+  """A machine's, issued by the authority of the cluster."""
+  return authority().issue(folder / name, name)
 
 
 def nobody() -> ssl.SSLContext:

@@ -11,10 +11,10 @@ from courier.python import client as courier_client
 from configs import apex_dqn
 from environments import factory
 from launch.machines import agent as agent_lib
-from launch.machines import placement
+from launch.machines import cluster_keys, placement
 from launch.runs import run as run_lib
 from launch.runs import run_folder
-from replay import certificates, gateway
+from replay import gateway
 
 NO_ORDERS = agent_lib.Orders({}, stopping=False, hurry=False)
 
@@ -29,8 +29,11 @@ def make_config():
 
 
 @pytest.fixture
-def started(tmp_path):
-  """An agent that has started all of a run, and the run's authority."""
+def started(tmp_path, monkeypatch):
+  """An agent that has started all of a run."""
+  monkeypatch.setenv("HOME", str(tmp_path))
+  monkeypatch.setenv("RAY_AUTH_TOKEN", "of the cluster")
+  monkeypatch.delenv("RAY_TLS_SERVER_CERT", raising=False)
   config = make_config()
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(config)
@@ -46,10 +49,8 @@ def started(tmp_path):
       secure=True,
     )
   )
-  authority = certificates.Authority.create(folder.authority)
-  signed = authority.sign(agent.request(), part.name)
-  services = agent.start(parts.expected(0), {}, signed, authority.certificate)
-  yield agent, authority, services, folder
+  services = agent.start(parts.expected(0), {})
+  yield agent, services, folder
   agent.close()
 
 
@@ -64,11 +65,10 @@ def poll_until(agent, condition, timeout_s=60.0):
 
 
 def test_other_machines_reach_what_it_offers(started, tmp_path):
-  agent, authority, services, folder = started
+  agent, services, folder = started
   assert set(services) == {"localhost", "control", "replay"}
-  # Another machine's way in, with a certificate of the run.
-  other = certificates.Identity.make(tmp_path / "other")
-  other.accept(authority.sign(other.request, "other"), authority.certificate)
+  # Another machine's way in, with an identity of its own.
+  other = cluster_keys.make("of the cluster", ["other.example"])
   way_out = gateway.Gateway("127.0.0.1", other)
   address = way_out.reach(
     str(tmp_path / "control.sock"), lambda: services["control"]
@@ -96,10 +96,7 @@ def test_other_machines_reach_what_it_offers(started, tmp_path):
 def test_what_it_makes_is_for_its_user_alone_and_goes(started):
   agent, *_ = started
   made = pathlib.Path(agent._memory_dir)
-  identity = made / "identity"
-  assert stat.S_IMODE(identity.stat().st_mode) == 0o700
-  for path in identity.iterdir():
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+  assert stat.S_IMODE(made.stat().st_mode) == 0o700
   agent.close()
   assert not made.exists()
 

@@ -20,14 +20,14 @@ _TOKEN = "0123456789abcdef" * 2
 def home(tmp_path, monkeypatch):
   """A user without a token."""
   monkeypatch.setenv("HOME", str(tmp_path))
-  for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+  for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_TLS_SERVER_CERT"):
     monkeypatch.delenv(name, raising=False)
   return tmp_path
 
 
-def _pems(folder):
+def _pems(identity):
   """The authority, key and certificate that Ray is told of."""
-  said = cluster_keys.environment(folder)
+  said = cluster_keys.environment(identity)
   assert said["RAY_USE_TLS"] == "1"
   names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
   return [pathlib.Path(said[name]).read_bytes() for name in names]
@@ -37,8 +37,8 @@ def _meet(server, client, name):
   """Has a client call a server by a name, as Ray's do; returns what went wrong.
 
   Args:
-    server: folder of the server's machine.
-    client: of the client's.
+    server: identity of the server's machine.
+    client: identity of the client's.
     name: host or address.
   """
   authority, *own = _pems(server)
@@ -69,7 +69,7 @@ def test_machines_with_one_token_meet(monkeypatch, tmp_path):
   here = cluster_keys.make(_TOKEN, ["192.0.2.7", "head.example"])
   monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
   there = cluster_keys.make(_TOKEN)
-  assert there.parent != here.parent
+  assert there.folder.parent != here.folder.parent
   for name in ("192.0.2.7", "head.example", "127.0.0.1", socket.gethostname()):
     assert _meet(here, there, name) is None
   assert _meet(there, here, "localhost") is None
@@ -86,15 +86,16 @@ def test_another_token_leads_nowhere():
 
 
 def test_it_is_made_once_and_for_this_user():
-  folder = cluster_keys.make(_TOKEN)
+  made = cluster_keys.make(_TOKEN)
+  folder = made.folder
   paths = [folder.parent, folder, *folder.iterdir()]
   before = [path.stat() for path in paths]
   assert all(stat.S_IMODE(was.st_mode) & 0o077 == 0 for was in before)
-  assert cluster_keys.make(_TOKEN) == folder
+  assert cluster_keys.make(_TOKEN) == made
   assert [path.stat().st_mtime_ns for path in paths] == [
     was.st_mtime_ns for was in before
   ]
-  assert cluster_keys.make(_TOKEN, ["192.0.2.7"]) != folder
+  assert cluster_keys.make(_TOKEN, ["192.0.2.7"]) != made
 
 
 def _make(token, queue):
@@ -109,12 +110,29 @@ def test_processes_that_make_it_at_once_get_one():
   ]
   for process in processes:
     process.start()
-  (folder,) = {queue.get(timeout=30) for _ in processes}
+  (made,) = {queue.get(timeout=30) for _ in processes}
   for process in processes:
     process.join()
     assert process.exitcode == 0
-  assert list(folder.parent.iterdir()) == [folder]
-  assert _meet(folder, folder, "localhost") is None
+  assert list(made.folder.parent.iterdir()) == [made.folder]
+  assert _meet(made, made, "localhost") is None
+
+
+def test_a_machine_uses_the_identity_of_its_ray(monkeypatch):
+  made = cluster_keys.make(_TOKEN, ["192.0.2.7"])
+  # As start.sh does.
+  for name, value in cluster_keys.environment(made).items():
+    monkeypatch.setenv(name, value)
+  assert cluster_keys.identity() == made
+
+
+@pytest.mark.parametrize("certificate", ["", "/etc/ssl/of-another.pem"])
+def test_a_ray_without_it_leaves_it_to_the_token(monkeypatch, certificate):
+  monkeypatch.setenv("RAY_TLS_SERVER_CERT", certificate)
+  with pytest.raises(ValueError, match="no token in ~/"):
+    cluster_keys.identity()
+  monkeypatch.setenv("RAY_AUTH_TOKEN", _TOKEN)
+  assert cluster_keys.identity() == cluster_keys.make(_TOKEN)
 
 
 def test_where_the_token_is(home, monkeypatch):
