@@ -1,0 +1,78 @@
+"""The builder of behaviour cloning."""
+
+import typing
+
+import ml_collections
+from acme import specs
+
+from agents import core, policies
+from agents.networks import torsos
+from configs import bc
+
+
+class Builder:
+  """Describes behaviour cloning: supervised learning of recorded actions."""
+
+  fields = bc.FIELDS
+
+  def check(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> None:
+    """Raises ValueError, one line, for what can't be served."""
+    from agents.bc import batches
+
+    bc.check(config)
+    torsos.check(config.network, spec)
+    batches.Batches(config, spec)
+
+  def make_table(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> None:
+    """Returns None: there are no workers, and the data was recorded."""
+    del config, spec
+
+  def make_batches(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Batches:
+    """Reads the recorded episodes."""
+    # Imports Minari, which only the trainer needs.
+    from agents.bc import batches
+
+    return batches.Batches(config, spec)
+
+  def make_learner(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Learner:
+    """Makes the learner, with fresh variables from config.seed."""
+    # Imports TensorFlow, which evaluators do without.
+    from agents.bc import learning
+
+    return learning.BCLearner(config, spec)
+
+  def make_actor(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    worker: int,
+    restarts: int = 0,
+    env_steps: int = 0,
+  ) -> core.Actor:
+    """Makes an actor that samples from the policy."""
+    del env_steps
+    policy = policies.make_policy(config.network, spec)
+    return policies.make_actor(policy, config.seed, worker, restarts)
+
+  def make_greedy_actor(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Actor:
+    """Makes the actor that is evaluated, which takes the policy's mode."""
+    return policies.make_greedy_actor(
+      policies.make_policy(config.network, spec)
+    )
+
+  def make_adder(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> typing.NoReturn:
+    """Raises TypeError: there are no workers."""
+    del config, spec
+    raise TypeError("behaviour cloning has no workers, and so no adder")

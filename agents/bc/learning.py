@@ -1,0 +1,72 @@
+"""The learner of behaviour cloning."""
+
+import typing
+from collections.abc import Mapping
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from agents import core, optimizer, policies
+from agents.networks import tf_network, tf_ops
+from replay import dataset as dataset_lib
+
+
+class BCLearner:
+  """Maximises the likelihood of recorded actions.
+
+    loss = -log pi(a | o)
+
+  Pomerleau 1991, "Efficient training of artificial neural networks for
+  autonomous navigation".
+
+  Attributes:
+    steps: updates done, int64.
+  """
+
+  def __init__(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ):
+    """Makes the policy.
+
+    Args:
+      config: the whole config.
+      spec: of one environment.
+    """
+    self._learning_rate = config.learner.learning_rate
+    self._declaration = policies.make_policy(config.network, spec)
+    self._policy = tf_network.Network(
+      self._declaration, config.seed, policies.POLICY
+    )
+    self._optimizer = optimizer.Optimizer(
+      self._policy.trainable_variables,
+      config.learner.adam_epsilon,
+      config.learner.max_gradient_norm,
+    )
+    self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
+
+  def update(self, batch: dataset_lib.Batch) -> core.Update:
+    """Learns from recorded steps, which have no priorities."""
+    with tf.GradientTape() as tape:
+      policy = self._declaration.distribution(
+        tf_ops, self._policy(batch.data.observation)
+      )
+      loss = -tf.reduce_mean(policy.log_prob(batch.data.action))
+    norm = self._optimizer.minimize(loss, tape, self._learning_rate)
+    with tf.control_dependencies([norm]):
+      self.steps.assign_add(1)
+    return core.Update({"loss": loss, "gradient_norm": norm})
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    """Returns a copy of the policy's variables, by name."""
+    return self._policy.get_variables()
+
+  @property
+  def checkpointed(self) -> Mapping[str, typing.Any]:
+    """The policy, the optimizer and the step count."""
+    return {
+      "policy": self._policy,
+      "optimizer": self._optimizer,
+      "steps": self.steps,
+    }

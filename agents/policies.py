@@ -1,0 +1,108 @@
+"""Actors of policies: families that learn pi(a | o) share them."""
+
+import typing
+from collections.abc import Mapping
+
+import ml_collections
+import numpy as np
+from acme import specs
+
+from agents import seeds
+from agents.networks import actor_critic, distributions, numpy_ops
+from agents.networks import network as network_lib
+from replay import adder
+
+LOG_PROB = "log_prob"  # extra: float32 [B], of the actions
+POLICY = "policy"  # prefix of the policy's variables
+
+
+def make_policy(
+  network: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  continuous: str = "gaussian",
+) -> actor_critic.PolicyNetwork:
+  """Declares the policy of a config.
+
+  Args:
+    network: the section of the config, with the fields of `groups.POLICY`.
+    spec: of one environment.
+    continuous: the distribution of continuous actions, one of
+      `distributions.KINDS`; that of discrete ones is categorical.
+  """
+  discrete = isinstance(spec.actions, specs.DiscreteArray)
+  return actor_critic.PolicyNetwork(
+    spec,
+    network.torso,
+    network.hidden_sizes,
+    "categorical" if discrete else continuous,
+    network.activation,
+    network.orthogonal,
+  )
+
+
+class PolicyActor:
+  """Samples from a policy, or takes its mode."""
+
+  def __init__(
+    self, policy: actor_critic.PolicyNetwork, random: np.random.Generator | None
+  ):
+    """Starts without variables.
+
+    Args:
+      policy: declares the network.
+      random: of the samples; None: actions are the policy's modes.
+    """
+    self._policy, self._random = policy, random
+    self._network = network_lib.make_acting(policy, POLICY)
+
+  def act(
+    self,
+    observation: np.ndarray,
+    reward: np.ndarray | None = None,
+    first: np.ndarray | None = None,
+  ) -> adder.ActorOutput:
+    """Acts on observations [B, ...]; the other arguments have no effect."""
+    del reward, first
+    parameters = self._network(observation)
+    policy = self._policy.distribution(numpy_ops, parameters)
+    if self._random is None:
+      return adder.ActorOutput(policy.mode(), {})
+    if isinstance(policy, distributions.TanhGaussian):
+      action, log_prob = policy.sample_with_log_prob(self._random)
+    else:
+      action = policy.sample(self._random)
+      log_prob = policy.log_prob(action)
+    return adder.ActorOutput(action, {LOG_PROB: log_prob})
+
+  def load(self, variables: Mapping[str, np.ndarray]) -> None:
+    """Acts by a learner's variables from now on."""
+    self._network.load(variables)
+
+  def get_state(self) -> typing.Any:
+    """Returns the state of the random numbers; None: there are none."""
+    return self._random and self._random.bit_generator.state
+
+  def set_state(self, state: typing.Any) -> None:
+    """Continues as the actor would have whose state was taken."""
+    if self._random is not None:
+      self._random.bit_generator.state = state
+
+
+def make_actor(
+  policy: actor_critic.PolicyNetwork, seed: int, worker: int, restarts: int
+) -> PolicyActor:
+  """Makes the actor of a worker, which samples.
+
+  Args:
+    policy: declares the network.
+    seed: of the run.
+    worker: its index, from 0.
+    restarts: processes that were this worker before.
+  """
+  own = seeds.for_restart(seed + worker, restarts)
+  return PolicyActor(policy, np.random.default_rng(own))
+
+
+def make_greedy_actor(policy: actor_critic.PolicyNetwork) -> PolicyActor:
+  """Makes the actor that is evaluated, which takes modes."""
+  return PolicyActor(policy, None)

@@ -1,0 +1,1 @@
+"""PPO: clipped policy gradients on rollouts, each of which is used once."""

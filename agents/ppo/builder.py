@@ -1,0 +1,82 @@
+"""The builder of PPO."""
+
+import ml_collections
+import numpy as np
+from acme import specs
+
+from agents import core, policies
+from agents.networks import torsos
+from configs import ppo
+from replay import sequences, table_spec
+
+
+class Builder:
+  """Describes PPO: Schulman et al. 2017."""
+
+  fields = ppo.FIELDS
+
+  def check(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> None:
+    """Raises ValueError, one line, for what can't be served."""
+    ppo.check(config)
+    torsos.check(config.network, spec)
+
+  def make_table(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> table_spec.TableSpec:
+    """Describes a queue of rollouts."""
+    return table_spec.TableSpec.queue(
+      config, _make_schema(config, spec), config.adder.unroll
+    )
+
+  def make_learner(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Learner:
+    """Makes the learner, with fresh variables from config.seed."""
+    # Imports TensorFlow, which workers and evaluators do without.
+    from agents.ppo import learning
+
+    return learning.PPOLearner(config, spec)
+
+  def make_actor(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    worker: int,
+    restarts: int = 0,
+    env_steps: int = 0,
+  ) -> core.Actor:
+    """Makes the actor of a worker, which samples from the policy."""
+    del env_steps
+    policy = policies.make_policy(config.network, spec)
+    return policies.make_actor(policy, config.seed, worker, restarts)
+
+  def make_greedy_actor(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Actor:
+    """Makes the actor that is evaluated, which takes the policy's mode."""
+    return policies.make_greedy_actor(
+      policies.make_policy(config.network, spec)
+    )
+
+  def make_adder(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Adder:
+    """Makes the adder of one worker's environments."""
+    return sequences.SequenceAdder(
+      _make_schema(config, spec),
+      config.topology.environments_per_worker,
+      config.adder.unroll,
+      config.adder.discount,
+    )
+
+
+def _make_schema(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> sequences.SequenceSchema:
+  return sequences.SequenceSchema(
+    spec,
+    config.adder.unroll,
+    step_extras={policies.LOG_PROB: (np.dtype(np.float32), ())},
+  )

@@ -1,0 +1,1 @@
+"""SAC: soft actor-critic on a replay table."""

@@ -1,0 +1,92 @@
+"""The builder of SAC."""
+
+import ml_collections
+from acme import specs
+
+from agents import core, policies
+from agents.networks import actor_critic
+from configs import sac
+from replay import adder, table_spec, transitions
+
+
+class Builder:
+  """Describes SAC: Haarnoja et al. 2018."""
+
+  fields = sac.FIELDS
+
+  def check(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> None:
+    """Raises ValueError, one line, for what can't be served."""
+    sac.check(config)
+    if isinstance(spec.actions, specs.DiscreteArray):
+      raise ValueError(
+        f"config.agent={config.agent!r} takes continuous actions, but "
+        f"config.environment.name={config.environment.name!r} has "
+        f"{spec.actions.num_values} discrete ones: choose another environment "
+        "or algorithm"
+      )
+
+  def make_table(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> table_spec.TableSpec:
+    """Describes a table of n-step transitions."""
+    return table_spec.TableSpec.replay(
+      config, _make_schema(config, spec), config.replay.transitions_per_item
+    )
+
+  def make_learner(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Learner:
+    """Makes the learner, with fresh variables from config.seed."""
+    # Imports TensorFlow, which workers and evaluators do without.
+    from agents.sac import learning
+
+    return learning.SACLearner(config, spec)
+
+  def make_actor(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    worker: int,
+    restarts: int = 0,
+    env_steps: int = 0,
+  ) -> core.Actor:
+    """Makes the actor of a worker, which samples from the policy."""
+    del env_steps
+    policy = make_policy(config, spec)
+    return policies.make_actor(policy, config.seed, worker, restarts)
+
+  def make_greedy_actor(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Actor:
+    """Makes the actor that is evaluated, which takes the policy's mode."""
+    return policies.make_greedy_actor(make_policy(config, spec))
+
+  def make_adder(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Adder:
+    """Makes the adder of one worker's environments."""
+    return adder.NStepAdder(
+      _make_schema(config, spec),
+      config.topology.environments_per_worker,
+      config.adder.n_step,
+      config.adder.discount,
+    )
+
+
+def make_policy(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> actor_critic.PolicyNetwork:
+  """Declares the policy: Gaussian actions, bounded by tanh."""
+  return policies.make_policy(config.network, spec, "tanh_gaussian")
+
+
+def _make_schema(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> transitions.TransitionSchema:
+  return transitions.TransitionSchema(
+    spec,
+    config.adder.n_step,
+    transitions_per_item=config.replay.transitions_per_item,
+  )

@@ -1,0 +1,169 @@
+"""The learner of SAC."""
+
+import typing
+from collections.abc import Mapping
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from agents import core, optimizer, policies, targets
+from agents.losses import soft_actor_critic
+from agents.networks import actor_critic, tf_network, tf_ops
+from agents.sac import builder
+from replay import dataset as dataset_lib
+from replay import transitions
+
+_CRITICS = 2  # Haarnoja et al. 2018, section 6
+_SAMPLES = 2  # of actions in an update: of o_t and of o_tm1
+
+
+class SACLearner:
+  """Soft actor-critic: Haarnoja et al. 2018, algorithm 1.
+
+  Three losses, each with an optimizer of its own: of the critics, whose targets
+  follow softly, of the policy, and of the temperature.
+
+  Attributes:
+    steps: updates done, int64.
+  """
+
+  def __init__(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ):
+    """Makes the networks.
+
+    Args:
+      config: the whole config.
+      spec: of an environment with continuous actions.
+    """
+    learner = self._learner = config.learner.copy_and_resolve_references()
+    self._seed = config.seed
+    self._declaration = builder.make_policy(config, spec)
+    self._policy = tf_network.Network(
+      self._declaration, config.seed, policies.POLICY
+    )
+    critic = actor_critic.CriticNetwork(spec, config.network.hidden_sizes)
+    names = [f"critic_{i}" for i in range(_CRITICS)]
+    self._critics, self._targets = (
+      [tf_network.Network(critic, config.seed, name) for name in names]
+      for _ in range(2)
+    )
+    self._log_temperature = tf.Variable(tf.math.log(learner.temperature))
+    # Minus the dimensions of an action: appendix D.
+    self._target_entropy = -float(np.prod(spec.actions.shape))
+    self._critic_variables = _variables(self._critics)
+
+    def make_optimizer(variables, name):
+      return optimizer.Optimizer(
+        variables, learner.adam_epsilon, learner.max_gradient_norm, name
+      )
+
+    self._critic_optimizer = make_optimizer(self._critic_variables, "critics")
+    self._policy_optimizer = make_optimizer(
+      self._policy.trainable_variables, "policy"
+    )
+    self._temperature_optimizer = make_optimizer(
+      [self._log_temperature], "temperature"
+    )
+    self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
+
+  def update(self, batch: dataset_lib.Batch) -> core.Update:
+    """Takes a step of each loss; there are no priorities."""
+    data: transitions.Transition = batch.data
+    rate = self._learner.learning_rate
+    temperature = tf.exp(self._log_temperature)
+
+    next_action, next_log_prob = self._sample(data.o_t, 0)
+    target = soft_actor_critic.soft_target(
+      data.r_t,
+      data.discount_t,
+      _values(self._targets, data.o_t, next_action),
+      next_log_prob,
+      temperature,
+    )
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+      tape.watch(self._critic_variables)
+      q_tm1 = _values(self._critics, data.o_tm1, data.a_tm1)
+      critic_loss = tf.reduce_mean(
+        soft_actor_critic.critic_loss(q_tm1, target).loss
+      )
+    norm = self._critic_optimizer.minimize(critic_loss, tape, rate)
+
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+      # Nothing flows into the critics' weights, only through their inputs.
+      tape.watch(self._policy.trainable_variables)
+      action, log_prob = self._sample(data.o_tm1, 1)
+      q = _values(self._critics, data.o_tm1, action)
+      policy_loss = tf.reduce_mean(
+        soft_actor_critic.policy_loss(q, log_prob, temperature)
+      )
+    self._policy_optimizer.minimize(policy_loss, tape, rate)
+
+    with tf.GradientTape() as tape:
+      temperature_loss = tf.reduce_mean(
+        soft_actor_critic.temperature_loss(
+          self._log_temperature, log_prob, self._target_entropy
+        )
+      )
+    self._temperature_optimizer.minimize(temperature_loss, tape, rate)
+    targets.follow(
+      _variables(self._targets), self._critic_variables, self._learner.tau
+    )
+    with tf.control_dependencies([norm]):
+      self.steps.assign_add(1)
+    return core.Update(
+      {
+        "critic_loss": critic_loss,
+        "policy_loss": policy_loss,
+        "q_mean": tf.reduce_mean(q_tm1),
+        "entropy": -tf.reduce_mean(log_prob),
+        "temperature": temperature,
+        "gradient_norm": norm,
+      }
+    )
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    """Returns a copy of the policy's variables, by name."""
+    return self._policy.get_variables()
+
+  @property
+  def checkpointed(self) -> Mapping[str, typing.Any]:
+    """All networks, optimizers, the temperature and the step count."""
+    return {
+      "policy": self._policy,
+      "critics": self._critics,
+      "targets": self._targets,
+      "log_temperature": self._log_temperature,
+      "critic_optimizer": self._critic_optimizer,
+      "policy_optimizer": self._policy_optimizer,
+      "temperature_optimizer": self._temperature_optimizer,
+      "steps": self.steps,
+    }
+
+  def _sample(
+    self, observation: tf.Tensor, index: int
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns actions [B, A] of the policy and their log-densities [B].
+
+    Args:
+      observation: [B, ...].
+      index: of the sample in the update, so that no two have the same noise.
+    """
+    policy: typing.Any = self._declaration.distribution(
+      tf_ops, self._policy(observation)
+    )
+    step = _SAMPLES * tf.cast(self.steps, tf.int32) + index
+    return policy.sample_with_log_prob(tf.stack([self._seed, step]))
+
+
+def _values(
+  critics: list[tf_network.Network], observation: tf.Tensor, action: tf.Tensor
+) -> tf.Tensor:
+  """Returns the values of all critics, [B, C]."""
+  return tf.stack([critic(observation, action) for critic in critics], axis=1)
+
+
+def _variables(networks: list[tf_network.Network]) -> list[tf.Variable]:
+  return [v for one in networks for v in one.trainable_variables]
