@@ -25,8 +25,6 @@ from launch.runs import (
   run_counters,
   run_folder,
   snapshot_store,
-  snapshot_uploader,
-  snapshots,
 )
 from launch.runs import run as run_lib
 from replay import table_status
@@ -61,17 +59,11 @@ class Single:
       OSError: one line: where the run was can't be found out.
     """
     self._config, self._folder, self._control = config, folder, control
-    self._uploader = snapshot_uploader.SnapshotUploader(
-      snapshot_store.SnapshotStore.of(config, folder.name), config.snapshot.keep
-    )
-    self._snapshots = snapshots.Snapshots(
-      folder.snapshots, config.snapshot.keep, self._uploader.in_use
-    )
-    newest = snapshot_store.newest_of(config, folder)
+    self._store = snapshot_store.open_store(config, folder)
+    newest = self._store.newest()
+    self._store.upload_last()
     self.turns = turns.Turns(config, spec, newest and newest.path)
-    self._snapshot: dict[str, typing.Any] = {
-      "snapshots": newest.number if newest else 0
-    }
+    self._pause_s: float | None = None  # of the last snapshot
     self._saves = 0  # that were asked for and are done
     self._best_is_new = False  # since the last snapshot
     self._save_due_s = time.monotonic() + config.snapshot.period_s
@@ -114,12 +106,7 @@ class Single:
       raise RuntimeError(f"the last snapshot is missing: {error}") from error
     finally:
       self.turns.close()
-    if not self._uploader.wait(_UPLOAD_S):
-      logging.warning(
-        "the last snapshot was not uploaded within %.0f s; the one before "
-        "counts for other machines",
-        _UPLOAD_S,
-      )
+    self._store.flush(_UPLOAD_S)
 
   def save(self) -> None:
     """Writes a snapshot.
@@ -131,21 +118,15 @@ class Single:
     self._save_now = False
     self._save_due_s = began_s + self._config.snapshot.period_s
     self.report()
-    with self._snapshots.writing(self.turns.trainer_steps) as path:
+    with self._store.writing(
+      self.turns.trainer_steps, self._best_is_new
+    ) as path:
       self.turns.save(path)
       (path / run_counters.FILE).write_text(
         self._control.counters(), encoding="utf-8"
       )
-    if self._best_is_new:
-      self._snapshots.mark_best()
-    assert self._snapshots.written is not None
-    self._uploader.offer(self._snapshots.written, self._best_is_new)
     self._best_is_new = False
-    self._snapshot = {
-      "snapshots": self._snapshot["snapshots"] + 1,
-      "snapshot_at_s": time.time(),
-      "snapshot_pause_s": time.monotonic() - began_s,
-    }
+    self._pause_s = time.monotonic() - began_s
 
   def report(self) -> None:
     """Reports as the nodes would, and takes what is asked of them."""
@@ -165,8 +146,8 @@ class Single:
             table.sampled,
             sizes.Sizes.of(self._config).min_size,
           )._asdict(),
-          **self._snapshot,
-          **self._uploader.metrics(),
+          "snapshot_pause_s": self._pause_s,
+          **self._store.metrics(),
         },
       )
     )

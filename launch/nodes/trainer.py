@@ -61,7 +61,8 @@ class Trainer:
     self._config, self._control = config, control
     self._sizes = sizes.Sizes.of(config)
     # Looked for once: tables and learner begin at the same one.
-    snapshot = snapshot_store.newest_of(config, folder)
+    store = snapshot_store.open_store(config, folder)
+    snapshot = store.newest()
     self._tables = None
     if config.topology.replay == "with_trainer":
       self._tables = replay_node.HostedTables(
@@ -96,7 +97,7 @@ class Trainer:
       self._learner,
       [server.resolve() for server in servers],
       control,
-      snapshot,
+      store,
       lambda shard: not self._shards or self._shards[shard].up,
     )
     self._saves = 0  # asked for and begun
