@@ -43,7 +43,7 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   from launch.nodes import control as control_lib
   from launch.nodes import snapshot_writer
   from launch.nodes import trainer as trainer_lib
-  from launch.runs import run_folder
+  from launch.runs import run_folder, snapshot_store
 
   config = apex_dqn.get_config("cartpole")
   config.replay.transitions_per_item = 1  # the most items
@@ -60,8 +60,9 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   )
   trainer = trainer_lib.Trainer(config, spec, place, [address], control)
   trainer_benchmark.fill(address.resolve(), config, spec, items)
+  store = snapshot_store.open_store(config, place)
   writer = snapshot_writer.SnapshotWriter(
-    config, place, trainer.learner, [address.resolve()], control, newest=None
+    config, place, trainer.learner, [address.resolve()], control, store
   )
   rows = []
   for repetition in range(runs):

@@ -17,7 +17,6 @@ from launch.runs import (
   run_counters,
   run_folder,
   snapshot_store,
-  snapshots,
 )
 
 # Fields, or parts of a config, that the saved state can't follow, and why.
@@ -87,7 +86,7 @@ class Resumption:
 
   folder: run_folder.RunFolder
   config: ml_collections.ConfigDict
-  snapshot: snapshots.Snapshot
+  snapshot: snapshot_store.Snapshot
   counters: run_counters.RunCounters
 
   @classmethod
@@ -108,7 +107,7 @@ class Resumption:
       OSError: one line: the store can't be read, and the folder has none.
     """
     _check_ended(folder)
-    snapshot = snapshot_store.newest_of(config, folder)
+    snapshot = snapshot_store.open_store(config, folder).newest()
     if snapshot is None:
       raise ValueError(
         f"run {str(folder.path)!r} has no whole snapshot{_elsewhere(config)}, "

@@ -69,17 +69,13 @@ def _begin(
   if flags.overwrite and before.is_run():
     with run_lock.held(before):
       pass  # nobody needs what is deleted now
-  store = snapshot_store.SnapshotStore.of(flags.config, name)
-  if store:
-    run_folder.check_name(name)
-    store.check_writable()
-    store.check_new(flags.overwrite)
+  run_folder.check_name(name)
+  store = snapshot_store.open_store(flags.config, before)
+  store.check_remote(may_exist=flags.overwrite)
   folder = run_folder.RunFolder.create(flags.run_dir, name, flags.overwrite)
   held.enter_context(run_lock.held(folder))
   folder.write_config(flags.config)
-  if store:
-    store.clear()
-    store.put_config(folder.config)
+  store.publish_config(clear=True)
   return folder, f"run folder: {folder.path}"
 
 
@@ -89,13 +85,11 @@ def _resume(
   """Makes a run's folder ready to go on; returns the same."""
   folder = run_folder.RunFolder.open(flags.resume)
   held.enter_context(run_lock.held(folder))
-  store = snapshot_store.SnapshotStore.of(flags.config, folder.name)
-  if store:
-    store.check_writable()
+  store = snapshot_store.open_store(flags.config, folder)
+  store.check_remote(may_exist=True)
   resumed = resumption.Resumption.of(folder, flags.config)
   resumed.begin()
-  if store:
-    store.put_config(folder.config)
+  store.publish_config(clear=False)
   return folder, f"run folder: {folder.path}\n{resumed}"
 
 

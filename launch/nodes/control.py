@@ -455,5 +455,5 @@ def _resumed(
   config: ml_collections.ConfigDict, folder: run_folder.RunFolder
 ) -> run_counters.RunCounters | None:
   """How far the run had come that is resumed; None: it begins."""
-  snapshot = snapshot_store.newest_of(config, folder)
+  snapshot = snapshot_store.open_store(config, folder).newest()
   return snapshot and run_counters.RunCounters.read(snapshot.path)

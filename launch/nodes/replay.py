@@ -9,8 +9,8 @@ from absl import logging
 from acme import specs
 
 from agents import registry
-from launch.nodes import link, replay_parts
-from launch.runs import run_counters, run_folder, snapshot_store, snapshots
+from launch.nodes import link, snapshot_writer
+from launch.runs import run_counters, run_folder, snapshot_store
 from replay import tables, trajectory_manager, variables
 
 _M_ARENA_MAX = -8  # of glibc's mallopt
@@ -24,7 +24,7 @@ class HostedTables:
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
-    snapshot: snapshots.Snapshot | None,
+    snapshot: snapshot_store.Snapshot | None,
     address: lp.Address,
     shard: int = 0,
   ):
@@ -46,7 +46,9 @@ class HostedTables:
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     layout = registry.make_builder(config.agent).make_layout(config, spec)
     shards = config.replay.shards
-    saved = snapshot and replay_parts.in_snapshot(snapshot.path, shard, shards)
+    saved = snapshot and snapshot_writer.tables_path(
+      snapshot.path, shard, shards
+    )
     if saved and shards > 1 and not saved.exists():
       logging.warning("begins empty: it was gone when the snapshot was made")
       saved = None
@@ -56,7 +58,7 @@ class HostedTables:
     self._manager = trajectory_manager.TrajectoryManager(
       hosted,
       port=lp.get_port_from_address(address.resolve()),
-      saving_dir=replay_parts.on_its_way(folder, shard, shards),
+      saving_dir=folder.replay_saving(shard),
       restore_from=saved,
     )
     self._began_at = {
@@ -110,7 +112,7 @@ class Replay:
       config,
       spec,
       folder,
-      snapshot_store.newest_of(config, folder),
+      snapshot_store.open_store(config, folder).newest(),
       address,
       shard,
     )

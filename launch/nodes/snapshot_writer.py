@@ -12,16 +12,15 @@ import ml_collections
 from absl import logging
 
 from agents import core
-from launch.nodes import replay_parts
 from launch.runs import (
   checkpoints,
   run_counters,
   run_folder,
   snapshot_store,
-  snapshot_uploader,
 )
-from launch.runs import snapshots as snapshots_lib
 from replay import shards_snapshot, table_snapshot
+
+TABLES = "replay"  # folder of the replay servers' tables in a snapshot
 
 _LOOK_S = 0.1
 
@@ -43,7 +42,7 @@ class SnapshotWriter:
     learner: core.Learner,
     servers: Sequence[str],
     control: typing.Any,
-    newest: snapshots_lib.Snapshot | None,
+    store: snapshot_store.SnapshotStore,
     is_up: Callable[[int], bool] = lambda shard: True,
   ):
     """Writes nothing yet.
@@ -54,31 +53,23 @@ class SnapshotWriter:
       learner: which stands still while `start` runs.
       servers: addresses of the TrajectoryManagers; of this machine.
       control: Courier client of the control node, which knows all counts.
-      newest: snapshot that the run has; None: it has none.
+      store: of the run, whose `last` snapshot the run continues from.
       is_up: whether a server is there, by its shard; of one alone it is not
         asked.
     """
     self._folder, self._learner = folder, learner
     self._servers, self._control = servers, control
     self._is_up = is_up
-    self._uploader = snapshot_uploader.SnapshotUploader(
-      snapshot_store.SnapshotStore.of(config, folder.name), config.snapshot.keep
-    )
-    self._snapshots = snapshots_lib.Snapshots(
-      folder.snapshots, config.snapshot.keep, self._uploader.in_use
-    )
+    self._store = store
     self._period_s = config.snapshot.period_s
     self._due_s = time.monotonic() + self._period_s
     self._copied = threading.Event()
     self._thread: threading.Thread | None = None
     self._error: Exception | None = None  # of the last one
-    self._number = newest.number if newest else 0
-    # The best one itself may be in the store only.
-    self._best = _best_return(newest)
-    self._written_at_s = newest.path.stat().st_mtime if newest else None
     self._pause_s: float | None = None
-    if newest:  # of a life that ended before it was uploaded, maybe
-      self._uploader.offer(newest, best=newest == self._snapshots.best())
+    # The best snapshot itself may be at the remote place only.
+    self._best = _best_return(store.last)
+    store.upload_last()
 
   @property
   def due(self) -> bool:
@@ -129,16 +120,12 @@ class SnapshotWriter:
       logging.warning(
         "the last snapshot was not written within %.0f s; number %d counts",
         timeout_s,
-        self._number,
+        self._store.metrics()["snapshots"],
       )
     elif self._error is not None:
       raise RuntimeError("the last snapshot is missing") from self._error
-    elif not self._uploader.wait(end_s - time.monotonic()):
-      logging.warning(
-        "the last snapshot was not uploaded within %.0f s; the one before "
-        "counts for other machines",
-        timeout_s,
-      )
+    else:
+      self._store.flush(end_s - time.monotonic())
 
   def wait(self, timeout_s: float) -> None:
     """Waits until nothing is being written, at most for so long."""
@@ -146,13 +133,8 @@ class SnapshotWriter:
       self._thread.join(max(0.0, timeout_s))
 
   def metrics(self) -> dict[str, typing.Any]:
-    """How many there are and where, how old the newest is, what it cost."""
-    return {
-      "snapshots": self._number,
-      "snapshot_at_s": self._written_at_s,
-      "snapshot_pause_s": self._pause_s,
-      **self._uploader.metrics(),
-    }
+    """The store's metrics, and how long the learner paused, in seconds."""
+    return {"snapshot_pause_s": self._pause_s, **self._store.metrics()}
 
   def _begin(self, variables_version: int) -> threading.Event:
     """Starts the thread; returns what tells that all is copied."""
@@ -176,69 +158,67 @@ class SnapshotWriter:
 
   def _write(self, variables_version: int) -> None:
     steps = int(self._learner.steps)
-    with self._snapshots.writing(steps) as path:
-      # What the control node knows of the trainer is a report ago.
-      counters = dataclasses.replace(
-        run_counters.RunCounters.from_json(self._control.counters()),
-        trainer_steps=steps,
-        variables_version=variables_version,
-      )
+    # What the control node knows of the trainer is a report old.
+    counters = dataclasses.replace(
+      run_counters.RunCounters.from_json(self._control.counters()),
+      trainer_steps=steps,
+      variables_version=variables_version,
+    )
+    best = counters.best_eval_return
+    is_best = best is not None and (self._best is None or best > self._best)
+    with self._store.writing(steps, is_best) as path:
       counters.write(path)
       checkpoints.save(path, self._learner)
       saving = self._save_tables(path)
       while not saving.wait_copied(_LOOK_S):
         pass
-      at_s = time.time()
       self._copied.set()
       saving.finish()
-    self._number += 1
-    self._written_at_s = at_s
-    logging.info("snapshot %d is written", self._number)
-    best = counters.best_eval_return
-    is_best = best is not None and (self._best is None or best > self._best)
+    logging.info("snapshot %d is written", self._store.metrics()["snapshots"])
     if is_best:
-      self._snapshots.mark_best()
       self._best = best
-    assert self._snapshots.written is not None
-    self._uploader.offer(self._snapshots.written, is_best)
 
   def _save_tables(
     self, path: pathlib.Path
   ) -> table_snapshot.Saving | shards_snapshot.ShardsSaving:
     """Begins to save all servers' tables into the folder of a snapshot."""
     shards = len(self._servers)
-
-    def parts(snapshot: pathlib.Path) -> list[pathlib.Path]:
-      return [
-        replay_parts.in_snapshot(snapshot, shard, shards)
-        for shard in range(shards)
-      ]
+    parts = [
+      shards_snapshot.Part(
+        server,
+        self._folder.replay_saving(shard),
+        tables_path(path, shard, shards),
+        functools.partial(self._is_up, shard),
+      )
+      for shard, server in enumerate(self._servers)
+    ]
+    if shards == 1:
+      return table_snapshot.Saving(*parts[0][:3])
 
     def last() -> list[pathlib.Path] | None:
-      newest = self._snapshots.newest()
-      return newest and parts(newest.path)
+      last = self._store.last
+      return last and [
+        tables_path(last.path, shard, shards) for shard in range(shards)
+      ]
 
-    if shards == 1:
-      return table_snapshot.Saving(
-        self._servers[0], self._folder.replay_saving, parts(path)[0]
-      )
-    return shards_snapshot.ShardsSaving(
-      [
-        shards_snapshot.Part(
-          server,
-          replay_parts.on_its_way(self._folder, shard, shards),
-          part,
-          functools.partial(self._is_up, shard),
-        )
-        for shard, (server, part) in enumerate(
-          zip(self._servers, parts(path), strict=True)
-        )
-      ],
-      last,
-    )
+    return shards_snapshot.ShardsSaving(parts, last)
 
 
-def _best_return(newest: snapshots_lib.Snapshot | None) -> float | None:
+def tables_path(
+  snapshot: pathlib.Path, shard: int, shards: int
+) -> pathlib.Path:
+  """The folder of a snapshot that has the tables of a replay server.
+
+  Args:
+    snapshot: folder of the snapshot.
+    shard: of the server, from 0.
+    shards: number of servers; a single one has the whole folder.
+  """
+  path = snapshot / TABLES
+  return path if shards == 1 else path / str(shard)
+
+
+def _best_return(newest: snapshot_store.Snapshot | None) -> float | None:
   """Best return that the run had when its newest snapshot was written."""
   if newest is None:
     return None

@@ -53,7 +53,8 @@ class TrainerNode:
     builder = registry.make_builder(config.agent)
     self._rates = rates_lib.Rates.from_config(config, spec)
     # Read once: tables and learner start at the same one.
-    snapshot = snapshot_store.newest_of(config, folder)
+    store = snapshot_store.open_store(config, folder)
+    snapshot = store.newest()
     self._tables = None
     if config.topology.replay == "with_trainer":
       self._tables = replay_node.HostedTables(
@@ -84,7 +85,7 @@ class TrainerNode:
       learner,
       [server.resolve() for server in servers],
       control,
-      snapshot,
+      store,
       lambda shard: self._monitors[shard].up,
     )
     self._saves = 0  # requested and begun

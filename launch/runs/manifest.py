@@ -1,123 +1,104 @@
-"""Manifest: what a snapshot consists of, by which damage is found."""
+"""Manifest: the list of a snapshot's files, which reveals damage.
+
+Its second line is the checksum of the first one. Local and remote snapshots
+have the same one.
+"""
 
 import json
-import os
 import pathlib
 import typing
 import zlib
 
+import fsspec
+
 FILE = "manifest.json"  # in the folder of a snapshot
 
-# Of larger files only the size is checked: a restart must not read gigabytes
-# twice, and what large files there are (TFRecords) carry checksums themselves.
+# Only the size of a larger file is checked: a restart must not read gigabytes
+# twice, and the large files of a snapshot (TFRecords) have checksums inside.
 _CHECKSUM_BYTES = 1 << 26
-_READ_BYTES = 1 << 20
 
 
 class Manifest(typing.NamedTuple):
   """All files of a snapshot."""
 
-  step: int  # that its writer gave
-  files: dict[str, dict[str, typing.Any]]  # by path: bytes and crc32, or None
+  step: int  # that the run had reached
+  files: dict[str, dict[str, typing.Any]]  # by path: bytes, and crc32 or None
 
 
 def write(folder: pathlib.Path, step: int) -> None:
-  """Syncs all that is in a folder, and then a list of it.
+  """Lists the files of a folder in its manifest.
 
   Args:
     folder: of a snapshot that is complete otherwise.
-    step: kept with it.
+    step: kept with the list.
 
   Raises:
-    OSError: the disk refuses.
+    OSError: the disk rejects the file.
   """
   files = {}
   for path in sorted(folder.rglob("*")):
     if path.is_file():
       size = path.stat().st_size
-      checksum = _checksum(path) if size <= _CHECKSUM_BYTES else None
-      files[str(path.relative_to(folder))] = {"bytes": size, "crc32": checksum}
-  content = {"step": step, "files": files}
-  text = json.dumps(content, sort_keys=True)
-  # The manifest's own checksum stands in its second line.
-  sync_below(folder)
-  (folder / FILE).write_text(f"{text}\n{zlib.crc32(text.encode())}")
-  sync(folder / FILE)
-  sync(folder)
+      files[str(path.relative_to(folder))] = {
+        "bytes": size,
+        "crc32": _checksum(path, size),
+      }
+  content = json.dumps({"step": step, "files": files}, sort_keys=True)
+  (folder / FILE).write_text(f"{content}\n{zlib.crc32(content.encode())}")
 
 
-def parse(text: str) -> Manifest:
-  """Returns what was written.
+def check_sizes(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
+  """Reads the manifest of a snapshot and compares the sizes of its files.
+
+  Args:
+    files: file system of the snapshot.
+    folder: of the snapshot.
 
   Raises:
-    ValueError: the text is another one; in a few words.
+    ValueError: a few words that say what is damaged.
+    OSError: the file system cannot be read.
   """
+  manifest = _read(files, folder)
+  sizes = {
+    path.removeprefix(f"{folder}/"): info["size"]
+    for path, info in files.find(folder, detail=True).items()
+  }
+  for name, expected in manifest.files.items():
+    if name not in sizes:
+      raise ValueError(f"{name} is missing")
+    if sizes[name] != expected["bytes"]:
+      raise ValueError(f"{name} has {sizes[name]} bytes of {expected['bytes']}")
+  return manifest
+
+
+def check(folder: pathlib.Path) -> Manifest:
+  """Compares a snapshot on this machine with the sizes and all checksums.
+
+  Args:
+    folder: of the snapshot.
+
+  Raises:
+    ValueError: a few words that say what is damaged.
+    OSError: the disk cannot be read.
+  """
+  manifest = check_sizes(fsspec.filesystem("file"), str(folder.absolute()))
+  for name, expected in manifest.files.items():
+    if _checksum(folder / name, expected["bytes"]) != expected["crc32"]:
+      raise ValueError(f"{name} differs from what was written")
+  return manifest
+
+
+def _read(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
   try:
-    content, checksum = text.splitlines()
-  except ValueError:
-    raise ValueError(f"{FILE} is no longer what was written") from None
+    text = str(files.read_text(f"{folder}/{FILE}", errors="replace"))
+  except (FileNotFoundError, NotADirectoryError):
+    raise ValueError(f"{FILE} is missing") from None
+  content, _, checksum = text.partition("\n")
   if checksum != str(zlib.crc32(content.encode())):
-    raise ValueError(f"{FILE} is no longer what was written")
+    raise ValueError(f"{FILE} differs from what was written")
   return Manifest(**json.loads(content))
 
 
-def check(folder: pathlib.Path) -> int:
-  """Compares a folder with its manifest; returns the step.
-
-  Raises:
-    ValueError: what is wrong, in a few words.
-  """
-  manifest = _read(folder)
-  for name, expected in manifest.files.items():
-    path = folder / name
-    if not path.is_file():
-      raise ValueError(f"{name} is missing")
-    size = path.stat().st_size
-    if size != expected["bytes"]:
-      raise ValueError(f"{name} has {size} bytes of {expected['bytes']}")
-    if expected["crc32"] is not None and _checksum(path) != expected["crc32"]:
-      raise ValueError(f"{name} is no longer what was written")
-  return manifest.step
-
-
-def has_sizes(folder: pathlib.Path) -> bool:
-  """Whether all files are there with their sizes, which is quickly said."""
-  try:
-    return all(
-      (folder / name).stat().st_size == expected["bytes"]
-      for name, expected in _read(folder).files.items()
-    )
-  except (OSError, ValueError):
-    return False
-
-
-def sync_below(folder: pathlib.Path) -> None:
-  """Brings all that is in a folder to the disk."""
-  for path in folder.rglob("*"):
-    sync(path)
-
-
-def sync(path: pathlib.Path) -> None:
-  """Brings a file or folder to the disk, before anything says it is there."""
-  descriptor = os.open(path, os.O_RDONLY)
-  try:
-    os.fsync(descriptor)
-  finally:
-    os.close(descriptor)
-
-
-def _read(folder: pathlib.Path) -> Manifest:
-  try:
-    return parse((folder / FILE).read_text())
-  except FileNotFoundError:
-    raise ValueError(f"it has no {FILE}") from None
-  except UnicodeDecodeError:
-    raise ValueError(f"{FILE} is no longer what was written") from None
-
-
-def _checksum(path: pathlib.Path) -> int:
-  checksum = 0
-  with path.open("rb") as file:
-    while block := file.read(_READ_BYTES):
-      checksum = zlib.crc32(block, checksum)
-  return checksum
+def _checksum(path: pathlib.Path, size: int) -> int | None:
+  """The checksum of a file; None: it is too large."""
+  return zlib.crc32(path.read_bytes()) if size <= _CHECKSUM_BYTES else None

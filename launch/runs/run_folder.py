@@ -98,10 +98,9 @@ class RunFolder:
   def snapshots(self) -> pathlib.Path:
     return self.path / "snapshots"
 
-  @property
-  def replay_saving(self) -> pathlib.Path:
-    """Where Reverb writes what then moves into a snapshot."""
-    return self.path / ".replay"
+  def replay_saving(self, shard: int) -> pathlib.Path:
+    """Where a replay server writes its tables, which move into a snapshot."""
+    return self.path / f".replay-{shard}"
 
   @property
   def best(self) -> pathlib.Path:

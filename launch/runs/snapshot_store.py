@@ -1,287 +1,298 @@
-"""SnapshotStore: a run's snapshots on a shared path or in an object store."""
+"""SnapshotStore: a run's snapshots, on this machine and at a remote place."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
-import re
+import shutil
+import time
 import typing
-import uuid
+from collections.abc import Iterator
 
-import fsspec
 import ml_collections
 from absl import logging
 
-from launch.runs import manifest, run_folder, snapshots
-
-_BEST = "best"  # a file with the number of the snapshot kept for it
-_NUMBERED = re.compile(r"\d{6,}")
+from launch.runs import manifest, place, run_folder, uploads
 
 
-def newest_of(
+class Snapshot(typing.NamedTuple):
+  """One whole snapshot on this machine."""
+
+  path: pathlib.Path
+  number: int  # counts from 1, in the order of writing
+  step: int  # that the run had reached
+
+
+def open_store(
   config: ml_collections.ConfigDict, folder: run_folder.RunFolder
-) -> snapshots.Snapshot | None:
-  """The snapshot that a node begins with, wherever it is; None: there is none.
-
-  If the store has a newer one than the run's folder, it is brought there first.
+) -> "SnapshotStore":
+  """The store of a run, as `config.snapshot` describes it.
 
   Args:
-    config: the whole config, of which `snapshot` says where the store is.
-    folder: of the run.
+    config: the whole config.
+    folder: of the run; need not exist yet.
 
   Raises:
-    ValueError: the store's URL can't be used.
-    OSError: the store can't be read, and the folder has none either: what the
-      store has would be begun anew; one line.
+    ValueError: one line: the remote URL cannot be used.
   """
-  here = snapshots.newest_of(folder.snapshots)
-  store = SnapshotStore.of(config, folder.name)
-  if store is None:
-    return here
-  try:
-    return store.fetch_newer(folder.snapshots, here.number if here else 0) or (
-      here
-    )
-  except Exception as error:  # Of whatever package reads the store.
-    if here is None:
-      raise OSError(
-        f"config.snapshot.url={config.snapshot.url!r} cannot be read "
-        f"({said(error)}), and {str(folder.snapshots)!r} has no snapshot, so "
-        "where the run was is not known: try again once it can be"
-      ) from error
-    logging.warning(
-      "the store of snapshots cannot be read (%s); %d, the newest here, counts",
-      *(said(error), here.number),
-    )
-    return here
+  return SnapshotStore(folder, config.snapshot.keep, config.snapshot.url)
 
 
 class SnapshotStore:
-  """Snapshots of one run, where other machines find them.
+  """Numbered snapshots of a run, written by one process at a time.
 
-  `<url>/<run>/snapshots/000007/` has the files that the run's folder has of
-  snapshot 7. Its manifest is written last and removed first: what has none is
-  half-written, whatever ended its writer, and never used.
+  A snapshot is written into a hidden folder, gets a manifest of all its files,
+  is synced and renamed: whatever kills its writer, the snapshot is whole or not
+  there. With a remote place, each one is also uploaded in the background.
 
   ```python
-  store = SnapshotStore("s3://bucket/runs", "first")
-  store.upload(snapshot)
-  store.prune(keep=2)
-  store.fetch_newer(folder.snapshots, above=6)
+  store = snapshot_store.open_store(config, folder)
+  newest = store.newest()
+  with store.writing(step=1_000, is_best=False) as path:
+    counters.write(path)
+  store.flush(timeout_s=4.0)
   ```
   """
 
-  def __init__(self, url: str, run: str):
+  def __init__(
+    self, folder: run_folder.RunFolder, keep: int = 1, url: str = ""
+  ):
     """Reads and writes nothing yet.
 
     Args:
-      url: of a folder, as fsspec knows it, or its absolute path.
-      run: the run's name.
+      folder: of the run.
+      keep: how many of the newest stay in each place, beside the best one.
+      url: where other machines find the runs' snapshots: a URL of fsspec or an
+        absolute path; empty: nowhere.
 
     Raises:
-      ValueError: one line: fsspec does not know the protocol, or the package
-        for it is missing.
+      ValueError: one line: `keep` is below 1, or the URL cannot be used.
+    """
+    if keep < 1:
+      raise ValueError(
+        f"keep is {keep}, so each snapshot would be deleted as soon as it is "
+        "written: keep 1 or more"
+      )
+    self._folder, self._config = folder.snapshots, folder.config
+    self._keep, self._url, self._run = keep, url, folder.name
+    self._local = place.Place(str(folder.path.absolute()))
+    self._remote = None
+    if url:
+      with self._usable("used"):
+        self._remote = place.Place(f"{url.rstrip('/')}/{folder.name}")
+    self._uploads = uploads.Uploads(self._local, self._remote, keep)
+    self._last: Snapshot | None = None
+    self._last_at_s: float | None = None
+
+  @property
+  def last(self) -> Snapshot | None:
+    """The snapshot that this object found or wrote last; None: none yet."""
+    return self._last
+
+  def newest(self) -> Snapshot | None:
+    """Returns the newest whole snapshot; None: there is none.
+
+    If only the remote place has it, it is fetched. Damaged snapshots are
+    skipped with a line in the log.
+
+    Raises:
+      OSError: one line: the remote place cannot be read, and this machine has
+        no snapshot, so the run would start from scratch.
     """
     try:
-      self._files, root = fsspec.url_to_fs(url)
-    except (ImportError, ValueError) as error:
-      raise ValueError(
-        f"config.snapshot.url={url!r} cannot be used ({said(error)}), so no "
-        "snapshot would be kept there: install what it needs, or give another "
-        "URL or an absolute path"
-      ) from error
-    self._url, self._run = url, run
-    self._root = f"{str(root).rstrip('/')}/{run}"
-    self._folder = f"{self._root}/snapshots"
+      found = self._find(self._remote)
+    except Exception as error:  # Of whatever package reads the place.
+      found = self._find(None)
+      said = (
+        f"config.snapshot.url={self._url!r} cannot be read "
+        f"({place.one_line(error)})"
+      )
+      if found is None:
+        raise OSError(
+          f"{said}, and {str(self._folder)!r} has no snapshot, so the run's "
+          "progress is not known: try again once the URL can be read"
+        ) from error
+      logging.warning("%s; the local snapshot %d is used", said, found.number)
+    self._last = found
+    self._last_at_s = found.path.stat().st_mtime if found else None
+    return found
 
-  @classmethod
-  def of(
-    cls, config: ml_collections.ConfigDict, run: str
-  ) -> typing.Optional["SnapshotStore"]:
-    """The store that a config names; None: it names none.
+  @contextlib.contextmanager
+  def writing(self, step: int, is_best: bool = False) -> Iterator[pathlib.Path]:
+    """Yields a folder to fill, which becomes the newest snapshot.
 
-    Raises:
-      ValueError: as `__init__`.
-    """
-    url = config.snapshot.url
-    return cls(url, run) if url else None
-
-  def check_writable(self) -> None:
-    """Writes, reads and removes a small file.
-
-    Raises:
-      ValueError: one line: the store can't be used.
-    """
-    probe = f"{self._root}/.probe-{uuid.uuid4().hex}"
-    try:
-      self._files.makedirs(self._root, exist_ok=True)
-      self._files.pipe_file(probe, self._run.encode())
-      read = self._files.cat_file(probe)
-      self._files.rm_file(probe)
-      if read != self._run.encode():
-        raise OSError("it gives back other bytes than it was given")
-    except Exception as error:  # Of whatever package reads the store.
-      raise ValueError(
-        f"config.snapshot.url={self._url!r} cannot be written "
-        f"({said(error)}), so no snapshot would be kept there: make it "
-        "writable, or give another one"
-      ) from error
-
-  def check_new(self, overwrite: bool) -> None:
-    """Makes sure that a new run takes nothing of another one for its own.
+    If the body raises, nothing is left of it. Older snapshots are removed only
+    once the new one is whole, and never while they wait for their upload.
 
     Args:
-      overwrite: whether an older run of this name will be cleared.
+      step: kept with the snapshot; a resumed run may pass the same step again.
+      is_best: keeps this snapshot until another one is the best.
 
     Raises:
-      ValueError: one line: there is such a run, and it may not be replaced.
-      OSError: the store can't be read.
+      RuntimeError: another writer is at work in the folder.
+      OSError: the disk rejects the snapshot; the older ones are kept.
     """
-    taken = self._files.exists(f"{self._root}/{run_folder.CONFIG}")
-    if (taken or self._numbers()) and not overwrite:
+    began_s = time.time()
+    with self._locked():
+      number = max(self._local.numbers(), default=0) + 1
+      with self._adding(number) as hidden:
+        yield hidden
+        manifest.write(hidden, step)
+      self._last = Snapshot(self._path(number), number, step)
+      self._last_at_s = began_s
+      if is_best:
+        self._local.mark_best(number)
+        _sync(self._folder)
+      self._local.prune(self._keep, self._uploads.in_use())
+    self._uploads.add(number, is_best)
+
+  def upload_last(self) -> None:
+    """Begins to upload `last`, unless the remote place has it.
+
+    For a process that continues a run: the one before may have been killed
+    before its upload was done.
+    """
+    if self._last is not None:
+      number = self._last.number
+      self._uploads.add(number, is_best=number == self._local.best())
+
+  def flush(self, timeout_s: float) -> None:
+    """Waits until all is uploaded; logs a warning if that takes too long."""
+    if not self._uploads.wait(timeout_s):
+      logging.warning(
+        "the last snapshot was not uploaded within %.0f s; the one before "
+        "counts for other machines",
+        max(0.0, timeout_s),
+      )
+
+  def metrics(self) -> dict[str, typing.Any]:
+    """Number and time of the last snapshot, and the state of the uploads."""
+    return {
+      "snapshots": self._last.number if self._last else 0,
+      "snapshot_at_s": self._last_at_s,
+      **self._uploads.metrics(),
+    }
+
+  def check_remote(self, may_exist: bool) -> None:
+    """Checks that the remote place, if there is one, can take this run.
+
+    Args:
+      may_exist: whether the place may have a run of this name.
+
+    Raises:
+      ValueError: one line: the place cannot be written, or has such a run.
+    """
+    if self._remote is None:
+      return
+    with self._usable("written"):
+      self._remote.check_writable()
+      exists = self._remote.holds_run()
+    if exists and not may_exist:
       raise ValueError(
         f"config.snapshot.url={self._url!r} has a run {self._run!r} already, "
         "whose snapshots the new one would take for its own: choose another "
         "run name, or allow overwriting, which deletes them"
       )
 
-  def clear(self) -> None:
-    """Removes all that there is of the run.
-
-    Raises:
-      OSError: the store can't be written.
-    """
-    for number in self._numbers():
-      self._remove(number)
-    with contextlib.suppress(FileNotFoundError):
-      self._files.rm(self._root, recursive=True)
-
-  def put_config(self, config: pathlib.Path) -> None:
-    """Keeps the run's config, with which another machine can resume it.
+  def publish_config(self, clear: bool) -> None:
+    """Copies config.json to the remote place, for a resume elsewhere.
 
     Args:
-      config: path of the file.
+      clear: whether to delete what the place has of an older run first.
 
     Raises:
-      OSError: the store can't be written.
+      OSError: the place cannot be written.
     """
-    self._put(config, f"{self._root}/{run_folder.CONFIG}")
-
-  def upload(self, snapshot: snapshots.Snapshot) -> None:
-    """Copies a snapshot, unless the store has it.
-
-    Args:
-      snapshot: whole; its files stay while this runs.
-
-    Raises:
-      OSError: the store can't be written, or the disk not be read.
-    """
-    number, text = snapshot.number, (snapshot.path / manifest.FILE).read_text()
-    if self._manifest(number) == text:
+    if self._remote is None:
       return
-    # Another life of the run may have been killed here, or gone on elsewhere.
-    self._remove(number)
-    for name in (*manifest.parse(text).files, manifest.FILE):
-      self._put(snapshot.path / name, f"{self._path(number)}/{name}")
+    if clear:
+      self._remote.clear()
+    self._remote.put_config(self._config)
 
-  def mark_best(self, number: int) -> None:
-    """Keeps a snapshot that is here, until another one is marked."""
-    self._files.pipe_file(f"{self._folder}/{_BEST}", str(number).encode())
+  def _path(self, number: int) -> pathlib.Path:
+    return self._folder / f"{number:06d}"
 
-  def prune(self, keep: int) -> None:
-    """Removes what is older than the newest ones; the best one stays.
-
-    Args:
-      keep: how many of the newest stay.
-
-    Raises:
-      OSError: the store can't be written.
-    """
-    numbers = self._numbers()
-    whole = [number for number in numbers if self._manifest(number)]
-    stay = {*whole[:keep], self._best_number()}
-    for number in numbers:
-      # A newer one that is half-written may still become whole.
-      if whole and number < whole[0] and number not in stay:
-        self._remove(number)
-
-  def fetch_newer(
-    self, folder: pathlib.Path, above: int
-  ) -> snapshots.Snapshot | None:
-    """Brings the newest whole snapshot here; None: there is no newer one.
-
-    What is damaged is passed over, which the log says in a line each.
-
-    Args:
-      folder: of the run's snapshots on this machine.
-      above: number of the newest one in it; 0: it has none.
-
-    Raises:
-      OSError: the store can't be read, or the disk refuses.
-    """
-    kept = snapshots.Snapshots(folder, keep=1)
-    for number in self._numbers():
-      if number <= above:
-        break
-      if (text := self._manifest(number)) is None:
-        continue
-      try:
-        return kept.receive(
-          number, lambda path, n=number, t=text: self._get(n, t, path)
-        )
-      except (ValueError, FileNotFoundError) as error:
-        logging.warning(
-          "snapshot %s of the store is damaged and not used: %s",
-          *(self._path(number), said(error)),
-        )
+  def _find(self, remote: place.Place | None) -> Snapshot | None:
+    there = remote.numbers() if remote else []
+    for number in sorted({*self._local.numbers(), *there}, reverse=True):
+      with _skipping_damaged(number):
+        if remote and number in there and not self._local.has_whole(number):
+          self._fetch(remote, number)
+        step = manifest.check(self._path(number)).step
+        return Snapshot(self._path(number), number, step)
     return None
 
-  def _path(self, number: int) -> str:
-    return f"{self._folder}/{number:06d}"
+  def _fetch(self, remote: place.Place, number: int) -> None:
+    with self._locked(wait=True):
+      # Another process may have fetched it meanwhile.
+      if not self._local.has_whole(number):
+        with self._adding(number) as hidden:
+          remote.get(number, str(hidden.absolute()))
+          manifest.check(hidden)
 
-  def _numbers(self) -> list[int]:
-    """Of all that is there, whole or not; the newest first."""
-    self._files.invalidate_cache()
+  @contextlib.contextmanager
+  def _adding(self, number: int) -> Iterator[pathlib.Path]:
+    """Yields a hidden folder, and makes it a snapshot in one step."""
+    for path in self._folder.glob(".*"):  # left by writers that were killed
+      if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    hidden = self._folder / f".{number:06d}"
+    hidden.mkdir()
     try:
-      paths = self._files.ls(self._folder, detail=False)
-    except FileNotFoundError:
-      return []
-    names = (path.rstrip("/").rsplit("/", 1)[-1] for path in paths)
-    found = (int(name) for name in names if _NUMBERED.fullmatch(name))
-    return sorted(found, reverse=True)
+      yield hidden
+      for path in (*hidden.rglob("*"), hidden):
+        _sync(path)
+      self._local.remove(number)  # a damaged one
+      os.rename(hidden, self._path(number))
+    except BaseException:
+      shutil.rmtree(hidden, ignore_errors=True)
+      raise
+    _sync(self._folder)
 
-  def _manifest(self, number: int) -> str | None:
-    """Text of a snapshot's manifest; None: it is not whole."""
+  @contextlib.contextmanager
+  def _locked(self, wait: bool = False) -> Iterator[None]:
+    self._folder.mkdir(parents=True, exist_ok=True)
+    # The kernel drops the lock with the process, however it ends.
+    descriptor = os.open(self._folder, os.O_RDONLY)
     try:
-      text = self._files.cat_file(f"{self._path(number)}/{manifest.FILE}")
-      manifest.parse(text.decode())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-      return None
-    return text.decode()
+      try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+      except BlockingIOError as error:
+        raise RuntimeError(
+          f"{self._folder} is being written by another writer, so no snapshot "
+          "can be added now: wait for the one that is under way"
+        ) from error
+      yield
+    finally:
+      os.close(descriptor)
 
-  def _best_number(self) -> int | None:
+  @contextlib.contextmanager
+  def _usable(self, how: str) -> Iterator[None]:
+    """Turns an error of fsspec's packages into one line for the user."""
     try:
-      return int(self._files.cat_file(f"{self._folder}/{_BEST}"))
-    except (FileNotFoundError, ValueError):
-      return None
-
-  def _remove(self, number: int) -> None:
-    path = self._path(number)
-    with contextlib.suppress(FileNotFoundError):
-      self._files.rm_file(f"{path}/{manifest.FILE}")
-    with contextlib.suppress(FileNotFoundError):
-      self._files.rm(path, recursive=True)
-
-  def _put(self, source: pathlib.Path, there: str) -> None:
-    self._files.makedirs(os.path.dirname(there), exist_ok=True)
-    self._files.put_file(str(source), there)
-
-  def _get(self, number: int, text: str, folder: pathlib.Path) -> None:
-    for name in manifest.parse(text).files:
-      (folder / name).parent.mkdir(parents=True, exist_ok=True)
-      self._files.get_file(f"{self._path(number)}/{name}", str(folder / name))
-    (folder / manifest.FILE).write_text(text)
+      yield
+    except Exception as error:
+      raise ValueError(
+        f"config.snapshot.url={self._url!r} cannot be {how} "
+        f"({place.one_line(error)}), so no snapshot would be kept there: make "
+        "it usable (install its package, grant access), or give another URL"
+      ) from error
 
 
-def said(error: Exception) -> str:
-  """An error's text in one line, whichever package raised it."""
-  return " ".join(str(error).split()) or type(error).__name__
+@contextlib.contextmanager
+def _skipping_damaged(number: int) -> Iterator[None]:
+  try:
+    yield
+  except (ValueError, FileNotFoundError) as error:
+    logging.warning(
+      "snapshot %d is damaged and not used: %s", number, place.one_line(error)
+    )
+
+
+def _sync(path: pathlib.Path) -> None:
+  """Waits until a file or folder is on the disk."""
+  descriptor = os.open(path, os.O_RDONLY)
+  try:
+    os.fsync(descriptor)
+  finally:
+    os.close(descriptor)

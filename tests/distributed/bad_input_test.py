@@ -14,7 +14,7 @@ from launch.runs import (
   run_address,
   run_folder,
   run_lock,
-  snapshots,
+  snapshot_store,
 )
 from tests.launch import saved
 
@@ -159,7 +159,7 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
   arguments, says = RESUMES_REFUSED[title]
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(train_flags.parse(["train"], "").config)
-  with snapshots.Snapshots(folder.snapshots, keep=2).writing(1_500) as path:
+  with snapshot_store.SnapshotStore(folder).writing(1_500) as path:
     saved.COUNTERS.write(path)
   if title == "damaged snapshots":
     for path in folder.snapshots.glob("*/manifest.json"):

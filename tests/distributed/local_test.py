@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from launch.runs import best_variables, run_folder, snapshots
+from launch.runs import best_variables, run_folder, snapshot_store
 
 # A start-up takes some 10 s of all cores: longer where they are shared.
 pytestmark = pytest.mark.timeout(180)
@@ -42,7 +42,7 @@ def check_results(run):
   version, variables = best_variables.load(folder.best)
   assert version >= 1
   assert all(np.isfinite(value).all() for value in variables.values())
-  snapshot = snapshots.newest_of(folder.snapshots)
+  snapshot = snapshot_store.SnapshotStore(folder).newest()
   assert snapshot.step == summary["trainer_steps"], "the last one is of the end"
   with open(folder.curves_csv, newline="") as file:
     rows = list(csv.DictReader(file))

@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from launch.runs import best_variables, run_counters, run_folder, snapshots
+from launch.runs import best_variables, run_counters, run_folder, snapshot_store
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -130,7 +130,7 @@ def _half_written(run):
 
 def _newest(run):
   """Number and counters of the newest snapshot."""
-  snapshot = snapshots.newest_of(_folder(run).snapshots)
+  snapshot = snapshot_store.SnapshotStore(_folder(run)).newest()
   return snapshot.number, run_counters.RunCounters.read(snapshot.path)
 
 

@@ -7,7 +7,7 @@ import signal
 import psutil
 import pytest
 
-from launch.runs import run_counters, run_folder, snapshot_store, snapshots
+from launch.runs import run_counters, run_folder, snapshot_store
 
 # Three starts of a run on a machine that may be busy.
 pytestmark = pytest.mark.timeout(300)
@@ -23,7 +23,7 @@ def test_a_run_goes_on_where_its_folder_is_lost(start_run, tmp_path):
   )
   first.wait_until_learning()
   first.wait_until(lambda: (there / "000002" / "manifest.json").exists())
-  kept = snapshots.Snapshots(_folder(first).snapshots, keep=9)
+  kept = snapshot_store.SnapshotStore(_folder(first))
   # The trainer's process: the runner starts it again, from the store.
   hidden = tmp_path / "hidden"
   first.launcher.send_signal(signal.SIGSTOP)  # who would do so at once
@@ -66,7 +66,7 @@ def test_a_run_goes_on_where_its_folder_is_lost(start_run, tmp_path):
   assert second.summary["trainer_steps"] == limit
   assert second.summary["env_steps"] > counters.environment_steps
   assert second.summary["resumes"] == 1
-  last = snapshots.newest_of(_folder(second).snapshots).number
+  last = snapshot_store.SnapshotStore(_folder(second)).newest().number
   assert last > newest.number
   assert _newest_there(shared, tmp_path / "looked") == last
   config = json.loads((shared / "a-run" / "config.json").read_text())
@@ -74,9 +74,9 @@ def test_a_run_goes_on_where_its_folder_is_lost(start_run, tmp_path):
 
 
 def _newest_there(shared, folder):
-  store = snapshot_store.SnapshotStore(f"file://{shared}", "a-run")
-  newest = store.fetch_newer(folder, above=0)
-  return newest.number
+  elsewhere = run_folder.RunFolder(folder / "a-run")
+  url = f"file://{shared}"
+  return snapshot_store.SnapshotStore(elsewhere, url=url).newest().number
 
 
 def _folder(run):

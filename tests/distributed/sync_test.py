@@ -8,8 +8,8 @@ import reverb
 
 from agents import registry
 from environments import factory
-from launch.nodes import replay_parts
-from launch.runs import run_folder, snapshots
+from launch.nodes import snapshot_writer
+from launch.runs import run_folder, snapshot_store
 from replay import tables, trajectory_manager, transitions, variables
 
 pytestmark = pytest.mark.timeout(180)
@@ -22,12 +22,12 @@ def count_by_version(folder, config):
   layout = registry.make_builder(config.agent).make_layout(
     config, factory.make_spec(config.environment)
   )
-  snapshot = snapshots.newest_of(folder.snapshots)
+  snapshot = snapshot_store.SnapshotStore(folder).newest()
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(config, layout.item_shape), variables.make_table()],
     portpicker.pick_unused_port(),
     folder.path / "restoring",
-    snapshot.path / replay_parts.REPLAY,
+    snapshot.path / snapshot_writer.TABLES,
   )
   counts, seen = collections.Counter(), set()
   client = reverb.Client(manager.address)

@@ -15,7 +15,6 @@ from launch.runs import (
   run_counters,
   run_folder,
   snapshot_store,
-  snapshots,
 )
 from tests.launch import saved
 
@@ -38,9 +37,9 @@ def make_run(tmp_path):
     folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=True)
     config = parse(*arguments)
     folder.write_config(config)
-    kept = snapshots.Snapshots(folder.snapshots, keep=9)
+    store = snapshot_store.SnapshotStore(folder, keep=9)
     for _ in range(snapshots_taken):
-      with kept.writing(saved.COUNTERS.trainer_steps) as path:
+      with store.writing(saved.COUNTERS.trainer_steps) as path:
         dataclasses.replace(saved.COUNTERS, mode=config.mode, **counters).write(
           path
         )
@@ -92,7 +91,7 @@ def test_a_run_goes_on_from_its_newest_snapshot(make_run):
 
 def test_a_damaged_snapshot_is_passed_over(make_run):
   folder = make_run(snapshots_taken=2)
-  newest = snapshots.Snapshots(folder.snapshots, keep=9).newest()
+  newest = snapshot_store.SnapshotStore(folder).newest()
   assert newest is not None
   (newest.path / run_counters.FILE).write_text("{}")
   assert resume(folder).snapshot.number == 1
@@ -259,24 +258,27 @@ def test_a_newer_one_of_the_store_is_brought_here(make_run, tmp_path):
   url = f"file://{tmp_path / 'shared'}"
   given = f"--config.snapshot.url={url}"
   folder = make_run(given)
-  (tmp_path / "a-run").rename(tmp_path / "lost")
-  lost = snapshots.Snapshots(tmp_path / "lost" / "snapshots", keep=9)
-  store = snapshot_store.SnapshotStore(url, "a-run")
+  lost = tmp_path / "lost" / "a-run"
+  lost.parent.mkdir()
+  folder.path.rename(lost)
+  store = snapshot_store.SnapshotStore(run_folder.RunFolder(lost), 9, url)
   folder = make_run(given, snapshots_taken=0)
   check_refused(folder, [], ["no whole snapshot", url, "start it anew"])
-  store.upload(lost.newest())
+  store.newest()
+  store.upload_last()
+  store.flush(timeout_s=30)
   assert resume(folder).snapshot.number == 1
-  with lost.writing(2_000) as path:
+  with store.writing(2_000) as path:
     dataclasses.replace(saved.COUNTERS, trainer_steps=2_000).write(path)
-  store.upload(lost.newest())
+  store.flush(timeout_s=30)
   assert resume(folder, "--config.snapshot.url=").snapshot.number == 1
   assert resume(folder).counters.trainer_steps == 2_000
-  assert snapshots.newest_of(folder.snapshots).number == 2
+  assert snapshot_store.SnapshotStore(folder).newest().number == 2
 
 
 def test_a_snapshot_without_counters(make_run):
   folder = make_run()
-  with snapshots.Snapshots(folder.snapshots, keep=9).writing(2_000) as path:
+  with snapshot_store.SnapshotStore(folder, keep=9).writing(2_000) as path:
     (path / "other").write_text("")
   check_refused(folder, [], [run_counters.FILE, "another snapshot"])
 
@@ -340,7 +342,7 @@ def test_a_command_that_goes_on(tmp_path):
   assert done.returncode == 2
   assert "config.limits.trainer_steps=60 is reached" in done.stderr
   assert folder.summary.exists()
-  newest = snapshots.newest_of(folder.snapshots)
+  newest = snapshot_store.SnapshotStore(folder).newest()
   assert newest is not None
   saved = run_counters.RunCounters.read(newest.path)
   done = train(f"--resume={folder.path}", "--config.limits.trainer_steps=90")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from launch.runs import curves, run_counters, run_folder, snapshots
+from launch.runs import curves, run_counters, run_folder, snapshot_store
 
 STEPS = 900  # trainer steps, through which some runs are interrupted
 _PERIOD = 150  # trainer steps between evaluations
@@ -94,7 +94,7 @@ class Run:
 
   @property
   def snapshots(self):
-    return snapshots.Snapshots(self.folder.snapshots, keep=2)
+    return snapshot_store.SnapshotStore(self.folder, keep=2)
 
   def start(self, *flags, program=("-m", "launch.train")):
     """Begins the run."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from launch.runs import best_variables, curves, run_folder, snapshots
+from launch.runs import best_variables, curves, run_folder, snapshot_store
 
 STEPS = 600  # trainer steps, in which all environments end some episodes
 _TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}
@@ -57,7 +57,7 @@ def rows_of(folder):
 
 def learned(folder):
   """All that the trainer saved, optimizer and counters included."""
-  newest = snapshots.newest_of(folder.snapshots)
+  newest = snapshot_store.SnapshotStore(folder).newest()
   reader = tf.train.load_checkpoint(str(newest.path / "trainer"))
   return {
     name: reader.get_tensor(name)

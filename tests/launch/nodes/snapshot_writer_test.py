@@ -14,7 +14,7 @@ from configs import prioritized_dqn
 from environments import factory
 from launch.nodes import control as control_lib
 from launch.nodes import trainer as trainer_lib
-from launch.runs import run_counters, run_folder, snapshots
+from launch.runs import run_counters, run_folder, snapshot_store
 from replay import routes, tables, transitions
 from replay import writer as writer_lib
 
@@ -134,9 +134,9 @@ def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
     pass
   stop(first)
 
-  snapshot = snapshots.newest_of(folder.snapshots)
+  snapshot = snapshot_store.SnapshotStore(folder).newest()
   assert (snapshot.number, snapshot.step) == (1, 50)
-  assert snapshots.Snapshots(folder.snapshots, keep=1).best() == snapshot
+  assert (folder.snapshots / "best").read_text() == "1"
   counters = run_counters.RunCounters.read(snapshot.path)
   assert counters.trainer_steps == 50
   assert counters.variables_version == first._version - 1
@@ -236,7 +236,7 @@ def test_what_was_lost_here_comes_back_from_the_store(
   report(second, life=2.0)
   save(second)
   # The best return is known without the snapshot that had it.
-  assert snapshots.Snapshots(folder.snapshots, keep=1).best() is None
+  assert not (folder.snapshots / "best").exists()
   assert (shared / "best").read_text() == "1"
   assert sorted(path.name for path in shared.iterdir()) == [
     *("000001", "000002", "best")
@@ -266,7 +266,7 @@ def test_the_last_one_comes_after_the_one_under_way(start, config, folder):
   trainer._snapshots.start(trainer._version)
   steps = trainer.step()
   save(trainer)
-  assert snapshots.newest_of(folder.snapshots).step == steps
+  assert snapshot_store.SnapshotStore(folder).newest().step == steps
   assert trainer._metrics()["snapshots"] == 2
 
 
@@ -276,6 +276,6 @@ def test_a_last_one_that_takes_too_long_is_given_up(start, config, folder):
   save(trainer)
   trainer.step()
   trainer._snapshots.finish(trainer._version, timeout_s=0.0)
-  assert snapshots.newest_of(folder.snapshots).number == 1
+  assert snapshot_store.SnapshotStore(folder).newest().number == 1
   trainer._snapshots.wait(60)
-  assert snapshots.newest_of(folder.snapshots).number == 2
+  assert snapshot_store.SnapshotStore(folder).newest().number == 2

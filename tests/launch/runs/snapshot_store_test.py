@@ -1,38 +1,41 @@
-"""SnapshotStore: another machine's folder gets what is whole, or nothing."""
+"""SnapshotStore: snapshots are whole or absent, here and at a remote place."""
 
 import logging
+import os
 import pathlib
 import random
 import select
+import shutil
 import subprocess
 import sys
+import threading
 import uuid
 
 import fsspec
-import ml_collections
 import pytest
+from fsspec.implementations import memory
 
-from launch.runs import run_folder, snapshot_store, snapshots
+from launch.runs import run_folder, snapshot_store
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DEADLINE_S = 60.0
 FILES = ("replay/items", "step", "manifest.json")
 
-# Uploads snapshots without a pause, and says which step it is about to.
-UPLOADER = """
+# Writes and uploads snapshots without a pause, and prints each step first.
+WRITER = """
 import sys
-from launch.runs import snapshot_store, snapshots
 from tests.launch.runs import snapshot_store_test
 folder, url, step = sys.argv[1], sys.argv[2], int(sys.argv[3])
-kept = snapshots.Snapshots(folder, keep=2)
-store = snapshot_store.SnapshotStore(url, "a-run")
+store = snapshot_store_test.make(folder, keep=2, url=url)
 while True:
   step += 1
-  snapshot = snapshot_store_test.write(kept, step)
   print(step, flush=True)
-  store.upload(snapshot)
-  store.prune(keep=2)
+  snapshot_store_test.write(store, step, best=5 * (step // 5))
 """
+
+
+def make(folder, keep=9, url=""):
+  return snapshot_store.SnapshotStore(run_folder.RunFolder(folder), keep, url)
 
 
 def content(step):
@@ -40,123 +43,78 @@ def content(step):
   return random.Random(step).randbytes(1 + 40_009 * (step % 7))
 
 
-def write(kept, step):
-  with kept.writing(step) as path:
-    (path / "replay").mkdir()
-    (path / "replay" / "items").write_bytes(content(step))
-    (path / "step").write_text(str(step))
-  return kept.written
+def write(store, *steps, best=None):
+  for step in steps:
+    with store.writing(step, is_best=step == best) as path:
+      (path / "replay").mkdir()
+      (path / "replay" / "items").write_bytes(content(step))
+      (path / "step").write_text(str(step))
 
 
-def check(snapshot):
-  assert (snapshot.path / "step").read_text() == str(snapshot.step)
-  items = (snapshot.path / "replay" / "items").read_bytes()
-  assert items == content(snapshot.step)
-  assert snapshots.newest_of(snapshot.path.parent) == snapshot
+def check(snapshot, number, step):
+  assert snapshot[1:] == (number, step)
+  assert (snapshot.path / "step").read_text() == str(step)
+  assert (snapshot.path / "replay" / "items").read_bytes() == content(step)
 
 
-@pytest.fixture(params=["file", "memory", "path"])
-def url(request, tmp_path):
-  """Of a store of each kind; the last one is in this process only."""
-  if request.param == "memory":
-    return f"memory://{uuid.uuid4().hex}/runs"
-  path = tmp_path / "shared" / "runs"
-  return str(path) if request.param == "path" else f"file://{path}"
+class Place:
+  """The local or the remote place of a store, as another process sees it."""
+
+  def __init__(self, tmp_path, kind):
+    self._tmp_path, self.url = tmp_path, ""
+    self.here = tmp_path / "here" / "a-run"
+    if kind == "memory":
+      self.url = f"memory://{uuid.uuid4().hex}/runs"
+    elif kind != "local":
+      path = tmp_path / "shared" / "runs"
+      self.url = str(path) if kind == "path" else f"file://{path}"
+    root = f"{self.url}/a-run" if self.url else str(self.here)
+    self.files, path = fsspec.url_to_fs(root)
+    self.folder = f"{path}/snapshots"
+
+  def store(self, keep=9):
+    return make(self.here, keep, self.url)
+
+  def write(self, store, *steps, best=None):
+    for step in steps:
+      write(store, step, best=best)
+      store.flush(DEADLINE_S)
+
+  def names(self):
+    paths = self.files.ls(self.folder, detail=False)
+    return sorted(path.rsplit("/", 1)[-1] for path in paths)
+
+  def best(self):
+    return self.files.cat_file(f"{self.folder}/best")
+
+  def damage(self, number, name, how):
+    path = f"{self.folder}/{number:06d}/{name}"
+    if how is None:
+      self.files.rm_file(path)
+    else:
+      self.files.pipe_file(path, how(self.files.cat_file(path)))
+
+  def newest(self):
+    """Of the same folder, or of another machine that has nothing yet."""
+    if not self.url:
+      return make(self.here).newest()
+    folder = self._tmp_path / uuid.uuid4().hex / "a-run"
+    newest = make(folder, url=self.url).newest()
+    if newest is not None:  # and nothing else was fetched
+      assert [path.name for path in newest.path.parent.iterdir()] == [
+        newest.path.name
+      ]
+    return newest
+
+
+@pytest.fixture(params=["local", "file", "path", "memory"])
+def place(request, tmp_path):
+  return Place(tmp_path, request.param)
 
 
 @pytest.fixture
-def here(tmp_path):
-  """Snapshots of the machine that writes them."""
-  return snapshots.Snapshots(tmp_path / "here", keep=9)
-
-
-@pytest.fixture
-def there(tmp_path):
-  """The folder of another one."""
-  return tmp_path / "there"
-
-
-def make(url):
-  return snapshot_store.SnapshotStore(url, "a-run")
-
-
-def names(url):
-  files, root = fsspec.url_to_fs(url)
-  found = files.ls(f"{root}/a-run/snapshots", detail=False)
-  return sorted(path.rsplit("/", 1)[-1] for path in found)
-
-
-def test_another_machine_gets_the_newest(url, here, there):
-  store = make(url)
-  assert store.fetch_newer(there, above=0) is None
-  for step in (10, 20):
-    store.upload(write(here, step))
-  fetched = make(url).fetch_newer(there, above=0)
-  assert fetched == (there / "000002", 2, 20)
-  check(fetched)
-  assert make(url).fetch_newer(there, above=2) is None
-  # It goes on there, and the first machine takes up what it has missed.
-  store.upload(write(snapshots.Snapshots(there, keep=9), 30))
-  check(make(url).fetch_newer(here.newest().path.parent, above=2))
-  assert here.newest()[1:] == (3, 30)
-
-
-def test_what_two_processes_fetch_at_once_is_there_once(url, here, there):
-  make(url).upload(write(here, 10))
-  first = make(url).fetch_newer(there, above=0)
-  (first.path / "mark").write_text("of the first")
-  assert make(url).fetch_newer(there, above=0) == first
-  assert (first.path / "mark").exists()
-
-
-def test_what_is_there_is_not_copied_again(tmp_path, here):
-  store = make(f"file://{tmp_path}/shared")
-  snapshot = write(here, 10)
-  store.upload(snapshot)
-  copied = tmp_path / "shared" / "a-run" / "snapshots" / "000001" / "step"
-  before = copied.stat().st_mtime_ns, copied.stat().st_ino
-  store.upload(snapshot)
-  assert (copied.stat().st_mtime_ns, copied.stat().st_ino) == before
-
-
-def test_another_one_of_the_same_number_is_replaced(url, here, there, tmp_path):
-  store = make(url)
-  store.upload(write(here, 10))
-  store.upload(write(snapshots.Snapshots(tmp_path / "other", keep=1), 11))
-  assert names(url) == ["000001"]
-  check(store.fetch_newer(there, above=0))
-  assert snapshots.newest_of(there).step == 11
-
-
-def test_the_newest_ones_and_the_best_are_kept(url, here):
-  store = make(url)
-  for step in (10, 20, 30, 40, 50):
-    store.upload(write(here, step))
-    if step == 20:
-      store.mark_best(2)
-    store.prune(keep=2)
-  assert names(url) == ["000002", "000004", "000005", "best"]
-  store.mark_best(5)
-  store.upload(write(here, 60))
-  store.prune(keep=2)
-  assert names(url) == ["000005", "000006", "best"]
-
-
-def test_one_that_is_half_written_is_not_used_and_goes(url, here, there):
-  store = make(url)
-  for step in (10, 20, 30):
-    store.upload(write(here, step))
-  files, root = fsspec.url_to_fs(url)
-  for number in ("000002", "000003"):
-    files.rm_file(f"{root}/a-run/snapshots/{number}/manifest.json")
-  check(store.fetch_newer(there, above=0))
-  assert snapshots.newest_of(there)[1:] == (1, 10)
-  # The one above may be on its way.
-  store.prune(keep=1)
-  assert names(url) == ["000001", "000002", "000003"]
-  store.upload(write(here, 40))
-  store.prune(keep=2)
-  assert names(url) == ["000001", "000004"]
+def remote(tmp_path):
+  return Place(tmp_path, "file")
 
 
 def cut(data):
@@ -167,176 +125,327 @@ def flip(data):
   return data[:-1] + bytes([data[-1] ^ 1])
 
 
-@pytest.mark.parametrize("damage", [cut, flip, None])
+def test_an_empty_place_has_none(place):
+  assert place.newest() is None
+
+
+def test_the_newest_ones_and_the_best_are_kept(place):
+  store = place.store(keep=2)
+  place.write(store, 10, 20, 30, 40, 50, best=20)
+  assert place.names() == ["000002", "000004", "000005", "best"]
+  assert place.best() == b"2"
+  place.write(store, 60, 70, best=60)
+  assert place.names() == ["000006", "000007", "best"]
+  check(place.newest(), 7, 70)
+
+
+def test_a_snapshot_of_the_same_or_an_earlier_step_is_newer(place):
+  place.write(place.store(keep=2), 20, 20, 15)
+  check(place.newest(), 3, 15)
+  place.write(place.store(keep=2), 5)  # by another process
+  check(place.newest(), 4, 5)
+
+
+@pytest.mark.parametrize("how", [cut, flip, None])
 @pytest.mark.parametrize("name", FILES)
-def test_a_damaged_one_is_passed_over(url, here, there, caplog, damage, name):
-  store = make(url)
-  for step in (1, 2):
-    store.upload(write(here, step))
-  files, root = fsspec.url_to_fs(url)
-  path = f"{root}/a-run/snapshots/000002/{name}"
-  if damage is None:
-    files.rm_file(path)
-  else:
-    files.pipe_file(path, damage(files.cat_file(path)))
+def test_a_damaged_one_is_never_used(place, caplog, how, name):
+  place.write(place.store(), 1, 2)
+  place.damage(2, name, how)
   with caplog.at_level(logging.WARNING):
-    check(store.fetch_newer(there, above=0))
-  assert snapshots.newest_of(there)[1:] == (1, 1)
-  assert sorted(path.name for path in there.iterdir()) == ["000001"]
-  messages = [record.getMessage() for record in caplog.records]
-  if name != "manifest.json":  # without one, it has never been whole
-    (message,) = messages
-    assert "000002" in message and "\n" not in message
-  # Nor is there anything newer than what is here already.
-  assert store.fetch_newer(there, above=1) is None
-  # The next life of the run writes its own in that place.
-  again = snapshots.Snapshots(there, keep=9)
-  store.upload(write(again, 3))
-  check(store.fetch_newer(here.newest().path.parents[1] / "third", above=0))
+    check(place.newest(), 1, 1)
+  (message,) = [record.getMessage() for record in caplog.records]
+  assert "2 is damaged" in message and name in message and "\n" not in message
+  place.write(place.store(), 3)
+  check(place.newest(), 3, 3)
 
 
-def test_a_new_run_takes_nothing_of_another(url, here, tmp_path):
-  store = make(url)
-  store.check_writable()
-  store.check_new(overwrite=False)
-  config = tmp_path / "config.json"
-  config.write_text("{}")
-  store.put_config(config)
-  with pytest.raises(ValueError, match="has a run 'a-run' already") as error:
-    store.check_new(overwrite=False)
-  assert url in str(error.value) and "\n" not in str(error.value)
-  store.upload(write(here, 10))
-  store.check_new(overwrite=True)
-  other = snapshot_store.SnapshotStore(url, "another")
-  other.put_config(config)
-  store.clear()
-  store.check_new(overwrite=False)
-  assert store.fetch_newer(tmp_path / "there", above=0) is None
-  with pytest.raises(ValueError, match="'another'"):
-    other.check_new(overwrite=False)
+def test_a_damaged_one_does_not_replace_a_whole_one(place):
+  store = place.store(keep=2)
+  place.write(store, 1, 2)
+  place.damage(2, "step", cut)
+  place.write(store, 3)
+  place.damage(3, "step", cut)
+  check(place.newest(), 1, 1)
+  place.write(store, 4, 5)
+  assert place.names() == ["000004", "000005"]
 
 
-def test_a_probe_leaves_nothing(tmp_path):
-  make(f"file://{tmp_path}/shared").check_writable()
-  assert not list((tmp_path / "shared" / "a-run").iterdir())
+def test_only_the_size_of_a_large_file_is_checked(tmp_path):
+  store = make(tmp_path)
+  with store.writing(1) as path, (path / "large").open("wb") as file:
+    file.truncate((1 << 26) + 1)  # a hole, which takes no disk
+  assert store.newest()[1:] == (1, 1)
+  os.truncate(tmp_path / "snapshots/000001/large", 1 << 26)
+  assert store.newest() is None
 
 
-@pytest.mark.parametrize(
-  "url, says",
-  [("foo://a/b", "Protocol not known"), ("s3://bucket/runs", "s3fs")],
-)
-def test_an_url_of_no_use(url, says):
-  with pytest.raises(ValueError, match=says) as error:
-    make(url)
-  assert f"config.snapshot.url={url!r}" in str(error.value)
-  assert "\n" not in str(error.value)
+def test_keep_none_is_rejected(tmp_path):
+  with pytest.raises(ValueError, match="keep is 0"):
+    make(tmp_path, keep=0)
 
 
-def test_a_store_nobody_may_write_to(tmp_path):
-  (tmp_path / "file").write_text("")
-  for url in (f"file://{tmp_path}/file/runs", "/proc/self/runs"):
-    with pytest.raises(ValueError, match="cannot be written") as error:
-      make(url).check_writable()
-    assert repr(url) in str(error.value) and "\n" not in str(error.value)
+def test_nothing_is_left_of_one_that_failed(place):
+  store = place.store(keep=1)
+  place.write(store, 10)
+  with pytest.raises(ZeroDivisionError), store.writing(20) as path:
+    (path / "step").write_text("20")
+    _ = 1 / 0
+  assert place.names() == ["000001"]
+  assert store.last == store.newest()
+  check(store.last, 1, 10)
 
 
-def config_of(url):
-  return ml_collections.ConfigDict({"snapshot": {"url": url, "keep": 2}})
+def test_two_writers_are_rejected(tmp_path):
+  first, second = make(tmp_path), make(tmp_path)
+  with first.writing(10), pytest.raises(RuntimeError, match="another writer"):
+    write(second, 11)
+  write(second, 20)
+  check(first.newest(), 2, 20)
 
 
-@pytest.fixture
-def folder(tmp_path):
-  return run_folder.RunFolder.create(tmp_path / "runs", "a-run", False)
-
-
-def test_the_newest_wherever_it_is(url, folder, here):
-  newest_of = snapshot_store.newest_of
-  assert newest_of(config_of(""), folder) is None
-  assert newest_of(config_of(url), folder) is None
-  store = make(url)
-  store.upload(write(here, 10))
-  assert newest_of(config_of(""), folder) is None
-  check(newest_of(config_of(url), folder))
-  kept = snapshots.Snapshots(folder.snapshots, keep=9)
-  local = write(kept, 20)
-  assert newest_of(config_of(url), folder) == local
-  for step in (30, 40):
-    store.upload(write(here, step))
-  assert newest_of(config_of(url), folder)[1:] == (3, 40)
-  check(kept.newest())
-
-
-def test_a_store_that_is_away(folder, tmp_path, caplog):
-  (tmp_path / "file").write_text("")  # where its folder should be
-  config = config_of(f"file://{tmp_path}/file")
-  with pytest.raises(OSError, match="has no snapshot") as error:
-    snapshot_store.newest_of(config, folder)
-  assert str(tmp_path) in str(error.value) and "\n" not in str(error.value)
-  local = write(snapshots.Snapshots(folder.snapshots, keep=9), 10)
-  with caplog.at_level(logging.WARNING):
-    assert snapshot_store.newest_of(config, folder) == local
-  (record,) = caplog.records
-  assert "cannot be read" in record.getMessage()
-
-
-def kill_while_uploading(folder, url, step, lines, delay_s):
-  """Runs an uploader and kills it; returns the last step that it began.
+def run_and_kill(folder, url, step, lines, delay_s):
+  """Runs a writer and kills it; returns the step that it wrote last.
 
   Args:
-    folder: of the snapshots.
-    url: of the store.
-    step: after which it goes on.
-    lines: it is killed some time after it has said so many steps.
-    delay_s: that time.
+    folder: of the run.
+    url: of the remote place.
+    step: after which the writer continues.
+    lines: number of printed steps after which it is killed.
+    delay_s: time between the last of them and the kill.
   """
-  uploader = subprocess.Popen(
-    [sys.executable, "-c", UPLOADER, str(folder), url, str(step)],
+  writer = subprocess.Popen(
+    [sys.executable, "-c", WRITER, str(folder), url, str(step)],
     cwd=ROOT,
     stdout=subprocess.PIPE,
     text=True,
   )
   try:
-    assert uploader.stdout is not None
+    assert writer.stdout is not None
     for _ in range(lines):
-      ready, _, _ = select.select([uploader.stdout], [], [], DEADLINE_S)
-      assert ready, "the uploader says nothing"
-      assert uploader.stdout.readline(), "the uploader has failed"
-    assert uploader.poll() is None
-    select.select([], [], [], delay_s)  # the point is random, not awaited
+      ready, _, _ = select.select([writer.stdout], [], [], DEADLINE_S)
+      assert ready, "the writer prints nothing"
+      assert writer.stdout.readline(), "the writer has failed"
+    assert writer.poll() is None
+    select.select([], [], [], delay_s)  # the point is random
   finally:
-    uploader.kill()
-    uploader.wait()
-  said = uploader.stdout.read().splitlines()
-  return int(said[-1]) if said else step + lines
+    writer.kill()
+    writer.wait()
+  printed = writer.stdout.read().splitlines()
+  return int(printed[-1]) if printed else step + lines
 
 
-def test_an_uploader_killed_at_any_point_leaves_a_whole_one(tmp_path):
+def test_a_writer_killed_at_any_point_leaves_whole_ones(tmp_path, remote):
   rng = random.Random(8)
-  url = f"file://{tmp_path}/shared"
-  folder = tmp_path / "shared" / "a-run" / "snapshots"
-  step, halves = 0, 0
-  for kill in range(100):  # mostly 12; until one has met an uploader half-way
-    uploading = kill_while_uploading(
-      tmp_path / "here",
-      *(url, step, rng.randint(1, 6), rng.uniform(0.0, 0.01)),
+  step, hidden, halves = 0, 0, 0
+  shared = pathlib.Path(remote.folder)
+  for kill in range(100):  # mostly 12; until both places were hit half-way
+    writing = run_and_kill(
+      remote.here, remote.url, step, rng.randint(1, 12), rng.uniform(0, 0.02)
     )
+    hidden += bool(list((remote.here / "snapshots").glob(".0*")))
     halves += any(
-      not (path / "manifest.json").exists() for path in folder.glob("0*")
+      not (path / "manifest.json").exists() for path in shared.glob("0*")
     )
-    fetched = make(url).fetch_newer(tmp_path / f"there-{kill}", above=0)
-    if fetched is None:
-      assert uploading == 1
-    else:
-      check(fetched)
-      # That one, or the one before; what was written last may not be said yet.
-      assert uploading - 1 <= fetched.step <= uploading + 1
-    newest = snapshots.newest_of(tmp_path / "here")
-    step = newest.step if newest else 0
-    if halves and kill > 10:
+    uploaded = remote.newest()
+    newest = make(remote.here).newest()
+    if newest is None:
+      assert writing == 1 and uploaded is None
+      continue
+    assert writing - 1 <= newest.step <= writing
+    check(newest, newest.number, newest.step)
+    if uploaded is not None:
+      assert uploaded.step <= newest.step
+      check(uploaded, uploaded.number, uploaded.step)
+    step = newest.step
+    if hidden and halves and kill > 10:
       break
-  assert halves, "no kill met an uploader half-way"
-  store = make(url)
-  store.upload(write(snapshots.Snapshots(tmp_path / "here", keep=2), step + 1))
-  store.prune(keep=2)
-  assert len(list(folder.iterdir())) == 2
-  assert all((path / "manifest.json").exists() for path in folder.iterdir())
+  assert hidden and halves, "no kill hit a writer half-way"
+  store = remote.store(keep=2)
+  remote.write(store, step + 1, step + 2, best=step + 1)
+  last = [f"{store.last.number - 1:06d}", f"{store.last.number:06d}", "best"]
+  assert remote.names() == last
+  local = (path.name for path in (remote.here / "snapshots").iterdir())
+  assert sorted(local) == last
+
+
+class GatedFileSystem(memory.MemoryFileSystem):
+  """A remote place so slow that each file waits until it may be written."""
+
+  protocol = "gated"
+  store, pseudo_dirs = {}, [""]
+  begun, may_continue = threading.Event(), threading.Event()
+
+  def put_file(self, lpath, rpath, **kwargs):
+    self.begun.set()
+    assert self.may_continue.wait(DEADLINE_S)
+    super().put_file(lpath, rpath, **kwargs)
+
+
+fsspec.register_implementation("gated", GatedFileSystem, clobber=True)
+
+
+def test_a_slow_place_gets_the_best_and_the_newest(tmp_path, caplog):
+  store = make(tmp_path / "a-run", keep=1, url="gated://runs")
+  write(store, 1)
+  assert GatedFileSystem.begun.wait(DEADLINE_S)
+  with caplog.at_level(logging.WARNING):
+    store.flush(timeout_s=0.0)
+  assert "not uploaded within 0 s" in caplog.text
+  write(store, 2, 3, 4, 5, best=3)
+  # The run keeps one snapshot, and those that wait for their upload; 4 waited
+  # until 5 was written.
+  snapshots = tmp_path / "a-run" / "snapshots"
+  assert sorted(path.name for path in snapshots.iterdir()) == [
+    *("000001", "000003", "000004", "000005", "best")
+  ]
+  GatedFileSystem.may_continue.set()
+  store.flush(DEADLINE_S)
+  assert store.metrics()["snapshot_uploaded"] == 5
+  files, path = fsspec.url_to_fs("gated://runs/a-run/snapshots")
+  assert sorted(p.rsplit("/", 1)[-1] for p in files.ls(path, detail=False)) == [
+    *("000003", "000005", "best")
+  ]
+  write(store, 6)
+  assert sorted(path.name for path in snapshots.iterdir()) == [
+    *("000003", "000006", "best")
+  ]
+
+
+def test_a_failed_upload_is_counted_and_the_best_tried_again(remote, caplog):
+  blocker = pathlib.Path(remote.folder).parent
+  blocker.parent.mkdir(parents=True)
+  blocker.write_text("in the way")
+  store = remote.store()
+  with caplog.at_level(logging.ERROR):
+    remote.write(store, 1, best=1)
+  (message,) = [record.getMessage() for record in caplog.records]
+  assert "snapshot 1 could not be uploaded" in message and "\n" not in message
+  metrics = store.metrics()
+  assert metrics["snapshots"] == metrics["snapshot_upload_failures"] == 1
+  assert metrics["snapshot_uploaded"] is None
+  blocker.unlink()
+  remote.write(store, 2)
+  assert remote.names() == ["000001", "000002", "best"]
+  assert remote.best() == b"1"
+  assert store.metrics()["snapshot_uploaded"] == 2
+
+
+def test_what_a_killed_process_did_not_upload_is_uploaded(remote):
+  write(make(remote.here), 1, 2, best=2)  # without the remote place
+  store = remote.store()
+  store.newest()
+  store.upload_last()
+  store.flush(DEADLINE_S)
+  assert remote.names() == ["000002", "best"]
+  check(remote.newest(), 2, 2)
+
+
+def test_a_run_continues_on_another_machine_and_back(place, tmp_path):
+  place.write(place.store(), 10, 20)
+  there = make(
+    tmp_path / "there" / "a-run" if place.url else place.here, url=place.url
+  )
+  check(there.newest(), 2, 20)
+  place.write(there, 30)
+  here = place.store()
+  check(here.newest(), 3, 30)
+  assert here.last == here.newest()
+
+
+def test_the_newest_of_both_places_is_found(remote):
+  local = make(remote.here)
+  write(local, 10)
+  check(remote.store().newest(), 1, 10)
+  other = make(remote.here.parents[1] / "other" / "a-run", url=remote.url)
+  remote.write(other, 11, 21)
+  check(local.newest(), 1, 10)
+  check(remote.store().newest(), 2, 21)
+  # A damaged local one comes back from the remote place.
+  (remote.here / "snapshots/000002/step").write_text("2")
+  check(remote.store().newest(), 2, 21)
+
+
+def test_a_snapshot_is_fetched_once(remote, tmp_path):
+  remote.write(remote.store(), 10)
+  first = make(tmp_path / "there" / "a-run", url=remote.url).newest()
+  (first.path / "mark").write_text("")
+  again = make(tmp_path / "there" / "a-run", url=remote.url).newest()
+  assert again == first and (first.path / "mark").exists()
+
+
+def test_a_snapshot_is_uploaded_once(remote):
+  remote.write(remote.store(), 10)
+  copied = pathlib.Path(remote.folder, "000001", "step")
+  before = copied.stat().st_mtime_ns, copied.stat().st_ino
+  store = remote.store()
+  store.newest()
+  store.upload_last()
+  store.flush(DEADLINE_S)
+  assert (copied.stat().st_mtime_ns, copied.stat().st_ino) == before
+
+
+def test_another_snapshot_of_the_same_number_is_replaced(remote):
+  remote.write(remote.store(), 10)
+  shutil.rmtree(remote.here)
+  remote.write(remote.store(), 11)
+  check(remote.newest(), 1, 11)
+
+
+def test_a_remote_place_that_cannot_be_read(tmp_path, caplog):
+  (tmp_path / "file").write_text("")  # where its folder should be
+  store = make(tmp_path / "a-run", url=f"file://{tmp_path}/file")
+  with pytest.raises(OSError, match="has no snapshot") as error:
+    store.newest()
+  assert str(tmp_path) in str(error.value) and "\n" not in str(error.value)
+  write(make(tmp_path / "a-run"), 10)
+  with caplog.at_level(logging.WARNING):
+    check(store.newest(), 1, 10)
+  (record,) = caplog.records
+  assert "cannot be read" in record.getMessage()
+
+
+def test_a_new_run_does_not_take_another_ones_snapshots(place):
+  store, config = place.store(), place.here / "config.json"
+  store.check_remote(may_exist=False)
+  place.here.mkdir(parents=True, exist_ok=True)
+  config.write_text("{}")
+  store.publish_config(clear=False)
+  if not place.url:
+    store.check_remote(may_exist=False)
+    return
+  with pytest.raises(ValueError, match="has a run 'a-run' already") as error:
+    store.check_remote(may_exist=False)
+  assert place.url in str(error.value) and "\n" not in str(error.value)
+  place.write(store, 10)
+  store.check_remote(may_exist=True)
+  other = make(place.here.with_name("another"), url=place.url)
+  other.check_remote(may_exist=False)
+  store.publish_config(clear=True)
+  assert place.newest() is None
+  assert place.files.ls(place.folder.rpartition("/")[0], detail=False)[
+    0
+  ].endswith("config.json")
+
+
+def test_a_check_leaves_no_file(remote):
+  remote.store().check_remote(may_exist=False)
+  assert not list(pathlib.Path(remote.folder).parent.iterdir())
+
+
+@pytest.mark.parametrize(
+  "url, cause",
+  [("foo://a/b", "Protocol not known"), ("s3://bucket/runs", "s3fs")],
+)
+def test_a_useless_url(tmp_path, url, cause):
+  with pytest.raises(ValueError, match=cause) as error:
+    make(tmp_path, url=url)
+  assert f"config.snapshot.url={url!r}" in str(error.value)
+  assert "\n" not in str(error.value)
+
+
+def test_a_remote_place_that_cannot_be_written(tmp_path):
+  (tmp_path / "file").write_text("")
+  for url in (f"file://{tmp_path}/file/runs", "/proc/self/runs"):
+    with pytest.raises(ValueError, match="cannot be written") as error:
+      make(tmp_path / "a-run", url=url).check_remote(may_exist=True)
+    assert repr(url) in str(error.value) and "\n" not in str(error.value)

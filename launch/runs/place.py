@@ -1,0 +1,180 @@
+"""Place: a run's snapshots in one folder, on a disk or in an object store."""
+
+import contextlib
+import itertools
+import os
+import pathlib
+import re
+import uuid
+from collections.abc import Collection
+
+import fsspec
+
+from launch.runs import manifest, run_folder
+
+_BEST = "best"  # a file with the number of the best snapshot
+_NUMBERED = re.compile(r"\d{6,}")
+
+
+class Place:
+  """The folder of one run, as fsspec reads and writes it.
+
+  `<root>/config.json` is the run's config, and `<root>/snapshots/000007/` has
+  the files of snapshot 7. The manifest of a snapshot is written last, so
+  a snapshot without one, or with other sizes, is incomplete and never used.
+  """
+
+  def __init__(self, root: str):
+    """Reads and writes nothing yet.
+
+    Args:
+      root: URL or absolute path of the run's folder.
+
+    Raises:
+      ImportError: the package for the protocol of the URL is missing.
+      ValueError: fsspec does not know the protocol.
+    """
+    self._files, path = fsspec.url_to_fs(root)
+    self._root = str(path).rstrip("/")
+    self._folder = f"{self._root}/snapshots"
+
+  def numbers(self) -> list[int]:
+    """Numbers of all snapshots, whole or not; the newest first."""
+    self._files.invalidate_cache()
+    try:
+      paths = self._files.ls(self._folder, detail=False)
+    except FileNotFoundError:
+      return []
+    names = (path.rstrip("/").rsplit("/", 1)[-1] for path in paths)
+    return sorted(
+      (int(n) for n in names if _NUMBERED.fullmatch(n)), reverse=True
+    )
+
+  def path(self, number: int) -> str:
+    """The folder of a snapshot."""
+    return f"{self._folder}/{number:06d}"
+
+  def has_whole(self, number: int) -> bool:
+    """Whether all files of a snapshot are there with their sizes.
+
+    Raises:
+      OSError: the place cannot be read.
+    """
+    try:
+      manifest.check_sizes(self._files, self.path(number))
+    except ValueError:
+      return False
+    return True
+
+  def put(self, number: int, source: str) -> None:
+    """Copies a whole snapshot to this place, unless the place has it.
+
+    Args:
+      number: of the snapshot. Another one of that number is replaced: the
+        process that wrote it was killed, or the run continued elsewhere.
+      source: local folder of the snapshot.
+
+    Raises:
+      ValueError: the source is damaged.
+      OSError: the place cannot be written, or the source cannot be read.
+    """
+    files = manifest.check_sizes(fsspec.filesystem("file"), source)
+    with contextlib.suppress(ValueError):
+      if manifest.check_sizes(self._files, self.path(number)) == files:
+        return
+    self.remove(number)
+    for name in (*files.files, manifest.FILE):
+      self._put(f"{source}/{name}", f"{self.path(number)}/{name}")
+
+  def get(self, number: int, target: str) -> None:
+    """Copies a snapshot from this place, without a check of the copy.
+
+    Args:
+      number: of the snapshot.
+      target: empty local folder.
+
+    Raises:
+      ValueError: the snapshot is damaged.
+      OSError: the place cannot be read, or the disk rejects the copy.
+    """
+    source = self.path(number)
+    files = manifest.check_sizes(self._files, source).files
+    for name in (*files, manifest.FILE):
+      os.makedirs(os.path.dirname(f"{target}/{name}"), exist_ok=True)
+      self._files.get_file(f"{source}/{name}", f"{target}/{name}")
+
+  def remove(self, number: int) -> None:
+    """Removes a snapshot, if the place has it."""
+    with contextlib.suppress(FileNotFoundError):
+      self._files.rm(self.path(number), recursive=True)
+
+  def prune(self, keep: int, in_use: Collection[int] = ()) -> None:
+    """Removes what is older than the newest whole snapshots.
+
+    The best snapshot stays. A damaged one does not count as one of the newest,
+    and an incomplete one that is newer than all whole ones stays: it may be
+    under way.
+
+    Args:
+      keep: how many of the newest whole snapshots stay.
+      in_use: numbers of further ones that stay.
+
+    Raises:
+      OSError: the place cannot be written.
+    """
+    numbers = self.numbers()
+    whole = list(itertools.islice(filter(self.has_whole, numbers), keep))
+    stay = {*whole, self.best(), *in_use}
+    for number in numbers:
+      if whole and number < whole[0] and number not in stay:
+        self.remove(number)
+
+  def best(self) -> int | None:
+    """Number of the snapshot last marked as the best; None: none is."""
+    try:
+      return int(self._files.cat_file(f"{self._folder}/{_BEST}"))
+    except (FileNotFoundError, ValueError):
+      return None
+
+  def mark_best(self, number: int) -> None:
+    """Keeps a snapshot until another one is marked as the best."""
+    temporary = f"{self._folder}/.{_BEST}"
+    self._files.pipe_file(temporary, str(number).encode())
+    self._files.mv(temporary, f"{self._folder}/{_BEST}")
+
+  def check_writable(self) -> None:
+    """Writes, reads and removes a small file.
+
+    Raises:
+      OSError: the place cannot be used; or what fsspec's package raises.
+    """
+    probe, content = f"{self._root}/.probe-{uuid.uuid4().hex}", b"probe"
+    self._files.makedirs(self._root, exist_ok=True)
+    self._files.pipe_file(probe, content)
+    read = self._files.cat_file(probe)
+    self._files.rm_file(probe)
+    if read != content:
+      raise OSError("it returns other bytes than were written")
+
+  def holds_run(self) -> bool:
+    """Whether the place has a config or snapshots."""
+    config = f"{self._root}/{run_folder.CONFIG}"
+    return bool(self.numbers()) or self._files.exists(config)
+
+  def put_config(self, config: pathlib.Path) -> None:
+    """Copies the run's config to this place."""
+    self._put(str(config), f"{self._root}/{run_folder.CONFIG}")
+
+  def clear(self) -> None:
+    """Removes all files of the run."""
+    with contextlib.suppress(FileNotFoundError):
+      self._files.rm(self._root, recursive=True)
+
+  def _put(self, source: str, target: str) -> None:
+    self._files.makedirs(os.path.dirname(target), exist_ok=True)
+    self._files.put_file(source, target)
+
+
+def one_line(error: Exception) -> str:
+  """The text of an error in one line, whichever package raised it."""
+  return " ".join(str(error).split()) or type(error).__name__
