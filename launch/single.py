@@ -23,12 +23,11 @@ from agents.updates import core as updates_core
 from agents.updates import local_updates, recorded_updates
 from environments import saving
 from launch.display import panel as panel_lib
-from launch.nodes import control as control_lib
 from launch.nodes import evaluator as evaluator_lib
 from launch.nodes import local_ports
 from launch.nodes import trainer as trainer_lib
 from launch.nodes import worker as worker_lib
-from launch.orchestration import messages
+from launch.orchestration import messages, run_control
 from launch.orchestration import rates as rates_lib
 from launch.processes import signals as signals_lib
 from launch.runs import best_variables, checkpoints, run_counters, snapshot_store
@@ -46,7 +45,7 @@ _COUNTED = ("environment_steps", "trainer_steps", "target_return")
 class Single:
   """Schedules a worker, a trainer and an evaluator in one thread."""
 
-  def __init__(self, run: run_lib.Run, control: control_lib.Control):
+  def __init__(self, run: run_lib.Run, control: run_control.RunControl):
     """Makes them, from the newest snapshot if there is one.
 
     Args:
@@ -331,7 +330,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
       line.
     KeyboardInterrupt: Ctrl-C came twice.
   """
-  control = control_lib.Control(
+  control = run_control.RunControl(
     run.config, run.folder, {"worker": 1, "trainer": 1}, run.started_at_s
   )
   try:

@@ -33,7 +33,7 @@ class EvaluatorNode:
       spec: of one environment.
       folder: of the run, for the best variables.
       data: where variables come from.
-      control: client of the control node.
+      control: `control_client.ControlClient` of the control node.
     """
     self._period_s = config.evaluation.period_s
     self._folder, self._control = folder, control
@@ -64,7 +64,7 @@ class EvaluatorNode:
     evaluation = messages.Evaluation(
       list(returns), list(lengths), snapshot.version
     )
-    if link.call_with_retry(self._control.evaluated, evaluation):
+    if self._control.evaluated(evaluation):
       best_variables.save(
         self._folder.best, snapshot.version, snapshot.variables
       )

@@ -43,7 +43,7 @@ class TrainerNode:
       folder: of the run, for snapshots.
       servers: of the TrajectoryManagers, the first of which has the variables;
         a single one is hosted here where config.topology.replay says so.
-      control: client of the control node.
+      control: `control_client.ControlClient` of the control node.
 
     Raises:
       ValueError: the snapshot does not fit the config.
@@ -71,7 +71,7 @@ class TrainerNode:
       logging.info("resumes from snapshot %d", snapshot.number)
     self._monitors[0].wait(_FIRST_S)
     # Above all that any node acts on, also of a trainer that was killed since.
-    version = link.call_with_retry(control.variables_version)
+    version = control.variables_version()
     self.trainer = trainer.Trainer(
       config,
       self._rates,
@@ -139,9 +139,11 @@ class TrainerNode:
     version = self.trainer.version
     if command.collected_version >= version:
       return command
-    collected = link.call_with_retry(
-      self._control.wait_collected, version, _ROUND_S
-    )
+    try:
+      collected = self._control.wait_collected(version, _ROUND_S)
+    except Exception as error:  # Courier's: the control node restarts.
+      logging.info("no round from the control node: %s", type(error).__name__)
+      return command
     return msgspec.structs.replace(command, collected_version=collected)
 
   def _save_if_due(self, saves: int) -> None:

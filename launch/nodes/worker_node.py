@@ -31,7 +31,7 @@ class WorkerNode:
       spec: of one environment.
       index: of this worker, from 0.
       data: where to write to, and where variables come from.
-      control: client of the control node.
+      control: `control_client.ControlClient` of the control node.
     """
     self._index, self._control = index, control
     builder = registry.make_builder(config.agent)
@@ -51,7 +51,7 @@ class WorkerNode:
         table.schema.kept_cells(config.topology.environments_per_worker),
       ),
       data.make_variables_source(self._rates.poll_period_s),
-      link.register(control, "worker", index),
+      control.register("worker", index),
     )
 
   def run(self) -> None:
