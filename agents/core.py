@@ -7,6 +7,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
+from configs import fields as fields_lib
 from replay import adder as adder_lib
 from replay import layouts
 
@@ -113,6 +114,11 @@ class Adder(typing.Protocol):
 class Builder(typing.Protocol):
   """Describes an algorithm wholly: the same object serves every launch."""
 
+  @property
+  def fields(self) -> fields_lib.Fields:
+    """The fields of its configs by dotted name, the shared ones included."""
+    ...
+
   def make_layout(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> layouts.Layout:
@@ -161,5 +167,13 @@ class Builder(typing.Protocol):
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError, one line, if it can't serve this environment."""
+    """Checks the rules between fields, and that it fits the environment.
+
+    Args:
+      config: the whole config, valid field by field.
+      spec: of one environment.
+
+    Raises:
+      ValueError: one line with the fields, their values and the consequence.
+    """
     ...

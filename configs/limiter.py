@@ -6,7 +6,7 @@ import typing
 
 import ml_collections
 
-from configs import sizes, validation
+from configs import sizes
 
 
 class Limiter(typing.NamedTuple):
@@ -40,7 +40,7 @@ class Limiter(typing.NamedTuple):
     min_size = sizes.Sizes.of(config).min_size
     if not ratio or config.mode == "sync":
       return cls(1.0, min_size, -sys.float_info.max, sys.float_info.max)
-    buffer = validation.error_buffer(config)
+    buffer = error_buffer(config)
     return cls(
       ratio, min_size, ratio * min_size - buffer, ratio * min_size + buffer
     )
@@ -90,3 +90,21 @@ class Limiter(typing.NamedTuple):
       return 0
     after = self.difference(inserted + 1, sampled)
     return max(0, math.ceil(after - self.max_diff))
+
+
+def error_buffer(config: ml_collections.ConfigDict) -> float:
+  """How far samples may drift from samples_per_insert, in samples.
+
+  The two sides of Reverb's SampleToInsertRatio. A buffer below two inserts'
+  worth of samples could block both sides at once. Between the two sides there
+  is room for a whole batch, too, wherever the inserts stop: a trainer that
+  only gets parts of batches never learns.
+  """
+  replay, items = config.replay, sizes.Sizes.of(config)
+  ratio = replay.samples_per_insert
+  return max(
+    replay.tolerance * items.min_size * ratio,
+    2.0 * max(1.0, ratio),
+    # One insert may not fit in below the upper side; 1 is for rounding.
+    (items.batch_size + ratio + 1.0) / 2.0,
+  )

@@ -4,7 +4,7 @@ import ml_collections
 import reverb
 import tensorflow as tf
 
-from configs import sizes, validation
+from configs import limiter, sizes
 from replay import table_status
 
 TRANSITIONS = "transitions"  # the table that workers write and trainers read
@@ -70,5 +70,5 @@ def _make_limiter(
   return reverb.rate_limiters.SampleToInsertRatio(
     samples_per_insert=replay.samples_per_insert,
     min_size_to_sample=min_size,
-    error_buffer=validation.error_buffer(config),
+    error_buffer=limiter.error_buffer(config),
   )

@@ -6,16 +6,20 @@ from acme import specs
 from agents import core, discrete, exploration, seeds
 from agents.dqn import acting
 from agents.networks import inference
+from configs import value
 from replay import adder, transitions
 
 
 class Builder:
   """Describes DQN and what its papers added to it."""
 
+  fields = value.FIELDS
+
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
     """Raises ValueError, one line, if it can't serve this environment."""
+    value.check(config)
     discrete.check(config, spec)
     self.make_layout(config, spec)
 
