@@ -7,6 +7,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
+from configs import fields as fields_lib
 from replay import adder as adder_lib
 from replay import table_spec
 
@@ -127,14 +128,12 @@ class Adder(typing.Protocol):
 
 
 class Builder(typing.Protocol):
-  """Describes an algorithm completely: the same object serves every launch.
+  """Describes an algorithm completely: the same object serves every launch."""
 
-  Attributes:
-    fields: the config's fields by name, such as 'replay.capacity', each with
-      its default, meaning and range (`configs.fields`).
-  """
-
-  fields: Mapping[str, typing.Any]
+  @property
+  def fields(self) -> fields_lib.Fields:
+    """The config's fields by dotted name, the shared ones included."""
+    ...
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

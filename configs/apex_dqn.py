@@ -8,6 +8,8 @@ import ml_collections
 
 from configs import prioritized_dqn
 
+PRESETS = prioritized_dqn.PRESETS
+
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """Prioritized DQN with dueling heads, 3-step returns and a ladder."""

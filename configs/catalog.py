@@ -1,4 +1,4 @@
-"""Catalog: the algorithms there are, by the names of their configs."""
+"""Catalog: the algorithms and their presets, by the names of their configs."""
 
 import difflib
 import importlib
@@ -6,13 +6,9 @@ import pathlib
 import types
 from collections.abc import Mapping
 
-from configs import dqn
-
-PRESETS = dqn.PRESETS
-
 
 def algorithms() -> Mapping[str, types.ModuleType]:
-  """The configs' modules by name: those of this folder with a `get_config`."""
+  """Returns the config modules by name: those here that have `get_config`."""
   found = {}
   for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):
     module = importlib.import_module(f"configs.{path.stem}")
@@ -21,6 +17,15 @@ def algorithms() -> Mapping[str, types.ModuleType]:
   return found
 
 
+def presets() -> dict[str, list[str]]:
+  """Returns the names of all presets, with the algorithms that have each."""
+  found: dict[str, list[str]] = {}
+  for algorithm, module in algorithms().items():
+    for preset in module.PRESETS:
+      found.setdefault(preset, []).append(algorithm)
+  return found
+
+
 def nearest(name: str) -> str:
-  """The algorithm whose name is most like `name`."""
+  """Returns the algorithm whose name is most like `name`."""
   return difflib.get_close_matches(name, algorithms(), n=1, cutoff=0.0)[0]

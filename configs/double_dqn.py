@@ -6,6 +6,8 @@ import ml_collections
 
 from configs import dqn
 
+PRESETS = dqn.PRESETS
+
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """DQN whose bootstrap's action is the online network's."""

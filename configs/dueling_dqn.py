@@ -4,6 +4,8 @@ import ml_collections
 
 from configs import double_dqn
 
+PRESETS = double_dqn.PRESETS
+
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """Double DQN with a stream for the value and one for the advantages."""

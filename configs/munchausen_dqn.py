@@ -6,6 +6,8 @@ import ml_collections
 
 from configs import dqn
 
+PRESETS = dqn.PRESETS
+
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """Soft DQN that is rewarded by its own log-policy."""

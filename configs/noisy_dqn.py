@@ -4,6 +4,8 @@ import ml_collections
 
 from configs import dqn
 
+PRESETS = dqn.PRESETS
+
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """DQN that explores by the noise of its weights."""

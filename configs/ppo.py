@@ -6,7 +6,7 @@ Each batch of rollouts is collected with one version of the policy (mode
 
 import ml_collections
 
-from configs import base, checks, fields, groups
+from configs import base, checks, fields, groups, presets
 
 Field = fields.Field
 
@@ -93,7 +93,8 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.learner.steps_per_call = 1
   c.variables.publish_period = 1  # batches
   c.evaluation.period_steps = 10  # batches
-  return groups.apply_preset(c, preset, PRESETS)
+  presets.apply(c, PRESETS, preset)
+  return c
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -113,4 +114,9 @@ def check(config: ml_collections.ConfigDict) -> None:
     )
 
 
-PRESETS = {"cartpole": lambda c: None}
+def _cartpole(c: ml_collections.ConfigDict) -> None:
+  c.environment.name = "CartPole-v1"
+  c.limits.target_return = 475.0  # gymnasium's reward threshold
+
+
+PRESETS: presets.Presets = {"cartpole": _cartpole}

@@ -9,6 +9,8 @@ import ml_collections
 
 from configs import dqn
 
+PRESETS = dqn.PRESETS
+
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """DQN with double Q-learning and a prioritized table."""

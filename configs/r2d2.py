@@ -6,22 +6,58 @@ Ape-X DQN with an LSTM, whose items are sequences: table 2 and section 2.3.
 
 import ml_collections
 
-from configs import apex_dqn, dqn
+from configs import apex_dqn, base, checks, dqn, fields, groups
+
+_OWN: fields.Fields = {
+  "network.lstm_size": fields.Field(
+    64,
+    "units of the LSTM; section 2.3: 512",
+    checks.at_least(1, "there would be no memory"),
+  ),
+  "adder.burn_in": fields.Field(
+    10,
+    "steps at the start of a sequence that only warm the state up; table 2: 40",
+    checks.at_least(0, "sequences would end before they begin"),
+  ),
+  "adder.unroll": fields.Field(
+    20,
+    "steps of a sequence after the burn-in, which are learned; table 2: 80",
+    checks.at_least(1, "there would be nothing to learn from"),
+  ),
+  "adder.period": fields.Field(
+    10,
+    "steps from the start of a sequence to that of the next; table 2: 40",
+    checks.at_least(1, "the same sequence would be written for ever"),
+  ),
+  "replay.eta": fields.Field(
+    0.9,
+    "weight of a sequence's largest error in its priority; section 2.3",
+    checks.within(0, 1, "priorities could be negative"),
+  ),
+}
+
+FIELDS: fields.Fields = {
+  **base.FIELDS,
+  **groups.TORSO,
+  **groups.Q_LEARNING,
+  **groups.N_STEP,
+  **groups.EPSILON,
+  **groups.REPLAY,
+  **groups.PRIORITIES,
+  **groups.LEARNER,
+  **_OWN,
+}
+PRESETS = apex_dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """Ape-X DQN of sequences, with stored states and a burn-in."""
-  c = apex_dqn.get_config(preset)
+  c = fields.make_config(FIELDS, like=apex_dqn.get_config(preset))
   c.agent = "r2d2"
-  c.network.lstm_size = 64  # units; section 2.3: 512
   c.adder.n_step = 5  # section 2.3
-  c.adder.burn_in = 10  # steps that only bring the state up; table 2: 40
-  c.adder.unroll = 20  # steps learned from; table 2: 80
-  c.adder.period = 10  # steps between two sequences; table 2: 40
   c.replay.transitions_per_item = 1  # an item is a sequence, and so is
-  c.learner.batch_size = 16  # each of a batch; table 2: 64
+  c.learner.batch_size = 16  # each element of a batch; table 2: 64
   c.replay.samples_per_insert = 4.0  # sequences: each step is in two
-  c.replay.eta = 0.9  # of the largest error in a priority; section 2.3
   c.replay.priority_exponent = 0.9  # section 2.3
   c.replay.importance_exponent_start = 0.6  # section 2.3
   c.replay.importance_exponent_end = 0.6  # the same
@@ -33,7 +69,6 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 def _atari(c: ml_collections.ConfigDict) -> None:
   c.environment.kwargs.stack_num = 1  # the LSTM remembers; the paper: 4
-  c.adder.stacked_frames = 0
   c.network.hidden_sizes = (512, 512)  # of the torso, and of the head
   c.network.lstm_size = 512  # section 2.3
   c.adder.discount = 0.997  # section 2.3
@@ -41,3 +76,28 @@ def _atari(c: ml_collections.ConfigDict) -> None:
   c.adder.burn_in = 20
   c.learner.adam_epsilon = 1e-3  # table 2
   c.replay.samples_per_insert = 1.0  # section 2.3: 0.8
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+  """Checks the rules between fields.
+
+  Args:
+    config: the whole config, valid field by field.
+
+  Raises:
+    ValueError: one line with the fields, their values and the consequence.
+  """
+  base.check_workers(config.topology.workers)
+  groups.check_replay(config)
+  period, unroll = config.adder.period, config.adder.unroll
+  if period > unroll:
+    raise ValueError(
+      f"config.adder.period={period} is above config.adder.unroll={unroll}: "
+      "the steps between two sequences would never be learned; lower it"
+    )
+  together = config.replay.transitions_per_item
+  if together != 1:
+    raise ValueError(
+      f"config.replay.transitions_per_item={together} is not for items that "
+      "are sequences: use 1"
+    )

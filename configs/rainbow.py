@@ -6,6 +6,8 @@ import ml_collections
 
 from configs import c51, dqn
 
+PRESETS = c51.PRESETS
+
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """C51, double, dueling, noisy, prioritized and of three steps."""

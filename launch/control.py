@@ -18,7 +18,7 @@ import courier
 from absl import flags as absl_flags
 from courier.python import client as courier_client
 
-from configs import validation
+from configs import base
 from launch.display import panel as panel_lib
 from launch.display import status_text
 from launch.options import flags as flags_lib
@@ -167,7 +167,7 @@ def _worker_count(text: str) -> int:
       f"workers {text!r} is no whole number, so they stay as many as they are: "
       "give such a number"
     ) from None
-  validation.check("topology.workers", count)
+  base.check_workers(count)
   return count
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import ml_collections
 
 from agents import registry
-from configs import catalog, dqn, sizes
+from configs import catalog, sizes
+from configs import fields as fields_lib
 from environments import factory
 from launch.options import flags as flags_lib
 from launch.options import overrides
@@ -34,15 +35,17 @@ def main(argv: Sequence[str]) -> int:
 
 def _all() -> Iterator[str]:
   """All algorithms with their papers, and all presets."""
+  algorithms = catalog.algorithms()
   yield "algorithms: --config=configs/ALGORITHM.py:PRESET"
-  for name, module in catalog.algorithms().items():
+  for name, module in algorithms.items():
     yield f"  {name:<18}{_paper(module)}"
   yield ""
   yield "presets"
-  for preset in catalog.PRESETS:
-    config = dqn.get_config(preset)
+  for preset, having in catalog.presets().items():
+    config = algorithms[having[0]].get_config(preset)
     name, _ = factory.read(config.environment)
-    yield f"  {preset:<18}{name}, until {_end(config)}"
+    only = "" if len(having) == len(algorithms) else f"; {', '.join(having)}"
+    yield f"  {preset:<18}{name}, until {_end(config)}{only}"
   yield ""
   yield "more: python -m launch.list --algorithm=NAME"
 
@@ -56,25 +59,31 @@ def _one(algorithm: str) -> Iterator[str]:
       f"show: did you mean {catalog.nearest(algorithm)}?"
     )
   module = modules[algorithm]
+  first, *_ = module.PRESETS
+  config = module.get_config(first)
   yield f"{algorithm}: {_paper(module)}"
   yield ""
-  yield "other than in dqn, preset cartpole"
-  before = dict(overrides.fields(dqn.get_config()))
-  for field, value in overrides.fields(module.get_config()):
-    if before.get(field) != value:
+  yield f"other than the fields' defaults, preset {first}"
+  defaults = fields_lib.make_config(overrides.declared(config))
+  for field, value in fields_lib.flatten(config).items():
+    if fields_lib.get(defaults, field) != value:
       yield f"  {field:<38}{value}"
   yield ""
-  yield "needs: discrete actions, and"
-  for preset in catalog.PRESETS:
+  yield "presets, and what they need"
+  for preset in module.PRESETS:
     yield f"  {preset:<18}{_needs(module.get_config(preset))}"
+  yield ""
+  yield (
+    f"all fields: python -m launch.train --config=configs/{algorithm}.py --help"
+  )
 
 
 def _needs(config: ml_collections.ConfigDict) -> str:
   spec = factory.make_spec(config.environment)
   layout = registry.make_builder(config.agent).make_layout(config, spec)
   bytes_each = math.prod(layout.item_shape)
-  if config.adder.stacked_frames:  # each of an item's cells is kept once
-    bytes_each = layout.item_shape[-1]
+  if fields_lib.get(config, "adder.stacked_frames"):
+    bytes_each = layout.item_shape[-1]  # each frame record is stored once
   items = config.replay.shards * sizes.Sizes.of(config).capacity
   replay_gb = items * bytes_each / 1e9
   workers = config.topology.workers
@@ -86,7 +95,7 @@ def _needs(config: ml_collections.ConfigDict) -> str:
 
 
 def _paper(module: typing.Any) -> str:
-  """The first paragraph of what a config says of itself, as one line."""
+  """The first paragraph of a config's docstring, as one line."""
   return " ".join((module.__doc__ or "").split("\n\n")[0].split())
 
 

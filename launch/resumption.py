@@ -10,7 +10,7 @@ import typing
 
 import ml_collections
 
-from configs import sizes
+from configs import fields, sizes
 from launch.options import overrides
 from launch.runs import (
   run_address,
@@ -44,27 +44,26 @@ _COUNTED_BY = {
 def read_config(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
   """Returns the config of the run at `path`.
 
-  A field that an older program did not write is not made up: what it was then,
-  the file can't tell.
+  A missing field gets no default: the run may have had another value.
 
   Raises:
     ValueError: one line: there is no run, and which one is nearest; or its
-      config can't be used.
+      config has other fields than its algorithm declares.
   """
   folder = run_folder.RunFolder.open(path)
   config = folder.read_config()
-  wanted = overrides.load(overrides.DEFAULT_CONFIG)
-  if config.get("agent", wanted.agent) == wanted.agent:
-    known = dict(overrides.fields(config))
-    missing = [
-      name for name, _ in overrides.fields(wanted) if name not in known
-    ]
-    if missing:
-      raise ValueError(
-        f"{str(folder.config)!r} has no {', '.join(missing)}, which older "
-        "programs did not write, so how the run would go on is not known: "
-        "resume with the program that started it, or start it anew"
-      )
+  declared = overrides.declared(config)
+  problem = ""
+  if missing := fields.missing(config, declared):
+    problem = f"has no {', '.join(missing)}"
+  elif unknown := fields.unknown(config, declared):
+    problem = f"has {', '.join(unknown)}, which no longer exist"
+  if problem:
+    raise ValueError(
+      f"{str(folder.config)!r} {problem}, since another version of the program "
+      "wrote it, so the run can't be resumed as it was: resume with that "
+      "version, or start a new run"
+    )
   return config
 
 
@@ -163,7 +162,7 @@ def _check_fixed(
 ) -> None:
   """Raises ValueError for a field that must stay and has changed."""
   fixed = _FIXED | (_FIXED_IN_SINGLE if config.mode == "single" else {})
-  old, new = (dict(overrides.fields(c)) for c in (before, config))
+  old, new = (fields.flatten(c) for c in (before, config))
   for name in sorted(old.keys() | new.keys()):
     for part, why in fixed.items():
       if f"{name}.".startswith(f"{part}.") and old.get(name) != new.get(name):

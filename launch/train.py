@@ -13,9 +13,10 @@ import psutil
 from absl import flags as absl_flags
 
 from agents import registry
-from configs import validation
+from configs import fields
 from environments import factory
 from launch import resumption, train_flags
+from launch.options import overrides
 from launch.processes import signals
 from launch.runs import run as run_lib
 from launch.runs import run_folder, run_lock, snapshot_store
@@ -35,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     try:
       flags = train_flags.parse(argv, _USAGE)
       config = flags.config
-      validation.validate(config)
+      fields.validate(config, overrides.declared(config))
       spec = factory.make_spec(config.environment)
       registry.make_builder(config.agent).check(config, spec)
       launch = _prepare_launch(flags)

@@ -6,7 +6,8 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from configs import validation
+from configs import base
+from configs import fields as fields_lib
 from launch import resumption
 from launch.options import flags as flags_lib
 from launch.options import overrides
@@ -51,7 +52,7 @@ def define(
   flags.DEFINE_enum(
     "mode",
     None,
-    validation.MODES,
+    base.MODES,
     "Who works when: async, workers and trainer at once, as fast as the rates "
     "allow; sync, in turns, a round of environment steps and then the updates "
     "that it grants; single, one after the other in one process without "
@@ -133,9 +134,12 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
     ValueError: one line with the flag, its value and what is near it.
     SystemExit: help was asked for and printed.
   """
-  if flags_lib.asks_for_help(argv):
-    return flags_lib.parse(define(argv[:1]), argv, usage)
   line = overrides.split(argv)
+  if flags_lib.asks_for_help(argv):
+    path = line.sources.get("config", overrides.DEFAULT_CONFIG)
+    return flags_lib.parse(
+      define(argv[:1]), argv, usage, epilogue=_fields(path)
+    )
   resume, argv = line.sources.get("resume"), line.argv
   if resume is None:
     path = line.sources.get("config", overrides.DEFAULT_CONFIG)
@@ -144,7 +148,9 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
   else:
     before = resumed = resumption.read_config(resume)
     argv = [argv[0], f"--resume={resume}", *argv[1:]]
-  fields = dict(overrides.fields(before))
+  # Checked as it is, so that an error of the file is not one of the overrides.
+  fields_lib.validate(before, overrides.declared(before))
+  fields = fields_lib.flatten(before)
   overrides.check_names(argv, fields)
   values = flags_lib.parse(define(argv, resumed), argv, usage, fields)
   if resume is not None:
@@ -163,6 +169,13 @@ def config_name(values: flags.FlagValues) -> str:
   ).partition(":")
   stem = file.rsplit("/", 1)[-1].removesuffix(".py")
   return f"{stem}_{preset}" if preset else stem
+
+
+def _fields(path: str) -> str:
+  """Returns the help of the fields of the config at 'FILE:PRESET'."""
+  config = overrides.load(path)
+  described = overrides.help_text(config, overrides.declared(config))
+  return f"Fields of --config={path}:\n\n{described}"
 
 
 def _check_resumes(path: str, given: Collection[str]) -> None:

@@ -8,6 +8,10 @@ import ml_collections
 from replay import limiter as limiter_lib
 
 
+# Reverb's limiter counts in doubles, which are exact up to this number.
+_MAX_COUNT = 2.0**53
+
+
 class ItemSchema(typing.Protocol):
   """How an item lies in bytes.
 
@@ -73,10 +77,13 @@ class TableSpec:
         are in transitions, those of the table in items.
       schema: of an item.
       steps_per_item: environment steps that an item brings.
+
+    Raises:
+      ValueError: one line: no batch could ever be sampled.
     """
     replay = config.replay
     prioritized = replay.sampler == "prioritized"
-    return cls(
+    table = cls(
       schema=schema,
       capacity=-(-(replay.capacity // steps_per_item) // replay.shards),
       batch_size=config.learner.batch_size // schema.transitions_per_item,
@@ -88,6 +95,8 @@ class TableSpec:
       shards=replay.shards,
       round_steps=config.sync.environment_steps,
     )
+    _check(config, table)
+    return table
 
   @classmethod
   def queue(
@@ -135,3 +144,36 @@ class TableSpec:
     if self.consumed:
       return limiter_lib.Limiter.from_queue(limiter_lib.UNBOUNDED)
     return limiter_lib.Limiter.from_min_size(self.min_size)
+
+
+def _check(config: ml_collections.ConfigDict, table: TableSpec) -> None:
+  """Raises ValueError, one line, where the sizes would block for ever."""
+  replay, batch_size = config.replay, config.learner.batch_size
+  together = table.schema.transitions_per_item
+  if batch_size % together:
+    raise ValueError(
+      f"config.learner.batch_size={batch_size} is no multiple of "
+      f"config.replay.transitions_per_item={together}, so a batch could not "
+      "consist of whole items: change one of them"
+    )
+  if table.capacity < table.batch_size:
+    shards = f" in {replay.shards} shards" if replay.shards > 1 else ""
+    raise ValueError(
+      f"config.replay.capacity={replay.capacity}{shards} is below "
+      f"config.learner.batch_size={batch_size}: no batch of different items "
+      "could ever be sampled; raise the capacity or lower the batch size"
+    )
+  if table.min_size > table.capacity:
+    raise ValueError(
+      f"config.replay.min_size={replay.min_size} is above "
+      f"config.replay.capacity={replay.capacity}: the table could never hold "
+      "enough and the trainer would wait for ever; lower min_size"
+    )
+  limiter = table.limiter
+  if limiter.bounded and not limiter.max_diff < _MAX_COUNT:
+    raise ValueError(
+      f"config.replay.samples_per_insert={replay.samples_per_insert!r} with "
+      f"min_size={replay.min_size} and tolerance={replay.tolerance!r} bounds "
+      f"the limiter at {limiter.max_diff:.3g} samples, which it can't count to, "
+      "so it would block for ever; lower them"
+    )

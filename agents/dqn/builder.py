@@ -6,16 +6,20 @@ from acme import specs
 from agents import core, discrete, exploration, seeds
 from agents.dqn import acting
 from agents.networks import inference
+from configs import value
 from replay import adder, priorities, table_spec, transitions
 
 
 class Builder:
   """Describes DQN and the algorithms that extend it."""
 
+  fields = value.FIELDS
+
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
     """Raises ValueError, one line, if it can't serve this environment."""
+    value.check(config)
     discrete.check(config, spec)
     self.make_table(config, spec)
 

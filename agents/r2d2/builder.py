@@ -8,24 +8,21 @@ from agents import core, discrete, exploration, seeds
 from agents.losses import rescaling
 from agents.networks import recurrent_inference
 from agents.r2d2 import acting
+from configs import r2d2
 from replay import priorities, sequences, table_spec
 
 
 class Builder:
   """Describes R2D2: Kapturowski et al. 2019."""
 
+  fields = r2d2.FIELDS
+
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
     """Raises ValueError, one line, if it can't serve this environment."""
+    r2d2.check(config)
     discrete.check(config, spec)
-    network = config.network
-    if network.head != "expected" or network.noisy:
-      raise ValueError(
-        f"config.network.head={network.head!r} and .noisy={network.noisy} are "
-        "not for config.agent='r2d2', whose network gives values only: use "
-        "'expected' and False"
-      )
 
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

@@ -14,7 +14,7 @@ import launchpad as lp
 import ml_collections
 from absl import logging
 
-from configs import validation
+from configs import base
 from launch.orchestration import directive as directive_lib
 from launch.orchestration import ledger as ledger_lib
 from launch.orchestration import settings, stop_order, waits
@@ -231,7 +231,7 @@ class Control:
       if refusal:
         return refusal
       try:
-        validation.check("topology.workers", count)
+        base.check_workers(count)
       except ValueError as error:
         return str(error)
       logging.info("workers are %d now", count)

@@ -65,6 +65,7 @@ def parse(
   argv: Sequence[str],
   usage: str,
   fields: Mapping[str, typing.Any] | None = None,
+  epilogue: str = "",
 ) -> flags.FlagValues:
   """Parses a command line.
 
@@ -73,13 +74,14 @@ def parse(
     argv: the program's name and its arguments.
     usage: one sentence for the help.
     fields: of the config, if the command takes one: values by name.
+    epilogue: text at the end of the help.
 
   Raises:
     ValueError: one line with the flag, its value and what is near it.
     SystemExit: help was asked for and printed.
   """
   if asks_for_help(argv):
-    print(f"{usage}\n\n{values.get_help()}")
+    print(f"{usage}\n\n{values.get_help()}\n\n{epilogue}".rstrip())
     sys.exit(0)
   try:
     rest = values(list(argv))

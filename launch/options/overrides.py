@@ -1,17 +1,19 @@
 """Overrides: the config's fields as flags, checked before they are parsed."""
 
 import ast
-import difflib
 import pathlib
+import textwrap
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from configs import catalog
+from agents import registry
+from configs import base, catalog
+from configs import fields as fields_lib
 
 DEFAULT_CONFIG = "configs/apex_dqn.py:cartpole"
 _PREFIX = "config."
@@ -96,25 +98,49 @@ def load(path: str) -> ml_collections.ConfigDict:
     ) from error
 
 
-def fields(
-  config: ml_collections.ConfigDict, prefix: str = ""
-) -> Iterator[tuple[str, typing.Any]]:
-  """Yields ('replay.capacity', 50_000) and so on, depth first."""
-  for name, value in config.items():
+def declared(config: ml_collections.ConfigDict) -> fields_lib.Fields:
+  """Returns the fields that the algorithm of a config declares.
+
+  Raises:
+    ValueError: one line: the config names no algorithm, or an unknown one.
+  """
+  agent = config.get("agent")
+  base.check("agent", agent)
+  return registry.make_builder(typing.cast(str, agent)).fields
+
+
+def help_text(
+  config: ml_collections.ConfigDict, fields: fields_lib.Fields
+) -> str:
+  """Returns one paragraph per field: its flag, its value and its meaning.
+
+  Args:
+    config: gives the values.
+    fields: the declared fields of its algorithm.
+  """
+  lines = []
+  for name, field in fields.items():
+    value = fields_lib.get(config, name)
+    flag = "mode" if name == "mode" else f"{_PREFIX}{name}"
     if isinstance(value, ml_collections.ConfigDict):
-      yield from fields(value, f"{prefix}{name}.")
+      lines.append(f"  --{flag}.NAME=VALUE, now {value.to_dict()}")
     else:
-      yield f"{prefix}{name}", value
+      lines.append(f"  --{flag}={value}")
+    lines += textwrap.wrap(
+      field.meaning, 80, initial_indent="    ", subsequent_indent="    "
+    )
+  return "\n".join(lines)
 
 
-def check_names(argv: Sequence[str], known: Mapping[str, typing.Any]) -> None:
-  """Raises ValueError, one line, for an override that is none.
-
-  It is of a field there is not, or of the one that has a flag of its own.
+def check_names(argv: Sequence[str], known: Collection[str]) -> None:
+  """Checks that all overrides are of fields that can be overridden.
 
   Args:
     argv: the program's name and its arguments.
-    known: the `fields` of the config.
+    known: the names of the config's fields.
+
+  Raises:
+    ValueError: one line: there is no such field, or it has its own flag.
   """
   for argument in argv[1:]:
     name = argument.lstrip("-").partition("=")[0]
@@ -127,36 +153,35 @@ def check_names(argv: Sequence[str], known: Mapping[str, typing.Any]) -> None:
         "set it: give --mode=VALUE"
       )
     if field not in known:
-      near = difflib.get_close_matches(field, known, n=1, cutoff=0.0)[0]
       raise ValueError(
         f"{argument}: the config has no field {field!r}, so nothing would "
-        f"change: did you mean --{_PREFIX}{near}?"
+        f"change: {fields_lib.advise(field, known, f'--{_PREFIX}')}"
       )
 
 
 def check_items(
   config: ml_collections.ConfigDict, before: Mapping[str, typing.Any]
 ) -> None:
-  """Raises ValueError, one line, where a sequence got items of another type.
+  """Checks the types of the items of tuples, which parsing leaves unchecked.
 
   Args:
     config: with its overrides.
-    before: the `fields` without them.
+    before: the values by name without them.
+
+  Raises:
+    ValueError: one line: a tuple has items of another type than before.
   """
-  for name, value in fields(config):
+  for name, value in fields_lib.flatten(config).items():
     old = before.get(name)
     if isinstance(old, tuple) and {*map(type, value)} - {*map(type, old)}:
       raise ValueError(wrong_type(f"--{_PREFIX}{name}={value}", old))
 
 
 def wrong_type(argument: str, default: typing.Any) -> str:
-  """One line on an override whose value is not of its field's type."""
-  wanted = type(default).__name__
-  if isinstance(default, tuple) and default:
-    wanted += f" of {type(default[0]).__name__}"
+  """Returns one line about an override with a value of the wrong type."""
   return (
-    f"{argument}: the field's type is {wanted}, so this value can't be used; "
-    f"it is {default!r} by default"
+    f"{argument}: the field's type is {fields_lib.type_name(default)}, so this "
+    f"value can't be used; it is {default!r} by default"
   )
 
 

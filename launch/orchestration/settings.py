@@ -5,7 +5,7 @@ import typing
 
 import ml_collections
 
-from configs import validation
+from configs import base
 
 FIELDS = (
   "rates.environment_steps_per_s",
@@ -48,7 +48,7 @@ def change(
       f"{field}={value!r} is not of the field's type, {wanted.__name__}, so "
       f"it stays {config[part][name]!r}: give such a number"
     ) from None
-  validation.check(field, number)
+  base.check(field, number)
   config[part][name] = number
   return number
 

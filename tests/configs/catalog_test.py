@@ -3,47 +3,54 @@
 import pytest
 
 from agents import registry
-from configs import catalog, dqn, validation
+from configs import catalog, dqn, fields
 from environments import factory
+from launch.runs import config_file
 
 NAMES = list(catalog.algorithms())
+PRESETS = [
+  (name, preset)
+  for name, module in catalog.algorithms().items()
+  for preset in module.PRESETS
+]
 
 
-@pytest.mark.parametrize("preset", catalog.PRESETS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
 def test_every_preset_is_valid_and_fits(name, preset):
   config = catalog.algorithms()[name].get_config(preset)
-  validation.validate(config)
-  spec = factory.make_spec(config.environment)
-  registry.make_builder(config.agent).check(config, spec)
+  builder = registry.make_builder(config.agent)
+  fields.validate(config, builder.fields)
+  builder.check(config, factory.make_spec(config.environment))
+  read = config_file.from_json(config_file.to_json(config))
+  assert read.to_dict() == config.to_dict()
+  fields.validate(read, builder.fields)
+
+
+def test_the_presets_of_all_algorithms():
+  found = catalog.presets()
+  assert sorted(PRESETS) == sorted(
+    (name, preset) for preset, names in found.items() for name in names
+  )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unknown_preset_is_refused_in_one_line(name):
   with pytest.raises(ValueError, match="'pung' is unknown") as error:
     catalog.algorithms()[name].get_config("pung")
-  assert str(error.value).endswith(
-    "choose one of cartpole, lunarlander, minatar_breakout, pong, atari57"
-  )
+  presets = ", ".join(catalog.algorithms()[name].PRESETS)
+  assert str(error.value).endswith(f"choose one of {presets}")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_config_says_its_paper(name):
-  paper = catalog.algorithms()[name].__doc__.split("\n\n")[0]
+  paper = (catalog.algorithms()[name].__doc__ or "").split("\n\n")[0]
   assert "et al. 20" in paper
   assert paper.count('"') == 2
 
 
 def differences(name, preset="cartpole"):
-  def flat(part, prefix=""):
-    for field, value in part.items():
-      if hasattr(value, "items"):
-        yield from flat(value, f"{prefix}{field}.")
-      else:
-        yield f"{prefix}{field}", value
-
-  own = dict(flat(catalog.algorithms()[name].get_config(preset)))
-  before = dict(flat(dqn.get_config(preset)))
+  own = fields.flatten(catalog.algorithms()[name].get_config(preset))
+  before = fields.flatten(dqn.get_config(preset))
   return {k: v for k, v in own.items() if before.get(k) != v}
 
 

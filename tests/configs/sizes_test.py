@@ -2,7 +2,7 @@
 
 import pytest
 
-from configs import dqn, limiter, sizes, validation
+from configs import dqn, limiter, sizes, value
 
 
 def make_config(each, capacity=1_000, min_size=100, batch_size=64):
@@ -20,7 +20,7 @@ def make_config(each, capacity=1_000, min_size=100, batch_size=64):
 )
 def test_an_item_has_several_transitions(each, expected):
   config = make_config(each)
-  validation.validate(config)
+  value.check(config)
   assert sizes.Sizes.of(config) == expected
 
 
@@ -36,7 +36,7 @@ def test_a_shard_has_its_part(each, shards, expected):
   config = make_config(each)
   config.replay.shards = shards
   config.topology.replay = "own_process"
-  validation.validate(config)
+  value.check(config)
   assert sizes.Sizes.of(config) == expected
 
 
@@ -50,9 +50,9 @@ def test_the_limiter_is_one_shards():
 
 def test_a_batch_is_of_whole_items():
   with pytest.raises(ValueError, match=r"batch_size=64 is no multiple of .*=5"):
-    validation.validate(make_config(5))
+    value.check(make_config(5))
 
 
 def test_the_minimum_fits_into_the_table_in_items_too():
   with pytest.raises(ValueError, match="the table could never hold enough"):
-    validation.validate(make_config(8, capacity=100, min_size=100))
+    value.check(make_config(8, capacity=100, min_size=100))

@@ -16,7 +16,7 @@ def test_all_algorithms_and_presets_are_listed(capfd):
   status, out, _ = run(capfd)
   assert status == 0
   assert len(catalog.algorithms()) >= 12
-  for name in (*catalog.algorithms(), *catalog.PRESETS):
+  for name in (*catalog.algorithms(), *catalog.presets()):
     assert f"  {name} " in out
   assert "Hessel et al. 2018" in out
 
@@ -25,10 +25,10 @@ def test_all_algorithms_and_presets_are_listed(capfd):
 def test_an_algorithm_says_what_it_changes_and_needs(capfd, algorithm):
   status, out, _ = run(capfd, f"--algorithm={algorithm}")
   assert status == 0
-  for preset in catalog.PRESETS:
+  for preset in catalog.algorithms()[algorithm].PRESETS:
     assert f"  {preset} " in out
   assert ("network.noisy" in out) == (algorithm == "rainbow")
-  assert ("adder.burn_in" in out) == (algorithm == "r2d2")
+  assert ("samples_per_insert" in out) == (algorithm == "r2d2")
   assert "GB of replay" in out
 
 

@@ -10,7 +10,7 @@ import reverb
 from absl import flags
 from absl.testing import absltest
 
-from configs import prioritized_dqn, validation
+from configs import limiter, prioritized_dqn
 from environments import factory
 from launch import program as program_lib
 from launch import site
@@ -164,7 +164,7 @@ def test_a_run_step_by_step(launched):
   assert first_return >= 8.0  # no policy drops the pole faster
 
   # The limiter lets the trainer take so many, and not one more.
-  buffer = validation.error_buffer(config)
+  buffer = limiter.error_buffer(config)
   allowed = replay.samples_per_insert * (inserted - replay.min_size) + buffer
   steps, before_last = launched.trainer.step(), -1
   while steps > before_last:

@@ -313,7 +313,19 @@ def test_the_config_of_an_older_program(make_run):
   check_refused(
     folder,
     [],
-    [str(folder.config), "no mode, snapshot.keep,", "start it anew"],
+    [str(folder.config), "no mode, snapshot.keep,", "start a new run"],
+  )
+
+
+def test_the_config_of_another_program(make_run):
+  folder = make_run("--config=configs/r2d2.py")
+  tree = json.loads(folder.config.read_text())
+  tree["network"]["head"] = "expected"
+  folder.config.write_text(json.dumps(tree))
+  check_refused(
+    folder,
+    [],
+    [str(folder.config), "has network.head, which no longer", "new run"],
   )
 
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from configs import value
 from launch import train_flags
 from launch.runs import run_folder
 
@@ -73,6 +74,9 @@ def test_what_is_understood(arguments, field, value):
 REFUSED = [
   (("--config.replay.capacty=1",),
    ["--config.replay.capacty=1", "did you mean --config.replay.capacity?"]),
+  (("--config.replay.colour=1",),
+   ["the fields of --config.replay are ", " capacity,"]),
+  (("--config.colour=1",), ["no field 'colour'", "--help"]),
   (("--config.capacity=1",),
    ["no field 'capacity'", "--config.replay.capacity?"]),
   (("--noconfig.topology.prox",), ["--config.topology.proxy?"]),
@@ -128,9 +132,42 @@ def test_what_is_refused_in_one_line(arguments, says):
 
 
 def test_a_file_that_is_no_config(tmp_path):
+  assert_refused(tmp_path, "", "is no config", "get_config")
+
+
+@pytest.mark.parametrize(
+  ("change", "says"),
+  [
+    ("c.learner.batch_sise = 3", ["config.learner.batch_sise", "batch_size?"]),
+    ("c.colours = 3", ["config.colours is no field", "--help"]),
+    ("del c.replay['capacity']", ["config.replay.capacity is missing"]),
+    ("del c['mode']", ["config.mode is missing"]),
+    ("del c['environment']", ["config.environment.name is missing"]),
+    ("del c['agent']", ["config.agent=None must be of type str"]),
+    ("c.agent = 'dqnn'", ["config.agent='dqnn'", "'dqn'"]),
+    ("c.learner.batch_size = 0", ["config.learner.batch_size=0 must be"]),
+    (
+      "with c.ignore_type(): c.seed = 'one'",
+      ["config.seed='one' must be of type int"],
+    ),
+  ],
+)
+def test_a_file_with_other_fields(tmp_path, change, says):
+  text = f"""
+from configs import dqn
+
+def get_config(preset='cartpole'):
+  c = dqn.get_config(preset)
+  {change}
+  return c
+"""
+  assert_refused(tmp_path, text, *says)
+
+
+def assert_refused(tmp_path, text, *says):
   # In a process of its own: ml_collections loads all configs as one module.
-  path = tmp_path / "empty.py"
-  path.write_text("")
+  path = tmp_path / "own.py"
+  path.write_text(text)
   done = subprocess.run(
     [sys.executable, "-m", "launch.train", f"--config={path}"],
     capture_output=True,
@@ -138,8 +175,8 @@ def test_a_file_that_is_no_config(tmp_path):
   )
   assert done.returncode == 2
   (line,) = done.stderr.splitlines()
-  assert f"--config={path} is no config" in line
-  assert "get_config" in line
+  for words in says:
+    assert words in line
 
 
 @pytest.mark.parametrize(
@@ -163,6 +200,16 @@ def test_help(argument, capsys):
   assert said.startswith("Trains.\n")
   for flag in ("--config:", "--name:", "--run_dir:", "--mode:", "--resume:"):
     assert flag in said
+
+
+def test_help_explains_the_fields_of_the_config(capsys):
+  with pytest.raises(SystemExit):
+    parse("--config=configs/rainbow.py:pong", "--help")
+  said = capsys.readouterr().out
+  for name, field in value.FIELDS.items():
+    assert name in said
+    assert " ".join(field.meaning.split()) in " ".join(said.split())
+  assert "--config.network.atoms=51\n" in said
 
 
 @pytest.fixture

@@ -1,0 +1,194 @@
+"""Base: the fields that every experiment has, whatever its algorithm."""
+
+import math
+import typing
+
+from configs import checks, fields
+
+Field = fields.Field
+
+MODES = ("async", "sync", "single")
+
+FIELDS: fields.Fields = {
+  "agent": Field(
+    "",
+    "the builder of the algorithm, a name of agents/registry.py",
+    checks.matching(bool, "a name", "nothing could learn", ""),
+  ),
+  "mode": Field(
+    "async",
+    "when the nodes work: 'async', 'sync' or 'single'; --mode sets it",
+    checks.one_of(MODES, "the run would have no schedule"),
+  ),
+  "seed": Field(
+    1,
+    "the seed of the run's random numbers",
+    checks.at_least(0, "random generators take no negative seed"),
+  ),
+  # The environment.
+  "environment.name": Field(
+    "CartPole-v1", "a gymnasium id; {game} in it stands for environment.game"
+  ),
+  "environment.game": Field("", "the game that replaces {game} in the name"),
+  "environment.kwargs": Field(
+    {}, "keyword arguments of the environment's constructor, by free names"
+  ),
+  # Processes and machines.
+  "topology.workers": Field(
+    1,
+    "worker processes; with --launch=ray on each machine; 0: no collection",
+    checks.within(0, 256, "a proxy could not direct them"),
+  ),
+  "topology.environments_per_worker": Field(
+    8,
+    "environments that a worker steps at once",
+    checks.at_least(1, "nothing would be collected"),
+  ),
+  "topology.proxy": Field(
+    True, "whether workers write through a proxy on their machine"
+  ),
+  "topology.replay": Field(
+    "with_trainer",
+    "the process of the replay server: 'with_trainer' or 'own_process'",
+    checks.one_of(
+      ("with_trainer", "own_process"), "replay would have no process"
+    ),
+  ),
+  "topology.machines": Field(
+    0,
+    "machines with workers, for --launch=ray; 0: all but the driver host",
+    checks.at_least(0, "there would be no place to collect", "0: all"),
+  ),
+  "topology.home_workers": Field(
+    0,
+    "worker processes on the driver host, for --launch=ray",
+    checks.within(0, 256, "a proxy could not direct them"),
+  ),
+  "topology.trainer_machine": Field(
+    "home",
+    "machine of the trainer, for --launch=ray: 'home' (driver host) or 'own'",
+    checks.one_of(("home", "own"), "the trainer would have no machine"),
+  ),
+  "topology.trainer_cpus": Field(
+    1.0,
+    "cores that Ray reserves for trainer and replay",
+    checks.at_least(0, "no machine has less"),
+  ),
+  "topology.trainer_gpus": Field(
+    0.0,
+    "GPUs that Ray reserves for the trainer",
+    checks.at_least(0, "no machine has less"),
+  ),
+  "topology.cpus_per_worker": Field(
+    1.0,
+    "cores that Ray reserves for each worker",
+    checks.at_least(0, "no machine has less"),
+  ),
+  # Variables and evaluation.
+  "variables.publish_period": Field(
+    20,
+    "trainer steps between two publications of variables",
+    checks.at_least(1, "workers would never get new variables"),
+  ),
+  "evaluation.episodes": Field(
+    20,
+    "episodes without exploration per evaluation, all at once",
+    checks.at_least(1, "there would be no return"),
+  ),
+  "evaluation.period_s": Field(
+    0.5,
+    "seconds from the end of an evaluation to the start of the next",
+    checks.at_least(0, "time does not run backwards"),
+  ),
+  "evaluation.period_steps": Field(
+    500,
+    "trainer steps between two evaluations in mode 'single'",
+    checks.at_least(1, "the run would do nothing but evaluate"),
+  ),
+  # Snapshots and faults.
+  "snapshot.period_s": Field(
+    60.0,
+    "seconds between two snapshots of the whole run",
+    checks.above(0, "the trainer would do nothing but save"),
+  ),
+  "snapshot.keep": Field(
+    2,
+    "newest snapshots that are kept, next to the best variables",
+    checks.at_least(1, "nothing could be resumed"),
+  ),
+  "snapshot.url": Field(
+    "",
+    "a folder that all machines share, or a URL for fsspec, to which snapshots "
+    "are copied; '': none",
+    checks.matching(
+      lambda x: not x or x.startswith("/") or "://" in x,
+      "an absolute path or a URL ('': none)",
+      "each machine would have a folder of its own",
+      "runs/shared",
+    ),
+  ),
+  "watchdog.period_s": Field(
+    30.0,
+    "seconds without progress before the log says which node waits for what; "
+    "longer than a start of the nodes and a call of the trainer",
+    checks.above(0, "each pause between two steps would count as a stall"),
+  ),
+  "restarts.budget": Field(
+    5,
+    "restarts of one node within restarts.period_s before the run fails",
+    checks.at_least(0, "no restart could be counted", "0: none"),
+  ),
+  "restarts.period_s": Field(
+    300.0,
+    "seconds after which a restart no longer counts",
+    checks.above(0, "no restart would ever count"),
+  ),
+  # Rates and limits.
+  "rates.environment_steps_per_s": Field(
+    0.0,
+    "environment steps of all workers per second; 0: no limit",
+    checks.at_least(0, "workers could not keep to it", "0: no limit"),
+  ),
+  "limits.environment_steps": Field(
+    0,
+    "environment steps of all workers that end the run; 0: no limit",
+    checks.at_least(0, "the run would end before it starts", "0: none"),
+  ),
+  "limits.trainer_steps": Field(
+    0,
+    "trainer steps that end the run; 0: no limit",
+    checks.at_least(0, "the run would end before it starts", "0: none"),
+  ),
+  "limits.wall_clock_s": Field(
+    0.0,
+    "seconds since the command that end the run; 0: no limit",
+    checks.at_least(0, "the run would end before it starts", "0: none"),
+  ),
+  "limits.target_return": Field(
+    math.inf, "mean return of one evaluation that ends the run; inf: no limit"
+  ),
+}
+
+_COLLECTING = FIELDS["topology.workers"]._replace(
+  check=checks.within(
+    1, 256, "nothing would be collected, or by more than a proxy can direct"
+  )
+)
+
+
+def check(name: str, value: typing.Any) -> None:
+  """Checks the value of one of `FIELDS`.
+
+  Raises:
+    ValueError: one line with the field, the value and the consequence.
+  """
+  fields.check(name, value, FIELDS[name])
+
+
+def check_workers(count: int) -> None:
+  """Checks the number of workers of a run that collects.
+
+  Raises:
+    ValueError: one line with the field, the value and the consequence.
+  """
+  fields.check("topology.workers", count, _COLLECTING)

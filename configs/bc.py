@@ -1,0 +1,66 @@
+"""Behaviour cloning. Pomerleau 1991, "Efficient training of artificial neural
+networks for autonomous navigation".
+
+Learns from recorded episodes, without workers: `launch.evaluate --record` writes
+them, and so does Minari.
+"""
+
+import ml_collections
+
+from configs import base, checks, fields, groups, presets
+
+Field = fields.Field
+
+FIELDS: fields.Fields = {
+  **base.FIELDS,
+  **groups.POLICY,
+  **groups.LEARNER,
+  "dataset.path": Field(
+    "",
+    "folder of the recorded episodes, a Minari dataset",
+    checks.matching(bool, "a folder", "there would be nothing to learn from",
+                    ""),
+  ),
+}  # fmt: skip
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """Returns behaviour cloning of recorded episodes.
+
+  Args:
+    preset: one of `PRESETS`.
+
+  Raises:
+    ValueError: the preset is unknown.
+  """
+  c = fields.make_config(FIELDS)
+  c.agent = "bc"
+  c.topology.workers = 0
+  c.learner.batch_size = 64
+  c.learner.learning_rate = 1e-3
+  c.learner.steps_per_call = 50
+  c.variables.publish_period = 100
+  presets.apply(c, PRESETS, preset)
+  return c
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+  """Checks the fields that must fit together.
+
+  Raises:
+    ValueError: one line.
+  """
+  workers = config.topology.workers
+  if workers:
+    raise ValueError(
+      f"config.topology.workers={workers} with config.agent='bc', which learns "
+      "from recorded episodes: workers would collect for nothing; use 0"
+    )
+
+
+def _cartpole(c: ml_collections.ConfigDict) -> None:
+  c.environment.name = "CartPole-v1"
+  c.limits.target_return = 475.0  # gymnasium's reward threshold
+
+
+PRESETS: presets.Presets = {"cartpole": _cartpole}

@@ -1,0 +1,71 @@
+"""Checks: the range of a config field, with what follows outside of it."""
+
+import typing
+from collections.abc import Callable, Sequence
+
+
+class Check(typing.NamedTuple):
+  """The values that a field may have.
+
+  Attributes:
+    accepts: whether a value of the field's type is in range.
+    wanted: the range in words, which follow 'must be'.
+    consequence: a clause that says what would follow from another value.
+    example: a value that is out of range.
+  """
+
+  accepts: Callable[[typing.Any], bool]
+  wanted: str
+  consequence: str
+  example: typing.Any
+
+
+def at_least(minimum: float, consequence: str, note: str = "") -> Check:
+  """The value is `minimum` or more; `note` explains a special value."""
+  wanted = f"at least {minimum}{_in_brackets(note)}"
+  return Check(lambda x: x >= minimum, wanted, consequence, minimum - 1)
+
+
+def at_most(maximum: float, consequence: str) -> Check:
+  """The value is `maximum` or less."""
+  return Check(
+    lambda x: x <= maximum, f"at most {maximum}", consequence, maximum + 1
+  )
+
+
+def above(bound: float, consequence: str) -> Check:
+  """The value is more than `bound`."""
+  return Check(lambda x: x > bound, f"above {bound}", consequence, bound)
+
+
+def within(low: float, high: float, consequence: str, note: str = "") -> Check:
+  """The value is in [low, high]; `note` explains a special value."""
+  wanted = f"in [{low}, {high}]{_in_brackets(note)}"
+  return Check(lambda x: low <= x <= high, wanted, consequence, high + 1)
+
+
+def one_of(choices: Sequence[str], consequence: str) -> Check:
+  """The value is one of a few words."""
+  wanted = f"one of {', '.join(map(repr, choices))}"
+  return Check(lambda x: x in choices, wanted, consequence, f"not {choices[0]}")
+
+
+def matching(
+  accepts: Callable[[typing.Any], bool],
+  wanted: str,
+  consequence: str,
+  example: typing.Any,
+) -> Check:
+  """The value fulfils a condition of its own.
+
+  Args:
+    accepts: the condition.
+    wanted: the condition in words, which follow 'must be'.
+    consequence: a clause that says what would follow from another value.
+    example: a value that does not fulfil it.
+  """
+  return Check(accepts, wanted, consequence, example)
+
+
+def _in_brackets(note: str) -> str:
+  return f" ({note})" if note else ""

@@ -1,0 +1,230 @@
+"""Fields: the declarations that configs are made from and checked against.
+
+A group of fields is a mapping from dotted names to declarations:
+
+```python
+SAC = {
+  "learner.temperature": fields.Field(
+    0.2, "alpha, the weight of the entropy; Haarnoja et al. 2018, table 1",
+    checks.above(0, "the policy would become deterministic"),
+  ),
+}
+FIELDS = {**base.FIELDS, **groups.TORSO, **groups.LEARNER, **SAC}
+config = fields.make_config(FIELDS)
+fields.validate(config, FIELDS)
+```
+"""
+
+import copy
+import difflib
+import math
+import typing
+from collections.abc import Collection, Mapping
+
+import ml_collections
+
+from configs import checks
+
+
+class Field(typing.NamedTuple):
+  """The declaration of one field.
+
+  Attributes:
+    default: its value where no config sets another; a value of the field must
+      have the same type. A mapping declares a section whose names are free. A
+      float may be infinite only where the default is.
+    meaning: one phrase with the unit and the source of the default.
+    check: its range; None: any value of the type.
+  """
+
+  default: typing.Any
+  meaning: str
+  check: checks.Check | None = None
+
+
+Fields = Mapping[str, Field]
+
+
+def make_config(
+  *groups: Fields, like: ml_collections.ConfigDict | None = None
+) -> ml_collections.ConfigDict:
+  """Returns a config with the defaults of all fields.
+
+  Args:
+    *groups: the fields by dotted name; the part before a dot is a section.
+    like: a config, whose values replace the defaults of the fields that both
+      have.
+  """
+  tree: dict[str, typing.Any] = {}
+  for name, field in ((n, f) for group in groups for n, f in group.items()):
+    *sections, last = name.split(".")
+    inner = tree
+    for section in sections:
+      inner = inner.setdefault(section, {})
+    inner[last] = (
+      field.default if like is None else get(like, name, field.default)
+    )
+  # A copy: neither the defaults nor `like` are shared.
+  return ml_collections.ConfigDict(copy.deepcopy(tree))
+
+
+def flatten(config: ml_collections.ConfigDict) -> dict[str, typing.Any]:
+  """Returns the values of a config by dotted name, depth first."""
+  found = {}
+  for name, value in config.items():
+    if isinstance(value, ml_collections.ConfigDict):
+      found |= {f"{name}.{rest}": x for rest, x in flatten(value).items()}
+    else:
+      found[str(name)] = value
+  return found
+
+
+def get(
+  config: ml_collections.ConfigDict, name: str, default: typing.Any = None
+) -> typing.Any:
+  """Returns the value or section of a dotted name; `default` without one."""
+  found: typing.Any = config
+  for part in name.split("."):
+    if not isinstance(found, ml_collections.ConfigDict) or part not in found:
+      return default
+    found = found[part]
+  return found
+
+
+def missing(config: ml_collections.ConfigDict, fields: Fields) -> list[str]:
+  """Returns the names of the declared fields that a config does not have."""
+  absent = object()
+  return [name for name in fields if get(config, name, absent) is absent]
+
+
+def unknown(config: ml_collections.ConfigDict, fields: Fields) -> list[str]:
+  """Returns the names in a config that `fields` does not declare."""
+  free = tuple(
+    f"{name}." for name, x in fields.items() if isinstance(x.default, Mapping)
+  )
+  return [
+    name
+    for name in flatten(config)
+    if name not in fields and not name.startswith(free)
+  ]
+
+
+def validate(config: ml_collections.ConfigDict, fields: Fields) -> None:
+  """Checks that a config has the declared fields and no other, in range.
+
+  Rules between fields are for the `check` of a builder.
+
+  Args:
+    config: the whole config.
+    fields: the declared fields of its algorithm.
+
+  Raises:
+    ValueError: one line with the field, its value and the consequence.
+  """
+  for name in unknown(config, fields):
+    raise ValueError(
+      f"config.{name} is no field of config.agent={config.get('agent')!r}, so "
+      f"its value would have no effect: {advise(name, fields)}"
+    )
+  for name in missing(config, fields):
+    raise ValueError(
+      f"config.{name} is missing, so its value is not known: set it, for "
+      f"example to {fields[name].default!r}"
+    )
+  for name, field in fields.items():
+    check(name, get(config, name), field)
+
+
+def check(name: str, value: typing.Any, field: Field) -> None:
+  """Checks the type and the range of one value.
+
+  Args:
+    name: the field's dotted name, such as 'replay.capacity'.
+    value: of any type.
+    field: its declaration.
+
+  Raises:
+    ValueError: one line with the field, the value and the consequence.
+  """
+  if not _has_type(value, field.default):
+    raise ValueError(
+      f"config.{name}={value!r} must be of type {type_name(field.default)}: a "
+      "value of another type can't be used"
+    )
+  # Infinity times zero in a loss or a clipped gradient is not a number.
+  if isinstance(value, float) and not (
+    math.isfinite(value) or value == field.default or -value == field.default
+  ):
+    raise ValueError(
+      f"config.{name}={value!r} must be finite: nothing could be computed with "
+      "it"
+    )
+  if field.check is not None and not field.check.accepts(value):
+    raise ValueError(
+      f"config.{name}={value!r} must be {field.check.wanted}: "
+      f"{field.check.consequence}"
+    )
+
+
+def type_name(value: typing.Any) -> str:
+  """Returns 'int', 'tuple of int' and so on, for the type of a value."""
+  if isinstance(value, Mapping):
+    return "ConfigDict"
+  if isinstance(value, tuple) and value:
+    return f"tuple of {type(value[0]).__name__}"
+  return type(value).__name__
+
+
+def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
+  """Returns what to do about a field that does not exist.
+
+  Args:
+    name: its dotted name.
+    known: the names that exist.
+    prefix: stands before each name in the advice.
+
+  Returns:
+    The nearest name if it is close, or else where to find the names.
+  """
+  if section := _section_fields(name, known):
+    return f"give one of the section's fields, {prefix}{name}.{section}"
+  near = _nearest(name, known)
+  if near is not None:
+    return f"did you mean {prefix}{near}?"
+  section = name.rpartition(".")[0]
+  if inside := _section_fields(section, known):
+    return f"the fields of {prefix}{section} are {inside}"
+  return "`python -m launch.train --config=FILE --help` shows all fields"
+
+
+def _section_fields(section: str, known: Collection[str]) -> str:
+  names = [x for x in known if section and x.startswith(f"{section}.")]
+  return ", ".join(x.removeprefix(f"{section}.") for x in names)
+
+
+def _nearest(name: str, known: Collection[str]) -> str | None:
+  """Compares last names: common sections would make all names look alike."""
+
+  def likeness(a: str, b: str) -> float:
+    return difflib.SequenceMatcher(None, a, b).ratio()
+
+  section, _, last = name.rpartition(".")
+  close = []
+  for candidate in known:
+    its_section, _, its_last = candidate.rpartition(".")
+    inside = its_section == section
+    like = likeness(its_last, last)
+    if like >= (0.6 if inside else 0.8):
+      close.append((inside, like, likeness(candidate, name), candidate))
+  return max(close)[-1] if close else None
+
+
+def _has_type(value: typing.Any, default: typing.Any) -> bool:
+  if isinstance(default, float):
+    return isinstance(value, int | float) and not isinstance(value, bool)
+  if isinstance(default, tuple):
+    kinds = {type(x) for x in default}
+    return isinstance(value, tuple) and {type(x) for x in value} <= kinds
+  if isinstance(default, Mapping):
+    return isinstance(value, ml_collections.ConfigDict)
+  return type(value) is type(default)

@@ -1,0 +1,88 @@
+"""SAC. Haarnoja et al. 2018, "Soft actor-critic algorithms and applications".
+
+The temperature adapts to a target entropy, and two critics share the targets.
+"""
+
+import ml_collections
+
+from configs import base, checks, fields, groups, presets
+
+Field = fields.Field
+
+FIELDS: fields.Fields = {
+  **base.FIELDS,
+  **groups.POLICY,
+  **groups.LEARNER,
+  **groups.REPLAY,
+  **groups.N_STEP,
+  "learner.tau": Field(
+    0.005,
+    "share of the critics that their targets take over with each update; table "
+    "1",
+    checks.within(0, 1, "targets would not follow the critics"),
+  ),
+  "learner.temperature": Field(
+    1.0,
+    "alpha at first, the weight of the entropy; it adapts from there",
+    checks.above(0, "the policy would become deterministic"),
+  ),
+}
+
+
+def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
+  """Returns SAC with the paper's numbers, table 1.
+
+  Args:
+    preset: one of `PRESETS`.
+
+  Raises:
+    ValueError: the preset is unknown.
+  """
+  c = fields.make_config(FIELDS)
+  c.agent = "sac"
+  c.network.hidden_sizes = (256, 256)
+  c.adder.discount = 0.99
+  c.learner.batch_size = 256
+  c.learner.learning_rate = 3e-4
+  c.replay.sampler = "uniform"
+  c.topology.workers = 1
+  presets.apply(c, PRESETS, preset)
+  return c
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+  """Checks the fields that must fit together.
+
+  Raises:
+    ValueError: one line.
+  """
+  groups.check_replay(config)
+  if config.replay.sampler != "uniform":
+    raise ValueError(
+      f"config.replay.sampler={config.replay.sampler!r} samples by priorities, "
+      "which config.agent='sac' does not compute: use 'uniform'"
+    )
+  if config.network.torso != "mlp":
+    raise ValueError(
+      f"config.network.torso={config.network.torso!r} is not for config.agent="
+      "'sac', whose critics take flat vectors: use 'mlp'"
+    )
+
+
+def _pendulum(c: ml_collections.ConfigDict) -> None:
+  c.environment.name = "Pendulum-v1"
+  c.topology.environments_per_worker = 4
+  c.learner.learning_rate = 1e-3  # RL Baselines3 Zoo
+  c.replay.capacity = 50_000
+  c.replay.min_size = 1_000
+  c.replay.samples_per_insert = 256.0  # one update per environment step
+  c.sync.environment_steps = 100
+  c.learner.steps_per_call = 10
+  c.learner.threads = 0  # arithmetic-bound: all cores
+  c.variables.publish_period = 20
+  c.evaluation.period_steps = 1_000
+  c.evaluation.period_s = 2.0
+  c.limits.target_return = -200.0
+
+
+PRESETS: presets.Presets = {"pendulum": _pendulum}

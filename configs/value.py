@@ -1,0 +1,123 @@
+"""Value: the fields of the DQN family, whose algorithms learn action values."""
+
+import ml_collections
+
+from configs import base, checks, fields, groups
+
+Field = fields.Field
+
+HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
+
+_OWN: fields.Fields = {
+  "network.head": Field(
+    "expected",
+    "what is learned about returns: 'expected', their mean; 'categorical', "
+    "Bellemare et al. 2017; 'quantile', Dabney et al. 2018a; or "
+    "'implicit_quantile', Dabney et al. 2018b",
+    checks.one_of(HEADS, "the network would have no outputs"),
+  ),
+  "network.atoms": Field(
+    51,
+    "atoms of a 'categorical' head; Bellemare et al. 2017, section 5",
+    checks.at_least(2, "there would be no distribution"),
+  ),
+  "network.lowest_return": Field(
+    0.0, "discounted return of the first atom; Bellemare et al. 2017 use -10"
+  ),
+  "network.highest_return": Field(
+    100.0, "discounted return of the last atom; Bellemare et al. 2017 use 10"
+  ),
+  "network.quantiles": Field(
+    200,
+    "quantiles per update; Dabney et al. 2018a, section 5",
+    checks.at_least(1, "there would be no distribution"),
+  ),
+  "network.cosines": Field(
+    64,
+    "features of a quantile's fraction, for 'implicit_quantile'; Dabney et al. "
+    "2018b, section 3.1",
+    checks.at_least(1, "quantiles could not be told apart"),
+  ),
+  "network.noisy": Field(
+    False,
+    "whether the head has factorised noise; Fortunato et al. 2018, section 3",
+  ),
+  "network.noisy_std": Field(
+    0.5,
+    "sigma_0, the noise at first; Fortunato et al. 2018, section 3.2",
+    checks.above(0, "there would be no noise"),
+  ),
+  "learner.double": Field(
+    False,
+    "whether the online network chooses the bootstrap's action; van Hasselt et "
+    "al. 2016, equation 4",
+  ),
+  "learner.munchausen_scale": Field(
+    0.0,
+    "alpha, the weight of the log-policy in the reward; Vieillard et al. 2020; "
+    "0: none",
+    checks.within(0, 1, "the bonus would outweigh the rewards", "0: none"),
+  ),
+  "learner.munchausen_temperature": Field(
+    0.03,
+    "tau, the policy's temperature; Vieillard et al. 2020, section 4",
+    checks.above(0, "the policy could not be computed"),
+  ),
+  "learner.munchausen_lowest": Field(
+    -1.0,
+    "l_0, the lowest scaled log-policy; Vieillard et al. 2020, section 4",
+    checks.at_most(0, "there would be no bonus"),
+  ),
+}
+
+FIELDS: fields.Fields = {
+  **base.FIELDS,
+  **groups.TORSO,
+  **groups.Q_LEARNING,
+  **groups.N_STEP,
+  **groups.STACKED_FRAMES,
+  **groups.EPSILON,
+  **groups.REPLAY,
+  **groups.PRIORITIES,
+  **groups.LEARNER,
+  **_OWN,
+}
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+  """Checks the rules between fields.
+
+  Args:
+    config: the whole config, valid field by field.
+
+  Raises:
+    ValueError: one line with the fields, their values and the consequence.
+  """
+  base.check_workers(config.topology.workers)
+  groups.check_replay(config)
+  network = config.network
+  if not network.lowest_return < network.highest_return:
+    raise ValueError(
+      f"config.network.lowest_return={network.lowest_return!r} is not below "
+      f"config.network.highest_return={network.highest_return!r}: the atoms of "
+      "a categorical head would lie on one return; change one of them"
+    )
+  _check_munchausen(config)
+
+
+def _check_munchausen(config: ml_collections.ConfigDict) -> None:
+  scale = config.learner.munchausen_scale
+  if not scale:
+    return
+  if config.network.head != "expected":
+    raise ValueError(
+      f"config.learner.munchausen_scale={scale!r} takes a policy from values, "
+      f"not from config.network.head={config.network.head!r}: use 'expected', "
+      "or a scale of 0"
+    )
+  if config.adder.n_step != 1:
+    raise ValueError(
+      f"config.learner.munchausen_scale={scale!r} rewards the first action "
+      f"only, and config.adder.n_step={config.adder.n_step} has more: use 1, "
+      "or a scale of 0"
+    )

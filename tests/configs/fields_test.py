@@ -1,0 +1,207 @@
+"""Fields: each declaration is checked, and each error is one line."""
+
+import math
+
+import ml_collections
+import pytest
+
+from agents import registry
+from configs import apex_dqn, base, catalog, checks, dqn, fields
+
+CONFIGS = {
+  (name, preset): module.get_config(preset)
+  for name, module in catalog.algorithms().items()
+  for preset in module.PRESETS
+}
+AGENTS = sorted({config.agent for config in CONFIGS.values()})
+
+
+def declared(agent):
+  return registry.make_builder(agent).fields
+
+
+def config_of(agent):
+  return next(c for c in CONFIGS.values() if c.agent == agent)
+
+
+def change(config, field, value):
+  """Returns a copy in which the field has the value, of whatever type."""
+  tree = config.to_dict()
+  *sections, name = field.split(".")
+  inner = tree
+  for section in sections:
+    inner = inner.setdefault(section, {})
+  inner[name] = value
+  return ml_collections.ConfigDict(tree)
+
+
+def message_of(config, declarations):
+  with pytest.raises(ValueError) as error:
+    fields.validate(config, declarations)
+  message = str(error.value)
+  assert "\n" not in message
+  return message
+
+
+def each_field():
+  return [(agent, name) for agent in AGENTS for name in declared(agent)]
+
+
+@pytest.mark.parametrize(("agent", "name"), each_field())
+def test_a_declaration(agent, name):
+  field = declared(agent)[name]
+  assert field.meaning and "\n" not in field.meaning
+  if field.check is None:
+    return
+  assert field.check.accepts(field.default) or name == "agent"
+  bad = field.check.example
+  config = change(config_of(agent), name, bad)
+  line = f"config.{name}={bad!r} must be {field.check.wanted}: "
+  assert message_of(config, declared(agent)).startswith(line)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_float_must_be_finite(agent):
+  for name, field in declared(agent).items():
+    if not isinstance(field.default, float):
+      continue
+    for value in (math.nan, math.inf, -math.inf):
+      config = change(config_of(agent), name, value)
+      if name == "limits.target_return" and not math.isnan(value):
+        fields.validate(config, declared(agent))
+      else:
+        message = message_of(config, declared(agent))
+        assert message.startswith(f"config.{name}={value!r} must be finite: ")
+
+
+@pytest.mark.parametrize(
+  ("field", "value", "wanted"),
+  [
+    ("replay.capacity", "many", "int"),
+    ("replay.capacity", 7.5, "int"),
+    ("replay.capacity", True, "int"),
+    ("learner.learning_rate", "1e-3", "float"),
+    ("learner.learning_rate", True, "float"),
+    ("topology.proxy", 1, "bool"),
+    ("environment.name", None, "str"),
+    ("network.hidden_sizes", [64], "tuple of int"),
+    ("network.hidden_sizes", (64, 8.5), "tuple of int"),
+    ("environment.kwargs", 3, "ConfigDict"),
+  ],
+)
+def test_a_value_of_another_type(field, value, wanted):
+  config = change(dqn.get_config(), field, value)
+  assert message_of(config, declared("dqn")).startswith(
+    f"config.{field}={value!r} must be of type {wanted}: "
+  )
+
+
+def test_an_int_is_a_float():
+  config = change(dqn.get_config(), "learner.learning_rate", 1)
+  fields.validate(config, declared("dqn"))
+
+
+@pytest.mark.parametrize(
+  ("field", "remedy"),
+  [
+    ("learner.batch_sise", "did you mean config.learner.batch_size?"),
+    ("learnr.batch_size", "did you mean config.learner.batch_size?"),
+    ("batch_size", "did you mean config.learner.batch_size?"),
+    ("snapshot.periods", "did you mean config.snapshot.period_s?"),
+    ("snapshot.folder", "fields of config.snapshot are period_s, keep, url"),
+    ("colour", "`python -m launch.train --config=FILE --help` shows all"),
+  ],
+)
+def test_a_field_that_is_not_declared(field, remedy):
+  config = change(dqn.get_config(), field, 3)
+  message = message_of(config, declared("dqn"))
+  assert message.startswith(f"config.{field} is no field of config.agent='dqn'")
+  assert remedy in message
+
+
+def test_the_fields_of_another_family():
+  config = dqn.get_config()
+  config.agent = "r2d2"
+  assert "is no field of config.agent='r2d2'" in message_of(
+    config, declared("r2d2")
+  )
+
+
+@pytest.mark.parametrize(
+  "field", ["mode", "replay.capacity", "environment.kwargs"]
+)
+def test_a_field_that_is_missing(field):
+  config = dqn.get_config()
+  section, _, name = field.rpartition(".")
+  del fields.get(config, section, config)[name]
+  assert message_of(config, declared("dqn")).startswith(
+    f"config.{field} is missing"
+  )
+
+
+def test_a_section_that_is_missing():
+  config = dqn.get_config()
+  del config["snapshot"]
+  assert "config.snapshot.period_s is missing" in message_of(
+    config, declared("dqn")
+  )
+
+
+def test_arguments_of_an_environment_are_free():
+  config = dqn.get_config()
+  config.environment.kwargs.anything = {"nested": None}
+  fields.validate(config, declared("dqn"))
+
+
+OWN = {
+  "seed": fields.Field(7, "a number"),
+  "part.rate": fields.Field(0.5, "a share", checks.within(0, 1, "none")),
+  "part.free": fields.Field({}, "anything"),
+}
+
+
+def test_a_config_is_made_of_groups():
+  config = fields.make_config(OWN, {"part.more": fields.Field((1,), "a tuple")})
+  assert config.to_dict() == {
+    "seed": 7,
+    "part": {"rate": 0.5, "free": {}, "more": (1,)},
+  }
+  assert list(fields.flatten(config)) == ["part.more", "part.rate", "seed"]
+
+
+def test_a_config_like_another_shares_nothing_with_it():
+  other = ml_collections.ConfigDict(
+    {"part": {"rate": 0.25, "free": {"x": 1}, "alien": 3}}
+  )
+  config = fields.make_config(OWN, like=other)
+  config.part.free.x = 2
+  assert config.to_dict() == {
+    "seed": 7,
+    "part": {"rate": 0.25, "free": {"x": 2}},
+  }
+  assert other.part.free.x == 1
+  fields.make_config(OWN).part.free.x = 1
+  assert not OWN["part.free"].default
+
+
+def test_one_shared_field_alone():
+  base.check("limits.trainer_steps", 7)
+  base.check("limits.target_return", -math.inf)
+  base.check("environment.name", "any")
+  base.check("topology.workers", 0)
+  with pytest.raises(ValueError, match="trainer_steps=-1 must be at least 0"):
+    base.check("limits.trainer_steps", -1)
+
+
+@pytest.mark.parametrize("count", [0, 257])
+def test_workers_that_collect(count):
+  base.check_workers(256)
+  with pytest.raises(ValueError, match=rf"workers={count} must be in \[1, 256"):
+    base.check_workers(count)
+
+
+def test_the_defaults_of_a_config_are_its_familys():
+  config = fields.make_config(declared("dqn"))
+  assert set(fields.flatten(config)) == set(
+    fields.flatten(apex_dqn.get_config())
+  )
