@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import ml_collections
 
 from agents import registry
-from configs import catalog, sizes
+from configs import catalog
 from configs import fields as fields_lib
 from environments import factory
 from launch.options import flags as flags_lib
@@ -79,13 +79,15 @@ def _one(algorithm: str) -> Iterator[str]:
 
 
 def _needs(config: ml_collections.ConfigDict) -> str:
+  """What a preset runs and keeps, in one line."""
   spec = factory.make_spec(config.environment)
-  layout = registry.make_builder(config.agent).make_layout(config, spec)
-  bytes_each = math.prod(layout.item_shape)
+  table = registry.make_builder(config.agent).make_table(config, spec)
+  if table is None:
+    return f"{config.network.torso}, recorded episodes, no workers"
+  bytes_each = math.prod(table.schema.item_shape)
   if fields_lib.get(config, "adder.stacked_frames"):
-    bytes_each = layout.item_shape[-1]  # each frame record is stored once
-  items = config.replay.shards * sizes.Sizes.of(config).capacity
-  replay_gb = items * bytes_each / 1e9
+    bytes_each = table.schema.item_shape[-1]  # each frame is stored once
+  replay_gb = table.shards * table.capacity * bytes_each / 1e9
   workers = config.topology.workers
   return (
     f"{config.network.torso}, {workers} worker{'s' if workers > 1 else ''} x "

@@ -10,7 +10,7 @@ import typing
 
 import ml_collections
 
-from configs import fields, sizes
+from configs import fields
 from launch.options import overrides
 from launch.runs import (
   run_address,
@@ -18,6 +18,7 @@ from launch.runs import (
   run_folder,
   snapshot_store,
 )
+from replay import table_spec
 
 # Fields, or parts of a config, that the saved state can't follow, and why.
 _FIXED = {
@@ -72,7 +73,7 @@ class Resumption:
   """A run that goes on.
 
   ```python
-  resumption = Resumption.of(folder, config)
+  resumption = Resumption.of(folder, config, table)
   resumption.begin()
   ```
 
@@ -90,7 +91,10 @@ class Resumption:
 
   @classmethod
   def of(
-    cls, folder: run_folder.RunFolder, config: ml_collections.ConfigDict
+    cls,
+    folder: run_folder.RunFolder,
+    config: ml_collections.ConfigDict,
+    table: table_spec.TableSpec | None,
   ) -> "Resumption":
     """Finds the newest snapshot, and whether a config can go on from it.
 
@@ -99,6 +103,7 @@ class Resumption:
     Args:
       folder: of the run.
       config: the whole config, validated.
+      table: of its algorithm; None: it has none.
 
     Raises:
       ValueError: one line: the run still goes on, there is no snapshot, or a
@@ -115,7 +120,7 @@ class Resumption:
     counters = run_counters.RunCounters.read(snapshot.path)
     _check_mode(config.mode, counters.mode)
     _check_fixed(folder.read_config(), config)
-    _check_capacity(config, counters.replay_size)
+    _check_capacity(config, table, counters.replay_size)
     _check_limits(config.limits, counters)
     return cls(folder, config, snapshot, counters)
 
@@ -180,14 +185,19 @@ def _check_mode(mode: str, saved: str) -> None:
     )
 
 
-def _check_capacity(config: ml_collections.ConfigDict, items: int) -> None:
-  saved = items * config.replay.transitions_per_item
-  if config.replay.shards * sizes.Sizes.of(config).capacity < items:
-    raise ValueError(
-      f"--config.replay.capacity={config.replay.capacity} is below the "
-      f"{saved} transitions of the snapshot, which would not fit: give {saved} "
-      "or more, or start anew"
-    )
+def _check_capacity(
+  config: ml_collections.ConfigDict,
+  table: table_spec.TableSpec | None,
+  items: int,
+) -> None:
+  if table is None or table.consumed or table.shards * table.capacity >= items:
+    return
+  saved = items * table.schema.transitions_per_item
+  raise ValueError(
+    f"--config.replay.capacity={config.replay.capacity} is below the {saved} "
+    f"transitions of the snapshot, which would not fit: give {saved} or more, "
+    "or start from scratch"
+  )
 
 
 def _check_limits(

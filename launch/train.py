@@ -20,6 +20,7 @@ from launch.options import overrides
 from launch.processes import signals
 from launch.runs import run as run_lib
 from launch.runs import run_folder, run_lock, snapshot_store
+from replay import table_spec
 
 _USAGE = "Trains an experiment until one of its limits is reached."
 
@@ -38,10 +39,13 @@ def main(argv: Sequence[str]) -> int:
       config = flags.config
       fields.validate(config, overrides.declared(config))
       spec = factory.make_spec(config.environment)
-      registry.make_builder(config.agent).check(config, spec)
+      builder = registry.make_builder(config.agent)
+      builder.check(config, spec)
       launch = _prepare_launch(flags)
-      prepare = _begin if flags.resume is None else _resume
-      folder, said = prepare(flags, held)
+      if flags.resume is None:
+        folder, said = _begin(flags, held)
+      else:
+        folder, said = _resume(flags, builder.make_table(config, spec), held)
     except (ValueError, OSError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 2
@@ -81,14 +85,16 @@ def _begin(
 
 
 def _resume(
-  flags: absl_flags.FlagValues, held: contextlib.ExitStack
+  flags: absl_flags.FlagValues,
+  table: table_spec.TableSpec | None,
+  held: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
-  """Makes a run's folder ready to go on; returns the same."""
+  """Prepares the folder of a run that is resumed; returns the same."""
   folder = run_folder.RunFolder.open(flags.resume)
   held.enter_context(run_lock.held(folder))
   store = snapshot_store.open_store(flags.config, folder)
   store.check_remote(may_exist=True)
-  resumed = resumption.Resumption.of(folder, flags.config)
+  resumed = resumption.Resumption.of(folder, flags.config, table)
   resumed.begin()
   store.publish_config(clear=False)
   return folder, f"run folder: {folder.path}\n{resumed}"
