@@ -5,7 +5,7 @@ from acme import specs
 
 from agents import core, discrete, exploration, seeds
 from agents.dqn import acting
-from agents.networks import inference
+from agents.networks import network, q_network
 from replay import adder, transitions
 
 
@@ -49,7 +49,7 @@ class Builder:
   ) -> core.Actor:
     """The exploring actor of worker `worker`."""
     return acting.EpsilonGreedyActor(
-      inference.make_inference(config.network, spec),
+      network.make_acting(q_network.QNetwork(config.network, spec)),
       exploration.Epsilons(
         config.exploration, config.topology, worker, env_steps
       ),
@@ -61,7 +61,9 @@ class Builder:
   ) -> core.Actor:
     """The actor that is evaluated."""
     return acting.EpsilonGreedyActor(
-      inference.make_inference(config.network, spec), None, config.seed
+      network.make_acting(q_network.QNetwork(config.network, spec)),
+      None,
+      config.seed,
     )
 
   def make_adder(
