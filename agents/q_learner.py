@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 
 import ml_collections
 import numpy as np
-import sonnet as snt
 import tensorflow as tf
 
 from agents import optimizer, targets
-from agents.networks import q_network
+from agents.networks import tf_network
 from replay import dataset, importance
 
 
@@ -25,20 +24,18 @@ class QLearner:
   def __init__(
     self,
     config: ml_collections.ConfigDict,
-    make_network: Callable[[], snt.Module],
+    make_network: Callable[[], tf_network.Network],
   ):
     """Makes both networks with equal variables.
 
     Args:
       config: the whole config.
-      make_network: called twice; its variables are there.
+      make_network: called twice; makes networks with equal variables.
     """
-    tf.random.set_seed(config.seed)
     self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
-    self.online: typing.Any = make_network()
-    self.target: typing.Any = make_network()
-    targets.copy(self.target.variables, self.online.variables)
+    self.online = make_network()
+    self.target = make_network()
     self._optimizer = optimizer.Optimizer(
       self.online.trainable_variables,
       self._learner.adam_epsilon,
@@ -76,7 +73,7 @@ class QLearner:
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """A copy of the online network's variables, by name."""
-    return q_network.get_variables(self.online)
+    return self.online.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:

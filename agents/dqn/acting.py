@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from agents import exploration
-from agents.networks import inference as inference_lib
+from agents.networks import network as network_lib
 from replay import adder as adder_lib
 
 
@@ -15,18 +15,18 @@ class EpsilonGreedyActor:
 
   def __init__(
     self,
-    inference: inference_lib.Inference,
+    network: network_lib.ActingNetwork,
     epsilons: exploration.Epsilons | None,
     seed: int,
   ):
     """Starts without variables.
 
     Args:
-      inference: values of observations.
+      network: acts as a `q_network.QNetwork`.
       epsilons: of each environment; None: always greedy.
       seed: of its own random numbers.
     """
-    self._inference = inference
+    self._network = network
     self._explorer = exploration.Explorer(epsilons, seed)
     self._noise = None if epsilons is None else self._explorer.random
 
@@ -38,11 +38,12 @@ class EpsilonGreedyActor:
   ) -> adder_lib.ActorOutput:
     """Acts on observations [B, ...]; the other arguments have no effect."""
     del reward, first
-    return self._explorer.choose(self._inference(observation, self._noise))
+    q_t = self._network(observation, random=self._noise).values
+    return self._explorer.choose(q_t)
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     """Takes over a learner's variables."""
-    self._inference.load(variables)
+    self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
     """The random numbers' state, and how far exploration has come."""

@@ -5,7 +5,7 @@ from acme import specs
 
 from agents import core, discrete, exploration, seeds
 from agents.dqn import acting
-from agents.networks import inference
+from agents.networks import network, q_network
 from configs import value
 from replay import adder, priorities, table_spec, transitions
 
@@ -50,7 +50,7 @@ class Builder:
   ) -> core.Actor:
     """Makes the exploring actor of a worker."""
     return acting.EpsilonGreedyActor(
-      inference.make_inference(config.network, spec),
+      network.make_acting(q_network.QNetwork(config.network, spec)),
       exploration.Epsilons(
         config.exploration, config.topology, worker, env_steps
       ),
@@ -62,7 +62,9 @@ class Builder:
   ) -> core.Actor:
     """Makes the actor that is evaluated."""
     return acting.EpsilonGreedyActor(
-      inference.make_inference(config.network, spec), None, config.seed
+      network.make_acting(q_network.QNetwork(config.network, spec)),
+      None,
+      config.seed,
     )
 
   def make_adder(

@@ -6,7 +6,7 @@ from acme import specs
 
 from agents import core, q_learner
 from agents.dqn import objectives
-from agents.networks import heads, q_network
+from agents.networks import q_network, tf_network
 from replay import dataset as dataset_lib
 from replay import priorities, transitions
 
@@ -25,13 +25,12 @@ class DQNLearner(q_learner.QLearner):
       config: the whole config.
       spec: of an environment with discrete actions.
     """
-    super().__init__(
-      config, lambda: q_network.make_q_network(config.network, spec)
-    )
+    network = q_network.QNetwork(config.network, spec)
+    super().__init__(config, lambda: tf_network.Network(network, config.seed))
     self._objective = objectives.make_objective(config)
-    self._drawn = heads.make_head(config.network).drawn
+    self._samples = network.samples
+    self._samples_quantiles = config.network.head == "implicit_quantile"
     self._quantiles = config.network.quantiles
-    self._random = self._drawn or config.network.noisy
     self._seed = config.seed
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
@@ -44,7 +43,7 @@ class DQNLearner(q_learner.QLearner):
       )
     metrics = {
       **self.descend(tape, batch, output.loss),
-      "q_mean": tf.reduce_mean(self._objective.values(online)),
+      "q_mean": tf.reduce_mean(online.values),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }
     return core.Update(metrics, priorities.from_td_errors(output.td_error))
@@ -54,7 +53,7 @@ class DQNLearner(q_learner.QLearner):
   ) -> tuple[q_network.Output, q_network.Output | None, tf.Tensor]:
     """The target network's view of o_t and of o_tm1, and the selector."""
     target = self.target(batch.o_t, self._draw(1), self._quantiles)
-    if self._learner.double or self._drawn:
+    if self._learner.double or self._samples_quantiles:
       network = self.online if self._learner.double else self.target
       chosen = network(batch.o_t, self._draw(2))
     else:
@@ -62,11 +61,11 @@ class DQNLearner(q_learner.QLearner):
     target_tm1 = None
     if self._objective.asks_target_tm1:
       target_tm1 = self.target(batch.o_tm1, self._draw(3))
-    return target, target_tm1, self._objective.values(chosen)
+    return target, target_tm1, chosen.values
 
   def _draw(self, use: int) -> tf.Tensor | None:
     """A seed that no other use or step has; None: nothing is drawn."""
-    if not self._random:
+    if not self._samples:
       return None
     step = tf.cast(self.steps, tf.int32)
     return tf.stack([self._seed, _USES * step + use])

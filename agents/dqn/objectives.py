@@ -1,4 +1,4 @@
-"""Objectives: what a network's numbers are pulled to, one for each head."""
+"""Objectives: what a network's outputs are pulled to, one for each head."""
 
 import typing
 
@@ -36,10 +36,6 @@ class Objective(typing.Protocol):
 
   asks_target_tm1: bool
 
-  def values(self, of: q_network.Output) -> tf.Tensor:
-    """q(o, .) [B, A]."""
-    ...
-
   def loss(
     self, batch: transitions.Transition, evidence: Evidence
   ) -> output.LossOutput:
@@ -56,20 +52,16 @@ class Expected:
     """Clips errors at `huber_delta`."""
     self._huber_delta = huber_delta
 
-  def values(self, of: q_network.Output) -> tf.Tensor:
-    """The one number."""
-    return of.numbers[:, :, 0]
-
   def loss(
     self, batch: transitions.Transition, evidence: Evidence
   ) -> output.LossOutput:
     """See `q_learning.q_learning`."""
     return q_learning.q_learning(
-      self.values(evidence.online),
+      evidence.online.values,
       batch.a_tm1,
       batch.r_t,
       batch.discount_t,
-      self.values(evidence.target),
+      evidence.target.values,
       evidence.selector,
       self._huber_delta,
     )
@@ -93,12 +85,12 @@ class Munchausen(Expected):
     """See `munchausen.munchausen_q_learning`."""
     assert evidence.target_tm1 is not None
     return munchausen.munchausen_q_learning(
-      self.values(evidence.online),
+      evidence.online.values,
       batch.a_tm1,
       batch.r_t,
       batch.discount_t,
-      self.values(evidence.target_tm1),
-      self.values(evidence.target),
+      evidence.target_tm1.values,
+      evidence.target.values,
       self._temperature,
       self._scale,
       self._lowest,
@@ -115,20 +107,16 @@ class Categorical:
     """On the atoms of `head`."""
     self._atoms = tf.constant(head.atoms)
 
-  def values(self, of: q_network.Output) -> tf.Tensor:
-    """The means of the distributions."""
-    return tf.linalg.matvec(tf.nn.softmax(of.numbers), self._atoms)
-
   def loss(
     self, batch: transitions.Transition, evidence: Evidence
   ) -> output.LossOutput:
     """See `categorical.categorical_q_learning`."""
     return categorical.categorical_q_learning(
-      evidence.online.numbers,
+      evidence.online.outputs,
       batch.a_tm1,
       batch.r_t,
       batch.discount_t,
-      evidence.target.numbers,
+      evidence.target.outputs,
       evidence.selector,
       self._atoms,
     )
@@ -143,22 +131,18 @@ class Quantile:
     """Turns linear at `huber_delta`."""
     self._huber_delta = huber_delta
 
-  def values(self, of: q_network.Output) -> tf.Tensor:
-    """The means of the quantiles."""
-    return tf.reduce_mean(of.numbers, axis=2)
-
   def loss(
     self, batch: transitions.Transition, evidence: Evidence
   ) -> output.LossOutput:
     """See `quantile.quantile_q_learning`."""
     assert evidence.online.taus is not None
     return quantile.quantile_q_learning(
-      evidence.online.numbers,
+      evidence.online.outputs,
       tf.convert_to_tensor(evidence.online.taus),
       batch.a_tm1,
       batch.r_t,
       batch.discount_t,
-      evidence.target.numbers,
+      evidence.target.outputs,
       evidence.selector,
       self._huber_delta,
     )

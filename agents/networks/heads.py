@@ -1,7 +1,4 @@
-"""Heads: how many numbers a network gives for an action, and what they mean.
-
-In NumPy, as workers act; `agents.dqn.objectives` has the learner's side.
-"""
+"""Heads: how many outputs a network has per action, and what they mean."""
 
 import typing
 
@@ -14,80 +11,80 @@ GREEDY_QUANTILES = 32
 
 
 class Head(typing.Protocol):
-  """What the numbers [B, A, K] of a network mean.
+  """What the outputs [B, A, K] of a network mean.
 
   Attributes:
-    numbers: K; of drawn quantiles 1 for each.
-    drawn: whether K is the caller's choice at each call.
-    taus: float32 [K], of which quantiles the numbers are; None: of none, or
-      they are drawn.
+    outputs: K; 1 for each quantile where these are sampled.
+    sampled: whether the caller chooses K, a number of quantiles, at each call.
+    taus: float32 [K], the fractions whose quantiles the outputs are; None where
+      they are no quantiles, or are sampled.
   """
 
-  numbers: int
-  drawn: bool
+  outputs: int
+  sampled: bool
   taus: np.ndarray | None
 
-  def values(self, numbers: np.ndarray) -> np.ndarray:
-    """The values [B, A]."""
+  def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
+    """The values [B, A], with `numpy_ops` or `tf_ops`."""
     ...
 
 
 class Expected:
   """The value itself. Mnih et al. 2015."""
 
-  numbers, drawn = 1, False
+  outputs, sampled = 1, False
   taus: np.ndarray | None = None
 
-  def values(self, numbers: np.ndarray) -> np.ndarray:
+  def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
     """The values [B, A] of [B, A, 1]."""
-    return numbers[..., 0]
+    del ops
+    return outputs[:, :, 0]
 
 
 class Categorical:
   """Logits of returns on a grid. Bellemare et al. 2017."""
 
-  drawn = False
+  sampled = False
   taus: np.ndarray | None = None
 
   def __init__(self, lowest: float, highest: float, atoms: int):
     """Lays `atoms` returns from `lowest` to `highest`."""
-    self.numbers = atoms
+    self.outputs = atoms
     self.atoms = np.linspace(lowest, highest, atoms, dtype=np.float32)
 
-  def values(self, numbers: np.ndarray) -> np.ndarray:
+  def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
     """The mean returns [B, A] of logits [B, A, K]."""
-    weights = np.exp(numbers - numbers.max(axis=2, keepdims=True))
-    return weights @ self.atoms / weights.sum(axis=2)
+    return ops.sum(ops.softmax(outputs) * self.atoms, -1)
 
 
 class Quantile:
   """Quantiles at the middles of N equal parts. Dabney et al. 2018, QR-DQN."""
 
-  drawn = False
+  sampled = False
 
   def __init__(self, quantiles: int):
-    """Of `quantiles` parts."""
-    self.numbers = quantiles
+    """Divides [0, 1] into `quantiles` parts."""
+    self.outputs = quantiles
     self.taus: np.ndarray | None = middles(quantiles)
 
-  def values(self, numbers: np.ndarray) -> np.ndarray:
+  def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
     """The mean returns [B, A] of quantiles [B, A, N]."""
-    return numbers.mean(axis=2)
+    return ops.mean(outputs, -1)
 
 
 class ImplicitQuantile:
-  """Quantiles of any taus. Dabney et al. 2018, IQN."""
+  """Quantiles at any fractions tau. Dabney et al. 2018, IQN."""
 
-  numbers, drawn = 1, True
+  outputs, sampled = 1, True
   taus: np.ndarray | None = None
 
-  def values(self, numbers: np.ndarray) -> np.ndarray:
+  def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
     """The mean returns [B, A] of quantiles [B, A, K]."""
-    return numbers.mean(axis=2)
+    return ops.mean(outputs, -1)
 
 
 def make_head(config: ml_collections.ConfigDict) -> Head:
-  """The head of the `network` part of a config.
+  """Makes the head of the `network` section of a config.
 
   Raises:
     ValueError: no head has this name.

@@ -1,232 +1,178 @@
 """Q-networks: a torso of the observation's kind and a head of values."""
 
-import functools
 import typing
-from collections.abc import Callable
 
 import ml_collections
 import numpy as np
-import sonnet as snt
-import tensorflow as tf
 from acme import specs
 
-from agents.networks import heads, layers
+from agents.networks import heads, torsos
+from agents.networks import layers as layers_lib
 
-
-class Torso(snt.Module):
-  """Convolutions of the kind that a config names, then linear layers."""
-
-  def __init__(self, kind: str, sizes: tuple[int, ...], name: str = "torso"):
-    """Makes the layers.
-
-    Args:
-      kind: `config.network.torso`.
-      sizes: units of the linear layers.
-      name: prefix of the variables.
-    """
-    super().__init__(name=name)
-    self._takes_bytes = kind == "nature_cnn"
-    self._convolutions = _convolutions(kind)
-    self._layers = [
-      (layers.WideLinear if self._takes_bytes and i == 0 else snt.Linear)(
-        size, name=f"linear_{i}"
-      )
-      for i, size in enumerate(sizes)
-    ]
-
-  def __call__(self, observation: tf.Tensor) -> tf.Tensor:
-    """Features [B, F] of observations [B, ...]."""
-    x = observation
-    if not self._takes_bytes:
-      x = tf.cast(x, tf.float32)
-    for layer in self._convolutions:
-      x = layers.relu(layer(x))
-    x = snt.flatten(x)
-    for layer in self._layers:
-      x = layers.relu(layer(x))
-    return x
-
-
-def _convolutions(kind: str) -> list[typing.Any]:
-  if kind == "nature_cnn":  # Mnih et al. 2015, methods, "Model architecture"
-    return [
-      layers.FramesConvolution(32, name="conv_0"),
-      snt.Conv2D(64, 4, 2, padding="VALID", name="conv_1"),
-      snt.Conv2D(64, 3, 1, padding="VALID", name="conv_2"),
-    ]
-  if kind == "minatar_cnn":  # Young and Tian 2019, section 4
-    return [snt.Conv2D(16, 3, 1, padding="VALID", name="conv_0")]
-  return []
+Array = layers_lib.Array
 
 
 class Output(typing.NamedTuple):
-  """What a head says of each action: K numbers, whose meaning is the head's.
+  """What a Q-network computes: K outputs per action, and their mean.
 
-  Of `expected` the value, of `categorical` the logits of the atoms, of
-  `quantile` and `implicit_quantile` the quantiles.
+  The outputs of `expected` are the values, of `categorical` the logits of the
+  atoms, of `quantile` and `implicit_quantile` the quantiles.
   """
 
-  numbers: tf.Tensor  # [B, A, K] float32
-  taus: tf.Tensor | None  # [K] or [B, K], of which they are the quantiles
+  values: Array  # [B, A] float32, q(o, .)
+  outputs: Array  # [B, A, K] float32
+  taus: Array | None  # fractions of the quantiles, [K] or [B, K]
 
 
-class Stream(snt.Module):
-  """One hidden layer and a linear output."""
+class QNetwork:
+  """q(o, .), with a head; dueling: Wang et al. 2016, equation 9.
 
-  def __init__(
-    self,
-    hidden_size: int,
-    outputs: int,
-    name: str,
-    linear: Callable[..., snt.Module],
-    hidden: Callable[..., snt.Module],
-  ):
-    """Makes the two layers, a `hidden` and a `linear`."""
-    super().__init__(name=name)
-    self._hidden = hidden(hidden_size, name="hidden")
-    self._output = linear(outputs, name="output")
-
-  def __call__(self, features: tf.Tensor, noise: layers.Noise) -> tf.Tensor:
-    """Outputs [B, outputs] of features [B, F]."""
-    x = layers.relu(layers.call(self._hidden, features, noise))
-    return layers.call(self._output, x, noise)
-
-
-class QNetwork(snt.Module):
-  """What is known of q(o, .) for observations [B, ...].
-
-  With `dueling`, q(o, a) = v(o) + adv(o, a) - mean_a' adv(o, a'), for each of
-  the K numbers: Wang et al. 2016, "Dueling network architectures", equation 9;
-  Hessel et al. 2018, "Rainbow", for distributions.
+  With a head of several outputs the dueling identity holds for each of them, as
+  in Hessel et al. 2018, "Rainbow", section "The integrated agent".
   """
 
   def __init__(
-    self,
-    config: ml_collections.ConfigDict,
-    num_actions: int,
-    name: str = "q_network",
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes torso and head.
+    """Declares the network.
 
     Args:
-      config: the `network` part of a config.
-      num_actions: A.
-      name: prefix of the variables.
+      config: the `network` section of a config.
+      spec: of an environment with discrete actions, A of them.
     """
-    super().__init__(name=name)
+    self.inputs = (spec.observations,)
+    self.small = config.torso in torsos.SMALL
     self._head = heads.make_head(config)
-    self._num_actions = num_actions
-    *torso_sizes, head_size = config.hidden_sizes
-    self._torso = Torso(config.torso, tuple(torso_sizes))
-    wide = config.torso == "nature_cnn" and not torso_sizes
-    linear = snt.Linear
-    hidden = layers.WideLinear if wide else snt.Linear
-    if config.noisy:
-      linear = functools.partial(layers.NoisyLinear, std=config.noisy_std)
-      hidden = functools.partial(linear, wide=wide)
-    numbers = self._head.numbers
-    self._advantage = Stream(
-      head_size, num_actions * numbers, "advantage", linear, hidden
-    )
-    self._value = None
-    if config.dueling:
-      self._value = Stream(head_size, numbers, "value", linear, hidden)
-    self._embedding = None
-    if self._head.drawn:
-      self._embedding = TauEmbedding(config.cosines)
+    self.samples = config.noisy or self._head.sampled
+    self._num_actions = spec.actions.num_values
+    self._torso, self._dueling = config.torso, config.dueling
+    *torso_sizes, self._head_size = config.hidden_sizes
+    self._torso_sizes = tuple(torso_sizes)
+    self._noisy, self._noisy_std = config.noisy, config.noisy_std
+    self._cosines = np.pi * np.arange(config.cosines, dtype=np.float32)
 
   def __call__(
     self,
-    observation: tf.Tensor,
-    seed: tf.Tensor | None = None,
+    layers: layers_lib.Layers,
+    observation: Array,
+    random: typing.Any = None,
     quantiles: int = heads.GREEDY_QUANTILES,
   ) -> Output:
-    """The numbers of all actions.
+    """The outputs for all actions.
 
     Args:
+      layers: bound to the variables.
       observation: [B, ...].
-      seed: int32 [2], of noise and of taus; None: without noise, and with the
-        middles of equal parts for taus.
-      quantiles: K, where the head draws them.
+      random: of noisy layers and sampled quantiles, as `ops.Noise` takes it;
+        None: mean weights, and the middles of equal parts for taus.
+      quantiles: K, where the head samples them.
     """
-    noise = layers.Noise(seed)
-    features = self._torso(observation)
-    taus = self._head.taus
-    if taus is not None:
-      taus = tf.constant(taus)
-    batch_size = tf.shape(features)[0]
-    if self._embedding is not None:
-      taus = noise.uniform((batch_size, quantiles))
-      if taus is None:
-        middles = tf.constant(heads.middles(quantiles))
-        taus = tf.tile(middles[None], tf.stack([batch_size, 1]))
-      features = self._embedding(features, taus)  # [B * K, F]
-    numbers = self._advantage(features, noise)
-    numbers = self._by_action(numbers, batch_size, self._num_actions)
-    if self._value is not None:
-      value = self._by_action(self._value(features, noise), batch_size, 1)
-      mean = tf.reduce_mean(numbers, axis=1, keepdims=True)
-      numbers = value + numbers - mean
-    return Output(numbers, taus)
+    ops = layers.ops
+    noise = None if random is None else ops.Noise(random)
+    x = torsos.torso(layers, self._torso, self._torso_sizes, observation)
+    taus, width = self._head.taus, self._head.outputs
+    if self._head.sampled:
+      shape = (ops.shape(x)[0], quantiles)
+      if noise is None:
+        taus = ops.broadcast_to(heads.middles(quantiles), shape)
+      else:
+        taus = noise.uniform(shape)
+      x = embed_taus(layers, x, taus, self._cosines)  # [B * K, F]
 
-  def _by_action(
-    self, outputs: tf.Tensor, batch_size: tf.Tensor, actions: int
-  ) -> tf.Tensor:
-    """[B, actions, K] of a stream's outputs."""
-    if self._embedding is None:
-      return tf.reshape(outputs, (-1, actions, self._head.numbers))
-    each = tf.reshape(outputs, (batch_size, -1, actions))
-    return tf.transpose(each, (0, 2, 1))
+    def by_action(x: Array, actions: int) -> Array:  # [B, actions, K]
+      if not self._head.sampled:
+        return ops.reshape(x, (-1, actions, width))
+      return ops.swapaxes(ops.reshape(x, (-1, quantiles, actions)), 1, 2)
+
+    advantage, value = self._streams(layers, x, self._num_actions, width, noise)
+    outputs = by_action(advantage, self._num_actions)
+    if value is not None:
+      outputs = combine(ops, by_action(value, 1), outputs)
+    return Output(self._head.values(ops, outputs), outputs, taus)
+
+  def _streams(
+    self,
+    layers: layers_lib.Layers,
+    x: Array,
+    actions: int,
+    width: int,
+    noise: typing.Any,
+  ) -> tuple[Array, Array | None]:
+    if not self._noisy:
+      return streams(layers, x, self._head_size, actions, width, self._dueling)
+
+    def stream(name: str, size: int) -> Array:
+      hidden = layers.noisy_linear(
+        f"{name}/hidden", x, self._head_size, self._noisy_std, noise
+      )
+      return layers.noisy_linear(
+        f"{name}/output", layers.ops.relu(hidden), size, self._noisy_std, noise
+      )
+
+    advantage = stream("advantage", actions * width)
+    return advantage, stream("value", width) if self._dueling else None
 
 
-class TauEmbedding(snt.Module):
-  """Features for a quantile: phi(tau) times features, both of size F.
+def streams(
+  layers: layers_lib.Layers,
+  x: Array,
+  size: int,
+  actions: int,
+  width: int,
+  dueling: bool,
+) -> tuple[Array, Array | None]:
+  """The two streams of a dueling head, each with one hidden layer.
+
+  One product computes the hidden layers of both.
+
+  Args:
+    layers: of the network.
+    x: features [B, F].
+    size: units of each hidden layer.
+    actions: A.
+    width: K, outputs per action.
+    dueling: whether there is a stream for the state's value.
+
+  Returns:
+    Advantages [B, A K], and the state's values [B, K] or None.
+  """
+  relu, wide = layers.ops.relu, actions * width
+  if not dueling:
+    hidden = relu(layers.linear("advantage/hidden", x, size))
+    return layers.linear("advantage/output", hidden, wide), None
+  hidden = relu(layers.linear("streams/hidden", x, 2 * size))
+  of_advantage, of_value = layers.ops.split(hidden, 2)
+  return (
+    layers.linear("advantage/output", of_advantage, wide),
+    layers.linear("value/output", of_value, width),
+  )
+
+
+def combine(ops: typing.Any, value: Array, advantage: Array) -> Array:
+  """v + adv - mean_a adv: Wang et al. 2016, equation 9; actions on axis 1."""
+  return value + (advantage - ops.mean(advantage, 1, keepdims=True))
+
+
+def embed_taus(
+  layers: layers_lib.Layers, features: Array, taus: Array, cosines: np.ndarray
+) -> Array:
+  """Features for each quantile: phi(tau) times features, both of size F.
 
   phi(tau) = relu(sum_i cos(pi i tau) w_i + b): Dabney et al. 2018, "Implicit
   quantile networks", equation 4.
-  """
-
-  def __init__(self, cosines: int, name: str = "embedding"):
-    """Makes the layer for `cosines` cosines, its size at the first call."""
-    super().__init__(name=name)
-    self._cosines = cosines
-
-  def __call__(self, features: tf.Tensor, taus: tf.Tensor) -> tf.Tensor:
-    """[B * K, F] of features [B, F] and taus [B, K]."""
-    size: typing.Any = features.shape[1]
-    linear = self._linear(size)
-    steps = np.pi * np.arange(self._cosines, dtype=np.float32)
-    phi = layers.relu(linear(tf.cos(tf.reshape(taus, (-1, 1)) * steps)))
-    each = tf.reshape(phi, (tf.shape(features)[0], -1, size))
-    return tf.reshape(features[:, None] * each, (-1, size))
-
-  @snt.once
-  def _make(self, size: int) -> None:
-    self._layer = snt.Linear(size, name="cosines")
-
-  def _linear(self, size: int) -> snt.Linear:
-    self._make(size)
-    return self._layer
-
-
-def make_q_network(
-  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-) -> QNetwork:
-  """A Q-network for this environment, with its variables created.
 
   Args:
-    config: the `network` part of a config.
-    spec: of an environment with discrete actions.
+    layers: of the network.
+    features: [B, F].
+    taus: [B, K].
+    cosines: pi i, float32 [number of cosines].
+
+  Returns:
+    [B * K, F].
   """
-  network = QNetwork(config, spec.actions.num_values)
-  observations = spec.observations
-  network(tf.zeros((1, *observations.shape), observations.dtype))
-  return network
-
-
-def get_variables(network: snt.Module) -> dict[str, np.ndarray]:
-  """A copy of the variables by short name: 'torso/linear_0/w'."""
-  return {
-    variable.name.split("/", 1)[1].split(":")[0]: variable.numpy()
-    for variable in network.variables
-  }
+  ops = layers.ops
+  quantiles, size = taus.shape[1], features.shape[1]
+  waves = ops.cos(ops.reshape(taus, (-1, 1)) * cosines)
+  phi = ops.relu(layers.linear("embedding/cosines", waves, size))
+  each = features[:, None] * ops.reshape(phi, (-1, quantiles, size))
+  return ops.reshape(each, (-1, size))

@@ -1,8 +1,15 @@
-"""Which torso serves which observations."""
+"""Torsos: features of observations, and which observations they take."""
+
+import typing
 
 import ml_collections
 import numpy as np
 from acme import specs
+
+from agents.networks import layers as layers_lib
+
+# Torsos that act faster in NumPy than in TensorFlow.
+SMALL = ("mlp", "minatar_cnn")
 
 
 def check(
@@ -24,3 +31,36 @@ def check(
       f"height >= 36, width >= 36], but the environment gives {dtype} "
       f"{list(shape)}: use --config.network.torso=mlp"
     )
+
+
+def torso(
+  layers: layers_lib.Layers,
+  kind: str,
+  sizes: tuple[int, ...],
+  observation: typing.Any,
+  activation: str = "relu",
+  gain: float | None = None,
+) -> typing.Any:
+  """Features [B, F] of observations [B, ...].
+
+  Convolutions of the kind, each followed by a ReLU, then linear layers.
+
+  Args:
+    layers: of the network.
+    kind: `config.network.torso`: 'mlp', 'minatar_cnn' (Young and Tian 2019,
+      section 4) or 'nature_cnn' (Mnih et al. 2015, methods, "Model
+      architecture").
+    sizes: units of the linear layers.
+    observation: as `check` allows for the kind.
+    activation: of the linear layers, as of `layers.mlp`.
+    gain: of an orthogonal initialisation; None: truncated normal.
+  """
+  x, relu = observation, layers.ops.relu
+  if kind == "nature_cnn":
+    x = relu(layers.frames_conv("torso/conv_0", x, 32, gain))
+    x = relu(layers.conv("torso/conv_1", x, 64, 4, 2, gain))
+    x = relu(layers.conv("torso/conv_2", x, 64, 3, 1, gain))
+  elif kind == "minatar_cnn":
+    x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, gain))
+  x = layers.ops.float32(layers.ops.flatten(x))
+  return layers_lib.mlp(layers, "torso", x, sizes, activation, gain)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from agents import exploration
-from agents.networks import recurrent_inference
+from agents.networks import network as network_lib
 from replay import adder as adder_lib
 
 
@@ -18,7 +18,7 @@ class RecurrentActor:
 
   def __init__(
     self,
-    inference: recurrent_inference.RecurrentInference,
+    network: network_lib.ActingNetwork,
     state_size: int,
     epsilons: exploration.Epsilons | None,
     seed: int,
@@ -26,12 +26,12 @@ class RecurrentActor:
     """Starts without variables, before the first episodes.
 
     Args:
-      inference: values of observations and states.
+      network: acts as a `recurrent_q_network.RecurrentQNetwork`.
       state_size: S, of one environment.
       epsilons: of each environment; None: always greedy.
       seed: of its own random numbers.
     """
-    self._inference, self._state_size = inference, state_size
+    self._network, self._state_size = network, state_size
     self._explorer = exploration.Explorer(epsilons, seed)
     self._state = np.zeros((0, state_size), np.float32)  # [B, S]
     self._action = np.zeros(0, np.int32)  # [B], the last ones
@@ -50,7 +50,7 @@ class RecurrentActor:
     if len(self._action) != len(observation):
       self._begin(len(observation))
     before = self._state
-    q_t, self._state = self._inference(
+    q_t, self._state = self._network(
       observation, self._action, reward, first, before
     )
     output = self._explorer.choose(q_t)
@@ -59,7 +59,7 @@ class RecurrentActor:
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     """Takes over a learner's variables."""
-    self._inference.load(variables)
+    self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
     """Random numbers, how far exploration has come, and the memory."""

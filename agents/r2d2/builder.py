@@ -6,7 +6,8 @@ from acme import specs
 
 from agents import core, discrete, exploration, seeds
 from agents.losses import rescaling
-from agents.networks import recurrent_inference
+from agents.networks import network as network_lib
+from agents.networks import recurrent_q_network
 from agents.r2d2 import acting
 from configs import r2d2
 from replay import priorities, sequences, table_spec
@@ -103,7 +104,7 @@ class FirstPriority:
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> sequences.SequenceSchema:
-  size = recurrent_inference.state_size(config.network)
+  size = recurrent_q_network.state_size(config.network)
   return sequences.SequenceSchema(
     spec,
     config.adder.burn_in + config.adder.unroll,
@@ -118,8 +119,10 @@ def _make_actor(
   seed: int,
 ) -> core.Actor:
   return acting.RecurrentActor(
-    recurrent_inference.make_recurrent_inference(config.network, spec),
-    recurrent_inference.state_size(config.network),
+    network_lib.make_acting(
+      recurrent_q_network.RecurrentQNetwork(config.network, spec)
+    ),
+    recurrent_q_network.state_size(config.network),
     epsilons,
     seed,
   )

@@ -6,7 +6,7 @@ from acme import specs
 
 from agents import core, q_learner
 from agents.losses import sequence_q_learning
-from agents.networks import recurrent
+from agents.networks import recurrent_q_network, tf_network
 from agents.r2d2 import acting
 from replay import dataset as dataset_lib
 from replay import priorities, sequences
@@ -24,8 +24,9 @@ class R2D2Learner(q_learner.QLearner):
       config: the whole config.
       spec: of an environment with discrete actions.
     """
+    self._network = recurrent_q_network.RecurrentQNetwork(config.network, spec)
     super().__init__(
-      config, lambda: recurrent.make_recurrent_q_network(config.network, spec)
+      config, lambda: tf_network.Network(self._network, config.seed)
     )
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
 
@@ -35,14 +36,14 @@ class R2D2Learner(q_learner.QLearner):
     start = self._burn_in
     early, late = _split(_inputs(sequence), start)
     online_state, target_state = (
-      _warm_up(network, early, sequence.extras[acting.STATE])
+      self._warm_up(network, early, sequence.extras[acting.STATE])
       for network in (self.online, self.target)
     )
-    q_target, _ = self.target.unroll(late, target_state)  # [B, T + 1, A]
+    q_target, _ = self._unroll(self.target, late, target_state)  # [B, T + 1, A]
     # The step in which an environment resets itself is none.
     learned = 1.0 - tf.cast(sequence.first[:, start + 1 :], tf.float32)
     with tf.GradientTape() as tape:
-      q, _ = self.online.unroll(late, online_state)  # [B, T + 1, A]
+      q, _ = self._unroll(self.online, late, online_state)  # [B, T + 1, A]
       output = sequence_q_learning.sequence_q_learning(
         q,
         sequence.action[:, start:],
@@ -65,25 +66,34 @@ class R2D2Learner(q_learner.QLearner):
       priorities.from_sequences(output.td_error, learned, self._replay.eta),
     )
 
+  def _unroll(
+    self,
+    network: tf_network.Network,
+    inputs: recurrent_q_network.Inputs,
+    state: tf.Tensor,
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Values [B, T, A], and the state after them [B, S]."""
+    return self._network.unroll(network.layers, inputs, state)
 
-def _warm_up(
-  network: recurrent.RecurrentQNetwork,
-  early: recurrent.Inputs | None,
-  state: tf.Tensor,
-) -> tf.Tensor:
-  """The state [B, S] after the steps that nothing is learned of."""
-  if early is None:
-    return state
-  return tf.stop_gradient(network.unroll(early, state)[1])
+  def _warm_up(
+    self,
+    network: tf_network.Network,
+    early: recurrent_q_network.Inputs | None,
+    state: tf.Tensor,
+  ) -> tf.Tensor:
+    """The state [B, S] after the steps that nothing is learned of."""
+    if early is None:
+      return state
+    return tf.stop_gradient(self._unroll(network, early, state)[1])
 
 
-def _inputs(sequence: sequences.Sequence) -> recurrent.Inputs:
+def _inputs(sequence: sequences.Sequence) -> recurrent_q_network.Inputs:
   """What the network sees of all T + 1 observations."""
 
   def before(first: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
     return tf.concat([first[:, None], others], axis=1)
 
-  return recurrent.Inputs(
+  return recurrent_q_network.Inputs(
     sequence.observation,
     before(sequence.action_before, sequence.action),
     before(sequence.reward_before, sequence.reward),
@@ -92,10 +102,10 @@ def _inputs(sequence: sequences.Sequence) -> recurrent.Inputs:
 
 
 def _split(
-  inputs: recurrent.Inputs, at: int
-) -> tuple[recurrent.Inputs | None, recurrent.Inputs]:
+  inputs: recurrent_q_network.Inputs, at: int
+) -> tuple[recurrent_q_network.Inputs | None, recurrent_q_network.Inputs]:
   """The first `at` steps, None if there are none, and the others."""
-  late = recurrent.Inputs(*(x[:, at:] for x in inputs))
+  late = recurrent_q_network.Inputs(*(x[:, at:] for x in inputs))
   if not at:
     return None, late
-  return recurrent.Inputs(*(x[:, :at] for x in inputs)), late
+  return recurrent_q_network.Inputs(*(x[:, :at] for x in inputs)), late

@@ -5,9 +5,9 @@ One process and one seed each: the same numbers each time on one kind of CPU.
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from agents.networks import heads, q_network
+from agents.networks import network as network_lib
 from configs import catalog
 from environments import factory, toys
 from launch.runs import best_variables, run_folder
@@ -139,18 +139,15 @@ def test_distributions_are_estimated(learn, tmp_path, algorithm):
   folder = run_folder.RunFolder.open(tmp_path / "a-run")
   config = folder.read_config()
   spec = factory.make_spec(config.environment)
-  network = q_network.make_q_network(config.network, spec)
-  _, variables = best_variables.load(folder.best)
-  for name, variable in zip(
-    q_network.get_variables(network), network.variables, strict=True
-  ):
-    variable.assign(variables[name])
-  numbers = network(tf.ones((1, 1))).numbers.numpy()[0].astype(float)  # [A, K]
+  network = network_lib.make_acting(q_network.QNetwork(config.network, spec))
+  network.load(best_variables.load(folder.best)[1])
+  observation = np.ones((1, 1), np.float32)
+  outputs = network(observation).outputs[0].astype(float)  # [A, K]
   head = heads.make_head(config.network)
   for action, expected in enumerate(toys.NoisyReward.REWARDS):
     if isinstance(head, heads.Categorical):
       values = head.atoms
-      weights = np.exp(numbers[action]) / np.exp(numbers[action]).sum()
+      weights = np.exp(outputs[action]) / np.exp(outputs[action]).sum()
     else:
-      values, weights = numbers[action], np.full(len(numbers[action]), 1 / 51)
+      values, weights = outputs[action], np.full(len(outputs[action]), 1 / 51)
     assert wasserstein(values, weights, expected) < 0.3

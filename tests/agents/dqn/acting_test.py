@@ -8,6 +8,7 @@ import pytest
 
 from agents import exploration
 from agents.dqn import acting
+from agents.networks import q_network
 from configs import apex_dqn, dqn
 
 
@@ -20,8 +21,9 @@ class Table:
   def load(self, variables):
     self._values = np.float32(variables["values"])
 
-  def __call__(self, observation, random):
-    return self._values[: len(observation)]
+  def __call__(self, observation, random=None):
+    values = self._values[: len(observation)]
+    return q_network.Output(values, values[:, :, None], None)
 
 
 def make_epsilons(worker=0, workers=1, envs=8, **fields):

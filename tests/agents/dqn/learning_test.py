@@ -6,7 +6,7 @@ import tensorflow as tf
 from acme import specs
 
 from agents.dqn import learning
-from agents.networks import inference
+from agents.networks import network, q_network
 from configs import dqn, prioritized_dqn
 from replay import dataset, transitions
 
@@ -213,11 +213,11 @@ def test_variables_load_into_inference(hidden_sizes, dueling):
   agent = learning.DQNLearner(config, SPEC)
   batch = make_batch()
   agent.update(batch)
-  acting = inference.make_inference(config.network, SPEC)
+  acting = network.make_acting(q_network.QNetwork(config.network, SPEC))
   acting.load(agent.get_variables())
   np.testing.assert_allclose(
-    acting(batch.data.o_tm1.numpy(), None),
-    agent.online(batch.data.o_tm1).numbers[:, :, 0],
+    acting(batch.data.o_tm1.numpy()).values,
+    agent.online(batch.data.o_tm1).values,
     rtol=1e-5,
     atol=1e-5,
   )

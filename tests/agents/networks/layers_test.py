@@ -3,10 +3,17 @@
 import ml_collections
 import numpy as np
 import pytest
-import sonnet as snt
 import tensorflow as tf
 
-from agents.networks import layers, q_network
+from agents.networks import (
+  initializers,
+  numpy_ops,
+  q_network,
+  tf_network,
+  tf_ops,
+)
+from agents.networks import layers as layers_lib
+from tests.agents.networks import given
 
 
 def make_frames(*shape, seed=0):
@@ -30,23 +37,20 @@ def assert_near(actual, expected):
 @pytest.mark.parametrize(
     "shape", [(2, 4, 84, 84), (1, 1, 36, 36), (3, 2, 37, 39), (2, 3, 42, 41)]
 )  # fmt: skip
-def test_frames_convolution_equals_sonnets(shape):
-  frames, layer = make_frames(*shape), layers.FramesConvolution(32, "conv")
-  plain, x = snt.Conv2D(32, 8, 4, padding="VALID"), plain_frames(frames)
-  layer(tf.constant(frames))
-  plain(x)
-  layer.b.assign(tf.random.normal([32]))
-  plain.w.assign(layer.w)
-  plain.b.assign(layer.b)
-
+def test_frames_convolution_equals_its_definition(shape):
+  random, frames = np.random.default_rng(0), make_frames(*shape)
+  w = tf.Variable(random.normal(size=(8, 8, shape[1], 32)), dtype=tf.float32)
+  b = tf.Variable(random.normal(size=32), dtype=tf.float32)
   with tf.GradientTape(persistent=True) as tape:
-    actual = layer(tf.constant(frames))
-    expected = plain(x)
+    actual = tf_ops.frames_conv(tf.constant(frames), w, b)
+    expected = tf.nn.conv2d(plain_frames(frames), w, 4, "VALID") + b
     loss = tf.reduce_sum(tf.sin(actual))
     plain_loss = tf.reduce_sum(tf.sin(expected))
   assert_near(actual, expected)
-  for variable, other in ((layer.w, plain.w), (layer.b, plain.b)):
-    assert_near(tape.gradient(loss, variable), tape.gradient(plain_loss, other))
+  for variable in (w, b):
+    assert_near(
+      tape.gradient(loss, variable), tape.gradient(plain_loss, variable)
+    )
 
 
 def test_every_byte_becomes_its_255th_wherever_it_stands():
@@ -55,7 +59,9 @@ def test_every_byte_becomes_its_255th_wherever_it_stands():
   byte = np.arange(256, dtype=np.uint8)
   pairs = np.stack(np.meshgrid(byte, byte), axis=-1)  # [256, 256, 2]
   frames = pairs.reshape(2, 4, 64, 256)
-  fours = layers._fours(tf.constant(frames)).numpy()  # [2, 64, 64, 4 * 4]
+  fours = tf_ops.pixels_in_fours(
+    tf.constant(frames)
+  ).numpy()  # [2, 64, 64, 4 * 4]
   expected = frames.reshape(2, 4, 64, 64, 4).transpose(0, 2, 3, 1, 4) / 255.0
   np.testing.assert_allclose(
     fours, expected.reshape(fours.shape), rtol=1e-6, atol=0
@@ -64,28 +70,25 @@ def test_every_byte_becomes_its_255th_wherever_it_stands():
   assert fours.max() == 1
 
 
-def test_wide_linear_equals_sonnets():
+@pytest.mark.parametrize("inputs", [300, 3_136])
+def test_linear_and_its_gradients_equal_their_definition(inputs):
   random = np.random.default_rng(0)
-  x = tf.constant(random.normal(size=(5, 300)), tf.float32)
-  layer, plain = layers.WideLinear(7, "wide"), snt.Linear(7)
-  layer(x)
-  plain(x)
-  layer.b.assign(random.normal(size=7))
-  plain.w.assign(layer.w)
-  plain.b.assign(layer.b)
+  x, w, b = (
+    tf.constant(random.normal(size=shape), tf.float32)
+    for shape in ((5, inputs), (inputs, 7), (7,))
+  )
 
-  def with_gradients(module):
+  def with_gradients(linear):
     with tf.GradientTape() as tape:
-      tape.watch(x)
-      y = module(x)
-      loss = tf.reduce_sum(tf.sin(y))
-    return y, *tape.gradient(loss, (x, module.w, module.b))
+      tape.watch((x, w, b))
+      y = linear(x, w, b)
+      loss = tf.reduce_sum(0.1 * y * y)
+    return y, *tape.gradient(loss, (x, w, b))
 
+  expected = with_gradients(lambda x, w, b: x @ w + b)
   for function in (with_gradients, tf.function(with_gradients)):
-    for actual, expected in zip(
-      function(layer), with_gradients(plain), strict=True
-    ):
-      assert_near(actual, expected)
+    for found, wanted in zip(function(tf_ops.linear), expected, strict=True):
+      assert_near(found, wanted)
 
 
 def test_relu_and_its_gradient():
@@ -94,26 +97,10 @@ def test_relu_and_its_gradient():
   slope = tf.range(1.0, 9.0)
   with tf.GradientTape() as tape:
     tape.watch(x)
-    y = layers.relu(x)
+    y = tf_ops.relu(x)
   gradient = tape.gradient(y, x, output_gradients=slope)
   np.testing.assert_array_equal(y, [0, 0, 0, 0, 0, tiny, 3, np.inf])
   np.testing.assert_array_equal(gradient, [0, 0, 0, 0, 0, 6, 7, 8])
-
-
-@pytest.mark.parametrize("layer", [
-    (layers.FramesConvolution(8, "a"), snt.Conv2D(8, 8, 4, padding="VALID"),
-     (1, 2, 36, 36), (1, 36, 36, 2)),
-    (layers.WideLinear(8, "b"), snt.Linear(8), (1, 50), (1, 50)),
-], ids=["frames", "wide"])  # fmt: skip
-def test_variables_start_as_sonnets(layer):
-  module, plain, shape, plain_shape = layer
-  tf.random.set_seed(3)
-  module(tf.zeros(shape, tf.uint8 if len(shape) == 4 else tf.float32))
-  tf.random.set_seed(3)
-  plain(tf.zeros(plain_shape))
-  np.testing.assert_array_equal(module.w, plain.w)
-  np.testing.assert_array_equal(module.b, plain.b)
-  assert [v.name.split("/")[-1] for v in module.variables] == ["b:0", "w:0"]
 
 
 @pytest.mark.parametrize("dueling", [False, True])
@@ -128,22 +115,16 @@ def test_nature_network_and_its_gradients_equal_their_definition(dueling):
     }
   )
   frames = make_frames(2, 4, 84, 84)
-  network = q_network.QNetwork(config, num_actions=6)
-  network(tf.constant(frames))  # makes the variables
+  config.update({"noisy_std": 0.5, "cosines": 64})
+  spec = given.make_spec((4, 84, 84), np.uint8, 6)
+  network = tf_network.Network(q_network.QNetwork(config, spec), seed=0)
   for variable in network.variables:
     if len(variable.shape) == 1:
       variable.assign(tf.random.normal(variable.shape))
-  named = {
-    variable.name.split("/", 1)[1][:-2]: variable
-    for variable in network.variables
-  }
+  named = {variable.name[:-2]: variable for variable in network.variables}
 
-  def stream(name, x):
-    for layer in ("hidden", "output"):
-      x = x @ named[f"{name}/{layer}/w"] + named[f"{name}/{layer}/b"]
-      if layer == "hidden":
-        x = tf.nn.relu(x)
-    return x
+  def linear(name, x):
+    return x @ named[f"{name}/w"] + named[f"{name}/b"]
 
   def define():
     x = plain_frames(frames)
@@ -151,9 +132,12 @@ def test_nature_network_and_its_gradients_equal_their_definition(dueling):
       x = tf.nn.conv2d(x, named[f"torso/conv_{i}/w"], stride, "VALID")
       x = tf.nn.relu(x + named[f"torso/conv_{i}/b"])
     x = tf.reshape(x, (2, 7 * 7 * 64))
-    q = stream("advantage", x)
+    hidden = "streams/hidden" if dueling else "advantage/hidden"
+    x = tf.nn.relu(linear(hidden, x))
+    q = linear("advantage/output", x[:, :32])
     if dueling:
-      q += stream("value", x) - tf.reduce_mean(q, axis=1, keepdims=True)
+      value = linear("value/output", x[:, 32:])
+      q += value - tf.reduce_mean(q, axis=1, keepdims=True)
     return q
 
   def with_gradients(values):
@@ -163,10 +147,104 @@ def test_nature_network_and_its_gradients_equal_their_definition(dueling):
     return q, *tape.gradient(loss, network.trainable_variables)
 
   for actual, expected in zip(
-    tf.function(with_gradients)(
-      lambda: network(tf.constant(frames)).numbers[..., 0]
-    ),
+    tf.function(with_gradients)(lambda: network(tf.constant(frames)).values),
     with_gradients(define),
     strict=True,
   ):
     assert_near(actual, expected)
+
+
+X = np.random.default_rng(5).normal(size=(6, 8)).astype(np.float32)
+PRIMITIVES = {
+  **{
+    name: lambda ops, x, name=name: getattr(ops, name)(x)
+    for name in (
+      "relu", "tanh", "sigmoid", "softplus", "softmax", "log_softmax", "exp",
+      "cos", "sign", "flatten", "float32", "argmax", "shape",
+    )
+  },
+  "log": lambda ops, x: ops.log(x * x),
+  "sqrt": lambda ops, x: ops.sqrt(x * x),
+  "minimum": lambda ops, x: ops.minimum(x, 0.1),
+  "maximum": lambda ops, x: ops.maximum(x, 0.1),
+  "clip": lambda ops, x: ops.clip(x, -0.1, 0.1),
+  "split": lambda ops, x: ops.split(x, 4)[2],
+  "concat": lambda ops, x: ops.concat([x, x]),
+  "stack": lambda ops, x: ops.stack([x, x + 1.0], 1),
+  "reshape": lambda ops, x: ops.reshape(x, (-1, 2, 4)),
+  "swapaxes": lambda ops, x: ops.swapaxes(ops.reshape(x, (-1, 2, 4)), 1, 2),
+  "broadcast_to": lambda ops, x: ops.broadcast_to(x[:, :1], ops.shape(x)),
+  "mean": lambda ops, x: ops.mean(x, 1, keepdims=True),
+  "sum": lambda ops, x: ops.sum(x, -1),
+  "one_hot": lambda ops, x: ops.one_hot(ops.argmax(x), 8),
+}  # fmt: skip
+LAYERS = {
+  "linear": lambda layers, x: layers.linear("a", x, 5),
+  "noisy": lambda layers, x: layers.noisy_linear("a", x, 5, 0.5, None),
+  "layer_norm": lambda layers, x: layers.layer_norm("a", x),
+  "mlp": lambda layers, x: layers_lib.mlp(layers, "a", x, (5, 3), "tanh", 1.4),
+  "conv": lambda layers, x: layers.conv(
+    "a", layers.ops.reshape(x, (1, 6, 4, 2)), 3, 2, 2
+  ),
+}
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_primitives_agree(name):
+  primitive = PRIMITIVES[name]
+  found = primitive(numpy_ops, X)
+  expected = primitive(tf_ops, tf.constant(X)).numpy()
+  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+  if name != "shape":
+    assert found.dtype == expected.dtype
+
+
+class Variables:
+  """Creates variables in NumPy at the first call, and then returns them."""
+
+  def __init__(self):
+    self._variables = {}
+    self._random = np.random.default_rng(0)
+
+  def __call__(self, name, shape, initializer):
+    if name not in self._variables:
+      self._variables[name] = initializer(self._random, shape) + np.float32(0.1)
+    assert self._variables[name].shape == tuple(shape)
+    return self._variables[name]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_agree(name):
+  variables = Variables()
+  found = LAYERS[name](layers_lib.Layers(numpy_ops, variables), X)
+  layers = layers_lib.Layers(
+    tf_ops, lambda *args: tf.constant(variables(*args))
+  )
+  expected = LAYERS[name](layers, tf.constant(X))
+  assert found.dtype == np.float32
+  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_frames_convolution_agrees():
+  frames, variables = make_frames(2, 3, 42, 41), Variables()
+  found = layers_lib.Layers(numpy_ops, variables).frames_conv("a", frames, 6)
+  layers = layers_lib.Layers(
+    tf_ops, lambda *args: tf.constant(variables(*args))
+  )
+  assert_near(found, layers.frames_conv("a", tf.constant(frames), 6))
+
+
+@pytest.mark.parametrize("shape", [(20, 8), (8, 20), (3, 3, 2, 4)])
+def test_orthogonal_weights(shape):
+  random = np.random.default_rng(0)
+  w = initializers.orthogonal(1.5)(random, shape).reshape(-1, shape[-1])
+  small = w.T @ w if len(w) >= w.shape[1] else w @ w.T
+  np.testing.assert_allclose(small, 1.5**2 * np.eye(len(small)), atol=1e-5)
+
+
+def test_truncated_normal_weights():
+  random = np.random.default_rng(0)
+  w = initializers.truncated_normal(random, (5, 5, 4, 1_000)) * 10
+  assert np.abs(w).max() <= 2
+  # Of a standard normal within two deviations.
+  np.testing.assert_allclose(w.std(), 0.8796, rtol=0.01)

@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.networks import heads, inference, layers, q_network, torsos
+from agents.networks import (
+  heads,
+  numpy_ops,
+  q_network,
+  tf_network,
+  tf_ops,
+  torsos,
+)
+from agents.networks import layers as layers_lib
+from agents.networks import (
+  network as network_lib,
+)
 from configs import dqn
 from tests.agents.networks import given
 
@@ -20,19 +31,26 @@ def make_config(torso="mlp", hidden_sizes=(64, 64), dueling=False, **fields):
 
 
 def values_of(network, observation):
-  """[B, A] of a network with a head of values."""
-  return network(tf.constant(observation)).numbers[:, :, 0]
+  """[B, A] of a network that learns."""
+  return network(tf.constant(observation)).values
 
 
 def make_network(config, spec, seed=0):
   """A network whose biases are not zero either."""
-  tf.random.set_seed(seed)
-  network = q_network.make_q_network(config, spec)
+  declaration = q_network.QNetwork(config, spec)
+  network = tf_network.Network(declaration, seed)
   random = np.random.default_rng(seed)
   for variable in network.variables:
     if len(variable.shape) == 1:
       variable.assign(random.normal(size=variable.shape))
   return network
+
+
+def make_acting(config, spec, network):
+  """The network that acts by the variables of one that learns."""
+  acting = network_lib.make_acting(q_network.QNetwork(config, spec))
+  acting.load(network.get_variables())
+  return acting
 
 
 @pytest.mark.parametrize("dueling", [False, True])
@@ -47,13 +65,12 @@ def test_numpy_equals_tensorflow(shape, dtype, hidden_sizes, dueling):
   config = make_config(hidden_sizes=hidden_sizes, dueling=dueling)
   spec = given.make_spec(shape, dtype)
   network = make_network(config, spec)
-  acting = inference.make_inference(config, spec)
-  acting.load(q_network.get_variables(network))
+  acting = make_acting(config, spec, network)
   random = np.random.default_rng(1)
   for batch_size in (1, 16):
     observation = (10 * random.random((batch_size, *shape))).astype(dtype)
     kept = observation.copy()
-    values = acting(observation, None)
+    values = acting(observation).values
     assert values.dtype == np.float32
     assert values.shape == (batch_size, 3)
     np.testing.assert_allclose(
@@ -64,13 +81,13 @@ def test_numpy_equals_tensorflow(shape, dtype, hidden_sizes, dueling):
 
 def test_loading_again_replaces_all_variables():
   config, spec = make_config(dueling=True), given.make_spec()
-  acting = inference.make_inference(config, spec)
+  acting = network_lib.make_acting(q_network.QNetwork(config, spec))
   observation = np.ones((2, 4), np.float32)
   for seed in (0, 1):
     network = make_network(config, spec, seed)
-    acting.load(q_network.get_variables(network))
+    acting.load(network.get_variables())
     np.testing.assert_allclose(
-        acting(observation, None), values_of(network, observation), rtol=1e-5,
+        acting(observation).values, values_of(network, observation), rtol=1e-5,
         atol=1e-5,
     )  # fmt: skip
 
@@ -91,12 +108,11 @@ def test_nature_cnn(dueling):
     assert count == 1_687_206  # with 6 actions, as in Mnih et al. 2015
   assert sum(np.prod(v.shape) for v in network.variables) == count
 
-  acting = inference.make_inference(config, spec)
-  acting.load(q_network.get_variables(network))
+  acting = make_acting(config, spec, network)
   random = np.random.default_rng(0)
   for batch_size in (1, 5):
     observation = random.integers(0, 256, (batch_size, *FRAMES), np.uint8)
-    values = acting(observation, None)
+    values = acting(observation).values
     assert values.shape == (batch_size, 6)
     np.testing.assert_allclose(
       values, values_of(network, observation), rtol=1e-4, atol=1e-4
@@ -111,28 +127,32 @@ def test_dueling_removes_the_mean_advantage(torso):
   observation = (
     np.random.default_rng(0).integers(0, 9, (4, *shape)).astype(dtype)
   )
-  features = network._torso(tf.constant(observation))
-  value = network._value(features, layers.Noise(None))
+  variables = network.get_variables()
   q = values_of(network, observation)
-  np.testing.assert_allclose(
-    tf.reduce_mean(q, axis=1), value[:, 0], rtol=1e-5, atol=1e-5
+  # A constant that all advantages share has no effect.
+  network.load(
+    {**variables, "advantage/output/b": variables["advantage/output/b"] + 5.0}
   )
-  # What all advantages share is of no consequence.
-  advantage = network._advantage._output
-  advantage.b.assign_add(tf.fill([3], 5.0))
   np.testing.assert_allclose(
     values_of(network, observation), q, rtol=1e-4, atol=1e-4
+  )
+  # The mean over actions is the stream of the state's value.
+  network.load(
+    {**variables, "value/output/b": variables["value/output/b"] + 5.0}
+  )
+  np.testing.assert_allclose(
+    values_of(network, observation), q + 5.0, rtol=1e-4, atol=1e-4
   )
 
 
 def test_names_of_variables_are_short_and_differ():
   config = make_config(hidden_sizes=(8, 4), dueling=True)
-  variables = q_network.get_variables(make_network(config, given.make_spec()))
+  variables = make_network(config, given.make_spec()).get_variables()
   assert set(variables) == {
       f"{layer}/{kind}"
       for layer in (
-          "torso/linear_0", "advantage/hidden", "advantage/output",
-          "value/hidden", "value/output",
+          "torso/linear_0", "streams/hidden", "advantage/output",
+          "value/output",
       )
       for kind in "wb"
   }  # fmt: skip
@@ -140,7 +160,7 @@ def test_names_of_variables_are_short_and_differ():
 
 def test_variables_are_copies():
   network = make_network(make_config(), given.make_spec())
-  variables = q_network.get_variables(network)
+  variables = network.get_variables()
   kept = {name: x.copy() for name, x in variables.items()}
   for variable in network.variables:
     variable.assign_add(tf.ones_like(variable))
@@ -178,12 +198,12 @@ HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
 def mean_of(config, output):
   """The values [B, A] by a sum over what a head says."""
-  numbers = output.numbers.numpy().astype(float)
+  outputs = output.outputs.numpy().astype(float)
   head = heads.make_head(config)
   if config.head == "categorical":
-    p = np.exp(numbers) / np.exp(numbers).sum(axis=2, keepdims=True)
+    p = np.exp(outputs) / np.exp(outputs).sum(axis=2, keepdims=True)
     return (p * head.atoms).sum(axis=2)
-  return numbers.mean(axis=2)
+  return outputs.mean(axis=2)
 
 
 @pytest.mark.parametrize("noisy", [False, True])
@@ -205,34 +225,32 @@ def test_every_head_acts_as_it_learns(
   )
   spec = given.make_spec(shape, dtype)
   network = make_network(config, spec)
-  acting = inference.make_inference(config, spec)
-  acting.load(q_network.get_variables(network))
+  acting = make_acting(config, spec, network)
   random = np.random.default_rng(2)
   observation = random.integers(0, 2, (6, *shape)).astype(dtype)
   output = network(tf.constant(observation))
   np.testing.assert_allclose(
-    acting(observation, None), mean_of(config, output), rtol=1e-4, atol=1e-4
+    acting(observation).values, mean_of(config, output), rtol=1e-4, atol=1e-4
   )
 
 
 @pytest.mark.parametrize("torso", ["mlp", "nature_cnn"])
-def test_noise_is_fresh_at_each_call_and_off_without_random_numbers(torso):
+def test_noise_is_fresh_at_each_call_and_off_without_random_outputs(torso):
   shape, dtype = ((6,), np.float32) if torso == "mlp" else (FRAMES, np.uint8)
   config, spec = (
     make_config(torso, (16,), noisy=True),
     given.make_spec(shape, dtype),
   )
   network = make_network(config, spec)
-  acting = inference.make_inference(config, spec)
-  acting.load(q_network.get_variables(network))
+  acting = make_acting(config, spec, network)
   observation = np.ones((3, *shape), dtype)
   random = np.random.default_rng(0)
-  drawn = [acting(observation, random) for _ in range(3)]
+  drawn = [acting(observation, random=random).values for _ in range(3)]
   assert (drawn[0] != drawn[1]).all() and (drawn[1] != drawn[2]).all()
   # One draw serves a batch.
   np.testing.assert_allclose(drawn[0][0], drawn[0][1], rtol=1e-5)
-  quiet = acting(observation, None)
-  np.testing.assert_array_equal(quiet, acting(observation, None))
+  quiet = acting(observation).values
+  np.testing.assert_array_equal(quiet, acting(observation).values)
   np.testing.assert_allclose(
     quiet, values_of(network, observation), rtol=1e-4, atol=1e-4
   )
@@ -243,47 +261,56 @@ def test_noise_of_a_seed_is_the_same_and_of_another_is_not():
   network = make_network(config, spec)
   observation = tf.ones((2, 4))
 
-  def numbers(*seed):
-    return network(observation, tf.constant(seed)).numbers.numpy()
+  def outputs(*seed):
+    return network(observation, tf.constant(seed)).outputs.numpy()
 
-  np.testing.assert_array_equal(numbers(1, 2), numbers(1, 2))
-  assert (numbers(1, 2) != numbers(1, 3)).all()
-  assert (numbers(1, 2) != numbers(2, 2)).all()
+  np.testing.assert_array_equal(outputs(1, 2), outputs(1, 2))
+  assert (outputs(1, 2) != outputs(1, 3)).all()
+  assert (outputs(1, 2) != outputs(2, 2)).all()
 
 
 def test_noise_has_the_deviation_of_the_paper():
   # Fortunato et al. 2018, section 3.2: sigma_0 / sqrt(p) for each weight, and
   # f(e) f(e') has the variance E|e| E|e'| = 2 / pi.
   inputs, std = 50, 0.5
-  layer = layers.NoisyLinear(1, "noisy", std)
   x = np.zeros((1, inputs), np.float32)
   x[0, 3] = 1.0
-  layer(tf.constant(x), layers.Noise(None))
-  layer.b_std.assign(tf.zeros_like(layer.b_std))
-  means = float(layer(tf.constant(x), layers.Noise(None)))
-  found = np.array(
-    [
-      float(layer(tf.constant(x), layers.Noise(tf.constant((0, seed)))))
-      for seed in range(2_000)
-    ]
-  )
-  expected = std / np.sqrt(inputs) * np.sqrt(2 / np.pi)
-  np.testing.assert_allclose(found.std(), expected, rtol=0.1)
-  np.testing.assert_allclose(found.mean(), means, atol=4 * expected / 40)
+  variables = {
+    "noisy/w": np.full((inputs, 1), 2.0, np.float32),
+    "noisy/b": np.zeros(1, np.float32),
+    "noisy/w_std": np.full((inputs, 1), std / np.sqrt(inputs), np.float32),
+    "noisy/b_std": np.zeros(1, np.float32),
+  }
+  for ops, randoms in (
+    (numpy_ops, [np.random.default_rng(0)] * 2_000),
+    (tf_ops, [tf.constant((0, seed)) for seed in range(2_000)]),
+  ):
+    layers = layers_lib.Layers(ops, lambda name, *_: variables[name])
+    x_of = tf.constant(x) if ops is tf_ops else x
+    found = np.array(
+      [
+        float(layers.noisy_linear("noisy", x_of, 1, std, ops.Noise(random)))
+        for random in randoms
+      ]
+    )
+    expected = std / np.sqrt(inputs) * np.sqrt(2 / np.pi)
+    np.testing.assert_allclose(found.std(), expected, rtol=0.1)
+    np.testing.assert_allclose(found.mean(), 2.0, atol=4 * expected / 40)
 
 
-def test_drawn_quantiles_are_those_of_their_taus():
+def test_sampled_quantiles_are_those_of_their_taus():
   config = make_config(head="implicit_quantile")
   network = make_network(config, given.make_spec())
   output = network(tf.ones((3, 4)), tf.constant((0, 1)), 8)
-  assert output.numbers.shape == (3, 3, 8)
+  assert output.outputs.shape == (3, 3, 8)
   assert output.taus.shape == (3, 8)
   taus = output.taus.numpy()
   assert (taus >= 0).all() and (taus < 1).all() and len(np.unique(taus)) == 24
-  # The same tau gives the same quantile, whatever else was drawn.
-  features = network._torso(tf.ones((1, 4)))
-  alone = network._embedding(features, tf.constant(taus[1:2, 5:6]))
-  quantile = network._advantage(alone, layers.Noise(None))
-  np.testing.assert_allclose(
-    quantile[0], output.numbers[1, :, 5], rtol=1e-5, atol=1e-5
-  )
+  # Equal observations: quantiles depend on nothing but their taus.
+  order = np.argsort(taus.ravel())
+  sampled = np.swapaxes(output.outputs, 1, 2).reshape(-1, 3)[order]
+  middles = network(tf.ones((1, 4)), None, 2_000).outputs[0].numpy()
+  for action in range(3):
+    expected = np.interp(taus.ravel()[order], heads.middles(2_000),
+                         middles[action])  # fmt: skip
+    np.testing.assert_allclose(sampled[:, action], expected, atol=1e-2)

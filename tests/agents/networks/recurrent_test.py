@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.networks import q_network, recurrent, recurrent_inference
+from agents.networks import network as network_lib
+from agents.networks import recurrent_q_network as recurrent
+from agents.networks import tf_network
 from configs import r2d2
 from tests.agents.networks import given
 
@@ -25,13 +27,13 @@ def make_config(torso="mlp", hidden_sizes=(8, 6), dueling=True):
 
 
 def make_network(config, spec):
-  tf.random.set_seed(0)
-  network = recurrent.make_recurrent_q_network(config, spec)
+  declaration = recurrent.RecurrentQNetwork(config, spec)
+  network = tf_network.Network(declaration, seed=0)
   random = np.random.default_rng(0)
   for variable in network.variables:
     if len(variable.shape) == 1:
       variable.assign(random.normal(size=variable.shape))
-  return network
+  return declaration, network
 
 
 def make_inputs(shape, dtype, first):
@@ -68,12 +70,12 @@ def test_acting_step_by_step_equals_the_unroll(
 ):
   config = make_config(torso, sizes, dueling)
   spec = given.make_spec(shape, dtype, ACTIONS)
-  network = make_network(config, spec)
+  declaration, network = make_network(config, spec)
   inputs = make_inputs(shape, dtype, make_first())
   state = np.random.default_rng(3).normal(size=(BATCH, 14)).astype(np.float32)
-  values, after = network.unroll(inputs, tf.constant(state))
-  acting = recurrent_inference.make_recurrent_inference(config, spec)
-  acting.load(q_network.get_variables(network))
+  values, after = declaration.unroll(network.layers, inputs, tf.constant(state))
+  acting = network_lib.make_acting(declaration)
+  acting.load(network.get_variables())
   for t in range(STEPS):
     found, state = acting(*(x.numpy()[:, t] for x in inputs), state)
     np.testing.assert_allclose(found, values[:, t], rtol=1e-4, atol=1e-4)
@@ -82,22 +84,22 @@ def test_acting_step_by_step_equals_the_unroll(
 
 def test_a_burn_in_and_the_rest_equal_the_whole():
   spec = given.make_spec((4,), np.float32, ACTIONS)
-  network = make_network(make_config(), spec)
+  declaration, network = make_network(make_config(), spec)
   inputs = make_inputs((4,), np.float32, make_first())
   state = tf.random.stateless_normal((BATCH, 14), (0, 1))
-  whole, after = network.unroll(inputs, state)
+  whole, after = declaration.unroll(network.layers, inputs, state)
   for at in range(1, STEPS):
     early = recurrent.Inputs(*(x[:, :at] for x in inputs))
     late = recurrent.Inputs(*(x[:, at:] for x in inputs))
-    _, middle = network.unroll(early, state)
-    values, end = network.unroll(late, middle)
+    _, middle = declaration.unroll(network.layers, early, state)
+    values, end = declaration.unroll(network.layers, late, middle)
     np.testing.assert_allclose(values, whole[:, at:], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(end, after, rtol=1e-5, atol=1e-5)
 
 
 def test_an_episode_knows_nothing_of_the_one_before():
   spec = given.make_spec((4,), np.float32, ACTIONS)
-  network = make_network(make_config(), spec)
+  declaration, network = make_network(make_config(), spec)
   first = np.zeros((BATCH, STEPS), bool)
   first[:, 4] = True
   one = make_inputs((4,), np.float32, first)
@@ -111,8 +113,8 @@ def test_an_episode_knows_nothing_of_the_one_before():
     one.first,
   )
   zeros, ones = tf.zeros((BATCH, 14)), tf.ones((BATCH, 14))
-  a, after_a = network.unroll(one, zeros)
-  b, after_b = network.unroll(other, ones)
+  a, after_a = declaration.unroll(network.layers, one, zeros)
+  b, after_b = declaration.unroll(network.layers, other, ones)
   assert (a[:, :4] != b[:, :4]).numpy().any()
   np.testing.assert_allclose(a[:, 4:], b[:, 4:], rtol=1e-6)
   np.testing.assert_allclose(after_a, after_b, rtol=1e-6)

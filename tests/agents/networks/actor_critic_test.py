@@ -1,0 +1,106 @@
+"""Policies, values and critics: acting equals learning, and checkpoints."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from acme import specs
+
+from agents.networks import actor_critic, numpy_ops, tf_network
+from agents.networks import network as network_lib
+from tests.agents.networks import given
+
+DISCRETE = given.make_spec()
+CONTINUOUS = DISCRETE._replace(
+  actions=specs.BoundedArray((2,), np.float32, -1, 1)
+)
+FRAMES = given.make_spec((2, 36, 36), np.uint8)
+DECLARATIONS = {
+  "categorical": lambda: actor_critic.PolicyNetwork(
+    DISCRETE, "mlp", (8, 6), "categorical", "tanh", orthogonal=True
+  ),
+  "frames": lambda: actor_critic.PolicyNetwork(
+    FRAMES, "nature_cnn", (8,), "categorical", orthogonal=True
+  ),
+  "gaussian": lambda: actor_critic.PolicyNetwork(
+    CONTINUOUS, "mlp", (8, 6), "gaussian", "tanh", orthogonal=True
+  ),
+  "tanh_gaussian": lambda: actor_critic.PolicyNetwork(
+    CONTINUOUS, "mlp", (8, 6), "tanh_gaussian"
+  ),
+  "value": lambda: actor_critic.ValueNetwork(
+    DISCRETE, "mlp", (8, 6), "tanh", orthogonal=True
+  ),
+  "critic": lambda: actor_critic.CriticNetwork(CONTINUOUS, (8, 6)),
+}
+
+
+def make_inputs(declaration, batch=5):
+  random = np.random.default_rng(0)
+  return [
+    (3 * random.random((batch, *x.shape))).astype(x.dtype)
+    for x in declaration.inputs
+  ]
+
+
+@pytest.mark.parametrize("kind", DECLARATIONS)
+def test_acting_equals_learning(kind):
+  declaration = DECLARATIONS[kind]()
+  network = tf_network.Network(declaration, seed=1, name=kind)
+  acting = network_lib.make_acting(declaration, name=kind)
+  # Among the variables of a learner's other networks.
+  acting.load({"other/output/b": np.zeros(1), **network.get_variables()})
+  inputs = make_inputs(declaration)
+  found = acting(*inputs)
+  expected = network(*(tf.constant(x) for x in inputs))
+  np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+  assert len(found) == 5 and found.dtype == np.float32
+  assert all(name.startswith(f"{kind}/") for name in network.get_variables())
+
+
+@pytest.mark.parametrize("kind", ["categorical", "gaussian", "tanh_gaussian"])
+def test_policies_have_distributions(kind):
+  declaration = DECLARATIONS[kind]()
+  acting = network_lib.make_acting(declaration)
+  acting.load(tf_network.Network(declaration, seed=1).get_variables())
+  policy = declaration.distribution(
+    numpy_ops, acting(*make_inputs(declaration))
+  )
+  action = policy.sample(np.random.default_rng(0))
+  assert action.shape == ((5,) if kind == "categorical" else (5, 2))
+  assert policy.log_prob(action).shape == (5,)
+
+
+def test_seeds_and_names_decide_initial_values():
+  def start(seed, name=""):
+    network = tf_network.Network(DECLARATIONS["critic"](), seed, name)
+    return network.get_variables()[f"{name}/output/w" if name else "output/w"]
+
+  np.testing.assert_array_equal(start(1), start(1))
+  assert (start(1) != start(2)).any()
+  assert (start(1, "critic_0") != start(1, "critic_1")).any()
+
+
+def test_checkpoints_restore_networks(tmp_path):
+  networks = [
+    tf_network.Network(DECLARATIONS["value"](), seed) for seed in (1, 2)
+  ]
+  path = tf.train.Checkpoint(value=networks[0]).save(str(tmp_path / "c"))
+  status = tf.train.Checkpoint(value=networks[1]).restore(path)
+  status.assert_existing_objects_matched()
+  restored = networks[1].get_variables()
+  for name, value in networks[0].get_variables().items():
+    np.testing.assert_array_equal(restored[name], value)
+
+
+def test_acting_with_small_networks_imports_no_tensorflow():
+  code = """
+import sys
+from agents.networks import actor_critic, distributions, network, q_network
+from agents.networks import recurrent_q_network
+from agents.dqn import acting
+assert not [x for x in sys.modules if x.split(".")[0] == "tensorflow"]
+"""
+  subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,113 @@
+"""Distributions: densities integrate to 1, samples have their moments."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.networks import distributions, numpy_ops, tf_ops
+
+SAMPLES = 50_000
+LOGITS = np.float32([[0.3, -1.2, 2.0, 0.0]])
+MEAN, LOG_STD = np.float32([[0.4, -0.9]]), np.float32([[-0.7, 0.2]])
+PARAMETERS = {
+  "categorical": LOGITS,
+  "gaussian": np.concatenate([MEAN, LOG_STD], axis=1),
+  "tanh_gaussian": np.concatenate([MEAN, LOG_STD], axis=1),
+}
+BACKENDS = {
+  "numpy": (numpy_ops, lambda x: x, np.random.default_rng(0)),
+  "tensorflow": (tf_ops, tf.constant, tf.constant([3, 4])),
+}
+
+
+def make(kind, backend="numpy", batch=1):
+  ops, array, random = BACKENDS[backend]
+  parameters = np.repeat(PARAMETERS[kind], batch, axis=0)
+  made = distributions.make_distribution(kind, ops, array(parameters))
+  return made, random
+
+
+def make_grid(kind):
+  """Cells of a grid of actions [N, 2], and the area of each."""
+  edge = (-1, 1) if kind == "tanh_gaussian" else (-9, 9)
+  points = np.linspace(*edge, 802)
+  middles = (points[1:] + points[:-1]) / 2
+  grid = np.stack(np.meshgrid(middles, middles), axis=-1).reshape(-1, 2)
+  return grid.astype(np.float32), (points[1] - points[0]) ** 2
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "tanh_gaussian"])
+def test_densities_integrate_to_one(kind):
+  grid, area = make_grid(kind)
+  logs = make(kind)[0].log_prob(grid).astype(float)
+  np.testing.assert_allclose(np.exp(logs).sum() * area, 1.0, rtol=2e-3)
+  if kind == "gaussian":
+    entropy = -(np.exp(logs) * logs).sum() * area
+    np.testing.assert_allclose(make(kind)[0].entropy(), [entropy], rtol=1e-3)
+
+
+def test_probabilities_sum_to_one():
+  policy, _ = make("categorical")
+  logs = np.array([policy.log_prob(np.array([a]))[0] for a in range(4)])
+  np.testing.assert_allclose(np.exp(logs).sum(), 1.0, rtol=1e-5)
+  entropy = -(np.exp(logs) * logs).sum()
+  np.testing.assert_allclose(policy.entropy(), [entropy], rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_frequencies_of_samples_are_probabilities(backend):
+  policy, random = make("categorical", backend, SAMPLES)
+  sampled = np.asarray(policy.sample(random))
+  assert sampled.dtype == np.int32
+  found = np.bincount(sampled, minlength=4) / SAMPLES
+  np.testing.assert_allclose(found, numpy_ops.softmax(LOGITS)[0], atol=0.01)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["gaussian", "tanh_gaussian"])
+def test_moments_of_samples_are_those_of_the_density(kind, backend):
+  policy, random = make(kind, backend, SAMPLES)
+  sampled = np.asarray(policy.sample(random))
+  assert sampled.dtype == np.float32
+  grid, area = make_grid(kind)
+  weights = np.exp(make(kind)[0].log_prob(grid).astype(float))[:, None] * area
+  mean = (weights * grid).sum(axis=0)
+  deviation = np.sqrt((weights * (grid - mean) ** 2).sum(axis=0))
+  np.testing.assert_allclose(sampled.mean(axis=0), mean, atol=0.02)
+  np.testing.assert_allclose(sampled.std(axis=0), deviation, rtol=0.02)
+
+
+@pytest.mark.parametrize("kind", PARAMETERS)
+def test_numpy_equals_tensorflow(kind):
+  one, random = make(kind, "numpy", 20)
+  other, _ = make(kind, "tensorflow", 20)
+  action = one.sample(random)
+  np.testing.assert_allclose(
+    one.log_prob(action), other.log_prob(tf.constant(action)), rtol=1e-4
+  )
+  np.testing.assert_allclose(one.mode(), other.mode(), rtol=1e-5)
+  if kind != "tanh_gaussian":
+    np.testing.assert_allclose(one.entropy(), other.entropy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_log_densities_of_samples(backend):
+  policy, random = make("tanh_gaussian", backend, 50)
+  action, log_prob = policy.sample_with_log_prob(random)
+  np.testing.assert_allclose(
+    log_prob, policy.log_prob(action), rtol=1e-2, atol=1e-2
+  )
+
+
+def test_log_densities_are_finite_where_tanh_is_flat():
+  policy = distributions.TanhGaussian(
+    numpy_ops, np.float32([[30.0, -30.0]]), np.float32([[0.0, 0.0]])
+  )
+  action, log_prob = policy.sample_with_log_prob(np.random.default_rng(0))
+  assert np.isfinite(log_prob).all()
+  assert np.isfinite(policy.log_prob(action)).all()
+
+
+def test_unknown_kinds_are_one_line():
+  with pytest.raises(ValueError, match="kind='beta' is no distribution"):
+    distributions.make_distribution("beta", numpy_ops, LOGITS)
