@@ -1,5 +1,6 @@
 """Target networks: variables that follow those of an online network."""
 
+import typing
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -14,7 +15,7 @@ def copy(target: Sequence[tf.Variable], online: Sequence[tf.Variable]) -> None:
 def copy_periodically(
   target: Sequence[tf.Variable],
   online: Sequence[tf.Variable],
-  steps: tf.Variable,
+  steps: typing.Any,
   period: int,
 ) -> None:
   """Copies where `steps` is a multiple of `period`; traced into a graph.

@@ -44,6 +44,7 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
   c.adder.discount = 0.99
   c.learner.batch_size = 256
   c.learner.learning_rate = 3e-4
+  c.learner.max_gradient_norm = 1e6  # the paper clips none
   c.replay.sampler = "uniform"
   c.topology.workers = 1
   presets.apply(c, PRESETS, preset)
