@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import launchpad as lp
 
 from launch import site as site_lib
-from launch.nodes import addresses
+from launch.nodes import addresses, control_client
 from launch.orchestration import rounds
 from launch.processes import ports
 from launch.runs import run as run_lib
@@ -31,9 +31,13 @@ class NodeClass:
   role: str
 
   def __call__(self, *args) -> typing.Any:
-    """The node, as `lp.CourierNode` wants it made."""
+    """Makes the node; the last argument of all but the control node is that."""
     module = importlib.import_module(f"launch.nodes.{self.role}")
-    return getattr(module, self.role.capitalize())(*args)
+    make = getattr(module, self.role.capitalize())
+    if self.role == "control":
+      return make(*args)
+    *others, control = args
+    return make(*others, control_client.ControlClient(control))
 
 
 @dataclasses.dataclass(frozen=True)

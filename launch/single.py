@@ -10,19 +10,18 @@ import time
 import typing
 
 import ml_collections
+import msgspec
 from absl import logging
 from acme import specs
 
 from configs import sizes
 from launch import turns
 from launch.display import panel as panel_lib
-from launch.nodes import control as control_lib
 from launch.nodes import pace
-from launch.orchestration import directive
+from launch.orchestration import messages, run_control
 from launch.processes import signals as signals_lib
 from launch.runs import (
   best_variables,
-  run_counters,
   run_folder,
   snapshot_store,
   snapshot_uploader,
@@ -46,7 +45,7 @@ class Single:
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
-    control: control_lib.Control,
+    control: run_control.RunControl,
   ):
     """Makes all parts, or takes them from the newest snapshot if there is one.
 
@@ -69,9 +68,7 @@ class Single:
     )
     newest = snapshot_store.newest_of(config, folder)
     self.turns = turns.Turns(config, spec, newest and newest.path)
-    self._snapshot: dict[str, typing.Any] = {
-      "snapshots": newest.number if newest else 0
-    }
+    self._snapshot = messages.SnapshotReport(newest.number if newest else 0)
     self._saves = 0  # that were asked for and are done
     self._best_is_new = False  # since the last snapshot
     self._save_due_s = time.monotonic() + config.snapshot.period_s
@@ -133,45 +130,40 @@ class Single:
     self.report()
     with self._snapshots.writing(self.turns.trainer_steps) as path:
       self.turns.save(path)
-      (path / run_counters.FILE).write_text(
-        self._control.counters(), encoding="utf-8"
-      )
+      self._control.counters().write(path)
     if self._best_is_new:
       self._snapshots.mark_best()
     assert self._snapshots.written is not None
     self._uploader.offer(self._snapshots.written, self._best_is_new)
     self._best_is_new = False
-    self._snapshot = {
-      "snapshots": self._snapshot["snapshots"] + 1,
-      "snapshot_at_s": time.time(),
-      "snapshot_pause_s": time.monotonic() - began_s,
-    }
+    self._snapshot = messages.SnapshotReport(
+      self._snapshot.written + 1, time.time(), time.monotonic() - began_s
+    )
 
   def report(self) -> None:
     """Reports as the nodes would, and takes what is asked of them."""
     table = self.turns.table
-    trainer = directive.Directive(
-      *self._control.report(
-        "trainer",
-        0,
-        {
-          "trainer_steps": self.turns.trainer_steps,
-          "first_step_at_s": self._first_step_at_s,
-          "variables_version": self.turns.version,
-          "metrics": {k: float(v) for k, v in self.turns.metrics.items()},
-          "replay": table_status.TableStatus.of(
-            table.size,
-            table.inserted,
-            table.sampled,
-            sizes.Sizes.of(self._config).min_size,
-          )._asdict(),
-          **self._snapshot,
-          **self._uploader.metrics(),
-        },
-      )
+    counts = table_status.TableStatus.of(
+      table.size,
+      table.inserted,
+      table.sampled,
+      sizes.Sizes.of(self._config).min_size,
     )
-    if trainer.saves != self._saves:
-      self._saves, self._save_now = trainer.saves, True
+    report = messages.TrainerReport(
+      trainer_steps=self.turns.trainer_steps,
+      first_step_at_s=self._first_step_at_s,
+      variables_version=self.turns.version,
+      metrics={k: float(v) for k, v in self.turns.metrics.items()},
+      replay=messages.TableCounts(*counts),
+      snapshots=msgspec.structs.replace(
+        self._snapshot,
+        uploaded=self._uploader.uploaded,
+        upload_failures=self._uploader.failures,
+      ),
+    )
+    command = self._control.report("trainer", 0, report)
+    if command.saves_requested != self._saves:
+      self._saves, self._save_now = command.saves_requested, True
     self._control.report("worker", 0, self.turns.worker)
 
   def _ends(self) -> bool:
@@ -203,7 +195,7 @@ class Single:
       self._stop_now = True
     self.report()
     self._control.tick()
-    reason = self._control.status()["stopped_because"]
+    reason = self._control.status().stopped_because
     self._stop = reason is not None
     self._stop_now |= self._stop and reason not in _COUNTED
     self._show()
@@ -229,7 +221,9 @@ class Single:
     if episodes is None:
       return
     self.report()  # of now are the counts beside it
-    if self._control.evaluated(*episodes, self.turns.version):
+    if self._control.evaluated(
+      messages.Evaluation(*episodes, self.turns.version)
+    ):
       best_variables.save(
         self._folder.best, self.turns.version, self.turns.variables
       )
@@ -248,7 +242,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     RuntimeError: the snapshot is of no use, or none could be written; one line.
     KeyboardInterrupt: Ctrl-C came twice.
   """
-  control = control_lib.Control(
+  control = run_control.RunControl(
     run.config, run.folder, {"worker": 1, "trainer": 1}, run.started_at_s
   )
   try:

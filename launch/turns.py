@@ -23,6 +23,7 @@ from environments import saving
 from launch import arena
 from launch.nodes import collector as collector_lib
 from launch.nodes import evaluation, policy_age
+from launch.orchestration import messages
 from launch.runs import checkpoints
 from replay import dataset, local_table, priorities
 
@@ -116,17 +117,17 @@ class Turns:
     return self._env_steps_before + self._collector.env_steps
 
   @property
-  def worker(self) -> dict[str, typing.Any]:
-    """What a worker would report of this life of the run."""
+  def worker(self) -> messages.WorkerReport:
+    """Returns what a worker would report of this process."""
     items = self.table.inserted - self._inserted_before
-    return {
-      "env_steps": self._collector.env_steps,
-      "items_written": items,
-      "items_confirmed": items,
-      "variable_loads": self.version - self._version_before,
-      "training_return": self._collector.training_return,
-      "variables_age_s": 0.0,
-    }
+    return messages.WorkerReport(
+      env_steps=self._collector.env_steps,
+      items_written=items,
+      items_confirmed=items,
+      variable_loads=self.version - self._version_before,
+      training_return=self._collector.training_return,
+      variables_age_s=0.0,
+    )
 
   @property
   def due(self) -> Turn:

@@ -6,7 +6,8 @@ import ml_collections
 from acme import specs
 
 from agents import registry
-from launch.nodes import addresses, answer, evaluation, link
+from launch.nodes import addresses, evaluation, link
+from launch.orchestration import messages
 from launch.runs import best_variables, run_folder
 from replay import variable_packing
 
@@ -32,7 +33,7 @@ class Evaluator:
       spec: of one environment.
       folder: of the run, for the best variables.
       data: where variables come from.
-      control: Courier client of the control node.
+      control: `control_client.ControlClient` of the control node.
     """
     self._config, self._folder, self._control = config, folder, control
     episodes = config.evaluation.episodes
@@ -58,7 +59,9 @@ class Evaluator:
 
   def run(self) -> None:
     """Evaluates until the run stops."""
-    with link.Link(self._control, "evaluator", 0, dict) as node_link:
+    with link.Link(
+      self._control, "evaluator", 0, messages.EvaluatorReport
+    ) as node_link:
       while not node_link.wait(_POLL_S):
         snapshot = self._variables.poll()
         if snapshot is None:
@@ -79,11 +82,8 @@ class Evaluator:
       self._config.evaluation.episodes,
       stopping,
     )
-    if episodes is not None and answer.of(
-      self._control.evaluated,
-      episodes.returns,
-      episodes.lengths,
-      snapshot.version,
+    if episodes is not None and self._control.evaluated(
+      messages.Evaluation(*episodes, snapshot.version)
     ):
       best_variables.save(
         self._folder.best, snapshot.version, snapshot.variables

@@ -10,6 +10,7 @@ from acme import specs
 
 from agents import registry
 from launch.nodes import link, replay_parts
+from launch.orchestration import messages
 from launch.runs import run_counters, run_folder, snapshot_store, snapshots
 from replay import tables, trajectory_manager, variables
 
@@ -59,20 +60,24 @@ class HostedTables:
       saving_dir=replay_parts.on_its_way(folder, shard, shards),
       restore_from=saved,
     )
-    self._began_at = {
-      "inserted": self._manager.status(tables.TRANSITIONS).inserted,
-    }
-    if shards == 1:  # of one of several, what is lost tells how many steps
-      self._began_at["env_steps"] = (
+    env_steps = None
+    if shards == 1:  # the items that one of several lost show how many steps
+      env_steps = (
         run_counters.RunCounters.read(snapshot.path).environment_steps
         if snapshot
         else 0
       )
+    self._restored = messages.RestoredCounts(
+      env_steps=env_steps,
+      inserted=self._manager.status(tables.TRANSITIONS).inserted,
+    )
 
-  def metrics(self) -> dict[str, typing.Any]:
-    """What the host reports of the table, and what it began with."""
+  def report(self) -> messages.ReplayReport:
+    """Returns counts of the table, and those with which it began."""
     status = self._manager.status(tables.TRANSITIONS)
-    return {"replay": status._asdict(), "began_at": self._began_at}
+    return messages.ReplayReport(
+      replay=messages.TableCounts(*status), restored=self._restored
+    )
 
   def close(self) -> None:
     """Stops serving."""
@@ -99,7 +104,7 @@ class Replay:
       folder: of the run, for snapshots.
       shard: of the replay that this is, from 0.
       address: to serve at.
-      control: Courier client of the control node.
+      control: `control_client.ControlClient` of the control node.
 
     Raises:
       ValueError: what was saved does not fit the config.
@@ -118,7 +123,7 @@ class Replay:
   def run(self) -> None:
     """Serves until the run stops."""
     with link.Link(
-      self._control, "replay", self._shard, self._tables.metrics
+      self._control, "replay", self._shard, self._tables.report
     ) as node_link:
       while not node_link.wait(1.0):
         pass

@@ -1,6 +1,5 @@
 """SnapshotWriter: writes snapshots of a run while its trainer goes on."""
 
-import dataclasses
 import functools
 import pathlib
 import threading
@@ -9,10 +8,12 @@ import typing
 from collections.abc import Callable, Sequence
 
 import ml_collections
+import msgspec
 from absl import logging
 
 from agents import core
 from launch.nodes import replay_parts
+from launch.orchestration import messages
 from launch.runs import (
   checkpoints,
   run_counters,
@@ -53,7 +54,8 @@ class SnapshotWriter:
       folder: of the run.
       learner: which stands still while `start` runs.
       servers: addresses of the TrajectoryManagers; of this machine.
-      control: Courier client of the control node, which knows all counts.
+      control: `control_client.ControlClient` of the control node, which knows
+        all counts.
       newest: snapshot that the run has; None: it has none.
       is_up: whether a server is there, by its shard; of one alone it is not
         asked.
@@ -145,14 +147,15 @@ class SnapshotWriter:
     if self._thread is not None:
       self._thread.join(max(0.0, timeout_s))
 
-  def metrics(self) -> dict[str, typing.Any]:
-    """How many there are and where, how old the newest is, what it cost."""
-    return {
-      "snapshots": self._number,
-      "snapshot_at_s": self._written_at_s,
-      "snapshot_pause_s": self._pause_s,
-      **self._uploader.metrics(),
-    }
+  def report(self) -> messages.SnapshotReport:
+    """Returns how many there are and where, when the newest was written."""
+    return messages.SnapshotReport(
+      self._number,
+      self._written_at_s,
+      self._pause_s,
+      self._uploader.uploaded,
+      self._uploader.failures,
+    )
 
   def _begin(self, variables_version: int) -> threading.Event:
     """Starts the thread; returns what tells that all is copied."""
@@ -178,8 +181,8 @@ class SnapshotWriter:
     steps = int(self._learner.steps)
     with self._snapshots.writing(steps) as path:
       # What the control node knows of the trainer is a report ago.
-      counters = dataclasses.replace(
-        run_counters.RunCounters.from_json(self._control.counters()),
+      counters = msgspec.structs.replace(
+        self._control.counters(),
         trainer_steps=steps,
         variables_version=variables_version,
       )

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import launchpad as lp
 import ml_collections
+import msgspec
 from absl import logging
 from acme import specs
 
 from agents import core, registry, sharded_loop, update_loop
 from configs import limiter as limiter_lib
 from configs import sizes
-from launch.nodes import answer, link, policy_age, sharded, snapshot_writer
+from launch.nodes import link, policy_age, sharded, snapshot_writer
 from launch.nodes import replay as replay_node
-from launch.orchestration import directive as directive_lib
-from launch.orchestration import rounds
+from launch.orchestration import messages, rounds
 from launch.runs import checkpoints, run_folder, snapshot_store
 from replay import (
   dataset,
@@ -28,7 +28,7 @@ from replay import (
 from replay import variables as variables_lib
 
 _IDLE_S = 0.02
-_GO = directive_lib.Directive()
+_GO = messages.Command()
 _SAVE_S = 4.0  # for the last snapshot, which the stop order waits for
 _FIRST_S = 30.0  # for the shard that has the variables, when nothing runs yet
 
@@ -52,7 +52,7 @@ class Trainer:
       folder: of the run, for snapshots.
       servers: of the TrajectoryManagers, the first of which has the variables;
         a single one is hosted here where config.topology.replay says so.
-      control: Courier client of the control node.
+      control: `control_client.ControlClient` of the control node.
 
     Raises:
       ValueError: the snapshot does not fit the config.
@@ -77,7 +77,7 @@ class Trainer:
       logging.info("goes on from snapshot %d", snapshot.number)
     self._steps = self._began_at = int(self._learner.steps)
     # Above all that anybody acts on, also of a trainer that was killed since.
-    self._version = answer.of(control.variables_version)
+    self._version = control.variables_version()
     first_version = self._version + 1
     self._lasting: lasting_publisher.LastingPublisher | None = None
     if self._shards:
@@ -103,7 +103,7 @@ class Trainer:
     self._limiter = limiter_lib.Limiter.of(config)
     self._rounds = rounds.Rounds(config) if config.mode == "sync" else None
     self._limit = config.limits.trainer_steps  # 0: none
-    self._learned: dict[str, float] = {}
+    self._learned: dict[str, float | None] = {}
     self._first_step_at_s: float | None = None
     self._starved_since_s: float | None = time.monotonic()
     self._starving = True  # the table may not have a whole call's batches
@@ -113,7 +113,7 @@ class Trainer:
     """What learns."""
     return self._learner
 
-  def step(self, orders: directive_lib.Directive = _GO) -> int:
+  def step(self, orders: messages.Command = _GO) -> int:
     """One call of the update loop, if it is time for one.
 
     Args:
@@ -122,8 +122,8 @@ class Trainer:
     Returns:
       All steps so far.
     """
-    if orders.trainer_steps is not None:
-      self._limit = orders.trainer_steps
+    if orders.trainer_steps_limit is not None:
+      self._limit = orders.trainer_steps_limit
     if orders.paused:
       self._starved_since_s = None
     elif updates := self._may_update(orders):
@@ -138,12 +138,12 @@ class Trainer:
       self._control,
       "trainer",
       0,
-      self._metrics,
+      self._report,
       rounds.report_period_s(self._config),
     ) as node_link:
       while not node_link.stopping:
-        before, orders = self._steps, node_link.directive
-        self._save_if_due(orders.saves)
+        before, orders = self._steps, node_link.command
+        self._save_if_due(orders.saves_requested)
         if self.step(orders) == before:  # at the limit, the others stop first
           node_link.wait(_IDLE_S)
       self._snapshots.finish(self._version, _SAVE_S)
@@ -180,7 +180,7 @@ class Trainer:
       self._saves = max(saves, self._saves)
       self._snapshots.start(self._version)
 
-  def _may_update(self, orders: directive_lib.Directive) -> int:
+  def _may_update(self, orders: messages.Command) -> int:
     """Updates that it is time for; 0: none now."""
     updates = self._next_updates()
     if self._rounds is not None:
@@ -251,18 +251,18 @@ class Trainer:
       status.size, status.inserted, status.sampled
     )
 
-  def _metrics(self) -> dict[str, typing.Any]:
+  def _report(self) -> messages.TrainerReport:
     starved_since_s = self._starved_since_s
-    hosted = self._tables.metrics() if self._tables is not None else {}
-    began_at = hosted.pop("began_at", {})
-    return {
-      "trainer_steps": self._steps,
-      "first_step_at_s": self._first_step_at_s,
-      "variables_version": self._version,
-      "starved_s": starved_since_s and time.monotonic() - starved_since_s,
-      "metrics": self._learned,
-      "shards_up": sum(s.up for s in self._shards) if self._shards else None,
-      "began_at": {**began_at, "trainer_steps": self._began_at},
-      **self._snapshots.metrics(),
-      **hosted,
-    }
+    hosted = self._tables and self._tables.report()
+    restored = hosted.restored if hosted else messages.RestoredCounts()
+    return messages.TrainerReport(
+      trainer_steps=self._steps,
+      first_step_at_s=self._first_step_at_s,
+      variables_version=self._version,
+      waiting_s=starved_since_s and time.monotonic() - starved_since_s,
+      metrics=self._learned,
+      shards_up=sum(s.up for s in self._shards) if self._shards else None,
+      restored=msgspec.structs.replace(restored, trainer_steps=self._began_at),
+      replay=hosted.replay if hosted else None,
+      snapshots=self._snapshots.report(),
+    )

@@ -8,9 +8,8 @@ from absl import logging
 from acme import specs
 
 from agents import registry
-from launch.nodes import addresses, answer, collector, link, pace
-from launch.orchestration import directive as directive_lib
-from launch.orchestration import rounds
+from launch.nodes import addresses, collector, link, pace
+from launch.orchestration import messages, rounds
 from replay import board, tables
 from replay import writer as writer_lib
 
@@ -18,7 +17,7 @@ _WAIT_S = 0.2  # at most, until the next look at what to do
 _IDLE_S = 0.005  # while paused, and before the first variables
 _SETTLE_S = 2.0  # for what is in flight at the end
 _SAY_AFTER_S = 1.0  # shorter waits are the rate limiter doing its work
-_GO = directive_lib.Directive()
+_GO = messages.Command()
 
 
 class Worker:
@@ -39,16 +38,18 @@ class Worker:
       spec: of one environment.
       index: of this worker, from 0.
       data: where to write to, and where variables come from.
-      control: Courier client of the control node.
+      control: `control_client.ControlClient` of the control node.
     """
     self._config, self._index, self._control = config, index, control
     builder = registry.make_builder(config.agent)
+    registration = control.register("worker", index)
     self._collector = collector.Collector(
       config,
       spec,
       builder,
       index,
-      *answer.of(control.enlist, "worker", index),
+      registration.restart_count,
+      registration.env_steps,
     )
     self._variables = data.make_variables_source()
     self._seat = data.take_seat(index)
@@ -76,7 +77,7 @@ class Worker:
       self._control,
       "worker",
       self._index,
-      self._metrics,
+      self._report,
       rounds.report_period_s(self._config),
     ) as node_link:
       while not node_link.stopping:
@@ -88,7 +89,7 @@ class Worker:
         logging.info("items that were never confirmed: %d", self._writer.lost)
       self._collector.close()
 
-  def step(self, orders: directive_lib.Directive = _GO) -> int:
+  def step(self, orders: messages.Command = _GO) -> int:
     """One step of every environment, or a short wait if there can be none.
 
     Args:
@@ -108,20 +109,20 @@ class Worker:
       self._pace.stepped(steps, orders.steps_per_s, time.monotonic())
     return self._collector.env_steps
 
-  def _orders(self, node_link: link.Link) -> directive_lib.Directive:
+  def _orders(self, node_link: link.Link) -> messages.Command:
     """What this machine's proxy says, or without one the control node."""
     seat = self._seat
     if seat is None:
-      return node_link.directive
+      return node_link.command
     flow = seat.flow
-    return directive_lib.Directive(
+    return messages.Command(
       flow is board.Flow.DRAIN,
       flow is board.Flow.PAUSE,
       seat.steps_per_s,
-      workers=node_link.directive.workers,
+      workers=node_link.command.workers,
     )
 
-  def _may_step(self, orders: directive_lib.Directive) -> bool:
+  def _may_step(self, orders: messages.Command) -> bool:
     """Whether a step can be made now; waits a little if not."""
     if self._published_at_s is None:
       time.sleep(_IDLE_S)
@@ -139,7 +140,7 @@ class Worker:
       return False
     return self._is_through(self._writer.wait(_WAIT_S))
 
-  def _has_its_share(self, orders: directive_lib.Directive) -> bool:
+  def _has_its_share(self, orders: messages.Command) -> bool:
     """Whether it is others' turn, in rounds."""
     if self._config.mode != "sync":
       return False
@@ -171,23 +172,23 @@ class Worker:
       self._loads += 1
       self._made = 0
 
-  def _metrics(self) -> dict[str, typing.Any]:
+  def _report(self) -> messages.WorkerReport:
     published_at_s, waiting_since_s = (
       self._published_at_s,
       self._waiting_since_s,
     )
     writer = self._writer
-    return {
-      "env_steps": self._collector.env_steps,
-      "items_written": writer.written,
-      "items_confirmed": writer.confirmed,
-      "items_lost": writer.lost,
-      "reconnects": max(0, writer.streams - 1),
-      "variables_version": self._version,
-      "variable_loads": self._loads,
-      "collected_version": self._collected_version,
-      "training_return": self._collector.training_return,
-      "variables_age_s": published_at_s and time.time() - published_at_s,
-      "waiting_s": waiting_since_s and time.monotonic() - waiting_since_s,
-      "waiting_for": waiting_since_s and writer.waits_for,
-    }
+    return messages.WorkerReport(
+      env_steps=self._collector.env_steps,
+      items_written=writer.written,
+      items_confirmed=writer.confirmed,
+      items_lost=writer.lost,
+      reconnects=max(0, writer.streams - 1),
+      variables_version=self._version,
+      variable_loads=self._loads,
+      collected_version=self._collected_version,
+      training_return=self._collector.training_return,
+      variables_age_s=published_at_s and time.time() - published_at_s,
+      waiting_s=waiting_since_s and time.monotonic() - waiting_since_s,
+      waiting_for=writer.waits_for if waiting_since_s else None,
+    )

@@ -1,7 +1,6 @@
 """SnapshotUploader: copies snapshots to a store while the run goes on."""
 
 import threading
-import typing
 
 from absl import logging
 
@@ -78,12 +77,15 @@ class SnapshotUploader:
       thread.join(max(0.0, timeout_s))
     return thread is None or not thread.is_alive()
 
-  def metrics(self) -> dict[str, typing.Any]:
-    """Which one the store has, and how many it could not take."""
-    return {
-      "snapshot_uploaded": self._uploaded,
-      "snapshot_upload_failures": self._failures,
-    }
+  @property
+  def uploaded(self) -> int | None:
+    """Number of the newest snapshot in the store; None: there is none."""
+    return self._uploaded
+
+  @property
+  def failures(self) -> int:
+    """Number of uploads that failed."""
+    return self._failures
 
   def _run(self, store: snapshot_store.SnapshotStore) -> None:
     while (snapshot := self._next()) is not None:

@@ -60,9 +60,9 @@ def test_each_one_is_copied_where_there_is_time(store, uploader, kept, folder):
   for step in range(1, 6):
     uploader.offer(write(kept, step), best=step == 2)
     assert uploader.wait(TIMEOUT_S)
-    assert uploader.metrics()["snapshot_uploaded"] == step
+    assert uploader.uploaded == step
   assert names(folder) == ["000002", "000004", "000005", "best"]
-  assert uploader.metrics()["snapshot_upload_failures"] == 0
+  assert uploader.failures == 0
   assert not uploader.in_use()
 
 
@@ -95,17 +95,15 @@ def test_a_store_that_fails_is_counted(store, uploader, kept, folder, caplog):
   (record,) = caplog.records
   message = record.getMessage()
   assert "snapshot 1 could not be uploaded" in message and "\n" not in message
-  assert uploader.metrics() == {
-    "snapshot_uploaded": None,
-    "snapshot_upload_failures": 1,
-  }
+  assert uploader.uploaded is None
+  assert uploader.failures == 1
   folder.parent.unlink()
   # The best one is tried again, too.
   uploader.offer(write(kept, 2), best=False)
   assert uploader.wait(TIMEOUT_S)
   assert names(folder) == ["000001", "000002", "best"]
   assert (folder / "best").read_text() == "1"
-  assert uploader.metrics()["snapshot_uploaded"] == 2
+  assert uploader.uploaded == 2
 
 
 def test_without_a_store_nothing_is_done(kept):
