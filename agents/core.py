@@ -71,7 +71,7 @@ class Actor(typing.Protocol):
     ...
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Acts by these variables, from a learner's `get_variables`, from now on."""
+    """Acts by a learner's variables from now on."""
     ...
 
   def get_state(self) -> typing.Any:

@@ -78,9 +78,7 @@ class Explorer:
     self._epsilons = epsilons
     self.random = np.random.default_rng(seed)
 
-  def choose(
-    self, q_t: np.ndarray
-  ) -> adder.ActorOutput:
+  def choose(self, q_t: np.ndarray) -> adder.ActorOutput:
     """Chooses by values [B, A].
 
     Returns:

@@ -1,10 +1,9 @@
-"""Control status: what a run's control node tells, asked from outside."""
-
-import typing
+"""Control status: the status of a run's control node, read from outside."""
 
 import courier
 
-from launch.runs import run_address, run_folder
+from launch.orchestration import messages
+from launch.runs import run_address, run_folder, run_status
 
 _CALL_S = 0.5  # a control node that takes longer is not there
 
@@ -21,7 +20,7 @@ class ControlStatus:
     self._folder = folder
     self._client: courier.Client | None = None
 
-  def ask(self) -> dict[str, typing.Any] | None:
+  def ask(self) -> run_status.RunStatus | None:
     """The run's status; None: the node has yet to come up, or back."""
     try:
       if self._client is None:
@@ -31,7 +30,7 @@ class ControlStatus:
         self._client = courier.Client(
           where.address, call_timeout=_CALL_S, wait_for_ready=False
         )
-      return self._client.status()
+      return messages.decode(self._client.status(), run_status.RunStatus)
     except Exception:  # It is not there.
       self._client = None
       return None

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import psutil
 
 from benchmarks import control_status, machine
-from launch.runs import run_folder
+from launch.runs import run_folder, run_status
 
 _LOOK_S = 0.02
 # Nodes report four times a second: a count that does not rise for longer
@@ -23,16 +23,6 @@ _LOOK_S = 0.02
 STANDSTILL_S = 1.0
 _FLOWS_S = 2.0  # without a standstill, and steps flow again
 _PATIENCE_S = 90.0
-_COUNTS = (
-  "env_steps",
-  "trainer_steps",
-  "items_confirmed",
-  "evaluations",
-  "env_steps_lost",
-  "trainer_steps_lost",
-  "items_lost",
-  "reconnects",
-)
 
 
 class Look(typing.NamedTuple):
@@ -163,7 +153,7 @@ class Running:
     before = [look for look in self.looks if look.at_s <= since_s][-1]
     return self.looks[-1].counts[count] - before.counts[count]
 
-  def status(self) -> dict[str, typing.Any] | None:
+  def status(self) -> run_status.RunStatus | None:
     """What the control node tells; None: it has yet to come up, or back."""
     return self._control.ask()
 
@@ -202,14 +192,24 @@ class Running:
     status = self.status()
     if status is None:
       return None
-    counts = {name: status[name] for name in _COUNTS}
-    workers = status["workers"]
-    counts["worker/1"] = workers.get("1", {}).get("items_confirmed", 0)
-    counts["items_lost_by_workers"] = sum(
-      worker.get("items_lost", 0) for worker in workers.values()
-    )
-    counts["answers"] = len(self.looks)
-    return Look(time.monotonic(), counts, status["start_up_s"])
+    workers = status.workers
+    second = workers.get(1)
+    counts = {
+      "env_steps": status.env_steps,
+      "trainer_steps": status.trainer_steps,
+      "items_confirmed": status.items.confirmed,
+      "evaluations": status.evaluation.count,
+      "env_steps_lost": status.env_steps_lost,
+      "trainer_steps_lost": status.trainer_steps_lost,
+      "items_lost": status.items.lost,
+      "reconnects": status.reconnects,
+      "worker/1": (second and second.items_confirmed) or 0,
+      "items_lost_by_workers": sum(
+        worker.items_lost or 0 for worker in workers.values()
+      ),
+      "answers": len(self.looks),
+    }
+    return Look(time.monotonic(), counts, status.start_up_s)
 
 
 def _runs(pid: int) -> bool:

@@ -11,6 +11,7 @@ import typing
 from collections.abc import Iterator, Sequence
 
 from benchmarks import machine, running, tree
+from launch.runs import run_status
 
 ROLES = (
   tree.LAUNCHER,
@@ -107,7 +108,7 @@ def _measure_window(
   ages_s = []
   while (left_s := start_s + seconds - time.monotonic()) > 0:
     time.sleep(min(_LOOK_S, left_s))
-    ages_s.append(_status(run)["variables_age_s"])
+    ages_s.append(_status(run).variables.mean_age_s)
   passed_s, after = time.monotonic() - start_s, _status(run)
   busy_s = machine.busy_s() - busy_before_s
   members = tree.members(run.launcher.pid, run.pids())
@@ -116,14 +117,15 @@ def _measure_window(
     role: (cpu_after.get(role, 0.0) - cpu_before.get(role, 0.0)) / passed_s
     for role in ROLES
   }
-  grown = {
-    name: after[name] - before[name]
-    for name in ("env_steps", "trainer_steps", "inserted", "sampled")
-  }
+  table, table_before = after.replay, before.replay
+  assert table is not None and table_before is not None
+  inserted = table.inserted - table_before.inserted
   return {
-    "env_steps_per_s": grown["env_steps"] / passed_s,
-    "trainer_steps_per_s": grown["trainer_steps"] / passed_s,
-    "samples_per_insert": grown["sampled"] / max(1, grown["inserted"]),
+    "env_steps_per_s": (after.env_steps - before.env_steps) / passed_s,
+    "trainer_steps_per_s": (after.trainer_steps - before.trainer_steps)
+    / passed_s,
+    "samples_per_insert": (table.sampled - table_before.sampled)
+    / max(1, inserted),
     "variables_age_s": statistics.fmean(ages_s),
     "cores": sum(cores.values()),
     "others_cores": max(0.0, busy_s / passed_s - sum(cores.values())),
@@ -134,8 +136,8 @@ def _measure_window(
   }
 
 
-def _status(run: running.Running) -> dict[str, typing.Any]:
-  """What the control node tells, which may be late."""
+def _status(run: running.Running) -> run_status.RunStatus:
+  """Returns the status of the control node, which may be late."""
   for _ in range(10):
     if (status := run.status()) is not None:
       return status

@@ -40,9 +40,9 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   from launchpad import address as lp_address
 
   from environments import factory
-  from launch.nodes import control as control_lib
   from launch.nodes import snapshot_writer
   from launch.nodes import trainer as trainer_lib
+  from launch.orchestration import run_control
   from launch.runs import run_folder, snapshot_store
 
   config = apex_dqn.get_config("cartpole")
@@ -55,7 +55,7 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   spec = factory.make_spec(config.environment)
   address = lp.Address()
   address.bind(lp_address.SimpleLocalAddressBuilder())
-  control = control_lib.Control(
+  control = run_control.RunControl(
     config, place, {"trainer": 1, "worker": 1}, time.time()
   )
   trainer = trainer_lib.Trainer(config, spec, place, [address], control)

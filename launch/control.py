@@ -1,13 +1,11 @@
 """The command `python -m launch.control --run=runs/<name> WORD`.
 
-Asks the control node of a run by its address in the run's folder, and imports
-neither TensorFlow nor Reverb: it answers at once.
+Calls the control node of a run at the address in the run's folder, and imports
+neither TensorFlow nor Reverb, so that it starts at once.
 """
 
 import difflib
 import json
-import math
-import numbers
 import socket
 import sys
 import time
@@ -15,6 +13,7 @@ import typing
 from collections.abc import Sequence
 
 import courier
+import msgspec
 from absl import flags as absl_flags
 from courier.python import client as courier_client
 
@@ -22,8 +21,8 @@ from configs import base
 from launch.display import panel as panel_lib
 from launch.display import status_text
 from launch.options import flags as flags_lib
-from launch.orchestration import settings
-from launch.runs import run_address, run_folder
+from launch.orchestration import messages, settings
+from launch.runs import run_address, run_folder, run_status
 
 # Each word, and what stands after it.
 _WORDS = {
@@ -36,10 +35,10 @@ _WORDS = {
   "workers": ("N",),
 }
 _USAGE = (
-  "Asks a run, or tells it what to do, while it goes on: --run=FOLDER and one "
+  "Shows or controls a run while it lasts: --run=FOLDER and one "
   f"of {', '.join(' '.join([word, *of]) for word, of in _WORDS.items())}. "
-  f"FIELD is one of {', '.join(settings.FIELDS)}. `save` asks for a snapshot "
-  "now, `workers N` for N workers in place of those that there are."
+  f"FIELD is one of {', '.join(settings.FIELDS)}. `save` writes a snapshot "
+  "now, `workers N` changes the number of workers to N."
 )
 _ANSWERS_WITHIN_S = 3.0
 _STOPS_WITHIN_S = 15.0
@@ -58,12 +57,12 @@ def main(argv: Sequence[str]) -> int:
 
   Returns:
     Exit status: 0 it is done, 1 the run has ended or does not answer, 2 it was
-    refused.
+    rejected.
   """
   try:
     values, words = _parse(argv)
     folder = run_folder.RunFolder.open(values.run)
-    _obey(_Run(folder), words, values.json)
+    _execute(_Run(folder), words, values.json)
   except ValueError as error:
     print(f"control: {error}", file=sys.stderr)
     return 2
@@ -74,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 class _Run:
-  """A run that goes on."""
+  """A run that has not ended."""
 
   def __init__(self, folder: run_folder.RunFolder):
     """Finds its control node."""
@@ -85,12 +84,12 @@ class _Run:
     if where.host != socket.gethostname():
       raise _SilentError(
         f"run {self._name!r} is on {where.host}, and answers there only: "
-        "ask on that machine"
+        "run this command on that machine"
       )
     if where.gone:
       raise _SilentError(
         f"run {self._name!r} does not answer: its control node, process "
-        f"{where.pid}, is gone; the run was killed, or starts it again"
+        f"{where.pid}, is down; the run was killed, or restarts it"
       )
     self._folder, self._where = folder, where
     self._client = courier.Client(
@@ -98,20 +97,20 @@ class _Run:
     )
 
   def call(self, method: str, *args: str | int) -> typing.Any:
-    """The answer to a call of the control node's method."""
+    """Returns the reply of the control node's method."""
     try:
       return getattr(self._client, method)(*args)
     except courier_client.StatusNotOk as error:
       where = self._where
-      said = (str(error).splitlines() or ["nothing"])[0]
+      cause = (str(error).splitlines() or ["no reason"])[0]
       raise _SilentError(
         f"run {self._name!r} does not answer at {where.address} (process "
-        f"{where.pid} on {where.host}): {said}; ask again, or stop the run by "
-        "a signal to its launcher"
+        f"{where.pid} on {where.host}): {cause}; try again, or stop the run "
+        "by a signal to its launcher"
       ) from error
 
-  def tell(self, method: str, *args: str | int) -> None:
-    """Calls a method that answers why it did nothing, or ''."""
+  def command(self, method: str, *args: str | int) -> None:
+    """Calls a method that returns why it did nothing, or ''."""
     refusal = self.call(method, *args)
     if refusal:
       raise ValueError(refusal)
@@ -120,43 +119,47 @@ class _Run:
     """Stops the run, and waits until it has ended."""
     self.call("stop", "control")
     deadline_s = time.monotonic() + _STOPS_WITHIN_S
-    while self._goes_on():
+    while self._lasts():
       if time.monotonic() > deadline_s:
         raise _SilentError(
-          f"run {self._name!r} still stops after {_STOPS_WITHIN_S:.0f} s; "
-          "`status` says how far it is"
+          f"run {self._name!r} has not stopped within {_STOPS_WITHIN_S:.0f} s; "
+          "`status` shows how far it is"
         )
       time.sleep(_POLL_S)
 
-  def _goes_on(self) -> bool:
+  def status(self) -> run_status.RunStatus:
+    """Returns the status of the run."""
+    return messages.decode(self.call("status"), run_status.RunStatus)
+
+  def _lasts(self) -> bool:
     try:
-      return self.call("status")["phase"] != "stopped"
+      return self.status().phase != "stopped"
     except _SilentError:
       # Where its file is as it was, it may only have been slow.
       same = run_address.read(self._folder) == self._where
       return same and not self._where.gone
 
 
-def _obey(run: _Run, words: Sequence[str], as_json: bool) -> None:
+def _execute(run: _Run, words: Sequence[str], as_json: bool) -> None:
   word, *args = words
   if word == "status":
-    _show(run.call("status"), as_json)
+    _show(run.status(), as_json)
   elif word == "stop":
     run.stop()
     print("stopped")
   elif word == "set":
-    run.tell("set", *args)
+    run.command("set", *args)
     print("{} is {} now".format(*args))
   elif word == "workers":
     count = _worker_count(*args)
-    run.tell("workers", count)
+    run.command("set_workers", count)
     print(f"workers are {count} now")
   elif word == "save":
-    run.tell("save")
-    print("a snapshot is made now")
+    run.command("save")
+    print("a snapshot is being written")
   else:
-    run.tell(word)
-    print(status_text.phase_line(run.call("status")))
+    run.command(word)
+    print(status_text.phase_line(run.status()))
 
 
 def _worker_count(text: str) -> int:
@@ -164,39 +167,26 @@ def _worker_count(text: str) -> int:
     count = int(text)
   except ValueError:
     raise ValueError(
-      f"workers {text!r} is no whole number, so they stay as many as they are: "
-      "give such a number"
+      f"workers {text!r} is no whole number, so their number does not change: "
+      "give a whole number"
     ) from None
   base.check_workers(count)
   return count
 
 
-def _show(status: typing.Any, as_json: bool) -> None:
+def _show(status: run_status.RunStatus, as_json: bool) -> None:
   if as_json:
-    print(json.dumps(_plain(status), indent=2, allow_nan=False))
+    print(msgspec.json.format(msgspec.json.encode(status), indent=2).decode())
     return
   with panel_lib.Panel() as panel:
     panel.update(status)
 
 
-def _plain(value: typing.Any) -> typing.Any:
-  """The value as JSON can have it: what is no finite number is null."""
-  if isinstance(value, dict):
-    return {str(key): _plain(item) for key, item in value.items()}
-  if isinstance(value, (list, tuple)):
-    return [_plain(item) for item in value]
-  if value is None or isinstance(value, (bool, str)):
-    return value
-  if isinstance(value, numbers.Integral):
-    return int(value)
-  number = float(value)
-  return number if math.isfinite(number) else None
-
-
 def _why_not_found(folder: run_folder.RunFolder) -> str:
   name = repr(str(folder.path))
   if folder.summary.exists():
-    because = json.loads(folder.summary.read_text("utf-8"))
+    summary = json.loads(folder.summary.read_text("utf-8"))
+    because = summary["stopped_because"]
     return f"run {name} has ended: {status_text.reason(because)}"
   return (
     f"run {name} has no control.json: it is not up yet, was killed, or is a "
@@ -217,7 +207,8 @@ def _parse(
   values = flags_lib.parse(_define_flags(), flags, _USAGE)
   if not words:
     raise ValueError(
-      f"no word says what to do: give one of {', '.join(_WORDS)}"
+      f"there is no command, so nothing is done: give one of "
+      f"{', '.join(_WORDS)}"
     )
   word, *args = words
   if word not in _WORDS:
@@ -228,11 +219,11 @@ def _parse(
   if len(args) != len(_WORDS[word]):
     wanted = " ".join([word, *_WORDS[word]])
     raise ValueError(
-      f"{' '.join(words)!r} can't be understood, so nothing was done: give "
-      f"{wanted!r}"
+      f"{' '.join(words)!r} has not the arguments of {word!r}, so nothing is "
+      f"done: give {wanted!r}"
     )
   if values.json and word != "status":
-    raise ValueError(f"--json says how to print the status: {word} has none")
+    raise ValueError(f"--json is an option of status only: {word} has none")
   return values, words
 
 

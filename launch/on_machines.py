@@ -18,6 +18,7 @@ from launch import program
 from launch.machines import cluster as cluster_lib
 from launch.machines import fleet as fleet_lib
 from launch.machines import placement
+from launch.nodes import control_client
 from launch.processes import failures, watch
 from launch.processes import signals as signals_lib
 from launch.runs import run as run_lib
@@ -124,7 +125,7 @@ def _tell(control, fleet: fleet_lib.Fleet) -> None:
   """Tells the control node which machines there are."""
   # One that is started again is told soon.
   with contextlib.suppress(courier_client.StatusNotOk):
-    control.place(fleet.machines(), fleet.expected, fleet.absent)
+    control_client.ControlClient(control).place(fleet.placement())
 
 
 def _check(config: ml_collections.ConfigDict) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import launchpad as lp
 
 from launch import site as site_lib
-from launch.nodes import addresses
+from launch.nodes import addresses, control_client
 from launch.orchestration import rates as rates_lib
 from launch.processes import ports
 from launch.runs import run as run_lib
@@ -39,9 +39,13 @@ class NodeClass:
   role: str
 
   def __call__(self, *args) -> typing.Any:
-    """Returns the node."""
+    """Makes the node; the last argument of all but the control node is that."""
     module, _, name = _CLASSES[self.role].partition(":")
-    return getattr(importlib.import_module(module), name)(*args)
+    make = getattr(importlib.import_module(module), name)
+    if self.role == "control":
+      return make(*args)
+    *others, control = args
+    return make(*others, control_client.ControlClient(control))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +170,14 @@ def _add_control(
     return control_at(site.control)
   node = _Node(NodeClass("control"), courier_client_kwargs=_CALLS)
   node.configure(
-    *(run.config, run.folder, site.expected, run.started_at_s, os.getpid()),
+    *(
+      run.config,
+      run.spec,
+      run.folder,
+      site.expected,
+      run.started_at_s,
+      os.getpid(),
+    ),
     *(site.memory_dir, node.courier_address),
   )
   return program.add_node(node, label="control")

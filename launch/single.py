@@ -30,7 +30,12 @@ from launch.nodes import worker as worker_lib
 from launch.orchestration import messages, run_control
 from launch.orchestration import rates as rates_lib
 from launch.processes import signals as signals_lib
-from launch.runs import best_variables, checkpoints, run_counters, snapshot_store
+from launch.runs import (
+  best_variables,
+  checkpoints,
+  run_counters,
+  snapshot_store,
+)
 from launch.runs import run as run_lib
 from replay import local_table, variable_packing
 
@@ -124,9 +129,7 @@ class Single:
     )
     self._stop_now = self._stop = self._save_now = False
 
-  def run(
-    self, show: Callable[[], None], signals: signals_lib.Signals
-  ) -> None:
+  def run(self, show: Callable[[], None], signals: signals_lib.Signals) -> None:
     """Runs until a limit or a signal, and saves.
 
     Args:
@@ -331,7 +334,11 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     KeyboardInterrupt: Ctrl-C came twice.
   """
   control = run_control.RunControl(
-    run.config, run.folder, {"worker": 1, "trainer": 1}, run.started_at_s
+    run.config,
+    run.folder,
+    {"worker": min(1, run.config.topology.workers), "trainer": 1},
+    run.started_at_s,
+    rates_lib.Rates.from_config(run.config, run.spec),
   )
   try:
     single = Single(run, control)

@@ -9,7 +9,6 @@ from agents import exploration
 from agents.networks import network as network_lib
 from replay import adder as adder_lib
 
-
 STATE = "state"  # extra: float32 [B, S], recurrent, before the observations
 
 

@@ -1,7 +1,6 @@
 """Panel: a run's status on the terminal, while it runs."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import rich.box
 import rich.columns
@@ -12,6 +11,7 @@ import rich.table
 import rich.text
 
 from launch.display import status_text
+from launch.runs import run_status
 
 _WIDTH = 80  # columns, where there are as many
 _ROOMY = 70  # columns that leave some for a margin
@@ -51,7 +51,7 @@ class Panel:
     """
     self._console = console or rich.console.Console()
     self._live: rich.live.Live | None = None
-    self._shown: Mapping[str, Any] = {}  # the status of the last plain line
+    self._shown: run_status.RunStatus | None = None  # in plain lines
     self._line_due_s = 0.0
 
   def __enter__(self) -> "Panel":
@@ -60,8 +60,8 @@ class Panel:
   def __exit__(self, *_: object) -> None:
     self.close()
 
-  def update(self, status: Mapping[str, Any]) -> None:
-    """Shows `status`, whatever of it is known."""
+  def update(self, status: run_status.RunStatus) -> None:
+    """Shows a status."""
     if not self._console.is_terminal or self._console.is_dumb_terminal:
       self._print_lines(status)
       return
@@ -78,27 +78,25 @@ class Panel:
       self._live.stop()
       self._live = None
 
-  def _print_lines(self, status: Mapping[str, Any]) -> None:
-    lines = []
-    wall_s = status_text.finite(status.get("wall_s")) or 0.0
-    if status.get("phase") != self._shown.get("phase"):
+  def _print_lines(self, status: run_status.RunStatus) -> None:
+    lines, shown = [], self._shown
+    if shown is None or status.phase != shown.phase:
       lines.append(status_text.phase_line(status))
-    evaluations = status_text.finite(status.get("evaluations")) or 0
-    before = status_text.finite(self._shown.get("evaluations")) or 0
-    # Those of a run that is resumed were told of in its last life.
-    if evaluations > before and status.get("eval_episodes"):
+    before = shown.evaluation.count if shown else 0
+    # Evaluations from before a resume were printed then.
+    if status.evaluation.count > before and status.evaluation.episodes:
       lines.append(status_text.evaluation_line(status))
-    if wall_s >= self._line_due_s or status.get("phase") == "stopped":
+    if status.wall_s >= self._line_due_s or status.phase == "stopped":
       lines.append(status_text.progress_line(status))
-      self._line_due_s = wall_s + _LINE_PERIOD_S
-    self._shown = dict(status)
+      self._line_due_s = status.wall_s + _LINE_PERIOD_S
+    self._shown = status
     for line in lines:
       # Unwrapped: a line in a file is as long as it is.
       self._console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def render(
-  status: Mapping[str, Any], console: rich.console.Console
+  status: run_status.RunStatus, console: rich.console.Console
 ) -> rich.console.RenderableType:
   """Returns a status as rich draws it.
 
@@ -107,11 +105,11 @@ def render(
   few rows, there are no empty ones, and a stall takes those of the time left.
   """
   blocks = _numbers(status)
-  over = status.get("phase") in ("stopping", "stopped")
+  over = status.phase in ("stopping", "stopped")
   limits = [] if over else list(status_text.limits(status))
   room = console.height - _FRAME_LINES - sum(map(len, blocks))
-  # Nodes, restarts, and who waits.
-  room -= 2 + bool(status.get("machines"))
+  # Nodes, restarts and waits.
+  room -= 2 + bool(status.machines)
   room -= _STALL_LINES if _stalled(status) else _WAIT_LINES
   if _stalled(status) and room < len(limits):
     limits = []
@@ -133,101 +131,140 @@ def render(
   )
 
 
-def _title(status: Mapping[str, Any], ascii_only: bool) -> rich.text.Text:
-  phase = str(status.get("phase") or "starting")
-  mode = status_text.mode(status)
+def _title(status: run_status.RunStatus, ascii_only: bool) -> rich.text.Text:
+  phase, mode = status.phase, status_text.mode(status)
   return rich.text.Text.assemble(
-    (str(status.get("name") or "run"), "bold"),
+    (status.name, "bold"),
     "  ",
     (f"{'*' if ascii_only else '●'} {phase}", _PHASE_STYLES.get(phase, "")),
     "  ",
     f"{mode}  " if mode else "",
-    status_text.clock(status.get("wall_s")),
+    status_text.clock(status.wall_s),
     style="not dim",
   )
 
 
-def _numbers(status: Mapping[str, Any]) -> list[list[_Row]]:
-  """What is measured: label, number, unit, and what to compare it with."""
+def _numbers(status: run_status.RunStatus) -> list[list[_Row]]:
+  """Returns rows of measurements: label, number, unit, and a comparison.
+
+  Rows of workers and of a table are left out where a run has none.
+  """
+  works = bool(status.nodes.get("worker"))
+  return [
+    _counts(status, works),
+    _rates(status, works),
+    _returns(status, works),
+  ]
+
+
+def _counts(status: run_status.RunStatus, works: bool) -> list[_Row]:
+  count, replay = status_text.count, status.replay
+  snapshots = status.snapshots
+  rows: list[_Row] = []
+  if works:
+    rows.append(
+      ("environment", count(status.env_steps), "steps",
+       *_lost(status.env_steps_lost))
+    )  # fmt: skip
+  rows.append(
+    ("trainer", count(status.trainer_steps), "steps",
+     *_lost(status.trainer_steps_lost))
+  )  # fmt: skip
+  if works:
+    rows.append(
+      ("items", status_text.rate(status.rates.items_per_s), "confirmed/s",
+       *_lost(status.items.lost))
+    )  # fmt: skip
+  if replay is not None:
+    full = 100 * replay.size / replay.capacity if replay.capacity else 0
+    rows.append(
+      ("replay", count(replay.size),
+       f"of {count(replay.capacity)} items{_shards(replay)}", count(full),
+       "% full")
+    )  # fmt: skip
+  rows.append(
+    ("snapshot", count(snapshots.age_s), _uploads(snapshots.upload_failures),
+     count(snapshots.written), "written")
+  )  # fmt: skip
+  return rows
+
+
+def _rates(status: run_status.RunStatus, works: bool) -> list[_Row]:
   count, decimal, rate = (
     status_text.count,
     status_text.decimal,
     status_text.rate,
   )
-  get = status.get
-  goal = status_text.target(status)
-  size, capacity = map(
-    status_text.finite, (get("replay_size"), get("replay_capacity"))
+  rates, variables, replay = status.rates, status.variables, status.replay
+  rows: list[_Row] = []
+  if works:
+    rows.append(
+      ("speed", rate(rates.env_steps_per_s), "steps/s",
+       *status_text.target(rate, rates.env_steps_per_s_target))
+    )  # fmt: skip
+  rows.append(
+    ("learning", rate(rates.trainer_steps_per_s), "updates/s", "", "")
   )
-  steps_asked = get("environment_steps_per_s_asked")
-  samples_asked = get("samples_per_insert_asked")
-  loads_asked = get("variable_loads_per_trainer_step_asked")
+  if replay is not None and replay.consumed:
+    rows.append(
+      ("sampling", count(replay.size), "in queue", count(replay.sampled),
+       "consumed")
+    )  # fmt: skip
+  elif replay is not None:
+    rows.append(
+      ("sampling", decimal(replay.samples_per_insert), "samples/insert",
+       *status_text.target(decimal, replay.samples_per_insert_target))
+    )  # fmt: skip
+  if works:
+    rows += [
+      ("loading", rate(variables.loads_per_trainer_step), "loads/update",
+       *status_text.target(rate, variables.loads_per_trainer_step_target)),
+      ("variables", decimal(variables.mean_age_s), "s old on average",
+       count(variables.version), "version"),
+    ]  # fmt: skip
+  if status.proxy is not None:
+    rows.append(
+      ("proxy", decimal(status.proxy.bytes_up_per_s / 1e6), "MB/s to replay",
+       count(status.proxy.connections), "streams")
+    )  # fmt: skip
+  return rows
+
+
+def _returns(status: run_status.RunStatus, works: bool) -> list[_Row]:
+  count, decimal = status_text.count, status_text.decimal
+  evaluation, goal = status.evaluation, status_text.target_return(status)
+  rows: list[_Row] = []
+  if works:
+    rows.append(
+      ("training", decimal(status.training_return), "mean return", "", "")
+    )
   return [
-    [
-      ("environment", count(get("env_steps")), "steps",
-       *_lost(get("env_steps_lost"))),
-      ("trainer", count(get("trainer_steps")), "steps",
-       *_lost(get("trainer_steps_lost"))),
-      ("items", rate(get("items_per_s")), "confirmed/s",
-       *_lost(get("items_lost"))),
-      ("replay", count(size), f"of {count(capacity)} items{_shards(status)}",
-       count(100 * size / capacity if size and capacity else size), "% full"),
-      ("snapshot", count(get("snapshot_age_s")),
-       _uploads(get("snapshot_upload_failures")),
-       count(get("snapshots")), "written"),
-    ],
-    [
-      ("speed", rate(get("env_steps_per_s")), "steps/s",
-       *status_text.asked(rate, steps_asked)),
-      ("learning", rate(get("trainer_steps_per_s")), "updates/s", "", ""),
-      ("sampling", decimal(get("samples_per_insert")), "samples/insert",
-       *status_text.asked(decimal, samples_asked)),
-      ("loading", rate(get("variable_loads_per_trainer_step")),
-       "loads/update", *status_text.asked(rate, loads_asked)),
-      ("variables", decimal(get("variables_age_s")), "s old on average",
-       count(get("variables_version")), "version"),
-      *_proxy(status),
-    ],
-    [
-      ("training", decimal(get("training_return")), "mean return", "", ""),
-      ("evaluation", decimal(get("eval_return")), "mean return",
-       count(get("eval_episodes")), "episodes"),
-      ("best", decimal(get("best_eval_return")),
-       f"of {count(get('evaluations'))} so far",
-       *(("", "") if goal is None else (decimal(goal), "target"))),
-    ],
+    *rows,
+    ("evaluation", decimal(evaluation.mean_return), "mean return",
+     count(evaluation.episodes), "episodes"),
+    ("best", decimal(evaluation.best_mean_return),
+     f"of {count(evaluation.count)} so far",
+     *(("", "") if goal is None else (decimal(goal), "target"))),
   ]  # fmt: skip
 
 
-def _shards(status: Mapping[str, Any]) -> str:
-  """How many shards of the replay answer, where there are several."""
-  shards, up = status.get("replay_shards"), status.get("replay_shards_up")
-  return f", {up}/{len(shards)} shards" if shards and up is not None else ""
+def _shards(replay: run_status.ReplayStatus) -> str:
+  """Returns how many shards of the replay answer, where there are several."""
+  up = replay.shards_up
+  return "" if up is None else f", {up}/{len(replay.shards)} shards"
 
 
-def _lost(number: Any) -> tuple[_Cell, _Cell]:
-  style = _MISSED if status_text.finite(number) else ""
-  return rich.text.Text(status_text.count(number), style), "lost"
+def _lost(number: int) -> tuple[_Cell, _Cell]:
+  text = status_text.count(number)
+  return rich.text.Text(text, _MISSED if number else ""), "lost"
 
 
-def _uploads(failed: Any) -> _Cell:
-  if not status_text.finite(failed):
+def _uploads(failed: int) -> _Cell:
+  if not failed:
     return "s old"
   return rich.text.Text.assemble(
     "s old, ", (f"{status_text.count(failed)} not uploaded", _MISSED)
   )
-
-
-def _proxy(status: Mapping[str, Any]) -> list[_Row]:
-  """What the proxies send on."""
-  proxy = status.get("proxy")
-  if not proxy:
-    return []
-  sent = status_text.finite(proxy.get("bytes_up_per_s"))
-  return [
-    ("proxy", status_text.decimal(None if sent is None else sent / 1e6),
-     "MB/s to replay", status_text.count(proxy.get("connections")), "streams"),
-  ]  # fmt: skip
 
 
 def _table(blocks: Iterable[list[_Row]], spaced: bool) -> rich.table.Table:
@@ -245,14 +282,14 @@ def _table(blocks: Iterable[list[_Row]], spaced: bool) -> rich.table.Table:
   return table
 
 
-def _stalled(status: Mapping[str, Any]) -> bool:
-  return status_text.finite(status.get("stalled_s")) is not None
+def _stalled(status: run_status.RunStatus) -> bool:
+  return status.stalled_s is not None
 
 
 def _sentences(
-  status: Mapping[str, Any], limits: Iterable[tuple[str, str]], over: bool
+  status: run_status.RunStatus, limits: Iterable[tuple[str, str]], over: bool
 ) -> rich.table.Table:
-  """What is left, who is up, who had to come back, and who waits."""
+  """Returns the time left, nodes and machines, restarts, and waits."""
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(ratio=1)
@@ -274,11 +311,10 @@ def _sentences(
     table.add_row("machines", rich.columns.Columns(machines, padding=(0, 2)))
   table.add_row("restarts", rich.columns.Columns(restarts, padding=(0, 2)))
   if over:
-    table.add_row("because", status_text.reason(status))
+    table.add_row("because", status_text.reason(status.stopped_because))
   else:
     waiting = rich.text.Text(
-      str(status.get("waiting") or "nobody"),
-      _MISSED if _stalled(status) else "",
+      status.waiting or "none", _MISSED if _stalled(status) else ""
     )
     table.add_row("waiting", waiting)
   return table

@@ -1,13 +1,15 @@
 """Status text: a run's status as words, for the panel and for plain lines.
 
-A status is the dict of `control.Control.status`. A value that is missing is
-shown as missing: a run that has just begun has hardly any.
+A value that is not known is shown as '-': a run that has just begun has hardly
+any.
 """
 
 import math
 import numbers
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from launch.runs import run_status
 
 MISSING = "-"
 
@@ -16,13 +18,7 @@ _REASONS = {
   "trainer_steps": "the limit of trainer steps was reached",
   "wall_clock_s": "the limit of wall-clock time was reached",
   "target_return": "the target return was reached",
-  "control": "launch.control was told to stop it",
-}
-
-# The limit's name: what counts towards it, how fast, and in which unit.
-_STEP_LIMITS = {
-  "environment_steps": ("env_steps", "env_steps_per_s", "environment steps"),
-  "trainer_steps": ("trainer_steps", "trainer_steps_per_s", "trainer steps"),
+  "control": "a user stopped it by launch.control",
 }
 
 
@@ -74,106 +70,138 @@ def about(seconds: float) -> str:
   return f"{math.ceil(seconds / 5) * 5} s"
 
 
-def limits(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
   """Yields (time left, limit) of each limit on steps or time that is set.
 
-  The time left to a limit on steps is an estimate from the rate now.
+  The time left to a limit on steps is an estimate from the current rate.
   """
-  wanted = status.get("limits") or {}
-  for name, (key, rate_key, unit) in _STEP_LIMITS.items():
-    limit = finite(wanted.get(name))
+  wanted, rates = status.limits, status.rates
+  for limit, done, per_s, unit in (
+    (
+      wanted.environment_steps,
+      status.env_steps,
+      rates.env_steps_per_s,
+      "environment steps",
+    ),
+    (
+      wanted.trainer_steps,
+      status.trainer_steps,
+      rates.trainer_steps_per_s,
+      "trainer steps",
+    ),
+  ):
     if limit:
-      done, per_s = finite(status.get(key)), finite(status.get(rate_key))
-      left = (
-        max(limit - (done or 0), 0) / per_s if per_s and per_s > 0 else None
-      )
-      yield (
-        MISSING if left is None else about(left),
-        f"to {count(limit)} {unit}",
-      )
-  limit = finite(wanted.get("wall_clock_s"))
-  if limit:
-    left = max(limit - (finite(status.get("wall_s")) or 0), 0)
-    yield about(left), f"to {clock(limit)} of wall-clock time"
+      left = about(max(limit - done, 0) / per_s) if per_s > 0 else MISSING
+      yield left, f"to {count(limit)} {unit}"
+  if wanted.wall_clock_s:
+    left_s = max(wanted.wall_clock_s - status.wall_s, 0.0)
+    yield about(left_s), f"to {clock(wanted.wall_clock_s)} of wall-clock time"
 
 
-def target(status: Mapping[str, Any]) -> float | None:
+def target_return(status: run_status.RunStatus) -> float | None:
   """Returns the mean return that ends the run, if one does."""
-  return finite((status.get("limits") or {}).get("target_return"))
+  return finite(status.limits.target_return)
 
 
-def mode(status: Mapping[str, Any]) -> str:
-  """Returns how the nodes take turns, where they do; '' if they need not."""
-  name = status.get("mode")
-  return "" if name in (None, "async") else str(name)
+def mode(status: run_status.RunStatus) -> str:
+  """Returns the mode where nodes wait for one another; '' if they need not."""
+  return "" if status.mode == "async" else status.mode
 
 
-def asked(write: Callable[[Any], str], value: Any) -> tuple[str, str]:
-  """Returns what a rate is to be, and a word; 0 asks for nothing."""
-  return ("", "no limit") if finite(value) == 0 else (write(value), "asked")
+def target(write: Callable[[Any], str], value: Any) -> tuple[str, str]:
+  """Returns the target of a rate, and a word; 0: there is no limit."""
+  return ("", "no limit") if finite(value) == 0 else (write(value), "target")
 
 
-def restarts(status: Mapping[str, Any]) -> Iterator[str]:
-  """Yields what was started anew; the run itself only where it was."""
-  for key, what in (("restarts", "of nodes"), ("reconnects", "of streams")):
-    yield f"{count(status.get(key))} {what}"
-  resumes = finite(status.get("resumes"))
-  if resumes:
-    yield f"{count(resumes)} of the run"
+def restarts(status: run_status.RunStatus) -> Iterator[str]:
+  """Yields what was restarted; the run itself only where it was."""
+  yield f"{count(status.restarts)} of nodes"
+  yield f"{count(status.reconnects)} of streams"
+  if status.resumes:
+    yield f"{count(status.resumes)} of the run"
 
 
-def reason(status: Mapping[str, Any]) -> str:
-  """Returns why the run stopped."""
-  because = str(status.get("stopped_because") or "no reason was given")
+def reason(stopped_because: str | None) -> str:
+  """Returns why a run stopped.
+
+  Args:
+    stopped_because: of its status or its summary.
+  """
+  because = stopped_because or "no reason was given"
   return _REASONS.get(because, because.replace("_", " "))
 
 
-def nodes(status: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
+def nodes(status: run_status.RunStatus) -> Iterator[tuple[str, int, int]]:
   """Yields (role, nodes up, nodes expected)."""
-  for role, (up, expected) in (status.get("nodes") or {}).items():
-    yield role.replace("_", " "), up, expected
+  for role, nodes_of_role in status.nodes.items():
+    yield role.replace("_", " "), nodes_of_role.up, nodes_of_role.expected
 
 
-def machines(status: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-  """Yields what is to be said of machines, and whether it is as it should be.
+def machines(status: run_status.RunStatus) -> Iterator[tuple[str, bool]]:
+  """Yields texts about the machines, and whether each is as it should be.
 
-  How many are up, which are not, and how many strangers they have refused.
+  They are how many are up, which are down, and how many unauthenticated peers
+  they have rejected.
   """
-  parts = status.get("machines") or {}
+  parts = status.machines
   if not parts:
     return
-  up = sum(part["up"] for part in parts.values())
+  up = sum(part.up for part in parts.values())
   yield f"{up}/{len(parts)} up", up == len(parts)
   for name, part in parts.items():
-    if not part["up"]:
-      yield f"{name} on {part['host']} is lost", False
-  strangers = sum(part["strangers"] for part in parts.values())
-  if strangers:
-    yield f"{count(strangers)} strangers refused", False
+    if not part.up:
+      yield f"{name} on {part.host} is down", False
+  rejected = sum(part.connections_refused for part in parts.values())
+  if rejected:
+    yield f"{count(rejected)} unauthenticated peers rejected", False
 
 
-def progress_line(status: Mapping[str, Any]) -> str:
-  """One line that says all of it, with units."""
-  parts = [
-    f"{count(status.get('env_steps'))} environment steps "
-    f"({rate(status.get('env_steps_per_s'))}/s, "
-    f"{_asked(rate, status.get('environment_steps_per_s_asked'))})",
-    f"{count(status.get('trainer_steps'))} trainer steps "
-    f"({rate(status.get('trainer_steps_per_s'))}/s)",
-    f"replay {count(status.get('replay_size'))} of "
-    f"{count(status.get('replay_capacity'))} items, "
-    f"{decimal(status.get('samples_per_insert'))} samples per insert "
-    f"({_asked(decimal, status.get('samples_per_insert_asked'))})",
-    f"variables {decimal(status.get('variables_age_s'))} s old, "
-    f"{rate(status.get('variable_loads_per_trainer_step'))} loads per trainer "
-    "step "
-    f"({_asked(rate, status.get('variable_loads_per_trainer_step_asked'))})",
-    f"mean return {decimal(status.get('eval_return'))} ({_best(status)})",
-  ]
-  if finite(status.get("snapshots")):
+def items(replay: run_status.ReplayStatus) -> str:
+  """Returns how full the table is, and how often its items are sampled."""
+  size = f"replay {count(replay.size)} of {count(replay.capacity)} items"
+  if replay.consumed:
+    return f"{size} in queue, {count(replay.sampled)} consumed"
+  asked = target(decimal, replay.samples_per_insert_target)
+  return (
+    f"{size}, {decimal(replay.samples_per_insert)} samples per insert "
+    f"({_joined(asked)})"
+  )
+
+
+def progress_line(status: run_status.RunStatus) -> str:
+  """Returns one line with all of it, with units."""
+  rates, variables, snapshots = (
+    status.rates,
+    status.variables,
+    status.snapshots,
+  )
+  parts = []
+  if status.nodes.get("worker"):
     parts.append(
-      f"snapshot {count(status.get('snapshot_age_s'))} s old, "
-      f"{count(status.get('snapshots'))} written"
+      f"{count(status.env_steps)} environment steps "
+      f"({rate(rates.env_steps_per_s)}/s, "
+      f"{_joined(target(rate, rates.env_steps_per_s_target))})"
+    )
+  parts.append(
+    f"{count(status.trainer_steps)} trainer steps "
+    f"({rate(rates.trainer_steps_per_s)}/s)"
+  )
+  if status.replay is not None:
+    parts.append(items(status.replay))
+  if status.nodes.get("worker"):
+    loads = target(rate, variables.loads_per_trainer_step_target)
+    parts.append(
+      f"variables {decimal(variables.mean_age_s)} s old, "
+      f"{rate(variables.loads_per_trainer_step)} loads per trainer step "
+      f"({_joined(loads)})"
+    )
+  parts.append(
+    f"mean return {decimal(status.evaluation.mean_return)} ({_best(status)})"
+  )
+  if snapshots.written:
+    parts.append(
+      f"snapshot {count(snapshots.age_s)} s old, "
+      f"{count(snapshots.written)} written"
     )
   parts += [f"{left} {limit}" for left, limit in limits(status)]
   parts += [
@@ -182,50 +210,52 @@ def progress_line(status: Mapping[str, Any]) -> str:
     if up < expected
   ]
   parts += [
-    f"{count(status[key])} {what}"
-    for key, what in (
-      ("items_lost", "items lost"),
-      ("env_steps_lost", "environment steps lost"),
-      ("trainer_steps_lost", "trainer steps lost"),
-      ("snapshot_upload_failures", "snapshots not uploaded"),
-      ("reconnects", "reconnects"),
-      ("restarts", "restarts"),
-      ("resumes", "resumes"),
+    f"{count(number)} {what}"
+    for number, what in (
+      (status.items.lost, "items lost"),
+      (status.env_steps_lost, "environment steps lost"),
+      (status.trainer_steps_lost, "trainer steps lost"),
+      (snapshots.upload_failures, "snapshots not uploaded"),
+      (status.reconnects, "reconnects"),
+      (status.restarts, "restarts"),
+      (status.resumes, "resumes"),
     )
-    if finite(status.get(key))
+    if number
   ]
-  if status.get("waiting"):
-    parts.append(f"waiting: {status['waiting']}")
+  if status.waiting:
+    parts.append(f"waiting: {status.waiting}")
   return _line(status, "; ".join(parts))
 
 
-def evaluation_line(status: Mapping[str, Any]) -> str:
+def evaluation_line(status: run_status.RunStatus) -> str:
+  """Returns one line with the last evaluation."""
+  evaluation = status.evaluation
   return _line(
     status,
-    f"evaluation {count(status.get('evaluations'))}: mean return "
-    f"{decimal(status.get('eval_return'))} over "
-    f"{count(status.get('eval_episodes'))} episodes ({_best(status)}) after "
-    f"{count(status.get('env_steps'))} environment steps",
+    f"evaluation {count(evaluation.count)}: mean return "
+    f"{decimal(evaluation.mean_return)} over {count(evaluation.episodes)} "
+    f"episodes ({_best(status)}) after {count(status.env_steps)} environment "
+    "steps",
   )
 
 
-def phase_line(status: Mapping[str, Any]) -> str:
-  phase = status.get("phase")
-  if phase in ("stopping", "stopped"):
-    return _line(status, f"{phase}: {reason(status)}")
-  taking_turns = mode(status)
-  return _line(status, f"{phase}{taking_turns and f', mode {taking_turns}'}")
+def phase_line(status: run_status.RunStatus) -> str:
+  """Returns one line with the phase of the run."""
+  if status.phase in ("stopping", "stopped"):
+    return _line(status, f"{status.phase}: {reason(status.stopped_because)}")
+  unusual = mode(status)
+  return _line(status, f"{status.phase}{unusual and f', mode {unusual}'}")
 
 
-def _asked(write: Callable[[Any], str], value: Any) -> str:
-  return " ".join(filter(None, asked(write, value)))
+def _joined(texts: tuple[str, str]) -> str:
+  return " ".join(filter(None, texts))
 
 
-def _best(status: Mapping[str, Any]) -> str:
-  best = f"best {decimal(status.get('best_eval_return'))}"
-  goal = target(status)
+def _best(status: run_status.RunStatus) -> str:
+  best = f"best {decimal(status.evaluation.best_mean_return)}"
+  goal = target_return(status)
   return best if goal is None else f"{best}, target {decimal(goal)}"
 
 
-def _line(status: Mapping[str, Any], text: str) -> str:
-  return f"{clock(status.get('wall_s'))} {status.get('name', 'run')}: {text}"
+def _line(status: run_status.RunStatus, text: str) -> str:
+  return f"{clock(status.wall_s)} {status.name}: {text}"

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from launch.machines import agent as agent_lib
 from launch.machines import cluster as cluster_lib
 from launch.machines import placement as placement_lib
+from launch.orchestration import messages
 from launch.processes import failures
 from launch.processes import restarts as restarts_lib
-from launch.runs import journal
+from launch.runs import event_log, run_status
 from launch.runs import run as run_lib
 
 _LOOK_S = 0.25
@@ -90,7 +91,7 @@ class Fleet:
       )
     )
     self._shunned: dict[str, float] = {}  # until when, by the machine's id
-    self._log = journal.Journal(folder.logs / "fleet")
+    self._log = event_log.EventLog(folder.logs / "fleet")
     self._machines_due_s = 0.0
     self._stopping = self._hurry = self._killed = False
     self._failure: failures.Failure | None = None
@@ -126,31 +127,25 @@ class Fleet:
     """Ends all, and `run`: to be called by a signal's handler."""
     self._killed = True
 
-  def machines(self) -> dict[str, dict[str, typing.Any]]:
-    """What the control node is told of the machines, by part."""
+  def placement(self) -> messages.Placement:
+    """Returns the machines that the run has now, for the control node."""
     running = {
       name
       for name, member in self._members.items()
       if member.stage is _Stage.RUNNING
     }
-    return {
-      name: {
-        "host": host,
-        "up": name in running,
-        "strangers": self._strangers.get(name, 0),
-      }
+    machines = {
+      name: run_status.MachineStatus(
+        host, name in running, self._strangers.get(name, 0)
+      )
       for name, host in self._hosts.items()
     }
+    return messages.Placement(machines, self.expected, self._placement.absent)
 
   @property
   def expected(self) -> dict[str, int]:
     """How many nodes of each role the run has now."""
     return self._placement.expected
-
-  @property
-  def absent(self) -> list[tuple[str, int]]:
-    """Role and index of the nodes whose machine is lost."""
-    return self._placement.absent
 
   def _dismiss(self) -> None:
     """Ends all agents; those that answer remove what they have made."""

@@ -48,7 +48,9 @@ class Collector:
     )
     self._actor = builder.make_actor(config, spec, worker, restarts, env_steps)
     self._adder = builder.make_adder(config, spec)
-    self._before = self._environment.reset()  # the state that the next step starts from
+    self._before = (
+      self._environment.reset()
+    )  # the state that the next step starts from
     self._episode_returns = np.zeros(num_envs)
     self._returns: collections.deque[float] = collections.deque(
       maxlen=_RETURNS_KEPT

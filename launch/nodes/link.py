@@ -1,59 +1,76 @@
-"""A node's link to the control node: reports one way, directives the other."""
+"""A node's link to the control node: reports one way, commands the other."""
 
 import threading
 import time
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import launchpad as lp
+import msgspec
 from absl import logging
 
-from launch.orchestration import directive as directive_lib
+from launch.orchestration import messages
 
-# A node whose control node is gone for so long stops by itself: longer than it
-# may take to start that again, and then to be connected again.
+# A node whose control node is down for so long stops: longer than a restart
+# and a reconnection of that may take.
 LOST_AFTER_S = 30.0
 
 
+class NodeControl(typing.Protocol):
+  """What a link needs of a control node: a client of it, or `RunControl`."""
+
+  def report(
+    self, role: str, index: int, report: messages.Report
+  ) -> messages.Command:
+    """Takes a node's report; returns what the node should do now."""
+    ...
+
+  def finished(self, role: str, index: int, report: messages.Report) -> None:
+    """Takes the last report of a node that has ended."""
+    ...
+
+
 class Link:
-  """Reports a node's counts to the control node and learns what to do.
+  """Sends a node's reports to the control node and receives its commands.
 
   A thread of its own does both, so that a slow control node costs the node
   nothing. Made in `run`, in the node's own thread:
 
   ```python
-  with link.Link(self._control, 'worker', 0, self._metrics) as node_link:
+  with link.Link(self._control, 'worker', 0, self._report) as node_link:
     while not node_link.stopping:
-      ...  # as node_link.directive asks
+      ...  # obeys node_link.command
   ```
   """
 
   def __init__(
     self,
-    control: typing.Any,
+    control: NodeControl,
     role: str,
     index: int,
-    metrics: Callable[[], Mapping[str, typing.Any]],
+    report: Callable[[], messages.Report],
     period_s: float = 0.25,
   ):
     """Starts reporting.
 
     Args:
-      control: Courier client of the control node, with a call timeout.
+      control: whose calls return or fail within a few seconds.
       role: of this node, one of `stop_order.ROLES`.
       index: of this node among those of its role.
-      metrics: called in the link's thread, for what to report.
+      report: called in the link's thread, for the current report; its
+        `incarnation` is set here.
       period_s: seconds between two reports.
     """
     self._control = control
     self._node = (role, index)
-    self._metrics = metrics
+    self._make_report = report
     self._period_s = period_s
-    # A node that is started again counts from 0: the ledger has to know.
-    self._life = time.time()
+    # The counts of a node that is started again are from 0.
+    self._incarnation = time.time()
     self._program_stopped = lp.stop_event()
-    self._directive = directive_lib.Directive()
+    self._command = messages.Command()
     self._stop = threading.Event()
+    self._due = threading.Event()  # a report before the period is over
     self._closed = threading.Event()
     self._error: BaseException | None = None
     self._thread = threading.Thread(
@@ -62,28 +79,32 @@ class Link:
     self._thread.start()
 
   @property
-  def directive(self) -> directive_lib.Directive:
-    """The newest answer of the control node; before the first, the default.
+  def command(self) -> messages.Command:
+    """The newest command of the control node; before the first, the default.
 
-    Whether to stop is asked of `stopping`, which knows more reasons.
+    Whether to stop is a matter of `stopping`, which knows more reasons.
     """
-    return self._directive
+    return self._command
 
   @property
   def stopping(self) -> bool:
     """Whether the node should end now.
 
     Raises:
-      RuntimeError: the node's metrics could not be read.
+      RuntimeError: the node's report could not be made.
     """
     if self._error is not None:
       raise RuntimeError("the link's thread failed") from self._error
     return self._stop.is_set() or self._program_stopped.is_set()
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits for the time to stop, at most `timeout_s`; returns `stopping`."""
+    """Waits for a stop, at most `timeout_s` seconds; returns `stopping`."""
     self._stop.wait(timeout_s)
     return self.stopping
+
+  def report_now(self) -> None:
+    """Lets the next report leave at once; does not wait for it."""
+    self._due.set()
 
   def __enter__(self) -> "Link":
     return self
@@ -91,32 +112,39 @@ class Link:
   def __exit__(self, error_type, error, traceback) -> None:
     """Reports for the last time, that the node has ended."""
     self._closed.set()
+    self._due.set()
     self._thread.join(timeout=2 * LOST_AFTER_S)
     if error is None:
       try:
         self._control.finished(*self._node, self._read())
       except Exception as lost:
-        logging.warning("control did not hear that this node ended: %s", lost)
+        logging.warning("control was not informed of this node's end: %s", lost)
 
-  def _read(self) -> dict[str, typing.Any]:
-    return {**self._metrics(), "life": self._life}
+  def _read(self) -> messages.Report:
+    return msgspec.structs.replace(
+      self._make_report(), incarnation=self._incarnation
+    )
 
   def _run(self) -> None:
-    heard_at = time.monotonic()
-    while not self._closed.wait(self._period_s):
+    answered_at_s = time.monotonic()
+    while True:
+      self._due.wait(self._period_s)
+      # Cleared before the report is made: what is due later is in the next.
+      self._due.clear()
+      if self._closed.is_set():
+        return
       try:
-        metrics = self._read()
+        report = self._read()
       except Exception as error:
         self._error = error
         return
       try:
-        answer = self._control.report(*self._node, metrics)
-        self._directive = directive_lib.Directive(*answer)
-        if self._directive.stop:
+        self._command = self._control.report(*self._node, report)
+        if self._command.stop:
           self._stop.set()
-        heard_at = time.monotonic()
+        answered_at_s = time.monotonic()
       except Exception as error:
-        if time.monotonic() - heard_at > LOST_AFTER_S:
+        if time.monotonic() - answered_at_s > LOST_AFTER_S:
           logging.error(
             "control has not answered for %.0f s (%s): this node stops",
             LOST_AFTER_S,

@@ -18,9 +18,7 @@ class LocalSink:
 
   lost, streams, waits_for = 0, 1, ""
 
-  def __init__(
-    self, table: local_table.LocalTable | local_queue.LocalQueue
-  ):
+  def __init__(self, table: local_table.LocalTable | local_queue.LocalQueue):
     """Writes to `table`."""
     self._table = table
     self.written = 0

@@ -4,6 +4,7 @@ import time
 import typing
 
 from launch.nodes import addresses, link
+from launch.orchestration import messages
 from replay import board
 from replay import proxy as proxy_lib
 
@@ -27,7 +28,7 @@ class Proxy:
       index: of this proxy: one a machine.
       data: where the server is, and where to listen.
       poll_period_s: seconds between two questions for new variables.
-      control: Courier client of the control node.
+      control: `control_client.ControlClient` of the control node.
     """
     self._index, self._data, self._control = index, data, control
     self._proxy = proxy_lib.WorkerProxy(
@@ -47,37 +48,37 @@ class Proxy:
   def run(self) -> None:
     """Serves until the run stops, and then until the workers have ended."""
     with link.Link(
-      self._control, "proxy", self._index, self._metrics
+      self._control, "proxy", self._index, self._report
     ) as node_link:
       while not node_link.wait(_PERIOD_S):
         self._proxy.check()
-        orders = node_link.directive
+        command = node_link.command
         self._proxy.direct(
-          board.Flow.PAUSE if orders.paused else board.Flow.RUN,
-          orders.steps_per_s,
+          board.Flow.PAUSE if command.paused else board.Flow.RUN,
+          command.steps_per_s,
         )
       self._proxy.drain(_DRAIN_S)
       self._proxy.close()
 
-  def _metrics(self) -> dict[str, typing.Any]:
+  def _report(self) -> messages.ProxyReport:
     stats, upstream = self._proxy.stats(), self._data.upstream(0)
     published_at_s, waiting_since_s = (
       stats.published_at_s,
       stats.waiting_since_s,
     )
-    return {
-      "connections": stats.relay.connections_open,
-      "connections_refused": stats.relay.connections_refused,
-      "bytes_up": stats.relay.bytes_up,
-      "bytes_down": stats.relay.bytes_down,
-      "variables_fetched": stats.versions_fetched,
-      "variables_version": stats.version,
-      "variables_age_s": published_at_s and time.time() - published_at_s,
-      "restarts": stats.restarts,
-      "server": upstream() if callable(upstream) else upstream,
-      "waiting_s": waiting_since_s and time.time() - waiting_since_s,
-      "workers": {
-        str(self._data.first_worker + index): counts._asdict()
+    return messages.ProxyReport(
+      connections=stats.relay.connections_open,
+      connections_refused=stats.relay.connections_refused,
+      bytes_up=stats.relay.bytes_up,
+      bytes_down=stats.relay.bytes_down,
+      variables_fetched=stats.versions_fetched,
+      variables_version=stats.version,
+      variables_age_s=published_at_s and time.time() - published_at_s,
+      restarts=stats.restarts,
+      server=upstream() if callable(upstream) else upstream,
+      waiting_s=waiting_since_s and time.time() - waiting_since_s,
+      workers={
+        self._data.first_worker + index: messages.StreamCounts(*counts)
         for index, counts in stats.workers.items()
       },
-    }
+    )

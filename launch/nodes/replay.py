@@ -8,8 +8,9 @@ import ml_collections
 from absl import logging
 from acme import specs
 
-from agents import registry
 from launch.nodes import link, snapshot_writer
+from launch.orchestration import messages
+from launch.orchestration import rates as rates_lib
 from launch.runs import run_counters, run_folder, snapshot_store
 from replay import tables, trajectory_manager, variables
 
@@ -44,37 +45,43 @@ class HostedTables:
     # With a heap for each thread, listing a million items for a snapshot, under
     # the table's lock, takes half as long again (docs/libraries.md).
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-    layout = registry.make_builder(config.agent).make_layout(config, spec)
-    shards = config.replay.shards
+    rates = rates_lib.Rates.from_config(config, spec)
+    self._table, shards = rates.table, 1
+    hosted = [variables.make_table()] if shard == 0 else []
+    if self._table is not None:
+      shards = self._table.shards
+      hosted.insert(0, tables.make_table(self._table, rates.limiter))
     saved = snapshot and snapshot_writer.tables_path(
       snapshot.path, shard, shards
     )
     if saved and shards > 1 and not saved.exists():
-      logging.warning("begins empty: it was gone when the snapshot was made")
+      logging.warning("starts empty: it was down when the snapshot was made")
       saved = None
-    hosted = [tables.make_table(config, layout.item_shape)]
-    if shard == 0:
-      hosted.append(variables.make_table())
     self._manager = trajectory_manager.TrajectoryManager(
       hosted,
       port=lp.get_port_from_address(address.resolve()),
       saving_dir=folder.replay_saving(shard),
       restore_from=saved,
     )
-    self._began_at = {
-      "inserted": self._manager.status(tables.TRANSITIONS).inserted,
-    }
-    if shards == 1:  # of one of several, what is lost tells how many steps
-      self._began_at["env_steps"] = (
+    env_steps = None
+    if shards == 1:  # the items that one of several lost show how many steps
+      env_steps = (
         run_counters.RunCounters.read(snapshot.path).environment_steps
         if snapshot
         else 0
       )
+    self._restored = messages.RestoredCounts(
+      env_steps=env_steps, inserted=self._counts().inserted
+    )
 
-  def metrics(self) -> dict[str, typing.Any]:
-    """What the host reports of the table, and what it began with."""
-    status = self._manager.status(tables.TRANSITIONS)
-    return {"replay": status._asdict(), "began_at": self._began_at}
+  def report(self) -> messages.ReplayReport:
+    """Returns counts of the table, and those with which it began."""
+    return messages.ReplayReport(replay=self._counts(), restored=self._restored)
+
+  def _counts(self) -> messages.TableCounts:
+    if self._table is None:
+      return messages.TableCounts()
+    return messages.TableCounts(*self._manager.status(tables.TRANSITIONS))
 
   def close(self) -> None:
     """Stops serving."""
@@ -101,7 +108,7 @@ class Replay:
       folder: of the run, for snapshots.
       shard: of the replay that this is, from 0.
       address: to serve at.
-      control: Courier client of the control node.
+      control: `control_client.ControlClient` of the control node.
 
     Raises:
       ValueError: what was saved does not fit the config.
@@ -120,7 +127,7 @@ class Replay:
   def run(self) -> None:
     """Serves until the run stops."""
     with link.Link(
-      self._control, "replay", self._shard, self._tables.metrics
+      self._control, "replay", self._shard, self._tables.report
     ) as node_link:
       while not node_link.wait(1.0):
         pass

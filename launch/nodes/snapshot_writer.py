@@ -1,6 +1,5 @@
 """SnapshotWriter: writes snapshots of a run while its trainer goes on."""
 
-import dataclasses
 import functools
 import pathlib
 import threading
@@ -9,9 +8,11 @@ import typing
 from collections.abc import Callable, Sequence
 
 import ml_collections
+import msgspec
 from absl import logging
 
 from agents import core
+from launch.orchestration import messages
 from launch.runs import (
   checkpoints,
   run_counters,
@@ -52,7 +53,8 @@ class SnapshotWriter:
       folder: of the run.
       learner: which stands still while `start` runs.
       servers: addresses of the TrajectoryManagers; of this machine.
-      control: Courier client of the control node, which knows all counts.
+      control: `control_client.ControlClient` of the control node, which knows
+        all counts.
       store: of the run, whose `last` snapshot the run continues from.
       is_up: whether a server is there, by its shard; of one alone it is not
         asked.
@@ -120,7 +122,7 @@ class SnapshotWriter:
       logging.warning(
         "the last snapshot was not written within %.0f s; number %d counts",
         timeout_s,
-        self._store.metrics()["snapshots"],
+        self._store.metrics()["written"],
       )
     elif self._error is not None:
       raise RuntimeError("the last snapshot is missing") from self._error
@@ -132,9 +134,11 @@ class SnapshotWriter:
     if self._thread is not None:
       self._thread.join(max(0.0, timeout_s))
 
-  def metrics(self) -> dict[str, typing.Any]:
-    """The store's metrics, and how long the learner paused, in seconds."""
-    return {"snapshot_pause_s": self._pause_s, **self._store.metrics()}
+  def report(self) -> messages.SnapshotReport:
+    """Returns the store's counts, and how long the learner paused."""
+    return messages.SnapshotReport(
+      pause_s=self._pause_s, **self._store.metrics()
+    )
 
   def _begin(self, variables_version: int) -> threading.Event:
     """Starts the thread; returns what tells that all is copied."""
@@ -159,8 +163,8 @@ class SnapshotWriter:
   def _write(self, variables_version: int) -> None:
     steps = int(self._learner.steps)
     # What the control node knows of the trainer is a report old.
-    counters = dataclasses.replace(
-      run_counters.RunCounters.from_json(self._control.counters()),
+    counters = msgspec.structs.replace(
+      self._control.counters(),
       trainer_steps=steps,
       variables_version=variables_version,
     )
@@ -174,7 +178,7 @@ class SnapshotWriter:
         pass
       self._copied.set()
       saving.finish()
-    logging.info("snapshot %d is written", self._store.metrics()["snapshots"])
+    logging.info("snapshot %d is written", self._store.metrics()["written"])
     if is_best:
       self._best = best
 

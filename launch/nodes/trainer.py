@@ -45,7 +45,7 @@ class Trainer:
     self._publications = rates_lib.Publications(rates)
     self._steps = self._started_at = int(learner.steps)
     self._limit = config.limits.trainer_steps  # 0: none
-    self._learned: dict[str, float] = {}
+    self._learned: dict[str, float | None] = {}
     self._first_step_at_s: float | None = None  # unix
     self._waiting_since_s: float | None = time.monotonic()
     self.version = self._publish() if version is None else version

@@ -76,7 +76,9 @@ class TrainerNode:
       config,
       self._rates,
       learner,
-      _make_updates(config, spec, builder, learner, self._rates, self._monitors),
+      _make_updates(
+        config, spec, builder, learner, self._rates, self._monitors
+      ),
       retrying_publisher.RetryingPublisher(self._monitors[0], version + 1),
     )
     self._snapshots = snapshot_writer.SnapshotWriter(
@@ -124,7 +126,9 @@ class TrainerNode:
       hosted = self._tables.report()
     return msgspec.structs.replace(
       report,
-      shards_up=sum(monitor.up for monitor in self._monitors),
+      shards_up=sum(monitor.up for monitor in self._monitors)
+      if len(self._monitors) > 1
+      else None,
       replay=hosted.replay if self._tables is not None else None,
       restored=msgspec.structs.replace(
         hosted.restored, trainer_steps=report.restored.trainer_steps

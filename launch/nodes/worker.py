@@ -170,7 +170,9 @@ class Worker:
       self._waiting_since_s, self._wait_is_logged = None, False
       return True
     self._waiting_since_s = self._waiting_since_s or now_s
-    if now_s - self._waiting_since_s > _LOG_AFTER_S and not self._wait_is_logged:
+    if (
+      now_s - self._waiting_since_s > _LOG_AFTER_S and not self._wait_is_logged
+    ):
       self._wait_is_logged = True
       logging.info("waits for %s", self._items.waits_for)
     return False

@@ -13,9 +13,9 @@ class Rate:
     self._samples: collections.deque[tuple[float, float]] = collections.deque()
 
   def add(self, count: float, now_s: float) -> float:
-    """Takes the count now; returns its growth in 1/s over the window.
+    """Takes the current count; returns its growth in 1/s over the window.
 
-    A count below the last one begins anew: its node was restarted.
+    A count below the last one restarts the window: its node was restarted.
     """
     if self._samples and count < self._samples[-1][1]:
       self._samples.clear()

@@ -1,4 +1,4 @@
-"""Settings: the fields of a config that may change while the run goes on."""
+"""Settings: the fields of a config that may change during a run."""
 
 import difflib
 import typing
@@ -27,29 +27,29 @@ def change(
     value: a number, or its text as on a command line: '5_000'.
 
   Returns:
-    The value as the field has it now.
+    The field's new value.
 
   Raises:
     ValueError: one line: the field may not change, or not to this value; the
-      config is as it was.
+      config is unchanged.
   """
   if field not in FIELDS:
     near = difflib.get_close_matches(field, FIELDS, n=1, cutoff=0.0)[0]
     raise ValueError(
-      f"{field!r} is no field that can change while the run goes on, so all "
-      f"stays as it was: did you mean {near}?"
+      f"{field!r} is no field that can change during a run, so nothing "
+      f"changes: did you mean {near}?"
     )
-  part, _, name = field.partition(".")
-  wanted = type(config[part][name])
+  section, _, name = field.partition(".")
+  wanted = type(config[section][name])
   try:
     number = _number(value, wanted)
   except (TypeError, ValueError, OverflowError):
     raise ValueError(
       f"{field}={value!r} is not of the field's type, {wanted.__name__}, so "
-      f"it stays {config[part][name]!r}: give such a number"
+      f"it stays {config[section][name]!r}: give such a number"
     ) from None
   base.check(field, number)
-  config[part][name] = number
+  config[section][name] = number
   return number
 
 

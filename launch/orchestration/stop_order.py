@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 class Group(typing.NamedTuple):
-  """Roles that are told to stop together.
+  """Roles that are stopped together.
 
   Attributes:
     roles: of the nodes.
@@ -18,7 +18,7 @@ class Group(typing.NamedTuple):
 
 # Writers end before what they write to, readers before what they read from. A
 # proxy drains its workers itself; the trainer writes the last snapshot. All
-# together are below the 10 s in which a run is to have ended.
+# together are below the 10 s within which a run has to end.
 GROUPS = (
   Group(("worker", "evaluator", "proxy"), grace_s=4.5),
   Group(("trainer",), grace_s=4.0),
@@ -31,10 +31,10 @@ LONGEST_S = sum(group.grace_s for group in GROUPS)
 def may_stop(
   role: str, waited_s: float, finished: Callable[[str], bool]
 ) -> bool:
-  """Whether the groups before a role's have ended, or had their time.
+  """Returns whether the groups before a role's have ended, or had their time.
 
   Args:
-    role: of the node that asks.
+    role: of the node that may stop.
     waited_s: seconds since the run began to stop.
     finished: whether all nodes of a role have ended.
 
@@ -49,5 +49,5 @@ def may_stop(
       return False
   raise ValueError(
     f"role {role!r} has no place in the stop order, so its nodes would never "
-    f"be told to stop: it must be one of {', '.join(ROLES)}"
+    f"be stopped: it must be one of {', '.join(ROLES)}"
   )

@@ -1,13 +1,15 @@
-"""Waits: who has waited for what, and since when, in words."""
+"""Waits: which nodes wait for what, and since when, in words."""
 
 import time
 import typing
 from collections.abc import Sequence
 
-# What nodes wait for, and whose fault it is.
+from launch.orchestration import messages
+
+# What nodes wait for, and the cause.
 TABLE = "the table to take items"
 TRANSITIONS = "transitions"
-LIMITER = (TABLE, TRANSITIONS)  # of the table decides about both
+LIMITER = (TABLE, TRANSITIONS)  # reasons that the table's limiter decides
 _CAUSES = {
   TABLE: ": the trainer is behind",
   TRANSITIONS: ": the workers are behind",
@@ -16,26 +18,37 @@ _PLURALS = {"proxy": "proxies", "worker": "workers"}
 
 
 class Wait(typing.NamedTuple):
-  """That one node waits.
+  """One node's wait.
 
   Attributes:
-    reason: what it waits for, such as `TABLE`.
-    waited_s: seconds since it began to.
+    reason: what the node waits for, such as `TABLE`.
+    waited_s: seconds since the wait began.
   """
 
   reason: str
   waited_s: float
 
 
-def server(address: str) -> str:
-  """The reason of who waits for a replay server that is gone or hangs."""
+def server(address: str | None) -> str:
+  """Returns the reason for a wait for a replay server that does not answer."""
   return f"the replay server at {address}, which does not answer"
 
 
-def say(
+def reason(report: messages.Report | None) -> str | None:
+  """Returns what the node of a report waits for, if it waits; None: unknown."""
+  if isinstance(report, messages.WorkerReport):
+    return report.waiting_for
+  if isinstance(report, messages.ProxyReport):
+    return server(report.server)
+  if isinstance(report, messages.TrainerReport):
+    return TRANSITIONS
+  return None
+
+
+def describe(
   role: str, expected: int, waits: Sequence[Wait], now_s: float
 ) -> str | None:
-  """What nodes of a role wait for, those that have waited longest first.
+  """Returns what nodes of a role wait for, the longest waits first.
 
   Args:
     role: of the nodes that wait.
@@ -45,14 +58,14 @@ def say(
 
   Returns:
     As in "2 of 3 workers wait for the table to take items, since 12:03:11
-    (8 s): the trainer is behind"; None: nobody waits.
+    (8 s): the trainer is behind"; None: no node waits.
   """
   by_reason: dict[str, list[float]] = {}
   for wait in sorted(waits, key=lambda wait: wait.waited_s, reverse=True):
     by_reason.setdefault(wait.reason, []).append(wait.waited_s)
   sentences = []
-  for reason, waited_s in by_reason.items():
-    who = (
+  for reason_, waited_s in by_reason.items():
+    subject = (
       f"{len(waited_s)} of {expected} {_PLURALS.get(role, role)} wait"
       if expected > 1
       else f"the {role} waits"
@@ -60,7 +73,7 @@ def say(
     longest_s = waited_s[0]
     since = time.strftime("%H:%M:%S", time.localtime(now_s - longest_s))
     sentences.append(
-      f"{who} for {reason}, since {since} ({longest_s:,.0f} s)"
-      f"{_CAUSES.get(reason, '')}"
+      f"{subject} for {reason_}, since {since} ({longest_s:,.0f} s)"
+      f"{_CAUSES.get(reason_, '')}"
     )
   return "; ".join(sentences) or None

@@ -1,43 +1,48 @@
-"""The watchdog: notices that nothing moves, and says what would free it."""
+"""The watchdog: notices that nothing moves, and explains what would free it."""
 
 import time
-import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import ml_collections
 
-from configs import limiter as limiter_lib
+from launch.orchestration import rates as rates_lib
+from launch.runs import run_status
+from replay import limiter as limiter_lib
 
-# Nothing moves while all of these stay as they are.
-_MOVING = ("env_steps", "trainer_steps", "inserted", "sampled")
 _TABLE = "table 'transitions'"
-_COUNTS = {"replay_size": "size", "inserted": "inserted", "sampled": "sampled"}
+_QUEUE = "queue 'transitions'"
 
 
 class Watchdog:
   """Watches a run's counts.
 
-  watchdog = Watchdog(config)
+  watchdog = Watchdog(config, rates)
   watchdog.look(status, working=True, now_s=time.monotonic())
   watchdog.stalled_s  # None, or the seconds in which nothing moved
   """
 
-  def __init__(self, config: ml_collections.ConfigDict):
-    """Has seen nothing yet.
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    rates: rates_lib.Rates,
+  ):
+    """Starts without a status.
 
     Args:
       config: the whole config; it may change while the run goes on.
+      rates: of the run.
     """
     self._config = config
-    self._limiter = limiter_lib.Limiter.of(config)
-    self._seen: tuple[typing.Any, ...] | None = None
+    self._limiter, table = rates.limiter, rates.table
+    self._batch_size = table.batch_size if table is not None else 0
+    self._seen: tuple[int, ...] | None = None
     self._moved_at_s: float | None = None
     self.stalled_s: float | None = None
 
   def look(
-    self, status: Mapping[str, typing.Any], working: bool, now_s: float
+    self, status: run_status.RunStatus, working: bool, now_s: float
   ) -> bool:
-    """Takes the counts of now; returns whether a stall has just been noticed.
+    """Takes the current counts; returns whether it has just noticed a stall.
 
     Args:
       status: of the run.
@@ -45,7 +50,13 @@ class Watchdog:
         about to end.
       now_s: seconds of a clock that never goes back.
     """
-    seen = tuple(status.get(name) for name in _MOVING)
+    replay = status.replay or run_status.ReplayStatus()
+    seen = (
+      status.env_steps,
+      status.trainer_steps,
+      replay.inserted,
+      replay.sampled,
+    )
     if not working or seen != self._seen or self._moved_at_s is None:
       self._seen, self._moved_at_s = seen, now_s
     still_s = now_s - self._moved_at_s
@@ -54,34 +65,40 @@ class Watchdog:
     self.stalled_s = still_s if stalled else None
     return stalled and noticed
 
-  def say(
+  def explain(
     self,
-    status: Mapping[str, typing.Any],
+    status: run_status.RunStatus,
     silent: Sequence[str],
     waiting: str | None,
   ) -> str:
-    """Who waits, on which table, for what, since when, and what would free it.
+    """Returns which side waits on which table, since when, and the remedy.
 
     Args:
       status: of the run, which has stalled.
       silent: nodes that were up and report no more: 'worker 1'.
-      waiting: who waits for other things than the limiter, in a sentence.
+      waiting: which nodes wait for other things than the limiter, in a
+        sentence; None: no node does.
     """
     stalled_s = self.stalled_s or 0.0
     since = time.strftime("%H:%M:%S", time.localtime(time.time() - stalled_s))
-    table, counts = _standing(self._limiter, status)
-    cause = (
-      _absent(status, silent)
-      or waiting
-      or explain(self._limiter, table, counts, self._held_back())
-    )
-    return (
-      f"nothing moves since {since} ({stalled_s:,.0f} s): {cause}; "
-      f"{_count(self._limiter, counts)}"
-    )
+    text = f"nothing moves since {since} ({stalled_s:,.0f} s): "
+    cause = _absent(status, silent) or waiting
+    limiter, replay = self._limiter, status.replay
+    if limiter is None or replay is None:
+      return text + (
+        cause or "the trainer reads no data: its log may explain the reason"
+      )
+    table, counts = _limiting_table(limiter, replay)
+    if cause is None and not status.nodes.get("worker"):
+      cause = "no worker writes and the trainer hangs: its log may say where"
+    if cause is None and replay.consumed:
+      cause = _explain_queue(limiter, table, counts, self._batch_size)
+    if cause is None:
+      cause = _explain_table(limiter, table, counts, self._limit_on_workers())
+    return f"{text}{cause}; {_describe(limiter, counts, replay.consumed)}"
 
-  def _held_back(self) -> str:
-    """That the workers are slow because they are asked to be, if they are."""
+  def _limit_on_workers(self) -> str:
+    """Returns that the config limits the workers' rate, if it does, or ''."""
     topology = self._config.topology
     steps_per_s = self._config.rates.environment_steps_per_s
     if not steps_per_s:
@@ -96,95 +113,98 @@ class Watchdog:
     )
 
 
-def _standing(
-  limiter: limiter_lib.Limiter, status: Mapping[str, typing.Any]
-) -> tuple[str, Mapping[str, typing.Any]]:
-  """The table that is to be told of, by name, and its counts.
+def _limiting_table(
+  limiter: limiter_lib.Limiter, replay: run_status.ReplayStatus
+) -> tuple[str, run_status.TableCounts]:
+  """Returns the name and the counts of the table that holds the run up.
 
-  Of shards it is the one that holds workers most; if none does, the one that
+  Of shards it is the one that blocks workers most; if none does, the one that
   is nearest to a sample.
   """
-  shards = status.get("replay_shards")
-  if not shards:
-    return _TABLE, status
-  tables = [
-    (
-      f"{_TABLE} of shard {shard}",
-      {name: counts[key] for name, key in _COUNTS.items()},
+  name = _QUEUE if replay.consumed else _TABLE
+  if not replay.shards:
+    return name, run_status.TableCounts(
+      replay.size, replay.inserted, replay.sampled
     )
-    for shard, counts in shards.items()
-  ]
 
-  def urgency(table: tuple[str, Mapping[str, int]]) -> tuple[int, int]:
-    counts = table[1].values()
+  def urgency(shard: tuple[int, run_status.TableCounts]) -> tuple[int, int]:
+    counts = (shard[1].size, shard[1].inserted, shard[1].sampled)
     return limiter.samples_missing(*counts), -limiter.inserts_missing(*counts)
 
-  return max(tables, key=urgency)
+  index, counts = max(replay.shards.items(), key=urgency)
+  return f"{name} of shard {index}", counts
 
 
-def explain(
+def _explain_table(
   limiter: limiter_lib.Limiter,
   table: str,
-  status: Mapping[str, typing.Any],
-  held_back: str = "",
+  counts: run_status.TableCounts,
+  limit_on_workers: str,
 ) -> str:
-  """Whom the limiter of the transitions holds, and what would free it.
-
-  Args:
-    limiter: of the table.
-    table: its name.
-    status: of the run, or its counts of this table.
-    held_back: what keeps workers from writing, as the end of a sentence.
-  """
-  counts = (status["replay_size"], status["inserted"], status["sampled"])
-  inserts = limiter.inserts_missing(*counts)
-  samples = limiter.samples_missing(*counts)
-  if samples:
+  """Returns which side a table's limiter blocks, and the remedy."""
+  numbers = (counts.size, counts.inserted, counts.sampled)
+  if samples := limiter.samples_missing(*numbers):
     return (
       f"workers wait to insert into {table}: the trainer must sample "
       f"{_items(samples)} first"
     )
-  if inserts:
-    first = " before its first sample" if not status["sampled"] else ""
+  if inserts := limiter.inserts_missing(*numbers):
+    first = "" if counts.sampled else " before its first sample"
     return (
       f"the trainer waits for {_items(inserts)} in {table}{first}: workers "
-      f"must write{held_back}"
+      f"must write{limit_on_workers}"
     )
   return (
-    f"the limiter of {table} holds nobody: a node hangs, and its log may say "
-    "at what"
+    f"the limiter of {table} blocks no node: a node hangs, and its log may "
+    "say where"
   )
 
 
-def _absent(
-  status: Mapping[str, typing.Any], silent: Sequence[str]
+def _explain_queue(
+  limiter: limiter_lib.Limiter,
+  queue: str,
+  counts: run_status.TableCounts,
+  batch_size: int,
 ) -> str | None:
-  missing = [
-    f"{role} {up} of {expected} up"
-    for role, (up, expected) in status["nodes"].items()
-    if up < expected
-  ]
-  if missing:
-    return f"{', '.join(missing)}: the logs say why"
-  if silent:
-    return f"no report from {', '.join(silent)}: the logs may say why"
+  """Returns which side a queue blocks, and the remedy; None: no side."""
+  if limiter.samples_missing(counts.size, counts.inserted, counts.sampled):
+    return (
+      f"workers wait because {queue} is full: the trainer must consume items"
+    )
+  if counts.size < batch_size:
+    return (
+      f"the trainer waits for {_items(batch_size - counts.size)} in {queue}, "
+      f"a batch of {batch_size:,}: workers must write"
+    )
   return None
 
 
-def _count(
-  limiter: limiter_lib.Limiter, status: Mapping[str, typing.Any]
+def _absent(status: run_status.RunStatus, silent: Sequence[str]) -> str | None:
+  missing = [
+    f"{role} {nodes.up} of {nodes.expected} up"
+    for role, nodes in status.nodes.items()
+    if nodes.up < nodes.expected
+  ]
+  if missing:
+    return f"{', '.join(missing)}: the logs give the reason"
+  if silent:
+    return f"no report from {', '.join(silent)}: the logs may give the reason"
+  return None
+
+
+def _describe(
+  limiter: limiter_lib.Limiter, counts: run_status.TableCounts, consumed: bool
 ) -> str:
-  size, inserted, sampled = (
-    status["replay_size"],
-    status["inserted"],
-    status["sampled"],
-  )
-  items = f"{size:,} items of at least {limiter.min_size:,}"
+  """Returns a table's counts, and its limiter's bounds."""
+  if consumed:
+    return f"{counts.size:,} items in the queue, {counts.sampled:,} consumed"
+  items = f"{counts.size:,} items of at least {limiter.min_size:,}"
   if not limiter.bounded:
-    return f"{inserted:,} inserted, {sampled:,} sampled; {items}"
+    return f"{counts.inserted:,} inserted, {counts.sampled:,} sampled; {items}"
+  difference = limiter.difference(counts.inserted, counts.sampled)
   return (
-    f"{inserted:,} inserted x {limiter.samples_per_insert:g} - {sampled:,} "
-    f"sampled = {limiter.difference(inserted, sampled):,.10g} in "
+    f"{counts.inserted:,} inserted x {limiter.samples_per_insert:g} - "
+    f"{counts.sampled:,} sampled = {difference:,.10g} in "
     f"{limiter.min_diff:,.10g} to {limiter.max_diff:,.10g}; {items}"
   )
 

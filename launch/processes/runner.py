@@ -12,7 +12,7 @@ from multiprocessing import connection
 from launch.processes import failures, node_process, payloads
 from launch.processes import node as node_lib
 from launch.processes import restarts as restarts_lib
-from launch.runs import journal
+from launch.runs import event_log
 
 _LOOK_S = 0.2
 # Seconds for the others to end by themselves once one has failed for good, or
@@ -88,7 +88,7 @@ class Runner:
     )
     self._make_worker = make_worker
     self._nodes = [self._make_node(payload) for payload in nodes]
-    self._log = journal.Journal(logs / "runner")
+    self._log = event_log.EventLog(logs / "runner")
     self._asked: _Asked | None = None  # None: those that it was made with
     self._stopping = threading.Event()
     self._killed = False

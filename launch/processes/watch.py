@@ -9,7 +9,9 @@ from collections.abc import Callable
 from concurrent import futures
 
 from launch.display import panel as panel_lib
+from launch.orchestration import messages
 from launch.processes import signals as signals_lib
+from launch.runs import run_status
 
 _POLL_S = 0.5
 # An orderly stop takes 1 to 5 s; one in the middle of a start-up waits for the
@@ -67,15 +69,16 @@ class Watch:
 
   def _look(self) -> None:
     asked_at_s = time.monotonic()
-    status = self._call("status")
-    if status is None:
+    reply = self._call("status")
+    if reply is None:
       return
+    status = messages.decode(reply, run_status.RunStatus)
     self._panel.update(status)
-    if status["stopped_because"] is not None:
+    if status.stopped_because is not None:
       self._on_stopping()
     else:
-      self._on_workers(status["workers_asked"], asked_at_s)
-    if status["phase"] == "stopped":
+      self._on_workers(status.workers_target, asked_at_s)
+    if status.phase == "stopped":
       # Its node ends now: the reply, and any other call, would be waited for
       # until their timeout.
       self._control.futures.release()

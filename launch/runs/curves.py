@@ -3,22 +3,41 @@
 import csv
 import os
 
+import msgspec
 import numpy as np
 
 from launch.runs import run_folder
 
-COLUMNS: tuple[str, ...] = (
-  "wall_s",
-  "env_steps",
-  "trainer_steps",
-  "eval_return",
-  "eval_return_std",
-  "eval_episodes",
-  "eval_length",
-  "variables_version",
-  "env_steps_per_s",
-  "trainer_steps_per_s",
-)
+
+class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """One row of curves.csv; a cell that is not known stays empty.
+
+  Attributes:
+    wall_s: seconds that the run had taken.
+    env_steps: environment steps of all workers.
+    trainer_steps: updates of the learner.
+    eval_return: mean undiscounted return of the episodes.
+    eval_return_std: standard deviation of the episodes' returns.
+    eval_episodes: number of episodes.
+    eval_length: mean length of the episodes in environment steps.
+    variables_version: that was evaluated.
+    env_steps_per_s: rate of environment steps at that time.
+    trainer_steps_per_s: rate of trainer steps at that time.
+  """
+
+  wall_s: float | None = None
+  env_steps: int | None = None
+  trainer_steps: int | None = None
+  eval_return: float | None = None
+  eval_return_std: float | None = None
+  eval_episodes: int | None = None
+  eval_length: float | None = None
+  variables_version: int | None = None
+  env_steps_per_s: float | None = None
+  trainer_steps_per_s: float | None = None
+
+
+COLUMNS: tuple[str, ...] = Evaluation.__struct_fields__
 
 _RETURN_COLOUR = "#1f6fb4"
 _TARGET_COLOUR = "#c2571a"

@@ -17,7 +17,7 @@ _PREFIX = "events.out.tfevents."
 
 
 class Events:
-  """One file of scalars, of one life of a run.
+  """One file of scalars, written by one process of a run.
 
   events = Events(folder.events)
   events.add({"learner/loss": 0.5}, step=100)
@@ -31,7 +31,7 @@ class Events:
 
     Args:
       folder: That TensorBoard reads.
-      step: From which the run goes on; TensorBoard drops what it has read of
+      step: From which the run is resumed; TensorBoard drops what it has read of
         this step and later ones from older files. None: it drops nothing.
 
     Raises:

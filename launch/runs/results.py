@@ -1,73 +1,14 @@
-"""Results: what a run leaves behind of its numbers."""
+"""Results: the files that keep a run's numbers."""
 
 import csv
 import io
-import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from launch.runs import curves, events, run_folder
-
-# What the summary takes from the status as it is.
-_SUMMARY = (
-  "mode",
-  "eval_return",
-  "eval_episodes",
-  "best_eval_return",
-  "env_steps",
-  "trainer_steps",
-  "wall_s",
-  "start_up_s",
-  "samples_per_insert",
-  "variables_age_s",
-  "items_confirmed",
-  "items_lost",
-  "env_steps_lost",
-  "trainer_steps_lost",
-  "reconnects",
-  "restarts",
-  "node_restarts",
-  "resumes",
-  "snapshots",
-  "snapshot_upload_failures",
-  "stopped_because",
-)
-
-# TensorBoard's name: the status's key.
-_METRICS = {
-  "throughput/environment_steps_per_s": "env_steps_per_s",
-  "throughput/trainer_steps_per_s": "trainer_steps_per_s",
-  "progress/trainer_steps": "trainer_steps",
-  "progress/environment_steps_lost": "env_steps_lost",
-  "progress/trainer_steps_lost": "trainer_steps_lost",
-  "progress/wall_clock_s": "wall_s",
-  "replay/size_items": "replay_size",
-  "replay/inserted_items": "inserted",
-  "replay/sampled_items": "sampled",
-  "replay/samples_per_insert": "samples_per_insert",
-  "replay/shards_up": "replay_shards_up",
-  "items/confirmed": "items_confirmed",
-  "items/lost": "items_lost",
-  "items/per_s": "items_per_s",
-  "workers/reconnects": "reconnects",
-  "nodes/restarts": "restarts",
-  "run/resumes": "resumes",
-  "snapshots/written": "snapshots",
-  "snapshots/age_s": "snapshot_age_s",
-  "snapshots/pause_s": "snapshot_pause_s",
-  "snapshots/newest_uploaded": "snapshot_uploaded",
-  "snapshots/upload_failures": "snapshot_upload_failures",
-  "variables/version": "variables_version",
-  "variables/loads_per_trainer_step": "variable_loads_per_trainer_step",
-  "variables/mean_age_s": "variables_age_s",
-  "training/mean_return": "training_return",
-}
-
-# TensorBoard's name of the replay ratio as it was since learning began.
-_REPLAY_RATIO = "replay/trainer_steps_per_environment_step"
+from launch.runs import curves, events, run_folder, run_status
 
 # TensorBoard's name: the column of an evaluation.
 _EVALUATION = {
@@ -78,46 +19,114 @@ _EVALUATION = {
 }
 
 
-def evaluation_row(
-  status: Mapping[str, Any],
+class Summary(msgspec.Struct, frozen=True):
+  """summary.json: a run's last status, and rates over all its learning.
+
+  The rates and the replay ratio are null for a run that has not learned: they
+  count the steps since the first update, not those that filled the replay. The
+  rates of a run that was resumed count since its first update after that.
+
+  Attributes:
+    eval_return: mean return of the last evaluation.
+    env_steps_per_s: environment steps since the first update.
+    trainer_steps_per_s: updates since the first one.
+    trainer_steps_per_env_step: the replay ratio.
+  """
+
+  mode: str
+  eval_return: float | None
+  eval_episodes: int
+  best_eval_return: float | None
+  env_steps: int
+  trainer_steps: int
+  wall_s: float
+  start_up_s: float | None
+  samples_per_insert: float | None
+  variables_age_s: float | None
+  items_confirmed: int
+  items_lost: int
+  env_steps_lost: int
+  trainer_steps_lost: int
+  reconnects: int
+  restarts: int
+  node_restarts: dict[str, int]
+  resumes: int
+  snapshots: int
+  snapshot_upload_failures: int
+  stopped_because: str | None
+  env_steps_per_s: float | None
+  trainer_steps_per_s: float | None
+  trainer_steps_per_env_step: float | None
+
+  @classmethod
+  def from_status(cls, status: run_status.RunStatus) -> "Summary":
+    """Returns the summary of a run's last status."""
+    env_steps, trainer_steps, wall_s = _growth(status)
+    return cls(
+      mode=status.mode,
+      eval_return=status.evaluation.mean_return,
+      eval_episodes=status.evaluation.episodes,
+      best_eval_return=status.evaluation.best_mean_return,
+      env_steps=status.env_steps,
+      trainer_steps=status.trainer_steps,
+      wall_s=status.wall_s,
+      start_up_s=status.start_up_s,
+      samples_per_insert=status.replay and status.replay.samples_per_insert,
+      variables_age_s=status.variables.mean_age_s,
+      items_confirmed=status.items.confirmed,
+      items_lost=status.items.lost,
+      env_steps_lost=status.env_steps_lost,
+      trainer_steps_lost=status.trainer_steps_lost,
+      reconnects=status.reconnects,
+      restarts=status.restarts,
+      node_restarts=status.node_restarts,
+      resumes=status.resumes,
+      snapshots=status.snapshots.written,
+      snapshot_upload_failures=status.snapshots.upload_failures,
+      stopped_because=status.stopped_because,
+      env_steps_per_s=_ratio(env_steps, wall_s),
+      trainer_steps_per_s=_ratio(trainer_steps, wall_s),
+      trainer_steps_per_env_step=_ratio(trainer_steps, env_steps),
+    )
+
+
+def make_evaluation(
+  status: run_status.RunStatus,
   returns: Sequence[float],
   lengths: Sequence[int],
   variables_version: int,
-) -> dict[str, Any]:
+) -> curves.Evaluation:
   """Returns one evaluation as a row of curves.csv.
 
   Args:
     status: The run's, of which the counts and rates are taken.
     returns: The sums of each episode's rewards, [N].
     lengths: Environment steps of each episode, [N].
-    variables_version: Of the variables that played.
+    variables_version: Of the variables that were evaluated.
   """
-  counts = (
-    "wall_s",
-    "env_steps",
-    "trainer_steps",
-    "env_steps_per_s",
-    "trainer_steps_per_s",
+  return curves.Evaluation(
+    wall_s=status.wall_s,
+    env_steps=status.env_steps,
+    trainer_steps=status.trainer_steps,
+    eval_return=float(np.mean(returns)),
+    eval_return_std=float(np.std(returns)),
+    eval_episodes=len(returns),
+    eval_length=float(np.mean(lengths)),
+    variables_version=variables_version,
+    env_steps_per_s=status.rates.env_steps_per_s,
+    trainer_steps_per_s=status.rates.trainer_steps_per_s,
   )
-  return {
-    **{key: status.get(key) for key in counts},
-    "eval_return": float(np.mean(returns)),
-    "eval_return_std": float(np.std(returns)),
-    "eval_episodes": len(returns),
-    "eval_length": float(np.mean(lengths)),
-    "variables_version": variables_version,
-  }
 
 
 class Results:
   """Writes curves.csv, TensorBoard's events, summary.json and curves.png.
 
-  A run that is resumed goes on where its snapshot was made: what was written
-  after that is gone from its curves.
+  A resumed run continues at its snapshot: what was written after the snapshot
+  is removed from its curves.
 
   results = Results(folder)  # or Results(folder, evaluations=7, env_steps=900)
   results.add_metrics(status)
-  results.add_evaluation({"wall_s": 9.0, "env_steps": 500, "eval_return": 21.5})
+  results.add_evaluation(make_evaluation(status, [21.5], [400], version))
   results.write_summary(status)
   results.draw_curves()
   results.close()
@@ -140,7 +149,7 @@ class Results:
         those after them are cut off. None: all of them.
       env_steps: Environment steps from which a run is resumed; TensorBoard
         drops what it has read from there on. None: the run begins, or only
-        who writes its results was started again, and nothing is lost.
+        its control node was started again, and nothing is lost.
     """
     self._folder = folder
     with run_folder.writing(folder.curves_csv):
@@ -149,52 +158,26 @@ class Results:
     if env_steps is not None:
       self._write_evaluations_since(env_steps)
 
-  def add_evaluation(self, row: Mapping[str, Any]) -> None:
-    """Appends one evaluation to curves.csv and to TensorBoard's events.
-
-    Args:
-      row: Values of some of `curves.COLUMNS`; the others' cells stay empty.
-
-    Raises:
-      ValueError: A name in `row` is not a column.
-    """
+  def add_evaluation(self, evaluation: curves.Evaluation) -> None:
+    """Appends one evaluation to curves.csv and to TensorBoard's events."""
     line = io.StringIO()
     writer = csv.DictWriter(line, curves.COLUMNS, lineterminator="\n")
+    row = msgspec.structs.asdict(evaluation)
     writer.writerow({name: _cell(value) for name, value in row.items()})
     path = self._folder.curves_csv
     with run_folder.writing(path), open(path, "a", encoding="utf-8") as file:
       file.write(line.getvalue())
     self._write_evaluation(row)
 
-  def add_metrics(self, status: Mapping[str, Any]) -> None:
+  def add_metrics(self, status: run_status.RunStatus) -> None:
     """Appends the status to TensorBoard's events, by environment steps."""
-    scalars = {name: status.get(key) for name, key in _METRICS.items()}
-    scalars[_REPLAY_RATIO] = _growth(status, "trainer_steps", "env_steps")
-    groups = {"learner": status.get("metrics"), "proxy": status.get("proxy")}
-    for index, worker in (status.get("workers") or {}).items():
-      groups[f"worker_{index}"] = worker
-    for group, values in groups.items():
-      for name, value in (values or {}).items():
-        scalars[f"{group}/{name}"] = value
-    self._events.add(scalars, status.get("env_steps") or 0)
+    self._events.add(_scalars(status), status.env_steps)
 
-  def write_summary(self, status: Mapping[str, Any]) -> None:
-    """Writes summary.json: the last status, and rates over all the learning.
-
-    The rates, and the trainer steps an environment step (the replay ratio),
-    are null for a run that has not learned: they count the steps since the
-    first status after start-up, not those that filled the replay. Those of a
-    run that was resumed count since it learned again.
-    """
-    summary = {key: status.get(key) for key in _SUMMARY}
-    for key in ("env_steps", "trainer_steps"):
-      summary[f"{key}_per_s"] = _growth(status, key, "wall_s")
-    summary["trainer_steps_per_env_step"] = _growth(
-      status, "trainer_steps", "env_steps"
-    )
-    known = {key: _finite_or_none(value) for key, value in summary.items()}
+  def write_summary(self, status: run_status.RunStatus) -> None:
+    """Writes summary.json: a `Summary`; numbers without a value are null."""
+    text = msgspec.json.encode(Summary.from_status(status))
     with run_folder.replacing(self._folder.summary) as path:
-      path.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+      path.write_bytes(msgspec.json.format(text, indent=2) + b"\n")
 
   def draw_curves(self) -> None:
     """Draws curves.csv into curves.png: `curves.draw`."""
@@ -217,17 +200,78 @@ class Results:
     )
 
 
-def _growth(status: Mapping[str, Any], key: str, by: str) -> float | None:
-  """How much `key` has grown for each unit of `by` since learning began."""
-  since = status.get("learning_since")
+def _scalars(status: run_status.RunStatus) -> dict[str, Any]:
+  """Returns the numbers of a status by TensorBoard's names."""
+  rates, snapshots = status.rates, status.snapshots
+  variables, items = status.variables, status.items
+  env_steps, trainer_steps, _ = _growth(status)
+  scalars = {
+    "throughput/environment_steps_per_s": rates.env_steps_per_s,
+    "throughput/trainer_steps_per_s": rates.trainer_steps_per_s,
+    "progress/trainer_steps": status.trainer_steps,
+    "progress/environment_steps_lost": status.env_steps_lost,
+    "progress/trainer_steps_lost": status.trainer_steps_lost,
+    "progress/wall_clock_s": status.wall_s,
+    "replay/trainer_steps_per_environment_step": _ratio(
+      trainer_steps, env_steps
+    ),
+    "items/confirmed": items.confirmed,
+    "items/lost": items.lost,
+    "items/per_s": rates.items_per_s,
+    "workers/reconnects": status.reconnects,
+    "nodes/restarts": status.restarts,
+    "run/resumes": status.resumes,
+    "snapshots/written": snapshots.written,
+    "snapshots/age_s": snapshots.age_s,
+    "snapshots/pause_s": snapshots.pause_s,
+    "snapshots/newest_uploaded": snapshots.uploaded,
+    "snapshots/upload_failures": snapshots.upload_failures,
+    "variables/version": variables.version,
+    "variables/loads_per_trainer_step": variables.loads_per_trainer_step,
+    "variables/mean_age_s": variables.mean_age_s,
+    "training/mean_return": status.training_return,
+  }
+  if status.replay is not None:
+    scalars |= {
+      "replay/size_items": status.replay.size,
+      "replay/inserted_items": status.replay.inserted,
+      "replay/sampled_items": status.replay.sampled,
+      "replay/samples_per_insert": status.replay.samples_per_insert,
+      "replay/shards_up": status.replay.shards_up,
+    }
+  groups: dict[str, dict[str, Any]] = {"learner": status.metrics}
+  if status.proxy is not None:
+    groups["proxy"] = msgspec.structs.asdict(status.proxy)
+  for index, worker in status.workers.items():
+    groups[f"worker_{index}"] = msgspec.structs.asdict(worker)
+  for group, values in groups.items():
+    for name, value in values.items():
+      scalars[f"{group}/{name}"] = value
+  return scalars
+
+
+def _growth(status: run_status.RunStatus) -> tuple[int, int, float]:
+  """Returns the counts since the first update.
+
+  They are environment steps, trainer steps and seconds; all are 0 for a run
+  that has not learned.
+  """
+  since = status.learning_since
   if since is None:
-    return None
-  grown = (status.get(by) or 0) - since[by]
-  return ((status.get(key) or 0) - since[key]) / grown if grown > 0 else None
+    return 0, 0, 0.0
+  return (
+    status.env_steps - since.env_steps,
+    status.trainer_steps - since.trainer_steps,
+    status.wall_s - since.wall_s,
+  )
+
+
+def _ratio(count: float, by: float) -> float | None:
+  return count / by if by > 0 else None
 
 
 def _open_curves(folder: run_folder.RunFolder, evaluations: int | None) -> None:
-  """Writes the header, or cuts off what counts no more.
+  """Writes the header, or cuts off what no longer counts.
 
   That is a line that a full disk left unfinished, and rows after the first
   `evaluations`.
@@ -239,17 +283,10 @@ def _open_curves(folder: run_folder.RunFolder, evaluations: int | None) -> None:
     lines = [",".join(curves.COLUMNS).encode() + b"\n"]
   kept = b"".join(lines if evaluations is None else lines[: 1 + evaluations])
   if kept != text:
-    with run_folder.replacing(path) as beside:
-      beside.write_bytes(kept)
+    with run_folder.replacing(path) as temporary:
+      temporary.write_bytes(kept)
 
 
 def _cell(value: Any) -> Any:
   """Ten digits: more than any measurement has, and readable."""
   return f"{value:.10g}" if isinstance(value, float) else value
-
-
-def _finite_or_none(value: Any) -> Any:
-  """JSON has no nan and no inf."""
-  return (
-    None if isinstance(value, float) and not math.isfinite(value) else value
-  )

@@ -1,53 +1,123 @@
 """RunCounters: how far a run has come, as a snapshot keeps it."""
 
-import dataclasses
-import json
 import pathlib
 import typing
 
+import msgspec
+
+from launch.runs import records
+
 FILE = "run.json"  # in the folder of a snapshot
 
-# Integers pass for floats, as JSON has one kind of number.
-_NUMBERS = {int: (int,), float: (int, float)}
+Count = typing.Annotated[int, msgspec.Meta(ge=0)]
+Seconds = typing.Annotated[float, msgspec.Meta(ge=0.0)]
 
 
-@dataclasses.dataclass(frozen=True)
-class RunCounters:
-  """What a resumed run counts on from.
+class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Sums of what the processes of one node have done.
+
+  Each process counts from 0; the control node adds them up.
+
+  Attributes:
+    env_steps: environment steps of a worker.
+    items_written: handed to a worker's writer.
+    items_confirmed: that the server has confirmed.
+    items_lost: items that were lost in flight.
+    reconnects: streams that a worker has opened again.
+    variable_loads: versions of the variables that a worker has loaded.
+    bytes_up: relayed by a proxy to replay.
+    bytes_down: relayed by a proxy to the workers.
+    variables_fetched: versions that a proxy has put into shared memory.
+  """
+
+  env_steps: Count = 0
+  items_written: Count = 0
+  items_confirmed: Count = 0
+  items_lost: int = 0
+  reconnects: Count = 0
+  variable_loads: Count = 0
+  bytes_up: Count = 0
+  bytes_down: Count = 0
+  variables_fetched: Count = 0
+
+
+class NodeCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """One node over all its processes.
+
+  Attributes:
+    counts: sums over the processes.
+    restarts: how often it was started again while the run went on.
+    incarnations: processes that were this node, those before a resume too.
+  """
+
+  counts: NodeCounts = NodeCounts()
+  restarts: Count = 0
+  incarnations: Count = 0
+
+
+class Losses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Work after the snapshots that nodes have restored.
+
+  Attributes:
+    env_steps: environment steps whose items are gone.
+    trainer_steps: updates that are gone.
+    inserted: items that are gone.
+  """
+
+  env_steps: Count = 0
+  trainer_steps: Count = 0
+  inserted: Count = 0
+
+
+class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """The counts from which a resumed run continues.
 
   ```python
   counters.write(folder)
   counters = RunCounters.read(folder)
   ```
+
+  Attributes:
+    mode: the config's.
+    environment_steps: of all workers.
+    trainer_steps: updates of the learner.
+    variables_version: last published; the next one is higher.
+    replay_size: items in the table.
+    wall_s: seconds that the run has taken, without the time between a stop and
+      a resume.
+    evaluations: rows of curves.csv.
+    eval_return: mean return of the last evaluation; None: there was none.
+    best_eval_return: highest mean return so far; None: there was none.
+    resumes: how often the run was resumed.
+    lost: work that was lost so far.
+    nodes: by role and index.
   """
 
-  mode: str  # config.mode
-  environment_steps: int  # of all workers
-  trainer_steps: int
-  variables_version: int  # last published; the next one is higher
-  replay_size: int  # items in the table
-  wall_s: float  # that the run has taken, without the time it stood still
-  evaluations: int  # rows of curves.csv
-  eval_return: float | None  # of the last one
+  mode: str
+  environment_steps: Count
+  trainer_steps: Count
+  variables_version: Count
+  replay_size: Count
+  wall_s: Seconds
+  evaluations: Count
+  eval_return: float | None
   best_eval_return: float | None
-  resumes: int
-  lost: dict[str, int]  # where nodes began at a snapshot; the ledger's names
-  nodes: dict[str, dict[str, typing.Any]]  # the ledger's, by 'worker/0'
+  resumes: Count
+  lost: Losses
+  nodes: dict[str, dict[int, NodeCounters]]
 
   def to_json(self) -> str:
-    """JSON, from which `from_json` makes an equal value."""
-    return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+    """Returns JSON, from which `from_json` makes an equal value."""
+    return records.to_json(self)
 
   @classmethod
   def from_json(cls, text: str) -> "RunCounters":
-    """Returns what was written.
+    """Returns the counters of a JSON text.
 
     Raises:
       ValueError: the text holds something else.
     """
-    found = json.loads(text)
-    _check(found)
-    return cls(**found)
+    return records.from_json(text, cls)
 
   def write(self, folder: pathlib.Path) -> None:
     """Writes the file of a snapshot."""
@@ -58,30 +128,7 @@ class RunCounters:
     """Reads the file of a snapshot.
 
     Raises:
-      ValueError: the file cannot be read, or holds something else.
+      ValueError: one line that names the file: it cannot be read, or holds
+        something else.
     """
-    try:
-      return cls.from_json((folder / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-      raise ValueError(
-        f"{str(folder / FILE)!r} cannot be read as a run's counters ({error}), "
-        "so nothing can go on from there: resume from another snapshot"
-      ) from error
-
-
-def _check(found: typing.Any) -> None:
-  """Raises ValueError unless there is a fit value for each field."""
-  fields = typing.get_type_hints(RunCounters)
-  if not isinstance(found, dict) or found.keys() != fields.keys():
-    raise ValueError(f"it must hold {', '.join(fields)}")
-  for name, kind in fields.items():
-    if not _fits(found[name], kind):
-      raise ValueError(f"{name} is {found[name]!r}")
-
-
-def _fits(value: typing.Any, kind: typing.Any) -> bool:
-  if kind in _NUMBERS:  # what nothing counts to is none
-    return type(value) in _NUMBERS[kind] and value >= 0
-  if kind == float | None:
-    return value is None or type(value) in _NUMBERS[float]
-  return isinstance(value, typing.get_origin(kind) or kind)
+    return records.read(folder / FILE, cls, "resume from another snapshot")

@@ -168,8 +168,8 @@ class SnapshotStore:
   def metrics(self) -> dict[str, typing.Any]:
     """Number and time of the last snapshot, and the state of the uploads."""
     return {
-      "snapshots": self._last.number if self._last else 0,
-      "snapshot_at_s": self._last_at_s,
+      "written": self._last.number if self._last else 0,
+      "written_at_s": self._last_at_s,
       **self._uploads.metrics(),
     }
 

@@ -68,8 +68,8 @@ class Uploads:
   def metrics(self) -> dict[str, typing.Any]:
     """The last snapshot that was uploaded, and how many failed."""
     return {
-      "snapshot_uploaded": self._uploaded,
-      "snapshot_upload_failures": self._failures,
+      "uploaded": self._uploaded,
+      "upload_failures": self._failures,
     }
 
   def _run(self, remote: place.Place) -> None:

@@ -12,9 +12,11 @@ import time
 import uuid
 
 import courier
+import msgspec
 import psutil
 import pytest
 
+from launch.nodes import control_client
 from launch.runs import run_address, run_folder
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -115,14 +117,15 @@ class Run:
       time.sleep(0.05)
 
   def status(self):
-    """What its control node says, which may have to start."""
+    """Its control node's status as JSON has it; the node may have to start."""
     got = []
 
     def answers():
       where = run_address.read(run_folder.RunFolder.open(self.path))
       client = where and courier.Client(where.address, call_timeout=1)
       try:
-        got.append(client.status())
+        status = control_client.ControlClient(client).status()
+        got.append(json.loads(msgspec.json.encode(status)))
       except Exception:
         return False
       return True

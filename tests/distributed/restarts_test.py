@@ -70,7 +70,7 @@ def test_every_node_comes_back(start_run):
     kill(run, node)
     wait_for_steps(run)
     assert others.items() <= pids(run).items()
-  assert run.status()["nodes"]["worker"] == [2, 2]
+  assert run.status()["nodes"]["worker"]["up"] == 2
   said = run.log("runner")
   for node in nodes:
     assert f"node {node} was ended by SIGKILL" in said
@@ -141,13 +141,13 @@ def test_workers_come_and_go(start_run):
     def as_asked(count=count, workers=workers):
       alive = {node for node in pids(run) if node.startswith("worker/")}
       up = run.status()["nodes"]["worker"]
-      return alive == workers and up == [count, count]
+      return alive == workers and up == {"up": count, "expected": count}
 
     run.wait_until(as_asked)
     wait_for_steps(run)
   # A control node that is started again knows how many there are to be.
   kill(run, "control/0")
-  assert run.status()["workers_asked"] == 2
+  assert run.status()["workers_target"] == 2
   wait_for_steps(run)
   said = run.log("runner")
   assert "failed" not in said
@@ -161,11 +161,11 @@ def test_a_signal_asks_for_a_snapshot(start_run):
   run.wait_until(lambda: run.processes("control/0"))
   os.killpg(run.launcher.pid, signal.SIGUSR1)
   run.wait_until_learning()
-  run.wait_until(lambda: run.status()["snapshots"] == 1)
+  run.wait_until(lambda: run.status()["snapshots"]["written"] == 1)
   os.killpg(run.launcher.pid, signal.SIGUSR1)
-  run.wait_until(lambda: run.status()["snapshots"] == 2)
+  run.wait_until(lambda: run.status()["snapshots"]["written"] == 2)
   assert tell(run, "save") == "a snapshot is made now\n"
-  run.wait_until(lambda: run.status()["snapshots"] == 3)
+  run.wait_until(lambda: run.status()["snapshots"]["written"] == 3)
   wait_for_steps(run)
   assert "was ended by" not in run.log("runner")
   end(run)

@@ -42,19 +42,25 @@ def end(run):
 
 
 def sampled(seen, shard):
-  return seen["replay_shards"][str(shard)]["sampled"]
+  return seen["replay"]["shards"][str(shard)]["sampled"]
 
 
 def test_either_shard_is_killed_and_comes_back(start_run):
   run = start_run(*FLAGS)
   run.wait_until_learning()
-  seen = wait_for(run, lambda s: s["snapshots"] > 0 and s["eval_return"] > 40)
-  assert seen["replay_shards_up"] == 2
+  seen = wait_for(
+    run,
+    lambda s: (
+      s["snapshots"]["written"] > 0
+      and (s["evaluation"]["mean_return"] or 0) > 40
+    ),
+  )
+  assert seen["replay"]["shards_up"] == 2
   for shard in ("0", "1"):
-    counts = seen["replay_shards"][shard]
+    counts = seen["replay"]["shards"][shard]
     # Each has its half of the items, and gives its half of the batches.
-    assert counts["inserted"] == pytest.approx(seen["inserted"] / 2, rel=0.2)
-    assert counts["sampled"] == pytest.approx(seen["sampled"] / 2, rel=0.2)
+    for name in ("inserted", "sampled"):
+      assert counts[name] == pytest.approx(seen["replay"][name] / 2, rel=0.2)
   trainer = run.processes("trainer/0")
   for shard in (1, 0):  # the last one has the variables
     kill(run, f"replay/{shard}")
@@ -69,14 +75,14 @@ def test_either_shard_is_killed_and_comes_back(start_run):
         and sampled(s, other) > sampled(before, other)
       ),
     )
-    seen = wait_for(run, lambda s: s["replay_shards_up"] == 2)
+    seen = wait_for(run, lambda s: s["replay"]["shards_up"] == 2)
     wait_for(
       run,
       lambda s, seen=seen, shard=shard: (
         sampled(s, shard) > sampled(seen, shard)
-        and s["variables_version"] > seen["variables_version"]
-        and s["proxy"]["variables_version"] > seen["variables_version"]
-        and s["snapshots"] > seen["snapshots"] + 1
+        and s["variables"]["version"] > seen["variables"]["version"]
+        and s["proxy"]["variables_version"] > seen["variables"]["version"]
+        and s["snapshots"]["written"] > seen["snapshots"]["written"] + 1
       ),
     )
   # Nobody was taken along, and both workers write.
@@ -112,7 +118,7 @@ def test_shards_are_resumed_as_they_were(start_run):
   more = start_run("--config.limits.environment_steps=0", resume=True)
   more.wait_until_learning()
   seen = wait_for(more, lambda s: s["trainer_steps"] > before["trainer_steps"])
-  for shard in seen["replay_shards"].values():
+  for shard in seen["replay"]["shards"].values():
     assert shard["inserted"] > before["items_confirmed"] / 3
   end(more)
   assert more.summary["env_steps"] > before["env_steps"]

@@ -17,7 +17,8 @@ from absl.testing import absltest
 from configs import dqn
 from launch import control as control_command
 from launch.nodes import control as control_lib
-from launch.nodes import link
+from launch.nodes import control_client, link
+from launch.orchestration import messages
 from launch.runs import run_address, run_folder
 from tests.launch import asking
 
@@ -26,12 +27,12 @@ pytestmark = pytest.mark.timeout(120, method="thread")
 
 
 REPORTS = {
-  "trainer": {
-    "trainer_steps": 7,
-    "first_step_at_s": time.time(),
-    "metrics": {"loss": math.nan},
-  },
-  "worker": {},
+  "trainer": messages.TrainerReport(
+    trainer_steps=7,
+    first_step_at_s=time.time(),
+    metrics={"loss": math.nan},
+  ),
+  "worker": messages.WorkerReport(),
 }
 
 
@@ -39,7 +40,8 @@ class Follower:
   """A node that does nothing but report, until it is told to stop."""
 
   def __init__(self, control, role, ended):
-    self._control, self._role, self._ended = control, role, ended
+    self._control = control_client.ControlClient(control)
+    self._role, self._ended = role, ended
 
   def run(self):
     with link.Link(
@@ -90,8 +92,8 @@ def run(folder):
     test_case=case,
     serialize_py_nodes=False,  # the events are of this process
   )
-  client = control.dereference()
-  asking.until(lambda: client.status()["phase"] == "running")
+  client = control_client.ControlClient(control.dereference())
+  asking.until(lambda: client.status().phase == "running")
   asking.until(lambda: run_address.read(folder) is not None)
   yield folder
   asking.until(
@@ -135,24 +137,24 @@ def test_a_run_obeys(run, tell):
       "",
     )
     said = json.loads(tell(run, "status", "--json")[1])
-    assert said["workers_asked"] == count
-  assert tell(run, "save") == (0, "a snapshot is made now\n", "")
+    assert said["workers_target"] == count
+  assert tell(run, "save") == (0, "a snapshot is being written\n", "")
 
   status, out, _ = tell(run, "status", "--json")
   said = json.loads(out, parse_constant=lambda constant: pytest.fail(constant))
   assert said["trainer_steps"] == 7
   assert said["limits"]["target_return"] == -90.0
-  assert said["environment_steps_per_s_asked"] == 1_000.0
+  assert said["rates"]["env_steps_per_s_target"] == 1_000.0
   assert said["metrics"] == {"loss": None}
-  assert said["nodes"] == {"trainer": [1, 1], "worker": [1, 1]}
+  assert said["nodes"] == {role: {"up": 1, "expected": 1} for role in REPORTS}
 
   assert tell(run, "stop") == (0, "stopped\n", "")
   asking.until(lambda: not run_address.path_in(run).exists())
   status, out, err = tell(run, "status")
   assert (status, out) == (1, "")
   assert err == (
-    f"control: run {str(run.path)!r} has ended: launch.control was told to "
-    "stop it\n"
+    f"control: run {str(run.path)!r} has ended: a user stopped it by "
+    "launch.control\n"
   )
 
 
@@ -174,8 +176,8 @@ def test_what_the_run_refuses_is_one_line(run, tell):
     status, out, err = tell(run, "workers", count)
     assert (status, out) == (2, "")
     assert err == (
-      f"control: workers {count!r} is no whole number, so they stay as many as "
-      "they are: give such a number\n"
+      f"control: workers {count!r} is no whole number, so their number does "
+      "not change: give a whole number\n"
     )
   status, _, err = tell(run, "set", "limits.trainr_steps", "1")
   assert status == 2
@@ -202,15 +204,15 @@ def test_a_process_of_its_own(run):
 
 # arguments, words of the line
 REFUSED = [
-  ((), "no word says what to do: give one of status, pause"),
+  ((), "there is no command, so nothing is done: give one of status, pause"),
   (("stat",), "'stat' is none of status, pause, resume, stop, save, set, "
    "workers: did you mean status?"),
   (("workers",), "give 'workers N'"),
   (("set", "limits.trainer_steps"), "give 'set FIELD VALUE'"),
-  (("pause", "5"), "'pause 5' can't be understood"),
+  (("pause", "5"), "'pause 5' has not the arguments of 'pause'"),
   (("status", "--jso"), "--jso is no flag, so it would do nothing: did you "
    "mean --json?"),
-  (("stop", "--json"), "--json says how to print the status"),
+  (("stop", "--json"), "--json is an option of status only"),
 ]  # fmt: skip
 
 
@@ -260,7 +262,7 @@ def test_a_run_that_was_killed(folder, tell):
   for word in ("status", "stop"):
     status, out, err = tell(folder, word)
     assert (status, out) == (1, "")
-    assert f"process {process.pid}, is gone" in err
+    assert f"process {process.pid}, is down" in err
     assert err.count("\n") == 1
 
 

@@ -12,6 +12,7 @@ from configs import prioritized_dqn
 from environments import factory
 from launch import program as program_lib
 from launch import site
+from launch.nodes import control_client
 from launch.runs import run, run_folder
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
@@ -52,7 +53,7 @@ def control(request, tmp_path):
   )
   case = absltest.TestCase()
   lp.launch(wiring.program, launch_type="test_mt", test_case=case)
-  yield wiring.control.dereference()
+  yield control_client.ControlClient(wiring.control.dereference())
   case.doCleanups()
 
 
@@ -63,7 +64,7 @@ def wait_until(control, condition):
     try:
       status = control.status()
     except Exception:  # It is not up yet.
-      status = {}
+      status = None
     if status and condition(status):
       return status
     assert time.monotonic() < end_s, status
@@ -71,30 +72,30 @@ def wait_until(control, condition):
 
 
 def counts(status):
-  return status["env_steps"], status["trainer_steps"], status["items_written"]
+  return status.env_steps, status.trainer_steps, status.items.written
 
 
 def check_rate(control, steps_per_s):
   """Asserts that no more steps were made than in their time."""
   assert control.set("rates.environment_steps_per_s", steps_per_s) == ""
   time.sleep(REPORT_S)
-  start_s, before = time.monotonic(), control.status()["env_steps"]
-  wait_until(control, lambda s: s["env_steps"] >= before + steps_per_s)
+  start_s, before = time.monotonic(), control.status().env_steps
+  wait_until(control, lambda s: s.env_steps >= before + steps_per_s)
   passed_s = time.monotonic() - start_s
-  made = control.status()["env_steps"] - before
+  made = control.status().env_steps - before
   most = steps_per_s * (passed_s + REPORT_S) + WORKERS * ENVIRONMENTS
   assert made <= most
 
 
 def test_a_program_obeys(control):
-  learning = wait_until(control, lambda s: s["trainer_steps"] > 0)
-  assert learning["environment_steps_per_s_asked"] == 0.0
+  learning = wait_until(control, lambda s: s.trainer_steps > 0)
+  assert learning.environment_steps_per_s_asked == 0.0
   check_rate(control, 400.0)
   check_rate(control, 100.0)
   control.set("rates.environment_steps_per_s", 0.0)
 
   control.pause()
-  assert control.status()["phase"] == "paused"
+  assert control.status().phase == "paused"
   still = [(0, 0, 0)]
 
   def nothing_moves(status):
@@ -104,16 +105,16 @@ def test_a_program_obeys(control):
 
   paused = wait_until(control, nothing_moves)
   # All that was written is in the table: nothing hangs between.
-  assert paused["items_written"] == paused["items_confirmed"]
-  assert paused["inserted"] == paused["items_confirmed"] > 0
+  assert paused.items_written == paused.items_confirmed
+  assert paused.inserted == paused.items_confirmed > 0
   assert counts(control.status()) == still[-1]
 
   control.resume()
   wait_until(control, lambda s: np.greater(counts(s), counts(paused)).all())
-  assert control.status()["phase"] == "running"
+  assert control.status().phase == "running"
 
   control.stop("SIGTERM")
-  end = wait_until(control, lambda s: s["phase"] == "stopped")
-  assert end["items_lost"] == 0
-  assert end["items_written"] == end["items_confirmed"] == end["inserted"]
-  assert end["reconnects"] == 0
+  end = wait_until(control, lambda s: s.phase == "stopped")
+  assert end.items_lost == 0
+  assert end.items_written == end.items_confirmed == end.inserted
+  assert end.reconnects == 0

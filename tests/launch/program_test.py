@@ -14,6 +14,7 @@ from configs import limiter, prioritized_dqn
 from environments import factory
 from launch import program as program_lib
 from launch import site
+from launch.nodes import control_client
 from launch.runs import run, run_folder
 from replay import shared_variables, tables, variables
 
@@ -79,7 +80,8 @@ class Launched:
     self._case = absltest.TestCase()
     lp.launch(wiring.program, launch_type="test_mt", test_case=self._case)
     self.workers = [handle.dereference() for handle in handles["worker"]]
-    (self.control,) = (handle.dereference() for handle in handles["control"])
+    (control,) = (handle.dereference() for handle in handles["control"])
+    self.control = control_client.ControlClient(control)
     (self.trainer,) = (handle.dereference() for handle in handles["trainer"])
     (evaluator,) = (handle.dereference() for handle in handles["evaluator"])
     self.evaluator = evaluator
@@ -207,7 +209,7 @@ def test_a_run_step_by_step(launched):
 
 
 def proxy_bytes(launched):
-  return lambda: launched.control.status()["proxy"]["bytes_up"]
+  return lambda: launched.control.status().proxy.bytes_up
 
 
 def test_one_more_worker(tmp_path):

@@ -1,4 +1,4 @@
-"""Saved: what the snapshot of a run with a past says."""
+"""Saved: counters of a snapshot of a run with a past."""
 
 from launch.runs import run_counters
 
@@ -13,6 +13,6 @@ COUNTERS = run_counters.RunCounters(
   eval_return=210.25,
   best_eval_return=240.0,
   resumes=0,
-  lost={},
+  lost=run_counters.Losses(),
   nodes={},
 )

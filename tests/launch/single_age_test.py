@@ -9,8 +9,9 @@ import collections, pathlib, sys, time
 import numpy as np
 from configs import apex_dqn
 from environments import factory
-from launch.nodes import control as control_lib
-from launch.runs import run_folder; from launch import single
+from launch import single
+from launch.orchestration import run_control
+from launch.runs import run_folder
 from launch.turns import Turn
 
 PERIOD, CALLS = 7, 300
@@ -26,7 +27,7 @@ folder = run_folder.RunFolder.create(
 )
 folder.write_config(config)
 spec = factory.make_spec(config.environment)
-control = control_lib.Control(
+control = run_control.RunControl(
   config, folder, {"worker": 1, "trainer": 1}, time.time()
 )
 run = single.Single(config, spec, folder, control)
@@ -51,12 +52,12 @@ for _ in range(CALLS):
     continue
   run.report()
   status = control.status()
-  assert status["variables_version"] == 1 + len(drawn) // PERIOD
+  assert status.variables.version == 1 + len(drawn) // PERIOD
   keys = drawn[-1][0].astype(int)
   # Published before the last update, not after it.
   newest = 1 + (len(drawn) - 1) // PERIOD
   ages = newest - np.array(version_of)[keys]
-  found = status["metrics"]
+  found = status.metrics
   assert abs(found["policy_age_versions_mean"] - ages.mean()) < 1e-9
   assert found["policy_age_versions_max"] == ages.max()
   largest = max(largest, ages.max())

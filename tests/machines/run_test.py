@@ -44,7 +44,7 @@ def test_cartpole_is_trained(cluster):
 
 def test_who_dies_comes_back(cluster, run):
   status = run.status()
-  assert status["nodes"]["proxy"] == [3, 3]
+  assert status["nodes"]["proxy"] == {"up": 3, "expected": 3}
   assert {part["up"] for part in status["machines"].values()} == {True}
   for part, node in (
     ("workers/1", "worker/0"),
@@ -72,7 +72,7 @@ def test_a_lost_machine_and_two_that_join(cluster, run):
   run.wait_for_workers(4, 4)
   cluster.add()  # one more than it began with
   status = run.wait_for_workers(6, 6)
-  assert status["nodes"]["proxy"] == [4, 4]
+  assert status["nodes"]["proxy"] == {"up": 4, "expected": 4}
   run.wait_for_steps()
   assert run.stop() == 0, run.said
 
@@ -132,7 +132,7 @@ def test_the_trainers_own_machine_is_lost(cluster):
   )
   run.wait_for_workers(2, 2)
   run.wait_for_steps()
-  runs.wait_until(lambda: run.status()["snapshots"])
+  runs.wait_until(lambda: run.status()["snapshots"]["written"])
   first = run.host_of("trainer")
   assert first is not cluster.head
   first.cut()

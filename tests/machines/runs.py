@@ -93,7 +93,9 @@ class MachineRun:
 
     def are_up():
       status = self.status()
-      return status["nodes"]["worker"] == [up, wanted] and status
+      return (
+        status["nodes"]["worker"] == {"up": up, "expected": wanted} and status
+      )
 
     return wait_until(are_up, 120.0)
 

@@ -51,7 +51,7 @@ def test_a_stranger_gets_nothing_and_is_counted(cluster):
     word for answers in tries(cluster.head, own).values() for word in answers
   }
   assert got >= {"_call", "_read", "_sample", "_greet"}
-  refused = run.status()["machines"]["home"]["strangers"]
+  refused = run.status()["machines"]["home"]["connections_refused"]
   assert refused >= 2 * len(offered)
   run.wait_for_steps()
   assert run.stop() == 0, run.said

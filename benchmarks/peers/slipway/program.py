@@ -82,10 +82,10 @@ def main() -> None:
     if status is not None:
       progress.tell(
         out,
-        env_steps=status["env_steps"],
-        updates=status["trainer_steps"],
+        env_steps=status.env_steps,
+        updates=status.trainer_steps,
         mean_return=None,
-        evaluated=status.get("eval_return"),
+        evaluated=status.evaluation.mean_return,
         paused_s=0.0,
         reached=False,
       )

@@ -12,6 +12,7 @@ from configs import apex_dqn
 from environments import factory
 from launch.machines import agent as agent_lib
 from launch.machines import cluster_keys, placement
+from launch.nodes import control_client
 from launch.runs import run as run_lib
 from launch.runs import run_folder
 from replay import gateway
@@ -109,6 +110,6 @@ def test_hurry_ends_all(started):
 
 def steps_of(control):
   try:
-    return control.status()["trainer_steps"]
+    return control_client.ControlClient(control).status().trainer_steps
   except Exception:  # it is not up yet
     return 0

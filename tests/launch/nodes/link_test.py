@@ -5,15 +5,16 @@ import threading
 import time
 
 import launchpad as lp
+import msgspec
 import pytest
 from absl import flags
 from absl.testing import absltest
 
 from configs import dqn
 from launch.nodes import control as control_lib
-from launch.nodes import link
-from launch.orchestration import directive
-from launch.runs import run_folder
+from launch.nodes import control_client, link
+from launch.orchestration import messages
+from launch.runs import run_folder, run_status
 from tests.launch import asking
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
@@ -26,16 +27,17 @@ class Follower:
   """A worker that does nothing but hand its link out."""
 
   def __init__(self, control, period_s, links, end):
-    self._control, self._period_s = control, period_s
+    self._control = control_client.ControlClient(control)
+    self._period_s = period_s
     self._links, self._end = links, end
-    self.metrics = {"env_steps": 7}
+    self.report = messages.WorkerReport(env_steps=7)
 
-  def read_metrics(self):
-    return self.metrics
+  def read_report(self):
+    return self.report
 
   def run(self):
     with link.Link(
-      self._control, "worker", 0, self.read_metrics, self._period_s
+      self._control, "worker", 0, self.read_report, self._period_s
     ) as node_link:
       self._links.put((self, node_link))
       self._end.wait()
@@ -55,7 +57,7 @@ class Launched:
       folder,
       {"worker": 1},
       time.time(),
-      # As in a run: an answer that is lost costs a call, and no node.
+      # As in a run: a reply that is lost costs a call, and no node.
       courier_client_kwargs={"call_timeout": 3},
     )
     node.disable_run()
@@ -70,7 +72,7 @@ class Launched:
       test_case=self._case,
       serialize_py_nodes=False,  # the queue and the event are of this process
     )
-    self.control = control.dereference()
+    self.control = control_client.ControlClient(control.dereference())
     self.node, self.link = links.get(timeout=60.0)
 
   def close(self):
@@ -96,56 +98,70 @@ def launch(tmp_path):
     program.close()
 
 
-def test_a_node_follows_its_directives(launch):
+def test_a_node_obeys_its_commands(launch):
   launched = launch()
   control, node_link = launched.control, launched.link
-  asking.until(lambda: control.status()["env_steps"] == 7)
-  asked = directive.Directive(steps_per_s=250.0, workers=1)
-  asking.until(lambda: node_link.directive == asked)
-  assert isinstance(node_link.directive, directive.Directive)
+  asking.until(lambda: control.status().env_steps == 7)
+  command = messages.Command(steps_per_s=250.0, workers=1)
+  asking.until(lambda: node_link.command == command)
 
   control.pause()
-  asking.until(lambda: node_link.directive == asked._replace(paused=True))
+  asking.until(
+    lambda: node_link.command == msgspec.structs.replace(command, paused=True)
+  )
   assert not node_link.wait(PERIOD_S)
   control.set("rates.environment_steps_per_s", 0.0)
-  free = asked._replace(steps_per_s=0.0)
-  asking.until(lambda: node_link.directive == free._replace(paused=True))
+  free = msgspec.structs.replace(command, steps_per_s=0.0)
+  asking.until(
+    lambda: node_link.command == msgspec.structs.replace(free, paused=True)
+  )
   control.resume()
-  asking.until(lambda: node_link.directive == free)
+  asking.until(lambda: node_link.command == free)
 
   assert not node_link.stopping
   control.stop("SIGINT")
   asking.until(lambda: node_link.wait(PERIOD_S))
   assert node_link.stopping
-  assert node_link.directive.stop
+  assert node_link.command.stop
 
-  assert control.status()["nodes"] == {"worker": [1, 1]}
-  launched.node.metrics = {"env_steps": 9}
+  assert control.status().nodes["worker"] == run_status.NodesStatus(1, 1)
+  launched.node.report = messages.WorkerReport(env_steps=9)
   launched.end.set()
-  asking.until(lambda: control.status()["nodes"] == {"worker": [0, 1]})
-  assert control.status()["env_steps"] == 9
+  asking.until(lambda: control.status().nodes["worker"].up == 0)
+  assert control.status().env_steps == 9
 
 
-def test_before_the_first_answer_nothing_is_asked(launch):
+def test_before_the_first_reply_the_command_is_the_default(launch):
   launched = launch(period_s=3_600.0)
   control = launched.control
-  asking.until(lambda: control.pause() or control.status()["phase"] == "paused")
-  assert launched.link.directive == directive.Directive()
+  asking.until(lambda: control.pause() or control.status().phase == "paused")
+  assert launched.link.command == messages.Command()
   assert not launched.link.stopping
 
 
-def test_a_refused_rate_leaves_the_run_as_it_is(launch):
+def test_a_rejected_rate_changes_nothing(launch):
   launched = launch()
-  asking.until(lambda: launched.control.status()["env_steps"] == 7)
+  asking.until(lambda: launched.control.status().env_steps == 7)
   said = launched.control.set("rates.environment_steps_per_s", -1.0)
   assert said.startswith("config.rates.environment_steps_per_s=-1.0 must be ")
-  asking.until(lambda: launched.link.directive.steps_per_s == 250.0)
+  asking.until(lambda: launched.link.command.steps_per_s == 250.0)
 
 
-def test_metrics_that_fail_are_the_nodes_error(launch):
+def test_a_report_that_fails_is_the_nodes_error(launch):
   launched = launch()
-  launched.node.metrics = None  # no mapping
+  launched.node.report = None  # no report
   with pytest.raises(RuntimeError, match="the link's thread failed") as error:
     launched.link._thread.join(timeout=60.0)
     launched.link.wait(0.0)
   assert isinstance(error.value.__cause__, TypeError)
+
+
+def test_a_report_leaves_at_once(launch):
+  launched = launch(period_s=3_600.0)
+  control = launched.control
+  asking.until(lambda: control.wait_collected(1, 0.0) == 0)
+  for version in range(1, 4):
+    launched.node.report = messages.WorkerReport(collected_version=version)
+    launched.link.report_now()
+    asking.until(lambda v=version: control.wait_collected(v, 1.0) == v)
+  assert control.status().restarts == 0, "all are of one incarnation"

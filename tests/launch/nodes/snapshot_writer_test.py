@@ -4,6 +4,7 @@ import shutil
 import time
 
 import launchpad as lp
+import msgspec
 import numpy as np
 import pytest
 import reverb
@@ -12,8 +13,8 @@ from launchpad import address as lp_address
 from agents import registry
 from configs import prioritized_dqn
 from environments import factory
-from launch.nodes import control as control_lib
 from launch.nodes import trainer as trainer_lib
+from launch.orchestration import messages, run_control
 from launch.runs import run_counters, run_folder, snapshot_store
 from replay import routes, tables, transitions
 from replay import writer as writer_lib
@@ -46,7 +47,7 @@ def start(config, folder):
     address = lp.Address()
     address.bind(lp_address.SimpleLocalAddressBuilder())
     spec = factory.make_spec(config.environment)
-    control = control or control_lib.Control(
+    control = control or run_control.RunControl(
       config, folder, EXPECTED, time.time()
     )
     trainer = trainer_lib.Trainer(config, spec, folder, [address], control)
@@ -64,9 +65,12 @@ def stop(trainer):
   trainer._tables.close()
 
 
-def report(trainer, life=1.0, **worker):
-  trainer.control.report("trainer", 0, {**trainer._metrics(), "life": life})
-  trainer.control.report("worker", 0, {"life": life, **worker})
+def report(trainer, incarnation=1.0, **worker):
+  own = msgspec.structs.replace(trainer._report(), incarnation=incarnation)
+  trainer.control.report("trainer", 0, own)
+  trainer.control.report(
+    "worker", 0, messages.WorkerReport(incarnation, **worker)
+  )
 
 
 def write(trainer, config):
@@ -125,7 +129,7 @@ def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
   write(first, config)
   while first.step() < 50:
     pass
-  first.control.evaluated([30.0, 40.0], [30, 40], 7)
+  first.control.evaluated(messages.Evaluation([30.0, 40.0], [30, 40], 7))
   report(first, env_steps=900, items_written=220, items_confirmed=200)
   save(first)
   before = learned(first), held(first), first.control.status()
@@ -147,15 +151,16 @@ def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
     np.testing.assert_array_equal(value, before[0][name], err_msg=str(name))
   assert second._version == counters.variables_version + 1
   status = second.control.status()
-  for name in (
-    *("env_steps", "trainer_steps", "items_written", "items_confirmed"),
-    *("evaluations", "eval_return", "best_eval_return"),
-  ):
-    assert status[name] == before[2][name], name
-  assert status["resumes"] == 1
+  assert status.env_steps == before[2].env_steps
+  assert status.trainer_steps == before[2].trainer_steps
+  assert status.items.written == before[2].items.written
+  assert status.items.confirmed == before[2].items.confirmed
+  assert status.evaluation.best_mean_return == 35.0
+  assert status.evaluation.count == 1
+  assert status.resumes == 1
   assert second.step() > 50
-  report(second, life=2.0)
-  assert second.control.status()["trainer_steps"] == second.step() - 5
+  report(second, incarnation=2.0)
+  assert second.control.status().trainer_steps == second.step() - 5
 
 
 def test_a_trainer_that_is_started_again_tells_what_is_lost(start, config):
@@ -174,13 +179,13 @@ def test_a_trainer_that_is_started_again_tells_what_is_lost(start, config):
   stop(first)
 
   second = start(control)
-  report(second, life=2.0, env_steps=800)
+  report(second, incarnation=2.0, env_steps=800)
   status = control.status()
-  assert status["trainer_steps"] == 20
-  assert status["trainer_steps_lost"] == 40
-  assert status["items_lost"] == COUNT
-  assert status["env_steps_lost"] == 300
-  assert status["node_restarts"]["trainer/0"] == 1
+  assert status.trainer_steps == 20
+  assert status.trainer_steps_lost == 40
+  assert status.items.lost == COUNT
+  assert status.env_steps_lost == 300
+  assert status.node_restarts["trainer/0"] == 1
   # Workers have acted on versions that no snapshot knows of.
   assert control.variables_version() == second._version == published + 1
 
@@ -192,11 +197,11 @@ def test_a_snapshot_that_fails_costs_nothing_else(start, config, folder):
   (folder.snapshots / ".000002").write_text("in the way")
   with pytest.raises(RuntimeError, match="the last snapshot is missing"):
     save(trainer)
-  assert trainer._metrics()["snapshots"] == 1
+  assert trainer._report().snapshots.written == 1
   (folder.snapshots / ".000002").unlink()
   assert trainer.step() > 0
   save(trainer)
-  assert trainer._metrics()["snapshots"] == 2
+  assert trainer._report().snapshots.written == 2
 
 
 def test_another_network_is_refused(start, config):
@@ -217,10 +222,10 @@ def test_what_was_lost_here_comes_back_from_the_store(
   write(first, config)
   while first.step() < 50:
     pass
-  first.control.evaluated([30.0, 40.0], [30, 40], 7)
+  first.control.evaluated(messages.Evaluation([30.0, 40.0], [30, 40], 7))
   report(first, env_steps=900)
   save(first)  # uploaded, too, where there is time
-  assert first._metrics()["snapshot_uploaded"] == 1
+  assert first._report().snapshots.uploaded == 1
   before = learned(first), held(first)
   stop(first)
   shared = tmp_path / "shared" / "a-run" / "snapshots"
@@ -228,12 +233,12 @@ def test_what_was_lost_here_comes_back_from_the_store(
 
   shutil.rmtree(folder.snapshots)
   second = start()
-  assert second._metrics()["snapshots"] == 1
+  assert second._report().snapshots.written == 1
   assert held(second) == before[1]
   for name, value in learned(second).items():
     np.testing.assert_array_equal(value, before[0][name], err_msg=str(name))
-  assert second.control.status()["env_steps"] == 900
-  report(second, life=2.0)
+  assert second.control.status().env_steps == 900
+  report(second, incarnation=2.0)
   save(second)
   # The best return is known without the snapshot that had it.
   assert not (folder.snapshots / "best").exists()
@@ -249,14 +254,14 @@ def test_a_store_that_fails_costs_nothing_else(start, config, tmp_path):
   write(trainer, config)
   (tmp_path / "shared").write_text("in the way")
   save(trainer)
-  metrics = trainer._metrics()
-  assert (metrics["snapshots"], metrics["snapshot_upload_failures"]) == (1, 1)
+  snapshots_report = trainer._report().snapshots
+  assert snapshots_report.written == snapshots_report.upload_failures == 1
   report(trainer)
-  assert trainer.control.status()["snapshot_upload_failures"] == 1
+  assert trainer.control.status().snapshots.upload_failures == 1
   (tmp_path / "shared").unlink()
   assert trainer.step() > 0
   save(trainer)
-  assert trainer._metrics()["snapshot_uploaded"] == 2
+  assert trainer._report().snapshots.uploaded == 2
 
 
 def test_the_last_one_comes_after_the_one_under_way(start, config, folder):
@@ -267,7 +272,7 @@ def test_the_last_one_comes_after_the_one_under_way(start, config, folder):
   steps = trainer.step()
   save(trainer)
   assert snapshot_store.SnapshotStore(folder).newest().step == steps
-  assert trainer._metrics()["snapshots"] == 2
+  assert trainer._report().snapshots.written == 2
 
 
 def test_a_last_one_that_takes_too_long_is_given_up(start, config, folder):

@@ -11,8 +11,8 @@ from launchpad import address as lp_address
 from agents import registry
 from configs import prioritized_dqn
 from environments import factory
-from launch.nodes import control as control_lib
 from launch.nodes import trainer as trainer_lib
+from launch.orchestration import run_control
 from launch.runs import run_folder
 from replay import dataset, routes, tables, transitions
 from replay import writer as writer_lib
@@ -58,7 +58,7 @@ def make_trainer(config, tmp_path):
   address.bind(lp_address.SimpleLocalAddressBuilder())
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   spec = factory.make_spec(config.environment)
-  control = control_lib.Control(config, folder, {"worker": 1}, time.time())
+  control = run_control.RunControl(config, folder, {"worker": 1}, time.time())
   trainer = trainer_lib.Trainer(config, spec, folder, [address], control)
   trainer.address = address.resolve()
   return trainer
@@ -117,8 +117,8 @@ def test_the_age_is_that_of_the_last_batch(trainer, config):
     steps = trainer.step()
 
     ages = published - version_of[noted.numpy().astype(int)]
-    metrics = trainer._metrics()
-    found = metrics["metrics"]
+    report = trainer._report()
+    found = report.metrics
     assert found["policy_age_versions_mean"] == pytest.approx(ages.mean())
     assert found["policy_age_versions_max"] == ages.max()
     assert {"loss", "td_error_abs_mean"} < set(found)
@@ -127,16 +127,16 @@ def test_the_age_is_that_of_the_last_batch(trainer, config):
     # At most once a call of the loop.
     period = config.variables.publish_period
     published += (steps % period) < config.learner.steps_per_call
-    assert metrics["variables_version"] == published
+    assert report.variables_version == published
   assert len(means) > 3
 
 
 def test_a_starved_call_leaves_the_age_as_it_was(trainer, config):
   assert trainer.step() == 0
-  assert trainer._metrics()["metrics"] == {}
+  assert trainer._report().metrics == {}
   write(trainer, config, np.arange(ROUND), np.ones(ROUND, int))
   trainer.step()
-  found = trainer._metrics()["metrics"]
+  found = trainer._report().metrics
   assert found["policy_age_versions_mean"] == 0.0
   assert found["policy_age_versions_max"] == 0.0
 
@@ -154,7 +154,7 @@ def test_batches_that_come_slower_than_the_dataset_waits(start, config):
     write(trainer, config, np.arange(8), np.ones(8, int))
     written += 8
     time.sleep(1.2 * dataset.STARVED_MS / 1_000)
-  sampled = trainer._metrics()["replay"]["sampled"]
+  sampled = trainer._report().replay.sampled
   assert sampled >= 4 * BATCH
   # What is lost is less than a batch for each that was learned from.
   assert written < ROUND + 2 * 4 * BATCH + 2 * BATCH

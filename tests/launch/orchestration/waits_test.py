@@ -17,7 +17,7 @@ def clock(waited_s):
 SERVER = waits.server("localhost:7000")
 GONE = "the proxy, which is gone"
 
-# role, expected nodes, (reason, seconds) of those that wait, what is said
+# role, expected nodes, (reason, seconds) of those that wait, the sentence
 SAYINGS = [
   ("worker", 3, [], None),
   ("worker", 2, [(SERVER, 14.2), (SERVER, 13.9)],
@@ -45,4 +45,4 @@ SAYINGS = [
 @pytest.mark.parametrize(("role", "expected", "who", "said"), SAYINGS)
 def test_sayings(role, expected, who, said):
   waiting = [waits.Wait(reason, waited_s) for reason, waited_s in who]
-  assert waits.say(role, expected, waiting, NOW_S) == said
+  assert waits.describe(role, expected, waiting, NOW_S) == said

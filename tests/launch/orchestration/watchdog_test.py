@@ -1,39 +1,52 @@
-"""The watchdog: when nothing moves, and what it says then."""
+"""The watchdog: when nothing moves, and how it explains that."""
 
 import re
 
 import pytest
 
 from configs import dqn
+from configs import limiter as limiter_lib
 from launch.orchestration import watchdog as watchdog_lib
+from launch.runs import run_status
 
-MOVING = ("env_steps", "trainer_steps", "inserted", "sampled")
 PERIOD_S = 30.0
-NODES = {"trainer": [1, 1], "worker": [2, 2]}
+NODES = {
+  "trainer": run_status.NodesStatus(1, 1),
+  "worker": run_status.NodesStatus(2, 2),
+}
 
 
-def make_watchdog(ratio=8.0, steps_per_s=0.0):
+def make_watchdog(ratio=8.0, steps_per_s=0.0, limiter=None):
   config = dqn.get_config()
   config.watchdog.period_s = PERIOD_S
   config.replay.update(min_size=1_000, samples_per_insert=ratio)
+  config.learner.batch_size = 32
   config.rates.environment_steps_per_s = steps_per_s
   config.topology.update(workers=2, environments_per_worker=8)
-  return watchdog_lib.Watchdog(config)
+  return watchdog_lib.Watchdog(
+    config, limiter or limiter_lib.Limiter.of(config)
+  )
 
 
-def status_of(size=0, inserted=None, sampled=0, nodes=NODES, **counts):
-  return {
-    **dict.fromkeys(MOVING, 0),
-    "replay_size": size,
-    "inserted": size if inserted is None else inserted,
-    "sampled": sampled,
-    "nodes": nodes,
+def status_of(
+  size=0, inserted=None, sampled=0, nodes=NODES, consumed=False, **counts
+):
+  return run_status.RunStatus(
+    nodes=nodes,
+    replay=run_status.ReplayStatus(
+      size=size,
+      inserted=size if inserted is None else inserted,
+      sampled=sampled,
+      consumed=consumed,
+    ),
     **counts,
-  }
+  )
 
 
-@pytest.mark.parametrize("moves", MOVING)
-def test_whatever_moves_is_no_stall(moves):
+@pytest.mark.parametrize(
+  "moves", ["env_steps", "trainer_steps", "inserted", "sampled"]
+)
+def test_a_count_that_grows_is_no_stall(moves):
   watchdog = make_watchdog()
   for count in range(4):
     status = status_of(**{moves: count})
@@ -56,7 +69,7 @@ def test_a_stall_is_noticed_once():
     (300.0, 6, False, False, None),
     (329.0, 6, True, False, None),  # counted from the end of the pause
     (331.0, 6, True, True, 31.0),
-    # What is counted anew has moved: its node was restarted.
+    # A count that goes back has moved: its node was restarted.
     (332.0, 0, True, False, None),
   ]:
     status = status_of(env_steps=steps)
@@ -64,7 +77,7 @@ def test_a_stall_is_noticed_once():
     assert watchdog.stalled_s == pytest.approx(stalled_s)
 
 
-# what is the case, what is said after the time
+# the case, the explanation after the time
 CASES = [
   (
     {"status": status_of(900)},
@@ -92,8 +105,8 @@ CASES = [
   ),
   (
     {"status": status_of(1_200, sampled=99)},
-    "the limiter of table 'transitions' holds nobody: a node hangs, and its "
-    "log may say at what; 1,200 inserted x 8 - 99 sampled = 9,501 in 4,000 to "
+    "the limiter of table 'transitions' blocks no node: a node hangs, and its "
+    "log may say where; 1,200 inserted x 8 - 99 sampled = 9,501 in 4,000 to "
     "12,000; 1,200 items of at least 1,000",
   ),
   (
@@ -125,19 +138,25 @@ CASES = [
   ),
   (
     {"status": status_of(900), "waiting": "w", "silent": ["trainer 0"]},
-    " s): no report from trainer 0: the logs may say why; 900 inserted",
+    " s): no report from trainer 0: the logs may give the reason; 900 inserted",
   ),
   (
     {
-      "status": status_of(nodes={"trainer": [0, 1], "worker": [1, 2]}),
+      "status": status_of(
+        nodes={
+          "trainer": run_status.NodesStatus(0, 1),
+          "worker": run_status.NodesStatus(1, 2),
+        }
+      ),
       "silent": ["worker 1"],
     },
-    " s): trainer 0 of 1 up, worker 1 of 2 up: the logs say why; 0 inserted",
+    " s): trainer 0 of 1 up, worker 1 of 2 up: the logs give the reason; 0 "
+    "inserted",
   ),
 ]
 
 
-# Counts of three shards, with a limiter of 500 items each: who is told of.
+# Counts of three shards with a limiter of 500 items each, the explanation.
 SHARDS = [
   # Workers are held: the one that holds them longest.
   (
@@ -161,16 +180,20 @@ def test_the_shard_that_stands_is_named(counts, says):
   config = dqn.get_config()
   config.watchdog.period_s = PERIOD_S
   config.replay.update(min_size=1_500, samples_per_insert=8.0, shards=3)
-  watchdog = watchdog_lib.Watchdog(config)
-  names = ("size", "inserted", "sampled")
-  shards = {
-    str(index): dict(zip(names, each, strict=True))
-    for index, each in enumerate(counts)
-  }
-  status = status_of(*map(sum, zip(*counts, strict=True)), replay_shards=shards)
+  watchdog = watchdog_lib.Watchdog(config, limiter_lib.Limiter.of(config))
+  status = run_status.RunStatus(
+    nodes=NODES,
+    replay=run_status.ReplayStatus(
+      *map(sum, zip(*counts, strict=True)),
+      shards={
+        index: run_status.TableCounts(*each)
+        for index, each in enumerate(counts)
+      },
+    ),
+  )
   watchdog.look(status, True, 0.0)
   assert watchdog.look(status, True, 1_234.0)
-  said = watchdog.say(status, [], None)
+  said = watchdog.explain(status, [], None)
   assert said.endswith(f" s): {says}")
 
 
@@ -182,10 +205,52 @@ def test_what_is_said(case, says):
   watchdog = make_watchdog(**case)
   watchdog.look(status, True, 0.0)
   assert watchdog.look(status, True, 1_234.0)
-  said = watchdog.say(status, silent, waiting)
+  said = watchdog.explain(status, silent, waiting)
   head = re.match(
     r"nothing moves since \d\d:\d\d:\d\d \(1,234 s\): ", said
   ).group()
   assert says in said
   if says.startswith(("the ", "workers wait")):
     assert said == head + says
+
+
+QUEUE = limiter_lib.Limiter(1.0, 1, 0.0, 100.0)  # of 100 items
+QUEUES = [
+  (
+    status_of(20, 52, 32, consumed=True),
+    "the trainer waits for 12 more items in queue 'transitions', a batch of "
+    "32: workers must write; 20 items in the queue, 32 consumed",
+  ),
+  (
+    status_of(100, 132, 32, consumed=True),
+    "workers wait because queue 'transitions' is full: the trainer must "
+    "consume items; 100 items in the queue, 32 consumed",
+  ),
+  (
+    status_of(40, 72, 32, consumed=True),
+    "the limiter of queue 'transitions' blocks no node: a node hangs, and its "
+    "log may say where; 40 items in the queue, 32 consumed",
+  ),
+]
+
+
+@pytest.mark.parametrize(("status", "explanation"), QUEUES)
+def test_a_queue(status, explanation):
+  watchdog = make_watchdog(limiter=QUEUE)
+  watchdog.look(status, True, 0.0)
+  assert watchdog.look(status, True, 1_234.0)
+  assert watchdog.explain(status, [], None).endswith(f" s): {explanation}")
+
+
+@pytest.mark.parametrize(
+  "replay", [None, run_status.ReplayStatus(size=5)], ids=["files", "table"]
+)
+def test_a_run_without_workers(replay):
+  watchdog = make_watchdog()
+  nodes = {"trainer": run_status.NodesStatus(1, 1)}
+  status = run_status.RunStatus(nodes=nodes, replay=replay)
+  watchdog.look(status, True, 0.0)
+  assert watchdog.look(status, True, 1_234.0)
+  explanation = watchdog.explain(status, [], None)
+  assert "the trainer" in explanation
+  assert "workers must write" not in explanation

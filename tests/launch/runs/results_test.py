@@ -19,7 +19,7 @@ from tensorboard.backend.event_processing import (
 )
 from tensorboard.util import tensor_util
 
-from launch.runs import curves, results, run_folder
+from launch.runs import curves, results, run_folder, run_status
 
 
 def make_folder(path, target=math.inf):
@@ -31,13 +31,13 @@ def make_folder(path, target=math.inf):
 
 
 def status_at(wall_s, env_steps, trainer_steps, start_up_s=None, **more):
-  return {
-    "wall_s": wall_s,
-    "env_steps": env_steps,
-    "trainer_steps": trainer_steps,
-    "start_up_s": start_up_s,
+  return run_status.RunStatus(
+    wall_s=wall_s,
+    env_steps=env_steps,
+    trainer_steps=trainer_steps,
+    start_up_s=start_up_s,
     **more,
-  }
+  )
 
 
 def read_rows(folder):
@@ -70,16 +70,10 @@ def read_as_tensorboard_does(folder):
 
 
 def test_an_evaluation_is_a_row():
-  status = status_at(9.0, 500, 60, env_steps_per_s=55.0)
-  row = results.evaluation_row(status, [1.0, 3.0], [10, 30], 4)
-  assert set(row) == set(curves.COLUMNS)
-  assert row["eval_return"] == 2.0
-  assert row["eval_return_std"] == 1.0
-  assert row["eval_episodes"] == 2
-  assert row["eval_length"] == 20.0
-  assert row["variables_version"] == 4
-  assert row["env_steps_per_s"] == 55.0
-  assert row["trainer_steps_per_s"] is None
+  rates = run_status.RatesStatus(env_steps_per_s=55.0)
+  status = status_at(9.0, 500, 60, rates=rates)
+  row = results.make_evaluation(status, [1.0, 3.0], [10, 30], 4)
+  assert row == curves.Evaluation(9.0, 500, 60, 2.0, 1.0, 2, 20.0, 4, 55.0, 0.0)
 
 
 def live(folder, env_steps, evaluated, evaluations=None, resumed_at=None):
@@ -97,7 +91,7 @@ def live(folder, env_steps, evaluated, evaluations=None, resumed_at=None):
     status = status_at(step / 10, step, step // 10, 9.0)
     written.add_metrics(status)
     if step in evaluated:
-      row = results.evaluation_row(status, [step], [step], 1)
+      row = results.make_evaluation(status, [step], [step], 1)
       written.add_evaluation(row)
   written.close()
   for path in (folder.curves_csv, written._events.path):
@@ -202,7 +196,7 @@ def test_curves_go_on_after_a_resume(tmp_path):
   for part in range(2):
     written = results.Results(folder)
     for i in range(2 * part, 2 * part + 2):
-      written.add_evaluation({"wall_s": i / 3, "env_steps": i})
+      written.add_evaluation(curves.Evaluation(i / 3, i))
       assert len(read_rows(folder)) == i + 1  # Flushed.
     written.close()
     with open(folder.curves_csv, "a") as file:
@@ -215,13 +209,6 @@ def test_curves_go_on_after_a_resume(tmp_path):
   assert rows[1]["eval_return"] == ""
 
 
-def test_an_unknown_column(tmp_path):
-  written = results.Results(make_folder(tmp_path))
-  with pytest.raises(ValueError, match="eval_retrun"):
-    written.add_evaluation({"eval_retrun": 1.0})
-  written.close()
-
-
 def test_tensorboard_reads_the_scalars(tmp_path):
   folder = make_folder(tmp_path)
   written = results.Results(folder)
@@ -230,27 +217,26 @@ def test_tensorboard_reads_the_scalars(tmp_path):
       steps / 10,
       steps,
       0,
-      env_steps_per_s=steps / 2,
-      training_return=None,
+      rates=run_status.RatesStatus(env_steps_per_s=steps / 2, items_per_s=9.5),
       metrics={"loss": np.float32(0.5), "q_mean": math.nan},
-      proxy={"connections": 4, "variables_version": None},
-      items_confirmed=steps - 2,
-      items_lost=1,
-      items_per_s=9.5,
+      proxy=run_status.ProxyStatus(connections=4),
+      items=run_status.ItemsStatus(confirmed=steps - 2, lost=1),
+      replay=run_status.ReplayStatus(size=5, sampled=8),
       reconnects=3,
       mode="sync",
       env_steps_lost=40,
       trainer_steps_lost=7,
       restarts=2,
       resumes=1,
-      snapshots=6,
-      snapshot_age_s=1.5,
-      snapshot_pause_s=0.25,
-      variable_loads_per_trainer_step=0.125,
-      workers={"0": {"streams": 1}, "11": {"items_lost": 1, "streams": 2}},
+      snapshots=run_status.SnapshotsStatus(6, 1.5, 0.25),
+      variables=run_status.VariablesStatus(loads_per_trainer_step=0.125),
+      workers={
+        0: run_status.WorkerStatus(streams=1),
+        11: run_status.WorkerStatus(items_lost=1, streams=2),
+      },
     )
     written.add_metrics(status)
-  written.add_evaluation({"env_steps": 150, "eval_return": 21.5})
+  written.add_evaluation(curves.Evaluation(env_steps=150, eval_return=21.5))
   # Each is on the disk before close().
   scalars = read_scalars(folder)
   written.close()
@@ -267,6 +253,9 @@ def test_tensorboard_reads_the_scalars(tmp_path):
   assert newest["items/confirmed"] == 198
   assert newest["items/lost"] == 1
   assert newest["items/per_s"] == 9.5
+  assert newest["replay/size_items"] == 5
+  assert newest["replay/sampled_items"] == 8
+  assert "replay/shards_up" not in newest
   assert newest["workers/reconnects"] == 3
   assert newest["progress/environment_steps_lost"] == 40
   assert newest["progress/trainer_steps_lost"] == 7
@@ -283,7 +272,7 @@ def test_tensorboard_reads_the_scalars(tmp_path):
 
 # Statuses in their order, and of the summary the environment steps and the
 # trainer steps a second, and the trainer steps an environment step.
-BEGUN = {"wall_s": 9, "env_steps": 500, "trainer_steps": 1}
+BEGUN = run_status.Milestone(9, 500, 1)
 RATES = [
   ([status_at(9, 500, 0)], (None, None, None)),
   ([status_at(9, 500, 1, learning_since=BEGUN)], (None, None, None)),
@@ -323,25 +312,22 @@ def test_the_summary_has_the_rates_of_the_learning(tmp_path, statuses, rates):
 def test_the_summary(tmp_path):
   folder = make_folder(tmp_path)
   written = results.Results(folder)
-  written.write_summary({})
-  assert set(json.loads(folder.summary.read_text()).values()) == {None}
   counts = {
     "mode": "sync",
     "env_steps_lost": 40,
     "trainer_steps_lost": 7,
     "restarts": 3,
     "resumes": 1,
-    "snapshots": 6,
   }
   status = status_at(
     9,
     500,
     60,
-    eval_return=-math.inf,
+    evaluation=run_status.EvaluationStatus(mean_return=-math.inf),
     stopped_because="target_return",
-    items_confirmed=480,
-    items_lost=5,
+    items=run_status.ItemsStatus(480, 480, 5),
     reconnects=2,
+    snapshots=run_status.SnapshotsStatus(6),
     **counts,
   )
   written.write_summary(status)
@@ -354,6 +340,8 @@ def test_the_summary(tmp_path):
   assert summary["items_lost"] == 5
   assert summary["reconnects"] == 2
   assert {key: summary[key] for key in counts} == counts
+  assert summary["snapshots"] == 6
+  assert summary["samples_per_insert"] is None, "there is no table"
   assert not list(folder.path.glob(".summary*"))
 
 
@@ -381,7 +369,7 @@ def test_the_picture_shows_what_there_is(
   for i in range(evaluations):
     status = status_at(40.0 * i + 40.0, 1000 * i + 1000, i)
     written.add_evaluation(
-      results.evaluation_row(status, [2.0 * i, 3.0 * i], [9, 9], i)
+      results.make_evaluation(status, [2.0 * i, 3.0 * i], [9, 9], i)
     )
   written.draw_curves()
   written.close()
@@ -412,7 +400,7 @@ def test_a_full_disk_is_one_line(tmp_path):
   folder.curves_csv.unlink()
   folder.curves_csv.symlink_to("/dev/full")
   with pytest.raises(OSError) as caught:
-    written.add_evaluation({"env_steps": 1})
+    written.add_evaluation(curves.Evaluation(env_steps=1))
   assert str(caught.value).startswith(repr(str(folder.curves_csv)))
   assert "No space left on device" in str(caught.value)
   assert "\n" not in str(caught.value)
@@ -426,7 +414,7 @@ def test_a_file_that_cannot_be_replaced(tmp_path, name):
   path = getattr(folder, name)
   path.mkdir()
   write = {
-    "summary": lambda: written.write_summary({}),
+    "summary": lambda: written.write_summary(run_status.RunStatus()),
     "curves_png": written.draw_curves,
   }
   with pytest.raises(OSError) as caught:

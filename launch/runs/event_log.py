@@ -1,21 +1,21 @@
-"""Journal: what a run's keepers did, a line each with its time, in a file."""
+"""Event log: a file of what a run's supervisors did, with the times."""
 
 import logging
 import pathlib
 
 
-class Journal(logging.Logger):
+class EventLog(logging.Logger):
   """Writes to one file of the run's logs.
 
   ```python
-  journal = Journal(folder.logs / 'runner')
-  journal.info('%s is process %d', name, pid)
-  journal.close()
+  log = EventLog(folder.logs / 'runner')
+  log.info('%s is process %d', name, pid)
+  log.close()
   ```
   """
 
   def __init__(self, path: pathlib.Path):
-    """Opens the file, after what it has."""
+    """Opens the file, to append to it."""
     super().__init__(path.name)
     handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))

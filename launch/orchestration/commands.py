@@ -1,0 +1,54 @@
+"""Commands: what the run's nodes should do, shared out among them."""
+
+import msgspec
+
+from launch.orchestration import messages
+
+
+class Commands(msgspec.Struct, forbid_unknown_fields=True):
+  """What the whole run should do.
+
+  Attributes:
+    workers: number of workers; those of higher indices end.
+    proxies: number of proxies that share the limit on environment steps.
+    steps_per_s: limit on environment steps of all workers; 0: none.
+    paused: whether no node should make steps.
+    trainer_steps_limit: limit of the trainer's steps; None: the config's.
+    saves_requested: snapshots that were requested so far.
+  """
+
+  workers: int
+  proxies: int = 0
+  steps_per_s: float = 0.0
+  paused: bool = False
+  trainer_steps_limit: int | None = None
+  saves_requested: int = 0
+
+  def for_node(
+    self, role: str, index: int, stop: bool, collected_version: int = 0
+  ) -> messages.Command:
+    """Returns the command for a node.
+
+    Args:
+      role: of the node; only proxies and workers have a share of the steps.
+      index: of the node among those of its role.
+      stop: whether the nodes of its role should end.
+      collected_version: for the trainer, the version with which all workers
+        have collected their share of a round.
+    """
+    if role == "trainer":
+      return messages.Command(
+        stop,
+        self.paused,
+        trainer_steps_limit=self.trainer_steps_limit,
+        saves_requested=self.saves_requested,
+        collected_version=collected_version,
+      )
+    if role == "worker":
+      stop |= index >= self.workers
+      share = self.steps_per_s / max(1, self.workers)
+      return messages.Command(stop, self.paused, share, workers=self.workers)
+    if role == "proxy":
+      share = self.steps_per_s / max(1, self.proxies)
+      return messages.Command(stop, self.paused, share)
+    return messages.Command(stop, self.paused)

@@ -1,0 +1,589 @@
+"""RunState: adds the nodes' reports up to the run's status."""
+
+import math
+import time
+import typing
+from collections.abc import Collection, Iterator, Mapping
+
+import ml_collections
+import msgspec
+
+from launch.orchestration import messages, node_state, rate, waits
+from launch.orchestration import rates as rates_lib
+from launch.runs import curves, run_counters, run_status
+from replay import table_status
+
+# A node that has not reported for so long hangs, or can't reach this one.
+_SILENT_AFTER_S = 5.0
+# A wait shorter than this is the rate limiter doing its work.
+_WAITING_AFTER_S = 3.0
+
+R = typing.TypeVar("R", bound=messages.Report)
+
+
+class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
+  """The part of a run state that a restarted control node restores.
+
+  Attributes:
+    name: of the run.
+    expected: nodes of each role that will report.
+    started_at_s: unix seconds of the user's command.
+    resumed: counters of the snapshot from which the run was resumed; None: it
+      was not.
+    nodes: by role and index.
+    absent: role and index of the nodes that have no machine now.
+    evaluations: evaluations so far, those before a resume included.
+    evaluation: the last one since the command; None: there was none.
+    best_return: highest mean return so far; None: there was none.
+    first_step_at_s: unix seconds of the first update; None: none yet.
+    learning_since: counts at the first update; None: none yet.
+    lost: work that was lost so far.
+  """
+
+  name: str
+  expected: dict[str, int]
+  started_at_s: float
+  resumed: run_counters.RunCounters | None = None
+  nodes: dict[str, dict[int, node_state.NodeState]] = {}
+  absent: list[tuple[str, int]] = []
+  evaluations: int = 0
+  evaluation: curves.Evaluation | None = None
+  best_return: float | None = None
+  first_step_at_s: float | None = None
+  learning_since: run_status.Milestone | None = None
+  lost: run_counters.Losses = run_counters.Losses()
+
+  @classmethod
+  def start(
+    cls,
+    name: str,
+    expected: Mapping[str, int],
+    started_at_s: float,
+    resumed: run_counters.RunCounters | None = None,
+  ) -> "SavedRun":
+    """Returns a run without reports.
+
+    Args:
+      name: of the run.
+      expected: nodes of each role that will report.
+      started_at_s: unix seconds of the user's command.
+      resumed: counters of the snapshot from which the run is resumed.
+    """
+    run = cls(name, dict(expected), started_at_s, resumed)
+    if resumed:
+      run.evaluations = resumed.evaluations
+      run.best_return = resumed.best_eval_return
+      run.lost = resumed.lost
+      run.nodes = {
+        role: {
+          index: node_state.NodeState.from_counters(counters)
+          for index, counters in nodes.items()
+        }
+        for role, nodes in resumed.nodes.items()
+      }
+    return run
+
+
+class RunState:
+  """Adds the nodes' reports up.
+
+  ```python
+  state = RunState(config, SavedRun.start('a-run', expected, time.time()))
+  state.report('worker', 0, messages.WorkerReport(env_steps=7))
+  state.status().env_steps  # 7
+  ```
+
+  Attributes:
+    saved: what a successor of this process restores.
+  """
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    saved: SavedRun,
+    rates: rates_lib.Rates,
+  ):
+    """Starts or continues a run.
+
+    Args:
+      config: the whole config; its limits may change while the run goes on.
+      saved: the run so far; changed by the reports.
+      rates: of the run.
+    """
+    self._config = config
+    self._table_spec, self._publish_period = rates.table, rates.publish_period
+    self.saved = saved
+    self._env_steps_rate = rate.Rate()
+    self._trainer_steps_rate = rate.Rate()
+    self._items_rate = rate.Rate()
+    self._proxy_bytes_rate = rate.Rate()
+    self._variable_loads_rate = rate.Rate()
+    self._rates = run_status.RatesStatus()
+    self._proxy_bytes_per_s = self._variable_loads_per_s = 0.0
+
+  def report(
+    self,
+    role: str,
+    index: int,
+    report: messages.Report,
+    finished: bool = False,
+  ) -> None:
+    """Takes a node's report.
+
+    Args:
+      role: of the node.
+      index: of the node among those of its role.
+      report: replaces the one before; its counts are of one process.
+      finished: whether the node has ended.
+    """
+    node = self._node(role, index)
+    if node.is_restarted(report):
+      self._count_losses(node, getattr(report, "restored", None))
+    node.take(report, finished)
+    first_step_at_s = getattr(report, "first_step_at_s", None)
+    if self.saved.first_step_at_s is None and first_step_at_s is not None:
+      self.saved.first_step_at_s = first_step_at_s
+      self.saved.learning_since = run_status.Milestone(
+        self._wall_s(), self._counts("worker").env_steps, self._trainer_steps()
+      )
+
+  def count_restart(self, role: str, index: int) -> None:
+    """Counts the restart of a node that does not report itself."""
+    self._node(role, index).restarts += 1
+
+  def expect(self, role: str, count: int) -> None:
+    """Sets how many nodes of a role will report."""
+    self.saved.expected[role] = count
+
+  def set_absent(self, nodes: Collection[tuple[str, int]]) -> None:
+    """Sets which nodes have no machine now: the run waits for none of them."""
+    self.saved.absent = list(nodes)
+
+  def registration(self, role: str, index: int) -> messages.Registration:
+    """Returns what the processes that were a node so far have done."""
+    known = self.saved.nodes.get(role, {})
+    node = known.get(index) or node_state.NodeState()
+    return messages.Registration(node.incarnations, node.counts.env_steps)
+
+  def add_evaluation(self, evaluation: curves.Evaluation) -> bool:
+    """Takes an evaluation; returns whether it is the best so far."""
+    assert evaluation.eval_return is not None
+    self.saved.evaluations += 1
+    self.saved.evaluation = evaluation
+    best = self.saved.best_return
+    if best is not None and evaluation.eval_return < best:
+      return False
+    self.saved.best_return = evaluation.eval_return
+    return True
+
+  def counters(self) -> run_counters.RunCounters:
+    """Returns what a snapshot keeps of the run."""
+    status = self.status()
+    return run_counters.RunCounters(
+      mode=status.mode,
+      environment_steps=status.env_steps,
+      trainer_steps=status.trainer_steps,
+      variables_version=self.variables_version(),
+      replay_size=status.replay.size if status.replay else 0,
+      wall_s=status.wall_s,
+      evaluations=self.saved.evaluations,
+      eval_return=status.evaluation.mean_return,
+      best_eval_return=self.saved.best_return,
+      resumes=status.resumes,
+      lost=self.saved.lost,
+      nodes={
+        role: {index: node.counters for index, node in nodes.items()}
+        for role, nodes in self.saved.nodes.items()
+      },
+    )
+
+  def variables_version(self) -> int:
+    """Returns the highest version that any node knows; 0: none."""
+    resumed = self.saved.resumed
+    known = [resumed.variables_version if resumed else 0]
+    for role in ("trainer", "proxy", "worker"):
+      known += [
+        getattr(node.report, "variables_version", 0) for node in self._of(role)
+      ]
+    return max(known)
+
+  def collected_version(self) -> int:
+    """Returns the version with which every worker has collected its share.
+
+    0: some worker has collected none, or is not up.
+    """
+    nodes = self._of("worker")
+    if len(nodes) < self._present("worker"):
+      return 0
+    return min(
+      (
+        getattr(node.report, "collected_version", 0) if node.up else 0
+        for node in nodes
+      ),
+      default=0,
+    )
+
+  def finished(self, role: str, silent_s: float = math.inf) -> bool:
+    """Returns whether all expected nodes of a role have ended.
+
+    Args:
+      role: of the nodes.
+      silent_s: seconds without a report after which a node counts as ended.
+    """
+    since_s = time.monotonic() - silent_s
+    ended = sum(
+      node.finished or (silent_s < math.inf and node.silent_since(since_s))
+      for node in self._of(role)
+    )
+    return ended >= self._present(role)
+
+  def all_up(self) -> bool:
+    """Returns whether every expected node has reported at least once."""
+    return all(
+      sum(node.reported for node in self._of(role)) >= self._present(role)
+      for role in self.saved.expected
+    )
+
+  def silent(self) -> list[str]:
+    """Returns nodes that are up and report no more, as 'worker 1'."""
+    since_s = time.monotonic() - _SILENT_AFTER_S
+    return [
+      f"{role} {index}"
+      for role, index, node in self._all()
+      if node.up
+      and node.silent_since(since_s)
+      and self._is_present(role, index)
+    ]
+
+  def awaits_reports_since(self, since_s: float) -> bool:
+    """Returns whether a node that is up has not reported since then.
+
+    Args:
+      since_s: monotonic seconds.
+    """
+    absent = set(self.saved.absent)
+    return any(
+      node.up and node.silent_since(since_s)
+      for role, index, node in self._all()
+      if (role, index) not in absent
+    )
+
+  def waiting(self, but: Collection[str] = ()) -> str | None:
+    """Returns which nodes wait for what.
+
+    Of roles that wait for each other, the first is the cause.
+
+    Args:
+      but: reasons that are left out.
+
+    Returns:
+      A sentence of `waits.describe`; None: no node waits.
+    """
+    for role in ("worker", "proxy", "trainer"):
+      blocked = [
+        waits.Wait(reason, node.waiting_s)
+        for node in self._of(role)
+        if node.waiting_s > _WAITING_AFTER_S
+        and (reason := waits.reason(node.report))
+        and reason not in but
+      ]
+      if blocked:
+        return waits.describe(
+          role, self.saved.expected[role], blocked, time.time()
+        )
+    return None
+
+  def update_rates(self) -> None:
+    """Measures the rates; to be called regularly by one caller."""
+    now_s = time.monotonic()
+    workers, proxies = self._counts("worker"), self._counts("proxy")
+    self._rates = run_status.RatesStatus(
+      env_steps_per_s=self._env_steps_rate.add(workers.env_steps, now_s),
+      trainer_steps_per_s=self._trainer_steps_rate.add(
+        self._trainer_steps(), now_s
+      ),
+      items_per_s=self._items_rate.add(workers.items_confirmed, now_s),
+    )
+    self._proxy_bytes_per_s = self._proxy_bytes_rate.add(
+      proxies.bytes_up, now_s
+    )
+    self._variable_loads_per_s = self._variable_loads_rate.add(
+      workers.variable_loads, now_s
+    )
+
+  def status(self) -> run_status.RunStatus:
+    """Returns the run's status, with the rates of the last `update_rates`.
+
+    The fields that depend on commands keep their defaults.
+    """
+    saved, config = self.saved, self._config
+    workers, trainer = self._counts("worker"), self._trainer()
+    nodes = list(self._all())
+    return run_status.RunStatus(
+      name=saved.name,
+      mode=config.mode,
+      waiting=self.waiting(),
+      resumes=saved.resumed.resumes + 1 if saved.resumed else 0,
+      wall_s=self._wall_s(),
+      start_up_s=(
+        saved.first_step_at_s - saved.started_at_s
+        if saved.first_step_at_s
+        else None
+      ),
+      learning_since=saved.learning_since,
+      env_steps=workers.env_steps,
+      env_steps_lost=saved.lost.env_steps,
+      trainer_steps=self._trainer_steps(),
+      trainer_steps_lost=saved.lost.trainer_steps,
+      training_return=self._mean("training_return"),
+      items=run_status.ItemsStatus(
+        workers.items_written,
+        workers.items_confirmed,
+        workers.items_lost + saved.lost.inserted,
+      ),
+      replay=self._replay(),
+      rates=self._rates,
+      variables=run_status.VariablesStatus(
+        trainer.variables_version,
+        self._mean("variables_age_s"),
+        self._loads_per_trainer_step(),
+        1.0 / self._publish_period,
+      ),
+      evaluation=self._evaluation(),
+      snapshots=_snapshots(trainer.snapshots),
+      limits=run_status.Limits(**config.limits.to_dict()),
+      nodes={
+        role: run_status.NodesStatus(
+          sum(node.up for node in self._of(role)), count
+        )
+        for role, count in saved.expected.items()
+        if count
+      },
+      restarts=sum(node.restarts for _, _, node in nodes),
+      node_restarts={
+        f"{role}/{index}": node.restarts
+        for role, index, node in nodes
+        if node.restarts
+      },
+      reconnects=workers.reconnects,
+      metrics=trainer.metrics,
+      proxy=self._proxy(),
+      workers=self._workers(),
+    )
+
+  def _count_losses(
+    self,
+    node: node_state.NodeState,
+    restored: messages.RestoredCounts | None,
+  ) -> None:
+    """Counts what a node that restored a snapshot does not know of."""
+    if restored is None:
+      return
+    lost, replay = self.saved.lost, self._replay()
+    env_steps = self._counts("worker").env_steps
+    inserted = replay.inserted if replay else 0
+    env_steps_lost = _excess(env_steps, restored.env_steps)
+    if isinstance(node.report, messages.ReplayReport) and self._is_sharded:
+      # Its own items only, and the steps that they took.
+      inserted = node.report.replay.inserted
+      items_lost = _excess(inserted, restored.inserted)
+      assert self._table_spec is not None
+      env_steps_lost = items_lost * self._table_spec.steps_per_item
+    self.saved.lost = run_counters.Losses(
+      lost.env_steps + env_steps_lost,
+      lost.trainer_steps
+      + _excess(self._trainer_steps(), restored.trainer_steps),
+      lost.inserted + _excess(inserted, restored.inserted),
+    )
+
+  def _wall_s(self) -> float:
+    resumed = self.saved.resumed
+    before_s = resumed.wall_s if resumed else 0.0
+    return time.time() - self.saved.started_at_s + before_s
+
+  def _node(self, role: str, index: int) -> node_state.NodeState:
+    nodes = self.saved.nodes.setdefault(role, {})
+    return nodes.setdefault(index, node_state.NodeState())
+
+  def _all(self) -> Iterator[tuple[str, int, node_state.NodeState]]:
+    """Yields all nodes that were ever there, in order."""
+    for role, nodes in sorted(self.saved.nodes.items()):
+      for index, node in sorted(nodes.items()):
+        yield role, index, node
+
+  def _of(self, role: str) -> list[node_state.NodeState]:
+    """Returns the known nodes of a role that are still wanted."""
+    return [
+      node
+      for index, node in self.saved.nodes.get(role, {}).items()
+      if self._is_present(role, index)
+    ]
+
+  def _is_present(self, role: str, index: int) -> bool:
+    """Returns whether a node is wanted, and has a machine."""
+    wanted = index < self.saved.expected.get(role, 0)
+    return wanted and (role, index) not in self.saved.absent
+
+  def _present(self, role: str) -> int:
+    """Returns how many nodes of a role are wanted and have a machine."""
+    count = self.saved.expected.get(role, 0)
+    return sum(self._is_present(role, index) for index in range(count))
+
+  def _reports(self, role: str, kind: type[R]) -> list[R]:
+    """Returns the newest reports of a role's nodes that are still wanted."""
+    reports = [node.report for node in self._of(role)]
+    return [report for report in reports if isinstance(report, kind)]
+
+  def _counts(self, role: str) -> run_counters.NodeCounts:
+    """Returns sums over all processes of a role, those that died included."""
+    every = [node.counts for node in self.saved.nodes.get(role, {}).values()]
+    return run_counters.NodeCounts(
+      *(
+        sum(getattr(counts, name) for counts in every)
+        for name in run_counters.NodeCounts.__struct_fields__
+      )
+    )
+
+  def _trainer(self) -> messages.TrainerReport:
+    reports = self._reports("trainer", messages.TrainerReport)
+    return reports[0] if reports else messages.TrainerReport()
+
+  def _trainer_steps(self) -> int:
+    if self._reports("trainer", messages.TrainerReport):
+      return self._trainer().trainer_steps
+    return self.saved.resumed.trainer_steps if self.saved.resumed else 0
+
+  def _mean(self, name: str) -> float | None:
+    """Returns the mean of a field over the workers that report it."""
+    reports = self._reports("worker", messages.WorkerReport)
+    values = [getattr(report, name) for report in reports]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+  def _loads_per_trainer_step(self) -> float | None:
+    """Returns how often a worker, on average, has loaded variables."""
+    workers = self.saved.expected.get("worker", 0)
+    if self._rates.trainer_steps_per_s <= 0.0 or not workers:
+      return None
+    loads_per_step = (
+      self._variable_loads_per_s / self._rates.trainer_steps_per_s
+    )
+    return loads_per_step / workers
+
+  def _evaluation(self) -> run_status.EvaluationStatus:
+    last, resumed = self.saved.evaluation, self.saved.resumed
+    if last is not None:
+      mean_return = last.eval_return
+    else:
+      mean_return = resumed.eval_return if resumed else None
+    return run_status.EvaluationStatus(
+      self.saved.evaluations,
+      mean_return,
+      (last and last.eval_episodes) or 0,
+      self.saved.best_return,
+    )
+
+  @property
+  def _is_sharded(self) -> bool:
+    table = self._table_spec
+    return table is not None and table.shards > 1
+
+  def _table(self) -> messages.TableCounts | None:
+    """Returns counts of the table, or of all shards; None: none are known."""
+    servers = [
+      node.report.replay
+      for node in self.saved.nodes.get("replay", {}).values()
+      if isinstance(node.report, messages.ReplayReport)
+    ]
+    if not self._is_sharded:
+      return servers[0] if servers else self._trainer().replay
+    if not servers or self._table_spec is None:
+      return None
+    counts = [(each.size, each.inserted, each.sampled) for each in servers]
+    status = table_status.TableStatus.of_shards(
+      counts, self._table_spec.min_size
+    )
+    return messages.TableCounts(*status)
+
+  def _replay(self) -> run_status.ReplayStatus | None:
+    """Returns the table; None: the run has none."""
+    saved, table, spec = self.saved, self._table(), self._table_spec
+    if spec is None:
+      return None
+    resumed_size = saved.resumed.replay_size if saved.resumed else 0
+    known = table or messages.TableCounts(resumed_size)
+    return run_status.ReplayStatus(
+      known.size,
+      spec.shards * spec.capacity,
+      known.inserted,
+      known.sampled,
+      known.samples_per_insert,
+      spec.samples_per_insert,
+      spec.consumed,
+      {
+        index: node.report.replay
+        for index, node in sorted(saved.nodes.get("replay", {}).items())
+        if isinstance(node.report, messages.ReplayReport) and self._is_sharded
+      },
+      self._trainer().shards_up,
+    )
+
+  def _proxy(self) -> run_status.ProxyStatus | None:
+    """Returns all proxies together; of the variables, those that lag most."""
+    if not self.saved.expected.get("proxy"):
+      return None
+    sums = self._counts("proxy")
+    reports = self._reports("proxy", messages.ProxyReport)
+    ages_s = [
+      report.variables_age_s
+      for report in reports
+      if report.variables_age_s is not None
+    ]
+    return run_status.ProxyStatus(
+      connections=sum(report.connections for report in reports),
+      connections_refused=sum(report.connections_refused for report in reports),
+      bytes_up=sums.bytes_up,
+      bytes_down=sums.bytes_down,
+      bytes_up_per_s=self._proxy_bytes_per_s,
+      variables_fetched=sums.variables_fetched,
+      restarts=sum(report.restarts for report in reports),
+      variables_version=min(
+        (report.variables_version for report in reports), default=None
+      ),
+      variables_age_s=max(ages_s, default=None),
+    )
+
+  def _workers(self) -> dict[int, run_status.WorkerStatus]:
+    """Returns what is known of each worker, by itself and by its proxy."""
+    workers = {
+      index: run_status.WorkerStatus(
+        counts.items_confirmed, counts.items_lost, counts.reconnects
+      )
+      for index, node in sorted(self.saved.nodes.get("worker", {}).items())
+      for counts in [node.counts]
+    }
+    for report in self._reports("proxy", messages.ProxyReport):
+      for index, streams in report.workers.items():
+        workers[index] = msgspec.structs.replace(
+          workers.get(index, run_status.WorkerStatus()),
+          **msgspec.structs.asdict(streams),
+        )
+    return workers
+
+
+def _excess(known: int, restored: int | None) -> int:
+  """Returns by how much a count exceeds the one that was restored."""
+  return 0 if restored is None else max(0, known - restored)
+
+
+def _snapshots(
+  report: messages.SnapshotReport,
+) -> run_status.SnapshotsStatus:
+  written_at_s = report.written_at_s
+  return run_status.SnapshotsStatus(
+    report.written,
+    None if written_at_s is None else time.time() - written_at_s,
+    report.pause_s,
+    report.uploaded,
+    report.upload_failures,
+  )

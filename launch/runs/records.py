@@ -1,0 +1,102 @@
+"""Records: typed structures as JSON files with a format version."""
+
+import numbers
+import os
+import pathlib
+import typing
+
+import msgspec
+
+FORMAT_VERSION = 1
+
+T = typing.TypeVar("T", bound=msgspec.Struct)
+
+
+class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
+  format_version: int
+  record: msgspec.Raw
+
+
+def to_json(record: msgspec.Struct) -> str:
+  """Returns a record with its format version as JSON.
+
+  Args:
+    record: a structure; numbers that are not finite become null.
+  """
+  encoded = msgspec.json.encode(record, enc_hook=to_number)
+  envelope = _Envelope(FORMAT_VERSION, msgspec.Raw(encoded))
+  text = msgspec.json.format(msgspec.json.encode(envelope), indent=2)
+  return text.decode() + "\n"
+
+
+def from_json(text: str | bytes, kind: type[T]) -> T:
+  """Returns the record of a JSON text.
+
+  Args:
+    text: made by `to_json`.
+    kind: type of the record.
+
+  Raises:
+    ValueError: one line: the text has another format or other values.
+  """
+  try:
+    envelope = msgspec.json.decode(text, type=_Envelope)
+    if envelope.format_version != FORMAT_VERSION:
+      raise ValueError(
+        f"format_version is {envelope.format_version}, and this program reads "
+        f"{FORMAT_VERSION} only"
+      )
+    return msgspec.json.decode(envelope.record, type=kind)
+  except UnicodeDecodeError as error:
+    raise ValueError(str(error)) from error
+
+
+def read(path: pathlib.Path, kind: type[T], remedy: str) -> T:
+  """Reads a record.
+
+  Args:
+    path: of the file.
+    kind: type of the record.
+    remedy: what the reader can do about a file that cannot be read.
+
+  Raises:
+    ValueError: one line that names the file: it cannot be read, or holds
+      something else.
+  """
+  try:
+    return from_json(path.read_bytes(), kind)
+  except (OSError, ValueError) as error:
+    raise ValueError(
+      f"{str(path)!r} cannot be read as {kind.__name__} ({error}): {remedy}"
+    ) from error
+
+
+def replace(path: pathlib.Path, record: msgspec.Struct) -> None:
+  """Writes a record; a reader finds the old one or the new one, never half.
+
+  Args:
+    path: of the file.
+    record: to write.
+
+  Raises:
+    OSError: the file cannot be written.
+  """
+  temporary = path.with_name(f"{path.name}.new")
+  temporary.write_text(to_json(record), encoding="utf-8")
+  os.replace(temporary, path)
+
+
+def to_number(value: typing.Any) -> int | float:
+  """Returns a NumPy scalar as a Python number, for msgspec's encoders.
+
+  Raises:
+    TypeError: the value is no number.
+  """
+  if isinstance(value, numbers.Integral):
+    return int(value)
+  if isinstance(value, numbers.Real):
+    return float(value)
+  raise TypeError(
+    f"{value!r} of type {type(value).__name__} is no number, so it has "
+    "no place in a record: convert it to int or float first"
+  )

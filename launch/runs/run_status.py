@@ -1,0 +1,306 @@
+"""RunStatus: the counts, rates and waits of a run at one moment.
+
+The control node makes one for the panel, the status command, the results and
+the watchdog. Every field has a default: a run that has just begun knows hardly
+any.
+"""
+
+import math
+
+import msgspec
+
+
+class TableCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Counts of one table of items.
+
+  Attributes:
+    size: items in the table.
+    inserted: items since the table was made.
+    sampled: items since the table was made.
+    samples_per_insert: measured since the table had its minimum size.
+  """
+
+  size: int = 0
+  inserted: int = 0
+  sampled: int = 0
+  samples_per_insert: float = 0.0
+
+
+class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """The table of items, or all shards of it together.
+
+  Attributes:
+    size: items in the table.
+    capacity: items that the table can hold.
+    inserted: items since the table was made.
+    sampled: items since the table was made.
+    samples_per_insert: measured since the table had its minimum size.
+    samples_per_insert_target: that the config asks for; 0: no limit.
+    consumed: whether the table is a queue, whose items are sampled once.
+    shards: counts of each shard by its index; empty: there is one table.
+    shards_up: shards that answer; None: there is one table.
+  """
+
+  size: int = 0
+  capacity: int = 0
+  inserted: int = 0
+  sampled: int = 0
+  samples_per_insert: float = 0.0
+  samples_per_insert_target: float = 0.0
+  consumed: bool = False
+  shards: dict[int, TableCounts] = {}
+  shards_up: int | None = None
+
+
+class ItemsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Items that workers have written.
+
+  Attributes:
+    written: handed to the writers.
+    confirmed: that the server has confirmed.
+    lost: with a stream, a process or a table that was restored.
+  """
+
+  written: int = 0
+  confirmed: int = 0
+  lost: int = 0
+
+
+class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Rates over the last seconds.
+
+  Attributes:
+    env_steps_per_s: environment steps of all workers.
+    env_steps_per_s_target: the limit on them; 0: none.
+    trainer_steps_per_s: updates of the learner.
+    items_per_s: items that the server has confirmed.
+  """
+
+  env_steps_per_s: float = 0.0
+  env_steps_per_s_target: float = 0.0
+  trainer_steps_per_s: float = 0.0
+  items_per_s: float = 0.0
+
+
+class VariablesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """The variables that the trainer publishes and the workers act on.
+
+  Attributes:
+    version: last published; 0: none.
+    mean_age_s: seconds since the workers' versions were published.
+    loads_per_trainer_step: versions that a worker loads; None: no update yet.
+    loads_per_trainer_step_target: publications per trainer step.
+  """
+
+  version: int = 0
+  mean_age_s: float | None = None
+  loads_per_trainer_step: float | None = None
+  loads_per_trainer_step_target: float | None = None
+
+
+class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Evaluations of the run.
+
+  Attributes:
+    count: evaluations so far, those before a resume included.
+    mean_return: of the last evaluation; None: there was none.
+    episodes: of the last evaluation; 0: the run was resumed after it.
+    best_mean_return: highest mean return so far; None: there was none.
+  """
+
+  count: int = 0
+  mean_return: float | None = None
+  episodes: int = 0
+  best_mean_return: float | None = None
+
+
+class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Snapshots of the run.
+
+  Attributes:
+    written: number of the newest; 0: there is none.
+    age_s: seconds since the newest was written; None: there is none.
+    pause_s: seconds for which the trainer paused for the newest.
+    uploaded: number of the newest in the store; None: there is none.
+    upload_failures: uploads that failed.
+  """
+
+  written: int = 0
+  age_s: float | None = None
+  pause_s: float | None = None
+  uploaded: int | None = None
+  upload_failures: int = 0
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Limits that end the run; 0 and inf: none.
+
+  Attributes:
+    environment_steps: of all workers.
+    trainer_steps: updates of the learner.
+    wall_clock_s: seconds since the command.
+    target_return: mean return of an evaluation.
+  """
+
+  environment_steps: int = 0
+  trainer_steps: int = 0
+  wall_clock_s: float = 0.0
+  target_return: float = math.inf
+
+
+class NodesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Nodes of one role.
+
+  Attributes:
+    up: nodes that have reported and not ended.
+    expected: nodes that the run should have.
+  """
+
+  up: int = 0
+  expected: int = 0
+
+
+class ProxyStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """All proxies together.
+
+  Attributes:
+    connections: open streams to replay.
+    connections_refused: streams that were closed at their first bytes.
+    bytes_up: relayed to replay.
+    bytes_down: relayed to the workers.
+    bytes_up_per_s: over the last seconds.
+    variables_fetched: versions that were put into shared memory.
+    restarts: proxies that served before at the same places.
+    variables_version: lowest of the proxies; None: none has reported one.
+    variables_age_s: highest of the proxies; None: none has reported one.
+  """
+
+  connections: int = 0
+  connections_refused: int = 0
+  bytes_up: int = 0
+  bytes_down: int = 0
+  bytes_up_per_s: float = 0.0
+  variables_fetched: int = 0
+  restarts: int = 0
+  variables_version: int | None = None
+  variables_age_s: float | None = None
+
+
+class WorkerStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """One worker, by its own report and by its proxy's; None: not reported.
+
+  Attributes:
+    items_confirmed: items that the server has confirmed.
+    items_lost: items that were lost in flight.
+    reconnects: streams that were opened again.
+    streams: open streams through the proxy.
+    bytes_up: relayed to replay.
+    bytes_down: relayed to the worker.
+  """
+
+  items_confirmed: int | None = None
+  items_lost: int | None = None
+  reconnects: int | None = None
+  streams: int | None = None
+  bytes_up: int | None = None
+  bytes_down: int | None = None
+
+
+class MachineStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """One machine's part of the run.
+
+  Attributes:
+    host: address of the machine.
+    up: whether the part is running there.
+    connections_refused: unauthenticated peers that its gateway has rejected.
+  """
+
+  host: str
+  up: bool
+  connections_refused: int = 0
+
+
+class Milestone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Counts of the run at one moment.
+
+  Attributes:
+    wall_s: seconds since the run began.
+    env_steps: environment steps of all workers.
+    trainer_steps: updates of the learner.
+  """
+
+  wall_s: float = 0.0
+  env_steps: int = 0
+  trainer_steps: int = 0
+
+
+class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """A run at one moment.
+
+  Attributes:
+    name: of the run.
+    mode: the config's.
+    phase: 'starting', 'running', 'paused', 'stopping' or 'stopped'.
+    stopped_because: the limit, signal or fault that ended the run; None: it
+      has not been stopped.
+    waiting: which nodes wait for what, in a sentence; None: none waits.
+    stalled_s: seconds in which nothing has moved; None: the run is not stalled.
+    resumes: how often the run was resumed.
+    wall_s: seconds that the run has taken, without the time between a stop and
+      a resume.
+    start_up_s: seconds from the command to the first update; None: none yet.
+    learning_since: counts at the first update; None: none yet.
+    env_steps: environment steps of all workers, those that died included.
+    env_steps_lost: environment steps after the snapshots that nodes restored.
+    trainer_steps: updates of the learner.
+    trainer_steps_lost: updates after the snapshots that the trainer restored.
+    training_return: mean return of the workers' last episodes.
+    items: that workers have written.
+    replay: the table; None: the run has none.
+    rates: over the last seconds.
+    variables: that the trainer publishes.
+    evaluation: of the run.
+    snapshots: of the run.
+    limits: that end the run.
+    nodes: counts by role.
+    workers_target: workers that the run should have.
+    restarts: of all nodes.
+    node_restarts: by node ('worker/0'), of those that were started again.
+    reconnects: streams that workers have opened again.
+    metrics: of the learner, by name.
+    proxy: all proxies together; None: the run has none.
+    workers: by index.
+    machines: by part of the run; empty: the run is on one machine.
+  """
+
+  name: str = "run"
+  mode: str = "async"
+  phase: str = "starting"
+  stopped_because: str | None = None
+  waiting: str | None = None
+  stalled_s: float | None = None
+  resumes: int = 0
+  wall_s: float = 0.0
+  start_up_s: float | None = None
+  learning_since: Milestone | None = None
+  env_steps: int = 0
+  env_steps_lost: int = 0
+  trainer_steps: int = 0
+  trainer_steps_lost: int = 0
+  training_return: float | None = None
+  items: ItemsStatus = ItemsStatus()
+  replay: ReplayStatus | None = None
+  rates: RatesStatus = RatesStatus()
+  variables: VariablesStatus = VariablesStatus()
+  evaluation: EvaluationStatus = EvaluationStatus()
+  snapshots: SnapshotsStatus = SnapshotsStatus()
+  limits: Limits = Limits()
+  nodes: dict[str, NodesStatus] = {}
+  workers_target: int = 0
+  restarts: int = 0
+  node_restarts: dict[str, int] = {}
+  reconnects: int = 0
+  metrics: dict[str, float | None] = {}
+  proxy: ProxyStatus | None = None
+  workers: dict[int, WorkerStatus] = {}
+  machines: dict[str, MachineStatus] = {}

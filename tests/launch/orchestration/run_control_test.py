@@ -1,0 +1,561 @@
+"""Control: each limit stops the run, and a run stops in order."""
+
+import csv
+import json
+import time
+import types
+from concurrent import futures
+
+import msgspec
+import pytest
+
+from configs import dqn
+from launch.orchestration import messages, run_control, stop_order
+from launch.runs import run_folder, run_status
+
+EXPECTED = {"worker": 2, "evaluator": 1, "proxy": 1, "trainer": 1, "replay": 1}
+REPORTS = {
+  "worker": messages.WorkerReport,
+  "trainer": messages.TrainerReport,
+  "proxy": messages.ProxyReport,
+  "evaluator": messages.EvaluatorReport,
+  "replay": messages.ReplayReport,
+}
+Worker, Trainer = messages.WorkerReport, messages.TrainerReport
+NODES = [(role, i) for role, count in EXPECTED.items() for i in range(count)]
+
+
+@pytest.fixture
+def make_control(tmp_path, monkeypatch):
+  """Makes controls, whose clock a test sets: `control.clock.now_s`."""
+  clock = types.SimpleNamespace(now_s=100.0)
+  clock.monotonic = lambda: clock.now_s
+  monkeypatch.setattr(run_control, "time", clock)
+
+  def make(
+    expected=EXPECTED,
+    age_s=0.0,
+    steps_per_s=0.0,
+    period_s=30.0,
+    state_path=None,
+    fixed="",
+    **limits,
+  ):
+    config = dqn.get_config()
+    config.watchdog.period_s = period_s
+    config.rates.environment_steps_per_s = steps_per_s
+    config.limits.update(limits)
+    folder = run_folder.RunFolder(tmp_path / "a-run")
+    if not folder.is_run():
+      folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+    folder.write_config(config)
+    control = run_control.RunControl(
+      config, folder, expected, time.time() - age_s, state_path, fixed
+    )
+    control.clock, control.folder = clock, folder
+    return control
+
+  return make
+
+
+def command(control, role, index=0):
+  """The command for a node, which does not report."""
+  return control.command(role, index)
+
+
+def may_stop(control):
+  """The roles whose nodes should stop."""
+  return {role for role, i in NODES if command(control, role, i).stop}
+
+
+def evaluate(control, value):
+  return control.evaluated(
+    messages.Evaluation([value - 1, value + 1], [10, 30], 3)
+  )
+
+
+# limits, what happens, the reason
+LIMITS = [
+  ({}, lambda c: c.report("worker", 0, Worker(env_steps=10**9)), None),
+  ({}, lambda c: c.report("trainer", 0, Trainer(trainer_steps=10**9)), None),
+  ({}, lambda c: evaluate(c, 474.9), None),
+  ({}, lambda c: evaluate(c, 475.0), "target_return"),
+  ({"target_return": float("inf")}, lambda c: evaluate(c, 1e9), None),
+  ({"target_return": -5.0}, lambda c: None, None),
+  ({"target_return": -5.0}, lambda c: evaluate(c, -4.0), "target_return"),
+  (
+    {"environment_steps": 30},
+    lambda c: [c.report("worker", i, Worker(env_steps=14)) for i in range(2)],
+    None,
+  ),
+  (
+    {"environment_steps": 30},
+    lambda c: [c.report("worker", i, Worker(env_steps=15)) for i in range(2)],
+    "environment_steps",
+  ),
+  (
+    {"trainer_steps": 7},
+    lambda c: c.report("trainer", 0, Trainer(trainer_steps=6)),
+    None,
+  ),
+  (
+    {"trainer_steps": 7},
+    lambda c: c.report("trainer", 0, Trainer(trainer_steps=8)),
+    "trainer_steps",
+  ),
+  ({"wall_clock_s": 1_000.0}, lambda c: None, None),
+  ({"wall_clock_s": 49.0}, lambda c: None, "wall_clock_s"),
+]
+
+
+@pytest.mark.parametrize(("limits", "happens", "reason"), LIMITS)
+def test_limits(make_control, limits, happens, reason):
+  control = make_control(age_s=50.0, **limits)
+  happens(control)
+  control.tick()
+  assert control.status().stopped_because == reason
+  first = set(stop_order.GROUPS[0].roles)
+  assert may_stop(control) == (first if reason else set())
+
+
+def test_the_first_reason_is_kept(make_control):
+  control = make_control()
+  control.stop("SIGTERM")
+  evaluate(control, 500.0)
+  control.tick()
+  assert control.status().stopped_because == "SIGTERM"
+
+
+def test_groups_stop_one_after_the_other(make_control):
+  control = make_control()
+  assert may_stop(control) == set()
+  control.stop("SIGINT")
+  told = set()
+  for group in stop_order.GROUPS:
+    told |= set(group.roles)
+    for role, index in [node for node in NODES if node[0] in group.roles]:
+      assert may_stop(control) == told
+      control.finished(role, index, REPORTS[role]())
+  assert control.status().nodes == {
+    role: run_status.NodesStatus(0, count) for role, count in EXPECTED.items()
+  }
+
+
+def test_a_role_without_nodes_is_not_waited_for(make_control):
+  control = make_control({"worker": 1, "evaluator": 1, "trainer": 1})
+  control.stop("SIGINT")
+  control.finished("worker", 0, Worker())
+  assert not command(control, "trainer").stop
+  control.finished("evaluator", 0, REPORTS["evaluator"]())
+  assert command(control, "trainer").stop
+
+
+def test_a_group_that_hangs_is_passed_after_its_grace(make_control):
+  control = make_control()
+  control.stop("SIGINT")
+  told = set()
+  for group in stop_order.GROUPS:
+    told |= set(group.roles)
+    assert may_stop(control) == told
+    control.clock.now_s += 0.9 * group.grace_s
+    assert may_stop(control) == told
+    control.clock.now_s += 0.11 * group.grace_s
+
+
+def test_a_node_that_never_comes_up_is_not_waited_for_long(make_control):
+  control = make_control()
+  for role, index in NODES[1:]:
+    control.report(role, index, REPORTS[role]())
+  control.stop("SIGINT")
+  for role, index in NODES[1:]:
+    control.finished(role, index, REPORTS[role]())
+  control.clock.now_s += 14.0
+  control.tick()
+  control.clock.now_s += stop_order.GROUPS[0].grace_s / 2
+  assert not command(control, "trainer").stop  # worker 0 may still start
+  for _ in range(4):
+    control.clock.now_s += stop_order.LONGEST_S / 3
+    control.tick()
+  assert command(control, "trainer").stop
+  assert control.all_finished()
+
+
+def test_an_unknown_role(make_control):
+  control = make_control()
+  control.stop("SIGINT")
+  with pytest.raises(ValueError, match="'trainor'"):
+    control.clock.now_s += 100.0
+    control.report("trainor", 0, Trainer())
+
+
+def test_phases(make_control):
+  control = make_control()
+  assert control.status().phase == "starting"
+  # A trainer that is resumed has steps before it makes its first.
+  control.report("trainer", 0, Trainer(trainer_steps=9, first_step_at_s=None))
+  assert control.status().phase == "starting"
+  control.report("trainer", 0, Trainer(first_step_at_s=time.time()))
+  assert control.status().phase == "running"
+  control.pause()
+  assert control.status().phase == "paused"
+  control.resume()
+  assert control.status().phase == "running"
+  control.pause()
+  control.stop("SIGINT")
+  assert control.status().phase == "stopping"
+  control.close()
+  assert control.status().phase == "stopped"
+
+
+def test_a_pause_reaches_every_node(make_control):
+  control = make_control()
+  assert not any(command(control, *node).paused for node in NODES)
+  for calls in (1, 2):  # Once more changes nothing.
+    for _ in range(calls):
+      control.pause()
+    assert all(command(control, *node).paused for node in NODES)
+    assert control.status().phase == "paused"
+    for _ in range(calls):
+      control.resume()
+    assert not any(command(control, *node).paused for node in NODES)
+    assert control.status().phase == "starting"
+
+
+def test_a_paused_run_waits_for_nothing_else(make_control):
+  control = make_control()
+  control.report("trainer", 0, Trainer(waiting_s=60.0))
+  assert "transitions" in control.status().waiting
+  control.pause()
+  assert control.status().waiting == "paused"
+  control.resume()
+  assert "transitions" in control.status().waiting
+
+
+def test_a_paused_run_stops_in_order(make_control):
+  control = make_control()
+  control.pause()
+  control.stop("SIGINT")
+  assert may_stop(control) == set(stop_order.GROUPS[0].roles)
+  control.resume()
+  assert control.status().phase == "stopping"
+
+
+def test_a_pause_suspends_no_limit(make_control):
+  control = make_control(age_s=50.0, wall_clock_s=49.0)
+  control.pause()
+  control.tick()
+  assert control.status().stopped_because == "wall_clock_s"
+
+
+def test_the_rate_is_shared_out(make_control):
+  control = make_control(steps_per_s=600.0)
+
+  def shares():
+    return {role: command(control, role, i).steps_per_s for role, i in NODES}
+
+  none = dict.fromkeys(EXPECTED, 0.0)
+  assert shares() == {**none, "proxy": 600.0, "worker": 300.0}
+  assert control.status().rates.env_steps_per_s_target == 600.0
+  # It changes while the run goes on.
+  assert control.set("rates.environment_steps_per_s", 50) == ""
+  assert shares() == {**none, "proxy": 50.0, "worker": 25.0}
+  assert "-1.0" in control.set("rates.environment_steps_per_s", -1)
+  assert control.status().rates.env_steps_per_s_target == 50.0
+  control.set("rates.environment_steps_per_s", "0")
+  assert shares() == none
+
+
+def test_a_limit_that_changes(make_control):
+  control = make_control(environment_steps=30)
+  assert control.set("limits.environment_steps", "1_000") == ""
+  control.report("worker", 0, Worker(env_steps=999))
+  control.tick()
+  assert control.status().phase == "starting"
+  assert control.status().limits.environment_steps == 1_000
+  assert control.set("limits.target_return", "-inf") == ""
+  evaluate(control, -20.0)
+  control.tick()
+  assert control.status().stopped_because == "target_return"
+
+
+def test_a_run_that_stops_takes_no_more_commands(make_control):
+  control = make_control()
+  control.stop("SIGTERM")
+  for said in (
+    control.pause(),
+    control.resume(),
+    control.set("limits.trainer_steps", 9),
+  ):
+    assert said == "the run is stopping (SIGTERM), so nothing changes"
+  assert not command(control, "trainer").paused
+  assert control.status().limits.trainer_steps == 0
+
+
+def test_the_callers_config_stays_as_it_is(make_control, tmp_path):
+  config = dqn.get_config()
+  before = config.to_json()
+  folder = run_folder.RunFolder.create(tmp_path, "other", overwrite=False)
+  control = run_control.RunControl(config, folder, EXPECTED, time.time())
+  assert control.set("limits.trainer_steps", 9) == ""
+  assert config.to_json() == before
+
+
+def test_a_stall_is_explained(make_control, caplog):
+  expected = {"worker": 1, "trainer": 1}
+  control = make_control(expected, period_s=30.0)
+  table = messages.TableCounts(900, 900, 0)
+  control.report("worker", 0, Worker(env_steps=900))
+  control.report("trainer", 0, Trainer(replay=table))
+
+  def wait(seconds):
+    control.clock.now_s += seconds
+    control.tick()
+    return control.status()
+
+  assert wait(0.0).stalled_s is None
+  assert wait(29.0).stalled_s is None
+  assert wait(2.0).stalled_s == 31.0
+  says = "the trainer waits for 100 more items in table 'transitions'"
+  assert says in control.status().waiting
+  assert wait(9.0).stalled_s == 40.0
+  # Once for each stall.
+  assert [says in text for text in caplog.messages] == [True]
+  # A pause is none.
+  control.pause()
+  assert wait(99.0).waiting == "paused"
+  control.resume()
+  assert wait(29.0).stalled_s is None
+  assert wait(2.0).stalled_s == 31.0
+  assert len(caplog.messages) == 2
+  # It goes on.
+  control.report("worker", 0, Worker(env_steps=901))
+  assert wait(0.0).stalled_s is None
+  assert control.status().waiting is None
+  # Nothing moves at the end.
+  control.stop("SIGTERM")
+  assert wait(99.0).stalled_s is None
+
+
+def test_the_best_evaluation(make_control):
+  control = make_control()
+  told = [evaluate(control, value) for value in (3.0, 2.0, 4.0)]
+  assert told == [True, False, True]
+
+
+def test_results(make_control):
+  control = make_control(age_s=50.0)
+  control.report("worker", 1, Worker(env_steps=40, items_confirmed=30))
+  control.report("trainer", 0, Trainer(trainer_steps=5, first_step_at_s=1.0))
+  evaluate(control, 21.0)
+  control.tick()
+  control.stop("SIGTERM")
+  # A node's last report counts too.
+  control.finished("worker", 1, Worker(env_steps=44, items_confirmed=43))
+  control.close()
+  summary = json.loads(control.folder.summary.read_text())
+  assert summary["eval_return"] == 21.0
+  assert summary["eval_episodes"] == 2
+  assert summary["env_steps"] == 44
+  assert summary["trainer_steps"] == 5
+  assert summary["items_confirmed"] == 43
+  assert summary["items_lost"] == summary["reconnects"] == 0
+  assert summary["stopped_because"] == "SIGTERM"
+  assert summary["wall_s"] >= 50.0
+  with open(control.folder.curves_csv, newline="") as file:
+    (row,) = csv.DictReader(file)
+  assert (row["env_steps"], row["eval_return"]) == ("40", "21")
+  assert row["variables_version"] == "3"
+  assert control.folder.curves_png.stat().st_size > 0
+  assert len(list(control.folder.events.iterdir())) == 1
+
+
+def test_a_snapshot_is_requested_of_the_trainer(make_control):
+  control = make_control()
+  assert command(control, "trainer").saves_requested == 0
+  assert control.save() == ""
+  assert control.save() == ""
+  assert command(control, "trainer").saves_requested == 2
+  assert command(control, "worker").saves_requested == 0
+  control.stop("SIGINT")
+  assert "stopping" in control.save()
+  assert command(control, "trainer").saves_requested == 2
+
+
+def test_the_number_of_workers_changes(make_control):
+  control = make_control(steps_per_s=90.0)
+  control.report("worker", 0, Worker())
+  control.report("worker", 1, Worker(env_steps=5))
+  assert control.set_workers(1) == ""
+  assert [command(control, "worker", i).stop for i in range(2)] == [False, True]
+  assert command(control, "worker").steps_per_s == 90.0
+  status = control.status()
+  assert status.workers_target == 1
+  assert status.nodes["worker"] == run_status.NodesStatus(1, 1)
+  assert status.env_steps == 5
+  assert control.set_workers(3) == ""
+  assert command(control, "worker").steps_per_s == 30.0
+  for count in (0, 257):
+    assert f"topology.workers={count}" in control.set_workers(count)
+  assert control.status().workers_target == 3
+  control.stop("SIGINT")
+  assert "stopping" in control.set_workers(2)
+  assert control.status().workers_target == 3
+
+
+def test_the_machines_of_a_run(make_control, tmp_path):
+  control = make_control(
+    {"worker": 2, "proxy": 1, "trainer": 1}, steps_per_s=120.0
+  )
+  machines = {
+    "home": run_status.MachineStatus("a", True),
+    "workers/1": run_status.MachineStatus("b", False, 3),
+  }
+  expected = {"worker": 6, "proxy": 3, "trainer": 1}
+  absent = [("proxy", 1), ("worker", 2), ("worker", 3)]
+  control.place(messages.Placement(machines, expected, absent))
+  status = control.status()
+  assert status.machines == machines
+  assert status.nodes["worker"] == run_status.NodesStatus(0, 6)
+  # Proxies that are there share the rate.
+  assert command(control, "proxy", 2).steps_per_s == 60.0
+  assert command(control, "worker", 5).workers == 6
+  assert not command(control, "worker", 5).stop
+  assert "follow its machines" in control.set_workers(3)
+  for index in (0, 1, 4, 5):
+    control.finished("worker", index, Worker())
+  for index in (0, 2):
+    control.finished("proxy", index, REPORTS["proxy"]())
+  control.stop("a test")
+  # Those that have no machine are not waited for.
+  assert command(control, "trainer").stop
+  control.place(messages.Placement({}, {"worker": 9, "proxy": 9}, []))
+  assert control.status().nodes["worker"] == run_status.NodesStatus(0, 6)
+
+
+def test_a_number_of_workers_that_is_fixed(make_control):
+  control = make_control(fixed="a reason")
+  assert control.set_workers(3) == "a reason"
+  assert control.status().workers_target == 2
+
+
+def test_a_node_registers(make_control):
+  control = make_control()
+  assert control.register("worker", 1) == messages.Registration(0, 0)
+  control.report("worker", 1, Worker(incarnation=1.0, env_steps=40))
+  assert control.register("worker", 1) == messages.Registration(1, 40)
+  control.report("worker", 1, Worker(incarnation=2.0, env_steps=2))
+  assert control.register("worker", 1) == messages.Registration(2, 42)
+  assert control.register("worker", 0) == messages.Registration(0, 0)
+
+
+def test_a_successor_continues_the_run(make_control, tmp_path):
+  path = tmp_path / "control.json"
+  first = make_control(state_path=path, trainer_steps=100)
+  first.report("worker", 0, Worker(1.0, env_steps=40))
+  first.report("trainer", 0, Trainer(trainer_steps=7, variables_version=3))
+  evaluate(first, 20.0)
+  first.set("rates.environment_steps_per_s", 60)
+  first.set("limits.trainer_steps", 200)
+  first.set_workers(3)
+  first.pause()
+  first.tick()
+
+  second = make_control(state_path=path)
+  status, before = second.status(), first.status()
+  assert status.node_restarts == {"control/0": 1}
+  assert status.restarts == 1
+  same = {
+    "node_restarts": {},
+    "restarts": 0,
+    "wall_s": before.wall_s,
+    "rates": before.rates,
+  }
+  assert msgspec.structs.replace(status, **same) == before
+  assert command(second, "worker").paused
+  assert command(second, "worker").steps_per_s == 20.0
+  assert command(second, "trainer").trainer_steps_limit == 200
+  second.report("trainer", 0, Trainer(trainer_steps=7, variables_version=3))
+  assert second.variables_version() == 3
+  # A worker that was not restarted has the same incarnation.
+  second.report("worker", 0, Worker(1.0, env_steps=50))
+  assert second.status().env_steps == 50
+  assert not evaluate(second, 19.0)
+  assert second.status().evaluation.count == 2
+  second.resume()
+  second.report("trainer", 0, Trainer(trainer_steps=200))
+  second.tick()
+  assert second.status().stopped_because == "trainer_steps"
+
+
+def test_a_state_that_does_not_decode_is_named(make_control, tmp_path):
+  path = tmp_path / "control.json"
+  make_control(state_path=path).tick()
+  path.write_text(path.read_text().replace('"paused": false', '"paused": 7'))
+  with pytest.raises(ValueError) as error:
+    make_control(state_path=path)
+  assert repr(str(path)) in str(error.value)
+  assert "$.commands.paused" in str(error.value)
+  assert "\n" not in str(error.value)
+
+
+def test_a_report_ends_the_wait_for_a_round(make_control):
+  control = make_control()
+  with futures.ThreadPoolExecutor() as pool:
+    waits = pool.submit(control.wait_collected, 4, 60.0)
+    control.report("worker", 0, Worker(collected_version=4))
+    assert control.wait_collected(4, 0.0) == 0, "the other has not reported"
+    assert not waits.done()
+    control.report("worker", 1, Worker(collected_version=5))
+    assert waits.result(30.0) == 4
+  assert command(control, "trainer").collected_version == 4
+  assert control.wait_collected(4, 60.0) == 4
+  assert control.wait_collected(5, 0.0) == 4
+
+
+def test_a_stop_ends_the_wait_for_a_round(make_control):
+  control = make_control()
+  with futures.ThreadPoolExecutor() as pool:
+    waits = pool.submit(control.wait_collected, 4, 60.0)
+    control.stop("SIGINT")
+    assert waits.result(30.0) == 0
+
+
+def test_a_run_without_workers(make_control):
+  control = make_control({"trainer": 1, "evaluator": 1}, steps_per_s=60.0)
+  control.report("trainer", 0, Trainer(trainer_steps=5, first_step_at_s=1.0))
+  assert not command(control, "evaluator").stop
+  control.tick()
+  status = control.status()
+  assert status.replay is None
+  assert status.trainer_steps == 5
+  control.clock.now_s += 99.0
+  control.tick()
+  assert "workers must write" not in control.status().waiting
+  control.stop("SIGINT")
+  control.finished("evaluator", 0, messages.EvaluatorReport())
+  assert command(control, "trainer").stop
+  control.close()
+  assert json.loads(control.folder.summary.read_text())["trainer_steps"] == 5
+
+
+def test_evaluations_after_the_one_that_ended_the_run_are_ignored(make_control):
+  control = make_control(target_return=100.0)
+  evaluate(control, 120.0)
+  control.tick()
+  assert not evaluate(control, 150.0)
+  status = control.status()
+  assert status.stopped_because == "target_return"
+  evaluation = status.evaluation
+  assert evaluation.mean_return == evaluation.best_mean_return == 120.0
+
+
+def test_an_evaluation_counts_that_was_under_way_at_the_end(make_control):
+  control = make_control(trainer_steps=7)
+  control.report("trainer", 0, Trainer(trainer_steps=7))
+  control.tick()
+  assert control.status().stopped_because == "trainer_steps"
+  assert evaluate(control, 120.0)
+  assert control.status().evaluation.mean_return == 120.0
+  control.close()
+  assert not evaluate(control, 150.0)
+  assert control.status().evaluation.count == 1

@@ -1,0 +1,568 @@
+"""RunState: sums, means, rates, waits and which nodes have finished."""
+
+import re
+import types
+
+import msgspec
+import pytest
+
+from configs import apex_dqn
+from launch.orchestration import messages, node_state, run_state, waits
+from launch.runs import curves, records, run_counters, run_status
+
+EXPECTED = {"replay": 0, "trainer": 1, "worker": 3, "proxy": 1}
+
+Worker = messages.WorkerReport
+Trainer = messages.TrainerReport
+Proxy = messages.ProxyReport
+Replay = messages.ReplayReport
+Table = messages.TableCounts
+
+
+def make_state(resumed=None, config=None, consumed=False, **expected):
+  saved = run_state.SavedRun.start(
+    "a-run", {**EXPECTED, **expected}, 0.0, resumed
+  )
+  return run_state.RunState(
+    config or apex_dqn.get_config(), saved, consumed=consumed
+  )
+
+
+def value_of(status, path):
+  """A field of a status, as 'replay.size'."""
+  for name in path.split("."):
+    status = getattr(status, name)
+  return status
+
+
+def workers(**values):
+  """Reports of workers 0, 1, ...: of each field a value for each of them."""
+  return [
+    ("worker", index, Worker(**dict(zip(values, of_one, strict=True))))
+    for index, of_one in enumerate(zip(*values.values(), strict=True))
+  ]
+
+
+def waiting(*waits_s, reason=waits.TABLE):
+  """Reports of workers 0, 1, ... that wait for one thing."""
+  return workers(waiting_s=waits_s, waiting_for=[reason] * len(waits_s))
+
+
+def take(state, reports):
+  for role, index, report in reports:
+    state.report(role, index, report)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+  """The clock, which a test sets: `clock.now_s`."""
+  clock = types.SimpleNamespace(now_s=8.0)
+  clock.monotonic = lambda: clock.now_s
+  clock.time = lambda: 1.6e9 + clock.now_s
+  monkeypatch.setattr(run_state, "time", clock)
+  monkeypatch.setattr(node_state, "time", clock)
+  return clock
+
+
+# Two machines' proxies, and their workers' own reports.
+PROXIES = [
+  ("proxy", 0, Proxy(
+    connections=3, connections_refused=6, bytes_up=40, bytes_down=4,
+    variables_fetched=9, restarts=1, variables_version=9, variables_age_s=0.2,
+    workers={0: messages.StreamCounts(1, 30, 3),
+             1: messages.StreamCounts(2, 10, 1)},
+  )),
+  ("proxy", 1, Proxy(
+    connections=1, bytes_up=2, bytes_down=1, variables_fetched=7,
+    variables_version=8, variables_age_s=0.5,
+    workers={2: messages.StreamCounts(1, 2, 1)},
+  )),
+  ("worker", 2, Worker(env_steps=6, items_confirmed=5, items_lost=1,
+                       reconnects=2)),
+  ("worker", 0, Worker(env_steps=5)),
+]  # fmt: skip
+
+# reports, field of the status, its value
+STATUSES = [
+  ([], "env_steps", 0),
+  ([], "trainer_steps", 0),
+  ([], "start_up_s", None),
+  ([], "evaluation.mean_return", None),
+  ([], "training_return", None),
+  ([], "waiting", None),
+  (workers(env_steps=[10, 20]), "env_steps", 30),
+  (workers(env_steps=[10, 20]) + workers(env_steps=[11]), "env_steps", 31),
+  (workers(training_return=[3.0, None, 5.0]), "training_return", 4.0),
+  (workers(variables_age_s=[None, None]), "variables.mean_age_s", None),
+  ([("trainer", 0, Trainer(trainer_steps=7))], "trainer_steps", 7),
+  ([("trainer", 0, Trainer(first_step_at_s=12.5))], "start_up_s", 12.5),
+  ([("trainer", 0, Trainer(metrics={"loss": 2.0}))], "metrics", {"loss": 2.0}),
+  # The trainer that hosts replay reports it, or its own process does.
+  ([("trainer", 0, Trainer(replay=Table(size=5)))], "replay.size", 5),
+  ([("replay", 0, Replay(replay=Table(6, 6, 9)))], "replay.size", 6),
+  ([("replay", 0, Replay(replay=Table(6, 6, 9)))], "replay.sampled", 9),
+  (workers(items_written=[5, 2]), "items.written", 7),
+  (workers(items_confirmed=[4, 2]), "items.confirmed", 6),
+  (workers(items_lost=[1, 2]), "items.lost", 3),
+  (workers(reconnects=[2, 2]), "reconnects", 4),
+  ([], "proxy", run_status.ProxyStatus()),
+  (PROXIES, "proxy",
+   run_status.ProxyStatus(
+    connections=4, connections_refused=6, bytes_up=42, bytes_down=5,
+    variables_fetched=16, restarts=1, variables_version=8,
+    variables_age_s=0.5)),
+  ([], "workers", {}),
+  (PROXIES, "workers",
+   {0: run_status.WorkerStatus(0, 0, 0, streams=1, bytes_up=30, bytes_down=3),
+    1: run_status.WorkerStatus(streams=2, bytes_up=10, bytes_down=1),
+    2: run_status.WorkerStatus(5, 1, 2, streams=1, bytes_up=2, bytes_down=1)}),
+  (workers(env_steps=[1, 1]), "nodes",
+   # Roles without nodes, as the evaluator here, are left out.
+   {"replay": run_status.NodesStatus(0, 1),
+    "trainer": run_status.NodesStatus(0, 1),
+    "worker": run_status.NodesStatus(2, 3),
+    "proxy": run_status.NodesStatus(0, 2)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reports", "field", "value"), STATUSES)
+def test_status(reports, field, value):
+  state = make_state(evaluator=0, replay=1, proxy=2)
+  take(state, reports)
+  assert value_of(state.status(), field) == value
+
+
+def test_shards_are_added_up():
+  config = apex_dqn.get_config()
+  config.replay.update(
+    shards=2, capacity=1_000, min_size=200, transitions_per_item=1
+  )
+  state = make_state(config=config, replay=2)
+  assert state.status().replay.shards == {}
+  restored = messages.RestoredCounts(inserted=0)
+  # The second has not the 100 items yet from which samples count.
+  tables = [Table(400, 700, 2_400), Table(60, 60, 0)]
+  for index, table in enumerate(tables):
+    state.report("replay", index, Replay(1.0, table, restored))
+  state.report("trainer", 0, Trainer(shards_up=1))
+  replay = state.status().replay
+  assert replay.capacity == 1_000
+  assert replay.size == 460
+  assert (replay.inserted, replay.sampled) == (760, 2_400)
+  assert replay.samples_per_insert == 2_400 / 600
+  assert replay.shards == {0: tables[0], 1: tables[1]}
+  assert replay.shards_up == 1
+
+  # One restores a snapshot: what it had since is lost, and nothing else.
+  state.report("worker", 0, Worker(env_steps=900))
+  restored = messages.RestoredCounts(inserted=640)
+  state.report("replay", 0, Replay(2.0, Table(400, 650, 2_000), restored))
+  status = state.status()
+  assert status.items.lost == 60
+  assert status.env_steps_lost == 60
+  assert status.replay.inserted == 710
+  assert state.counters().replay_size == 460
+
+
+def test_targets_are_in_the_status():
+  status = make_state(consumed=True).status()
+  config = apex_dqn.get_config()
+  assert status.replay.capacity == 50_000 // 4, "in items"
+  assert (
+    status.replay.samples_per_insert_target == config.replay.samples_per_insert
+  )
+  assert status.replay.consumed
+  assert msgspec.structs.asdict(status.limits) == config.limits.to_dict()
+  assert status.name == "a-run"
+
+
+def test_a_run_without_workers_and_without_a_table():
+  state = make_state(worker=0, proxy=0)
+  state.report("trainer", 0, Trainer(trainer_steps=7, first_step_at_s=1.0))
+  state.update_rates()
+  status = state.status()
+  assert status.replay is None
+  assert status.trainer_steps == 7
+  assert status.variables.loads_per_trainer_step is None
+  assert "worker" not in status.nodes
+  assert state.all_up()
+  assert state.finished("worker")
+  assert state.collected_version() == 0
+  assert state.counters().replay_size == 0
+
+
+PROXY_WAIT = Proxy(waiting_s=7.0, server="localhost:7000")
+
+# reports, words of the sentence
+WAITS = [
+  (waiting(None, 2.9, 1.0), None),
+  (waiting(None, 3.4, 1.0), "1 of 3 workers wait for the table to take items"),
+  (waiting(8.2, 3.4), "(8 s): the trainer is behind"),
+  (waiting(8.2, 3.4), "2 of 3 workers wait"),
+  ([("worker", 0, Worker(waiting_s=8.2))], None),
+  # It waits no more.
+  (waiting(8.2) + workers(waiting_s=[None]), None),
+  ([("trainer", 0, Trainer(waiting_s=2.9))], None),
+  ([("trainer", 0, Trainer())], None),
+  ([("trainer", 0, Trainer(waiting_s=4.0))], "(4 s): the workers are behind"),
+  # Where both wait, the full table is the cause.
+  ([("trainer", 0, Trainer(waiting_s=9.0)), *waiting(5.0)],
+   "the trainer is behind"),
+  ([("proxy", 0, PROXY_WAIT)],
+   "the proxy waits for the replay server at localhost:7000, which does not "
+   "answer, since "),
+  ([("proxy", 0, Proxy(server="localhost:7000"))], None),
+  ([("proxy", 0, PROXY_WAIT), ("trainer", 0, Trainer(waiting_s=9.0))],
+   "the proxy waits"),
+  ([("proxy", 0, PROXY_WAIT), *waiting(5.0, reason="the proxy")],
+   "1 of 3 workers wait for the proxy, since "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reports", "words"), WAITS)
+def test_waits(reports, words):
+  state = make_state()
+  take(state, reports)
+  sentence = state.status().waiting
+  assert sentence is None if words is None else words in sentence
+
+
+def test_a_restarted_node_continues_its_counts():
+  state = make_state()
+
+  def report(incarnation, steps, written, confirmed, lost):
+    state.report(
+      "worker",
+      1,
+      Worker(
+        incarnation=incarnation,
+        env_steps=steps,
+        items_written=written,
+        items_confirmed=confirmed,
+        items_lost=lost,
+        training_return=10.0 * incarnation,
+      ),
+    )
+
+  def counts():
+    status = state.status()
+    items = status.items
+    return [status.env_steps, items.written, items.confirmed, items.lost]
+
+  report(1.0, 100, 90, 80, 4)
+  report(1.0, 110, 99, 88, 4)
+  assert counts() == [110, 99, 88, 4]
+  assert state.status().node_restarts == {}
+  # Of the 99, 7 were in flight when it died.
+  report(2.0, 5, 3, 1, 0)
+  assert counts() == [115, 102, 89, 11]
+  assert state.status().training_return == 20.0
+  report(2.0, 8, 4, 4, 0)
+  report(3.0, 1, 1, 1, 0)
+  assert counts() == [119, 104, 93, 11]
+  assert state.status().node_restarts == {"worker/1": 2}
+  assert state.status().restarts == 2
+
+
+def test_a_node_that_has_ended_waits_no_more():
+  state = make_state()
+  ((role, index, report),) = waiting(8.0)
+  state.report(role, index, report)
+  assert "1 of 3 workers" in state.status().waiting
+  state.report(role, index, report, finished=True)
+  assert state.status().waiting is None
+
+
+def test_the_beginning_of_a_wait_is_kept(clock):
+  state = make_state()
+
+  def since():
+    (text,) = re.findall(r"since (\S+ \(\d+ s\))", state.status().waiting)
+    return text
+
+  state.report("trainer", 0, Trainer(waiting_s=4.0))
+  before = since()
+  # A report that came late, and none for a while: it still waits.
+  clock.now_s += 6.0
+  state.report("trainer", 0, Trainer(waiting_s=9.4))
+  assert since() == before.replace("(4 s)", "(10 s)")
+  clock.now_s += 10.0
+  assert since() == before.replace("(4 s)", "(20 s)")
+  # Another wait.
+  state.report("trainer", 0, Trainer(waiting_s=5.0))
+  assert since().endswith("(5 s)")
+  assert since()[:8] != before[:8]
+
+
+def test_a_role_has_finished_when_all_its_nodes_have():
+  state = make_state()
+  assert state.finished("replay")  # There is none.
+  assert state.finished("no such role")
+  for index in range(3):
+    assert not state.finished("worker")
+    state.report("worker", index, Worker(env_steps=1), finished=True)
+  assert state.finished("worker")
+  # A late report does not bring a node back.
+  state.report("worker", 1, Worker(env_steps=2))
+  assert state.finished("worker")
+  assert state.status().nodes["worker"] == run_status.NodesStatus(0, 3)
+  assert state.status().env_steps == 4
+
+
+def test_nodes_without_a_machine_hold_nothing_up(clock):
+  state = make_state(worker=3)
+  clock.now_s = 10.0
+  report = Worker(env_steps=5, collected_version=2)
+  for index in range(3):
+    state.report("worker", index, report)
+  assert state.all_up() is False  # neither trainer nor proxy
+  state.report("worker", 0, report, finished=True)
+  state.set_absent([("worker", 2), ("trainer", 0), ("proxy", 0)])
+  assert state.all_up()
+  assert state.collected_version() == 0  # worker 0 has ended
+  assert not state.finished("worker")
+  state.report("worker", 1, report, finished=True)
+  assert state.finished("worker")
+  status = state.status()
+  assert status.env_steps == 15
+  assert status.nodes["worker"] == run_status.NodesStatus(0, 3)
+  clock.now_s = 100.0
+  assert state.silent() == []
+  assert not state.awaits_reports_since(50.0)
+  state.set_absent([])
+  assert not state.finished("worker")
+  assert state.silent() == ["worker 2"]
+  assert state.awaits_reports_since(50.0)
+
+
+def test_a_node_that_fell_silent(clock):
+  state = make_state()
+  assert not state.finished("trainer", silent_s=2.0), "never reported"
+  state.report("trainer", 0, Trainer())
+  clock.now_s += 1.9
+  assert not state.finished("trainer", silent_s=2.0)
+  clock.now_s += 0.2
+  assert state.finished("trainer", silent_s=2.0)
+  assert not state.finished("trainer")
+  state.report("trainer", 0, Trainer())
+  assert not state.finished("trainer", silent_s=2.0)
+
+
+def test_silent_nodes(clock):
+  state = make_state()
+  for index in range(3):
+    state.report("worker", index, Worker(env_steps=1))
+  state.report("worker", 2, Worker(), finished=True)
+  clock.now_s += 4.9
+  assert state.silent() == []
+  state.report("worker", 0, Worker())
+  clock.now_s += 0.2
+  assert state.silent() == ["worker 1"]
+
+
+def test_reasons_that_are_left_out():
+  state = make_state()
+  take(state, [*waiting(5.0), ("trainer", 0, Trainer(waiting_s=9.0))])
+  assert state.waiting(but=waits.LIMITER) is None
+  assert "workers" in state.waiting(but=[waits.TRANSITIONS])
+  assert "the trainer waits" in state.waiting(but=[waits.TABLE])
+  ((_, _, down),) = waiting(4.0, reason="the proxy")
+  state.report("worker", 1, down)
+  sentence = state.waiting(but=waits.LIMITER)
+  assert sentence.startswith("1 of 3 workers wait for the proxy, since ")
+
+
+def test_all_are_up():
+  state = make_state()
+  nodes = [("trainer", 0), ("proxy", 0), *(("worker", i) for i in range(3))]
+  for role, index in nodes:
+    assert not state.all_up()
+    state.report(role, index, messages.EvaluatorReport())
+  assert state.all_up()
+
+
+def test_the_best_evaluation():
+  state = make_state()
+  returns = [(3.0, True), (1.0, False), (3.0, True), (4.0, True)]
+  for count, (value, best) in enumerate(returns, start=1):
+    row = curves.Evaluation(eval_return=value, eval_episodes=20)
+    assert state.add_evaluation(row) == best
+    evaluation = state.status().evaluation
+    assert evaluation.count == count
+    assert evaluation.mean_return == value
+    assert evaluation.episodes == 20
+  assert state.status().evaluation.best_mean_return == 4.0
+
+
+def test_rates_of_the_status(clock):
+  state = make_state()
+  for steps in (0, 30):
+    clock.now_s += 2.0
+    take(
+      state,
+      [
+        *workers(
+          env_steps=[steps, 2 * steps],
+          items_confirmed=[steps // 2, steps],
+          variable_loads=[steps // 6, steps // 3],
+        ),
+        ("trainer", 0, Trainer(trainer_steps=steps // 3)),
+        ("proxy", 0, Proxy(bytes_up=8 * steps)),
+      ],
+    )
+    state.update_rates()
+  status = state.status()
+  assert status.rates.env_steps_per_s == 45.0
+  assert status.rates.trainer_steps_per_s == 5.0
+  assert status.rates.items_per_s == 22.5
+  assert status.proxy.bytes_up_per_s == 120.0
+  assert status.variables.loads_per_trainer_step == 1.5 / 3
+
+
+def test_a_run_without_a_proxy():
+  assert make_state(proxy=0).status().proxy is None
+
+
+def test_a_worker_that_is_removed_keeps_its_counts():
+  state = make_state()
+  take(state, workers(incarnation=[1.0] * 3, env_steps=[1, 2, 4]))
+  state.report("worker", 2, Worker(1.0, env_steps=5), finished=True)
+  state.expect("worker", 2)
+  status = state.status()
+  assert status.env_steps == 8
+  assert status.nodes["worker"] == run_status.NodesStatus(2, 2)
+  assert not state.finished("worker")
+  # It is wanted again: its next process is up.
+  state.expect("worker", 3)
+  state.report("worker", 2, Worker(2.0, env_steps=1))
+  assert state.status().nodes["worker"] == run_status.NodesStatus(3, 3)
+  assert state.status().env_steps == 9
+
+
+def losses(state):
+  status = state.status()
+  return [status.env_steps_lost, status.trainer_steps_lost, status.items.lost]
+
+
+def test_what_is_lost_where_a_trainer_restores_a_snapshot():
+  state = make_state()
+  state.report(
+    "worker", 0, Worker(env_steps=900, items_written=800, items_confirmed=790)
+  )
+  state.report(
+    "trainer",
+    0,
+    Trainer(
+      1.0,
+      trainer_steps=70,
+      replay=Table(inserted=780),
+      restored=messages.RestoredCounts(0, 0, 0),
+    ),
+  )
+  assert losses(state) == [0, 0, 0]
+  restored = messages.RestoredCounts(600, 50, 500)
+  for steps in (52, 60):
+    report = Trainer(2.0, trainer_steps=steps, restored=restored)
+    state.report("trainer", 0, report)
+    assert losses(state) == [300, 20, 280]
+  assert state.status().trainer_steps == 60
+  assert state.status().node_restarts == {"trainer/0": 1}
+  # Ten items were in flight when the snapshot was made.
+  assert losses(make_state(state.counters())) == [300, 20, 290]
+
+
+def run_with_a_past():
+  state = make_state()
+  take(
+    state,
+    workers(incarnation=[1.0] * 2, env_steps=[10, 20], items_written=[9, 18]),
+  )
+  state.report("worker", 0, Worker(2.0, env_steps=5))
+  state.report(
+    "trainer",
+    0,
+    Trainer(trainer_steps=7, variables_version=3, replay=Table(size=25)),
+  )
+  state.add_evaluation(curves.Evaluation(eval_return=8.0))
+  state.add_evaluation(curves.Evaluation(eval_return=6.0))
+  return state
+
+
+def test_a_resumed_run_continues_its_counts(clock):
+  clock.now_s = 100.0
+  state = run_with_a_past()
+  before = state.status()
+  saved = run_counters.RunCounters.from_json(state.counters().to_json())
+
+  resumed = make_state(saved)
+  status = resumed.status()
+  for field in (
+    *("env_steps", "trainer_steps", "items.written", "replay.size"),
+    *("evaluation", "restarts"),
+  ):
+    assert value_of(status, field) == value_of(before, field)
+  assert status.wall_s == before.wall_s + 1.6e9 + clock.now_s
+  assert status.nodes["worker"] == run_status.NodesStatus(0, 3)
+  assert (before.resumes, status.resumes) == (0, 1)
+  assert not resumed.all_up()
+  assert resumed.variables_version() == 3
+  assert resumed.registration("worker", 0) == messages.Registration(2, 15)
+  assert resumed.registration("worker", 2) == messages.Registration()
+  resumed.report("worker", 0, Worker(3.0, env_steps=100))
+  assert resumed.status().env_steps == 135
+  assert resumed.status().restarts == before.restarts, "a resume is none"
+  assert resumed.registration("worker", 0) == messages.Registration(3, 115)
+  assert not resumed.add_evaluation(curves.Evaluation(eval_return=7.0))
+  assert resumed.status().evaluation.count == 3
+
+
+def test_a_successor_continues_the_run(clock):
+  state = run_with_a_past()
+  text = records.to_json(state.saved)
+  saved = records.from_json(text, run_state.SavedRun)
+  successor = run_state.RunState(apex_dqn.get_config(), saved)
+  assert successor.status() == state.status()
+  # A worker that was not restarted has the same incarnation.
+  successor.report("worker", 0, Worker(2.0, env_steps=9))
+  assert successor.status().env_steps == 39
+  assert successor.status().restarts == 1
+
+
+def test_when_all_have_collected_their_share():
+  state = make_state()
+  assert state.collected_version() == 0
+  take(state, workers(collected_version=[4, 5]))
+  assert state.collected_version() == 0, "the third is not up"
+  state.report("worker", 2, Worker(collected_version=5))
+  assert state.collected_version() == 4
+  state.expect("worker", 2)
+  state.report("worker", 0, Worker(collected_version=5))
+  assert state.collected_version() == 5
+
+
+def test_learning_begins_with_the_first_update_after_the_command(clock):
+  state = make_state()
+  take(state, workers(env_steps=[10, 20]))
+  state.report("trainer", 0, Trainer(trainer_steps=60))
+  assert state.status().learning_since is None
+  state.report("trainer", 0, Trainer(trainer_steps=61, first_step_at_s=5.0))
+  since = run_status.Milestone(1.6e9 + 8.0, 30, 61)
+  assert state.status().learning_since == since
+  # A restarted trainer changes nothing.
+  clock.now_s += 9.0
+  state.report("trainer", 0, Trainer(trainer_steps=50, first_step_at_s=12.0))
+  assert state.status().learning_since == since
+  assert state.status().start_up_s == 5.0
+
+
+def test_which_reports_are_awaited(clock):
+  state = make_state()
+  for index in range(2):
+    state.report("worker", index, Worker())
+  state.report("worker", 2, Worker(), finished=True)
+  clock.now_s += 1.0
+  assert state.awaits_reports_since(clock.now_s)
+  state.report("worker", 0, Worker())
+  assert state.awaits_reports_since(clock.now_s)
+  state.report("worker", 1, Worker())
+  assert not state.awaits_reports_since(clock.now_s)
