@@ -162,14 +162,3 @@ def test_another_actor_goes_on_equally():
   ):
     for part, wanted in zip(found, expected, strict=True):
       np.testing.assert_array_equal(part, wanted)
-
-
-@pytest.mark.parametrize(
-  ("field", "value"), [("head", "quantile"), ("noisy", True)]
-)
-def test_heads_that_it_does_not_have_are_refused_in_one_line(field, value):
-  config = make_config()
-  config.network[field] = value
-  with pytest.raises(ValueError, match=r"config\.agent='r2d2'") as error:
-    registry.make_builder("r2d2").check(config, SPEC)
-  assert "\n" not in str(error.value)
