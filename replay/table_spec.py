@@ -173,6 +173,6 @@ def _check(config: ml_collections.ConfigDict, table: TableSpec) -> None:
     raise ValueError(
       f"config.replay.samples_per_insert={replay.samples_per_insert!r} with "
       f"min_size={replay.min_size} and tolerance={replay.tolerance!r} bounds "
-      f"the limiter at {limiter.max_diff:.3g} samples, which it can't count to, "
+      f"the limiter at {limiter.max_diff:.3g} samples, beyond what it counts, "
       "so it would block for ever; lower them"
     )

@@ -1,4 +1,4 @@
-"""The page on own algorithms: its example trains from a folder of the user's."""
+"""The page on own algorithms: its example trains from any folder."""
 
 import json
 import os
