@@ -1,8 +1,8 @@
 """Behaviour cloning. Pomerleau 1991, "Efficient training of artificial neural
 networks for autonomous navigation".
 
-Learns from recorded episodes, without workers: `launch.evaluate --record` writes
-them, and so does Minari.
+Learns from recorded episodes, without workers: `launch.evaluate --record`
+writes them, and so does Minari.
 """
 
 import ml_collections

@@ -1,4 +1,4 @@
-"""Limiter: the numbers of a table's rate limiter, and what follows from them."""
+"""Limiter: the numbers of a rate limiter, and what follows from them."""
 
 import math
 import sys
