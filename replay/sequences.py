@@ -1,4 +1,4 @@
-"""Sequences: windows of an environment's steps, for recurrent and on-policy use.
+"""Sequences: windows of steps, for recurrent and on-policy learning.
 
 A window has T + 1 observations and the T steps between them, and may cross the
 end of an episode: there, `first` is True and a recurrent state starts from

@@ -114,7 +114,7 @@ def fit(
   those of `tables`. Where a limiter has changed so that the counts would hold
   a side back for what was right before, the samples are counted as the
   nearest number that the new limiter allows: neither side has to catch up. Of
-  a queue, all items that wait can be sampled, and only inserts may have to wait.
+  a queue, all items that wait can be sampled; only inserts may have to wait.
 
   Args:
     saved: folder of the checkpoint; is left as it is.

@@ -1,6 +1,6 @@
-"""The loop over shards: frequencies and weights, and a shard that dies."""
+"""ReplayUpdates: frequencies and weights, and a server that dies."""
 
-import functools
+import dataclasses
 import threading
 import time
 
@@ -10,23 +10,24 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from agents import sharded_loop
-from replay import dataset as dataset_lib
-from replay import importance, priority_pusher, tables
-from replay import shard as shard_lib
-from tests.agents import table_server
+from agents import core
+from agents.updates import replay_updates
+from replay import importance, shard_monitor, tables
+from tests.agents.updates import table_server
 
 PATTERN = [1.0, 2.0, 4.0]
 SIZES = (120, 30)  # items of the two shards
 COUNT = sum(SIZES)
 DEADLINE_S = 60.0
 UPDATES = 5  # a call
+# Of the same tables, but priorities stay as they are.
+UNIFORM = dataclasses.replace(table_server.SPEC, priority_exponent=None)
 
 pytestmark = pytest.mark.timeout(240)
 
 
-class Noting:
-  """A learner that adds up what it is given; new priorities are 1000 more."""
+class CountingLearner:
+  """Adds up samples and weights by item; new priorities are 1000 more."""
 
   def __init__(self):
     self.draws = tf.Variable(tf.zeros(COUNT))
@@ -44,7 +45,9 @@ class Noting:
     ):
       total.assign_add(tf.scatter_nd(index, each, [COUNT]))
     self.steps.assign_add(1)
-    return batch.data.r_t + 1000.0, {"loss": tf.reduce_mean(weights)}
+    return core.Update(
+      {"loss": tf.reduce_mean(weights)}, batch.data.r_t + 1000.0
+    )
 
 
 @pytest.fixture
@@ -63,34 +66,6 @@ def processes(ports):
     yield first, second
 
 
-def make_loop(ports, learner, pushes):
-  readings = []
-  for index, port in enumerate(ports):
-    address = f"localhost:{port}"
-    shard = shard_lib.Shard(index, address, tables.TRANSITIONS)
-    readings.append(
-      sharded_loop.Reading(
-        shard,
-        functools.partial(
-          dataset_lib.make_dataset,
-          address,
-          tables.TRANSITIONS,
-          table_server.LAYOUT,
-          table_server.BATCH,
-        ),
-        priority_pusher.PriorityPusher(shard, tables.TRANSITIONS)
-        if pushes
-        else None,
-      )
-    )
-  return sharded_loop.ShardedLoop(
-    learner,
-    readings,
-    functools.partial(dataset_lib.unpack, table_server.LAYOUT),
-    batches_allowed=lambda status: 1_000 if status.size else 0,
-  )
-
-
 def until(condition, what):
   end_s = time.monotonic() + DEADLINE_S
   while not condition():
@@ -98,18 +73,46 @@ def until(condition, what):
     time.sleep(0.01)
 
 
+class Opened:
+  """Updates and the monitors of their servers."""
+
+  def __init__(self, ports, learner, spec):
+    self._monitors = [
+      shard_monitor.ShardMonitor(i, f"localhost:{port}", tables.TRANSITIONS)
+      for i, port in enumerate(ports)
+    ]
+    self._updates = replay_updates.ReplayUpdates(
+      learner, spec, spec.limiter, self._monitors
+    )
+    until(lambda: self.up == len(ports), "all are found")
+
+  @property
+  def up(self):
+    return sum(monitor.up for monitor in self._monitors)
+
+  def run(self, updates=UPDATES):
+    return self._updates.run(updates)
+
+  def statuses(self):
+    return self._updates.statuses()
+
+  def close(self):
+    self._updates.close()
+    for monitor in self._monitors:
+      monitor.close()
+
+
 @pytest.fixture
 def make(ports):
-  loops = []
+  opened = []
 
-  def make(learner, pushes=False):
-    loops.append(make_loop(ports, learner, pushes))
-    until(lambda: loops[-1].up == 2, "both are found")
-    return loops[-1]
+  def make(learner, spec=UNIFORM, servers=2):
+    opened.append(Opened(ports[:servers], learner, spec))
+    return opened[-1]
 
   yield make
-  for loop in loops:
-    loop.close()
+  for each in opened:
+    each.close()
 
 
 def by_shard(total):
@@ -118,38 +121,56 @@ def by_shard(total):
 
 
 @pytest.mark.usefixtures("processes")
-def test_all_items_have_the_same_weight_in_the_end(make):
-  learner = Noting()
-  loop = make(learner)
+@pytest.mark.parametrize("servers", [1, 2])
+def test_all_items_have_the_same_weight_in_the_end(make, servers):
+  learner = CountingLearner()
+  updates = make(learner, servers=servers)
   calls = 0
-  while calls < 300:
-    calls += loop.run(UPDATES) is not None
-  drawn = calls * UPDATES * table_server.BATCH
+  while calls < 150 * servers:
+    calls += updates.run() is not None
+  sampled = calls * UPDATES * table_server.BATCH
   assert learner.steps.numpy() == calls * UPDATES
-  for draws in by_shard(learner.draws):
-    # Each shard has half of the batches, and by priority within.
-    assert draws.sum() == drawn / 2
+  for draws in by_shard(learner.draws)[:servers]:
+    # Each server has an equal part of the batches, by priority within.
+    assert draws.sum() == sampled / servers
     for offset, priority in enumerate(PATTERN):
-      found = draws[offset::3].sum() / (drawn / 2)
+      found = draws[offset::3].sum() / (sampled / servers)
       expected = priority / sum(PATTERN)
       # Five standard deviations of a binomial.
-      deviation = np.sqrt(expected * (1 - expected) / (drawn / 2))
+      deviation = np.sqrt(expected * (1 - expected) / (sampled / servers))
       assert abs(found - expected) < 5 * deviation
-  # With beta = 1 nothing is left of all that: each third of each shard has the
-  # weight of its number of items. 3,400 draws or more each: 5 % are 3 standard
-  # deviations.
-  weights = learner.weights.numpy()
-  for part in by_shard(learner.weights):
+  # With beta = 1 nothing is left of all that: each third of each server has
+  # the weight of its number of items. 3,400 samples or more each: 5 % are 3
+  # standard deviations.
+  parts = by_shard(learner.weights)[:servers]
+  mean = np.concatenate(parts).mean()
+  for part in parts:
     for offset in range(3):
-      found = part[offset::3].mean() / weights.mean()
+      found = part[offset::3].mean() / mean
       assert found == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_last_update_is_returned(make):
+  learner = CountingLearner()
+  updates = make(learner)
+  until(lambda: (last := updates.run(3)) is not None and check(last), "it runs")
+  assert learner.steps.numpy() % 3 == 0
+  assert sum(status.size for status in updates.statuses()) == COUNT
+
+
+def check(last):
+  assert set(last.metrics) == {"loss"}
+  assert 0.0 < last.metrics["loss"] <= 1.0
+  np.testing.assert_array_equal(last.versions, np.ones(table_server.BATCH))
+  return True
 
 
 def priorities_at(port):
   """By reward, of all items of a server."""
   found = {}
   client = reverb.Client(f"localhost:{port}")
-  rewards = table_server.LAYOUT.row.unpack
+  rewards = table_server.SCHEMA.row.unpack
   for item in client.sample(tables.TRANSITIONS, 2_000, emit_timesteps=False):
     reward = rewards(np.asarray(item.data[0])[None])["r_t"]
     found[float(np.squeeze(reward))] = item.info.priority
@@ -158,18 +179,18 @@ def priorities_at(port):
 
 def test_priorities_go_to_their_own_shard(make, ports, processes):
   del processes
-  learner = Noting()
-  loop = make(learner, pushes=True)
+  learner = CountingLearner()
+  updates = make(learner, spec=table_server.SPEC)
 
-  def drawn_and_known():
-    loop.run(UPDATES)
+  def are_pushed():
+    updates.run()
     found = [priorities_at(port) for port in ports]
     return all(
       sum(priority > 1_000 for priority in one.values()) > size / 2
       for one, size in zip(found, SIZES, strict=True)
     )
 
-  until(drawn_and_known, "priorities arrive")
+  until(are_pushed, "priorities arrive")
   for shard, port in enumerate(ports):
     first = sum(SIZES[:shard])
     for reward, priority in priorities_at(port).items():
@@ -180,34 +201,46 @@ def test_priorities_go_to_their_own_shard(make, ports, processes):
 
 
 def test_one_that_is_killed_is_left_out_and_comes_back(make, ports, processes):
-  learner = Noting()
-  loop = make(learner, pushes=True)
+  learner = CountingLearner()
+  updates = make(learner, spec=table_server.SPEC)
   for _ in range(6):
-    loop.run(UPDATES)
+    updates.run()
   threading.Timer(0.2, processes[1].kill).start()
-  until(lambda: (loop.run(UPDATES), loop.up == 1)[-1], "the loss is noticed")
+  until(lambda: (updates.run(), updates.up == 1)[-1], "the loss is noticed")
   before = by_shard(learner.draws)
   for _ in range(20):
-    assert loop.run(UPDATES) is not None
+    assert updates.run() is not None
   after = by_shard(learner.draws)
   assert after[0].sum() == before[0].sum() + 20 * UPDATES * table_server.BATCH
   assert after[1].sum() == before[1].sum()
   with start(ports[1], 1):
-    until(lambda: (loop.run(UPDATES), loop.up == 2)[-1], "it is found again")
+    until(lambda: (updates.run(), updates.up == 2)[-1], "it is found again")
     until(
       lambda: (
-        loop.run(UPDATES),
+        updates.run(),
         by_shard(learner.draws)[1].sum() > after[1].sum() + 1_000,
       )[-1],
       "it is read again",
     )
 
 
-def test_all_are_gone(make, processes):
-  learner = Noting()
-  loop = make(learner)
-  assert loop.run(UPDATES) is not None
+def test_the_only_one_is_killed_and_comes_back(make, ports, processes):
+  learner = CountingLearner()
+  updates = make(learner, spec=table_server.SPEC, servers=1)
+  until(updates.run, "it runs")
+  threading.Timer(0.2, processes[0].kill).start()
+  until(lambda: (updates.run(), updates.up == 0)[-1], "the loss is noticed")
+  assert updates.run() is None
+  assert updates.statuses() == []
+  with start(ports[0], 0):
+    until(updates.run, "it continues")
+
+
+def test_all_are_down(make, processes):
+  learner = CountingLearner()
+  updates = make(learner)
+  assert updates.run() is not None
   for process in processes:
     process.kill()
-  until(lambda: (loop.run(UPDATES), loop.up == 0)[-1], "the loss is noticed")
-  assert loop.run(UPDATES) is None
+  until(lambda: (updates.run(), updates.up == 0)[-1], "the loss is noticed")
+  assert updates.run() is None
