@@ -169,7 +169,7 @@ def _check(config: ml_collections.ConfigDict, table: TableSpec) -> None:
       "enough and the trainer would wait for ever; lower min_size"
     )
   limiter = table.limiter
-  if limiter.bounded and not limiter.max_diff < _MAX_COUNT:
+  if table.samples_per_insert and not limiter.max_diff < _MAX_COUNT:
     raise ValueError(
       f"config.replay.samples_per_insert={replay.samples_per_insert!r} with "
       f"min_size={replay.min_size} and tolerance={replay.tolerance!r} bounds "

@@ -24,6 +24,7 @@ class Builder:
     """Raises ValueError, one line, if it can't serve this environment."""
     r2d2.check(config)
     discrete.check(config, spec)
+    self.make_table(config, spec)
 
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

@@ -26,6 +26,7 @@ class Builder(policies.PolicyActors):
         f"{spec.actions.num_values} discrete ones: choose another environment "
         "or algorithm"
       )
+    self.make_table(config, spec)
 
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

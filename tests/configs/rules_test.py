@@ -3,10 +3,10 @@
 import pytest
 
 from agents import registry
-from configs import catalog, dqn, limiter, r2d2, sizes
+from configs import bc, catalog, dqn, ppo, r2d2, sac
 from environments import factory
 
-CHECKS = {"dqn": dqn.get_config, "r2d2": r2d2.get_config}
+CONFIGS = {"bc": bc, "dqn": dqn, "ppo": ppo, "r2d2": r2d2, "sac": sac}
 
 
 def check(config):
@@ -14,8 +14,13 @@ def check(config):
   registry.make_builder(config.agent).check(config, spec)
 
 
+def table_of(config):
+  spec = factory.make_spec(config.environment)
+  return registry.make_builder(config.agent).make_table(config, spec)
+
+
 def make_config(agent="dqn", **changes):
-  config = CHECKS[agent]()
+  config = CONFIGS[agent].get_config()
   config.update_from_flattened_dict(
     {name.replace("__", "."): value for name, value in changes.items()}
   )
@@ -88,6 +93,79 @@ REFUSED = [
   ),
   ("r2d2", {"adder__period": 21}, "would never be learned"),
   ("r2d2", {"replay__transitions_per_item": 4}, "are sequences"),
+  (
+    "r2d2",
+    {"replay__capacity": 159},  # 15 sequences, which start 10 steps apart
+    "config.replay.capacity=159 is below config.learner.batch_size=16: ",
+  ),
+  (
+    "dqn",
+    {"replay__transitions_per_item": 5},
+    "config.learner.batch_size=64 is no multiple of "
+    "config.replay.transitions_per_item=5",
+  ),
+  (
+    "dqn",  # 12 items of 8, and 13 before the first batch
+    {
+      "replay__transitions_per_item": 8,
+      "replay__capacity": 100,
+      "replay__min_size": 100,
+    },
+    "the table could never hold enough",
+  ),
+  (
+    "ppo",
+    {"topology__workers": 0},
+    "config.topology.workers=0 with config.agent='ppo'",
+  ),
+  (
+    "ppo",
+    {"replay__capacity": 7},
+    "config.replay.capacity=7 is below config.learner.batch_size=8: ",
+  ),
+  (
+    "ppo",
+    {"learner__minibatch_size": 100},
+    "config.learner.minibatch_size=100 does not divide the 256 steps",
+  ),
+  (
+    "ppo",
+    {"replay__shards": 2, "topology__replay": "own_process", "mode": "single"},
+    "config.replay.shards=2 is not for mode 'single'",
+  ),
+  (
+    "ppo",
+    {"network__torso": "nature_cnn"},
+    "config.network.torso='nature_cnn'",
+  ),
+  (
+    "sac",
+    {"topology__workers": 0},
+    "config.topology.workers=0 with config.agent='sac'",
+  ),
+  (
+    "sac",
+    {"replay__sampler": "prioritized"},
+    "config.replay.sampler='prioritized' samples by priorities",
+  ),
+  ("sac", {"network__torso": "nature_cnn"}, "critics take flat vectors"),
+  (
+    "sac",
+    {"environment__name": "CartPole-v1"},
+    "config.agent='sac' takes continuous actions, but "
+    "config.environment.name='CartPole-v1' has 2 discrete ones",
+  ),
+  (
+    "sac",
+    {"replay__capacity": 255},
+    "config.replay.capacity=255 is below config.learner.batch_size=256: ",
+  ),
+  (
+    "bc",
+    {"topology__workers": 1},
+    "config.topology.workers=1 with config.agent='bc'",
+  ),
+  ("bc", {"dataset__path": "no/folder"}, "'no/folder', which is not there"),
 ]
 
 
@@ -145,21 +223,34 @@ def test_a_limiter_that_blocks_for_ever(min_size, ratio, tolerance):
     (0.1, 1, 8.0, 64, 36.5),  # between the two sides: a batch and an insert
   ],
 )
-def test_error_buffer(tolerance, min_size, ratio, batch_size, expected):
-  config = dqn.get_config()
-  config.replay.tolerance = tolerance
-  config.replay.min_size = min_size
-  config.replay.samples_per_insert = ratio
-  config.learner.batch_size = batch_size
-  assert limiter.error_buffer(config) == expected
+def test_a_ratio_may_drift_to_both_sides(
+  tolerance, min_size, ratio, batch_size, expected
+):
+  config = make_config(
+    replay__tolerance=tolerance,
+    replay__min_size=min_size,
+    replay__samples_per_insert=ratio,
+    learner__batch_size=batch_size,
+  )
+  found = table_of(config).limiter
+  assert found.max_diff == ratio * min_size + expected
+  assert found.min_diff == ratio * min_size - expected
 
 
-@pytest.mark.parametrize("name", catalog.algorithms())
-def test_the_tolerance_of_each_preset_is_what_bounds_it(name):
-  module = catalog.algorithms()[name]
-  for preset in module.PRESETS:
-    config = module.get_config(preset)
-    replay, min_size = config.replay, sizes.Sizes.of(config).min_size
-    assert limiter.error_buffer(config) == (
-      replay.tolerance * min_size * replay.samples_per_insert
-    )
+def each_ratio():
+  return [
+    (name, preset)
+    for name, module in catalog.algorithms().items()
+    for preset in module.PRESETS
+    if "replay" in (config := module.get_config(preset))
+    and "tolerance" in config.replay
+  ]
+
+
+@pytest.mark.parametrize(("name", "preset"), each_ratio())
+def test_the_tolerance_of_each_preset_is_what_bounds_it(name, preset):
+  config = catalog.algorithms()[name].get_config(preset)
+  table = table_of(config)
+  drift = config.replay.tolerance * table.min_size * table.samples_per_insert
+  middle = table.min_size * table.samples_per_insert
+  assert table.limiter.max_diff == middle + drift

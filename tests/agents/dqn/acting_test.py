@@ -10,6 +10,7 @@ from agents import exploration
 from agents.dqn import acting
 from agents.networks import q_network
 from configs import apex_dqn, dqn
+from replay import adder
 
 
 class Table:
@@ -83,7 +84,7 @@ def test_linear_schedule(workers):
 
 
 @pytest.mark.parametrize("workers", [1, 5])
-def test_a_schedule_goes_on_where_an_earlier_life_was(workers):
+def test_a_schedule_continues_where_an_earlier_process_was(workers):
   def make(env_steps):
     config = dqn.get_config()
     config.exploration.decay_steps = 400
@@ -100,7 +101,7 @@ def test_a_schedule_goes_on_where_an_earlier_life_was(workers):
 
 
 @pytest.mark.parametrize("schedule", ["linear", "ladder"])
-def test_an_actor_goes_on_equally(schedule):
+def test_an_actor_continues_equally(schedule):
   def make(seed):
     epsilons = make_epsilons(schedule=schedule, decay_steps=500)
     return acting.EpsilonGreedyActor(Table(np.eye(8, 5)), epsilons, seed)
@@ -122,15 +123,13 @@ def test_greedy_actor_is_deterministic():
   values = random.normal(size=(16, 6))
   actor = acting.EpsilonGreedyActor(Table(values), None, seed=1)
   for _ in range(20):
-    decision = actor.act(np.zeros((16, 3)))
-    np.testing.assert_array_equal(decision.action, values.argmax(axis=1))
-    assert decision.action.dtype == np.int32
-    np.testing.assert_array_equal(
-      decision.value_of_action, np.float32(values).max(axis=1)
-    )
-    np.testing.assert_array_equal(
-      decision.value_of_state, decision.value_of_action
-    )
+    action, extras = actor.act(np.zeros((16, 3)))
+    np.testing.assert_array_equal(action, values.argmax(axis=1))
+    assert action.dtype == np.int32
+    for name in (adder.VALUE_OF_ACTION, adder.VALUE_OF_STATE):
+      np.testing.assert_array_equal(
+        extras[name], np.float32(values).max(axis=1)
+      )
 
 
 def test_values_belong_to_the_action_that_was_taken():
@@ -140,12 +139,14 @@ def test_values_belong_to_the_action_that_was_taken():
   )
   explored = 0
   for _ in range(20):
-    decision = actor.act(np.zeros((8, 3)))
+    action, extras = actor.act(np.zeros((8, 3)))
     np.testing.assert_array_equal(
-      decision.value_of_action, values[np.arange(8), decision.action]
+      extras[adder.VALUE_OF_ACTION], values[np.arange(8), action]
     )
-    np.testing.assert_array_equal(decision.value_of_state, values.max(axis=1))
-    explored += (decision.action != values.argmax(axis=1)).sum()
+    np.testing.assert_array_equal(
+      extras[adder.VALUE_OF_STATE], values.max(axis=1)
+    )
+    explored += (action != values.argmax(axis=1)).sum()
   assert explored > 0
 
 

@@ -8,7 +8,7 @@ from acme import specs
 from agents.dqn import learning
 from agents.networks import network, q_network
 from configs import dqn, prioritized_dqn
-from replay import dataset, transitions
+from replay import dataset, priorities, transitions
 
 BATCH, ACTIONS = 6, 2
 SPEC = specs.EnvironmentSpec(
@@ -125,9 +125,10 @@ def test_updates_equal_those_by_hand(learner):
   update = tf.function(agent.update, autograph=False)
   for step in range(7):  # across two new target networks
     batch = make_batch(step)
-    td_error, metrics = update(batch)
+    metrics, found = update(batch)
     errors, loss, norm = by_hand.update(batch, np.ones(BATCH))
-    np.testing.assert_allclose(td_error, errors, rtol=1e-4, atol=1e-5)
+    expected = priorities.from_td_errors(errors)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
       metrics["gradient_norm"], norm, rtol=1e-4, atol=1e-5
@@ -153,16 +154,18 @@ def test_importance_weights_scale_the_loss_and_beta_is_annealed():
     weights = (1 / (100 * probabilities)) ** beta
     weights /= weights.max()
     batch = make_batch(0, probabilities)
-    np.testing.assert_allclose(agent._weights(batch), weights, rtol=1e-5)
-    _, metrics = update(batch)
+    metrics, _ = update(batch)
     _, loss, _ = by_hand.update(batch, weights)
     np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-4, atol=1e-5)
 
 
 def test_uniform_sampling_weighs_all_alike():
   agent = learning.DQNLearner(make_config(), SPEC)
+  by_hand = ByHand(make_config(), agent.get_variables())
   batch = make_batch(0, np.array([0.01, 0.02, 0.04, 0.1, 0.3, 0.5]))
-  np.testing.assert_array_equal(agent._weights(batch), np.ones(BATCH))
+  _, loss, _ = by_hand.update(batch, np.ones(BATCH))
+  found = agent.update(batch).metrics["loss"]
+  np.testing.assert_allclose(found, loss, rtol=1e-4)
 
 
 def test_target_network_is_copied_at_the_period_only():
@@ -192,13 +195,13 @@ def test_error_on_a_fixed_batch_falls(base):
     make_config(base, learning_rate=0.01, target_update_period=1_000), SPEC
   )
   update, batch = tf.function(agent.update, autograph=False), make_batch()
-  errors = [np.abs(update(batch)[0]).mean() for _ in range(300)]
+  errors = [update(batch).priorities.numpy().mean() for _ in range(300)]
   assert errors[-1] < 0.3 * errors[0]
 
 
 def test_metrics_are_scalars():
   agent = learning.DQNLearner(make_config(), SPEC)
-  _, metrics = agent.update(make_batch())
+  metrics = agent.update(make_batch()).metrics
   assert {"loss", "gradient_norm"} <= set(metrics)
   for name, value in metrics.items():
     assert value.shape == (), name
@@ -207,7 +210,7 @@ def test_metrics_are_scalars():
 
 @pytest.mark.parametrize("dueling", [False, True])
 @pytest.mark.parametrize("hidden_sizes", [(5,), (7, 5)])
-def test_variables_load_into_inference(hidden_sizes, dueling):
+def test_variables_load_into_an_acting_network(hidden_sizes, dueling):
   config = make_config()
   config.network.update({"hidden_sizes": hidden_sizes, "dueling": dueling})
   agent = learning.DQNLearner(config, SPEC)
@@ -246,6 +249,6 @@ def test_checkpoint_restores_the_next_update(tmp_path):
   status.assert_existing_objects_matched()
   assert second.steps.numpy() == 4
   for step in range(4, 7):
-    expected, _ = first.update(make_batch(step))
-    td_error, _ = second.update(make_batch(step))
-    np.testing.assert_array_equal(td_error, expected)
+    expected = first.update(make_batch(step))
+    found = second.update(make_batch(step))
+    np.testing.assert_array_equal(found.priorities, expected.priorities)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from agents.losses import sequence_q_learning
-from replay import sequences
+from replay import priorities, sequences
 from tests.agents.losses import checks
 
 BATCH, STEPS, ACTIONS = 4, 7, 3
@@ -133,15 +133,9 @@ def test_the_worker_s_targets_are_the_learner_s(n):
 @pytest.mark.parametrize("eta", [0.0, 0.9, 1.0])
 def test_priorities_mix_the_largest_and_the_mean_error(eta):
   errors = np.array([[1.0, -3.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
-  learned = np.array([[1, 1, 0, 1], [0, 0, 0, 0]], bool)
-  expected = [eta * 3 + (1 - eta) * 4 / 3, 0.0]
-  np.testing.assert_allclose(
-    sequences.mixed_priority(errors, learned, eta), expected, rtol=1e-6
-  )
-  np.testing.assert_allclose(
-    sequence_q_learning.mixed_priority(
-      tf.constant(errors), tf.constant(learned, tf.float64), eta
-    ),
-    expected,
-    rtol=1e-6,
-  )
+  learned = np.array([[1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
+  mixed = eta * 3 + (1 - eta) * 4 / 3
+  expected = [mixed + priorities.OFFSET, priorities.OFFSET]
+  for array in (np.asarray, tf.constant):
+    found = priorities.from_sequences(array(errors), array(learned), eta)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -1,4 +1,4 @@
-"""R2D2: what workers think of sequences, and what the learner makes of them."""
+"""R2D2: priorities of sequences, what is learned from, and memory."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from agents import registry
 from configs import r2d2
+from replay import adder as adder_lib
 from replay import dataset
 from tests.agents.networks import given
 
@@ -36,13 +37,20 @@ def collect(config, variables, steps, seed=0):
   found = []
   for _ in range(steps):
     observation = random.normal(size=(ENVS, 4)).astype(np.float32)
-    decision = actor.act(observation, reward, first)
+    output = actor.act(observation, reward, first)
     first = ended
     reward = np.where(first, 0, random.normal(size=ENVS)).astype(np.float32)
     ended = ~first & (random.random(ENVS) < 0.15)
     terminated = ended & (random.random(ENVS) < 0.5)
     items = adder.add(
-      observation, decision, reward, terminated, ended & ~terminated, first, 1
+      observation,
+      output,
+      reward,
+      terminated,
+      ended & ~terminated,
+      first,
+      observation,
+      1,
     )
     if items is not None:
       found.append(items)
@@ -50,9 +58,9 @@ def collect(config, variables, steps, seed=0):
 
 
 def make_batch(config, rows):
-  layout = registry.make_builder("r2d2").make_layout(config, SPEC)
+  table = registry.make_builder("r2d2").make_table(config, SPEC)
   return dataset.make_batch(
-    layout,
+    table.schema,
     tf.range(ENVS, dtype=tf.int64),
     tf.fill([ENVS], tf.constant(0.01, tf.float64)),
     tf.fill([ENVS], tf.constant(100, tf.int64)),
@@ -63,7 +71,7 @@ def make_batch(config, rows):
 @pytest.mark.parametrize("burn_in", [0, 3])
 @pytest.mark.parametrize("n_step", [1, 5])
 def test_first_priorities_are_the_learner_s_errors(burn_in, n_step):
-  """As long as nobody has learned, both see the same."""
+  """Before the first update, workers and learner have equal variables."""
   config = make_config(burn_in=burn_in, n_step=n_step)
   builder = registry.make_builder("r2d2")
   found = collect(
@@ -72,8 +80,8 @@ def test_first_priorities_are_the_learner_s_errors(burn_in, n_step):
   assert len(found) > 5
   for items in found:
     learner = builder.make_learner(config, SPEC)
-    errors, _ = learner.update(make_batch(config, items.rows))
-    np.testing.assert_allclose(errors, items.priorities, rtol=1e-4, atol=1e-5)
+    found = learner.update(make_batch(config, items.rows)).priorities
+    np.testing.assert_allclose(found, items.priorities, rtol=1e-4, atol=1e-5)
 
 
 def test_error_on_a_fixed_batch_falls():
@@ -83,7 +91,7 @@ def test_error_on_a_fixed_batch_falls():
   items = collect(config, learner.get_variables(), 40)[-1]
   batch = make_batch(config, items.rows)
   update = tf.function(learner.update, autograph=False)
-  errors = [update(batch)[0].numpy().mean() for _ in range(300)]
+  errors = [update(batch).priorities.numpy().mean() for _ in range(300)]
   assert errors[-1] < 0.3 * errors[0]
   assert learner.steps.numpy() == 300
 
@@ -98,7 +106,7 @@ def test_nothing_is_learned_of_the_burn_in_and_of_resets():
 
   def loss(batch):
     learner = builder.make_learner(config, SPEC)
-    return learner.update(batch)[1]["loss"].numpy()
+    return learner.update(batch).metrics["loss"].numpy()
 
   variables = builder.make_learner(config, SPEC).get_variables()
   items = collect(config, variables, 60)[-1]
@@ -112,7 +120,7 @@ def test_nothing_is_learned_of_the_burn_in_and_of_resets():
   of_reset, of_step = reward.copy(), reward.copy()
   of_reset[env, reset] += 5.0
   of_step[env, reset - 1] += 5.0
-  # The reward of a reset is seen by nobody: it is masked as an error, and the
+  # The reward of a reset has no effect: it is masked as an error, and the
   # network forgets what came before an episode.
   assert loss(change(batch, "reward", tf.constant(of_reset))) == loss(batch)
   assert loss(change(batch, "reward", tf.constant(of_step))) != loss(batch)
@@ -131,7 +139,7 @@ def test_greedy_actors_remember_within_an_episode_only():
 
   def value(*first):
     found = actor.act(observation, reward, np.array(first))
-    return found.value_of_state.tolist()
+    return found.extras[adder_lib.VALUE_OF_STATE].tolist()
 
   fresh = value(True, True)
   later = value(False, False)
@@ -141,7 +149,7 @@ def test_greedy_actors_remember_within_an_episode_only():
   assert mixed[1] not in (fresh[1], later[1])
 
 
-def test_another_actor_goes_on_equally():
+def test_another_actor_continues_equally():
   config = make_config()
   builder = registry.make_builder("r2d2")
   variables = builder.make_learner(config, SPEC).get_variables()
@@ -160,5 +168,7 @@ def test_another_actor_goes_on_equally():
   for found, expected in zip(
     steps(other, observations[10:]), steps(one, observations[10:]), strict=True
   ):
-    for part, wanted in zip(found, expected, strict=True):
-      np.testing.assert_array_equal(part, wanted)
+    np.testing.assert_array_equal(found.action, expected.action)
+    assert found.extras.keys() == expected.extras.keys()
+    for name, wanted in expected.extras.items():
+      np.testing.assert_array_equal(found.extras[name], wanted)
