@@ -4,8 +4,10 @@ import dataclasses
 import typing
 
 import ml_collections
+import numpy as np
+import tensorflow as tf
 
-from agents import registry
+from agents import core, registry
 from agents.updates import local_updates
 from configs import dqn, ppo
 from environments import factory
@@ -40,11 +42,27 @@ def make_queue_config(mode: str = "sync"):
   return config
 
 
+class CountingLearner:
+  """An algorithm whose variable is the number of its updates."""
+
+  def __init__(self):
+    self.steps = tf.Variable(0, dtype=tf.int64)
+    self.checkpointed = {"steps": self.steps}
+
+  def update(self, batch) -> core.Update:
+    self.steps.assign_add(1)
+    return core.Update({"steps": tf.cast(self.steps, tf.float32)})
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    return {"steps": self.steps.numpy()[np.newaxis]}
+
+
 @dataclasses.dataclass
 class LocalRun:
   """The ports of a run in this process, and what stands on them."""
 
   config: ml_collections.ConfigDict
+  learner: core.Learner | None = None  # by default the config's
 
   def __post_init__(self):
     config = self.config
@@ -55,7 +73,8 @@ class LocalRun:
     self.schema = self.rates.table.schema
     self.sink = local_ports.LocalSink(self.table)
     self.variables = local_ports.LocalVariables()
-    self.learner = self.builder.make_learner(config, self.spec)
+    if self.learner is None:
+      self.learner = self.builder.make_learner(config, self.spec)
 
   def make_worker(self, **registration: int) -> worker.Worker:
     """Makes the worker; `registration` are fields of its predecessors'."""
@@ -71,9 +90,13 @@ class LocalRun:
     )
 
   def make_trainer(self, version: int | None = None) -> trainer.Trainer:
-    """Makes the trainer; it updates whenever the table's counts grant it."""
+    """Makes the trainer; without rounds, the table's counts grant updates."""
+    is_due = self.rates.is_update_due
     updates = local_updates.LocalUpdates(
-      self.learner, self.rates.table, self.table, self.rates.is_update_due
+      self.learner,
+      self.rates.table,
+      self.table,
+      (lambda status: True) if self.rates.in_rounds else is_due,
     )
     return trainer.Trainer(
       self.config, self.rates, self.learner, updates, self.variables, version
