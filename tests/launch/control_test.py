@@ -15,6 +15,7 @@ from absl import flags
 from absl.testing import absltest
 
 from configs import dqn
+from environments import factory
 from launch import control as control_command
 from launch.nodes import control as control_lib
 from launch.nodes import control_client, link
@@ -72,8 +73,10 @@ def run(folder):
   node = lp.CourierNode(
     control_lib.Control, courier_client_kwargs={"call_timeout": 3}
   )
+  config = dqn.get_config()
   node.configure(
-    dqn.get_config(),
+    config,
+    factory.make_spec(config.environment),
     folder,
     dict.fromkeys(REPORTS, 1),
     time.time(),

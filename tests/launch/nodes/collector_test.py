@@ -24,12 +24,12 @@ def make_config(n_step=1, environment="CartPole-v1"):
   return config
 
 
-def make_collector(config, worker=0, **lives):
+def make_collector(config, worker=0, **restarts):
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
-  collector = collector_lib.Collector(config, spec, builder, worker, **lives)
+  collector = collector_lib.Collector(config, spec, builder, worker, **restarts)
   collector.load(1, builder.make_learner(config, spec).get_variables())
-  return collector, builder.make_layout(config, spec)
+  return collector, builder.make_table(config, spec).schema
 
 
 @pytest.fixture
@@ -62,12 +62,12 @@ def open_transitions(steps, n_step):
 
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_every_step_becomes_one_transition(recorded, n_step):
-  collector, layout = make_collector(make_config(n_step))
+  collector, schema = make_collector(make_config(n_step))
   items = 0
   for _ in range(STEPS):
     new = collector.step()
     if new is not None:
-      assert new.rows.shape == (len(new.priorities), layout.row.row_bytes)
+      assert new.rows.shape == (len(new.priorities), schema.row.row_bytes)
       assert (new.priorities > 0).all()
       items += len(new.rows)
     firsts = sum(int(step.first.sum()) for step in recorded)
@@ -78,10 +78,10 @@ def test_every_step_becomes_one_transition(recorded, n_step):
 
 
 def test_transitions_are_those_of_the_environments(recorded):
-  collector, layout = make_collector(make_config())
+  collector, schema = make_collector(make_config())
   assert collector.step() is None
   for _ in range(40):
-    fields = layout.row.unpack(collector.step().rows)
+    fields = schema.row.unpack(collector.step().rows)
     before = recorded[-2]
     real = ~before.first
     np.testing.assert_array_equal(fields["o_t"], before.observation[real])
@@ -94,7 +94,7 @@ def test_transitions_are_those_of_the_environments(recorded):
 
 def test_transitions_have_the_version_that_made_them(recorded):
   config = make_config()
-  collector, layout = make_collector(config)
+  collector, schema = make_collector(config)
   learner = registry.make_builder(config.agent).make_learner(
     config, factory.make_spec(config.environment)
   )
@@ -105,7 +105,7 @@ def test_transitions_have_the_version_that_made_them(recorded):
     if random.random() < 0.3:
       version += int(random.integers(1, 4))  # some are missed
       collector.load(version, learner.get_variables())
-    fields = layout.row.unpack(collector.step().rows)
+    fields = schema.row.unpack(collector.step().rows)
     np.testing.assert_array_equal(fields[transitions.VERSION], made_by)
   assert version > 50
   collector.close()
@@ -156,13 +156,13 @@ def test_without_its_environments_a_collector_begins_new_episodes(recorded):
   run(collector, 100)
   state = collector.get_state(False)
   recorded.clear()
-  other, layout = make_collector(config)
+  other, schema = make_collector(config)
   other.set_state(state)
   assert other.training_return == collector.training_return
   # Nothing of the old episodes gets into the new ones' transitions.
   made = [other.step() for _ in range(4)]
   assert [items is None for items in made] == [True] * 3 + [False]
-  fields = layout.row.unpack(made[3].rows)
+  fields = schema.row.unpack(made[3].rows)
   np.testing.assert_array_equal(fields["o_t"], recorded[2].observation)
   np.testing.assert_array_equal(
     collector._actor.get_state()["env_steps"] + 4 * NUM_ENVS,
@@ -170,10 +170,10 @@ def test_without_its_environments_a_collector_begins_new_episodes(recorded):
   )
 
 
-def test_another_life_repeats_no_episode():
+def test_another_incarnation_repeats_no_episode():
   rows = collect(seed=1, worker=0)
-  np.testing.assert_array_equal(rows, collect(seed=1, worker=0, lives=0))
-  others = [collect(seed=1, worker=0, lives=lives) for lives in (1, 2)]
+  np.testing.assert_array_equal(rows, collect(seed=1, worker=0, restarts=0))
+  others = [collect(seed=1, worker=0, restarts=restarts) for restarts in (1, 2)]
   for other in others:
     # A row is as good as unique: its observations are floats.
     common = {row.tobytes() for row in rows} & {row.tobytes() for row in other}
@@ -181,14 +181,14 @@ def test_another_life_repeats_no_episode():
   assert not np.array_equal(*others)
 
 
-def test_another_life_explores_as_much_as_the_last_one():
+def test_another_incarnation_explores_as_much_as_the_last_one():
   config = make_config()
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   last = config.exploration.decay_steps
   for env_steps, epsilon in ((0, 1.0), (last // 2, 0.525), (last, 0.05)):
     collector = collector_lib.Collector(
-      config, spec, builder, 0, lives=1, env_steps=env_steps
+      config, spec, builder, 0, restarts=1, env_steps=env_steps
     )
     found = collector._actor._explorer._epsilons.next()
     np.testing.assert_allclose(found, epsilon)
@@ -196,10 +196,10 @@ def test_another_life_explores_as_much_as_the_last_one():
     collector.close()
 
 
-def collect(seed, worker, **lives):
+def collect(seed, worker, **restarts):
   config = make_config()
   config.seed = seed
-  collector, _ = make_collector(config, worker, **lives)
+  collector, _ = make_collector(config, worker, **restarts)
   # The learner's seed is the config's too: what differs is the environments.
   rows = [collector.step() for _ in range(30)]
   collector.close()

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from configs import dqn
+from environments import factory
 from launch.nodes import control as control_lib
 from launch.nodes import control_client
 from launch.orchestration import messages
@@ -17,7 +18,8 @@ def node(tmp_path):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(config)
   expected = {"worker": 2, "trainer": 1}
-  return control_lib.Control(config, folder, expected, time.time())
+  spec = factory.make_spec(config.environment)
+  return control_lib.Control(config, spec, folder, expected, time.time())
 
 
 def test_a_client_has_types(node):

@@ -11,6 +11,7 @@ from absl import flags
 from absl.testing import absltest
 
 from configs import dqn
+from environments import factory
 from launch.nodes import control as control_lib
 from launch.nodes import control_client, link
 from launch.orchestration import messages
@@ -54,6 +55,7 @@ class Launched:
     node = lp.CourierNode(
       control_lib.Control,
       config,
+      factory.make_spec(config.environment),
       folder,
       {"worker": 1},
       time.time(),

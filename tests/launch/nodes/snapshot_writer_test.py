@@ -11,10 +11,12 @@ import reverb
 from launchpad import address as lp_address
 
 from agents import registry
+from agents.dqn import builder as builder_lib
 from configs import prioritized_dqn
 from environments import factory
-from launch.nodes import trainer as trainer_lib
+from launch.nodes import trainer_node
 from launch.orchestration import messages, run_control
+from launch.orchestration import rates as rates_lib
 from launch.runs import run_counters, run_folder, snapshot_store
 from replay import routes, tables, transitions
 from replay import writer as writer_lib
@@ -38,7 +40,20 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def start(config, folder):
+def learners(monkeypatch):
+  """All learners that are made from now on."""
+  made, make_learner = [], builder_lib.Builder.make_learner
+
+  def make_and_keep(*args):
+    made.append(make_learner(*args))
+    return made[-1]
+
+  monkeypatch.setattr(builder_lib.Builder, "make_learner", make_and_keep)
+  return made
+
+
+@pytest.fixture
+def start(config, folder, learners):
   """Starts a control node and a trainer on the run's folder."""
   started = []
 
@@ -47,38 +62,41 @@ def start(config, folder):
     address = lp.Address()
     address.bind(lp_address.SimpleLocalAddressBuilder())
     spec = factory.make_spec(config.environment)
+    rates = rates_lib.Rates.from_config(config, spec)
     control = control or run_control.RunControl(
-      config, folder, EXPECTED, time.time()
+      config, folder, EXPECTED, time.time(), rates
     )
-    trainer = trainer_lib.Trainer(config, spec, folder, [address], control)
-    trainer.address, trainer.control = address.resolve(), control
-    started.append(trainer)
-    return trainer
+    made = len(learners)
+    node = trainer_node.TrainerNode(config, spec, folder, [address], control)
+    (node.learner,) = learners[made:]
+    node.address, node.control = address.resolve(), control
+    started.append(node)
+    return node
 
   yield start
-  for trainer in started:
-    stop(trainer)
+  for node in started:
+    stop(node)
 
 
-def stop(trainer):
-  trainer._publisher.close()
-  trainer._tables.close()
+def stop(node):
+  node.trainer.close()
+  node.close()
 
 
-def report(trainer, incarnation=1.0, **worker):
-  own = msgspec.structs.replace(trainer._report(), incarnation=incarnation)
-  trainer.control.report("trainer", 0, own)
-  trainer.control.report(
+def report(node, incarnation=1.0, **worker):
+  own = msgspec.structs.replace(node.report(), incarnation=incarnation)
+  node.control.report("trainer", 0, own)
+  node.control.report(
     "worker", 0, messages.WorkerReport(incarnation, **worker)
   )
 
 
-def write(trainer, config):
-  layout = registry.make_builder(config.agent).make_layout(
+def write(node, config):
+  table = registry.make_builder(config.agent).make_table(
     config, factory.make_spec(config.environment)
   )
   random = np.random.default_rng(0)
-  rows = layout.row.pack(
+  rows = table.schema.row.pack(
     {
       "o_tm1": random.normal(size=(COUNT, 4)),
       "a_tm1": random.integers(2, size=COUNT),
@@ -89,17 +107,17 @@ def write(trainer, config):
     }
   )
   writer = writer_lib.ItemWriter(
-    routes.DirectRoute(trainer.address), tables.TRANSITIONS
+    routes.DirectRoute(node.address), tables.TRANSITIONS
   )
   assert writer.wait(timeout_s=30)
   writer.write(rows, random.uniform(1.0, 9.0, COUNT))
   assert writer.close(timeout_s=30)
 
 
-def learned(trainer):
+def learned(node):
   """All of the learner, flat."""
   values = {}
-  for name, part in trainer._learner.checkpointed.items():
+  for name, part in node.learner.checkpointed.items():
     variables = getattr(part, "variables", [part])
     variables = variables() if callable(variables) else variables
     for index, variable in enumerate(variables):
@@ -107,9 +125,9 @@ def learned(trainer):
   return values
 
 
-def held(trainer):
+def held(node):
   """Row and priority of each item, by its key."""
-  client = reverb.Client(trainer.address)
+  client = reverb.Client(node.address)
   found = {}
   while len(found) < COUNT:
     for item in client.sample(tables.TRANSITIONS, 200, emit_timesteps=False):
@@ -120,21 +138,21 @@ def held(trainer):
   return found
 
 
-def save(trainer):
-  trainer._snapshots.finish(trainer._version, timeout_s=60)
+def save(node):
+  node._snapshots.finish(node.trainer.version, timeout_s=60)
 
 
 def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
   first = start(samples_per_insert=0.0)
   write(first, config)
-  while first.step() < 50:
+  while first.trainer.step() < 50:
     pass
   first.control.evaluated(messages.Evaluation([30.0, 40.0], [30, 40], 7))
   report(first, env_steps=900, items_written=220, items_confirmed=200)
   save(first)
   before = learned(first), held(first), first.control.status()
   # What comes after it is lost.
-  while first.step() < 70:
+  while first.trainer.step() < 70:
     pass
   stop(first)
 
@@ -143,13 +161,13 @@ def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
   assert (folder.snapshots / "best").read_text() == "1"
   counters = run_counters.RunCounters.read(snapshot.path)
   assert counters.trainer_steps == 50
-  assert counters.variables_version == first._version - 1
+  assert counters.variables_version == first.trainer.version - 1
 
   second = start()
   assert held(second) == before[1]
   for name, value in learned(second).items():
     np.testing.assert_array_equal(value, before[0][name], err_msg=str(name))
-  assert second._version == counters.variables_version + 1
+  assert second.trainer.version == counters.variables_version + 1
   status = second.control.status()
   assert status.env_steps == before[2].env_steps
   assert status.trainer_steps == before[2].trainer_steps
@@ -158,23 +176,23 @@ def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
   assert status.evaluation.best_mean_return == 35.0
   assert status.evaluation.count == 1
   assert status.resumes == 1
-  assert second.step() > 50
+  assert second.trainer.step() > 50
   report(second, incarnation=2.0)
-  assert second.control.status().trainer_steps == second.step() - 5
+  assert second.control.status().trainer_steps == second.trainer.step() - 5
 
 
 def test_a_trainer_that_is_started_again_tells_what_is_lost(start, config):
   first = start(samples_per_insert=0.0)
   write(first, config)
-  while first.step() < 20:
+  while first.trainer.step() < 20:
     pass
   report(first, env_steps=500)
   save(first)
   write(first, config)
-  while first.step() < 60:
+  while first.trainer.step() < 60:
     pass
   report(first, env_steps=800)
-  published = first._version
+  published = first.trainer.version
   control = first.control
   stop(first)
 
@@ -187,21 +205,21 @@ def test_a_trainer_that_is_started_again_tells_what_is_lost(start, config):
   assert status.env_steps_lost == 300
   assert status.node_restarts["trainer/0"] == 1
   # Workers have acted on versions that no snapshot knows of.
-  assert control.variables_version() == second._version == published + 1
+  assert control.variables_version() == second.trainer.version == published + 1
 
 
 def test_a_snapshot_that_fails_costs_nothing_else(start, config, folder):
-  trainer = start(samples_per_insert=0.0)
-  write(trainer, config)
-  save(trainer)
+  node = start(samples_per_insert=0.0)
+  write(node, config)
+  save(node)
   (folder.snapshots / ".000002").write_text("in the way")
   with pytest.raises(RuntimeError, match="the last snapshot is missing"):
-    save(trainer)
-  assert trainer._report().snapshots.written == 1
+    save(node)
+  assert node.report().snapshots.written == 1
   (folder.snapshots / ".000002").unlink()
-  assert trainer.step() > 0
-  save(trainer)
-  assert trainer._report().snapshots.written == 2
+  assert node.trainer.step() > 0
+  save(node)
+  assert node.report().snapshots.written == 2
 
 
 def test_another_network_is_refused(start, config):
@@ -220,12 +238,12 @@ def test_what_was_lost_here_comes_back_from_the_store(
   config.snapshot.url = f"file://{tmp_path / 'shared'}"
   first = start(samples_per_insert=0.0)
   write(first, config)
-  while first.step() < 50:
+  while first.trainer.step() < 50:
     pass
   first.control.evaluated(messages.Evaluation([30.0, 40.0], [30, 40], 7))
   report(first, env_steps=900)
   save(first)  # uploaded, too, where there is time
-  assert first._report().snapshots.uploaded == 1
+  assert first.report().snapshots.uploaded == 1
   before = learned(first), held(first)
   stop(first)
   shared = tmp_path / "shared" / "a-run" / "snapshots"
@@ -233,7 +251,7 @@ def test_what_was_lost_here_comes_back_from_the_store(
 
   shutil.rmtree(folder.snapshots)
   second = start()
-  assert second._report().snapshots.written == 1
+  assert second.report().snapshots.written == 1
   assert held(second) == before[1]
   for name, value in learned(second).items():
     np.testing.assert_array_equal(value, before[0][name], err_msg=str(name))
@@ -250,37 +268,37 @@ def test_what_was_lost_here_comes_back_from_the_store(
 
 def test_a_store_that_fails_costs_nothing_else(start, config, tmp_path):
   config.snapshot.url = f"file://{tmp_path / 'shared'}"
-  trainer = start(samples_per_insert=0.0)
-  write(trainer, config)
+  node = start(samples_per_insert=0.0)
+  write(node, config)
   (tmp_path / "shared").write_text("in the way")
-  save(trainer)
-  snapshots_report = trainer._report().snapshots
+  save(node)
+  snapshots_report = node.report().snapshots
   assert snapshots_report.written == snapshots_report.upload_failures == 1
-  report(trainer)
-  assert trainer.control.status().snapshots.upload_failures == 1
+  report(node)
+  assert node.control.status().snapshots.upload_failures == 1
   (tmp_path / "shared").unlink()
-  assert trainer.step() > 0
-  save(trainer)
-  assert trainer._report().snapshots.uploaded == 2
+  assert node.trainer.step() > 0
+  save(node)
+  assert node.report().snapshots.uploaded == 2
 
 
 def test_the_last_one_comes_after_the_one_under_way(start, config, folder):
-  trainer = start(samples_per_insert=0.0)
-  write(trainer, config)
-  trainer.step()
-  trainer._snapshots.start(trainer._version)
-  steps = trainer.step()
-  save(trainer)
+  node = start(samples_per_insert=0.0)
+  write(node, config)
+  node.trainer.step()
+  node._snapshots.start(node.trainer.version)
+  steps = node.trainer.step()
+  save(node)
   assert snapshot_store.SnapshotStore(folder).newest().step == steps
-  assert trainer._report().snapshots.written == 2
+  assert node.report().snapshots.written == 2
 
 
 def test_a_last_one_that_takes_too_long_is_given_up(start, config, folder):
-  trainer = start(samples_per_insert=0.0)
-  write(trainer, config)
-  save(trainer)
-  trainer.step()
-  trainer._snapshots.finish(trainer._version, timeout_s=0.0)
+  node = start(samples_per_insert=0.0)
+  write(node, config)
+  save(node)
+  node.trainer.step()
+  node._snapshots.finish(node.trainer.version, timeout_s=0.0)
   assert snapshot_store.SnapshotStore(folder).newest().number == 1
-  trainer._snapshots.wait(60)
+  node._snapshots.wait(60)
   assert snapshot_store.SnapshotStore(folder).newest().number == 2

@@ -1,160 +1,259 @@
-"""Trainer: on a Reverb server of its own, with items written by hand."""
+"""Trainer: on ports of one process, stepped by hand."""
 
-import time
-
-import launchpad as lp
 import numpy as np
 import pytest
-import tensorflow as tf
-from launchpad import address as lp_address
 
-from agents import registry
-from configs import prioritized_dqn
-from environments import factory
-from launch.nodes import trainer as trainer_lib
-from launch.orchestration import run_control
-from launch.runs import run_folder
-from replay import dataset, routes, tables, transitions
-from replay import writer as writer_lib
+from launch.nodes import local_ports
+from launch.orchestration import messages
+from replay import transitions
+from tests.launch.nodes import local_run
 
-BATCH, ROUND = 16, 40  # transitions
+PAUSE = messages.Command(paused=True)
 
 
-@pytest.fixture(params=[5, 20], ids=["short calls", "long calls"])
-def config(request):
-  config = prioritized_dqn.get_config()
-  config.network.hidden_sizes = (8,)
-  config.replay.update(
-    {"capacity": 200, "min_size": ROUND, "samples_per_insert": 0.0}
-  )
-  config.learner.update({"batch_size": BATCH, "steps_per_call": request.param})
-  config.variables.publish_period = 10
-  return config
+def make_run(mode="async", steps_per_call=4, round_steps=800, **replay):
+  config = local_run.make_config(mode, **replay)
+  config.learner.steps_per_call = steps_per_call
+  config.sync.environment_steps = round_steps
+  return local_run.LocalRun(config, local_run.CountingLearner())
 
 
-@pytest.fixture
-def start(config, tmp_path):
-  """Starts a trainer that hosts a table."""
-  started = []
-
-  def start():
-    trainer = make_trainer(config, tmp_path)
-    started.append(trainer)
-    return trainer
-
-  yield start
-  for trainer in started:
-    trainer._publisher.close()
-    trainer._tables.close()
+def make_queue_run():
+  config = local_run.make_queue_config("sync")
+  return local_run.LocalRun(config, local_run.CountingLearner())
 
 
-@pytest.fixture
-def trainer(start):
-  return start()
+def published(run):
+  """The number of updates after which the newest variables were published."""
+  return int(run.variables.newest.variables["steps"][0])
 
 
-def make_trainer(config, tmp_path):
-  address = lp.Address()
-  address.bind(lp_address.SimpleLocalAddressBuilder())
-  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
-  spec = factory.make_spec(config.environment)
-  control = run_control.RunControl(config, folder, {"worker": 1}, time.time())
-  trainer = trainer_lib.Trainer(config, spec, folder, [address], control)
-  trainer.address = address.resolve()
-  return trainer
-
-
-def write(trainer, config, numbers, versions):
-  """Writes transitions that are known by their reward."""
-  spec = factory.make_spec(config.environment)
-  layout = registry.make_builder(config.agent).make_layout(config, spec)
-  count = len(numbers)
-  observations = np.random.default_rng(0).normal(size=(2, count, 4))
-  rows = layout.row.pack(
+def write(run, count, version=1):
+  """Writes transitions that were made with a version of the variables."""
+  random = np.random.default_rng(run.table.inserted)
+  rows = run.schema.row.pack(
     {
-      "o_tm1": observations[0],
-      "a_tm1": np.zeros(count),
-      "r_t": numbers,
-      "discount_t": np.zeros(count),
-      "o_t": observations[1],
-      transitions.VERSION: versions,
+      "o_tm1": random.normal(size=(count, 4)),
+      "a_tm1": random.integers(2, size=count),
+      "r_t": random.normal(size=count),
+      "discount_t": np.full(count, 0.9),
+      "o_t": random.normal(size=(count, 4)),
+      transitions.VERSION: np.full(count, version),
     }
   )
-  writer = writer_lib.ItemWriter(
-    routes.DirectRoute(trainer.address), tables.TRANSITIONS
-  )
-  assert writer.wait(timeout_s=30)
-  writer.write(rows, np.ones(count))
-  assert writer.close(timeout_s=30)
+  run.sink.write(rows, np.ones(count))
 
 
-def note_batches(trainer):
-  """The rewards of the last batch that the learner was given, as they come."""
-  noted = tf.Variable(tf.zeros([BATCH]))
-  learner = trainer._learner
-  update = learner.update
-
-  def update_and_note(batch):
-    noted.assign(batch.data.r_t)
-    return update(batch)
-
-  learner.update = update_and_note
-  return noted
+def write_rollouts(run, count, version=1):
+  """Writes rollouts of a queue, with fields of no importance."""
+  fields = {
+    name: np.zeros((count, *shape), dtype)
+    for name, (dtype, shape) in run.schema.row.fields.items()
+  }
+  fields[transitions.VERSION] += version
+  run.sink.write(run.schema.row.pack(fields), np.ones(count))
 
 
-def test_the_age_is_that_of_the_last_batch(trainer, config):
-  noted, version_of = note_batches(trainer), np.zeros(0, int)
-  random, published = np.random.default_rng(0), 1
-  means = set()
-  for _ in range(8):
-    # Workers are some versions behind, never ahead.
-    made_by = random.integers(
-      max(1, published - 5), published, ROUND, int, True
-    )
-    numbers = np.arange(len(version_of), len(version_of) + ROUND)
-    version_of = np.append(version_of, made_by)
-    write(trainer, config, numbers, made_by)
-    steps = trainer.step()
-
-    ages = published - version_of[noted.numpy().astype(int)]
-    report = trainer._report()
-    found = report.metrics
-    assert found["policy_age_versions_mean"] == pytest.approx(ages.mean())
-    assert found["policy_age_versions_max"] == ages.max()
-    assert {"loss", "td_error_abs_mean"} < set(found)
-    means.add(ages.mean())
-
-    # At most once a call of the loop.
-    period = config.variables.publish_period
-    published += (steps % period) < config.learner.steps_per_call
-    assert report.variables_version == published
-  assert len(means) > 3
+def test_the_first_variables_are_published_at_once():
+  run = make_run()
+  trainer = run.make_trainer()
+  assert trainer.version == run.variables.newest.version == 1
+  assert trainer.steps == 0
+  assert published(run) == 0
+  trainer.close()
 
 
-def test_a_starved_call_leaves_the_age_as_it_was(trainer, config):
+def test_variables_that_are_published_already_are_not_published_again():
+  run = make_run()
+  run.publish()
+  run.publish()
+  trainer = run.make_trainer(version=2)
+  assert trainer.version == run.variables.newest.version == 2
+  trainer.close()
+
+
+def test_without_a_batch_it_waits():
+  run = make_run()
+  trainer = run.make_trainer()
   assert trainer.step() == 0
-  assert trainer._report().metrics == {}
-  write(trainer, config, np.arange(ROUND), np.ones(ROUND, int))
+  report = trainer.report()
+  assert report.waiting_s >= 0.0
+  assert report.first_step_at_s is None
+  assert report.metrics == {}
+  # 20 items are the minimum; two more grant one update of 16 samples.
+  write(run, 22)
+  assert trainer.step() == 1
+  report = trainer.report()
+  assert report.waiting_s is None
+  assert report.first_step_at_s is not None
+  assert report.metrics["steps"] == 1.0
+  trainer.close()
+
+
+# updates of a call, trainer steps after each call that has batches enough
+CALLS = [(1, [1, 2, 3, 4]), (4, [4, 8, 12, 16])]
+
+
+@pytest.mark.parametrize(("steps_per_call", "steps"), CALLS)
+def test_updates_of_a_call(steps_per_call, steps):
+  run = make_run(steps_per_call=steps_per_call)
+  trainer = run.make_trainer()
+  write(run, 200)
+  assert [trainer.step() for _ in steps] == steps
+  assert trainer.steps == int(run.learner.steps) == steps[-1]
+  trainer.close()
+
+
+def test_variables_are_published_each_period():
+  run = make_run(steps_per_call=1)  # and a period of 3
+  trainer = run.make_trainer()
+  write(run, 200)
+  versions = []
+  for _ in range(8):
+    trainer.step()
+    versions.append(run.variables.newest.version)
+    assert trainer.version == trainer.report().variables_version == versions[-1]
+  assert versions == [1, 1, 2, 2, 2, 3, 3, 3]
+  assert published(run) == 6
+  trainer.close()
+
+
+def test_a_pause_is_no_wait():
+  run = make_run()
+  trainer = run.make_trainer()
+  write(run, 200)
+  assert [trainer.step(PAUSE) for _ in range(3)] == [0, 0, 0]
+  assert trainer.report().waiting_s is None
+  assert trainer.step() == 4
+  trainer.close()
+
+
+def test_a_limit_is_exact_and_may_change():
+  run = make_run()
+  run.config.limits.trainer_steps = 6
+  trainer = run.make_trainer()
+  write(run, 400)
+  assert [trainer.step() for _ in range(4)] == [4, 6, 6, 6]
+  higher = messages.Command(trainer_steps_limit=9)
+  assert [trainer.step(higher) for _ in range(2)] == [9, 9]
+  assert trainer.step() == 9, "it stays until another command"
+  assert trainer.step(messages.Command(trainer_steps_limit=0)) == 13
+  trainer.close()
+
+
+def test_the_age_is_that_of_the_last_batch():
+  run = make_run(steps_per_call=1, capacity=20, min_size=20)
+  trainer = run.make_trainer()
+  ages, newest = [], 1
+  for version in (1, 1, 1, 2, 1, 3):
+    write(run, 20, version)  # nothing older is left
+    before = trainer.version
+    trainer.step()
+    if trainer.steps == 0:
+      continue  # the minimum grants none
+    metrics = trainer.report().metrics
+    expected = before - version
+    assert metrics["policy_age_versions_mean"] == expected
+    assert metrics["policy_age_versions_max"] == expected
+    ages.append(expected)
+    newest = trainer.version
+  assert newest > 1
+  assert len(set(ages)) > 1
+  trainer.close()
+
+
+def test_a_call_without_a_batch_leaves_the_metrics():
+  run = make_run()
+  trainer = run.make_trainer()
+  write(run, 22)
   trainer.step()
-  found = trainer._report().metrics
-  assert found["policy_age_versions_mean"] == 0.0
-  assert found["policy_age_versions_max"] == 0.0
+  metrics = trainer.report().metrics
+  trainer.step()
+  assert trainer.report().metrics == metrics
+  assert trainer.report().waiting_s is not None
+  trainer.close()
 
 
-@pytest.mark.parametrize("config", [20], indirect=True)
-def test_batches_that_come_slower_than_the_dataset_waits(start, config):
-  # Eight transitions grant eight samples: half a batch. What the dataset has of
-  # a batch when it gives up is lost; the next whole one must come all the same.
-  config.replay.update({"samples_per_insert": 1.0, "tolerance": 0.5})
-  trainer = start()
-  write(trainer, config, np.arange(ROUND), np.ones(ROUND, int))
-  written, deadline_s = ROUND, time.monotonic() + 60.0
-  while trainer.step() < 4:
-    assert time.monotonic() < deadline_s
-    write(trainer, config, np.arange(8), np.ones(8, int))
-    written += 8
-    time.sleep(1.2 * dataset.STARVED_MS / 1_000)
-  sampled = trainer._report().replay.sampled
-  assert sampled >= 4 * BATCH
-  # What is lost is less than a batch for each that was learned from.
-  assert written < ROUND + 2 * 4 * BATCH + 2 * BATCH
+class BrokenSink(local_ports.LocalVariables):
+  """A sink whose server is down until it is repaired."""
+
+  is_up = True
+
+  def publish(self, variables):
+    if not self.is_up:
+      self.pending = True
+      return self.newest.version
+    self.pending = False
+    return super().publish(variables)
+
+
+def test_what_did_not_arrive_is_published_when_the_server_is_up():
+  run = make_run(steps_per_call=3)
+  run.variables = BrokenSink()
+  trainer = run.make_trainer()
+  write(run, 60)
+  run.variables.is_up = False
+  assert trainer.step() == 3
+  assert trainer.version == 1
+  run.variables.is_up = True
+  trainer.step(PAUSE)
+  assert trainer.version == run.variables.newest.version == 2
+  assert published(run) == 3
+  trainer.close()
+
+
+def test_a_round_has_its_updates_and_one_publication():
+  # 20 steps of 8 samples each are 10 batches of 16.
+  run = make_run("sync", round_steps=20)
+  trainer = run.make_trainer()
+  assert trainer.waits_for_round
+  write(run, 20)
+  assert trainer.step() == 0, "no worker has collected"
+  collected = messages.Command(collected_version=1)
+  steps = [trainer.step(collected) for _ in range(5)]
+  assert steps == [4, 8, 10, 10, 10]
+  assert (trainer.version, published(run)) == (2, 10)
+  assert trainer.waits_for_round
+  assert trainer.step(messages.Command(collected_version=2)) == 14
+  assert not trainer.waits_for_round
+  assert trainer.version == 2
+  trainer.close()
+
+
+def test_a_round_with_too_little_data_is_collected_once_more():
+  run = make_run("sync")
+  trainer = run.make_trainer()
+  write(run, 19)
+  assert trainer.step(messages.Command(collected_version=1)) == 0
+  assert trainer.version == 2, "so that the workers continue"
+  assert trainer.waits_for_round
+  assert trainer.step(messages.Command(collected_version=1)) == 0
+  assert trainer.version == 2
+  trainer.close()
+
+
+def test_a_round_of_a_queue_takes_whole_batches():
+  run = make_queue_run()
+  trainer = run.make_trainer()
+  write_rollouts(run, 3)
+  assert trainer.step(messages.Command(collected_version=1)) == 0
+  assert trainer.version == 2
+  write_rollouts(run, 6)  # 9 wait now: two batches of 4
+  collected = messages.Command(collected_version=2)
+  assert [trainer.step(collected) for _ in range(3)] == [1, 2, 2]
+  assert trainer.version == 3
+  assert run.table.size == 1
+  trainer.close()
+
+
+def test_a_worker_and_a_trainer_take_turns():
+  run = local_run.LocalRun(local_run.make_queue_config("sync"))
+  worker, trainer = run.make_worker(), run.make_trainer()
+  while trainer.steps < 3:
+    collected = messages.Command(collected_version=worker.collected_version)
+    trainer.step(collected)
+    worker.step()
+  # On-policy: each batch is of the variables that it improves.
+  assert trainer.report().metrics["policy_age_versions_max"] == 0.0
+  worker.close()
+  trainer.close()

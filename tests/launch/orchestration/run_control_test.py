@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from configs import dqn
+from environments import factory
 from launch.orchestration import messages, run_control, stop_order
+from launch.orchestration import rates as rates_lib
 from launch.runs import run_folder, run_status
 
 EXPECTED = {"worker": 2, "evaluator": 1, "proxy": 1, "trainer": 1, "replay": 1}
@@ -23,6 +25,11 @@ REPORTS = {
 }
 Worker, Trainer = messages.WorkerReport, messages.TrainerReport
 NODES = [(role, i) for role, count in EXPECTED.items() for i in range(count)]
+
+
+def make_rates(config):
+  spec = factory.make_spec(config.environment)
+  return rates_lib.Rates.from_config(config, spec)
 
 
 @pytest.fixture
@@ -39,6 +46,7 @@ def make_control(tmp_path, monkeypatch):
     period_s=30.0,
     state_path=None,
     fixed="",
+    rates=None,
     **limits,
   ):
     config = dqn.get_config()
@@ -50,7 +58,13 @@ def make_control(tmp_path, monkeypatch):
       folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
     folder.write_config(config)
     control = run_control.RunControl(
-      config, folder, expected, time.time() - age_s, state_path, fixed
+      config,
+      folder,
+      expected,
+      time.time() - age_s,
+      rates or make_rates(config),
+      state_path,
+      fixed,
     )
     control.clock, control.folder = clock, folder
     return control
@@ -295,7 +309,9 @@ def test_the_callers_config_stays_as_it_is(make_control, tmp_path):
   config = dqn.get_config()
   before = config.to_json()
   folder = run_folder.RunFolder.create(tmp_path, "other", overwrite=False)
-  control = run_control.RunControl(config, folder, EXPECTED, time.time())
+  control = run_control.RunControl(
+    config, folder, EXPECTED, time.time(), make_rates(config)
+  )
   assert control.set("limits.trainer_steps", 9) == ""
   assert config.to_json() == before
 
@@ -520,22 +536,74 @@ def test_a_stop_ends_the_wait_for_a_round(make_control):
     assert waits.result(30.0) == 0
 
 
-def test_a_run_without_workers(make_control):
-  control = make_control({"trainer": 1, "evaluator": 1}, steps_per_s=60.0)
+@pytest.fixture
+def without_workers(make_control):
+  """Makes controls of runs that learn from recorded data."""
+
+  def make(**settings):
+    rates = rates_lib.Rates(dqn.get_config(), table=None)
+    return make_control({"trainer": 1, "evaluator": 1}, rates=rates, **settings)
+
+  return make
+
+
+def test_a_run_without_workers(without_workers):
+  control = without_workers(steps_per_s=60.0)
+  assert control.status().phase == "starting"
   control.report("trainer", 0, Trainer(trainer_steps=5, first_step_at_s=1.0))
   assert not command(control, "evaluator").stop
   control.tick()
   status = control.status()
+  assert status.phase == "running"
   assert status.replay is None
-  assert status.trainer_steps == 5
-  control.clock.now_s += 99.0
-  control.tick()
-  assert "workers must write" not in control.status().waiting
+  assert status.proxy is None
+  assert status.workers == {}
+  assert status.workers_target == 0
+  assert set(status.nodes) == {"trainer", "evaluator"}
+  assert (status.env_steps, status.trainer_steps) == (0, 5)
+  assert control.counters().environment_steps == 0
+  assert control.counters().trainer_steps == 5
   control.stop("SIGINT")
   control.finished("evaluator", 0, messages.EvaluatorReport())
   assert command(control, "trainer").stop
+  control.finished("trainer", 0, Trainer(trainer_steps=6))
+  assert control.all_finished()
   control.close()
-  assert json.loads(control.folder.summary.read_text())["trainer_steps"] == 5
+  assert json.loads(control.folder.summary.read_text())["trainer_steps"] == 6
+
+
+def test_a_stall_without_workers(without_workers):
+  control = without_workers(period_s=30.0)
+  report = Trainer(trainer_steps=5, first_step_at_s=1.0)
+  for seconds in (0.0, 31.0):
+    control.clock.now_s += seconds
+    control.report("trainer", 0, report)
+    control.report("evaluator", 0, messages.EvaluatorReport())
+    control.tick()
+  status = control.status()
+  assert status.stalled_s == 31.0
+  assert "the trainer reads no data" in status.waiting
+  assert "worker" not in status.waiting
+  control.report("trainer", 0, msgspec.structs.replace(report, trainer_steps=6))
+  control.tick()
+  assert control.status().stalled_s is None
+  assert control.status().waiting is None
+
+
+# limits, the report that reaches them, the reason
+WITHOUT_WORKERS = [
+  ({"trainer_steps": 7}, Trainer(trainer_steps=6), None),
+  ({"trainer_steps": 7}, Trainer(trainer_steps=7), "trainer_steps"),
+  ({"environment_steps": 7}, Trainer(trainer_steps=99), None),
+]
+
+
+@pytest.mark.parametrize(("limits", "report", "reason"), WITHOUT_WORKERS)
+def test_limits_without_workers(without_workers, limits, report, reason):
+  control = without_workers(**limits)
+  control.report("trainer", 0, report)
+  control.tick()
+  assert control.status().stopped_because == reason
 
 
 def test_evaluations_after_the_one_that_ended_the_run_are_ignored(make_control):

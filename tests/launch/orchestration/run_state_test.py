@@ -6,8 +6,10 @@ import types
 import msgspec
 import pytest
 
-from configs import apex_dqn
+from configs import apex_dqn, ppo
+from environments import factory
 from launch.orchestration import messages, node_state, run_state, waits
+from launch.orchestration import rates as rates_lib
 from launch.runs import curves, records, run_counters, run_status
 
 EXPECTED = {"replay": 0, "trainer": 1, "worker": 3, "proxy": 1}
@@ -19,13 +21,17 @@ Replay = messages.ReplayReport
 Table = messages.TableCounts
 
 
-def make_state(resumed=None, config=None, consumed=False, **expected):
+def make_rates(config):
+  spec = factory.make_spec(config.environment)
+  return rates_lib.Rates.from_config(config, spec)
+
+
+def make_state(resumed=None, config=None, rates=None, **expected):
+  config = config or apex_dqn.get_config()
   saved = run_state.SavedRun.start(
     "a-run", {**EXPECTED, **expected}, 0.0, resumed
   )
-  return run_state.RunState(
-    config or apex_dqn.get_config(), saved, consumed=consumed
-  )
+  return run_state.RunState(config, saved, rates or make_rates(config))
 
 
 def value_of(status, path):
@@ -165,19 +171,28 @@ def test_shards_are_added_up():
 
 
 def test_targets_are_in_the_status():
-  status = make_state(consumed=True).status()
+  status = make_state().status()
   config = apex_dqn.get_config()
   assert status.replay.capacity == 50_000 // 4, "in items"
   assert (
     status.replay.samples_per_insert_target == config.replay.samples_per_insert
   )
-  assert status.replay.consumed
+  assert not status.replay.consumed
   assert msgspec.structs.asdict(status.limits) == config.limits.to_dict()
   assert status.name == "a-run"
 
 
+def test_targets_of_a_queue_are_in_the_status():
+  config = ppo.get_config()
+  replay = make_state(config=config).status().replay
+  assert replay.capacity == config.replay.capacity
+  assert replay.samples_per_insert_target == 1.0
+  assert replay.consumed
+
+
 def test_a_run_without_workers_and_without_a_table():
-  state = make_state(worker=0, proxy=0)
+  rates = rates_lib.Rates(apex_dqn.get_config(), table=None)
+  state = make_state(rates=rates, worker=0, proxy=0)
   state.report("trainer", 0, Trainer(trainer_steps=7, first_step_at_s=1.0))
   state.update_rates()
   status = state.status()
@@ -520,7 +535,8 @@ def test_a_successor_continues_the_run(clock):
   state = run_with_a_past()
   text = records.to_json(state.saved)
   saved = records.from_json(text, run_state.SavedRun)
-  successor = run_state.RunState(apex_dqn.get_config(), saved)
+  config = apex_dqn.get_config()
+  successor = run_state.RunState(config, saved, make_rates(config))
   assert successor.status() == state.status()
   # A worker that was not restarted has the same incarnation.
   successor.report("worker", 0, Worker(2.0, env_steps=9))

@@ -5,9 +5,10 @@ import re
 import pytest
 
 from configs import dqn
-from configs import limiter as limiter_lib
+from launch.orchestration import rates as rates_lib
 from launch.orchestration import watchdog as watchdog_lib
 from launch.runs import run_status
+from tests.replay import given
 
 PERIOD_S = 30.0
 NODES = {
@@ -16,16 +17,20 @@ NODES = {
 }
 
 
-def make_watchdog(ratio=8.0, steps_per_s=0.0, limiter=None):
+def make_watchdog(ratio=8.0, steps_per_s=0.0, **table):
   config = dqn.get_config()
   config.watchdog.period_s = PERIOD_S
-  config.replay.update(min_size=1_000, samples_per_insert=ratio)
-  config.learner.batch_size = 32
   config.rates.environment_steps_per_s = steps_per_s
   config.topology.update(workers=2, environments_per_worker=8)
-  return watchdog_lib.Watchdog(
-    config, limiter or limiter_lib.Limiter.of(config)
+  spec = given.make_table_spec(
+    **{
+      "min_size": 1_000,
+      "samples_per_insert": ratio,
+      "batch_size": 32,
+      **table,
+    }
   )
+  return watchdog_lib.Watchdog(config, rates_lib.Rates(config, spec))
 
 
 def status_of(
@@ -177,10 +182,7 @@ SHARDS = [
 
 @pytest.mark.parametrize(("counts", "says"), SHARDS)
 def test_the_shard_that_stands_is_named(counts, says):
-  config = dqn.get_config()
-  config.watchdog.period_s = PERIOD_S
-  config.replay.update(min_size=1_500, samples_per_insert=8.0, shards=3)
-  watchdog = watchdog_lib.Watchdog(config, limiter_lib.Limiter.of(config))
+  watchdog = make_watchdog(min_size=500, shards=3)
   status = run_status.RunStatus(
     nodes=NODES,
     replay=run_status.ReplayStatus(
@@ -214,7 +216,7 @@ def test_what_is_said(case, says):
     assert said == head + says
 
 
-QUEUE = limiter_lib.Limiter(1.0, 1, 0.0, 100.0)  # of 100 items
+QUEUE = {"capacity": 100, "consumed": True}
 QUEUES = [
   (
     status_of(20, 52, 32, consumed=True),
@@ -236,21 +238,30 @@ QUEUES = [
 
 @pytest.mark.parametrize(("status", "explanation"), QUEUES)
 def test_a_queue(status, explanation):
-  watchdog = make_watchdog(limiter=QUEUE)
+  watchdog = make_watchdog(**QUEUE)
   watchdog.look(status, True, 0.0)
   assert watchdog.look(status, True, 1_234.0)
   assert watchdog.explain(status, [], None).endswith(f" s): {explanation}")
 
 
-@pytest.mark.parametrize(
-  "replay", [None, run_status.ReplayStatus(size=5)], ids=["files", "table"]
-)
-def test_a_run_without_workers(replay):
-  watchdog = make_watchdog()
+@pytest.mark.parametrize("waiting", [None, "the trainer waits for the disk"])
+def test_a_run_without_workers(waiting):
+  config = dqn.get_config()
+  watchdog = watchdog_lib.Watchdog(config, rates_lib.Rates(config, None))
   nodes = {"trainer": run_status.NodesStatus(1, 1)}
-  status = run_status.RunStatus(nodes=nodes, replay=replay)
+  status = run_status.RunStatus(nodes=nodes, replay=None)
+  watchdog.look(status, True, 0.0)
+  assert watchdog.look(status, True, 1_234.0)
+  explanation = watchdog.explain(status, [], waiting)
+  assert (waiting or "the trainer reads no data") in explanation
+  assert "workers must write" not in explanation
+
+
+def test_a_table_to_which_no_worker_writes():
+  watchdog = make_watchdog()
+  status = status_of(5, nodes={"trainer": run_status.NodesStatus(1, 1)})
   watchdog.look(status, True, 0.0)
   assert watchdog.look(status, True, 1_234.0)
   explanation = watchdog.explain(status, [], None)
-  assert "the trainer" in explanation
+  assert "no worker writes and the trainer hangs" in explanation
   assert "workers must write" not in explanation

@@ -1,0 +1,107 @@
+"""A run's worker and trainer on ports of this process, for tests."""
+
+import dataclasses
+import typing
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+
+from agents import core, registry
+from agents.updates import local_updates
+from configs import dqn, ppo
+from environments import factory
+from launch.nodes import local_ports, trainer, worker
+from launch.orchestration import messages
+from launch.orchestration import rates as rates_lib
+from replay import local_table
+
+
+def make_config(mode: str = "async", **replay: typing.Any):
+  """Returns DQN with a small network; `replay` are fields of that section."""
+  config = dqn.get_config()
+  config.mode = mode
+  config.network.hidden_sizes = (8,)
+  config.topology.update(workers=1, environments_per_worker=4)
+  config.replay.update(
+    {"min_size": 20, "capacity": 500, "samples_per_insert": 8.0, **replay}
+  )
+  config.learner.update(batch_size=16, steps_per_call=4)
+  config.variables.publish_period = 3
+  return config
+
+
+def make_queue_config(mode: str = "sync"):
+  """Returns PPO with a small network and batches of 4 rollouts of 8 steps."""
+  config = ppo.get_config()
+  config.mode = mode
+  config.network.hidden_sizes = (8,)
+  config.topology.update(workers=1, environments_per_worker=4)
+  config.adder.unroll = 8
+  config.learner.update(batch_size=4, minibatch_size=16, epochs=2)
+  return config
+
+
+class CountingLearner:
+  """An algorithm whose variable is the number of its updates."""
+
+  def __init__(self):
+    self.steps = tf.Variable(0, dtype=tf.int64)
+    self.checkpointed = {"steps": self.steps}
+
+  def update(self, batch) -> core.Update:
+    self.steps.assign_add(1)
+    return core.Update({"steps": tf.cast(self.steps, tf.float32)})
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    return {"steps": self.steps.numpy()[np.newaxis]}
+
+
+@dataclasses.dataclass
+class LocalRun:
+  """The ports of a run in this process, and what stands on them."""
+
+  config: ml_collections.ConfigDict
+  learner: core.Learner | None = None  # by default the config's
+
+  def __post_init__(self):
+    config = self.config
+    self.spec = factory.make_spec(config.environment)
+    self.builder = registry.make_builder(config.agent)
+    self.rates = rates_lib.Rates.from_config(config, self.spec)
+    self.table = local_table.make_table(self.rates.table, config.seed)
+    self.schema = self.rates.table.schema
+    self.sink = local_ports.LocalSink(self.table)
+    self.variables = local_ports.LocalVariables()
+    if self.learner is None:
+      self.learner = self.builder.make_learner(config, self.spec)
+
+  def make_worker(self, **registration: int) -> worker.Worker:
+    """Makes the worker; `registration` are fields of its predecessors'."""
+    return worker.Worker(
+      self.config,
+      self.spec,
+      self.builder,
+      self.rates,
+      0,
+      self.sink,
+      self.variables.make_source(),
+      messages.Registration(**registration),
+    )
+
+  def make_trainer(self, version: int | None = None) -> trainer.Trainer:
+    """Makes the trainer; without rounds, the table's counts grant updates."""
+    is_due = self.rates.is_update_due
+    updates = local_updates.LocalUpdates(
+      self.learner,
+      self.rates.table,
+      self.table,
+      (lambda status: True) if self.rates.in_rounds else is_due,
+    )
+    return trainer.Trainer(
+      self.config, self.rates, self.learner, updates, self.variables, version
+    )
+
+  def publish(self) -> int:
+    """Publishes the learner's variables, as a trainer would."""
+    return self.variables.publish(self.learner.get_variables())

@@ -1,0 +1,233 @@
+"""Worker: on ports of one process, stepped by hand."""
+
+import pickle
+import time
+
+import numpy as np
+import pytest
+
+from launch.nodes import local_ports
+from launch.orchestration import messages
+from replay import transitions
+from tests.launch.nodes import local_run
+
+PAUSE = messages.Command(paused=True)
+
+
+def make_run(mode="async", **fields):
+  config = local_run.make_config(mode)
+  for field, value in fields.items():
+    section, name = field.split("__")
+    config[section][name] = value
+  return local_run.LocalRun(config)
+
+
+def steps_of(worker, calls, command=messages.Command()):
+  """Steps a worker; returns the environment steps of each call."""
+  before, made = worker.env_steps, []
+  for _ in range(calls):
+    after = worker.step(command)
+    made.append(after - before)
+    before = after
+  return made
+
+
+def versions_in(run):
+  """The version of each item of a table, oldest first."""
+  keys, _, _, rows = run.table.sample(4_000)
+  _, first = np.unique(keys, return_index=True)
+  return run.schema.row.unpack(rows[first])[transitions.VERSION].tolist()
+
+
+def test_without_variables_nothing_is_collected():
+  run = make_run()
+  worker = run.make_worker()
+  assert steps_of(worker, 3) == [0, 0, 0]
+  report = worker.report()
+  assert (report.env_steps, report.variables_version) == (0, 0)
+  assert report.variables_age_s is None
+  run.publish()
+  assert steps_of(worker, 1) == [4]
+  worker.close()
+
+
+def test_items_are_written_and_counted():
+  run = make_run()
+  run.publish()
+  worker = run.make_worker()
+  made = steps_of(worker, 60)
+  assert all(0 <= steps <= 4 for steps in made)
+  report = worker.report()
+  assert report.env_steps == worker.env_steps == sum(made) > 200
+  # The newest transition of each environment is not complete.
+  assert report.env_steps - 4 <= run.table.inserted <= report.env_steps
+  assert report.items_written == report.items_confirmed == run.table.inserted
+  assert (report.items_lost, report.reconnects) == (0, 0)
+  assert report.training_return > 0.0
+  assert report.waiting_s is None and report.waiting_for is None
+  worker.close()
+
+
+def test_items_have_the_version_that_acted():
+  run = make_run()
+  run.publish()
+  worker = run.make_worker()
+  steps_of(worker, 5)
+  run.publish()
+  run.publish()  # version 2 is never seen
+  steps_of(worker, 5)
+  report = worker.report()
+  assert (report.variables_version, report.variable_loads) == (3, 2)
+  assert 0.0 <= report.variables_age_s < 60.0
+  versions = versions_in(run)
+  assert set(versions) == {1, 3}
+  assert versions == sorted(versions)
+  worker.close()
+
+
+def test_a_pause_stops_it_between_two_steps():
+  run = make_run()
+  run.publish()
+  worker = run.make_worker()
+  steps_of(worker, 5)
+  assert steps_of(worker, 3, PAUSE) == [0, 0, 0]
+  assert worker.report().waiting_s is None
+  assert steps_of(worker, 1) != [0]
+  worker.close()
+
+
+def test_a_limit_on_its_rate():
+  run = make_run()
+  run.publish()
+  worker = run.make_worker()
+  command = messages.Command(steps_per_s=400.0)
+  began_s = time.monotonic()
+  while worker.env_steps < 60:
+    worker.step(command)
+  passed_s = time.monotonic() - began_s
+  # A burst is 0.1 s of steps at most, and a step of all environments.
+  assert worker.env_steps <= 400.0 * (passed_s + 0.1) + 4
+  assert worker.env_steps > 0
+  worker.close()
+
+
+class ClosedSink(local_ports.LocalSink):
+  """A sink that takes items only while it is open."""
+
+  waits_for = "the test"
+  is_open = False
+
+  def wait(self, timeout_s):
+    return self.is_open
+
+  def settle(self, timeout_s):
+    return self.is_open
+
+
+def test_a_sink_that_takes_nothing_is_waited_for():
+  run = make_run()
+  run.sink = ClosedSink(run.table)
+  run.publish()
+  worker = run.make_worker()
+  assert steps_of(worker, 3) == [0, 0, 0]
+  report = worker.report()
+  assert report.waiting_s > 0.0
+  assert report.waiting_for == "the test"
+  run.sink.is_open = True
+  assert steps_of(worker, 1) == [4]
+  assert worker.report().waiting_s is None
+  worker.close()
+
+
+def test_a_round_is_collected_with_one_version():
+  run = make_run("sync", sync__environment_steps=40)
+  worker = run.make_worker()
+  for version in (1, 2, 3):
+    assert run.publish() == version
+    made = steps_of(worker, 10)
+    assert worker.collected_version == version - 1
+    assert steps_of(worker, 3) == [0, 0, 0]
+    assert worker.collected_version == version
+    assert worker.report().collected_version == version
+    assert sum(made) > 20
+  assert set(versions_in(run)) == {1, 2, 3}
+  worker.close()
+
+
+def test_a_share_of_a_round_follows_the_number_of_workers():
+  run = make_run("sync", sync__environment_steps=40)
+  worker = run.make_worker()
+  run.publish()
+  two = messages.Command(workers=2)
+  steps_of(worker, 5, two)
+  assert steps_of(worker, 2, two) == [0, 0]
+  assert worker.collected_version == 1
+  # With the config's number again, its share is larger.
+  assert sum(steps_of(worker, 5)) > 0
+  assert steps_of(worker, 1) == [0]
+  worker.close()
+
+
+def test_a_round_is_complete_when_all_is_confirmed():
+  run = make_run("sync", sync__environment_steps=8)
+  run.sink = ClosedSink(run.table)
+  run.sink.is_open = True
+  run.publish()
+  worker = run.make_worker()
+  steps_of(worker, 2)
+  run.sink.is_open = False
+  steps_of(worker, 3)
+  assert worker.collected_version == 0
+  assert worker.report().waiting_for == "the test"
+  run.sink.is_open = True
+  steps_of(worker, 1)
+  assert worker.collected_version == 1
+  worker.close()
+
+
+def test_a_round_of_a_queue_is_a_batch():
+  run = local_run.LocalRun(local_run.make_queue_config("sync"))
+  worker = run.make_worker()
+  for version in (1, 2):
+    run.publish()
+    while worker.collected_version < version:
+      worker.step()
+    assert run.table.inserted == 4 * version
+  worker.close()
+
+
+@pytest.mark.parametrize("with_environments", [True, False])
+def test_a_state_continues_bit_identically(with_environments):
+  run = make_run()
+  run.publish()
+  first = run.make_worker()
+  steps_of(first, 20)
+  state = pickle.loads(pickle.dumps(first.get_state(with_environments)))
+
+  other = make_run()
+  other.publish()
+  second = other.make_worker()
+  second.set_state(state)
+  assert second.report().training_return == first.report().training_return
+  before = first.env_steps
+  made = steps_of(first, 40)
+  again = steps_of(second, 40)
+  assert sum(made) == first.env_steps - before
+  assert (made == again) == with_environments
+  first.close()
+  second.close()
+
+
+def test_another_incarnation_repeats_no_episode():
+  rows = []
+  for restarts in (0, 0, 1):
+    run = make_run()
+    run.publish()
+    worker = run.make_worker(restart_count=restarts, env_steps=100 * restarts)
+    steps_of(worker, 20)
+    assert worker.env_steps <= 80, "only those of this process"
+    _, _, _, sampled = run.table.sample(500)
+    rows.append({row.tobytes() for row in sampled})
+    worker.close()
+  assert rows[0] == rows[1]
+  assert not rows[0] & rows[2]

@@ -1,0 +1,252 @@
+"""Rates: tables of what each mode and table mean for both sides of a run."""
+
+import typing
+
+import pytest
+
+from configs import apex_dqn, dqn, ppo
+from environments import factory
+from launch.orchestration import rates as rates_lib
+from replay import limiter as limiter_lib
+from replay import table_status
+from tests.replay import given
+
+REPLAY = given.make_table_spec(
+  min_size=1_000, samples_per_insert=8.0, batch_size=64, round_steps=800
+)
+UNLIMITED = given.make_table_spec(
+  min_size=1_000, samples_per_insert=0.0, batch_size=64, round_steps=800
+)
+QUEUE = given.make_table_spec(
+  prioritized=False,
+  capacity=16,
+  min_size=1,
+  batch_size=8,
+  steps_per_item=32,
+  samples_per_insert=1.0,
+  consumed=True,
+)
+TABLES = {"replay": REPLAY, "unlimited": UNLIMITED, "queue": QUEUE, "none": None}
+
+
+def make_rates(mode="async", table: typing.Any = REPLAY, environments=8):
+  config = dqn.get_config()
+  config.mode = mode
+  config.topology.environments_per_worker = environments
+  config.variables.publish_period = 7
+  config.learner.steps_per_call = 20
+  return rates_lib.Rates(config, table)
+
+
+def counts_of(table, size, inserted=None, sampled=0):
+  inserted = size if inserted is None else inserted
+  return table_status.TableStatus.of(size, inserted, sampled, table.min_size)
+
+
+_RATIO = limiter_lib.Limiter(8.0, 1_000, 4_000.0, 12_000.0)
+_MIN_SIZE = limiter_lib.Limiter.from_min_size(1_000)
+_QUEUE = limiter_lib.Limiter.from_queue(16)
+_ROUND_QUEUE = limiter_lib.Limiter.from_queue(limiter_lib.UNBOUNDED)
+
+# mode, table, its limiter, a worker's steps of a round with 2 workers, updates
+# of one call, trainer steps between publications
+MODES = [
+  ("async", "replay", _RATIO, None, 20, 7),
+  ("async", "unlimited", _MIN_SIZE, None, 20, 7),
+  ("async", "queue", _QUEUE, None, 20, 7),
+  ("async", "none", None, None, 20, 7),
+  ("sync", "replay", _MIN_SIZE, 50, 20, 100),
+  ("sync", "unlimited", _MIN_SIZE, 50, 20, 1),
+  ("sync", "queue", _ROUND_QUEUE, 32, 20, 1),
+  ("sync", "none", None, None, 20, 7),  # no workers, so no rounds
+  ("single", "replay", _RATIO, None, 1, 7),
+  ("single", "queue", _QUEUE, None, 1, 7),
+  ("single", "none", None, None, 1, 7),
+]
+
+
+@pytest.mark.parametrize(
+  ("mode", "table", "limiter", "worker_steps", "updates", "period"), MODES
+)
+def test_modes(mode, table, limiter, worker_steps, updates, period):
+  rates = make_rates(mode, TABLES[table])
+  assert rates.limiter == limiter
+  assert rates.worker_steps(workers=2) == worker_steps
+  assert rates.updates_per_call == updates
+  assert rates.publish_period == period
+  assert rates.in_rounds == (worker_steps is not None)
+  assert rates.in_one_process == (mode == "single")
+
+
+# environment steps of a round, environments of a worker, workers, its steps
+WORKER_STEPS = [
+  (800, 8, 1, 100),
+  (800, 8, 2, 50),
+  (801, 8, 2, 51),  # at least as many as the config says
+  (1, 8, 4, 1),
+  (128, 16, 8, 1),
+]
+
+
+@pytest.mark.parametrize(
+  ("round_steps", "environments", "workers", "steps"), WORKER_STEPS
+)
+def test_worker_steps_of_replay(round_steps, environments, workers, steps):
+  table = given.make_table_spec(round_steps=round_steps)
+  rates = make_rates("sync", table, environments)
+  assert rates.worker_steps(workers) == steps
+
+
+# batch size, steps per item, shards, environments of a worker, workers, steps
+QUEUE_STEPS = [
+  (8, 32, 1, 8, 1, 32),
+  (8, 32, 1, 8, 2, 32),  # more than a batch, as each worker writes
+  (8, 32, 1, 4, 1, 64),
+  (8, 32, 1, 2, 2, 64),
+  (9, 32, 1, 8, 1, 64),
+  (8, 32, 2, 8, 1, 64),
+  (8, 32, 2, 8, 2, 32),
+]
+
+
+@pytest.mark.parametrize(
+  ("batch_size", "unroll", "shards", "environments", "workers", "steps"),
+  QUEUE_STEPS,
+)
+def test_worker_steps_of_a_queue(
+  batch_size, unroll, shards, environments, workers, steps
+):
+  table = given.make_table_spec(
+    prioritized=False,
+    batch_size=batch_size,
+    steps_per_item=unroll,
+    shards=shards,
+    consumed=True,
+  )
+  rates = make_rates("sync", table, environments)
+  assert rates.worker_steps(workers) == steps
+
+
+# environment steps, steps per item, samples per insert, batch size, updates
+ROUND_UPDATES = [
+  (800, 1, 8.0, 64, 100),
+  (800, 1, 1.0, 64, 12),
+  (8, 1, 1.0, 64, 1),
+  (800, 10, 4.0, 16, 20),
+]
+
+
+@pytest.mark.parametrize(
+  ("round_steps", "steps_per_item", "ratio", "batch_size", "updates"),
+  ROUND_UPDATES,
+)
+def test_updates_of_a_round(
+  round_steps, steps_per_item, ratio, batch_size, updates
+):
+  table = given.make_table_spec(
+    round_steps=round_steps,
+    steps_per_item=steps_per_item,
+    samples_per_insert=ratio,
+    batch_size=batch_size,
+    min_size=100,
+  )
+  rates = make_rates("sync", table)
+  filled, nearly = counts_of(table, 100), counts_of(table, 99)
+  assert rates.updates_of_round([filled]) == updates
+  assert rates.updates_of_round([nearly]) == 0
+  assert rates.updates_of_round([filled, filled]) == updates
+  assert rates.updates_of_round([filled, nearly]) == 0
+  assert rates.updates_of_round([]) == 0, "no server is up"
+
+
+# items in each server's queue, updates
+QUEUED = [([], 0), ([0], 0), ([7], 0), ([8], 1), ([23], 2), ([15, 9], 2)]
+
+
+@pytest.mark.parametrize(("sizes", "updates"), QUEUED)
+def test_updates_of_a_round_take_what_the_queues_hold(sizes, updates):
+  rates = make_rates("sync", QUEUE)
+  statuses = [counts_of(QUEUE, size) for size in sizes]
+  assert rates.updates_of_round(statuses) == updates
+
+
+def test_without_a_table_no_round_and_no_update_is_granted():
+  rates = make_rates("sync", None)
+  assert rates.updates_of_round([]) == 0
+  assert rates.grants == (0, 0.0)
+  assert rates.samples_per_insert == 0.0
+
+
+# table, items inserted, items sampled, whether one more update is due
+DUE = [
+  ("replay", 0, 0, False),
+  ("replay", 1_000, 0, False),
+  ("replay", 1_001, 0, True),
+  ("replay", 1_001, 64, False),
+  ("replay", 1_008, 64, False),
+  ("replay", 1_009, 64, True),
+  # Each item grants one update where there is no ratio.
+  ("unlimited", 1_000, 0, False),
+  ("unlimited", 1_001, 0, True),
+  ("unlimited", 1_001, 64, False),
+  ("unlimited", 1_002, 64, True),
+  ("queue", 7, 0, False),
+  ("queue", 8, 0, True),
+  ("queue", 8, 8, False),
+  ("queue", 15, 8, False),
+  ("queue", 16, 8, True),
+]
+
+
+@pytest.mark.parametrize(("table", "inserted", "sampled", "due"), DUE)
+def test_an_update_is_due(table, inserted, sampled, due):
+  rates = make_rates("single", TABLES[table])
+  status = counts_of(TABLES[table], inserted - sampled, inserted, sampled)
+  assert rates.is_update_due(status) == due
+
+
+@pytest.mark.parametrize("table", ["replay", "queue"])
+def test_reports_and_polls_come_faster_in_rounds(table):
+  free, rounds = (make_rates(mode, TABLES[table]) for mode in ("async", "sync"))
+  assert rounds.poll_period_s < free.poll_period_s
+  assert rounds.idle_s < free.idle_s
+
+
+def test_a_trainer_looks_at_a_queue_more_often():
+  assert make_rates(table=QUEUE).trainer_idle_s < make_rates().trainer_idle_s
+
+
+# trainer steps after each call, whether to publish then; the period is 7
+PUBLICATIONS = [(5, False), (6, False), (7, True), (7, False), (30, True)]
+
+
+def test_publications_every_period():
+  publications, before = rates_lib.Publications(make_rates("async")), 0
+  for steps, due in PUBLICATIONS:
+    assert publications.is_due(before, steps) == due, steps
+    before = steps
+
+
+def test_publications_at_the_end_of_a_round():
+  publications = rates_lib.Publications(make_rates("sync"))
+  assert publications.updates_left == 0
+  publications.begin_round(12)
+  assert not publications.is_due(0, 0)
+  assert not publications.is_due(0, 5)
+  assert not publications.is_due(5, 10)
+  assert publications.updates_left == 2
+  assert publications.is_due(10, 12)
+  assert publications.updates_left == 0
+  assert not publications.is_due(12, 12), "the round has ended before"
+
+
+@pytest.mark.parametrize("algorithm", [dqn, apex_dqn, ppo])
+def test_rates_of_a_config(algorithm):
+  config = algorithm.get_config()
+  spec = factory.make_spec(config.environment)
+  rates = rates_lib.Rates.from_config(config, spec)
+  assert rates.table is not None
+  assert rates.table.consumed == (config.agent == "ppo")
+  assert rates.in_rounds == (config.mode == "sync")
+  if config.agent != "ppo":
+    assert rates.samples_per_insert == config.replay.samples_per_insert
