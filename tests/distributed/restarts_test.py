@@ -164,7 +164,7 @@ def test_a_signal_asks_for_a_snapshot(start_run):
   run.wait_until(lambda: run.status()["snapshots"]["written"] == 1)
   os.killpg(run.launcher.pid, signal.SIGUSR1)
   run.wait_until(lambda: run.status()["snapshots"]["written"] == 2)
-  assert tell(run, "save") == "a snapshot is made now\n"
+  assert tell(run, "save") == "a snapshot is being written\n"
   run.wait_until(lambda: run.status()["snapshots"]["written"] == 3)
   wait_for_steps(run)
   assert "was ended by" not in run.log("runner")
