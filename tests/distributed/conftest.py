@@ -187,3 +187,21 @@ def start_run(tmp_path):
   yield start
   for run in runs:
     run.kill()
+
+
+@pytest.fixture
+def control():
+  """Sends a run a command with `python -m launch.control`."""
+
+  def send(run, *words):
+    """Returns what the command printed."""
+    done = subprocess.run(
+      [sys.executable, "-m", "launch.control", f"--run={run.path}", *words],
+      capture_output=True,
+      text=True,
+      timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+  return send
