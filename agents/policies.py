@@ -88,21 +88,32 @@ class PolicyActor:
       self._random.bit_generator.state = state
 
 
-def make_actor(
-  policy: actor_critic.PolicyNetwork, seed: int, worker: int, restarts: int
-) -> PolicyActor:
-  """Makes the actor of a worker, which samples.
+class PolicyActors:
+  """The actors of a Builder whose algorithm learns a policy."""
 
-  Args:
-    policy: declares the network.
-    seed: of the run.
-    worker: its index, from 0.
-    restarts: processes that were this worker before.
-  """
-  own = seeds.for_restart(seed + worker, restarts)
-  return PolicyActor(policy, np.random.default_rng(own))
+  def make_policy(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> actor_critic.PolicyNetwork:
+    """Declares the policy."""
+    return make_policy(config.network, spec)
 
+  def make_actor(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    worker: int,
+    restarts: int = 0,
+    env_steps: int = 0,
+  ) -> PolicyActor:
+    """Makes the actor of a worker, which samples; see `core.Builder`."""
+    del env_steps
+    seed = seeds.for_restart(config.seed + worker, restarts)
+    return PolicyActor(
+      self.make_policy(config, spec), np.random.default_rng(seed)
+    )
 
-def make_greedy_actor(policy: actor_critic.PolicyNetwork) -> PolicyActor:
-  """Makes the actor that is evaluated, which takes modes."""
-  return PolicyActor(policy, None)
+  def make_greedy_actor(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> PolicyActor:
+    """Makes the actor that is evaluated, which takes the policy's mode."""
+    return PolicyActor(self.make_policy(config, spec), None)

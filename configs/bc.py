@@ -1,27 +1,22 @@
 """Behaviour cloning. Pomerleau 1991, "Efficient training of artificial neural
 networks for autonomous navigation".
 
-Learns from recorded episodes, without workers: `launch.evaluate --record` writes
-them, and so does Minari.
+Learns from recorded episodes, without workers: `launch.evaluate --record`
+writes them, and so does Minari.
 """
 
 import ml_collections
 
-from configs import base, checks, fields, groups, presets
-
-Field = fields.Field
+from configs import base, fields, groups, presets
 
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.POLICY,
   **groups.LEARNER,
-  "dataset.path": Field(
-    "",
-    "folder of the recorded episodes, a Minari dataset",
-    checks.matching(bool, "a folder", "there would be nothing to learn from",
-                    ""),
+  "dataset.path": fields.Field(
+    "", "folder of the recorded episodes, a Minari dataset; it must be given"
   ),
-}  # fmt: skip
+}
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
@@ -50,6 +45,11 @@ def check(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: one line.
   """
+  if not config.dataset.path:
+    raise ValueError(
+      "config.dataset.path='' names no folder, so there would be nothing to "
+      "learn from: give --config.dataset.path=FOLDER of recorded episodes"
+    )
   workers = config.topology.workers
   if workers:
     raise ValueError(

@@ -269,7 +269,7 @@ def check_queue(config: ml_collections.ConfigDict) -> None:
   if capacity < batch_size:
     raise ValueError(
       f"config.replay.capacity={capacity} is below config.learner.batch_size="
-      f"{batch_size}: the queue could never hold a whole batch, and the trainer "
+      f"{batch_size}: the queue could never hold a batch, and the trainer "
       "would wait for ever; raise it"
     )
 

@@ -61,8 +61,8 @@ FIELDS: fields.Fields = {
   ),
   "learner.decay_steps": Field(
     390,
-    "trainer steps over which step size and clip fall linearly, to 5 % of their "
-    "values; 0: they stay; RL Baselines3 Zoo, CartPole-v1: 100,000 environment "
+    "trainer steps over which step size and clip fall linearly, to 5 % of "
+    "their values; 0: they stay; Zoo, CartPole-v1: 100,000 environment "
     "steps",
     checks.at_least(0, "time does not run backwards"),
   ),

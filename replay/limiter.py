@@ -1,4 +1,4 @@
-"""Limiter: the numbers of a table's rate limiter, and what follows from them."""
+"""Limiter: a table's rate limiter, and what follows from its bounds."""
 
 import math
 import sys

@@ -7,6 +7,7 @@ import typing
 import numpy as np
 import reverb
 
+from replay import priorities as priorities_lib
 from replay import shard_monitor, tables
 
 # Pushes that wait: more are of no use, as new priorities come of new samples.
@@ -44,7 +45,11 @@ class PriorityPusher:
     Args:
       keys: uint64 [N]; the last of equal ones counts.
       priorities: float [N].
+
+    Raises:
+      ValueError: a priority is negative, infinite or not a number.
     """
+    priorities_lib.check(priorities)
     while self._shard.up and not self._put((keys, priorities), _LOOK_S):
       pass
 

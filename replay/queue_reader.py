@@ -39,54 +39,68 @@ class QueueReader:
     self._monitor, self._batch_size = monitor, batch_size
     self._client: reverb.Client | None = None
     self._incarnation = 0  # of the server, that the client is for
+    self._late: list[_Sampling] = []  # that waited for a server that was down
 
   def take(self) -> Samples | None:
     """Takes a batch; None: the queue has no whole one, or is down."""
+    if (late := self._take_late()) is not None:
+      return late
     status = self._monitor.status()
     if status is None or status.size < self._batch_size:
       return None
     if self._client is None or self._incarnation != self._monitor.incarnation:
       self._incarnation = self._monitor.incarnation
       self._client = reverb.Client(self._monitor.address)
-    sampling = _Sampling(self._client, self._batch_size)
+    sampling = _Sampling(self._client, self._batch_size, status.size)
     while sampling.is_alive():
       sampling.join(_CHECK_S)
       if sampling.is_alive() and not self._monitor.up:
-        self._client = None  # the thread waits for the server, maybe for ever
+        self._client = None
+        self._late.append(sampling)
         return None
-    if sampling.error is not None:
+    if sampling.samples is None:
       self._client = None
       self._monitor.mark_lost()
-      return None
-    items = sampling.items
-    return Samples(
-      np.array([item.info.key for item in items], np.uint64),
-      np.array([item.info.probability for item in items]),
-      status.size,
-      np.stack([np.asarray(item.data[0]) for item in items]),
-    )
+    return sampling.samples
+
+  def _take_late(self) -> Samples | None:
+    """Returns the batch of a sampling that found its server again."""
+    for sampling in self._late:
+      if not sampling.is_alive():
+        self._late.remove(sampling)
+        return sampling.samples
+    return None
 
 
 class _Sampling(threading.Thread):
-  """One batch on its way, in a thread that its reader can abandon.
+  """One batch on its way, in a thread that its reader need not wait for.
 
-  Reverb's `sample` has no timeout: with a server that died, it waits until one
-  is up at the address.
+  Reverb's `sample` has no timeout and cannot be cancelled: with a server that
+  died, it waits until one is up at the address, and then takes items from it.
+
+  Attributes:
+    samples: the batch, at the end; None: the server replied with an error.
   """
 
-  def __init__(self, client: reverb.Client, batch_size: int):
+  def __init__(self, client: reverb.Client, batch_size: int, table_size: int):
     super().__init__(name="queue-sampling", daemon=True)
     self._client, self._batch_size = client, batch_size
-    self.items: list[typing.Any] = []
-    self.error: Exception | None = None
+    self._table_size = table_size
+    self.samples: Samples | None = None
     self.start()
 
   def run(self) -> None:
     try:
-      self.items = list(
+      items = list(
         self._client.sample(
           tables.TRANSITIONS, self._batch_size, emit_timesteps=False
         )
       )
-    except (RuntimeError, reverb.errors.ReverbError) as error:
-      self.error = error
+    except (RuntimeError, reverb.errors.ReverbError):
+      return
+    self.samples = Samples(
+      np.array([item.info.key for item in items], np.uint64),
+      np.array([item.info.probability for item in items]),
+      self._table_size,
+      np.stack([np.asarray(item.data[0]) for item in items]),
+    )

@@ -113,7 +113,8 @@ def fit(
   Items, priorities and counts stay. Limiter, size, sampler and remover become
   those of `tables`. Where a limiter has changed so that the counts would hold
   a side back for what was right before, the samples are counted as the
-  nearest number that the new limiter allows: nobody has anything to catch up.
+  nearest number that the new limiter allows: neither side has to catch up. Of
+  a queue, all items that wait can be sampled; only inserts may have to wait.
 
   Args:
     saved: folder of the checkpoint; is left as it is.
@@ -197,6 +198,11 @@ def _fit(
     "min_size_to_sample",
   ):
     setattr(limiter, field, getattr(asked, field))
+  if wanted.max_times_sampled == 1:
+    # A queue has a sample for each item that waits, also where its capacity is
+    # now smaller: otherwise the newest items could never be sampled.
+    limiter.sample_count = limiter.delete_count
+    return
   earned = limiter.insert_count * limiter.samples_per_insert
   limiter.sample_count = max(
     0,

@@ -10,7 +10,7 @@ from agents.networks import torsos
 from configs import bc
 
 
-class Builder:
+class Builder(policies.PolicyActors):
   """Describes behaviour cloning: supervised learning of recorded actions."""
 
   fields = bc.FIELDS
@@ -48,27 +48,6 @@ class Builder:
     from agents.bc import learning
 
     return learning.BCLearner(config, spec)
-
-  def make_actor(
-    self,
-    config: ml_collections.ConfigDict,
-    spec: specs.EnvironmentSpec,
-    worker: int,
-    restarts: int = 0,
-    env_steps: int = 0,
-  ) -> core.Actor:
-    """Makes an actor that samples from the policy."""
-    del env_steps
-    policy = policies.make_policy(config.network, spec)
-    return policies.make_actor(policy, config.seed, worker, restarts)
-
-  def make_greedy_actor(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> core.Actor:
-    """Makes the actor that is evaluated, which takes the policy's mode."""
-    return policies.make_greedy_actor(
-      policies.make_policy(config.network, spec)
-    )
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

@@ -10,7 +10,7 @@ from configs import ppo
 from replay import sequences, table_spec
 
 
-class Builder:
+class Builder(policies.PolicyActors):
   """Describes PPO: Schulman et al. 2017."""
 
   fields = ppo.FIELDS
@@ -38,27 +38,6 @@ class Builder:
     from agents.ppo import learning
 
     return learning.PPOLearner(config, spec)
-
-  def make_actor(
-    self,
-    config: ml_collections.ConfigDict,
-    spec: specs.EnvironmentSpec,
-    worker: int,
-    restarts: int = 0,
-    env_steps: int = 0,
-  ) -> core.Actor:
-    """Makes the actor of a worker, which samples from the policy."""
-    del env_steps
-    policy = policies.make_policy(config.network, spec)
-    return policies.make_actor(policy, config.seed, worker, restarts)
-
-  def make_greedy_actor(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> core.Actor:
-    """Makes the actor that is evaluated, which takes the policy's mode."""
-    return policies.make_greedy_actor(
-      policies.make_policy(config.network, spec)
-    )
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

@@ -9,7 +9,7 @@ from configs import sac
 from replay import adder, table_spec, transitions
 
 
-class Builder:
+class Builder(policies.PolicyActors):
   """Describes SAC: Haarnoja et al. 2018."""
 
   fields = sac.FIELDS
@@ -42,26 +42,13 @@ class Builder:
     # Imports TensorFlow, which workers and evaluators do without.
     from agents.sac import learning
 
-    return learning.SACLearner(config, spec)
+    return learning.SACLearner(config, spec, self.make_policy(config, spec))
 
-  def make_actor(
-    self,
-    config: ml_collections.ConfigDict,
-    spec: specs.EnvironmentSpec,
-    worker: int,
-    restarts: int = 0,
-    env_steps: int = 0,
-  ) -> core.Actor:
-    """Makes the actor of a worker, which samples from the policy."""
-    del env_steps
-    policy = make_policy(config, spec)
-    return policies.make_actor(policy, config.seed, worker, restarts)
-
-  def make_greedy_actor(
+  def make_policy(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> core.Actor:
-    """Makes the actor that is evaluated, which takes the policy's mode."""
-    return policies.make_greedy_actor(make_policy(config, spec))
+  ) -> actor_critic.PolicyNetwork:
+    """Declares the policy: Gaussian actions, bounded by tanh."""
+    return policies.make_policy(config.network, spec, "tanh_gaussian")
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -73,13 +60,6 @@ class Builder:
       config.adder.n_step,
       config.adder.discount,
     )
-
-
-def make_policy(
-  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-) -> actor_critic.PolicyNetwork:
-  """Declares the policy: Gaussian actions, bounded by tanh."""
-  return policies.make_policy(config.network, spec, "tanh_gaussian")
 
 
 def _make_schema(

@@ -11,7 +11,6 @@ from acme import specs
 from agents import core, optimizer, policies, targets
 from agents.losses import soft_actor_critic
 from agents.networks import actor_critic, tf_network, tf_ops
-from agents.sac import builder
 from replay import dataset as dataset_lib
 from replay import transitions
 
@@ -30,17 +29,21 @@ class SACLearner:
   """
 
   def __init__(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    policy: actor_critic.PolicyNetwork,
   ):
     """Makes the networks.
 
     Args:
       config: the whole config.
       spec: of an environment with continuous actions.
+      policy: declares the policy's network, a tanh-Gaussian.
     """
     learner = self._learner = config.learner.copy_and_resolve_references()
     self._seed = config.seed
-    self._declaration = builder.make_policy(config, spec)
+    self._declaration = policy
     self._policy = tf_network.Network(
       self._declaration, config.seed, policies.POLICY
     )

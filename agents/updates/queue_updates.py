@@ -1,4 +1,4 @@
-"""QueueUpdates: on whole batches of a queue, each item of which is used once."""
+"""QueueUpdates: on whole batches of a queue, whose items are used once."""
 
 from collections.abc import Sequence
 

@@ -98,13 +98,17 @@ class TrainerNode:
       self._control, "trainer", 0, self.report, self._rates.report_period_s
     ) as node_link:
       while not node_link.stopping:
-        command = self._wait_for_round(node_link.command)
+        command = node_link.command
+        collected = self._wait_for_round(command)
+        if collected is not None:
+          command = msgspec.structs.replace(
+            command, collected_version=collected
+          )
         self._save_if_due(command.saves_requested)
         before = self.trainer.steps
-        if self.trainer.step(command) == before:
+        if self.trainer.step(command) == before and collected is None:
           # At the limit, the other nodes stop first.
-          waits = self.trainer.waits_for_round
-          node_link.wait(0.0 if waits else self._rates.trainer_idle_s)
+          node_link.wait(self._rates.trainer_idle_s)
       self._snapshots.finish(self.trainer.version, _SAVE_S)
       # The node that hosts the tables stops next, or does so below.
       self.trainer.close()
@@ -136,19 +140,24 @@ class TrainerNode:
       snapshots=self._snapshots.report(),
     )
 
-  def _wait_for_round(self, command: messages.Command) -> messages.Command:
-    """Waits for the workers where nothing else is to be done."""
-    if not self.trainer.waits_for_round or command.paused:
-      return command
+  def _wait_for_round(self, command: messages.Command) -> int | None:
+    """Waits for the workers, where nothing else is to be done.
+
+    Returns:
+      The version with which all have collected; None: it did not wait.
+    """
     version = self.trainer.version
-    if command.collected_version >= version:
-      return command
+    if (
+      not self.trainer.waits_for_round
+      or command.paused
+      or command.collected_version >= version
+    ):
+      return None
     try:
-      collected = self._control.wait_collected(version, _ROUND_S)
+      return self._control.wait_collected(version, _ROUND_S)
     except Exception as error:  # Courier's: the control node restarts.
       logging.info("no round from the control node: %s", type(error).__name__)
-      return command
-    return msgspec.structs.replace(command, collected_version=collected)
+      return None
 
   def _save_if_due(self, saves: int) -> None:
     if saves > self._saves or self._snapshots.due:

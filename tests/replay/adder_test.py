@@ -7,7 +7,7 @@ import pytest
 from acme import specs
 
 from replay import adder as adder_lib
-from replay import transitions
+from replay import priorities, transitions
 
 GAMMA = 0.5  # powers of it are exact
 
@@ -67,15 +67,32 @@ def make_stream(episodes):
   return Stream(*(np.array(column) for column in zip(*steps, strict=True)))
 
 
-def make_layout(kind, transitions_per_item=1):
+def make_schema(kind, transitions_per_item=1):
   spec = specs.EnvironmentSpec(
     observations=specs.Array((2,), np.float32),
     actions=ACTIONS[kind],
     rewards=specs.Array((), np.float32),
     discounts=specs.BoundedArray((), np.float32, 0, 1),
   )
-  return transitions.Layout(
+  return transitions.TransitionSchema(
     spec, n_step=3, transitions_per_item=transitions_per_item
+  )
+
+
+def make_adder(schema, num_envs, n, gamma=GAMMA):
+  return adder_lib.NStepAdder(
+    schema, num_envs, n, gamma, priorities.from_td_errors
+  )
+
+
+def make_output(action, value, state):
+  """An actor's output, with float32 values [B] of the action and the state."""
+  return adder_lib.ActorOutput(
+    action,
+    {
+      adder_lib.VALUE_OF_ACTION: np.float32(value),
+      adder_lib.VALUE_OF_STATE: np.float32(state),
+    },
   )
 
 
@@ -89,8 +106,8 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
   Returns:
     For each environment its items, in the order of their starts.
   """
-  layout = make_layout(kind)
-  adder = adder_lib.NStepAdder(layout, len(streams), n, gamma)
+  schema = make_schema(kind)
+  adder = make_adder(schema, len(streams), n, gamma)
   adder.check_valid()
   length = min(len(s.reward) for s in streams)
   batch = Stream(*(
@@ -105,24 +122,28 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
   # New variables come at any time, in the middle of episodes too.
   versions = 1 + np.cumsum(random.random(length) < 0.3)
   found = [[] for _ in streams]
-  for k in range(length):
-    # Observation (environment, k) names itself.
-    observation = np.stack(
+
+  def observe(k):
+    """Observations [B, 2] that name themselves: environment and k."""
+    return np.stack(
       [np.arange(len(streams)), np.full(len(streams), k)], axis=1
     ).astype(np.float32)
+
+  for k in range(length):
     items = adder.add(
-      observation,
-      adder_lib.Decision(actions[k], values[0, k], values[1, k]),
+      observe(k),
+      make_output(actions[k], values[0, k], values[1, k]),
       batch.reward[k].astype(np.float32),
       batch.terminated[k],
       batch.truncated[k],
       batch.first[k],
+      observe(k + 1),
       versions[k],
     )
     adder.check_valid()
     if items is None:
       continue
-    fields = layout.row.unpack(items.rows)
+    fields = schema.row.unpack(items.rows)
     assert len(items.priorities) == len(items.rows) > 0
     for i, priority in enumerate(items.priorities):
       env, start = fields["o_tm1"][i].astype(int)
@@ -217,31 +238,37 @@ def test_environments_end_at_different_times():
 
 
 def test_priority_by_hand():
-  layout = make_layout("discrete")
-  adder = adder_lib.NStepAdder(layout, 1, 2, 0.9)
+  schema = make_schema("discrete")
+  adder = make_adder(schema, 1, 2, 0.9)
   no, action = np.array([False]), np.array([0])
-  priorities = []
+  found, zeros = [], np.zeros([1, 2])
   for value, state, reward in ((3.0, 9.0, 1.0), (7.0, 9.0, 2.0), (0, 4.0, 0)):
-    decision = adder_lib.Decision(
-      action, np.float32([value]), np.float32([state])
-    )
-    items = adder.add(
-      np.zeros([1, 2]), decision, np.float32([reward]), no, no, no, 1
-    )
-    priorities += [] if items is None else items.priorities.tolist()
+    output = make_output(action, [value], [state])
+    items = adder.add(zeros, output, np.float32([reward]), no, no, no, zeros, 1)
+    found += [] if items is None else items.priorities.tolist()
   # 1 + 0.9 * 2 + 0.81 * 4 - 3
-  np.testing.assert_allclose(priorities, [3.04 + 1e-6], rtol=1e-6)
+  np.testing.assert_allclose(found, [3.04 + 1e-6], rtol=1e-6)
+
+
+def test_without_a_priority_function_no_values_are_needed():
+  schema = make_schema("box")
+  adder = adder_lib.NStepAdder(schema, 2, 1, 0.9)
+  no, zeros = np.zeros(2, bool), np.zeros([2, 2])
+  output = adder_lib.ActorOutput(np.zeros([2, 2]), {})
+  for _ in range(2):
+    items = adder.add(zeros, output, np.ones(2), no, no, no, zeros, 1)
+  np.testing.assert_array_equal(items.priorities, [1, 1])
 
 
 def test_observations_are_copied():
-  layout = make_layout("discrete")
-  adder = adder_lib.NStepAdder(layout, 1, 1, 0.9)
+  schema = make_schema("discrete")
+  adder = make_adder(schema, 1, 1, 0.9)
   no, observation = np.array([False]), np.float32([[1, 2]])
-  decision = adder_lib.Decision(np.array([0]), np.zeros(1), np.zeros(1))
-  adder.add(observation, decision, np.zeros(1), no, no, no, 1)
+  step = (make_output(np.array([0]), [0], [0]), np.zeros(1), no, no, no)
+  adder.add(observation, *step, observation, 1)
   observation[:] = 5
-  items = adder.add(observation, decision, np.zeros(1), no, no, no, 1)
-  fields = layout.row.unpack(items.rows)
+  items = adder.add(observation, *step, observation, 1)
+  fields = schema.row.unpack(items.rows)
   np.testing.assert_array_equal(fields["o_tm1"], [[1, 2]])
   np.testing.assert_array_equal(fields["o_t"], [[5, 5]])
 
@@ -263,18 +290,20 @@ VERSIONS = [
 def test_an_item_has_the_version_of_its_first_action(
   n, episodes, versions, expected
 ):
-  layout, stream = make_layout("discrete"), make_stream(episodes)
-  adder = adder_lib.NStepAdder(layout, 1, n, GAMMA)
-  decision = adder_lib.Decision(np.array([0]), np.zeros(1), np.zeros(1))
+  schema, stream = make_schema("discrete"), make_stream(episodes)
+  adder = make_adder(schema, 1, n)
+  output = make_output(np.array([0]), [0], [0])
   found = {}
   for k, (version, step) in enumerate(
     zip(versions, zip(*stream, strict=True), strict=True)
   ):
     reward, *flags = (np.array([value]) for value in step)
     observation = np.full((1, 2), k, np.float32)
-    items = adder.add(observation, decision, reward, *flags, version)
+    items = adder.add(
+      observation, output, reward, *flags, observation + 1, version
+    )
     if items is not None:
-      fields = layout.row.unpack(items.rows)
+      fields = schema.row.unpack(items.rows)
       starts = fields["o_tm1"][:, 0].tolist()
       found.update(zip(starts, fields[transitions.VERSION], strict=True))
   assert [found[start] for start in sorted(found)] == expected
@@ -316,32 +345,32 @@ def test_items_of_several_transitions_have_the_same_transitions():
   streams = [make_stream([term(1, 2, 4), trunc(8, 16)] * 6) for _ in range(3)]
   each, found = 4, {1: [], 4: []}
   for size in found:
-    layout = make_layout("discrete", size)
-    adder = adder_lib.NStepAdder(layout, 3, 2, GAMMA)
+    schema = make_schema("discrete", size)
+    adder = make_adder(schema, 3, 2)
     for k in range(len(streams[0].reward)):
       if k == 15:
         state = adder.get_state()
-        adder = adder_lib.NStepAdder(layout, 3, 2, GAMMA)
+        adder = make_adder(schema, 3, 2)
         adder.set_state(state)
       step = (np.stack(column) for column in zip(*(
           [column[k] for column in stream] for stream in streams
       ), strict=True))  # fmt: skip
       observation = np.full((3, 2), k, np.float32)
       values = np.arange(3, dtype=np.float32) + k
-      decision = adder_lib.Decision(np.arange(3), values, values)
-      items = adder.add(observation, decision, *step, version=1)
+      output = make_output(np.arange(3), values, values)
+      items = adder.add(observation, output, *step, observation + 1, version=1)
       if items is not None:
-        assert items.rows.shape[1:] == layout.item_shape
+        assert items.rows.shape[1:] == schema.item_shape
         found[size].append(items)
   alone = np.concatenate([items.rows for items in found[1]])
-  priorities = np.concatenate([items.priorities for items in found[1]])
+  each_priority = np.concatenate([items.priorities for items in found[1]])
   together = np.concatenate([items.rows for items in found[each]])
   full = len(alone) // each * each
   np.testing.assert_array_equal(
-    together.reshape(-1, layout.row.row_bytes), alone[:full]
+    together.reshape(-1, schema.row.row_bytes), alone[:full]
   )
   np.testing.assert_allclose(
     np.concatenate([items.priorities for items in found[each]]),
-    priorities[:full].reshape(-1, each).mean(axis=1),
+    each_priority[:full].reshape(-1, each).mean(axis=1),
     rtol=1e-6,
   )

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from configs import dqn
 from replay import dataset as dataset_lib
 from replay import routes, tables, trajectory_manager, transitions
 from replay import writer as writer_lib
+from tests.replay import given
 
 SPEC = specs.EnvironmentSpec(
   observations=specs.BoundedArray((2, 5), np.uint8, 0, 255),
@@ -19,7 +19,7 @@ SPEC = specs.EnvironmentSpec(
   rewards=specs.Array((), np.float32),
   discounts=specs.BoundedArray((), np.float32, 0, 1),
 )
-LAYOUT = transitions.Layout(SPEC, n_step=1)
+SCHEMA = transitions.TransitionSchema(SPEC, n_step=1)
 BATCH = 8
 
 
@@ -36,13 +36,23 @@ def make_items(count, start=0):
   }
 
 
-def serve(layout=LAYOUT, **replay):
-  config = dqn.get_config()
-  config.learner.batch_size = BATCH
-  config.replay.update({"capacity": 100, "min_size": BATCH, **replay})
+def make_spec(schema=SCHEMA, **fields):
+  return given.make_table_spec(
+    schema,
+    prioritized=False,
+    **{
+      "capacity": 100,
+      "batch_size": BATCH,
+      "min_size": BATCH,
+      "samples_per_insert": 0.0,
+      **fields,
+    },
+  )
+
+
+def serve(spec):
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, layout.item_shape)],
-    portpicker.pick_unused_port(),
+    [tables.make_table(spec)], portpicker.pick_unused_port()
   )
 
 
@@ -50,22 +60,20 @@ def write(manager, items):
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(manager.address), tables.TRANSITIONS
   )
-  rows = LAYOUT.row.pack(items)
+  rows = SCHEMA.row.pack(items)
   assert writer.wait(timeout_s=20)
   writer.write(rows, np.ones(len(rows)))
   assert writer.close(timeout_s=20)
 
 
 def make_dataset(manager):
-  dataset = dataset_lib.make_dataset(
-    manager.address, tables.TRANSITIONS, LAYOUT, BATCH
-  )
-  return dataset.map(functools.partial(dataset_lib.unpack, LAYOUT))
+  dataset = dataset_lib.make_dataset(manager.address, make_spec())
+  return dataset.map(functools.partial(dataset_lib.unpack, SCHEMA))
 
 
 @pytest.fixture(scope="module")
 def filled():
-  manager = serve(samples_per_insert=0.0)
+  manager = serve(make_spec())
   write(manager, make_items(30))
   yield manager
   manager.close()
@@ -107,7 +115,7 @@ def test_types_are_known_before_the_first_batch(filled):
 
 
 def test_dataset_ends_below_the_minimum_and_goes_on_above_it():
-  manager = serve(samples_per_insert=0.0)
+  manager = serve(make_spec())
   dataset = make_dataset(manager)
   write(manager, make_items(BATCH - 1))
   with pytest.raises(tf.errors.OutOfRangeError):
@@ -120,7 +128,7 @@ def test_dataset_ends_below_the_minimum_and_goes_on_above_it():
 
 def test_dataset_ends_where_the_limiter_starves_it_and_goes_on():
   # It may be 4 samples ahead, and each insert allows 4 more.
-  manager = serve(samples_per_insert=4.0, tolerance=1e-6)
+  manager = serve(make_spec(samples_per_insert=4.0, tolerance=1e-6))
   dataset = make_dataset(manager)
   write(manager, make_items(BATCH))
   batches = 0
@@ -141,20 +149,23 @@ def test_dataset_ends_where_the_limiter_starves_it_and_goes_on():
 
 def test_items_of_several_transitions_become_batches_of_transitions():
   each, items = 4, make_items(40)
-  layout = transitions.Layout(SPEC, n_step=1, transitions_per_item=each)
-  manager = serve(layout, samples_per_insert=0.0, transitions_per_item=each)
+  schema = transitions.TransitionSchema(
+    SPEC, n_step=1, transitions_per_item=each
+  )
+  spec = make_spec(
+    schema, batch_size=BATCH // each, min_size=BATCH // each, capacity=25
+  )
+  manager = serve(spec)
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(manager.address), tables.TRANSITIONS
   )
   assert writer.wait(timeout_s=20)
-  rows = layout.row.pack(items).reshape(-1, *layout.item_shape)
+  rows = schema.row.pack(items).reshape(-1, *schema.item_shape)
   writer.write(rows, np.ones(len(rows)))
   assert writer.close(timeout_s=20)
-  dataset = dataset_lib.make_dataset(
-    manager.address, tables.TRANSITIONS, layout, BATCH // each
-  )
+  dataset = dataset_lib.make_dataset(manager.address, spec)
   for samples in dataset.take(20):
-    batch = dataset_lib.unpack(layout, samples)
+    batch = dataset_lib.unpack(schema, samples)
     index = batch.data.r_t.numpy().astype(int)
     assert len(index) == BATCH
     np.testing.assert_array_equal(batch.data.o_t, items["o_t"][index])

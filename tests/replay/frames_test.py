@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from configs import dqn
 from environments import factory
 from replay import adder as adder_lib
 from replay import dataset, routes, tables, trajectory_manager, transitions
 from replay import frames as frames_lib
 from replay import writer as writer_lib
+from tests.replay import given
 
 SHAPE = (5, 3)  # of a frame
 GAMMA = 0.9
@@ -88,9 +88,9 @@ def play_atari(steps):
 
 
 def add(adder, step):
-  zeros = np.zeros(len(step.action), np.float32)
-  decision = adder_lib.Decision(step.action, zeros, zeros)
-  return adder.add(step[0], decision, *step[2:], version=1)
+  output = adder_lib.ActorOutput(step.action, {})
+  # n-step transitions end in the observation that is acted on next.
+  return adder.add(step[0], output, *step[2:], step[0], version=1)
 
 
 def expect(steps, n):
@@ -128,11 +128,11 @@ def check_equal(batch, expected):
   return actions
 
 
-def make_batch(layout, items):
-  data = items.data().reshape(-1, *layout.item_shape)
+def make_batch(schema, items):
+  data = items.data().reshape(-1, *schema.item_shape)
   count = len(data)
   return dataset.make_batch(
-    layout,
+    schema,
     tf.zeros([count], tf.uint64),
     tf.ones([count], tf.float64),
     tf.ones([count], tf.int64),
@@ -142,14 +142,14 @@ def make_batch(layout, items):
 
 def check_adder(spec, steps, n):
   stack = spec.observations.shape[0]
-  layout = transitions.Layout(spec, n, stack)
-  adder = adder_lib.NStepAdder(layout, len(steps[0].action), n, GAMMA)
+  schema = transitions.TransitionSchema(spec, n, stack)
+  adder = adder_lib.NStepAdder(schema, len(steps[0].action), n, GAMMA)
   expected, found = expect(steps, n), []
   for step in steps:
     items = add(adder, step)
     if items is not None:
       assert (np.diff(items.frames.ids, axis=1) != 0).all()
-      found += check_equal(make_batch(layout, items), expected)
+      found += check_equal(make_batch(schema, items), expected)
   assert sorted(found) == sorted(expected)
   return found
 
@@ -173,22 +173,27 @@ class Path:
   """From adder to batches, through a real server."""
 
   def __init__(self, n, num_envs):
-    self.layout = transitions.Layout(make_spec(), n, 4)
-    self.adder = adder_lib.NStepAdder(self.layout, num_envs, n, GAMMA)
+    self.schema = transitions.TransitionSchema(make_spec(), n, 4)
+    self.spec = given.make_table_spec(
+      self.schema,
+      prioritized=False,
+      capacity=5_000,
+      batch_size=16,
+      min_size=1,
+      samples_per_insert=0.0,
+    )
+    self.adder = adder_lib.NStepAdder(self.schema, num_envs, n, GAMMA)
     self.port = portpicker.pick_unused_port()
     self.manager = self._serve()
     self.writer = writer_lib.ItemWriter(
       routes.DirectRoute(self.manager.address),
       tables.TRANSITIONS,
-      self.layout.kept_cells(num_envs),
+      self.schema.kept_cells(num_envs),
     )
 
   def _serve(self):
-    config = dqn.get_config()
-    config.replay.update({"capacity": 5_000, "samples_per_insert": 0.0})
-    config.replay.min_size = 1
     return trajectory_manager.TrajectoryManager(
-      [tables.make_table(config, self.layout.item_shape)], self.port
+      [tables.make_table(self.spec)], self.port
     )
 
   def write(self, steps):
@@ -200,12 +205,10 @@ class Path:
         self.writer.write(*items)
 
   def sampled(self, expected, until):
-    batches = dataset.make_dataset(
-      self.manager.address, tables.TRANSITIONS, self.layout, 16
-    )
+    batches = dataset.make_dataset(self.manager.address, self.spec)
     found = set()
     for samples in batches:
-      batch = dataset.unpack(self.layout, samples)
+      batch = dataset.unpack(self.schema, samples)
       found.update(check_equal(batch, expected))
       if len(found) >= until:
         return found
@@ -273,8 +276,8 @@ def test_each_frame_is_sent_once():
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_state_goes_on_with_equal_items(kept):
-  layout = transitions.Layout(make_spec(), 3, 4)
-  adder = adder_lib.NStepAdder(layout, 2, 3, GAMMA)
+  schema = transitions.TransitionSchema(make_spec(), 3, 4)
+  adder = adder_lib.NStepAdder(schema, 2, 3, GAMMA)
   steps = list(play(2, 4, 80))
   for step in steps[:40]:
     add(adder, step)
@@ -282,14 +285,14 @@ def test_state_goes_on_with_equal_items(kept):
   if kept:  # what goes on does not change what was taken
     for step in steps[40:60]:
       add(adder, step)
-  other = adder_lib.NStepAdder(layout, 2, 3, GAMMA)
+  other = adder_lib.NStepAdder(schema, 2, 3, GAMMA)
   other.set_state(state)
   expected = expect(steps, 3)
   found = []
   for step in steps[40:]:
     items = add(other, step)
     if items is not None:
-      found += check_equal(make_batch(layout, items), expected)
+      found += check_equal(make_batch(schema, items), expected)
   assert min(found) < 80 <= max(found), "open ones and new ones"
 
 
@@ -304,7 +307,7 @@ def test_an_observation_that_is_no_stack_is_refused():
 
 def test_frames_and_several_transitions_an_item_are_refused():
   with pytest.raises(ValueError, match="transitions_per_item=2 needs whole"):
-    transitions.Layout(make_spec(), 1, 4, transitions_per_item=2)
+    transitions.TransitionSchema(make_spec(), 1, 4, transitions_per_item=2)
 
 
 @pytest.mark.parametrize(
@@ -318,4 +321,4 @@ def test_frames_and_several_transitions_an_item_are_refused():
 )
 def test_a_layout_of_other_observations_is_refused(stacked, spec):
   with pytest.raises(ValueError, match=f"stacked_frames={stacked} takes uint8"):
-    transitions.Layout(spec, 1, stacked)
+    transitions.TransitionSchema(spec, 1, stacked)

@@ -85,6 +85,28 @@ def test_priorities_are_absolute_errors_and_never_zero():
     np.testing.assert_allclose(found, [2 + 1e-6, 1e-6, 3 + 1e-6], rtol=1e-6)
 
 
+# td_errors, learned, eta, priorities; by hand.
+WINDOWS = [
+  ([[0, 0, 0]], [[1, 1, 1]], 0.9, [0.0]),  # no error at all
+  ([[0, 0, 0]], [[0, 0, 0]], 0.9, [0.0]),  # nothing learned
+  ([[-3, 0, 1], [0, 5, 0]], [[1, 1, 1], [0, 1, 0]], 0.75, [31 / 12, 5.0]),
+  ([[-3, 0, 1]], [[1, 0, 1]], 0.0, [2.0]),
+  ([[-3, 0, 1]], [[1, 0, 1]], 1.0, [3.0]),
+]
+
+
+@pytest.mark.parametrize(("td_errors", "learned", "eta", "expected"), WINDOWS)
+def test_priorities_of_sequences(td_errors, learned, eta, expected):
+  """Workers and learners have the same numbers, all above 0."""
+  arrays = np.float32(td_errors), np.float32(learned)
+  found = priorities.from_sequences(*arrays, eta)
+  tensors = priorities.from_sequences(*map(tf.constant, arrays), eta)
+  assert found.dtype == tensors.numpy().dtype == np.float32
+  np.testing.assert_allclose(found, np.array(expected) + 1e-6, rtol=1e-6)
+  np.testing.assert_allclose(found, tensors, rtol=1e-6)
+  assert (found > 0).all()
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -0.5])
 def test_priority_that_stops_a_table_is_refused(bad):
   with pytest.raises(ValueError, match=r"priorities\[1\]=\S+ must be finite"):

@@ -121,9 +121,9 @@ def test_transition_layout_follows_the_spec():
     rewards=specs.Array((), np.float32),
     discounts=specs.BoundedArray((), np.float32, 0, 1),
   )
-  layout = transitions.Layout(spec, n_step=3)
-  assert set(layout.row.fields) == {
+  schema = transitions.TransitionSchema(spec, n_step=3)
+  assert set(schema.row.fields) == {
     *transitions.Transition._fields,
     transitions.VERSION,
   }
-  assert layout.item_shape == (2 * 4 * 84 * 84 + 2 * 4 + 4 + 4 + 8,)
+  assert schema.item_shape == (2 * 4 * 84 * 84 + 2 * 4 + 4 + 4 + 8,)

@@ -7,8 +7,7 @@ import portpicker
 import pytest
 import reverb
 
-from replay import retrying_publisher, variables
-from replay import shard as shard_lib
+from replay import retrying_publisher, shard_monitor, variables
 
 ARRAYS = {"w": np.arange(4.0)}
 DEADLINE_S = 60.0
@@ -27,10 +26,10 @@ def port():
 
 
 @pytest.fixture
-def shard(port):
-  shard = shard_lib.Shard(0, f"localhost:{port}", variables.TABLE)
-  yield shard
-  shard.close()
+def monitor(port):
+  monitor = shard_monitor.ShardMonitor(0, f"localhost:{port}", variables.TABLE)
+  yield monitor
+  monitor.close()
 
 
 def serve(port):
@@ -41,42 +40,42 @@ def newest(port):
   return variables.VariablesClient(f"localhost:{port}").poll(20_000).version
 
 
-def test_what_could_not_be_published_is_owed(port, shard):
-  publisher = retrying_publisher.RetryingPublisher(shard, first_version=7)
+def test_what_could_not_be_published_is_pending(port, monitor):
+  publisher = retrying_publisher.RetryingPublisher(monitor, first_version=7)
   assert publisher.publish(ARRAYS) == 6
-  assert publisher.owes
+  assert publisher.pending
   lost = []
-  shard.on_lost = lambda: lost.append(time.monotonic())
+  monitor.on_lost = lambda: lost.append(time.monotonic())
   version = 6
-  for life in range(3):
+  for restarts in range(3):
     server = serve(port)
-    until(lambda: shard.up)
-    assert shard.lives == life + 1
+    until(lambda: monitor.up)
+    assert monitor.incarnation == restarts + 1
     for _ in range(2):
       assert publisher.publish(ARRAYS) == version + 1
       version += 1
-      assert not publisher.owes
+      assert not publisher.pending
     assert newest(port) == version
     server.stop()
     del server
     # At once, or it is noticed by the attempt itself: none waits for ever.
     began_s = time.monotonic()
-    while not publisher.owes:
+    while not publisher.pending:
       version = publisher.publish(ARRAYS)
     assert time.monotonic() - began_s < 30.0
-    until(lambda: not shard.up)
-    assert len(lost) == life + 1
+    until(lambda: not monitor.up)
+    assert len(lost) == restarts + 1
     assert publisher.publish(ARRAYS) == version
   publisher.close()
 
 
-def test_counts_of_a_server_that_is_gone(port, shard):
-  assert shard.status() is None
+def test_counts_of_a_server_that_is_gone(port, monitor):
+  assert monitor.status() is None
   server = serve(port)
-  until(lambda: shard.up)
-  assert shard.status().size == shard.size == 0
-  shard.lose()
-  assert not shard.up
-  assert shard.wait(DEADLINE_S), "it was there all the time"
-  assert shard.lives == 2
+  until(lambda: monitor.up)
+  assert monitor.status().size == monitor.size == 0
+  monitor.mark_lost()
+  assert not monitor.up
+  assert monitor.wait(DEADLINE_S), "it was there all the time"
+  assert monitor.incarnation == 2
   server.stop()

@@ -7,10 +7,10 @@ import portpicker
 import pytest
 import reverb
 
-from configs import prioritized_dqn
 from replay import packing as packing_lib
 from replay import routes, shards_snapshot, tables, trajectory_manager
 from replay import writer as writer_lib
+from tests.replay import given
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
 
@@ -19,12 +19,13 @@ class Server:
   """One of them."""
 
   def __init__(self, folder, shard, restored_from=None):
-    config = prioritized_dqn.get_config()
-    config.replay.update({"min_size": 1, "samples_per_insert": 0.0})
+    spec = given.make_table_spec(
+      PACKING.row_bytes, min_size=1, samples_per_insert=0.0
+    )
     self.up, self.shard = True, shard
     self.root = folder / f"root-{shard}"
     self.manager = trajectory_manager.TrajectoryManager(
-      [tables.make_table(config, (PACKING.row_bytes,))],
+      [tables.make_table(spec)],
       portpicker.pick_unused_port(),
       self.root,
       restored_from,

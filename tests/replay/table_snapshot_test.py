@@ -7,10 +7,10 @@ import portpicker
 import pytest
 import reverb
 
-from configs import prioritized_dqn
 from replay import packing as packing_lib
 from replay import routes, table_snapshot, tables, trajectory_manager, variables
 from replay import writer as writer_lib
+from tests.replay import given
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
 ASKED = {
@@ -21,11 +21,10 @@ ASKED = {
 }
 
 
-def serve(tmp_path, restored=False, others=(), packing=PACKING, **replay):
-  config = prioritized_dqn.get_config()
-  config.replay.update({**ASKED, **replay})
+def serve(tmp_path, restored=False, others=(), packing=PACKING, **fields):
+  spec = given.make_table_spec(packing.row_bytes, **{**ASKED, **fields})
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, (packing.row_bytes,)), *others],
+    [tables.make_table(spec), *others],
     portpicker.pick_unused_port(),
     tmp_path / "replay",
     tmp_path / "saved" if restored else None,
@@ -130,6 +129,32 @@ def test_another_ratio_leaves_nothing_to_catch_up(tmp_path, saved, ratio):
   assert limiter.min_diff <= difference <= limiter.max_diff
   write(manager, 2)  # neither side is held back for long
   assert len(draw(manager, 1)) == 1
+  manager.close()
+
+
+QUEUE = {"consumed": True, "priority_exponent": None}
+
+
+@pytest.mark.parametrize("capacity", [50, 12, 5])
+def test_a_queue_keeps_what_waits_in_it(tmp_path, capacity):
+  """Also with a capacity that it exceeds: only inserts wait then."""
+  manager = serve(tmp_path, **QUEUE)
+  write(manager, 20)
+  assert len(draw(manager, 8)) == 8
+  start_saving(manager, tmp_path / "saved").finish()
+  manager.close()
+  manager = serve(tmp_path, restored=True, **QUEUE, capacity=capacity)
+  limiter = info(manager).rate_limiter_info
+  assert (limiter.min_diff, limiter.max_diff) == (0.0, capacity)
+  assert manager.status(tables.TRANSITIONS)[:3] == (12, 20, 8)
+  values = [
+    int(PACKING.unpack(np.array(item.data))["x"][0])
+    for item in draw(manager, 12)
+  ]
+  assert values == list(range(8, 20))
+  assert manager.status(tables.TRANSITIONS).size == 0
+  write(manager, 5)
+  assert len(draw(manager, 5)) == 5
   manager.close()
 
 

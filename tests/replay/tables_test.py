@@ -1,4 +1,6 @@
-"""Tables and the priority updater in a real server: what is drawn how often."""
+"""Tables and priorities in a real server: what is sampled how often."""
+
+import time
 
 import numpy as np
 import portpicker
@@ -6,10 +8,16 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from configs import prioritized_dqn
 from replay import packing as packing_lib
-from replay import priority_updater, routes, tables, trajectory_manager
+from replay import (
+  priority_pusher,
+  routes,
+  shard_monitor,
+  tables,
+  trajectory_manager,
+)
 from replay import writer as writer_lib
+from tests.replay import given
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
 PRIORITIES = np.array([0.5, 1.0, 2.0, 4.0, 9.0])
@@ -17,24 +25,22 @@ EXPONENT = 0.6
 SAMPLES = 20_000
 
 
-def make_config(**replay):
-  config = prioritized_dqn.get_config()
-  config.replay.update(
-    {
+def make_spec(**fields):
+  return given.make_table_spec(
+    PACKING.row_bytes,
+    **{
       "capacity": 5,
       "min_size": 5,
       "samples_per_insert": 0.0,  # no limit
       "priority_exponent": EXPONENT,
-      **replay,
-    }
+      **fields,
+    },
   )
-  return config
 
 
-def serve(config):
+def serve(spec):
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, (PACKING.row_bytes,))],
-    portpicker.pick_unused_port(),
+    [tables.make_table(spec)], portpicker.pick_unused_port()
   )
 
 
@@ -76,7 +82,7 @@ def in_proportion(priorities):
 
 @pytest.fixture(scope="module")
 def prioritized():
-  manager = serve(make_config())
+  manager = serve(make_spec())
   write(manager.address, 0, PRIORITIES)
   yield manager
   manager.close()
@@ -91,7 +97,7 @@ def test_prioritized_table_draws_in_proportion(prioritized):
 
 
 def test_uniform_table_draws_equally():
-  manager = serve(make_config(sampler="uniform"))
+  manager = serve(make_spec(priority_exponent=None))
   write(manager.address, 0, PRIORITIES)
   info, values = draw(manager.address, SAMPLES)
   np.testing.assert_allclose(info.probability, np.full(SAMPLES, 0.2))
@@ -99,39 +105,55 @@ def test_uniform_table_draws_equally():
   manager.close()
 
 
-def test_updated_priorities_take_effect_inside_a_graph(prioritized):
+@pytest.fixture
+def pusher(prioritized):
+  monitor = shard_monitor.ShardMonitor(
+    0, prioritized.address, tables.TRANSITIONS
+  )
+  assert monitor.wait(timeout_s=20)
+  pusher = priority_pusher.PriorityPusher(monitor)
+  yield pusher
+  pusher.close(timeout_s=20)
+  monitor.close()
+
+
+def test_pushed_priorities_take_effect(prioritized, pusher):
   info, values = draw(prioritized.address, 1_000)
   _, index = np.unique(values, return_index=True)
   keys = info.key.numpy()[index]  # of items 0 to 4
-  updater = priority_updater.PriorityUpdater(
-    prioritized.address, tables.TRANSITIONS
-  )
-  gone = 12345  # as if evicted
-
-  @tf.function
-  def update(keys, priorities):
-    updater.update(keys, priorities)
-
-  three = np.array([keys[0], gone, keys[4]], np.uint64)
-  update(tf.constant(three), tf.constant([8.0, 7.0, 0.25]))
+  evicted = 12345  # as if it were
+  # Of equal keys the last counts.
+  pushed = np.array([keys[0], keys[4], evicted, keys[4]], np.uint64)
+  pusher.push(pushed, np.float32([8.0, 100.0, 7.0, 0.25]))
   expected = in_proportion([8, 1, 2, 4, 0.25])
+
+  def arrived():
+    info, values = draw(prioritized.address, 100)
+    return np.allclose(info.probability, expected[values])
+
+  end_s = time.monotonic() + 20
+  while not arrived():
+    assert time.monotonic() < end_s
   info, values = draw(prioritized.address, SAMPLES)
   np.testing.assert_allclose(info.probability, expected[values])
   assert_frequencies(values, expected)
-  update(tf.constant(keys), tf.constant(PRIORITIES))
+  reverb.Client(prioritized.address).mutate_priorities(
+    tables.TRANSITIONS, dict(zip(keys.tolist(), PRIORITIES, strict=True))
+  )
   info, values = draw(prioritized.address, 1_000)
   np.testing.assert_allclose(
     info.probability, in_proportion(PRIORITIES)[values]
   )
 
 
-def test_update_that_is_no_number_is_an_error_and_changes_nothing(prioritized):
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_a_pushed_priority_that_no_table_can_hold_is_rejected(
+  prioritized, pusher, bad
+):
   info, _ = draw(prioritized.address, 100)
-  updater = priority_updater.PriorityUpdater(
-    prioritized.address, tables.TRANSITIONS
-  )
-  with pytest.raises(tf.errors.InvalidArgumentError, match="not be NaN"):
-    updater.update(info.key[:1], tf.constant([np.nan]))
+  for _ in range(5):  # the pusher's thread is still there
+    with pytest.raises(ValueError, match=r"priorities\[0\]=.* finite"):
+      pusher.push(info.key.numpy()[:1], np.float32([bad]))
   info, values = draw(prioritized.address, 100)
   np.testing.assert_allclose(
     info.probability, in_proportion(PRIORITIES)[values]
@@ -139,35 +161,40 @@ def test_update_that_is_no_number_is_an_error_and_changes_nothing(prioritized):
 
 
 def test_oldest_is_evicted_first():
-  manager = serve(make_config(sampler="uniform"))
+  manager = serve(make_spec(priority_exponent=None))
   write(manager.address, 0, np.ones(7))
   _, values = draw(manager.address, 1_000)
   assert set(values.tolist()) == {2, 3, 4, 5, 6}
   manager.close()
 
 
-@pytest.mark.parametrize("preset", ["cartpole", "lunarlander", "pong"])
-def test_table_of_each_preset(preset):
-  config = prioritized_dqn.get_config(preset)
-  info = tables.make_table(config, (PACKING.row_bytes,)).info
+def test_settings_follow_the_spec():
+  spec = make_spec(capacity=1_000, min_size=100, samples_per_insert=8.0)
+  info = tables.make_table(spec).info
   assert info.name == tables.TRANSITIONS
-  assert info.max_size == config.replay.capacity
+  assert info.max_size == 1_000
+  assert info.max_times_sampled == 0
   assert info.sampler_options.prioritized.priority_exponent == pytest.approx(
-    config.replay.priority_exponent
+    EXPONENT
   )
   assert info.remover_options.fifo
   assert info.signature == tf.TensorSpec([8], tf.uint8)
   limiter = info.rate_limiter_info
-  assert limiter.min_size_to_sample == config.replay.min_size
-  assert limiter.samples_per_insert == config.replay.samples_per_insert
-  middle = config.replay.min_size * config.replay.samples_per_insert
-  drift = config.replay.tolerance * middle
-  assert limiter.min_diff == pytest.approx(middle - drift)
-  assert limiter.max_diff == pytest.approx(middle + drift)
+  assert limiter.min_size_to_sample == 100
+  assert limiter.samples_per_insert == 8.0
+  assert limiter.min_diff == pytest.approx(800 - 400)
+  assert limiter.max_diff == pytest.approx(800 + 400)
+
+
+def test_rounds_have_the_limiter_that_is_given():
+  spec = make_spec(capacity=1_000, min_size=100, samples_per_insert=8.0)
+  limiter = tables.make_table(spec, spec.round_limiter).info.rate_limiter_info
+  assert limiter.min_size_to_sample == 100
+  assert limiter.max_diff > 1e30
 
 
 def test_without_ratio_only_the_minimum_limits():
-  info = tables.make_table(make_config(min_size=3), (PACKING.row_bytes,)).info
+  info = tables.make_table(make_spec(min_size=3)).info
   assert info.rate_limiter_info.min_size_to_sample == 3
   assert info.rate_limiter_info.max_diff > 1e30
 
@@ -176,14 +203,12 @@ def test_without_ratio_only_the_minimum_limits():
 @pytest.mark.parametrize("tolerance", [1e-6, 0.5, 10.0])
 @pytest.mark.parametrize("min_size", [1, 1_000])
 def test_no_valid_config_is_refused_by_reverb(ratio, tolerance, min_size):
-  config = make_config(
+  spec = make_spec(
     samples_per_insert=ratio,
     tolerance=tolerance,
     min_size=min_size,
     capacity=1_000,
   )
-  limiter = tables.make_table(
-    config, (PACKING.row_bytes,)
-  ).info.rate_limiter_info
+  limiter = tables.make_table(spec).info.rate_limiter_info
   # An insert and a sample always fit between the two ends.
   assert limiter.max_diff - limiter.min_diff >= 2 * max(1.0, ratio)

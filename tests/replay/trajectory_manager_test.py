@@ -7,7 +7,6 @@ import portpicker
 import pytest
 import reverb
 
-from configs import prioritized_dqn
 from replay import (
   loopback,
   routes,
@@ -18,18 +17,18 @@ from replay import (
 )
 from replay import packing as packing_lib
 from replay import writer as writer_lib
+from tests.replay import given
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
 PRIORITIES = np.array([0.5, 1.0, 2.0, 4.0, 9.0])
 
 
 def serve(port=None, folder=None, restore_from=None):
-  config = prioritized_dqn.get_config()
-  config.replay.update(
-    {"capacity": 50, "min_size": 2, "samples_per_insert": 0.0}
+  spec = given.make_table_spec(
+    PACKING.row_bytes, capacity=50, min_size=2, samples_per_insert=0.0
   )
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, (PACKING.row_bytes,))],
+    [tables.make_table(spec)],
     port or portpicker.pick_unused_port(),
     folder,
     restore_from,

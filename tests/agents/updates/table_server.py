@@ -1,6 +1,6 @@
 """A table in a process of its own, which can be killed.
 
-python -m tests.agents.table_server PORT FIRST PRIORITY [PRIORITY ...]
+python -m tests.agents.updates.table_server PORT FIRST PRIORITY [PRIORITY ...]
 """
 
 import contextlib
@@ -12,12 +12,12 @@ import time
 import numpy as np
 from acme import specs
 
-from configs import prioritized_dqn
 from replay import routes, tables, trajectory_manager, transitions
 from replay import writer as writer_lib
+from tests.replay import given
 
 BATCH = 32
-LAYOUT = transitions.Layout(
+SCHEMA = transitions.TransitionSchema(
   specs.EnvironmentSpec(
     observations=specs.Array((2,), np.float32),
     actions=specs.DiscreteArray(2),
@@ -26,20 +26,23 @@ LAYOUT = transitions.Layout(
   ),
   n_step=1,
 )
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPEC = given.make_table_spec(
+  SCHEMA,
+  batch_size=BATCH,
+  min_size=1,
+  samples_per_insert=0.0,
+  priority_exponent=1.0,
+)
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def serve(port: int, first: int, priorities: list[float]):
   """Serves transitions that are known by their rewards, from `first` on."""
-  config = prioritized_dqn.get_config()
-  config.replay.update(
-    {"min_size": 1, "samples_per_insert": 0.0, "priority_exponent": 1.0}
-  )
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, LAYOUT.item_shape)], port
+    [tables.make_table(SPEC)], port
   )
   count = len(priorities)
-  rows = LAYOUT.row.pack(
+  rows = SCHEMA.row.pack(
     {
       "o_tm1": np.zeros((count, 2)),
       "a_tm1": np.zeros(count),
@@ -63,7 +66,7 @@ def running(port: int, first: int, priorities: list[float]):
   """Such a process, once it serves all; killed in the end, if not before."""
   words = map(str, (port, first, *priorities))
   process = subprocess.Popen(
-    [sys.executable, "-m", "tests.agents.table_server", *words],
+    [sys.executable, "-m", "tests.agents.updates.table_server", *words],
     cwd=_ROOT,
     stdout=subprocess.PIPE,
     stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Limiter: its numbers are those of the table that Reverb makes."""
+"""Limiter: its bounds and decisions are those of Reverb's table."""
 
 import sys
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import reverb
 
-from configs import dqn, limiter
-from replay import packing, tables
+from replay import limiter, tables
+from tests.replay import given
 
 # min_size, samples_per_insert, tolerance
 REPLAYS = [
@@ -19,18 +19,23 @@ REPLAYS = [
 ]
 
 
-def make_config(min_size, ratio, tolerance, batch_size=2):
-  config = dqn.get_config()
-  config.learner.batch_size = batch_size
-  config.replay.update(
-    min_size=min_size, samples_per_insert=ratio, tolerance=tolerance
+def make_spec(min_size, ratio, tolerance, batch_size=2):
+  return given.make_table_spec(
+    4,
+    prioritized=False,
+    batch_size=batch_size,
+    min_size=min_size,
+    samples_per_insert=ratio,
+    tolerance=tolerance,
   )
-  return config
 
 
-def make_table(config):
-  layout = packing.Packing({"reward": (np.dtype(np.float32), ())})
-  return tables.make_table(config, (layout.row_bytes,))
+def make_queue(capacity, limiter=None):
+  """The spec of a queue, and its table."""
+  spec = given.make_table_spec(
+    4, prioritized=False, capacity=capacity, consumed=True
+  )
+  return spec, tables.make_table(spec, limiter)
 
 
 def check_allowed(table, allowed):
@@ -39,11 +44,9 @@ def check_allowed(table, allowed):
   assert allowed == sys.maxsize or not table.can_sample(allowed + 1)
 
 
-@pytest.mark.parametrize("replay", REPLAYS)
-def test_reverb_has_the_same_numbers(replay):
-  config = make_config(*replay)
-  info = make_table(config).info.rate_limiter_info
-  assert limiter.Limiter.of(config) == limiter.Limiter(
+def as_reverb_has_it(table):
+  info = table.info.rate_limiter_info
+  return limiter.Limiter(
     info.samples_per_insert,
     info.min_size_to_sample,
     info.min_diff,
@@ -51,19 +54,29 @@ def test_reverb_has_the_same_numbers(replay):
   )
 
 
-@pytest.mark.parametrize("replay", REPLAYS[1:])
-def test_reverb_lets_through_whom_it_says(replay):
+@pytest.mark.parametrize("replay", REPLAYS)
+def test_reverb_has_the_same_numbers(replay):
+  spec = make_spec(*replay)
+  assert as_reverb_has_it(tables.make_table(spec)) == spec.limiter
+
+
+@pytest.mark.parametrize("capacity", [1, 64])
+def test_reverbs_queue_has_the_same_numbers(capacity):
+  spec, table = make_queue(capacity)
+  own = reverb.Table.queue("queue", capacity)
+  assert as_reverb_has_it(table) == as_reverb_has_it(own) == spec.limiter
+  assert spec.limiter.bounded
+
+
+def check_against_reverb(table, counts, consumed=False):
   """Random inserts and samples, none of which would block."""
-  config = make_config(*replay)
-  counts = limiter.Limiter.of(config)
-  table = make_table(config)
   server = reverb.Server([table])
   client = reverb.Client(f"localhost:{server.port}")
   random = np.random.default_rng(3)
   inserted = sampled = blocked = 0
   row = np.zeros(4, np.uint8)
   for _ in range(60):
-    now = (inserted, inserted, sampled)
+    now = (inserted - sampled * consumed, inserted, sampled)
     if random.random() < 0.5:
       free = counts.samples_missing(*now) == 0
       assert table.can_insert(1) == free
@@ -80,6 +93,25 @@ def test_reverb_lets_through_whom_it_says(replay):
     blocked += not free
   server.stop()
   assert blocked and inserted and sampled
+
+
+@pytest.mark.parametrize("replay", REPLAYS[1:])
+def test_reverb_blocks_the_same_side(replay):
+  spec = make_spec(*replay)
+  check_against_reverb(tables.make_table(spec), spec.limiter)
+
+
+@pytest.mark.parametrize("capacity", [1, 3])
+def test_reverb_blocks_the_same_side_of_a_queue(capacity):
+  spec, table = make_queue(capacity)
+  check_against_reverb(table, spec.limiter, consumed=True)
+
+
+def test_a_queue_of_rounds_only_blocks_samples():
+  spec, _ = make_queue(1)
+  _, table = make_queue(1, spec.round_limiter)
+  assert not spec.round_limiter.bounded
+  check_against_reverb(table, spec.round_limiter, consumed=True)
 
 
 # min_size, samples_per_insert, tolerance, batch_size
@@ -108,9 +140,8 @@ def test_a_whole_batch_is_reached_by_inserting_alone(seed):
   min_size, ratio, tolerance, batch_size = (
     SMALL[seed] if seed < len(SMALL) else random_config(random)
   )
-  config = make_config(min_size, ratio, tolerance, batch_size)
-  counts = limiter.Limiter.of(config)
-  table = make_table(config)
+  spec = make_spec(min_size, ratio, tolerance, batch_size)
+  counts, table = spec.limiter, tables.make_table(spec)
   server = reverb.Server([table])
   client = reverb.Client(f"localhost:{server.port}")
   inserted = sampled = 0
@@ -142,7 +173,8 @@ def test_a_whole_batch_is_reached_by_inserting_alone(seed):
 # limiter, (size, inserted, sampled), inserts missing, samples missing
 EIGHT = limiter.Limiter(8.0, 1_000, 4_000.0, 12_000.0)
 QUARTER = limiter.Limiter(0.25, 4, -1.0, 3.0)
-FREE = limiter.Limiter(1.0, 5, -sys.float_info.max, sys.float_info.max)
+FREE = limiter.Limiter.from_min_size(5)
+QUEUE = limiter.Limiter.from_queue(3)
 MISSING = [
   (EIGHT, (0, 0, 0), 1_000, 0),
   (EIGHT, (900, 900, 0), 100, 0),
@@ -160,6 +192,10 @@ MISSING = [
   (FREE, (4, 4, 0), 1, 0),
   (FREE, (5, 5, 10**9), 0, 0),
   (FREE, (5, 10**12, 0), 0, 0),
+  (QUEUE, (0, 0, 0), 1, 0),
+  (QUEUE, (1, 1, 0), 0, 0),
+  (QUEUE, (3, 10, 7), 0, 1),
+  (QUEUE, (0, 10, 10), 1, 0),
 ]
 
 # limiter, (size, inserted, sampled), samples allowed
@@ -174,6 +210,8 @@ ALLOWED = [
   (QUARTER, (8, 8, 2), 1),
   (FREE, (4, 4, 0), 0),
   (FREE, (5, 5, 10**9), sys.maxsize),
+  (QUEUE, (0, 10, 10), 0),
+  (QUEUE, (2, 10, 8), 2),
 ]
 
 
@@ -213,7 +251,7 @@ def test_it_rounds_as_reverb_does(case):
 
 
 @pytest.mark.parametrize(("counts", "now", "inserts", "samples"), MISSING)
-def test_what_is_missing(counts, now, inserts, samples):
+def test_how_many_are_missing(counts, now, inserts, samples):
   assert counts.inserts_missing(*now) == inserts
   assert counts.samples_missing(*now) == samples
   assert counts.bounded == (counts is not FREE)

@@ -1,0 +1,90 @@
+"""Learners that note what they are given, and sequences to learn from."""
+
+import typing
+
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from agents import core
+from replay import sequences, transitions
+from tests.replay import given
+
+STEPS = 4  # of a window
+SPEC = specs.EnvironmentSpec(
+  observations=specs.Array((2,), np.float32),
+  actions=specs.BoundedArray((3,), np.float32, -1, 1),
+  rewards=specs.Array((), np.float32),
+  discounts=specs.BoundedArray((), np.float32, 0, 1),
+)
+SCHEMA = sequences.SequenceSchema(SPEC, STEPS)
+
+
+class NotingLearner:
+  """Notes the number of each item that it learns from, in order.
+
+  The new priority of an item is its number plus 1000.
+
+  Attributes:
+    steps: updates.
+  """
+
+  def __init__(self, prioritized: bool = False):
+    self.steps = tf.Variable(tf.zeros((), tf.int64))
+    self._prioritized = prioritized
+    self._noted = tf.Variable(
+      tf.zeros([0], tf.int64), shape=[None], trainable=False
+    )
+
+  @property
+  def learned(self) -> list[int]:
+    """The numbers of the items so far."""
+    return self._noted.numpy().tolist()
+
+  def update(self, batch: typing.Any) -> core.Update:
+    numbers = batch.data.reward[:, 0]
+    self._noted.assign(
+      tf.concat([self._noted, tf.cast(numbers, tf.int64)], axis=0)
+    )
+    self.steps.assign_add(1)
+    return core.Update(
+      {
+        "mean": tf.reduce_mean(numbers),
+        "step": tf.cast(self.steps, tf.float32),
+      },
+      numbers + 1_000.0 if self._prioritized else None,
+    )
+
+
+def make_windows(first: int, count: int) -> np.ndarray:
+  """Items [count, item bytes] that are known by their rewards, from `first`."""
+  numbers = np.arange(first, first + count)
+  zeros = np.zeros((count, STEPS), np.float32)
+  return SCHEMA.row.pack(
+    {
+      "observation": np.zeros((count, STEPS + 1, 2), np.float32),
+      "action": np.zeros((count, STEPS, 3), np.float32),
+      "reward": zeros + numbers[:, None],
+      "discount": zeros,
+      "ended": zeros.astype(bool),
+      "first": np.zeros((count, STEPS + 1), bool),
+      "action_before": np.zeros((count, 3), np.float32),
+      "reward_before": zeros[:, 0],
+      transitions.VERSION: numbers[:, None] + np.arange(STEPS),
+    }
+  )
+
+
+def make_spec(**fields: typing.Any):
+  """The spec of a table of such items; by default a queue."""
+  return given.make_table_spec(
+    SCHEMA,
+    **{
+      "prioritized": False,
+      "consumed": True,
+      "capacity": 100,
+      "batch_size": 8,
+      "min_size": 1,
+      **fields,
+    },
+  )

@@ -1,0 +1,115 @@
+"""LocalUpdates and SampledUpdate: on tables and queues of this process."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from agents.updates import graph_loop, local_updates
+from replay import local_table
+from tests.agents.updates import given
+
+UNIFORM = given.make_spec(consumed=False)
+PRIORITIZED = dataclasses.replace(UNIFORM, priority_exponent=1.0)
+
+
+def test_one_update_on_sampled_items():
+  learner = given.NotingLearner()
+  update = graph_loop.SampledUpdate(learner, given.make_spec())
+  for call in range(3):
+    data = given.make_windows(100 * call, 8)
+    last, priorities = update(
+      np.arange(8, dtype=np.uint64), np.ones(8), 20, data
+    )
+    assert priorities is None
+    assert last.metrics == {"mean": 100 * call + 3.5, "step": call + 1.0}
+    expected = 100 * call + np.arange(8)[:, None] + np.arange(given.STEPS)
+    np.testing.assert_array_equal(last.versions, expected)
+  assert learner.learned == [
+    100 * call + i for call in range(3) for i in range(8)
+  ]
+  assert learner.steps.numpy() == 3
+
+
+def test_new_priorities_are_those_of_the_items():
+  learner = given.NotingLearner(prioritized=True)
+  update = graph_loop.SampledUpdate(learner, PRIORITIZED)
+  _, priorities = update(
+    np.arange(8, dtype=np.uint64),
+    np.full(8, 0.05),
+    20,
+    given.make_windows(7, 8),
+  )
+  np.testing.assert_array_equal(priorities, 1_007 + np.arange(8))
+  assert priorities.dtype == np.float32
+
+
+def make_updates(learner, spec, due=lambda status: True, seed=0):
+  table = local_table.make_table(spec, seed)
+  updates = local_updates.LocalUpdates(learner, spec, table, due)
+  return table, updates
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_priorities_change_only_where_there_are_some(prioritized):
+  learner = given.NotingLearner(prioritized)
+  spec = PRIORITIZED if prioritized else UNIFORM
+  table, updates = make_updates(learner, spec)
+  table.insert(given.make_windows(0, 20), np.ones(20))
+  assert updates.run(2).metrics["step"] == 2.0
+  assert learner.steps.numpy() == 2
+  learned = set(learner.learned)
+  weights = np.array([1_000.0 + i if i in learned else 1.0 for i in range(20)])
+  if not prioritized:
+    weights[:] = 1.0
+  keys, probabilities, _, _ = table.sample(1_000)
+  np.testing.assert_allclose(
+    probabilities, (weights / weights.sum())[keys.astype(int)], rtol=1e-6
+  )
+
+
+def test_updates_are_run_while_they_are_due():
+  learner = given.NotingLearner()
+  spec = dataclasses.replace(UNIFORM, min_size=10)
+
+  def is_due(status):
+    return status.size >= 10 and status.sampled + 8 <= 2 * status.inserted
+
+  table, updates = make_updates(learner, spec, is_due)
+  assert updates.run(5) is None
+  assert updates.statuses() == [(0, 0, 0, 0.0)]
+  table.insert(given.make_windows(0, 9), np.ones(9))
+  assert updates.run(5) is None
+  table.insert(given.make_windows(9, 3), np.ones(3))
+  assert updates.run(2).metrics["step"] == 2.0  # of 3 that are due
+  assert updates.run(5).metrics["step"] == 3.0
+  assert updates.run(5) is None
+  assert learner.steps.numpy() == 3
+  assert updates.statuses() == [(12, 12, 24, 12.0)]
+
+
+def test_a_queue_is_learned_from_in_order_and_once():
+  learner, spec = given.NotingLearner(), given.make_spec()
+  table, updates = make_updates(
+    learner, spec, lambda status: status.size >= spec.batch_size
+  )
+  table.insert(given.make_windows(0, 12), np.ones(12))
+  assert updates.run(5).metrics["step"] == 1.0
+  assert updates.run(5) is None
+  assert updates.statuses()[0][:3] == (4, 12, 8)
+  table.insert(given.make_windows(12, 4), np.ones(4))
+  assert updates.run(5).metrics["step"] == 2.0
+  assert learner.learned == list(range(16))
+
+
+def test_equal_seeds_learn_from_equal_items():
+  def run(seed):
+    learner = given.NotingLearner(prioritized=True)
+    table, updates = make_updates(learner, PRIORITIZED, seed=seed)
+    for call in range(5):
+      table.insert(given.make_windows(10 * call, 10), np.ones(10))
+      updates.run(3)
+    return learner.learned
+
+  assert run(3) == run(3)
+  assert run(3) != run(4)

@@ -1,0 +1,90 @@
+"""A queue in a process of its own, and one that takes batches out of it.
+
+python -m tests.agents.updates.queue_server serve PORT WITHHELD
+python -m tests.agents.updates.queue_server take PORT
+"""
+
+import contextlib
+import itertools
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from replay import (
+  queue_reader,
+  routes,
+  shard_monitor,
+  tables,
+  trajectory_manager,
+)
+from replay import writer as writer_lib
+from tests.agents.updates import given
+
+SPEC = given.make_spec()
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def write(address: str, first: int, count: int) -> None:
+  """Writes items that are known by their numbers."""
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(address), tables.TRANSITIONS
+  )
+  assert writer.wait(timeout_s=30)
+  writer.write(given.make_windows(first, count), np.ones(count))
+  assert writer.close(timeout_s=30)
+
+
+def number(item: np.ndarray) -> int:
+  """The number of an item, from its bytes."""
+  return int(given.SCHEMA.row.unpack(item[None])["reward"][0, 0])
+
+
+def serve(port: int, withheld: int) -> None:
+  """Serves a queue, the last `withheld` items of which it does not give out."""
+  limiter = SPEC.limiter._replace(min_diff=float(withheld))
+  manager = trajectory_manager.TrajectoryManager(
+    [tables.make_table(SPEC, limiter)], port
+  )
+  print("ready", flush=True)
+  time.sleep(600)
+  manager.close()
+
+
+def take(port: int) -> None:
+  """Takes batch after batch, and prints the numbers of each."""
+  monitor = shard_monitor.ShardMonitor(
+    0, f"localhost:{port}", tables.TRANSITIONS
+  )
+  assert monitor.wait(timeout_s=30)
+  reader = queue_reader.QueueReader(monitor, SPEC.batch_size)
+  print("ready", flush=True)
+  for _ in itertools.count():
+    if (batch := reader.take()) is not None:
+      print(*map(number, batch.data), flush=True)
+
+
+@contextlib.contextmanager
+def running(command: str, *numbers: int) -> Iterator[subprocess.Popen]:
+  """Such a process, once it is ready; killed in the end, if not before."""
+  process = subprocess.Popen(
+    [sys.executable, "-m", __name__, command, *map(str, numbers)],
+    cwd=_ROOT,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.DEVNULL,
+    text=True,
+  )
+  try:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield process
+  finally:
+    process.kill()
+    process.communicate()
+
+
+if __name__ == "__main__":
+  {"serve": serve, "take": take}[sys.argv[1]](*map(int, sys.argv[2:]))

@@ -1,0 +1,199 @@
+"""QueueUpdates: each item once and in order; whole batches; real kills."""
+
+import contextlib
+import threading
+import time
+
+import portpicker
+import pytest
+import reverb
+
+from agents.updates import queue_updates
+from replay import queue_reader, shard_monitor, tables, trajectory_manager
+from tests.agents.updates import given, queue_server
+
+DEADLINE_S = 60.0
+SPEC = queue_server.SPEC
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def until(condition, what):
+  end_s = time.monotonic() + DEADLINE_S
+  while not condition():
+    assert time.monotonic() < end_s, what
+    time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def monitoring(*addresses):
+  monitors = [
+    shard_monitor.ShardMonitor(i, address, tables.TRANSITIONS)
+    for i, address in enumerate(addresses)
+  ]
+  try:
+    until(lambda: all(monitor.up for monitor in monitors), "all are found")
+    yield monitors
+  finally:
+    for monitor in monitors:
+      monitor.close()
+
+
+@pytest.fixture
+def make_server():
+  managers = []
+
+  def make(spec=SPEC):
+    managers.append(
+      trajectory_manager.TrajectoryManager(
+        [tables.make_table(spec)], portpicker.pick_unused_port()
+      )
+    )
+    return managers[-1]
+
+  yield make
+  for manager in managers:
+    manager.close()
+
+
+def counts(manager):
+  return manager.status(tables.TRANSITIONS)[:3]
+
+
+def test_reverb_samples_each_item_once_and_the_oldest_first(make_server):
+  server = make_server()
+  queue_server.write(server.address, 0, 20)
+  client, found = reverb.Client(server.address), []
+  for batch in (3, 1, 9, 7):
+    samples = client.sample(tables.TRANSITIONS, batch, emit_timesteps=False)
+    found += [queue_server.number(item.data[0]) for item in samples]
+    assert counts(server) == (20 - len(found), 20, len(found))
+  assert found == list(range(20))
+
+
+def test_a_full_queue_holds_its_writer_and_evicts_nothing(make_server):
+  server = make_server(given.make_spec(capacity=10))
+  thread = threading.Thread(
+    target=queue_server.write, args=(server.address, 0, 24)
+  )
+  thread.start()
+  until(lambda: counts(server) == (10, 10, 0), "it fills")
+  learner = given.NotingLearner()
+  with monitoring(server.address) as monitors:
+    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
+    until(lambda: updates.run(1) and len(learner.learned) == 24, "all")
+  thread.join()
+  assert learner.learned == list(range(24))
+
+
+def test_only_whole_batches_are_taken(make_server):
+  server = make_server()
+  queue_server.write(server.address, 0, 12)
+  learner = given.NotingLearner()
+  with monitoring(server.address) as monitors:
+    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
+    assert updates.run(5).metrics["step"] == 1.0
+    assert counts(server) == (4, 12, 8)
+    starved_until_s = time.monotonic() + 1.5
+    while time.monotonic() < starved_until_s:
+      assert updates.run(5) is None
+    assert counts(server) == (4, 12, 8)
+    assert updates.statuses()[0][:3] == (4, 12, 8)
+    queue_server.write(server.address, 12, 4)
+    assert updates.run(5).metrics["step"] == 2.0
+    updates.close()
+  assert learner.learned == list(range(16))
+  assert counts(server) == (0, 16, 16)
+
+
+def test_several_servers_take_turns_and_each_item_is_learned_once(make_server):
+  servers = [make_server() for _ in range(3)]
+  # The first has 3 batches, the second none, the third 2 and a half.
+  for first, count, server in zip(
+    (0, 100, 200), (24, 4, 20), servers, strict=True
+  ):
+    queue_server.write(server.address, first, count)
+  learner = given.NotingLearner()
+  with monitoring(*(server.address for server in servers)) as monitors:
+    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
+    assert updates.run(2).metrics["step"] == 2.0
+    assert updates.run(9).metrics["step"] == 5.0
+    assert updates.run(9) is None
+  starts = learner.learned[::8]
+  assert starts == [0, 200, 8, 208, 16]
+  assert learner.learned == [x + i for x in starts for i in range(8)]
+  assert [counts(server)[0] for server in servers] == [0, 4, 4]
+
+
+def test_a_server_that_is_killed_while_a_batch_is_waited_for():
+  """What its sampler takes when the server is back is learned from, too."""
+  port = portpicker.pick_unused_port()
+  address = f"localhost:{port}"
+  learner = given.NotingLearner()
+  with (
+    queue_server.running("serve", port, 4) as server,
+    monitoring(address) as monitors,
+  ):
+    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
+    queue_server.write(address, 0, 8)
+    threading.Timer(1.0, server.kill).start()
+    began_s = time.monotonic()
+    assert updates.run(1) is None
+    assert 0.9 < time.monotonic() - began_s < 15.0
+    assert updates.run(1) is None
+    until(lambda: updates.statuses() == [], "the loss is noticed")
+    with queue_server.running("serve", port, 0):
+      until(lambda: monitors[0].up, "it is found again")
+      queue_server.write(address, 50, 24)
+      until(
+        lambda: (updates.run(9), learner.steps == 3)[-1], "it is read again"
+      )
+  assert len(set(learner.learned)) == 24
+  assert set(learner.learned) <= {0, 1, 2, 3, *range(50, 74)}
+
+
+def test_one_of_two_servers_is_killed():
+  ports = [portpicker.pick_unused_port() for _ in range(2)]
+  addresses = [f"localhost:{port}" for port in ports]
+  learner = given.NotingLearner()
+  with contextlib.ExitStack() as stack:
+    one, _ = (
+      stack.enter_context(queue_server.running("serve", port, 0))
+      for port in ports
+    )
+    monitors = stack.enter_context(monitoring(*addresses))
+    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
+    queue_server.write(addresses[0], 0, 16)
+    queue_server.write(addresses[1], 100, 16)
+    assert updates.run(1) is not None
+    one.kill()
+    until(lambda: updates.run(1) is None, "there is no more")
+  assert learner.learned == [*range(8), *range(100, 116)]
+
+
+def test_a_reader_that_is_killed_loses_at_most_the_batch_in_its_hands():
+  port = portpicker.pick_unused_port()
+  address = f"localhost:{port}"
+  taken = []
+  with queue_server.running("serve", port, 0), monitoring(address) as monitors:
+    with queue_server.running("take", port) as reader:
+      for call in range(6):
+        queue_server.write(address, 10 * call, 10)
+      for _ in range(3):
+        taken += map(int, reader.stdout.readline().split())
+      reader.kill()
+      for line in reader.stdout:
+        taken += map(int, line.split()) if line.endswith("\n") else []
+    queue = queue_reader.QueueReader(monitors[0], SPEC.batch_size)
+    queue_server.write(address, 60, 20)
+    rest = []
+    until(
+      lambda: (batch := queue.take()) is None or rest.extend(batch.data), "all"
+    )
+  rest = [queue_server.number(item) for item in rest]
+  left = 80 - len(taken) - len(rest)
+  # Every item is there once and in order, but for a batch or the last few.
+  assert taken == list(range(len(taken)))
+  assert rest == list(range(rest[0], rest[0] + len(rest)))
+  assert 0 <= rest[0] - len(taken) <= SPEC.batch_size
+  assert left - (rest[0] - len(taken)) < SPEC.batch_size

@@ -1,0 +1,50 @@
+"""RecordedUpdates: the order of the data follows the learner's steps."""
+
+import numpy as np
+import tensorflow as tf
+
+from agents import core
+from agents.updates import recorded_updates
+
+
+class Counting:
+  """Batches that hold the number of the update."""
+
+  def batch(self, step):
+    return {"reward": np.full((2, 1), step, np.float32)}
+
+
+class OrderLearner:
+  """Adds up batches so that each order has a result of its own."""
+
+  def __init__(self):
+    self.steps = tf.Variable(tf.zeros((), tf.int64))
+    self.digits = tf.Variable(0.0)
+
+  def update(self, batch):
+    assert batch.keys is None and batch.probabilities is None
+    step = tf.reduce_mean(batch.data["reward"])
+    self.digits.assign(10.0 * self.digits + step)
+    self.steps.assign_add(1)
+    return core.Update({"batch": step})
+
+
+def test_each_update_has_the_batch_of_its_step():
+  learner = OrderLearner()
+  updates = recorded_updates.RecordedUpdates(learner, Counting())
+  assert updates.run(0) is None
+  last = updates.run(3)
+  assert last.metrics == {"batch": 2.0}
+  assert last.versions is None
+  assert updates.run(2).metrics == {"batch": 4.0}
+  assert learner.digits.numpy() == 1_234
+  assert list(updates.statuses()) == []
+  updates.close()
+
+
+def test_a_restored_learner_continues_with_its_step():
+  learner = OrderLearner()
+  learner.steps.assign(5)
+  updates = recorded_updates.RecordedUpdates(learner, Counting())
+  assert updates.run(4).metrics == {"batch": 8.0}
+  assert learner.digits.numpy() == 5_678

@@ -1,0 +1,246 @@
+"""ReplayUpdates: frequencies and weights, and a server that dies."""
+
+import dataclasses
+import threading
+import time
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+import tensorflow as tf
+
+from agents import core
+from agents.updates import replay_updates
+from replay import importance, shard_monitor, tables
+from tests.agents.updates import table_server
+
+PATTERN = [1.0, 2.0, 4.0]
+SIZES = (120, 30)  # items of the two shards
+COUNT = sum(SIZES)
+DEADLINE_S = 60.0
+UPDATES = 5  # a call
+# Of the same tables, but priorities stay as they are.
+UNIFORM = dataclasses.replace(table_server.SPEC, priority_exponent=None)
+
+pytestmark = pytest.mark.timeout(240)
+
+
+class CountingLearner:
+  """Adds up samples and weights by item; new priorities are 1000 more."""
+
+  def __init__(self):
+    self.draws = tf.Variable(tf.zeros(COUNT))
+    self.weights = tf.Variable(tf.zeros(COUNT))
+    self.steps = tf.Variable(tf.zeros((), tf.int64))
+
+  def update(self, batch):
+    weights = importance.importance_weights(
+      batch.probabilities, batch.table_size, tf.constant(1.0), batch.share
+    )
+    index = tf.cast(batch.data.r_t, tf.int32)[:, None]
+    for total, each in (
+      (self.draws, tf.ones_like(weights)),
+      (self.weights, weights),
+    ):
+      total.assign_add(tf.scatter_nd(index, each, [COUNT]))
+    self.steps.assign_add(1)
+    return core.Update(
+      {"loss": tf.reduce_mean(weights)}, batch.data.r_t + 1000.0
+    )
+
+
+@pytest.fixture
+def ports():
+  return [portpicker.pick_unused_port() for _ in SIZES]
+
+
+def start(port, shard):
+  first = sum(SIZES[:shard])
+  return table_server.running(port, first, PATTERN * (SIZES[shard] // 3))
+
+
+@pytest.fixture
+def processes(ports):
+  with start(ports[0], 0) as first, start(ports[1], 1) as second:
+    yield first, second
+
+
+def until(condition, what):
+  end_s = time.monotonic() + DEADLINE_S
+  while not condition():
+    assert time.monotonic() < end_s, what
+    time.sleep(0.01)
+
+
+class Opened:
+  """Updates and the monitors of their servers."""
+
+  def __init__(self, ports, learner, spec):
+    self._monitors = [
+      shard_monitor.ShardMonitor(i, f"localhost:{port}", tables.TRANSITIONS)
+      for i, port in enumerate(ports)
+    ]
+    self._updates = replay_updates.ReplayUpdates(
+      learner, spec, spec.limiter, self._monitors
+    )
+    until(lambda: self.up == len(ports), "all are found")
+
+  @property
+  def up(self):
+    return sum(monitor.up for monitor in self._monitors)
+
+  def run(self, updates=UPDATES):
+    return self._updates.run(updates)
+
+  def statuses(self):
+    return self._updates.statuses()
+
+  def close(self):
+    self._updates.close()
+    for monitor in self._monitors:
+      monitor.close()
+
+
+@pytest.fixture
+def make(ports):
+  opened = []
+
+  def make(learner, spec=UNIFORM, servers=2):
+    opened.append(Opened(ports[:servers], learner, spec))
+    return opened[-1]
+
+  yield make
+  for each in opened:
+    each.close()
+
+
+def by_shard(total):
+  values = total.numpy()
+  return values[: SIZES[0]], values[SIZES[0] :]
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("servers", [1, 2])
+def test_all_items_have_the_same_weight_in_the_end(make, servers):
+  learner = CountingLearner()
+  updates = make(learner, servers=servers)
+  calls = 0
+  while calls < 150 * servers:
+    calls += updates.run() is not None
+  sampled = calls * UPDATES * table_server.BATCH
+  assert learner.steps.numpy() == calls * UPDATES
+  for draws in by_shard(learner.draws)[:servers]:
+    # Each server has an equal part of the batches, by priority within.
+    assert draws.sum() == sampled / servers
+    for offset, priority in enumerate(PATTERN):
+      found = draws[offset::3].sum() / (sampled / servers)
+      expected = priority / sum(PATTERN)
+      # Five standard deviations of a binomial.
+      deviation = np.sqrt(expected * (1 - expected) / (sampled / servers))
+      assert abs(found - expected) < 5 * deviation
+  # With beta = 1 nothing is left of all that: each third of each server has
+  # the weight of its number of items. 3,400 samples or more each: 5 % are 3
+  # standard deviations.
+  parts = by_shard(learner.weights)[:servers]
+  mean = np.concatenate(parts).mean()
+  for part in parts:
+    for offset in range(3):
+      found = part[offset::3].mean() / mean
+      assert found == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_last_update_is_returned(make):
+  learner = CountingLearner()
+  updates = make(learner)
+  until(lambda: (last := updates.run(3)) is not None and check(last), "it runs")
+  assert learner.steps.numpy() % 3 == 0
+  assert sum(status.size for status in updates.statuses()) == COUNT
+
+
+def check(last):
+  assert set(last.metrics) == {"loss"}
+  assert 0.0 < last.metrics["loss"] <= 1.0
+  np.testing.assert_array_equal(last.versions, np.ones(table_server.BATCH))
+  return True
+
+
+def priorities_at(port):
+  """By reward, of all items of a server."""
+  found = {}
+  client = reverb.Client(f"localhost:{port}")
+  rewards = table_server.SCHEMA.row.unpack
+  for item in client.sample(tables.TRANSITIONS, 2_000, emit_timesteps=False):
+    reward = rewards(np.asarray(item.data[0])[None])["r_t"]
+    found[float(np.squeeze(reward))] = item.info.priority
+  return found
+
+
+def test_priorities_go_to_their_own_shard(make, ports, processes):
+  del processes
+  learner = CountingLearner()
+  updates = make(learner, spec=table_server.SPEC)
+
+  def are_pushed():
+    updates.run()
+    found = [priorities_at(port) for port in ports]
+    return all(
+      sum(priority > 1_000 for priority in one.values()) > size / 2
+      for one, size in zip(found, SIZES, strict=True)
+    )
+
+  until(are_pushed, "priorities arrive")
+  for shard, port in enumerate(ports):
+    first = sum(SIZES[:shard])
+    for reward, priority in priorities_at(port).items():
+      assert first <= reward < first + SIZES[shard]
+      before = PATTERN[int(reward) % 3]
+      new = pytest.approx(reward + 1_000.0, abs=0.01)
+      assert priority in (before, new)
+
+
+def test_one_that_is_killed_is_left_out_and_comes_back(make, ports, processes):
+  learner = CountingLearner()
+  updates = make(learner, spec=table_server.SPEC)
+  for _ in range(6):
+    updates.run()
+  threading.Timer(0.2, processes[1].kill).start()
+  until(lambda: (updates.run(), updates.up == 1)[-1], "the loss is noticed")
+  before = by_shard(learner.draws)
+  for _ in range(20):
+    assert updates.run() is not None
+  after = by_shard(learner.draws)
+  assert after[0].sum() == before[0].sum() + 20 * UPDATES * table_server.BATCH
+  assert after[1].sum() == before[1].sum()
+  with start(ports[1], 1):
+    until(lambda: (updates.run(), updates.up == 2)[-1], "it is found again")
+    until(
+      lambda: (
+        updates.run(),
+        by_shard(learner.draws)[1].sum() > after[1].sum() + 1_000,
+      )[-1],
+      "it is read again",
+    )
+
+
+def test_the_only_one_is_killed_and_comes_back(make, ports, processes):
+  learner = CountingLearner()
+  updates = make(learner, spec=table_server.SPEC, servers=1)
+  until(updates.run, "it runs")
+  threading.Timer(0.2, processes[0].kill).start()
+  until(lambda: (updates.run(), updates.up == 0)[-1], "the loss is noticed")
+  assert updates.run() is None
+  assert updates.statuses() == []
+  with start(ports[0], 0):
+    until(updates.run, "it continues")
+
+
+def test_all_are_down(make, processes):
+  learner = CountingLearner()
+  updates = make(learner)
+  assert updates.run() is not None
+  for process in processes:
+    process.kill()
+  until(lambda: (updates.run(), updates.up == 0)[-1], "the loss is noticed")
+  assert updates.run() is None
