@@ -145,9 +145,10 @@ class Worker:
     has_collected = self._has_collected(command)
     if command.paused or has_collected:
       if self._note_wait(self._items.settle(_WAIT_S)):
-        if has_collected:
-          self._collected_version = self._version
-        time.sleep(self._rates.idle_s)
+        if has_collected and self._collected_version != self._version:
+          self._collected_version = self._version  # reported without a delay
+        else:
+          time.sleep(self._rates.idle_s)
       return False
     wait_s = self._pace.wait_s(command.steps_per_s, time.monotonic())
     if wait_s > 0:

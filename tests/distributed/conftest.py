@@ -15,6 +15,7 @@ import courier
 import msgspec
 import psutil
 import pytest
+from tensorboard.backend.event_processing import event_accumulator
 
 from launch.nodes import control_client
 from launch.runs import run_address, run_folder
@@ -23,33 +24,36 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _MARK = "SLIPWAY_TEST_RUN"  # in the environment of all processes of a run
 _SMALL = (
   "--config.network.hidden_sizes=(32,)",
-  "--config.replay.min_size=200",
   "--config.evaluation.episodes=5",
   "--config.evaluation.period_s=0.2",
   "--config.limits.target_return=inf",
 )
+_SMALL_REPLAY = "--config.replay.min_size=200"
 
 
 class Run:
   """One training in processes of its own."""
 
-  def __init__(self, folder, *flags, resume=False):
+  def __init__(self, folder, *flags, config=None, resume=False):
     """Starts it, as the leader of its own process group.
 
     Args:
       folder: of the test; the run's is below it.
-      flags: beside those that make it small.
-      resume: whether it goes on with the folder's earlier run, as small.
+      flags: besides those that make it small.
+      config: file and preset of a family without a replay that fills, such as
+        'ppo.py:cartpole'; None: the default, or the one in `flags`.
+      resume: whether it continues the folder's earlier run, as small.
     """
     self.path = folder / "runs" / "a-run"
     self._said = [folder / "stdout", folder / "stderr"]
     self._temporary = folder / "temporary"
     self._temporary.mkdir(exist_ok=True)
     self._mark = uuid.uuid4().hex
+    family = f"--config=configs/{config}" if config else _SMALL_REPLAY
     arguments = (
       (f"--resume={self.path}",)
       if resume
-      else ("--name=a-run", f"--run_dir={folder / 'runs'}", *_SMALL)
+      else ("--name=a-run", f"--run_dir={folder / 'runs'}", family, *_SMALL)
     )
     with open(self._said[0], "w") as out, open(self._said[1], "w") as err:
       self.launcher = subprocess.Popen(
@@ -79,6 +83,15 @@ class Run:
     with open(self.path / "curves.csv", newline="") as file:
       rows = list(csv.DictReader(file))
     return [{name: float(row[name]) for name in row} for row in rows]
+
+  def scalars(self, name):
+    """Values of a metric in TensorBoard's files, in their order."""
+    folder = run_folder.RunFolder.open(self.path)
+    events = event_accumulator.EventAccumulator(
+      str(folder.events), {event_accumulator.SCALARS: 0}
+    )
+    events.Reload()
+    return [event.value for event in events.Scalars(name)]
 
   def log(self, node):
     return (self.path / "logs" / node).read_text()
@@ -167,10 +180,28 @@ def start_run(tmp_path):
   """Starts runs with the given flags, and kills what a test leaves of them."""
   runs = []
 
-  def start(*flags, resume=False):
-    runs.append(Run(tmp_path, *flags, resume=resume))
+  def start(*flags, config=None, resume=False):
+    runs.append(Run(tmp_path, *flags, config=config, resume=resume))
     return runs[-1]
 
   yield start
   for run in runs:
     run.kill()
+
+
+@pytest.fixture
+def control():
+  """Sends a run a command with `python -m launch.control`."""
+
+  def send(run, *words):
+    """Returns what the command printed."""
+    done = subprocess.run(
+      [sys.executable, "-m", "launch.control", f"--run={run.path}", *words],
+      capture_output=True,
+      text=True,
+      timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+  return send

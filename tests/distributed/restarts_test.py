@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -119,23 +117,11 @@ def test_a_nodes_error_is_shown_whole(start_run):
   run.check_nothing_left()
 
 
-def tell(run, *words):
-  """What the command says."""
-  done = subprocess.run(
-    [sys.executable, "-m", "launch.control", f"--run={run.path}", *words],
-    capture_output=True,
-    text=True,
-    timeout=60,
-  )
-  assert done.returncode == 0, done.stderr
-  return done.stdout
-
-
-def test_workers_come_and_go(start_run):
+def test_workers_come_and_go(start_run, control):
   run = start_run()
   run.wait_until_learning()
   for count in (4, 1, 3, 1, 2):
-    assert tell(run, "workers", str(count)) == f"workers are {count} now\n"
+    assert control(run, "workers", str(count)) == f"workers are {count} now\n"
     workers = {f"worker/{index}" for index in range(count)}
 
     def as_asked(count=count, workers=workers):
@@ -155,7 +141,7 @@ def test_workers_come_and_go(start_run):
   end(run)
 
 
-def test_a_signal_asks_for_a_snapshot(start_run):
+def test_a_signal_asks_for_a_snapshot(start_run, control):
   run = start_run("--config.snapshot.period_s=3_600")
   # While nodes start it must not end them either.
   run.wait_until(lambda: run.processes("control/0"))
@@ -164,7 +150,7 @@ def test_a_signal_asks_for_a_snapshot(start_run):
   run.wait_until(lambda: run.status()["snapshots"]["written"] == 1)
   os.killpg(run.launcher.pid, signal.SIGUSR1)
   run.wait_until(lambda: run.status()["snapshots"]["written"] == 2)
-  assert tell(run, "save") == "a snapshot is made now\n"
+  assert control(run, "save") == "a snapshot is being written\n"
   run.wait_until(lambda: run.status()["snapshots"]["written"] == 3)
   wait_for_steps(run)
   assert "was ended by" not in run.log("runner")

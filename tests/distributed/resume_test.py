@@ -83,7 +83,7 @@ def _check_goes_on(run, number, counters, rows):
     f"{counters.environment_steps:,} environment steps, "
     f"{counters.trainer_steps:,} trainer steps" in run.stdout
   )
-  assert f"goes on from snapshot {number}" in run.log("trainer/0")
+  assert f"resumes from snapshot {number}" in run.log("trainer/0")
   kept, new = (
     run.evaluations[: counters.evaluations],
     run.evaluations[counters.evaluations :],

@@ -64,7 +64,7 @@ def test_either_shard_is_killed_and_comes_back(start_run):
   trainer = run.processes("trainer/0")
   for shard in (1, 0):  # the last one has the variables
     kill(run, f"replay/{shard}")
-    lost = f"replay shard {shard} at "
+    lost = f"replay server {shard} at "
     run.wait_until(lambda lost=lost: lost in _warnings(run))
     before = run.status()
     other = 1 - shard
@@ -104,7 +104,7 @@ def test_either_shard_is_killed_and_comes_back(start_run):
 
 def _warnings(run):
   said = run.log("trainer/0").splitlines()
-  return "\n".join(line for line in said if "is gone" in line)
+  return "\n".join(line for line in said if "is down" in line)
 
 
 def test_shards_are_resumed_as_they_were(start_run):

@@ -34,8 +34,8 @@ def test_a_run_goes_on_where_its_folder_is_lost(start_run, tmp_path):
   _folder(first).snapshots.rename(hidden)
   _folder(first).snapshots.mkdir()
   first.launcher.send_signal(signal.SIGCONT)
-  first.wait_until(lambda: "goes on from snapshot" in first.log("trainer/0"))
-  said = first.log("trainer/0").rpartition("goes on from snapshot ")[2]
+  first.wait_until(lambda: "resumes from snapshot" in first.log("trainer/0"))
+  said = first.log("trainer/0").rpartition("resumes from snapshot ")[2]
   assert kept_before - 1 <= int(said.split()[0]) <= kept_before
   first.wait_until(lambda: kept.newest().number > kept_before)
   first.launcher.terminate()

@@ -19,12 +19,12 @@ ROUND, UPDATES = 800, 100  # environment steps, and what they grant
 
 def count_by_version(folder, config):
   """How many transitions the table has of each version of the variables."""
-  layout = registry.make_builder(config.agent).make_layout(
+  table = registry.make_builder(config.agent).make_table(
     config, factory.make_spec(config.environment)
   )
   snapshot = snapshot_store.SnapshotStore(folder).newest()
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, layout.item_shape), variables.make_table()],
+    [tables.make_table(table, table.round_limiter), variables.make_table()],
     portpicker.pick_unused_port(),
     folder.path / "restoring",
     snapshot.path / snapshot_writer.TABLES,
@@ -36,7 +36,7 @@ def count_by_version(folder, config):
     for item in client.sample(tables.TRANSITIONS, 2_000, emit_timesteps=False):
       if item.info.key not in seen:
         seen.add(item.info.key)
-        fields = layout.row.unpack(item.data[0][None])
+        fields = table.schema.row.unpack(item.data[0][None])
         counts[int(fields[transitions.VERSION][0])] += 1
   manager.close()
   return counts

@@ -143,7 +143,7 @@ def test_the_trainers_own_machine_is_lost(cluster):
   # Those steps that no snapshot had are lost, and said to be.
   status = run.wait_for_steps()
   assert status["trainer_steps_lost"] > 0
-  assert "goes on from snapshot" in run.log("trainer/0")
+  assert "resumes from snapshot" in run.log("trainer/0")
   assert run.stop() == 0, run.said
 
 

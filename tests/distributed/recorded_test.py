@@ -1,0 +1,93 @@
+"""Recorded data: behaviour cloning, a run that has no workers."""
+
+import ml_collections
+import numpy as np
+import pytest
+
+from environments import factory, recordings
+
+pytestmark = pytest.mark.timeout(240)
+
+BC = "bc.py:cartpole"
+_STEPS = 1_500  # of each environment
+
+
+@pytest.fixture
+def recorded(tmp_path):
+  """The folder of episodes in which the pole is pushed back."""
+  folder = tmp_path / "recorded"
+  config = ml_collections.ConfigDict({"name": "CartPole-v1", "kwargs": {}})
+  environment = factory.make(config, 4, seed=1)
+  everywhere = np.ones(4, bool)
+  with recordings.Recorder(folder, config, environment) as recorder:
+    step = environment.reset()
+    recorder.add(None, step, everywhere)
+    for _ in range(_STEPS):
+      falls_to = step.observation[:, 2] + step.observation[:, 3]
+      actions = (falls_to > 0).astype(np.int32)
+      step = environment.step(actions)
+      recorder.add(actions, step, everywhere)
+  environment.close()
+  return folder
+
+
+def test_it_learns_without_workers_and_is_resumed(start_run, control, recorded):
+  run = start_run(
+    f"--config.dataset.path={recorded}",
+    "--config.snapshot.period_s=2",
+    config=BC,
+  )
+  run.wait_until_learning()
+  run.wait_until(
+    lambda: (
+      max((row["eval_return"] for row in run.evaluations), default=0) > 100
+    )
+  )
+  status = run.status()
+  assert status["phase"] == "running"
+  assert status["replay"] is None
+  assert status["trainer_steps"] > 0
+  assert status["env_steps"] == 0
+  assert status["workers"] == {}
+  assert "trainer steps" in control(run, "status")
+  control(run, "pause")
+  run.wait_until(lambda: run.status()["phase"] == "paused")
+  control(run, "resume")
+  run.launcher.terminate()
+  assert run.wait() == 0, run.stdout + run.stderr
+  assert run.stderr == ""
+  run.check_nothing_left()
+  summary, rows = run.summary, run.evaluations
+  assert summary["stopped_because"] == "SIGTERM"
+  assert not (run.path / "logs" / "worker").exists()
+
+  limit = summary["trainer_steps"] + 2_000
+  again = start_run(f"--config.limits.trainer_steps={limit}", resume=True)
+  assert again.wait() == 0, again.stdout + again.stderr
+  assert again.stderr == ""
+  again.check_nothing_left()
+  assert again.summary["stopped_because"] == "trainer_steps"
+  assert again.summary["trainer_steps"] == limit
+  assert again.summary["resumes"] == 1
+  assert again.evaluations[: len(rows)] == rows
+  assert len(again.evaluations) > len(rows)
+
+
+@pytest.mark.chaos
+def test_a_killed_trainer_comes_back(start_run, recorded):
+  run = start_run(
+    f"--config.dataset.path={recorded}",
+    "--config.snapshot.period_s=1",
+    config=BC,
+  )
+  run.wait_until_learning()
+  run.wait_until(lambda: run.status()["snapshots"]["written"] >= 1)
+  (trainer,) = run.processes("trainer/0")
+  trainer.kill()
+  run.wait_until(lambda: run.processes("trainer/0") not in ([], [trainer]))
+  steps = run.status()["trainer_steps"]
+  run.wait_until(lambda: run.status()["trainer_steps"] > steps + 1_000)
+  run.launcher.terminate()
+  assert run.wait() == 0, run.stdout + run.stderr
+  run.check_nothing_left()
+  assert run.summary["node_restarts"] == {"trainer/0": 1}

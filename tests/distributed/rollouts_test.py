@@ -1,0 +1,159 @@
+"""Rollouts in a queue: PPO's runs, and what happens to them under faults."""
+
+import os
+import signal
+import time
+
+import pytest
+
+pytestmark = pytest.mark.timeout(240)
+
+PPO = "ppo.py:cartpole"
+BATCH = 8  # rollouts
+UNROLL = 32  # environment steps of a rollout
+TWO_WORKERS = "--config.topology.workers=2"
+SNAPSHOTS = "--config.snapshot.period_s=2"
+
+
+def kill(run, node):
+  """Kills a node; waits until it has a new process."""
+  run.wait_until(lambda: run.processes(node))
+  (process,) = run.processes(node)
+  os.kill(process.pid, signal.SIGKILL)
+  run.wait_until(
+    lambda: run.processes(node) and run.processes(node) != [process]
+  )
+
+
+def wait_for_updates(run, count):
+  """Waits until the trainer has made `count` updates more."""
+  first = run.status()["trainer_steps"]
+  run.wait_until(lambda: run.status()["trainer_steps"] >= first + count)
+
+
+def end(run):
+  run.launcher.terminate()
+  assert run.wait() == 0, run.stdout + run.stderr
+  assert run.stderr == ""
+  run.check_nothing_left()
+
+
+def test_each_batch_of_a_round_is_of_the_newest_version(start_run):
+  run = start_run(TWO_WORKERS, "--config.limits.trainer_steps=60", config=PPO)
+  assert run.wait() == 0, run.stdout + run.stderr
+  assert run.stderr == ""
+  run.check_nothing_left()
+  summary = run.summary
+  assert summary["mode"] == "sync"
+  assert summary["trainer_steps"] == 60
+  assert summary["items_lost"] == 0
+  assert set(run.scalars("learner/policy_age_versions_max")) == {0.0}
+  # Two workers of eight environments bring two batches a round; the round that
+  # the limit cut short may be one more.
+  rollouts = summary["items_confirmed"]
+  assert 60 * BATCH <= rollouts <= (60 + 2) * BATCH
+  assert summary["env_steps"] <= rollouts * UNROLL + 16 * UNROLL
+
+
+def test_a_worker_killed_in_a_round_does_not_block_it(start_run):
+  run = start_run(TWO_WORKERS, "--config.restarts.budget=20", config=PPO)
+  run.wait_until_learning()
+  for count, pause_s in enumerate((0.0, 0.05, 0.11, 0.17), 1):
+    time.sleep(pause_s)
+    kill(run, f"worker/{count % 2}")
+    wait_for_updates(run, 10)
+  assert run.status()["nodes"]["worker"] == {"up": 2, "expected": 2}
+  end(run)
+  assert run.summary["node_restarts"] == {"worker/0": 2, "worker/1": 2}
+
+
+@pytest.mark.chaos
+def test_async_workers_run_ahead_of_the_trainer(start_run):
+  run = start_run(
+    *("--mode=async", TWO_WORKERS, "--config.limits.trainer_steps=100"),
+    config=PPO,
+  )
+  assert run.wait() == 0, run.stdout + run.stderr
+  run.check_nothing_left()
+  assert run.summary["trainer_steps"] == 100
+  ages = run.scalars("learner/policy_age_versions_max")
+  # The queue has two batches, a worker a third one on its way.
+  assert 0.0 < max(ages) <= 6.0
+  assert max(run.scalars("replay/size_items")) <= 16
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_a_killed_trainer_finds_the_queue_as_it_was(start_run, mode):
+  run = start_run(
+    *(f"--mode={mode}", TWO_WORKERS, SNAPSHOTS),
+    "--config.topology.replay=own_process",
+    config=PPO,
+  )
+  run.wait_until_learning()
+  wait_for_updates(run, 10)
+  (trainer,), replay = run.processes("trainer/0"), run.processes("replay/0")
+  trainer.suspend()
+  counts = {}
+
+  def is_filled():  # in async up to its capacity, in sync with a round
+    before = counts.get("inserted")
+    counts.update(run.status()["replay"])
+    time.sleep(0.5)
+    return counts["size"] >= 2 * BATCH and counts["inserted"] == before
+
+  run.wait_until(is_filled)
+  trainer.kill()
+  run.wait_until(lambda: run.processes("trainer/0") not in ([], [trainer]))
+  assert run.status()["replay"]["sampled"] >= counts["sampled"]
+  wait_for_updates(run, 20)
+  after = run.status()["replay"]
+  # Nothing that was in the queue is gone: all came out as samples.
+  assert after["inserted"] == after["sampled"] + after["size"]
+  assert after["sampled"] >= counts["inserted"]
+  assert run.processes("replay/0") == replay
+  end(run)
+  assert run.summary["node_restarts"] == {"trainer/0": 1}
+  assert run.summary["items_lost"] == 0
+
+
+@pytest.mark.chaos
+def test_any_node_of_a_run_in_rounds_is_killed(start_run):
+  run = start_run(TWO_WORKERS, SNAPSHOTS, config=PPO)
+  run.wait_until_learning()
+  for node in ("proxy/0", "control/0", "trainer/0", "evaluator/0"):
+    wait_for_updates(run, 10)
+    kill(run, node)
+  wait_for_updates(run, 20)
+  end(run)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_a_run_is_paused_and_stopped_and_resumed(start_run, control, mode):
+  first = start_run(f"--mode={mode}", TWO_WORKERS, SNAPSHOTS, config=PPO)
+  first.wait_until_learning()
+  control(first, "pause")
+  time.sleep(1.0)
+  before = first.status()
+  time.sleep(1.0)
+  after = first.status()
+  assert after["phase"] == "paused"
+  for count in ("env_steps", "trainer_steps"):
+    assert after[count] == before[count]
+  control(first, "resume")
+  wait_for_updates(first, 20)
+  end(first)
+  summary = first.summary
+
+  limit = summary["trainer_steps"] + 20
+  second = start_run(f"--config.limits.trainer_steps={limit}", resume=True)
+  assert second.wait() == 0, second.stdout + second.stderr
+  assert second.stderr == ""
+  second.check_nothing_left()
+  assert second.summary["resumes"] == 1
+  assert second.summary["trainer_steps"] == limit
+  assert second.summary["trainer_steps_lost"] == 0
+  assert second.summary["env_steps"] > summary["env_steps"]
+  values = [row["variables_version"] for row in second.evaluations]
+  assert values == sorted(values)
