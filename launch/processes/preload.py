@@ -12,7 +12,14 @@ import sys
 
 from launch.processes import node_process
 
-_NODES = ("control", "evaluator", "proxy", "replay", "trainer", "worker")
+_NODES = (
+  "control",
+  "evaluator_node",
+  "proxy",
+  "replay",
+  "trainer_node",
+  "worker_node",
+)
 
 for _number in node_process.GROUP_SIGNALS:
   signal.signal(_number, signal.SIG_IGN)
