@@ -36,7 +36,8 @@ def make_builder(name: str) -> core.Builder:
     module, attribute = _BUILDERS[name], "Builder"
   try:
     return getattr(importlib.import_module(module), attribute)()
-  except (ImportError, AttributeError) as error:
+  # No module has the name '', and none is relative to another.
+  except (ImportError, AttributeError, TypeError, ValueError) as error:
     raise ValueError(
       f"config.agent={name!r} can't be imported ({error}), so nothing could "
       "learn: give 'module:Name' of a class that implements "

@@ -1,4 +1,4 @@
-"""The registry and the DQN family's builder."""
+"""The registry, and what each builder makes of each of its presets."""
 
 import subprocess
 import sys
@@ -8,7 +8,17 @@ import pytest
 from acme import specs
 
 from agents import registry
-from configs import apex_dqn, dqn
+from configs import apex_dqn, catalog, dqn, fields, ppo
+from environments import factory
+from tests.agents import collected
+from tests.environments import recorded
+
+CONFIGS = catalog.algorithms()
+PRESETS = [
+  (name, preset)
+  for name, module in CONFIGS.items()
+  for preset in module.PRESETS
+]
 
 
 def make_spec(actions=None, shape=(4,), dtype=np.float32):
@@ -29,16 +39,78 @@ def test_unknown_agent_names_the_nearest(name):
   assert "\n" not in message
   if name == "dqm":
     assert "did you mean 'dqn'?" in message
-  for known in registry._BUILDERS:
-    assert known in message
+  for module in CONFIGS.values():
+    assert module.get_config().agent in message
 
 
-@pytest.mark.parametrize("name", registry._BUILDERS)
-def test_each_builder_has_the_whole_interface(name):
-  builder = registry.make_builder(name)
-  for method in ("check", "make_layout", "make_learner", "make_actor",
-                 "make_greedy_actor", "make_adder"):  # fmt: skip
-    assert callable(getattr(builder, method))
+def test_a_builder_in_a_module_of_the_users_own(tmp_path, monkeypatch):
+  (tmp_path / "mine.py").write_text(
+    "from agents.ppo import builder\n\n\nclass Own(builder.Builder):\n  pass\n"
+  )
+  monkeypatch.syspath_prepend(tmp_path)
+  builder = registry.make_builder("mine:Own")
+  assert type(builder).__name__ == "Own"
+  config = ppo.get_config()
+  config.agent = "mine:Own"
+  fields.validate(config, builder.fields)
+  builder.check(config, make_spec())
+
+
+@pytest.mark.parametrize(
+  "name",
+  ["nowhere:Builder", "agents.ppo.builder:Bilder", ":Builder", ".ppo:Builder"],
+)
+def test_a_builder_that_is_not_there(name):
+  with pytest.raises(ValueError) as error:
+    registry.make_builder(name)
+  message = str(error.value)
+  assert message.startswith(f"config.agent={name!r} can't be imported")
+  assert "give 'module:Name'" in message
+  assert "\n" not in message
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_each_preset_is_built(name, preset, tmp_path):
+  config = CONFIGS[name].get_config(preset)
+  if name == "bc":
+    config.dataset.path = str(tmp_path / "recorded")
+    recorded.record(config.dataset.path)
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  fields.validate(config, builder.fields)
+  builder.check(config, spec)
+  learner = builder.make_learner(config, spec)
+  variables = learner.get_variables()
+  envs = config.topology.environments_per_worker
+  for actor in (
+    builder.make_actor(config, spec, worker=0),
+    builder.make_greedy_actor(config, spec),
+  ):
+    actor.load(variables)
+    action, _ = actor.act(
+      np.zeros((envs, *spec.observations.shape), spec.observations.dtype),
+      np.zeros(envs, np.float32),
+      np.ones(envs, bool),
+    )
+    assert action.shape == (envs, *spec.actions.shape)
+    assert action.dtype == spec.actions.dtype
+  table = builder.make_table(config, spec)
+  if table is None:
+    batch = builder.make_batches(config, spec).batch(0)
+    assert {len(column) for column in batch} == {config.learner.batch_size}
+    return
+  # A whole batch of small observations, and an update on it.
+  small = config.network.torso == "mlp"
+  items = table.batch_size if small else 1
+  data = collected.collect(config, variables, items)
+  assert data[0].size == np.prod(table.schema.item_shape)
+  if small:
+    metrics, priorities = learner.update(
+      collected.make_batch(table.schema, data)
+    )
+    assert all(np.isfinite(x) for x in metrics.values())
+    assert (priorities is not None) or not table.prioritized
+    assert learner.steps.numpy() == 1
 
 
 def run_python(code):
@@ -51,7 +123,14 @@ def run_python(code):
 
 @pytest.mark.parametrize(
   "module",
-  ["agents.dqn.builder", "agents.registry", "environments.factory"],
+  [
+    "agents.dqn.builder",
+    "agents.ppo.builder",
+    "agents.r2d2.builder",
+    "agents.sac.builder",
+    "agents.registry",
+    "environments.factory",
+  ],
 )
 def test_import_without_tensorflow(module):
   """A worker of an MLP pays neither its seconds nor its memory."""
@@ -80,12 +159,13 @@ shapes = {'torso/linear_0': (4, 64), 'advantage/hidden': (64, 64),
 variables = {f'{x}/w': np.ones(s, np.float32) for x, s in shapes.items()}
 variables |= {f'{x}/b': np.ones(s[1], np.float32) for x, s in shapes.items()}
 actor.load(variables)
-decision = actor.act(np.ones((8, 4), np.float32))
+output = actor.act(np.ones((8, 4), np.float32))
 no = np.zeros(8, bool)
 adder = builder.make_adder(config, spec)
+x = np.ones((8, 4))
 for _ in range(2):
-  items = adder.add(np.ones((8, 4)), decision, np.ones(8), no, no, no, 1)
-print(decision.action.shape, items.rows.shape, 'tensorflow' in sys.modules)
+  items = adder.add(x, output, np.ones(8), no, no, no, x, 1)
+print(output.action.shape, items.rows.shape, 'tensorflow' in sys.modules)
 """
   assert run_python(code) == "(8,) (8, 52) False"
 
@@ -140,9 +220,11 @@ def test_adder_follows_the_config():
   actor = builder.make_greedy_actor(config, spec)
   actor.load(builder.make_learner(config, spec).get_variables())
   observation, no = np.zeros((1, 4), np.float32), np.array([False])
-  decision = actor.act(observation)
+  output = actor.act(observation)
   for _ in range(3):
-    items = adder.add(observation, decision, np.float32([1]), no, no, no, 1)
-  found = builder.make_layout(config, spec).row.unpack(items.rows)
+    items = adder.add(
+      observation, output, np.float32([1]), no, no, no, observation, 1
+    )
+  found = builder.make_table(config, spec).schema.row.unpack(items.rows)
   np.testing.assert_array_equal(found["r_t"], [1.5])
   np.testing.assert_array_equal(found["discount_t"], [0.25])

@@ -1,0 +1,70 @@
+"""Batches of what an algorithm's actor does in its environment."""
+
+import numpy as np
+import tensorflow as tf
+
+from agents import registry
+from environments import factory
+from replay import dataset
+
+
+def collect(config, variables, items):
+  """Returns items uint8 [items, ...] of worker 0, acting by `variables`."""
+  num_envs = config.topology.environments_per_worker
+  environment = factory.make(config.environment, num_envs, config.seed)
+  builder = registry.make_builder(config.agent)
+  actor = builder.make_actor(config, environment.spec, worker=0)
+  actor.load(variables)
+  adder = builder.make_adder(config, environment.spec)
+  before, found = environment.reset(), []
+  while sum(map(len, found)) < items:
+    output = actor.act(before.observation, before.reward, before.first)
+    step = environment.step(output.action)
+    new = adder.add(
+      before.observation,
+      output,
+      step.reward,
+      step.terminated,
+      step.truncated,
+      step.first,
+      step.observation,
+      version=1,
+    )
+    before = step
+    if new is not None:
+      found.append(new.data())
+  environment.close()
+  return np.concatenate(found)[:items]
+
+
+def make_batch(schema, data):
+  """Returns the batch of items uint8 [I, ...], sampled uniformly of 100."""
+  items = len(data)
+  return dataset.make_batch(
+    schema,
+    tf.range(items, dtype=tf.int64),
+    tf.fill([items], tf.constant(0.01, tf.float64)),
+    tf.fill([items], tf.constant(100, tf.int64)),
+    tf.constant(data.reshape(items, *schema.item_shape)),
+  )
+
+
+def values_of(learner):
+  """Returns a copy of all variables of a learner, in one order."""
+  found = {}
+  for name, tracked in sorted(learner.checkpointed.items()):
+    parts = tracked if isinstance(tracked, list) else [tracked]
+    for i, part in enumerate(parts):
+      variables = [part] if isinstance(part, tf.Variable) else part.variables
+      for j, variable in enumerate(variables):
+        found[f"{name}/{i}/{j}"] = variable.numpy()
+  return found
+
+
+def restored(learner, other, folder):
+  """Restores `other` from a checkpoint of `learner`; returns `other`."""
+  path = str(folder / "checkpoint")
+  tf.train.Checkpoint(**learner.checkpointed).write(path)
+  checkpoint = tf.train.Checkpoint(**other.checkpointed)
+  checkpoint.read(path).assert_consumed()
+  return other
