@@ -140,7 +140,7 @@ class Single:
     """
     self._show, self._signals = show, signals
     while not self._ends():
-      self._step()
+      self.step(self._interrupted)
       if self._save_now or time.monotonic() >= self._save_due_s:
         try:
           self.save()
@@ -152,6 +152,20 @@ class Single:
       raise RuntimeError(f"the last snapshot is missing: {error}") from error
     finally:
       self._close()
+
+  def step(self, interrupted: Callable[[], bool] = lambda: False) -> None:
+    """Does what is due: an evaluation, an update, or a step of collection.
+
+    Args:
+      interrupted: called at each step of an evaluation; True ends it, as if it
+        had not begun where the environments can be saved.
+    """
+    period = self._config.evaluation.period_steps
+    before = self._trainer.steps
+    if before // period > self._evaluated_at // period:
+      self._evaluate(interrupted)
+    elif self._trainer.step() == before and self._worker is not None:
+      self._worker.step(self._command)
 
   def save(self) -> None:
     """Writes a snapshot.
@@ -186,19 +200,10 @@ class Single:
       command = self._control.report("worker", 0, self._worker.report())
     self._command = command
 
-  def _step(self) -> None:
-    """Does what is due: an evaluation, an update, or a step of collection."""
-    period = self._config.evaluation.period_steps
-    before = self._trainer.steps
-    if before // period > self._evaluated_at // period:
-      self._evaluate()
-    elif self._trainer.step() == before and self._worker is not None:
-      self._worker.step(self._command)
-
-  def _evaluate(self) -> None:
+  def _evaluate(self, interrupted: Callable[[], bool]) -> None:
     assert self._variables.newest is not None
     steps = self._trainer.steps
-    played = self._evaluator.evaluate(self._variables.newest, self._interrupted)
+    played = self._evaluator.evaluate(self._variables.newest, interrupted)
     if played is not None:
       self._evaluated_at = steps
       self._report_due_s = 0.0  # it may have reached the limit

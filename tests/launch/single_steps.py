@@ -1,0 +1,259 @@
+"""Checks of a run in one process, step by step.
+
+Each is run in a process of its own, as op determinism can't be switched off:
+
+  python -m tests.launch.single_steps CHECK ALGORITHM FOLDER
+"""
+
+import itertools
+import pathlib
+import shutil
+import sys
+import time
+import typing
+
+import numpy as np
+
+from agents import core
+from agents.dqn import builder as builder_lib
+from agents.dqn import learning
+from configs import catalog
+from environments import factory
+from launch import single as single_lib
+from launch.orchestration import rates as rates_lib
+from launch.orchestration import run_control
+from launch.runs import run as run_lib
+from launch.runs import run_folder, snapshot_store
+from replay import table_status
+from tests.launch import snapshot_contents
+
+ENVIRONMENTS, PERIOD = 4, 30  # trainer steps between evaluations
+EVALUATION, UPDATE, COLLECTION = "evaluation", "update", "collection"
+
+
+class FrozenLearner(learning.DQNLearner):
+  """Counts its updates and learns nothing, so that it is traced at once."""
+
+  def update(self, batch):
+    self.steps.assign_add(1)
+    return core.Update({}, batch.probabilities)
+
+
+class FrozenBuilder(builder_lib.Builder):
+  """DQN, for checks of what does not depend on the learner."""
+
+  def make_learner(self, config, spec):
+    return FrozenLearner(config, spec)
+
+
+def make_config(algorithm: str):
+  """Returns a small config of an algorithm."""
+  frozen = algorithm == "frozen"
+  algorithms = catalog.algorithms()
+  config = algorithms["apex_dqn" if frozen else algorithm].get_config()
+  if frozen:
+    config.agent = "tests.launch.single_steps:FrozenBuilder"
+  config.mode = "single"
+  config.network.hidden_sizes = (8,)
+  config.topology.update(
+    workers=1, environments_per_worker=ENVIRONMENTS
+  )
+  config.variables.publish_period = 7
+  config.evaluation.update({"episodes": 3, "period_steps": PERIOD})
+  config.limits.target_return = float("inf")
+  if config.agent == "ppo":
+    config.adder.unroll = 2
+    config.learner.update(batch_size=4, minibatch_size=4, epochs=2)
+    return config
+  config.learner.batch_size = 8
+  config.replay.update(
+    {"capacity": 300, "min_size": 20, "samples_per_insert": 4.0}
+  )
+  config.replay.transitions_per_item = 1  # what is counted below
+  if config.agent == "r2d2":
+    config.network.lstm_size = 4
+    config.adder.update({"burn_in": 2, "unroll": 4, "period": 2})
+  if "exploration" in config:
+    config.exploration.schedule = "linear"
+    config.learner.target_update_period = 9
+  return config
+
+
+class Stepped:
+  """A run that is stepped, in a folder of its own."""
+
+  def __init__(self, config, path: pathlib.Path):
+    """Makes a run, or resumes the one in the folder."""
+    self.config, self.path = config, path
+    self.folder = run_folder.RunFolder(path)
+    if not self.folder.is_run():
+      self.folder = run_folder.RunFolder.create(
+        path.parent, path.name, overwrite=False
+      )
+    self.folder.write_config(config)
+    spec = factory.make_spec(config.environment)
+    self.rates = rates_lib.Rates.from_config(config, spec)
+    run = run_lib.Run(config, spec, self.folder, time.time())
+    self.control = run_control.RunControl(
+      *(config, self.folder, {"worker": 1, "trainer": 1}),
+      *(run.started_at_s, self.rates),
+    )
+    self.single = single_lib.Single(run, self.control)
+
+  def counts(self) -> dict[str, typing.Any]:
+    """Returns the counts, in what equal runs have equal."""
+    self.single.report()
+    status = self.control.status()
+    replay = status.replay
+    return {
+      "env_steps": status.env_steps,
+      "trainer_steps": status.trainer_steps,
+      "version": status.variables.version,
+      "training_return": status.training_return,
+      "evaluations": status.evaluation.count,
+      "mean_return": status.evaluation.mean_return,
+      "table": (replay.size, replay.inserted, replay.sampled),
+    }
+
+  @property
+  def due(self) -> str:
+    """What the next step does by the rules, if there is no limit."""
+    counts = self.counts()
+    if counts["trainer_steps"] // PERIOD > counts["evaluations"]:
+      return EVALUATION
+    status = table_status.TableStatus.of(
+      *counts["table"], self.rates.table.min_size
+    )
+    return UPDATE if self.rates.is_update_due(status) else COLLECTION
+
+  def step(self, *interrupted) -> tuple[str, typing.Any]:
+    """Makes a step; returns what it did, the counts, and an update's metrics."""
+    before = self.counts()
+    self.single.step(*interrupted)
+    after = self.counts()
+    metrics = self.control.status().metrics
+    if after["evaluations"] > before["evaluations"]:
+      return EVALUATION, (after, None)
+    if after["trainer_steps"] > before["trainer_steps"]:
+      assert after["trainer_steps"] == before["trainer_steps"] + 1
+      return UPDATE, (after, repr(metrics))
+    return COLLECTION, (after, None)
+
+  def step_until(self, due: str) -> None:
+    """Makes steps until this is due."""
+    while self.due != due:
+      self.step()
+
+  def save(self) -> typing.Any:
+    """Saves; returns what the snapshot holds."""
+    self.single.save()
+    newest = snapshot_store.open_store(self.config, self.folder).newest()
+    return snapshot_contents.read(newest.path)
+
+  def copy(self, name: str, config=None) -> "Stepped":
+    """Saves; returns a run that resumes from there, maybe with other fields."""
+    self.single.save()
+    path = self.path.with_name(name)
+    shutil.copytree(self.path, path)
+    return Stepped(config or self.config, path)
+
+
+def check_saved_between_any_two_steps(algorithm, path):
+  """It continues bit-identically, whatever is due, also several times."""
+  run = Stepped(make_config(algorithm), path)
+  run.step_until(EVALUATION)
+  random, numbers = np.random.default_rng(0), itertools.count()
+  for due in (EVALUATION, COLLECTION, UPDATE):
+    for _ in range(random.integers(10, 40)):
+      assert run.due == run.step()[0]
+    run.step_until(due)
+    other = run.copy(f"copy-{next(numbers)}")
+    assert other.due == due
+    for _ in range(60):
+      assert other.step() == run.step(), due
+    assert other.save() == run.save(), due
+    run = other
+  _, _, sampled = run.counts()["table"]
+  assert sampled > 0
+
+
+def check_interrupted_evaluation(algorithm, path):
+  """An evaluation that was interrupted is as if it had not begun."""
+  run = Stepped(make_config(algorithm), path)
+  returns = []
+  for _ in range(2):
+    run.step_until(EVALUATION)
+    returns.append(run.step()[1][0]["mean_return"])
+  run.step_until(EVALUATION)
+  other = run.copy("other")
+  for steps in (1, 8):
+    interruptions = iter([False] * steps + [True])
+    other.step(lambda left=interruptions: next(left))
+    assert other.due == EVALUATION
+  third = other.copy("third")
+  expected = run.step()
+  assert expected[0] == EVALUATION
+  assert expected[1][0]["mean_return"] != returns[-1]
+  assert other.step() == third.step() == expected
+  assert run.due != EVALUATION
+
+
+def check_limit_that_is_raised(algorithm, path):
+  """What a limit left undone is done once it is raised."""
+  run = Stepped(make_config(algorithm), path)
+  limited = make_config(algorithm)
+  limited.limits.trainer_steps = 101
+  first = Stepped(limited, path.with_name("limited"))
+  while first.counts()["trainer_steps"] < 101:
+    assert first.step() == run.step()
+  assert run.due == UPDATE
+  second = first.copy("raised", make_config(algorithm))
+  assert first.step()[0] == COLLECTION
+  for _ in range(100):
+    assert second.step() == run.step()
+  assert second.save() == run.save()
+
+
+def check_changed_ratio(algorithm, path):
+  """Updates and steps alternate by the new rules, without a burst or a wait."""
+  run = Stepped(make_config(algorithm), path)
+  for _ in range(700):
+    run.single.step()
+  for number, change in enumerate((
+    {"samples_per_insert": 40.0},
+    {"samples_per_insert": 0.4},
+    {"samples_per_insert": 0.0},
+    {"min_size": 100},
+    {"min_size": 290},
+    {"capacity": 500},
+  )):
+    changed = make_config(algorithm)
+    changed.replay.update(change)
+    other = run.copy(f"changed-{number}", changed)
+    done = [other.step()[0] for _ in range(400)]
+    ratio = changed.replay.samples_per_insert or changed.learner.batch_size
+    per_item = ratio / changed.learner.batch_size  # updates
+    steps = [i for i, phase in enumerate(done) if phase == COLLECTION]
+    # An episode that ends gives its last items all at once.
+    most = ENVIRONMENTS * changed.adder.n_step
+    assert np.diff([-1, *steps]).max() <= most * per_item + 3, change
+    # Some steps are autoresets, and make no item.
+    updates = done.count(UPDATE)
+    rate = updates / len(steps) / (ENVIRONMENTS * per_item)
+    assert 0.75 < rate < 1.1, change
+
+
+def check_evaluations_of_another_size(algorithm, path):
+  """They continue with new environments."""
+  run = Stepped(make_config(algorithm), path)
+  run.step_until(EVALUATION)
+  changed = make_config(algorithm)
+  changed.evaluation.episodes = 5
+  other = run.copy("other", changed)
+  assert other.step()[0] == EVALUATION
+  assert other.control.status().evaluation.episodes == 5
+
+
+if __name__ == "__main__":
+  _, check, algorithm, path = sys.argv
+  globals()[f"check_{check}"](algorithm, pathlib.Path(path) / "run")

@@ -1,0 +1,62 @@
+"""What a snapshot of a run in one process holds, in what `==` compares by bits."""
+
+import pathlib
+import pickle
+import typing
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from launch.runs import run_counters
+
+
+def read(path: pathlib.Path) -> dict[str, typing.Any]:
+  """Returns all that the next steps depend on, and the counts so far.
+
+  Args:
+    path: folder of the snapshot.
+  """
+  counters = run_counters.RunCounters.read(path)
+  reader = tf.train.load_checkpoint(str(path / "trainer"))
+  return {
+    "learner": {
+      name: np.asarray(reader.get_tensor(name)).tobytes()
+      for name in reader.get_variable_to_shape_map()
+      if name != "_CHECKPOINTABLE_OBJECT_GRAPH"
+    },
+    "table": {
+      file.name: file.read_bytes() for file in (path / "table").iterdir()
+    },
+    "environment_steps": counters.environment_steps,
+    "trainer_steps": counters.trainer_steps,
+    "variables_version": counters.variables_version,
+    "evaluations": counters.evaluations,
+    "eval_return": counters.eval_return,
+    "best_eval_return": counters.best_eval_return,
+    "others": _read_others(path / "single.pkl"),
+  }
+
+
+def _read_others(path: pathlib.Path) -> typing.Any:
+  """Environments, actors, unfinished items, and what else there is."""
+  state = pickle.loads(path.read_bytes())
+  del state["restarts"]
+  version, _, variables = state["published"]
+  state["published"] = version, variables
+  for part in (state["evaluator"], state["worker"]["running"]):
+    part["environment"] = pickle.loads(part["environment"])
+  return _plain(state)
+
+
+def _plain(x: typing.Any) -> typing.Any:
+  """Returns what is equal where, and only where, two things have equal bits."""
+  if isinstance(x, np.ndarray):
+    return x.dtype.str, x.shape, x.tobytes()
+  if isinstance(x, np.random.Generator):
+    return x.bit_generator.state
+  if isinstance(x, Mapping):
+    return {name: _plain(value) for name, value in x.items()}
+  if isinstance(x, tuple | list):
+    return [_plain(value) for value in x]
+  return repr(x)
