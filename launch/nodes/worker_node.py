@@ -12,8 +12,8 @@ from launch.orchestration import rates as rates_lib
 from replay import board, tables
 from replay import writer as writer_lib
 
-# Items that may be unconfirmed when more are written. Those of a queue, such as
-# rollouts, get old while they wait, and the queue is bounded to keep them young.
+# Items that may be unconfirmed when more are written. Those of a queue get old
+# while they wait, and its capacity shall bound how many wait.
 _UNCONFIRMED = writer_lib.MAX_IN_FLIGHT // 2
 _UNCONFIRMED_OF_QUEUE = 1
 
