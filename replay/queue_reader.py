@@ -6,7 +6,7 @@ import typing
 import numpy as np
 import reverb
 
-from replay import shard_monitor, tables
+from replay import shard_monitor, table_status, tables
 
 _CHECK_S = 0.1  # between two checks whether the server is still up
 
@@ -37,29 +37,43 @@ class QueueReader:
       batch_size: items per batch.
     """
     self._monitor, self._batch_size = monitor, batch_size
+    # Items that are in the queue at least: no other reader takes any.
+    self._size = 0
     self._client: reverb.Client | None = None
     self._incarnation = 0  # of the server, that the client is for
     self._late: list[_Sampling] = []  # that waited for a server that was down
+
+  def status(self) -> table_status.TableStatus | None:
+    """Returns the queue's counts; None: the server does not reply."""
+    incarnation = self._monitor.incarnation
+    status = self._monitor.status()
+    self._size = 0 if status is None else status.size
+    if incarnation != self._incarnation:
+      self._incarnation, self._client = incarnation, None
+    return status
 
   def take(self) -> Samples | None:
     """Takes a batch; None: the queue has no whole one, or is down."""
     if (late := self._take_late()) is not None:
       return late
-    status = self._monitor.status()
-    if status is None or status.size < self._batch_size:
+    # A poll of the counts costs as much as the batch does.
+    known = self._monitor.up and self._incarnation == self._monitor.incarnation
+    if not known or self._late or self._size < self._batch_size:
+      self.status()
+    if self._size < self._batch_size:
       return None
-    if self._client is None or self._incarnation != self._monitor.incarnation:
-      self._incarnation = self._monitor.incarnation
+    if self._client is None:
       self._client = reverb.Client(self._monitor.address)
-    sampling = _Sampling(self._client, self._batch_size, status.size)
+    sampling = _Sampling(self._client, self._batch_size, self._size)
+    self._size -= self._batch_size
     while sampling.is_alive():
       sampling.join(_CHECK_S)
       if sampling.is_alive() and not self._monitor.up:
-        self._client = None
+        self._client, self._size = None, 0
         self._late.append(sampling)
         return None
     if sampling.samples is None:
-      self._client = None
+      self._client, self._size = None, 0
       self._monitor.mark_lost()
     return sampling.samples
 

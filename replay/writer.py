@@ -10,8 +10,8 @@ from replay import cell_stream, routes
 from replay import frames as frames_lib
 from replay import priorities as priorities_lib
 
-# Half of them may be unflushed. With 16 more, Reverb, which warns of memory
-# from 50 items in flight, is content; a few fill a packet.
+# Half of them may be unflushed by default. With 16 more, Reverb, which warns of
+# memory from 50 items in flight, is content; a few fill a packet.
 MAX_IN_FLIGHT = 32  # items
 
 # Seconds between two looks whether a stream can be opened again.
@@ -40,7 +40,13 @@ class ItemWriter:
     waits_for: what the last `wait` that returned False waited for.
   """
 
-  def __init__(self, route: routes.Route, table: str, kept_cells: int = 0):
+  def __init__(
+    self,
+    route: routes.Route,
+    table: str,
+    kept_cells: int = 0,
+    unconfirmed: int = MAX_IN_FLIGHT // 2,
+  ):
     """Opens nothing; the first `wait` does.
 
     Args:
@@ -48,10 +54,12 @@ class ItemWriter:
       table: its name.
       kept_cells: newest cells that items refer to, where items are cells
         (`table_spec.ItemSchema.kept_cells`); 0: items are rows.
+      unconfirmed: items that may be so when more are written.
     """
     self._route = route
     self._table = table
     self._kept_cells = kept_cells
+    self._unconfirmed = unconfirmed
     self._cells: cell_stream.CellStream | None = None
     # The client is kept nowhere else: with its writer its channel goes, and
     # with that the delays that gRPC keeps for an address that failed.
@@ -81,9 +89,9 @@ class ItemWriter:
       self._abandon()
     if self._writer is None and not self._open(timeout_s):
       return False
-    if self._unflushed < MAX_IN_FLIGHT // 2:
+    if self._unflushed < self._unconfirmed:
       return True
-    return self._flush(MAX_IN_FLIGHT // 2, timeout_s)
+    return self._flush(self._unconfirmed, timeout_s)
 
   def write(
     self,

@@ -30,7 +30,6 @@ class QueueUpdates:
       monitors: one per server.
     """
     self._update = graph_loop.SampledUpdate(learner, spec)
-    self._monitors = monitors
     self._readers = [
       queue_reader.QueueReader(monitor, spec.batch_size) for monitor in monitors
     ]
@@ -48,7 +47,8 @@ class QueueUpdates:
 
   def statuses(self) -> list[table_status.TableStatus]:
     """Returns the counts of the queues that are up."""
-    return shard_monitor.statuses(self._monitors)
+    statuses = [reader.status() for reader in self._readers]
+    return [status for status in statuses if status is not None]
 
   def close(self) -> None:
     """Releases nothing: between two calls nothing is open."""

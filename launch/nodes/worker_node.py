@@ -12,6 +12,11 @@ from launch.orchestration import rates as rates_lib
 from replay import board, tables
 from replay import writer as writer_lib
 
+# Items that may be unconfirmed when more are written. Those of a queue get old
+# while they wait, and its capacity shall bound how many wait.
+_UNCONFIRMED = writer_lib.MAX_IN_FLIGHT // 2
+_UNCONFIRMED_OF_QUEUE = 1
+
 
 class WorkerNode:
   """Runs a worker by the commands of its proxy, or of the control node."""
@@ -49,6 +54,7 @@ class WorkerNode:
         data.make_route(index, self._handle),
         tables.TRANSITIONS,
         table.schema.kept_cells(config.topology.environments_per_worker),
+        _UNCONFIRMED_OF_QUEUE if table.consumed else _UNCONFIRMED,
       ),
       data.make_variables_source(self._rates.poll_period_s),
       control.register("worker", index),

@@ -67,7 +67,7 @@ REFUSED = {
   "a name that is a path": (["--name=../a"], ["'../a'"]),
   "a store without its package": (
     ["--config.snapshot.url=s3://bucket/runs"],
-    ["config.snapshot.url='s3://bucket/runs'", "s3fs", "absolute path"],
+    ["config.snapshot.url='s3://bucket/runs'", "s3fs", "another URL"],
   ),
   "a store of no kind": (
     ["--config.snapshot.url=foo://bucket/runs"],

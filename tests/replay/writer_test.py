@@ -27,10 +27,10 @@ def serve(port=None, **replay):
   )
 
 
-def make_writer(manager):
+def make_writer(manager, **kwargs):
   """A writer with an open stream."""
   writer = writer_lib.ItemWriter(
-    routes.DirectRoute(manager.address), tables.TRANSITIONS
+    routes.DirectRoute(manager.address), tables.TRANSITIONS, **kwargs
   )
   assert writer.wait(timeout_s=20)
   return writer
@@ -127,6 +127,18 @@ def test_limiter_holds_the_writer_until_items_are_sampled(limited):
   assert writer.close(timeout_s=20)
   assert status(limited).inserted == count
   assert status(limited).sampled == count
+
+
+def test_the_items_on_their_way_can_be_bounded(limited):
+  writer = make_writer(limited, unconfirmed=1)
+  writer.write(rows(0, 5), np.ones(5))
+  assert not writer.wait(timeout_s=0.3), "two are on their way"
+  sample(limited, 1)
+  assert writer.wait(timeout_s=20)
+  writer.write(rows(5, 1), np.ones(1))
+  assert not writer.wait(timeout_s=0.1)
+  sample(limited, 5)
+  assert writer.close(timeout_s=20)
 
 
 def test_close_gives_up_on_a_table_that_holds_it(limited):
