@@ -5,7 +5,7 @@ import typing
 import ml_collections
 import portpicker
 
-from benchmarks import processes
+from benchmarks import filling, processes
 
 _WAIT_S = 1.0
 
@@ -31,14 +31,10 @@ class Collected(typing.NamedTuple):
 
 def serve_ours(config: ml_collections.ConfigDict):
   """A server with the run's table, and its address."""
-  from agents import registry
-  from environments import factory
   from replay import tables, trajectory_manager
 
-  spec = factory.make_spec(config.environment)
-  layout = registry.make_builder(config.agent).make_layout(config, spec)
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, layout.item_shape)],
+    [tables.make_table(filling.make_table_spec(config))],
     portpicker.pick_unused_port(),
   )
   return manager, manager.address
@@ -94,7 +90,7 @@ def collect_ours(
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(address),
     tables.TRANSITIONS,
-    builder.make_layout(config, spec).kept_cells(
+    filling.make_table_spec(config).schema.kept_cells(
       config.topology.environments_per_worker
     ),
   )

@@ -6,19 +6,42 @@ from collections.abc import Iterator
 import ml_collections
 import numpy as np
 
+from replay import table_spec
+
 _WAIT_S = 10.0
 
 
 class Step(typing.NamedTuple):
-  """What an adder is told of one step of B environments."""
+  """One step of B environments, as an adder takes it."""
 
-  observation: np.ndarray
+  observation: np.ndarray  # before the step
   action: np.ndarray  # [B]
   values: np.ndarray  # [2, B] float32: of the action, and of the state
   reward: np.ndarray
   terminated: np.ndarray
   truncated: np.ndarray
   first: np.ndarray
+  next_observation: np.ndarray
+
+
+def make_table_spec(config: ml_collections.ConfigDict) -> table_spec.TableSpec:
+  """Describes the table of a config.
+
+  Raises:
+    ValueError: its algorithm has none; one line.
+  """
+  from agents import registry
+  from environments import factory
+
+  spec = registry.make_builder(config.agent).make_table(
+    config, factory.make_spec(config.environment)
+  )
+  if spec is None:
+    raise ValueError(
+      f"config.agent={config.agent!r} learns from recorded data, so it has no "
+      "table to measure: choose an algorithm with workers"
+    )
+  return spec
 
 
 def fill(
@@ -44,16 +67,19 @@ def fill(
 
   builder = registry.make_builder(config.agent)
   adder = builder.make_adder(config, spec)
-  layout = builder.make_layout(config, spec)
+  schema = make_table_spec(config).schema
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(address),
     tables.TRANSITIONS,
-    layout.kept_cells(config.topology.environments_per_worker),
+    schema.kept_cells(config.topology.environments_per_worker),
   )
-  while writer.written * layout.transitions_per_item < items:
+  while writer.written * schema.transitions_per_item < items:
     observation, action, values, *outcome = next(steps)
-    decision = adder_lib.Decision(action, *values)
-    made = adder.add(observation, decision, *outcome, version=1)
+    extras = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
+    output = adder_lib.ActorOutput(
+      action, dict(zip(extras, values, strict=True))
+    )
+    made = adder.add(observation, output, *outcome, version=1)
     while not writer.wait(_WAIT_S):
       pass
     if made is not None:
@@ -73,18 +99,22 @@ def noise(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
   num_envs = config.topology.environments_per_worker
   shape = (num_envs, *spec.observations.shape)
   random = np.random.default_rng(0)
-  no, before = np.zeros(num_envs, bool), None
+  no = np.zeros(num_envs, bool)
+
+  def observe(before: np.ndarray | None) -> np.ndarray:
+    if spec.observations.dtype != np.uint8:
+      return random.standard_normal(shape, np.float32)
+    observation = random.integers(0, 256, shape, np.uint8)
+    if config.adder.stacked_frames and before is not None:
+      observation[:, :-1] = before[:, 1:]
+    return observation
+
+  observation = observe(None)
   while True:
-    if spec.observations.dtype == np.uint8:
-      observation = random.integers(0, 256, shape, np.uint8)
-      if config.adder.stacked_frames and before is not None:
-        observation[:, :-1] = before[:, 1:]
-    else:
-      observation = random.standard_normal(shape, np.float32)
-    before = observation
+    before, observation = observation, observe(observation)
     action = random.integers(spec.actions.num_values, size=num_envs)
     values = random.random((3, num_envs), np.float32)
-    yield Step(observation, action, values[:2], values[2], no, no, no)
+    yield Step(before, action, values[:2], values[2], no, no, no, observation)
 
 
 def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
@@ -106,7 +136,9 @@ def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
         spec.actions.num_values, size=num_envs, dtype=np.int32
       )
       step = environment.step(action)
-      yield Step(before.observation, action, values, *step[1:])
+      yield Step(
+        before.observation, action, values, *step[1:], step.observation
+      )
       before = step
   finally:
     environment.close()

@@ -6,6 +6,7 @@ import psutil
 
 from benchmarks import filling, goal, processes, report
 from configs import apex_dqn
+from replay import table_spec
 
 GOAL_BYTES = 1 / 6  # of storing both stacks
 GOAL_SPEED = 1.0  # of their samples a second
@@ -46,15 +47,14 @@ def measure_process(content: str, stored: str, items: int) -> dict[str, float]:
     stored: 'stacks' or 'frames'.
     items: transitions, at least.
   """
-  from agents import registry
   from environments import factory
   from replay import tables, trajectory_manager
 
   config = _config(stored)
   spec = factory.make_spec(config.environment)
-  layout = registry.make_builder(config.agent).make_layout(config, spec)
+  table = filling.make_table_spec(config)
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, layout.item_shape)],
+    [tables.make_table(table)],
     portpicker.pick_unused_port(),
   )
 
@@ -68,31 +68,28 @@ def measure_process(content: str, stored: str, items: int) -> dict[str, float]:
   fill(items)
   made = manager.status(tables.TRANSITIONS).size - before
   memory = psutil.Process().memory_info().rss - memory
-  cell = layout.item_shape[-1]
+  cell = table.schema.item_shape[-1]
   return {
     "items": made,
     "bytes_a_transition": memory / made,
     "raw_bytes_a_transition": cell,
-    **_draw(manager.address, config, layout),
+    **_draw(manager.address, table),
   }
 
 
-def _draw(address: str, config, layout) -> dict[str, float]:
+def _draw(address: str, table: table_spec.TableSpec) -> dict[str, float]:
   """The speed of the trainer's dataset, and its CPU time a sample."""
   import tensorflow as tf
 
-  from replay import dataset, tables
+  from replay import dataset
 
-  batch_size = config.learner.batch_size
-  batches = iter(
-    dataset.make_dataset(address, tables.TRANSITIONS, layout, batch_size)
-  )
+  batches = iter(dataset.make_dataset(address, table))
 
   @tf.function
   def draw(batches):
     total = tf.constant(0, tf.int32)
     for _ in tf.range(_BATCHES):
-      batch = dataset.unpack(layout, next(batches))
+      batch = dataset.unpack(table.schema, next(batches))
       # So that neither stack is left out as unused.
       for stack in (batch.data.o_tm1, batch.data.o_t):
         total += tf.cast(stack[0, 0, 0, 0], tf.int32)
@@ -103,7 +100,7 @@ def _draw(address: str, config, layout) -> dict[str, float]:
   for _ in range(_CALLS):
     draw(batches)
   passed = processes.since(start)
-  samples = _CALLS * _BATCHES * batch_size
+  samples = _CALLS * _BATCHES * table.batch_size
   return {
     "samples_per_s": samples / passed.wall_s,
     "cpu_us_a_sample": 1e6 * passed.cpu_s / samples,

@@ -1,6 +1,5 @@
 """Parts of the benchmark `scale`: what runs in each of its processes."""
 
-import functools
 import time
 import typing
 from collections.abc import Callable
@@ -8,10 +7,15 @@ from collections.abc import Callable
 import ml_collections
 import portpicker
 
-from benchmarks import processes, scale_shape, writing
+from benchmarks import filling, processes, scale_shape, writing
+
+if typing.TYPE_CHECKING:
+  from replay import shard_monitor
 
 _TICK_S = 0.01  # in which the kernel counts the time of processes
 _FILL = 16  # items between two flushes
+_UP_WITHIN_S = 30.0
+_CLOSE_S = 0.5
 
 
 class Done(typing.NamedTuple):
@@ -41,13 +45,15 @@ def serve(config: ml_collections.ConfigDict):
   Args:
     config: as `scale_shape.describe` gives it.
   """
-  from configs import sizes
   from replay import tables, trajectory_manager, variables
 
   processes.quiet()
-  layout, cells = scale_shape.layout_of(config), scale_shape.make_cells(config)
+  table, cells = (
+    filling.make_table_spec(config),
+    scale_shape.make_cells(config),
+  )
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, layout.item_shape), variables.make_table()],
+    [tables.make_table(table), variables.make_table()],
     portpicker.pick_unused_port(),
   )
   publisher = variables.VariablesPublisher(manager.address)
@@ -55,19 +61,16 @@ def serve(config: ml_collections.ConfigDict):
   publisher.close()
   # A table that still grows costs its server more: fresh memory.
   with writing.Writer(manager.address, *cells) as writer:
-    while writer.written < sizes.Sizes.of(config).capacity:
+    while writer.written < table.capacity:
       writer.write(_FILL, in_flight=_FILL)
   return manager, manager.address
 
 
 def prepare() -> None:
   """Imports what samples, trains and fetches."""
-  from agents import (  # noqa: F401
-    registry,  # pyright: ignore[reportUnusedImport]
-    update_loop,  # pyright: ignore[reportUnusedImport]
-  )
-  from replay import (  # noqa: F401
-    priority_updater,  # pyright: ignore[reportUnusedImport]
+  from agents import registry  # noqa: F401  # pyright: ignore[reportUnusedImport]
+  from agents.updates import (  # noqa: F401
+    replay_updates,  # pyright: ignore[reportUnusedImport]
   )
 
 
@@ -88,30 +91,31 @@ def sample(
   Returns:
     Items.
   """
-  import tensorflow as tf
+  import numpy as np
 
-  from configs import sizes
-  from replay import dataset, priority_updater, tables
+  from replay import dataset, priority_pusher
 
-  batch_size = sizes.Sizes.of(config).batch_size
-  batches = dataset.make_dataset(
-    server[1], tables.TRANSITIONS, scale_shape.layout_of(config), batch_size
-  )
-  updater = (
-    priority_updater.PriorityUpdater(server[1], tables.TRANSITIONS)
-    if config.replay.sampler == "prioritized"
-    else None
+  table, monitor = filling.make_table_spec(config), _monitor(server[1])
+  pusher = (
+    priority_pusher.PriorityPusher(monitor) if table.prioritized else None
   )
   steps = config.learner.steps_per_call
-  iterator = iter(batches.repeat())  # one that starves ends, and begins anew
+  # A dataset that starves ends, and is iterated again.
+  iterator = iter(dataset.make_dataset(server[1], table).repeat())
 
   def call() -> int:
-    keys = tf.concat([next(iterator).info.key for _ in range(steps)], axis=0)
-    if updater is not None:
-      updater.update(keys, tf.ones(tf.shape(keys)))
-    return steps * batch_size
+    keys = np.concatenate(
+      [next(iterator).info.key.numpy() for _ in range(steps)]
+    )
+    if pusher is not None:
+      pusher.push(keys, np.ones(len(keys)))
+    return steps * table.batch_size
 
-  return _measure(call, server[0], warm_up_s, window_s)
+  done = _measure(call, server[0], warm_up_s, window_s)
+  if pusher is not None:
+    pusher.close(_CLOSE_S)
+  monitor.close()
+  return done
 
 
 def train(
@@ -125,32 +129,25 @@ def train(
   Returns:
     Updates; see `sample` for the rest.
   """
-  from agents import registry, update_loop
-  from configs import sizes
+  from agents import registry
+  from agents.updates import replay_updates
   from environments import factory
-  from replay import dataset, priority_updater, tables
 
-  layout = scale_shape.layout_of(config)
-  loop = update_loop.UpdateLoop(
+  table, monitor = filling.make_table_spec(config), _monitor(server[1])
+  updates = replay_updates.ReplayUpdates(
     registry.make_builder(config.agent).make_learner(
       config, factory.make_spec(config.environment)
     ),
-    dataset.make_dataset(
-      server[1],
-      tables.TRANSITIONS,
-      layout,
-      sizes.Sizes.of(config).batch_size,
-    ),
-    priority_updater.PriorityUpdater(server[1], tables.TRANSITIONS)
-    if config.replay.sampler == "prioritized"
-    else None,
-    functools.partial(dataset.unpack, layout),
+    *(table, table.limiter, [monitor]),
   )
   steps = config.learner.steps_per_call
-  return _measure(
-    lambda: steps if loop.run(steps) is not None else 0,
+  done = _measure(
+    lambda: steps if updates.run(steps) is not None else 0,
     *(server[0], warm_up_s, window_s),
   )
+  updates.close()
+  monitor.close()
+  return done
 
 
 def fetch(server: tuple[int, str], warm_up_s: float, window_s: float) -> Done:
@@ -212,6 +209,16 @@ def copy(
       copied += 1
     marks.append((copied, wall_s, cpu_s))
   return Done(*(b - a for a, b in zip(*marks, strict=True)), server_cpu_s=0.0)
+
+
+def _monitor(address: str) -> "shard_monitor.ShardMonitor":
+  """Returns the monitor of a server, which is up."""
+  from replay import shard_monitor, tables
+
+  monitor = shard_monitor.ShardMonitor(0, address, tables.TRANSITIONS)
+  if not monitor.wait(_UP_WITHIN_S):
+    raise TimeoutError(f"{address} did not reply within {_UP_WITHIN_S:.0f} s")
+  return monitor
 
 
 def _measure(

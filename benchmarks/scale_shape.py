@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import ml_collections
 import numpy as np
 
+from benchmarks import filling
+
 _DISTINCT = 64  # items that are written again and again
 _DISTINCT_BYTES = 64_000_000  # of all of them, at most
 _CAPACITY = 20_000  # items
@@ -47,17 +49,14 @@ def describe(
   config: ml_collections.ConfigDict,
 ) -> tuple[Shape, Cells, ml_collections.ConfigDict]:
   """What of a config counts, what is written, and with what it is measured."""
-  from configs import sizes
-
-  cells = make_cells(config)
-  items = sizes.Sizes.of(config)
+  cells, table = make_cells(config), filling.make_table_spec(config)
   arrays = variables_of(config).values()
   shape = Shape(
     cells.rows[0].nbytes,
-    math.prod(layout_of(config).item_shape),
+    math.prod(table.schema.item_shape),
     sum(array.nbytes for array in arrays),
-    items.batch_size,
-    items.steps_per_item,
+    table.batch_size,
+    table.steps_per_item,
   )
   return shape, cells, _unlimited(config)
 
@@ -66,33 +65,23 @@ def make_cells(config: ml_collections.ConfigDict) -> Cells:
   """Rows of noise that items of a config are made of."""
   from replay import transitions
 
-  layout = layout_of(config)
+  schema: typing.Any = filling.make_table_spec(config).schema
   random = np.random.default_rng(0)
-  item_bytes = math.prod(layout.item_shape)
+  item_bytes = math.prod(schema.item_shape)
   count = min(_DISTINCT, max(4, _DISTINCT_BYTES // item_bytes))
-  each, framed = layout.transitions_per_item, False
-  if isinstance(layout, transitions.Layout):
-    framed = layout.stacked_frames > 0
-  rows = layout.row.pack(
+  each, framed = schema.transitions_per_item, False
+  if isinstance(schema, transitions.TransitionSchema):
+    framed = schema.stacked_frames > 0
+  rows = schema.row.pack(
     {
       name: _noise(random, dtype, (count * each, *shape))
-      for name, (dtype, shape) in layout.row.fields.items()
+      for name, (dtype, shape) in schema.row.fields.items()
     }
   )
   if not framed:
-    return Cells(rows.reshape(count, *layout.item_shape), 1)
-  frames = random.integers(0, 256, (count, layout.frame_bytes), np.uint8)
-  return Cells(np.concatenate([frames, rows], axis=1), layout.window)
-
-
-def layout_of(config: ml_collections.ConfigDict) -> typing.Any:
-  """The layout of a config's items."""
-  from agents import registry
-  from environments import factory
-
-  return registry.make_builder(config.agent).make_layout(
-    config, factory.make_spec(config.environment)
-  )
+    return Cells(rows.reshape(count, *schema.item_shape), 1)
+  frames = random.integers(0, 256, (count, schema.frame_bytes), np.uint8)
+  return Cells(np.concatenate([frames, rows], axis=1), schema.window)
 
 
 def variables_of(
@@ -112,13 +101,11 @@ def variables_of(
 
 def _unlimited(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
   """A config whose table is soon full, and whose limiter never blocks."""
-  from configs import sizes
-
   config = config.copy_and_resolve_references()
-  items = sizes.Sizes.of(config)
-  item_bytes = math.prod(layout_of(config).item_shape)
-  held = max(4 * items.batch_size, min(_CAPACITY, _TABLE_BYTES // item_bytes))
-  config.replay.capacity = held * items.steps_per_item
+  table = filling.make_table_spec(config)
+  item_bytes = math.prod(table.schema.item_shape)
+  held = max(4 * table.batch_size, min(_CAPACITY, _TABLE_BYTES // item_bytes))
+  config.replay.capacity = held * table.steps_per_item
   config.replay.min_size = 1
   config.replay.samples_per_insert = 0.0
   return config

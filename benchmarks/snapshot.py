@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import time
 
-from benchmarks import goal, processes, report
+from benchmarks import filling, goal, processes, report
 from benchmarks import trainer as trainer_benchmark
 from configs import apex_dqn
 from launch.processes import threads
@@ -14,6 +14,7 @@ ITEMS = 1_000_000
 
 _LEARN_S = 3.0  # before each snapshot
 _FINISH_S = 120.0
+_UP_WITHIN_S = 30.0
 
 _METHOD = """\
 One process is the trainer of a run of `configs/apex_dqn.py:cartpole` and hosts
@@ -39,11 +40,16 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   import launchpad as lp
   from launchpad import address as lp_address
 
+  from agents import registry
+  from agents.updates import replay_updates
   from environments import factory
+  from launch.nodes import replay as replay_node
   from launch.nodes import snapshot_writer
   from launch.nodes import trainer as trainer_lib
+  from launch.orchestration import rates as rates_lib
   from launch.orchestration import run_control
   from launch.runs import run_folder, snapshot_store
+  from replay import retrying_publisher, shard_monitor, tables
 
   config = apex_dqn.get_config("cartpole")
   config.replay.transitions_per_item = 1  # the most items
@@ -55,20 +61,32 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   spec = factory.make_spec(config.environment)
   address = lp.Address()
   address.bind(lp_address.SimpleLocalAddressBuilder())
+  table = filling.make_table_spec(config)
+  rates = rates_lib.Rates(config, table)
   control = run_control.RunControl(
-    config, place, {"trainer": 1, "worker": 1}, time.time()
+    config, place, {"trainer": 1, "worker": 1}, time.time(), rates
   )
-  trainer = trainer_lib.Trainer(config, spec, place, [address], control)
+  hosted = replay_node.HostedTables(config, spec, place, None, address)
   trainer_benchmark.fill(address.resolve(), config, spec, items)
+  monitor = shard_monitor.ShardMonitor(0, address.resolve(), tables.TRANSITIONS)
+  monitor.wait(_UP_WITHIN_S)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  trainer = trainer_lib.Trainer(
+    config,
+    rates,
+    learner,
+    replay_updates.ReplayUpdates(learner, table, table.limiter, [monitor]),
+    retrying_publisher.RetryingPublisher(monitor, first_version=1),
+  )
   store = snapshot_store.open_store(config, place)
   writer = snapshot_writer.SnapshotWriter(
-    config, place, trainer.learner, [address.resolve()], control, store
+    config, place, learner, [address.resolve()], control, store
   )
   rows = []
   for repetition in range(runs):
     before = _learn(trainer, lambda: False)
     began_s = time.monotonic()
-    writer.start(variables_version=1)
+    writer.start(trainer.version)
     stood_s = time.monotonic() - began_s
     during = _learn(trainer, lambda: writer.writing)
     writer.wait(_FINISH_S)
@@ -85,6 +103,9 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
         "mb": size / 1e6,
       }
     )
+  trainer.close()
+  monitor.close()
+  hosted.close()
   return rows
 
 

@@ -1,25 +1,36 @@
 """Benchmark `trainer`: what replay costs the learner, as a ratio."""
 
 import dataclasses
+import time
+import typing
 
 import ml_collections
 import portpicker
 
+from agents import core
 from benchmarks import filling, goal, processes, report
 from configs import apex_dqn
 from launch.processes import threads
+from replay import table_spec
+
+if typing.TYPE_CHECKING:
+  from agents.updates import core as updates_core
+  from replay import dataset as dataset_lib
 
 _ROWS_A_WRITE = 20
+_UP_WITHIN_S = 30.0
+_SETTLE_S = 0.1  # for priorities on their way, which are not the next one's
 
 _METHOD = """\
-One process trains: `agents.update_loop.UpdateLoop` in calls of as many updates
-as its config says. `replay`: batches sampled from a prioritized table whose
-server is in the same process, as in a run, and new priorities pushed back.
-`fixed`: the same learner and loop on one batch again and again, and nothing
-pushed. The two alternate in that process; medians of {runs} repetitions, ratios
-within a repetition, after a first one that is not counted. CPU time is the
-process's, all threads. The table is full and nobody writes. An item holds four
-transitions, as in the presets for MLPs, where not said otherwise."""
+One process trains: `agents.updates.graph_loop.GraphLoop` in calls of as many
+updates as its config says. `replay`: through `ReplayUpdates`, batches sampled
+from a prioritized table whose server is in the same process, as in a run, and
+new priorities pushed back. `fixed`: the same learner and loop on one unpacked
+batch again and again, and nothing pushed. The two alternate in that process;
+medians of {runs} repetitions, ratios within a repetition, after a first one
+that is not counted. CPU time is the process's, all threads. The table is full
+and nobody writes. An item holds four transitions, as in the presets for MLPs,
+where not said otherwise."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,45 +118,34 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
   Returns:
     One row a repetition and kind.
   """
-  import tensorflow as tf
-
-  from agents import registry, update_loop
-  from configs import sizes
+  from agents import registry
+  from agents.updates import replay_updates
   from environments import factory
-  from replay import dataset, priority_updater, tables, trajectory_manager
+  from replay import dataset, shard_monitor, tables, trajectory_manager
 
   config = case.config()
   spec = factory.make_spec(config.environment)
-  builder = registry.make_builder(config.agent)
-  layout = builder.make_layout(config, spec)
+  table = filling.make_table_spec(config)
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, layout.item_shape)],
+    [tables.make_table(table)],
     portpicker.pick_unused_port(),
   )
   fill(manager.address, config, spec, case.items)
-  learner = builder.make_learner(config, spec)
-  batches = dataset.make_dataset(
-    manager.address,
-    tables.TRANSITIONS,
-    layout,
-    sizes.Sizes.of(config).batch_size,
-  )
-  one_batch = tf.data.Dataset.from_tensors(
-    dataset.unpack(layout, next(iter(batches)))
-  ).repeat()
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  samples = next(iter(dataset.make_dataset(manager.address, table)))
+  monitor = shard_monitor.ShardMonitor(0, manager.address, tables.TRANSITIONS)
+  monitor.wait(_UP_WITHIN_S)
   loops = {
-    "fixed": update_loop.UpdateLoop(learner, one_batch, None),
-    "replay": update_loop.UpdateLoop(
-      learner,
-      batches,
-      priority_updater.PriorityUpdater(manager.address, tables.TRANSITIONS),
-      lambda samples: dataset.unpack(layout, samples),
+    "fixed": _FixedUpdates(learner, table, samples),
+    "replay": replay_updates.ReplayUpdates(
+      learner, table, table.limiter, [monitor]
     ),
   }
   rows = []
   for repetition in range(-1, runs):
     for kind, loop in loops.items():
       updates, passed = _run(loop, config.learner.steps_per_call, case.updates)
+      time.sleep(_SETTLE_S)
       if repetition >= 0:
         rows.append(
           {
@@ -212,6 +212,53 @@ def _medians(raw: list[report.Row], case: str) -> dict:
     rows, "updates_per_s", of={"kind": "replay"}, to={"kind": "fixed"}
   )
   return {"case": case, **columns, "ratio": ratio}
+
+
+class _FixedBatch:
+  """A learner that learns from one batch, whatever it is given."""
+
+  def __init__(self, learner: core.Learner, batch: "dataset_lib.Batch"):
+    self._learner, self._batch = learner, batch
+
+  def update(self, batch: "dataset_lib.Batch") -> core.Update:
+    # The graph leaves out the unpacking, whose result is not used.
+    del batch
+    return self._learner.update(self._batch)
+
+
+class _FixedUpdates:
+  """Runs updates on one batch, and pushes nothing."""
+
+  def __init__(
+    self,
+    learner: core.Learner,
+    spec: table_spec.TableSpec,
+    samples: typing.Any,
+  ):
+    import tensorflow as tf
+
+    from agents.updates import graph_loop
+    from replay import dataset
+
+    batch = dataset.unpack(spec.schema, samples)
+    share = tf.constant(1.0)
+    fixed: typing.Any = _FixedBatch(learner, batch._replace(share=share))
+    self._loop = graph_loop.GraphLoop(fixed, spec)
+    self._iterator = iter(tf.data.Dataset.from_tensors(samples).repeat())
+    self._function: typing.Any = tf.function(
+      lambda iterator, updates: self._loop(iterator, updates, share),
+      autograph=False,
+    )
+
+  def run(self, updates: int) -> "updates_core.LastUpdate":
+    import tensorflow as tf
+
+    from agents.updates import graph_loop
+
+    done = self._function(self._iterator, tf.constant(updates))
+    return graph_loop.make_last_update(
+      self._loop.names, done.metrics, done.versions
+    )
 
 
 def _run(loop, steps_per_call: int, updates: int):

@@ -16,6 +16,7 @@ _ROWS_A_FLUSH = 16
 _FLUSH_TIMEOUT_MS = 30_000
 _LOOK_S = 0.02
 _CAPACITY = 20_000  # items
+_PRIORITY_EXPONENT = 0.6
 _DISTINCT_ROWS = 64
 _FRAME_BYTES = 84 * 84
 
@@ -35,6 +36,21 @@ class Written(typing.NamedTuple):
   cpu_s: float
 
 
+class _Rows:
+  """Schema of items that are one row each; implements `ItemSchema`."""
+
+  transitions_per_item = 1
+
+  def __init__(self, item_shape: tuple[int, ...]):
+    """Takes the shape of a row."""
+    self.item_shape = item_shape
+
+  def kept_cells(self, num_envs: int) -> int:
+    """Returns 0: no item refers to what was sent before."""
+    del num_envs
+    return 0
+
+
 def make_rows(items: str) -> np.ndarray:
   """Rows to write, uint8 [64, row_bytes].
 
@@ -52,7 +68,7 @@ def make_rows(items: str) -> np.ndarray:
 
   spec = factory.make_spec(apex_dqn.get_config("cartpole").environment)
   shape = (size, *spec.observations.shape)
-  return transitions.Layout(spec, n_step=3).row.pack(
+  return transitions.TransitionSchema(spec, n_step=3).row.pack(
     {
       "o_tm1": random.standard_normal(shape),
       "a_tm1": random.integers(spec.actions.num_values, size=size),
@@ -70,16 +86,18 @@ def serve(rows: np.ndarray):
   Args:
     rows: uint8 [M, row_bytes].
   """
-  from configs import apex_dqn
-  from replay import tables, trajectory_manager, variables
+  from replay import table_spec, tables, trajectory_manager, variables
 
   processes.quiet()
-  config = apex_dqn.get_config("cartpole")
-  config.replay.samples_per_insert = 0.0
-  config.replay.capacity = _CAPACITY
-  config.replay.transitions_per_item = 1
+  spec = table_spec.TableSpec(
+    schema=_Rows(rows.shape[1:]),
+    capacity=_CAPACITY,
+    batch_size=1,
+    steps_per_item=1,
+    priority_exponent=_PRIORITY_EXPONENT,
+  )
   manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(config, rows.shape[1:]), variables.make_table()],
+    [tables.make_table(spec), variables.make_table()],
     portpicker.pick_unused_port(),
   )
   publisher = variables.VariablesPublisher(manager.address)
