@@ -121,6 +121,21 @@ def validate(config: ml_collections.ConfigDict, fields: Fields) -> None:
   Raises:
     ValueError: one line with the field, its value and the consequence.
   """
+  check_names(config, fields)
+  for name, field in fields.items():
+    check(name, get(config, name), field)
+
+
+def check_names(config: ml_collections.ConfigDict, fields: Fields) -> None:
+  """Checks that a config has the declared fields and no other.
+
+  Args:
+    config: the whole config.
+    fields: the declared fields of its algorithm.
+
+  Raises:
+    ValueError: one line with the field and the consequence.
+  """
   for name in unknown(config, fields):
     raise ValueError(
       f"config.{name} is no field of config.agent={config.get('agent')!r}, so "
@@ -131,8 +146,6 @@ def validate(config: ml_collections.ConfigDict, fields: Fields) -> None:
       f"config.{name} is missing, so its value is not known: set it, for "
       f"example to {fields[name].default!r}"
     )
-  for name, field in fields.items():
-    check(name, get(config, name), field)
 
 
 def check(name: str, value: typing.Any, field: Field) -> None:

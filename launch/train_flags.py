@@ -148,8 +148,9 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
   else:
     before = resumed = resumption.read_config(resume)
     argv = [argv[0], f"--resume={resume}", *argv[1:]]
-  # Checked as it is, so that an error of the file is not one of the overrides.
-  fields_lib.validate(before, overrides.declared(before))
+  # The names before the overrides, so that an error of the file is not one of
+  # theirs. The values after them: some have no default that could be used.
+  fields_lib.check_names(before, overrides.declared(before))
   fields = fields_lib.flatten(before)
   overrides.check_names(argv, fields)
   values = flags_lib.parse(define(argv, resumed), argv, usage, fields)

@@ -56,6 +56,9 @@ UNDERSTOOD = [
   (("--config.replay.capacity=9", _PONG), "replay.capacity", 9),
   (("--config", "configs/dqn.py:lunarlander"), "environment.name",
    "LunarLander-v3"),
+  # Without the override, its value is out of range.
+  (("--config=configs/bc.py", "--config.dataset.path=episodes/a"),
+   "dataset.path", "episodes/a"),
   ((), "mode", "async"),
   (("--mode=single",), "mode", "single"),
   (("--mode", "sync", "--launch=local_mt"), "mode", "sync"),
