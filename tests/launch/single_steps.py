@@ -55,9 +55,7 @@ def make_config(algorithm: str):
     config.agent = "tests.launch.single_steps:FrozenBuilder"
   config.mode = "single"
   config.network.hidden_sizes = (8,)
-  config.topology.update(
-    workers=1, environments_per_worker=ENVIRONMENTS
-  )
+  config.topology.update(workers=1, environments_per_worker=ENVIRONMENTS)
   config.variables.publish_period = 7
   config.evaluation.update({"episodes": 3, "period_steps": PERIOD})
   config.limits.target_return = float("inf")
@@ -219,14 +217,16 @@ def check_changed_ratio(algorithm, path):
   run = Stepped(make_config(algorithm), path)
   for _ in range(700):
     run.single.step()
-  for number, change in enumerate((
-    {"samples_per_insert": 40.0},
-    {"samples_per_insert": 0.4},
-    {"samples_per_insert": 0.0},
-    {"min_size": 100},
-    {"min_size": 290},
-    {"capacity": 500},
-  )):
+  for number, change in enumerate(
+    (
+      {"samples_per_insert": 40.0},
+      {"samples_per_insert": 0.4},
+      {"samples_per_insert": 0.0},
+      {"min_size": 100},
+      {"min_size": 290},
+      {"capacity": 500},
+    )
+  ):
     changed = make_config(algorithm)
     changed.replay.update(change)
     other = run.copy(f"changed-{number}", changed)
