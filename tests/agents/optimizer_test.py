@@ -1,0 +1,111 @@
+"""The optimizer against Kingma and Ba's algorithm, in NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents import optimizer
+
+SHAPES = ((3, 2), (2,))
+
+
+class Adam:
+  """Kingma and Ba 2015, algorithm 1, with epsilon hat of section 2."""
+
+  def __init__(self, values, epsilon):
+    self.values, self._epsilon = [x.astype(float) for x in values], epsilon
+    self._m = [np.zeros_like(x) for x in self.values]
+    self._v = [np.zeros_like(x) for x in self.values]
+    self._t = 0
+
+  def step(self, gradients, rate):
+    self._t += 1
+    alpha = rate * np.sqrt(1 - 0.999**self._t) / (1 - 0.9**self._t)
+    for i, g in enumerate(gradients):
+      self._m[i] = 0.9 * self._m[i] + 0.1 * g
+      self._v[i] = 0.999 * self._v[i] + 0.001 * g**2
+      change = alpha * self._m[i] / (np.sqrt(self._v[i]) + self._epsilon)
+      self.values[i] = self.values[i] - change
+
+
+def make_variables(seed=0):
+  random = np.random.default_rng(seed)
+  return [
+    tf.Variable(random.normal(size=shape), dtype=tf.float32) for shape in SHAPES
+  ]
+
+
+def make_step(variables, max_norm, epsilon=1e-3):
+  """A graph of steps whose gradients are its arguments."""
+  own = optimizer.Optimizer(variables, epsilon, max_norm)
+
+  @tf.function(autograph=False)
+  def step(rate, *gradients):
+    with tf.GradientTape() as tape:
+      loss = tf.add_n(
+        [
+          tf.reduce_sum(g * v)
+          for g, v in zip(gradients, variables, strict=True)
+        ]
+      )
+    return own.minimize(loss, tape, rate)
+
+  return step, own
+
+
+def draw(random):
+  return [random.normal(size=shape).astype(np.float32) for shape in SHAPES]
+
+
+def assert_equal(variables, expected):
+  for found, wanted in zip(variables, expected, strict=True):
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-2])
+def test_steps_equal_the_papers(epsilon):
+  variables, random = make_variables(), np.random.default_rng(1)
+  expected = Adam([v.numpy() for v in variables], epsilon)
+  step, _ = make_step(variables, max_norm=1e6, epsilon=epsilon)
+  for i in range(10):
+    gradients, rate = draw(random), 0.1 / (i + 1)  # a schedule
+    norm = step(tf.constant(rate), *gradients)
+    expected.step(gradients, rate)
+    total = np.sqrt(sum((g**2).sum() for g in gradients))
+    np.testing.assert_allclose(norm, total, rtol=1e-5)
+    assert_equal(variables, expected.values)
+
+
+def test_gradients_are_clipped_by_their_norm_together():
+  variables, random = make_variables(), np.random.default_rng(1)
+  expected = Adam([v.numpy() for v in variables], 1e-3)
+  step, _ = make_step(variables, max_norm=0.5)
+  for scale in (1.0, 0.01, 100.0):
+    gradients = [np.float32(scale) * g for g in draw(random)]
+    total = np.sqrt(sum((g**2).sum() for g in gradients))
+    assert (total > 0.5) == (scale >= 1.0)
+    norm = step(tf.constant(0.01), *gradients)
+    np.testing.assert_allclose(norm, total, rtol=1e-5)
+    expected.step([g * min(1.0, 0.5 / total) for g in gradients], 0.01)
+    assert_equal(variables, expected.values)
+
+
+def test_a_checkpoint_restores_the_moments(tmp_path):
+  random = np.random.default_rng(1)
+  one, other = make_variables(0), make_variables(5)
+  (step, state), (other_step, other_state) = (
+    make_step(variables, max_norm=1.0) for variables in (one, other)
+  )
+  for _ in range(3):
+    step(tf.constant(0.1), *draw(random))
+
+  def checkpoint(variables, state):
+    return tf.train.Checkpoint(variables=variables, optimizer=state)
+
+  path = checkpoint(one, state).save(str(tmp_path / "c"))
+  checkpoint(other, other_state).restore(path).assert_consumed()
+  gradients = draw(random)
+  step(tf.constant(0.1), *gradients)
+  other_step(tf.constant(0.1), *gradients)
+  for found, wanted in zip(other, one, strict=True):
+    np.testing.assert_array_equal(found, wanted)

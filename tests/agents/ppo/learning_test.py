@@ -1,0 +1,198 @@
+"""The PPO learner: what an update changes, and what it must not see."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents import policies, registry
+from configs import ppo
+from environments import factory
+from tests.agents import collected
+
+ROLLOUTS = 8
+
+
+def make_config(**learner):
+  config = ppo.get_config()
+  config.network.hidden_sizes = (16,)
+  config.learner.update({"epochs": 3, "minibatch_size": 64, **learner})
+  return config
+
+
+def make_learner(config):
+  spec = factory.make_spec(config.environment)
+  return registry.make_builder("ppo").make_learner(config, spec)
+
+
+def make_batch(config, skipped=0):
+  """Rollouts of the first policy; some of its episodes end and reset."""
+  spec = factory.make_spec(config.environment)
+  table = registry.make_builder("ppo").make_table(config, spec)
+  variables = make_learner(config).get_variables()
+  data = collected.collect(config, variables, ROLLOUTS * (skipped + 1))
+  return collected.make_batch(table.schema, data[-ROLLOUTS:])
+
+
+def make_update(learner):
+  return tf.function(learner.update, autograph=False)
+
+
+def assert_equal(one, other):
+  assert one.keys() == other.keys()
+  for name, value in one.items():
+    np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+def differ(one, other, prefix):
+  return any(
+    (one[name] != other[name]).any() for name in one if name.startswith(prefix)
+  )
+
+
+def change(batch, **fields):
+  return batch._replace(data=batch.data._replace(**fields))
+
+
+def test_an_update_changes_policy_and_value():
+  config = make_config()
+  learner = make_learner(config)
+  before = collected.values_of(learner)
+  done = make_update(learner)(make_batch(config))
+  after = collected.values_of(learner)
+  assert differ(before, after, "policy/") and differ(before, after, "value/")
+  assert learner.steps.numpy() == 1
+  assert done.priorities is None
+  for name, value in done.metrics.items():
+    assert value.shape == () and np.isfinite(value), name
+
+
+def test_only_the_policy_is_published():
+  names = make_learner(make_config()).get_variables()
+  assert names
+  assert all(name.startswith(f"{policies.POLICY}/") for name in names)
+
+
+def test_behaviour_log_probs_are_the_first_policys():
+  """So that the ratios of a first minibatch are 1, and nothing is clipped."""
+  config = make_config(epochs=1, minibatch_size=256)
+  metrics = make_learner(config).update(make_batch(config)).metrics
+  assert metrics["clip_fraction"] == 0
+  assert abs(metrics["kl"]) < 1e-6
+
+
+def test_autoresets_have_no_influence():
+  config = make_config()
+  batch = make_batch(config, skipped=1)
+  resets = batch.data.first.numpy()[:, 1:]
+  assert resets.sum() >= 3
+  random = np.random.default_rng(0)
+
+  def noise(field, sign=1.0):
+    old = field.numpy()
+    new = sign * random.uniform(1, 9, old.shape)
+    return tf.constant(np.where(resets, new, old).astype(old.dtype))
+
+  data = batch.data
+  log_prob = noise(data.extras[policies.LOG_PROB], sign=-1.0)
+  changed = change(
+    batch,
+    reward=noise(data.reward),
+    action=tf.constant(
+      np.where(resets, 1 - data.action, data.action), data.action.dtype
+    ),
+    extras={policies.LOG_PROB: log_prob},
+  )
+  results = []
+  for one in (batch, changed):
+    learner = make_learner(config)
+    metrics = make_update(learner)(one).metrics
+    results.append({**collected.values_of(learner), **metrics})
+  assert_equal(*results)
+
+
+def test_the_last_observation_of_a_terminated_episode_has_no_influence():
+  config = make_config()
+  batch = make_batch(config, skipped=1)
+  data = batch.data
+  lost = data.ended.numpy() & (data.discount.numpy() == 0)
+  assert lost.any()
+  # It is what the step after the last one, the autoreset, was made from.
+  observation = data.observation.numpy().copy()
+  observation[:, 1:][lost] += 3.0
+  results = []
+  for one in (batch, change(batch, observation=tf.constant(observation))):
+    learner = make_learner(config)
+    make_update(learner)(one)
+    results.append(collected.values_of(learner))
+  assert_equal(*results)
+
+
+def test_the_last_observation_of_a_truncated_episode_has_influence():
+  config = make_config()
+  batch = make_batch(config, skipped=1)
+  data = batch.data
+  ended = data.ended.numpy()
+  # As if each episode had been cut off.
+  discount = tf.fill(ended.shape, tf.constant(config.adder.discount))
+  batch = change(batch, discount=discount)
+  observation = data.observation.numpy().copy()
+  observation[:, 1:][ended] += 3.0
+  results = []
+  for one in (batch, change(batch, observation=tf.constant(observation))):
+    learner = make_learner(config)
+    make_update(learner)(one)
+    results.append(collected.values_of(learner))
+  assert differ(*results, "value/")
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_updates_are_equal_for_a_seed_and_a_step(restored, tmp_path):
+  config = make_config()
+  batch = make_batch(config)
+  first, second = make_learner(config), make_learner(config)
+  updates = [make_update(first), make_update(second)]
+  for _ in range(2):
+    updates[0](batch)
+    if not restored:
+      updates[1](batch)
+  if restored:
+    collected.restored(first, second, tmp_path)
+  assert second.steps.numpy() == 2
+  for _ in range(2):
+    for update in updates:
+      update(batch)
+    assert_equal(collected.values_of(first), collected.values_of(second))
+
+
+def test_another_seed_takes_other_minibatches():
+  results = []
+  config = make_config()
+  batch, start = make_batch(config), make_learner(config)
+  for seed in (1, 2):
+    config.seed = seed
+    learner = make_learner(config)
+    for name in ("policy", "value"):
+      to, origin = (x.checkpointed[name] for x in (learner, start))
+      to.load(origin.get_variables())
+    make_update(learner)(batch)
+    results.append(collected.values_of(learner))
+  assert differ(*results, "policy/")
+
+
+def test_step_size_and_clip_fall_but_not_to_zero():
+  config = make_config(decay_steps=2, epochs=1, minibatch_size=256)
+  batch, learner = make_batch(config), make_learner(config)
+  update, changes = make_update(learner), []
+  for _ in range(4):
+    before = collected.values_of(learner)
+    update(batch)
+    after = collected.values_of(learner)
+    changes.append(
+      max(
+        np.abs(after[name] - x).max()
+        for name, x in before.items()
+        if name.startswith("policy/")
+      )
+    )
+  assert changes[0] > changes[1] > changes[2] > 0
+  assert changes[3] > 0

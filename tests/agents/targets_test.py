@@ -1,0 +1,60 @@
+"""Target networks: copies at a period, and soft ones."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents import targets
+
+
+def make_variables(*values):
+  return [tf.Variable(np.float32(value)) for value in values]
+
+
+def values(variables):
+  return [variable.numpy().tolist() for variable in variables]
+
+
+def test_a_copy_is_equal_and_apart():
+  target, online = make_variables(0.0, [1.0, 2.0]), make_variables(5.0, [6, 7])
+  targets.copy(target, online)
+  assert values(target) == [5.0, [6.0, 7.0]]
+  online[0].assign(9.0)
+  assert values(target) == [5.0, [6.0, 7.0]]
+
+
+def test_copies_are_made_at_multiples_of_the_period_only():
+  (target,), (online,) = make_variables(0.0), make_variables(0.0)
+  steps = tf.Variable(0, dtype=tf.int64)
+
+  @tf.function(autograph=False)
+  def step():
+    steps.assign_add(1)
+    online.assign_add(1.0)
+    targets.copy_periodically([target], [online], steps, 3)
+
+  found = []
+  for _ in range(7):
+    step()
+    found.append(float(target))
+  assert found == [0, 0, 3, 3, 3, 6, 6]
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.005, 0.5, 1.0])
+def test_soft_targets_follow_by_tau(tau):
+  random = np.random.default_rng(0)
+  before, online = random.normal(size=(2, 4, 3)).astype(np.float32)
+  target = make_variables(before)
+  expected = before.astype(float)
+  follow = tf.function(
+    lambda *fresh: targets.follow(target, fresh, tau), autograph=False
+  )
+  for _ in range(5):
+    follow(online)
+    expected = (1 - tau) * expected + tau * online
+    np.testing.assert_allclose(target[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_networks_of_different_sizes_have_no_pairs():
+  with pytest.raises(ValueError, match="zip"):
+    targets.copy(make_variables(0.0), make_variables(0.0, 1.0))
