@@ -86,9 +86,7 @@ def stop(node):
 def report(node, incarnation=1.0, **worker):
   own = msgspec.structs.replace(node.report(), incarnation=incarnation)
   node.control.report("trainer", 0, own)
-  node.control.report(
-    "worker", 0, messages.WorkerReport(incarnation, **worker)
-  )
+  node.control.report("worker", 0, messages.WorkerReport(incarnation, **worker))
 
 
 def write(node, config):

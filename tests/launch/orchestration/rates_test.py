@@ -26,7 +26,12 @@ QUEUE = given.make_table_spec(
   samples_per_insert=1.0,
   consumed=True,
 )
-TABLES = {"replay": REPLAY, "unlimited": UNLIMITED, "queue": QUEUE, "none": None}
+TABLES = {
+  "replay": REPLAY,
+  "unlimited": UNLIMITED,
+  "queue": QUEUE,
+  "none": None,
+}
 
 
 def make_rates(mode="async", table: typing.Any = REPLAY, environments=8):
