@@ -192,7 +192,7 @@ def _check_capacity(
 ) -> None:
   if table is None or table.consumed or table.shards * table.capacity >= items:
     return
-  saved = items * table.schema.transitions_per_item
+  saved = items * table.steps_per_item
   raise ValueError(
     f"--config.replay.capacity={config.replay.capacity} is below the {saved} "
     f"transitions of the snapshot, which would not fit: give {saved} or more, "

@@ -1,14 +1,16 @@
 """Resumption: what a run may go on with, and one line for the rest."""
 
-import dataclasses
 import json
 import os
 import pathlib
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
+from agents import registry
+from environments import factory
 from launch import resumption, train_flags
 from launch.runs import (
   run_address,
@@ -40,17 +42,22 @@ def make_run(tmp_path):
     store = snapshot_store.SnapshotStore(folder, keep=9)
     for _ in range(snapshots_taken):
       with store.writing(saved.COUNTERS.trainer_steps) as path:
-        dataclasses.replace(saved.COUNTERS, mode=config.mode, **counters).write(
-          path
-        )
+        msgspec.structs.replace(
+          saved.COUNTERS, mode=config.mode, **counters
+        ).write(path)
     return folder
 
   return make
 
 
 def resume(folder, *arguments):
-  config = parse(f"--resume={folder.path}", *arguments)
-  return resumption.Resumption.of(folder, config)
+  return resume_with(folder, parse(f"--resume={folder.path}", *arguments))
+
+
+def resume_with(folder, config):
+  spec = factory.make_spec(config.environment)
+  table = registry.make_builder(config.agent).make_table(config, spec)
+  return resumption.Resumption.of(folder, config, table)
 
 
 def check_refused(folder, arguments, says):
@@ -200,12 +207,22 @@ def test_what_the_saved_state_can_not_follow(make_run, title):
   check_refused(make_run(), *REFUSED[title])
 
 
+def test_a_capacity_below_the_saved_sequences(make_run):
+  folder = make_run("--config=configs/r2d2.py")  # 3,000 sequences of 10 steps
+  resume(folder, "--config.replay.capacity=30_000")
+  check_refused(
+    folder,
+    ["--config.replay.capacity=29_999"],
+    ["--config.replay.capacity=29999", "30000 transitions"],
+  )
+
+
 def test_an_agent_stays(make_run):
   folder = make_run()
   config = folder.read_config()
   config.agent = "r2d2"
   with pytest.raises(ValueError, match="agent='r2d2' can't change"):
-    resumption.Resumption.of(folder, config)
+    resumption.Resumption.of(folder, config, table=None)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +286,7 @@ def test_a_newer_one_of_the_store_is_brought_here(make_run, tmp_path):
   store.flush(timeout_s=30)
   assert resume(folder).snapshot.number == 1
   with store.writing(2_000) as path:
-    dataclasses.replace(saved.COUNTERS, trainer_steps=2_000).write(path)
+    msgspec.structs.replace(saved.COUNTERS, trainer_steps=2_000).write(path)
   store.flush(timeout_s=30)
   assert resume(folder, "--config.snapshot.url=").snapshot.number == 1
   assert resume(folder).counters.trainer_steps == 2_000
@@ -338,6 +355,7 @@ def train(*arguments):
   )
 
 
+@pytest.mark.timeout(400)  # several starts on a machine that may be busy
 def test_a_command_that_goes_on(tmp_path):
   folder = run_folder.RunFolder(tmp_path / "a-run")
   done = train(
