@@ -62,7 +62,9 @@ def test_a_worker_killed_in_a_round_does_not_block_it(start_run):
     time.sleep(pause_s)
     kill(run, f"worker/{count % 2}")
     wait_for_updates(run, 10)
-  assert run.status()["nodes"]["worker"] == {"up": 2, "expected": 2}
+  status = run.status()
+  assert status["nodes"]["worker"] == {"up": 2, "expected": 2}
+  assert status["metrics"]["policy_age_versions_max"] == 0.0
   end(run)
   assert run.summary["node_restarts"] == {"worker/0": 2, "worker/1": 2}
 
@@ -127,6 +129,8 @@ def test_any_node_of_a_run_in_rounds_is_killed(start_run):
     wait_for_updates(run, 10)
     kill(run, node)
   wait_for_updates(run, 20)
+  # What was left of a round has been learned from, and none is mixed since.
+  assert run.status()["metrics"]["policy_age_versions_max"] == 0.0
   end(run)
 
 
