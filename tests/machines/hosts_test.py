@@ -49,11 +49,12 @@ def test_each_has_a_name_an_address_and_files_in_memory(network):
   assert (left.name, _says(left, "hostname")) == ("left", "left")
   assert f"inet {left.address}/24" in _says(left, "ip", "address", "show")
   assert left.address != right.address
+  mine = f"slipway-test-{os.getpid()}"
   for folder in ("/tmp", "/dev/shm"):
-    _says(left, "touch", f"{folder}/mine")
-    assert "mine" in _says(left, "ls", folder).split()
-    assert "mine" not in _says(right, "ls", folder).split()
-    assert not os.path.exists(f"{folder}/mine")
+    _says(left, "touch", f"{folder}/{mine}")
+    assert mine in _says(left, "ls", folder).split()
+    assert mine not in _says(right, "ls", folder).split()
+    assert not os.path.exists(f"{folder}/{mine}")
   assert socket.gethostname() not in ("left", "right")
 
 
