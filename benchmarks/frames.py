@@ -85,11 +85,14 @@ def _draw(address: str, table: table_spec.TableSpec) -> dict[str, float]:
 
   batches = iter(dataset.make_dataset(address, table))
 
+  # AutoGraph, which makes the loop, can't rewrite what unpacks.
+  unpack = tf.autograph.experimental.do_not_convert(dataset.unpack)
+
   @tf.function
   def draw(batches):
     total = tf.constant(0, tf.int32)
     for _ in tf.range(_BATCHES):
-      batch = dataset.unpack(table.schema, next(batches))
+      batch = unpack(table.schema, next(batches))
       # So that neither stack is left out as unused.
       for stack in (batch.data.o_tm1, batch.data.o_t):
         total += tf.cast(stack[0, 0, 0, 0], tf.int32)

@@ -14,6 +14,7 @@ import ml_collections
 
 from benchmarks import (
   command_line,
+  filling,
   machine,
   report,
   scale_plan,
@@ -106,6 +107,11 @@ def measure(
 def _load(config_path: str) -> ml_collections.ConfigDict:
   """A config that can be planned with; raises ValueError as `measure`."""
   config = overrides.load(config_path)
+  if filling.make_table_spec(config).consumed:
+    raise ValueError(
+      f"config.agent={config.agent!r} learns from each item once, so no ratio "
+      "relates its trainer to its workers: choose an algorithm with replay"
+    )
   scale_plan.check_ratio(config.replay.samples_per_insert)
   return config
 

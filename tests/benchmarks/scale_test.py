@@ -89,6 +89,8 @@ def test_items_are_the_configs(path, window, steps):
   [
     (["--config=configs/dqnn.py"], "dqnn"),
     (["--config=configs/dqn.py:pang"], "pang"),
+    (["--config=configs/ppo.py:cartpole"], "ppo"),
+    (["--config=configs/bc.py"], "bc"),
   ],
 )
 def test_a_config_of_no_use(arguments, complaint, capsys):
