@@ -47,7 +47,7 @@ class ItemWriter:
       route: to a server, or through a proxy.
       table: its name.
       kept_cells: newest cells that items refer to, where items are cells
-        (`transitions.Layout.kept_cells`); 0: items are rows.
+        (`transitions.TransitionSchema.kept_cells`); 0: items are rows.
     """
     self._route = route
     self._table = table
