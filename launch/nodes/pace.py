@@ -17,12 +17,12 @@ class Pace:
   ```python
   pace = Pace()
   while running:
-    wait_s = pace.wait_s(directive.steps_per_s, time.monotonic())
+    wait_s = pace.wait_s(command.steps_per_s, time.monotonic())
     if wait_s > 0:
-      stop.wait(min(wait_s, 0.05))  # and look at the directive again
+      stop.wait(min(wait_s, 0.05))  # and read the command again
       continue
     steps = step()
-    pace.stepped(steps, directive.steps_per_s, time.monotonic())
+    pace.stepped(steps, command.steps_per_s, time.monotonic())
   ```
   """
 

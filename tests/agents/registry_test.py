@@ -69,16 +69,34 @@ def test_a_builder_that_is_not_there(name):
   assert "\n" not in message
 
 
-@pytest.mark.parametrize(("name", "preset"), PRESETS)
-def test_each_preset_is_built(name, preset, tmp_path):
+def make_config(name, preset, tmp_path):
   config = CONFIGS[name].get_config(preset)
   if name == "bc":
     config.dataset.path = str(tmp_path / "recorded")
     recorded.record(config.dataset.path)
+  return config
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_each_preset_is_served(name, preset, tmp_path):
+  config = make_config(name, preset, tmp_path)
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   fields.validate(config, builder.fields)
   builder.check(config, spec)
+  table = builder.make_table(config, spec)
+  if table is not None:
+    assert np.prod(table.schema.item_shape) > 0
+    builder.make_adder(config, spec)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_each_algorithm_acts_and_learns(name, tmp_path):
+  first, *_ = CONFIGS[name].PRESETS
+  config = make_config(name, first, tmp_path)
+  config.network.hidden_sizes = (16, 16)
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
   learner = builder.make_learner(config, spec)
   variables = learner.get_variables()
   envs = config.topology.environments_per_worker
@@ -99,18 +117,12 @@ def test_each_preset_is_built(name, preset, tmp_path):
     batch = builder.make_batches(config, spec).batch(0)
     assert {len(column) for column in batch} == {config.learner.batch_size}
     return
-  # A whole batch of small observations, and an update on it.
-  small = config.network.torso == "mlp"
-  items = table.batch_size if small else 1
-  data = collected.collect(config, variables, items)
+  data = collected.collect(config, variables, table.batch_size)
   assert data[0].size == np.prod(table.schema.item_shape)
-  if small:
-    metrics, priorities = learner.update(
-      collected.make_batch(table.schema, data)
-    )
-    assert all(np.isfinite(x) for x in metrics.values())
-    assert (priorities is not None) or not table.prioritized
-    assert learner.steps.numpy() == 1
+  metrics, priorities = learner.update(collected.make_batch(table.schema, data))
+  assert all(np.isfinite(x) for x in metrics.values())
+  assert (priorities is not None) or not table.prioritized
+  assert learner.steps.numpy() == 1
 
 
 def run_python(code):
