@@ -53,12 +53,8 @@ class ItemWriter:
       route: to a server, or through a proxy.
       table: its name.
       kept_cells: newest cells that items refer to, where items are cells
-<<<<<<< HEAD
         (`table_spec.ItemSchema.kept_cells`); 0: items are rows.
       unconfirmed: items that may be so when more are written.
-=======
-        (`transitions.TransitionSchema.kept_cells`); 0: items are rows.
->>>>>>> docs
     """
     self._route = route
     self._table = table

@@ -1,4 +1,4 @@
-"""What a snapshot of a run in one process holds, in what `==` compares by bits."""
+"""The snapshots of runs: what is in them."""
 
 import pathlib
 import pickle

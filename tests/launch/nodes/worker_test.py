@@ -22,7 +22,10 @@ def make_run(mode="async", **fields):
   return local_run.LocalRun(config)
 
 
-def steps_of(worker, calls, command=messages.Command()):
+RUN = messages.Command()
+
+
+def steps_of(worker, calls, command=RUN):
   """Steps a worker; returns the environment steps of each call."""
   before, made = worker.env_steps, []
   for _ in range(calls):
