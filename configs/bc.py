@@ -7,7 +7,7 @@ them, and so does Minari.
 
 import ml_collections
 
-from configs import base, checks, fields, groups, presets
+from configs import base, fields, groups, presets
 
 Field = fields.Field
 
@@ -16,12 +16,9 @@ FIELDS: fields.Fields = {
   **groups.POLICY,
   **groups.LEARNER,
   "dataset.path": Field(
-    "",
-    "folder of the recorded episodes, a Minari dataset",
-    checks.matching(bool, "a folder", "there would be nothing to learn from",
-                    ""),
+    "", "folder of the recorded episodes, a Minari dataset; it must be given"
   ),
-}  # fmt: skip
+}
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
@@ -55,6 +52,12 @@ def check(config: ml_collections.ConfigDict) -> None:
     raise ValueError(
       f"config.topology.workers={workers} with config.agent='bc', which learns "
       "from recorded episodes: workers would collect for nothing; use 0"
+    )
+  if not config.dataset.path:
+    raise ValueError(
+      "config.dataset.path='' names no folder, so there would be nothing to "
+      "learn from: give --config.dataset.path, a Minari dataset such as "
+      "`launch.evaluate --record` writes"
     )
 
 
