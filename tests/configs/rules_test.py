@@ -165,6 +165,7 @@ REFUSED = [
     {"topology__workers": 1},
     "config.topology.workers=1 with config.agent='bc'",
   ),
+  ("bc", {}, "config.dataset.path='' names no folder"),
   ("bc", {"dataset__path": "no/folder"}, "'no/folder', which is not there"),
 ]
 

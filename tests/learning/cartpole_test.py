@@ -1,6 +1,12 @@
-"""CartPole-v1: a short training each time, and the default program's."""
+"""CartPole-v1: a short training each time, and whole ones of programs."""
 
+import subprocess
+import sys
+
+import ml_collections
 import pytest
+
+from environments import factory, recordings
 
 
 def test_a_short_training_reaches_195(train):
@@ -29,3 +35,54 @@ def test_the_default_program_reaches_475(train):
   assert summary["stopped_because"] == "target_return"
   assert summary["eval_return"] >= 475.0
   assert summary["eval_episodes"] == 20
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", ["sync", "async", "single"])
+def test_ppo_reaches_475(train, mode):
+  # 20,000 to 25,000 environment steps in each mode: half a minute.
+  summary = train(
+    "--config=configs/ppo.py:cartpole",
+    f"--mode={mode}",
+    "--config.limits.wall_clock_s=800",
+  )
+  assert summary["stopped_because"] == "target_return"
+  assert summary["eval_return"] >= 475.0
+  assert summary["eval_episodes"] == 20
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(900)
+def test_behaviour_cloning_reaches_the_recorded_policy(train, tmp_path):
+  train(
+    "--config=configs/ppo.py:cartpole",
+    "--mode=single",
+    "--config.limits.target_return=475",
+  )
+  recorded = tmp_path / "recorded"
+  done = subprocess.run(
+    [
+      *(sys.executable, "-m", "launch.evaluate", f"--run={tmp_path / 'a-run'}"),
+      *("--episodes=20", f"--record={recorded}"),
+    ],
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 0, done.stdout + done.stderr
+  spec = factory.make_spec(
+    ml_collections.ConfigDict({"name": "CartPole-v1", "kwargs": {}})
+  )
+  episodes = recordings.read(recorded, spec)
+  expected = episodes.rewards.sum() / len(episodes.lengths)
+  assert expected >= 400.0
+  summary = train(
+    "--overwrite",
+    "--config=configs/bc.py:cartpole",
+    f"--config.dataset.path={recorded}",
+    f"--config.limits.target_return={expected}",
+    "--config.limits.wall_clock_s=600",
+  )
+  assert summary["stopped_because"] == "target_return"
+  assert summary["eval_return"] >= expected
+  assert summary["env_steps"] == 0

@@ -1,0 +1,138 @@
+"""Behaviour cloning: its batches, and the likelihood of what was recorded."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents import policies, registry
+from configs import bc
+from environments import recordings
+from replay import dataset
+from tests.agents import collected
+from tests.environments import recorded
+
+BATCH = 16
+
+
+@pytest.fixture(scope="module", params=["CartPole-v1", "Pendulum-v1"])
+def recorded_config(request, tmp_path_factory):
+  """A config, and the spec of the environment that was recorded."""
+  config = bc.get_config()
+  config.environment.name = request.param
+  config.dataset.path = str(tmp_path_factory.mktemp("bc") / "recorded")
+  # An episode of Pendulum-v1 has 200 steps.
+  spec = recorded.record(config.dataset.path, request.param, steps=210)
+  config.network.hidden_sizes = (16,)
+  config.learner.update({"batch_size": BATCH, "learning_rate": 0.01})
+  return config, spec
+
+
+def make_batches(config, spec):
+  return registry.make_builder("bc").make_batches(config, spec)
+
+
+def make_learner(config, spec):
+  return registry.make_builder("bc").make_learner(config, spec)
+
+
+def make_update(learner):
+  function = tf.function(
+    lambda data: learner.update(dataset.Batch(data)), autograph=False
+  )
+  return lambda data: function(tf.nest.map_structure(tf.constant, data))
+
+
+def test_an_epoch_has_each_recorded_step_once(recorded_config):
+  config, spec = recorded_config
+  episodes = recordings.read(config.dataset.path, spec)
+  pairs, start = set(), 0
+  for e, length in enumerate(episodes.lengths):
+    for i in range(start, start + length):
+      observation = episodes.observations[i + e].tobytes()
+      pairs.add((observation, episodes.actions[i].tobytes()))
+    start += length
+  batches = make_batches(config, spec)
+  per_epoch = len(episodes.actions) // BATCH
+  orders = []
+  for epoch in range(2):
+    found = [
+      (observation.tobytes(), action.tobytes())
+      for step in range(epoch * per_epoch, (epoch + 1) * per_epoch)
+      for observation, action in zip(*batches.batch(step), strict=True)
+    ]
+    assert len(found) == len(set(found)) == per_epoch * BATCH
+    assert set(found) <= pairs
+    orders.append(found)
+  assert orders[0] != orders[1]
+
+
+def test_a_batch_follows_from_its_step(recorded_config):
+  config, spec = recorded_config
+  batches, steps = make_batches(config, spec), [0, 40, 3, 41]
+  expected = {step: batches.batch(step) for step in range(42)}
+  later = make_batches(config, spec)
+  for step in steps:
+    for found, wanted in zip(later.batch(step), expected[step], strict=True):
+      np.testing.assert_array_equal(found, wanted)
+
+
+def test_likelihood_rises(recorded_config):
+  config, spec = recorded_config
+  learner, data = (
+    make_learner(config, spec),
+    make_batches(config, spec).batch(0),
+  )
+  update = make_update(learner)
+  losses = [update(data).metrics["loss"].numpy() for _ in range(200)]
+  assert losses[-1] < losses[0] - 0.1
+  assert learner.steps.numpy() == 200
+  assert update(data).priorities is None
+
+
+def test_the_loss_is_the_likelihood_that_the_actor_has(recorded_config):
+  config, spec = recorded_config
+  learner, data = (
+    make_learner(config, spec),
+    make_batches(config, spec).batch(0),
+  )
+  actor = registry.make_builder("bc").make_actor(config, spec, worker=0)
+  actor.load(learner.get_variables())
+  action, extras = actor.act(data.observation)
+  loss = make_update(learner)(data._replace(action=action)).metrics["loss"]
+  expected = -extras[policies.LOG_PROB].mean()
+  np.testing.assert_allclose(loss, expected, rtol=1e-4)
+
+
+def test_a_resumed_learner_continues_equally(recorded_config, tmp_path):
+  config, spec = recorded_config
+  first, second = (make_learner(config, spec) for _ in range(2))
+  batches = make_batches(config, spec)
+  update = make_update(first)
+  for step in range(3):
+    update(batches.batch(step))
+  collected.restored(first, second, tmp_path)
+  again, later = make_update(second), make_batches(config, spec)
+  for _ in range(3):
+    update(batches.batch(int(first.steps)))
+    again(later.batch(int(second.steps)))
+  found, expected = map(collected.values_of, (second, first))
+  for name, value in expected.items():
+    np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_a_folder_with_too_few_steps_is_rejected_in_one_line(recorded_config):
+  config, spec = recorded_config
+  config = config.copy_and_resolve_references()
+  config.learner.batch_size = 10_000
+  with pytest.raises(ValueError) as error:
+    registry.make_builder("bc").check(config, spec)
+  message = str(error.value)
+  assert "fewer than config.learner.batch_size=10000" in message
+  assert "\n" not in message
+
+
+def test_it_has_no_workers(recorded_config):
+  builder = registry.make_builder("bc")
+  assert builder.make_table(*recorded_config) is None
+  with pytest.raises(TypeError, match="no workers"):
+    builder.make_adder(*recorded_config)
