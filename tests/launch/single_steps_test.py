@@ -1,4 +1,4 @@
-"""Single, step by step: resumes bit-identically, and alternates by its rates."""
+"""Single, step by step: it resumes bit-identically and keeps to its rates."""
 
 import pathlib
 import subprocess

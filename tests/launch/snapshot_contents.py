@@ -1,4 +1,4 @@
-"""What a snapshot of a run in one process holds, in what `==` compares by bits."""
+"""Contents of a snapshot of a run in one process; `==` compares their bits."""
 
 import pathlib
 import pickle
