@@ -33,7 +33,6 @@ from launch.processes import signals as signals_lib
 from launch.runs import (
   best_variables,
   checkpoints,
-  run_counters,
   snapshot_store,
 )
 from launch.runs import run as run_lib

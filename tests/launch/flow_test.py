@@ -84,8 +84,8 @@ def check_rate(control, steps_per_s):
   time.sleep(REPORT_S)
   start_s, before = time.monotonic(), control.status().env_steps
   wait_until(control, lambda s: s.env_steps >= before + steps_per_s)
-  passed_s = time.monotonic() - start_s
   made = control.status().env_steps - before
+  passed_s = time.monotonic() - start_s
   most = steps_per_s * (passed_s + REPORT_S) + WORKERS * ENVIRONMENTS
   assert made <= most
 

@@ -1,4 +1,4 @@
-"""The trainer node: on a Reverb server of its own, with items written by hand."""
+"""The trainer node: on a Reverb server of its own, with given items."""
 
 import time
 

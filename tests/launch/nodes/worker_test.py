@@ -11,6 +11,7 @@ from launch.orchestration import messages
 from replay import transitions
 from tests.launch.nodes import local_run
 
+RUN = messages.Command()
 PAUSE = messages.Command(paused=True)
 
 
@@ -22,7 +23,7 @@ def make_run(mode="async", **fields):
   return local_run.LocalRun(config)
 
 
-def steps_of(worker, calls, command=messages.Command()):
+def steps_of(worker, calls, command=RUN):
   """Steps a worker; returns the environment steps of each call."""
   before, made = worker.env_steps, []
   for _ in range(calls):
