@@ -1,7 +1,6 @@
-"""Program: the whole of it, wired by Launchpad and stepped by hand."""
+"""Program: the whole of it, wired by Launchpad."""
 
 import csv
-import math
 import time
 
 import launchpad as lp
@@ -10,11 +9,12 @@ import reverb
 from absl import flags
 from absl.testing import absltest
 
-from configs import limiter, prioritized_dqn
+from configs import prioritized_dqn
 from environments import factory
 from launch import program as program_lib
 from launch import site
 from launch.nodes import control_client
+from launch.orchestration import rates
 from launch.runs import run, run_folder
 from replay import shared_variables, tables, variables
 
@@ -22,7 +22,7 @@ from replay import shared_variables, tables, variables
 pytestmark = pytest.mark.timeout(120, method="thread")
 
 WORKERS, ENVIRONMENTS, BATCH_SIZE = 2, 4, 16
-STEPPED = ("control", "worker", "trainer", "evaluator")  # not run
+REPORT_S = 0.25  # a node's period
 
 
 def make_config(proxy, replay):
@@ -33,7 +33,8 @@ def make_config(proxy, replay):
   )
   config.learner.update({"batch_size": BATCH_SIZE, "steps_per_call": 5})
   config.variables.publish_period = 5
-  config.evaluation.episodes = 3
+  config.evaluation.update({"episodes": 3, "period_s": 0.1})
+  config.limits.target_return = float("inf")
   config.topology.update(
     {
       "workers": WORKERS,
@@ -60,7 +61,7 @@ def poll(call, wanted=lambda value: True, timeout_s=60.0):
 
 
 class Launched:
-  """A program whose nodes wait for calls."""
+  """A program that runs."""
 
   def __init__(self, config, folder, memory_dir):
     flags.FLAGS.mark_as_parsed()
@@ -69,27 +70,32 @@ class Launched:
       run.Run(config, spec, folder, time.time()),
       site.Site.whole(config, memory_dir),
     )
-    groups = wiring.program.groups
-    for role in STEPPED:
-      for node in groups[role]:
-        node.disable_run()
-    handles = {
-      role: [node.create_handle() for node in nodes]
-      for role, nodes in groups.items()
-    }
     self._case = absltest.TestCase()
     lp.launch(wiring.program, launch_type="test_mt", test_case=self._case)
-    self.workers = [handle.dereference() for handle in handles["worker"]]
-    (control,) = (handle.dereference() for handle in handles["control"])
-    self.control = control_client.ControlClient(control)
-    (self.trainer,) = (handle.dereference() for handle in handles["trainer"])
-    (evaluator,) = (handle.dereference() for handle in handles["evaluator"])
-    self.evaluator = evaluator
+    self.control = control_client.ControlClient(wiring.control.dereference())
     self.server_address = wiring.servers["replay"].resolve()
     self.server = reverb.Client(self.server_address)
 
   def close(self):
+    self.control.stop("SIGTERM")
+    poll(self.control.status, lambda status: status.phase == "stopped")
     self._case.doCleanups()
+
+  def wait_for(self, trainer_steps):
+    """Waits until the trainer has made so many steps; returns the status."""
+    return poll(self.control.status, lambda s: s.trainer_steps >= trainer_steps)
+
+  def pause(self):
+    """Pauses all nodes; returns the status when all that they did is known."""
+    assert self.control.pause() == ""
+    seen = []
+
+    def is_still(status):
+      time.sleep(2 * REPORT_S)
+      seen.append((status.env_steps, status.trainer_steps, status.items))
+      return len(seen) > 2 and seen[-1] == seen[-2] == seen[-3]
+
+    return poll(self.control.status, is_still)
 
   def counts(self):
     """Items in the table, items inserted and samples drawn since the start."""
@@ -102,10 +108,11 @@ class Launched:
     )
 
   def priorities(self, samples):
-    drawn = self.server.sample(
+    """Priorities of sampled items by key."""
+    sampled = self.server.sample(
       tables.TRANSITIONS, samples, emit_timesteps=False
     )
-    return {item.info.key: item.info.priority for item in drawn}
+    return {item.info.key: item.info.priority for item in sampled}
 
 
 TOPOLOGIES = [
@@ -116,100 +123,92 @@ TOPOLOGIES = [
 ]
 
 
-@pytest.fixture(
-  params=TOPOLOGIES, ids=lambda topology: "-".join(map(str, topology))
+@pytest.fixture
+def launch(tmp_path):
+  """Launches programs, and ends them."""
+  programs = []
+
+  def launch(config):
+    folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+    folder.write_config(config)
+    memory_dir = tmp_path / "memory"
+    memory_dir.mkdir()
+    launched = Launched(config, folder, str(memory_dir))
+    launched.folder = folder
+    launched.variables_path = memory_dir / "variables"
+    programs.append(launched)
+    return launched
+
+  yield launch
+  for launched in programs:
+    launched.close()
+
+
+@pytest.mark.parametrize(
+  "topology", TOPOLOGIES, ids=lambda topology: "-".join(map(str, topology))
 )
-def launched(request, tmp_path):
-  config = make_config(*request.param)
-  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
-  folder.write_config(config)
-  memory_dir = tmp_path / "memory"
-  memory_dir.mkdir()
-  launched = Launched(config, folder, str(memory_dir))
-  launched.config, launched.folder = config, folder
-  launched.variables_path = memory_dir / "variables"
-  yield launched
-  launched.close()
+def test_a_run(launch, topology):
+  config = make_config(*topology)
+  launched = launch(config)
+  launched.wait_for(trainer_steps=20)
+  poll(launched.control.status, lambda s: s.evaluation.count >= 2)
+  status = launched.pause()
 
+  # Every step is written but the newest of each environment.
+  still_open = WORKERS * ENVIRONMENTS * config.adder.n_step
+  size, inserted, sampled = launched.counts()
+  assert status.items.lost == status.reconnects == 0
+  # What the limiter does not let in is on its way.
+  assert status.items.confirmed <= inserted <= status.items.written
+  assert status.items.written <= status.env_steps
+  assert status.env_steps - still_open <= status.items.written
+  assert size == min(inserted, config.replay.capacity)
 
-def collect(launched, env_steps):
-  """Steps the workers in turn; returns the environment steps of each."""
-  counts = [poll(worker.step, bool) for worker in launched.workers]
-  assert counts == [ENVIRONMENTS] * WORKERS
-  while sum(counts) < env_steps:
-    for index, worker in enumerate(launched.workers):
-      before, counts[index] = counts[index], worker.step()
-      # All environments step; those that reset themselves don't count.
-      assert before <= counts[index] <= before + ENVIRONMENTS
-  return counts
+  # The limiter held both sides between its bounds.
+  spec = factory.make_spec(config.environment)
+  limiter = rates.Rates.from_config(config, spec).limiter
+  difference = limiter.difference(inserted, sampled)
+  assert limiter.min_diff <= difference <= limiter.max_diff
+  assert sampled >= status.trainer_steps * BATCH_SIZE
 
-
-def check_arrived(launched, env_steps):
-  """Every step is in the table but the newest of each environment."""
-  still_open = WORKERS * ENVIRONMENTS
-  size, inserted, _ = poll(
-    launched.counts, lambda counts: counts[1] >= env_steps - still_open
-  )
-  assert inserted <= env_steps
-  assert size == inserted  # below the capacity: nothing was evicted
-
-
-def test_a_run_step_by_step(launched):
-  config = launched.config
-  replay = config.replay
-  env_steps = sum(collect(launched, 120))
-  check_arrived(launched, env_steps)
-  _, inserted, _ = launched.counts()
-
-  before = launched.priorities(40)
-  first_return = poll(launched.evaluator.step)
-  assert first_return >= 8.0  # no policy drops the pole faster
-
-  # The limiter lets the trainer take so many, and not one more.
-  buffer = limiter.error_buffer(config)
-  allowed = replay.samples_per_insert * (inserted - replay.min_size) + buffer
-  steps, before_last = launched.trainer.step(), -1
-  while steps > before_last:
-    before_last, steps = steps, launched.trainer.step()
-  _, _, sampled = launched.counts()
-  assert steps > 0
-  assert len(before) <= 40
-  assert 40 + steps * BATCH_SIZE <= sampled <= allowed
-  assert sampled > allowed - BATCH_SIZE
-
-  # What it learned has come to those that act.
-  published = 1 + steps // config.variables.publish_period
+  # What the trainer learned has reached those that act.
+  period = config.variables.publish_period
+  version = status.variables.version
+  assert 1 < version <= 1 + status.trainer_steps // period
   if config.topology.proxy:
     shared = shared_variables.SharedVariables(str(launched.variables_path))
-    snapshot = poll(shared.poll, lambda s: s and s.version == published)
-    assert snapshot.version == published
-    assert poll(proxy_bytes(launched), lambda sent: sent > 0)
+    assert poll(shared.poll).version == version
+    assert status.proxy.bytes_up > 0
   else:
     assert not launched.variables_path.exists()
+    assert status.proxy is None
   newest = poll(
-    variables.ServerVariables(launched.server_address, period_s=0.0).poll,
-    lambda s: s and s.version == published,
+    variables.ServerVariables(launched.server_address, period_s=0.0).poll, bool
   )
+  assert newest.version == version
   assert all(value.size for value in newest.variables.values())
-  assert math.isfinite(poll(launched.evaluator.step))
   with open(launched.folder.curves_csv, newline="") as file:
-    versions = [int(row["variables_version"]) for row in csv.DictReader(file)]
-  assert versions[0] == 1
-  assert 1 < versions[-1] <= published
+    rows = list(csv.DictReader(file))
+  versions = [int(row["variables_version"]) for row in rows]
+  assert versions == sorted(versions)
+  assert 1 <= versions[0] < versions[-1] <= version
+  # No policy drops the pole faster.
+  assert all(float(row["eval_return"]) >= 8.0 for row in rows)
 
-  # More steps earn more samples: also to look at priorities once more.
-  counts = [worker.step() for worker in launched.workers]
-  while sum(counts) < env_steps + 40:
-    counts = [worker.step() for worker in launched.workers]
-  check_arrived(launched, sum(counts))
-  after = launched.priorities(40)
+
+def test_new_priorities_reach_the_table(launch):
+  config = make_config(proxy=True, replay="with_trainer")
+  # The test samples, too, and what it has sampled is to stay.
+  config.replay.update({"samples_per_insert": 0.0, "capacity": 100_000})
+  config.rates.environment_steps_per_s = 200.0
+  launched = launch(config)
+  first = launched.wait_for(trainer_steps=5)
+  before = launched.priorities(100)
+  launched.wait_for(trainer_steps=first.trainer_steps + 200)
+  after = launched.priorities(400)
   both = before.keys() & after.keys()
   assert both
   assert any(before[key] != after[key] for key in both)
-
-
-def proxy_bytes(launched):
-  return lambda: launched.control.status().proxy.bytes_up
 
 
 def test_one_more_worker(tmp_path):

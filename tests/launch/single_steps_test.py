@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """Single, step by step: resumes bit-identically, alternates by its rates."""
+=======
+"""Single, step by step: it resumes bit-identically and keeps to its rates."""
+>>>>>>> t_launch
 
 import pathlib
 import subprocess

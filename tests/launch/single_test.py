@@ -1,4 +1,4 @@
-"""Single: equal to the bit for a seed, and different for another one."""
+"""Single: bit-for-bit reproducible with a seed, different with another."""
 
 import csv
 import json
@@ -11,7 +11,10 @@ import tensorflow as tf
 
 from launch.runs import best_variables, curves, run_folder, snapshot_store
 
-STEPS = 600  # trainer steps, in which all environments end some episodes
+# Several starts of a process on a machine that may be busy.
+pytestmark = pytest.mark.timeout(400)
+
+STEPS = 300  # trainer steps, in which all environments end some episodes
 _TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}
 
 
@@ -34,7 +37,7 @@ def train(tmp_path_factory):
         "--config.network.hidden_sizes=(32,)",
         "--config.replay.min_size=200",
         "--config.topology.environments_per_worker=8",
-        "--config.evaluation.period_steps=150",
+        "--config.evaluation.period_steps=75",
         *flags,
       ],
       capture_output=True,
@@ -80,7 +83,7 @@ def test_one_seed_gives_one_run(train, first):
   again = train("again")
   assert steps(again) == steps(first)
   assert rows_of(again) == rows_of(first)
-  assert len(rows_of(first)) == STEPS // 150
+  assert len(rows_of(first)) == STEPS // 75
   variables, others = learned(first), learned(again)
   assert set(variables) == set(others)
   assert sum(value.size for value in variables.values()) > 500

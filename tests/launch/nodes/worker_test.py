@@ -11,6 +11,7 @@ from launch.orchestration import messages
 from replay import transitions
 from tests.launch.nodes import local_run
 
+RUN = messages.Command()
 PAUSE = messages.Command(paused=True)
 
 
@@ -22,9 +23,12 @@ def make_run(mode="async", **fields):
   return local_run.LocalRun(config)
 
 
+<<<<<<< HEAD
 RUN = messages.Command()
 
 
+=======
+>>>>>>> t_launch
 def steps_of(worker, calls, command=RUN):
   """Steps a worker; returns the environment steps of each call."""
   before, made = worker.env_steps, []
