@@ -45,16 +45,16 @@ def check(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: one line.
   """
-  if not config.dataset.path:
-    raise ValueError(
-      "config.dataset.path='' names no folder, so there would be nothing to "
-      "learn from: give --config.dataset.path=FOLDER of recorded episodes"
-    )
   workers = config.topology.workers
   if workers:
     raise ValueError(
       f"config.topology.workers={workers} with config.agent='bc', which learns "
       "from recorded episodes: workers would collect for nothing; use 0"
+    )
+  if not config.dataset.path:
+    raise ValueError(
+      "config.dataset.path='' names no folder, so there would be nothing to "
+      "learn from: give --config.dataset.path=FOLDER of recorded episodes"
     )
 
 

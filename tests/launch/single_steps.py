@@ -139,11 +139,7 @@ class Stepped:
     return UPDATE if self.rates.is_update_due(status) else COLLECTION
 
   def step(self, *interrupted) -> tuple[str, typing.Any]:
-<<<<<<< HEAD
-    """Makes a step; returns what it did, the counts and the metrics."""
-=======
     """Returns what a step did, the counts after it, and an update's metrics."""
->>>>>>> t_launch
     before = self.counts()
     self.single.step(*interrupted)
     self._counts = None

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Single, step by step: resumes bit-identically, alternates by its rates."""
-=======
 """Single, step by step: it resumes bit-identically and keeps to its rates."""
->>>>>>> t_launch
 
 import pathlib
 import subprocess

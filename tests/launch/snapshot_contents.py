@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""The snapshots of runs: what is in them."""
-=======
 """Contents of a snapshot of a run in one process; `==` compares their bits."""
->>>>>>> t_launch
 
 import pathlib
 import pickle

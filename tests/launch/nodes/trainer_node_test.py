@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""The trainer node: on a Reverb server of its own, with items by hand."""
-=======
 """The trainer node: on a Reverb server of its own, with given items."""
->>>>>>> t_launch
 
 import time
 

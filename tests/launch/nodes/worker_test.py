@@ -23,12 +23,6 @@ def make_run(mode="async", **fields):
   return local_run.LocalRun(config)
 
 
-<<<<<<< HEAD
-RUN = messages.Command()
-
-
-=======
->>>>>>> t_launch
 def steps_of(worker, calls, command=RUN):
   """Steps a worker; returns the environment steps of each call."""
   before, made = worker.env_steps, []
