@@ -49,6 +49,22 @@ def distribution_of(policy, variables, observations):
   return policy.distribution(numpy_ops, acting(observations))
 
 
+class Actors(policies.PolicyActors):
+  """Makes the actors of one policy."""
+
+  def __init__(self, policy):
+    self._policy = policy
+
+  def make_policy(self, config, spec):
+    return self._policy
+
+
+def make_actor(policy, seed, worker, restarts):
+  config = ppo.get_config()
+  config.seed = seed
+  return Actors(policy).make_actor(config, None, worker, restarts)
+
+
 @pytest.fixture(params=KINDS)
 def policy(request):
   return make_policy(request.param)
@@ -64,7 +80,7 @@ def test_a_policy_is_of_the_kind_of_its_actions():
 
 def test_log_probs_are_those_of_the_sampled_actions(policy):
   variables = variables_of(policy)
-  actor = policies.make_actor(policy, seed=1, worker=0, restarts=0)
+  actor = make_actor(policy, seed=1, worker=0, restarts=0)
   actor.load(variables)
   for seed in range(5):
     observations = make_observations(seed)
@@ -78,7 +94,7 @@ def test_log_probs_are_those_of_the_sampled_actions(policy):
 
 def test_samples_vary_and_follow_from_seed_worker_and_restarts(policy):
   def run(*which):
-    actor = policies.make_actor(policy, *which)
+    actor = make_actor(policy, *which)
     actor.load(variables_of(policy))
     return np.array([actor.act(make_observations()).action for _ in range(5)])
 
@@ -90,7 +106,7 @@ def test_samples_vary_and_follow_from_seed_worker_and_restarts(policy):
 def test_categorical_actions_are_as_frequent_as_probable():
   policy = make_policy("categorical")
   variables = variables_of(policy)
-  actor = policies.make_actor(policy, seed=1, worker=0, restarts=0)
+  actor = make_actor(policy, seed=1, worker=0, restarts=0)
   actor.load(variables)
   observations = np.tile(make_observations()[:1], (ENVS, 1))
   calls = 300
@@ -109,7 +125,7 @@ def test_categorical_actions_are_as_frequent_as_probable():
 
 def test_the_greedy_actor_takes_modes(policy):
   variables, observations = variables_of(policy), make_observations()
-  actor = policies.make_greedy_actor(policy)
+  actor = Actors(policy).make_greedy_actor(None, None)
   actor.load(variables)
   expected = distribution_of(policy, variables, observations).mode()
   for _ in range(2):
@@ -124,7 +140,7 @@ def test_another_actor_continues_equally(policy):
   def act(actor):
     return [actor.act(make_observations(i)) for i in range(5)]
 
-  one, other = (policies.make_actor(policy, seed, 0, 0) for seed in (1, 2))
+  one, other = (make_actor(policy, seed, 0, 0) for seed in (1, 2))
   for actor in (one, other):
     actor.load(variables_of(policy))
   act(one)

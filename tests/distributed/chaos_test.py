@@ -99,6 +99,7 @@ def _set_target(run, target):
   ).returncode
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(240)
 def test_each_role_is_killed_once(start_run):
   run = start_run(

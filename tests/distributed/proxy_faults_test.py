@@ -234,7 +234,9 @@ def _rig(proxied: bool, queue_size: int):
 
 
 # The small queue is full most of the time: its limiter blocks the writers.
-@pytest.mark.parametrize("queue_size", [100_000, 40])
+@pytest.mark.parametrize(
+  "queue_size", [pytest.param(100_000, marks=pytest.mark.chaos), 40]
+)
 def test_killed_proxies_and_workers(queue_size):
   chance = random.Random(queue_size)
   with _rig(True, queue_size) as rig:

@@ -55,6 +55,7 @@ def test_each_batch_of_a_round_is_of_the_newest_version(start_run):
   assert summary["env_steps"] <= rollouts * UNROLL + 16 * UNROLL
 
 
+@pytest.mark.chaos
 def test_a_worker_killed_in_a_round_does_not_block_it(start_run):
   run = start_run(TWO_WORKERS, "--config.restarts.budget=20", config=PPO)
   run.wait_until_learning()

@@ -300,7 +300,7 @@ def test_a_slow_place_gets_the_best_and_the_newest(tmp_path, caplog):
   ]
   GatedFileSystem.may_continue.set()
   store.flush(DEADLINE_S)
-  assert store.metrics()["snapshot_uploaded"] == 5
+  assert store.metrics()["uploaded"] == 5
   files, path = fsspec.url_to_fs("gated://runs/a-run/snapshots")
   assert sorted(p.rsplit("/", 1)[-1] for p in files.ls(path, detail=False)) == [
     *("000003", "000005", "best")
@@ -321,13 +321,13 @@ def test_a_failed_upload_is_counted_and_the_best_tried_again(remote, caplog):
   (message,) = [record.getMessage() for record in caplog.records]
   assert "snapshot 1 could not be uploaded" in message and "\n" not in message
   metrics = store.metrics()
-  assert metrics["snapshots"] == metrics["snapshot_upload_failures"] == 1
-  assert metrics["snapshot_uploaded"] is None
+  assert metrics["written"] == metrics["upload_failures"] == 1
+  assert metrics["uploaded"] is None
   blocker.unlink()
   remote.write(store, 2)
   assert remote.names() == ["000001", "000002", "best"]
   assert remote.best() == b"1"
-  assert store.metrics()["snapshot_uploaded"] == 2
+  assert store.metrics()["uploaded"] == 2
 
 
 def test_what_a_killed_process_did_not_upload_is_uploaded(remote):
