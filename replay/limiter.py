@@ -103,21 +103,18 @@ class Limiter(typing.NamedTuple):
       return allowed + 1
     return allowed - (allowed > 0 and now - allowed < self.min_diff)
 
-  def inserts_missing(
-    self, size: int, inserted: int, sampled: int, samples: int = 1
-  ) -> int:
-    """Returns the inserts needed before so many samples may be taken.
+  def inserts_missing(self, size: int, inserted: int, sampled: int) -> int:
+    """Returns the inserts needed before one more sample may be taken.
 
     Args:
       size: items in the table.
       inserted: items, since the table was made.
       sampled: items, since the table was made.
-      samples: items to sample.
 
     Returns:
-      0: they may be sampled at once.
+      0: it may be taken at once.
     """
-    after = self.difference(inserted, sampled) - samples
+    after = self.difference(inserted, sampled) - 1
     missing = (self.min_diff - after) / self.samples_per_insert
     return max(0, self.min_size - size, math.ceil(missing))
 
