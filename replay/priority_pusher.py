@@ -6,6 +6,7 @@ import typing
 
 import numpy as np
 import reverb
+import tensorflow as tf
 
 from replay import priorities as priorities_lib
 from replay import shard_monitor, tables
@@ -76,13 +77,17 @@ class PriorityPusher:
         client, life = None, self._shard.incarnation
       if pushed is _NOTHING or not self._shard.up:
         continue
-      client = client or reverb.Client(self._shard.address)
-      keys, priorities = (column.tolist() for column in pushed)
+      # The client that takes arrays: `reverb.Client` takes a dictionary, and
+      # building it holds the interpreter's lock.
+      client = client or reverb.TFClient(self._shard.address)
+      keys, priorities = pushed
       try:
-        client.mutate_priorities(
-          tables.TRANSITIONS, updates=dict(zip(keys, priorities, strict=True))
+        client.update_priorities(
+          tables.TRANSITIONS,
+          tf.constant(keys),
+          tf.constant(priorities, tf.float64),
         )
-      except (RuntimeError, reverb.errors.ReverbError):
+      except (tf.errors.OpError, RuntimeError, reverb.errors.ReverbError):
         client = None
         self._shard.mark_lost()
 
