@@ -1,8 +1,7 @@
 """Control status: the status of a run's control node, read from outside."""
 
-import courier
-
-from launch.orchestration import messages
+from launch.orchestration import control_service
+from launch.rpc import client as rpc_client
 from launch.runs import run_address, run_folder, run_status
 
 _CALL_S = 0.5  # a control node that takes longer is not there
@@ -18,7 +17,7 @@ class ControlStatus:
       folder: of the run, which names the node's address.
     """
     self._folder = folder
-    self._client: courier.Client | None = None
+    self._client: control_service.ControlService | None = None
 
   def ask(self) -> run_status.RunStatus | None:
     """The run's status; None: the node has yet to come up, or back."""
@@ -27,10 +26,10 @@ class ControlStatus:
         where = run_address.read(self._folder)
         if where is None:
           return None
-        self._client = courier.Client(
-          where.address, call_timeout=_CALL_S, wait_for_ready=False
+        self._client = rpc_client.connect(
+          control_service.ControlService, where.address, _CALL_S
         )
-      return messages.decode(self._client.status(), run_status.RunStatus)
+      return self._client.status()
     except Exception:  # It is not there.
       self._client = None
       return None

@@ -12,16 +12,15 @@ import time
 import typing
 from collections.abc import Sequence
 
-import courier
 import msgspec
 from absl import flags as absl_flags
-from courier.python import client as courier_client
 
 from configs import base
 from launch.display import panel as panel_lib
 from launch.display import status_text
 from launch.options import flags as flags_lib
-from launch.orchestration import messages, settings
+from launch.orchestration import control_service, settings
+from launch.rpc import client as rpc_client
 from launch.runs import run_address, run_folder, run_status
 
 # Each word, and what stands after it.
@@ -92,28 +91,26 @@ class _Run:
         f"{where.pid}, is down; the run was killed, or restarts it"
       )
     self._folder, self._where = folder, where
-    self._client = courier.Client(
-      where.address, call_timeout=_ANSWERS_WITHIN_S, wait_for_ready=False
+    self._client = rpc_client.connect(
+      control_service.ControlService, where.address, _ANSWERS_WITHIN_S
     )
 
   def call(self, method: str, *args: str | int) -> typing.Any:
-    """Returns the reply of the control node's method."""
+    """Returns the reply of the control node's method.
+
+    Raises:
+      ValueError: one line: the run has rejected the call.
+      _SilentError: it does not reply.
+    """
     try:
       return getattr(self._client, method)(*args)
-    except courier_client.StatusNotOk as error:
+    except rpc_client.UnreachableError as error:
       where = self._where
-      cause = (str(error).splitlines() or ["no reason"])[0]
       raise _SilentError(
-        f"run {self._name!r} does not answer at {where.address} (process "
-        f"{where.pid} on {where.host}): {cause}; try again, or stop the run "
-        "by a signal to its launcher"
+        f"run {self._name!r} does not answer (process {where.pid} on "
+        f"{where.host}): {error}; try again, or stop the run by a signal to "
+        "its launcher"
       ) from error
-
-  def command(self, method: str, *args: str | int) -> None:
-    """Calls a method that returns why it did nothing, or ''."""
-    refusal = self.call(method, *args)
-    if refusal:
-      raise ValueError(refusal)
 
   def stop(self) -> None:
     """Stops the run, and waits until it has ended."""
@@ -129,7 +126,7 @@ class _Run:
 
   def status(self) -> run_status.RunStatus:
     """Returns the status of the run."""
-    return messages.decode(self.call("status"), run_status.RunStatus)
+    return self.call("status")
 
   def _lasts(self) -> bool:
     try:
@@ -148,17 +145,17 @@ def _execute(run: _Run, words: Sequence[str], as_json: bool) -> None:
     run.stop()
     print("stopped")
   elif word == "set":
-    run.command("set", *args)
+    run.call("set", *args)
     print("{} is {} now".format(*args))
   elif word == "workers":
     count = _worker_count(*args)
-    run.command("set_workers", count)
+    run.call("set_workers", count)
     print(f"workers are {count} now")
   elif word == "save":
-    run.command("save")
+    run.call("save")
     print("a snapshot is being written")
   else:
-    run.command(word)
+    run.call(word)
     print(status_text.phase_line(run.status()))
 
 

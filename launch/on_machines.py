@@ -12,15 +12,14 @@ import time
 from collections.abc import Callable
 
 import ml_collections
-from courier.python import client as courier_client
 
-from launch import program
 from launch.machines import cluster as cluster_lib
 from launch.machines import fleet as fleet_lib
 from launch.machines import placement
-from launch.nodes import control_client
+from launch.orchestration import control_service
 from launch.processes import failures, watch
 from launch.processes import signals as signals_lib
+from launch.rpc import client as rpc_client
 from launch.runs import run as run_lib
 from launch.runs import run_folder
 
@@ -94,12 +93,12 @@ def launch(
     held.callback(cluster.close)
 
     def on_control(where: str) -> None:
-      control = program.control_at(where).dereference()
+      control = rpc_client.connect(control_service.ControlService, where)
       watcher = watch.Watch(
         control,
         signals,
         fleet.stop_restarting,
-        lambda workers, at_s: _tell(control, fleet),
+        lambda workers, at_s: _send_placement(control, fleet),
       )
       held.callback(watcher.close)
 
@@ -121,11 +120,13 @@ def _missing(
   return ""
 
 
-def _tell(control, fleet: fleet_lib.Fleet) -> None:
-  """Tells the control node which machines there are."""
-  # One that is started again is told soon.
-  with contextlib.suppress(courier_client.StatusNotOk):
-    control_client.ControlClient(control).place(fleet.placement())
+def _send_placement(
+  control: control_service.ControlService, fleet: fleet_lib.Fleet
+) -> None:
+  """Sends the control node the machines that the run has now."""
+  # One that is restarting gets them at the next attempt.
+  with contextlib.suppress(rpc_client.UnreachableError):
+    control.place(fleet.placement())
 
 
 def _check(config: ml_collections.ConfigDict) -> None:

@@ -9,16 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 import launchpad as lp
 
 from launch import site as site_lib
-from launch.nodes import addresses, control_client
+from launch.nodes import addresses
+from launch.orchestration import control_service
 from launch.orchestration import rates as rates_lib
-from launch.processes import ports
+from launch.processes import service_node
 from launch.runs import run as run_lib
-from replay import loopback
 
-# A call to the control node that takes longer is given up, so that no node
-# hangs on it; nodes report again soon.
-_CALLS = {"call_timeout": 3}  # seconds
-
+CONTROL_SOCKET = "control.sock"
 
 # The node of each role, imported where it runs: the launcher is spared the CPU
 # seconds of TensorFlow's import.
@@ -32,20 +29,19 @@ _CLASSES = {
 }
 
 
+ControlHandle = service_node.Handle[control_service.ControlService]
+
+
 @dataclasses.dataclass(frozen=True)
 class NodeClass:
-  """Makes the node of a role, as `lp.CourierNode` wants it made."""
+  """Makes the node of a role, in the process where it runs."""
 
   role: str
 
   def __call__(self, *args) -> typing.Any:
     """Makes the node; the last argument of all but the control node is that."""
     module, _, name = _CLASSES[self.role].partition(":")
-    make = getattr(importlib.import_module(module), name)
-    if self.role == "control":
-      return make(*args)
-    *others, control = args
-    return make(*others, control_client.ControlClient(control))
+    return getattr(importlib.import_module(module), name)(*args)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,36 +59,9 @@ class Wiring:
 
   program: lp.Program
   nodes: Sequence[tuple[str, int]]
-  control: lp.CourierHandle
+  control: ControlHandle
   servers: Mapping[str, lp.Address]
-  make_worker: Callable[[int, int], lp.CourierNode]
-
-
-class _Node(lp.CourierNode):
-  """A node that only its own machine can call: Courier binds all interfaces."""
-
-  def bind_addresses(self, **kwargs) -> None:
-    del kwargs
-    for address in self.addresses:
-      address.bind(ports.Held())
-
-  def _construct_instance(self):
-    instance = super()._construct_instance()
-    address, run = self.courier_address.resolve(), instance.run
-
-    def run_confined() -> None:  # when the server is up
-      loopback.confine(lp.get_port_from_address(address))
-      run()
-
-    instance.run = run_confined
-    return instance
-
-
-def control_at(known: str) -> lp.CourierHandle:
-  """Handle of a control node that has been launched elsewhere."""
-  elsewhere = lp.Address()
-  elsewhere.bind(ports.Fixed(known))
-  return lp.CourierHandle(elsewhere, **_CALLS)
+  make_worker: Callable[[int, int], service_node.ServiceNode]
 
 
 def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
@@ -127,27 +96,27 @@ def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
   )
   control = _add_control(program, run, site)
 
-  def make(role: str, *args) -> lp.CourierNode:
-    return _Node(NodeClass(role), *args, control)
+  def make(role: str, *args) -> service_node.ServiceNode:
+    return service_node.ServiceNode(None, NodeClass(role), *args, control)
 
-  def make_worker(index: int, count: int) -> lp.CourierNode:
+  def make_worker(index: int, count: int) -> service_node.ServiceNode:
     # Its exploration depends on how many there are.
     as_it_is = config.copy_and_resolve_references()
     as_it_is.topology.workers = count
     return make("worker", as_it_is, spec, index, data)
 
-  def make_replay(shard: int) -> lp.CourierNode:
+  def make_replay(shard: int) -> service_node.ServiceNode:
     node = make("replay", config, spec, folder, shard, servers[shard])
     servers[shard].assign(node)
     return node
 
-  def make_trainer() -> lp.CourierNode:
+  def make_trainer() -> service_node.ServiceNode:
     node = make("trainer", config, spec, folder, servers)
     if config.topology.replay == "with_trainer":
       servers[0].assign(node)
     return node
 
-  makers: dict[str, Callable[[int], lp.CourierNode]] = {
+  makers: dict[str, Callable[[int], service_node.ServiceNode]] = {
     "replay": make_replay,
     "trainer": lambda _: make_trainer(),
     "proxy": lambda index: make("proxy", index, data, rates.poll_period_s),
@@ -164,12 +133,15 @@ def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
 
 def _add_control(
   program: lp.Program, run: run_lib.Run, site: site_lib.Site
-) -> lp.CourierHandle:
+) -> ControlHandle:
   """Adds the control node if it runs here; returns its handle in any case."""
-  if site.control is not None:
-    return control_at(site.control)
-  node = _Node(NodeClass("control"), courier_client_kwargs=_CALLS)
-  node.configure(
+  path = os.path.join(site.memory_dir, CONTROL_SOCKET)
+  handle = service_node.Handle(control_service.ControlService, path)
+  if site.control_elsewhere:
+    return handle
+  node = service_node.ServiceNode(
+    handle,
+    NodeClass("control"),
     *(
       run.config,
       run.spec,
@@ -178,6 +150,6 @@ def _add_control(
       run.started_at_s,
       os.getpid(),
     ),
-    *(site.memory_dir, node.courier_address),
+    *(site.memory_dir, path),
   )
   return program.add_node(node, label="control")

@@ -23,7 +23,8 @@ class Site:
       left out.
     memory_dir: folder in memory of this machine that belongs to the run.
     first_worker: index of its first worker in the whole run.
-    control: where the control node is reached from here; None: it runs here.
+    control_elsewhere: whether the control node runs on another machine; then
+      this machine's gateway serves its socket.
     replay_elsewhere: whether the TrajectoryManagers run on another machine;
       where, the endpoints in memory_dir say.
     identity: of this machine, for mutual TLS with others; None: plain TCP.
@@ -33,7 +34,7 @@ class Site:
   expected: Mapping[str, int]
   memory_dir: str
   first_worker: int = 0
-  control: str | None = None
+  control_elsewhere: bool = False
   replay_elsewhere: bool = False
   identity: certificates.Identity | None = None
 

@@ -7,8 +7,8 @@ comes from anywhere.
 
 ```python
 gateway = Gateway(address_of_this_machine, identity)
-there = gateway.offer(7000)  # 'host:port', to be told to other machines.
-gateway.reach('/run/user/1000/slipway/control', lambda: address_of_control)
+there = gateway.offer('localhost:7000')  # 'host:port', for other machines.
+gateway.reach('/run/user/1000/slipway/replay', lambda: address_of_replay)
 ...
 gateway.close()
 ```
@@ -17,7 +17,7 @@ gateway.close()
 import contextlib
 from collections.abc import Callable
 
-from replay import certificates, relay, relay_tls
+from replay import certificates, relay, relay_link, relay_tls
 
 
 class Gateway:
@@ -43,11 +43,12 @@ class Gateway:
     self._relays: list[relay.Relay] = []
     self._closing = contextlib.ExitStack()
 
-  def offer(self, port: int) -> str:
-    """Lets other machines reach what listens on a port of this one's loopback.
+  def offer(self, address: str) -> str:
+    """Lets other machines reach a service that only this machine can.
 
     Args:
-      port: TCP; what listens need not run yet.
+      address: of the service, which need not run yet; any that
+        `relay_upstream` connects to.
 
     Returns:
       'host:port' that other machines' gateways and proxies connect to.
@@ -56,18 +57,22 @@ class Gateway:
       ValueError: the host is no address of this machine.
     """
     return self._start(
-      relay.Relay(
-        f"{self._host}:0", f"localhost:{port}", listen_tls=self._server_tls
-      )
+      relay.Relay(f"{self._host}:0", address, listen_tls=self._server_tls)
     )
 
-  def reach(self, path: str, upstream: Callable[[], str | None]) -> str:
+  def reach(
+    self,
+    path: str,
+    upstream: Callable[[], str | None],
+    preface: bytes = relay_link.PREFACE,
+  ) -> str:
     """Lets this machine's processes reach what another machine offers.
 
     Args:
       path: of a unix socket that they connect to; for this user alone.
       upstream: what `offer` returned there; None while it is not known. Asked
         with each connection, by a thread of its own, as offers move.
+      preface: first bytes of every client.
 
     Returns:
       'unix:PATH', which gRPC takes for an address.
@@ -76,7 +81,12 @@ class Gateway:
       ValueError: the path is in use, or too long.
     """
     return self._start(
-      relay.Relay(f"unix:{path}", upstream, upstream_tls=self._client_tls)
+      relay.Relay(
+        f"unix:{path}",
+        upstream,
+        upstream_tls=self._client_tls,
+        preface=preface,
+      )
     )
 
   def check(self) -> None:
@@ -92,7 +102,8 @@ class Gateway:
     """The sums now; callable from any thread, also after `close`.
 
     Refused connections are those of peers without a certificate of the
-    cluster's authority, and those of this machine that no client of gRPC began.
+    cluster's authority, and those of this machine that did not begin with the
+    preface.
     """
     return relay.RelayStats.total(
       running.stats() for running in tuple(self._relays)

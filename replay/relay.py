@@ -98,6 +98,7 @@ class Relay:
     preface_timeout_s: float = _PREFACE_TIMEOUT_S,
     listen_tls: relay_tls.Tls | None = None,
     upstream_tls: relay_tls.Tls | None = None,
+    preface: bytes = relay_link.PREFACE,
   ):
     """Checks the arguments; opens nothing.
 
@@ -113,6 +114,8 @@ class Relay:
         with an `upstream_tls`. None: clients are what speaks HTTP/2.
       upstream_tls: the same for an upstream that is a relay with `listen_tls`.
         None: it is the server itself.
+      preface: first bytes of every client without TLS; by default those of
+        HTTP/2.
 
     Raises:
       ValueError: an argument cannot be one.
@@ -136,7 +139,7 @@ class Relay:
     self._may_move = not isinstance(upstream, str)
     self._listen_tls: relay_tls.Tls | None = listen_tls
     self._calls = relay_link.Calls(
-      self._admit, self._connect, self._on_broken, self._on_ended
+      self._admit, self._connect, self._on_broken, self._on_ended, preface
     )
     # From `start` on.
     self._loop: Any = None

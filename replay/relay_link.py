@@ -24,12 +24,14 @@ class Calls(NamedTuple):
     connect: connects a protocol to the upstream; False if it cannot be reached.
     broke: the upstream ended an established link whose client had not.
     ended: both sides are closed; called once for each that `admit` saw.
+    preface: first bytes of a client.
   """
 
   admit: "Callable[[Link], bool]"
   connect: Callable[[asyncio.Protocol], Awaitable[bool]]
   broke: "Callable[[Link], None]"
   ended: "Callable[[Link], None]"
+  preface: bytes = PREFACE
 
 
 class Link:
@@ -143,9 +145,10 @@ class Link:
     self._early += data
     if self._entering is not None:
       return  # Read before the pause; nobody speaks ahead of the greeting.
-    if not PREFACE.startswith(self._early[: len(PREFACE)]):
+    preface = self._calls.preface
+    if not preface.startswith(self._early[: len(preface)]):
       self.client.transport.abort()
-    elif len(self._early) >= len(PREFACE):
+    elif len(self._early) >= len(preface):
       self._timer.cancel()
       self._open_soon()
 

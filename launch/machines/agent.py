@@ -14,13 +14,12 @@ import time
 import typing
 from collections.abc import Mapping
 
-import launchpad as lp
-
 from launch import hosting, site
 from launch import program as program_lib
 from launch.machines import cluster_keys, placement
 from launch.nodes import endpoint
 from launch.processes import failures, fork_server, memory_folder
+from launch.rpc import wire as rpc_wire
 from launch.runs import run as run_lib
 from launch.runs import run_folder
 from replay import gateway
@@ -119,7 +118,7 @@ class Agent:
 
     Returns:
       Where the services of this machine are reached from others, by name; with
-      'localhost', where the control node is from here.
+      'localhost', the path of the control node's socket if that runs here.
 
     Raises:
       ValueError: one line: this machine has no identity in the cluster.
@@ -131,7 +130,9 @@ class Agent:
     roles = {role for role, _ in task.part.nodes}
     if CONTROL not in roles:
       way_out = self._endpoint(CONTROL).read
-      self._gateway.reach(self._path("control.sock"), way_out)
+      self._gateway.reach(
+        self._path(program_lib.CONTROL_SOCKET), way_out, rpc_wire.PREFACE
+      )
     self._held.enter_context(
       fork_server.running(hosting.environment(self._memory_dir))
     )
@@ -142,9 +143,7 @@ class Agent:
         expected=expected,
         memory_dir=self._memory_dir,
         first_worker=task.part.first_worker,
-        control=(
-          None if CONTROL in roles else "unix:" + self._path("control.sock")
-        ),
+        control_elsewhere=CONTROL not in roles,
         replay_elsewhere="trainer" not in roles,
         identity=identity,
       ),
@@ -201,11 +200,10 @@ class Agent:
   ) -> dict[str, str]:
     services = {}
     if CONTROL in wiring.program.groups:
-      (node,) = wiring.program.groups[CONTROL]
-      services["localhost"] = node.courier_address.resolve()
-      services[CONTROL] = way_in.offer(_port(services["localhost"]))
+      services["localhost"] = wiring.control.path
+      services[CONTROL] = way_in.offer(f"unix:{wiring.control.path}")
     for name, address in wiring.servers.items():
-      services[name] = way_in.offer(_port(address.resolve()))
+      services[name] = way_in.offer(address.resolve())
     return services
 
   def _learn(self, endpoints: Mapping[str, str]) -> None:
@@ -246,7 +244,3 @@ class Agent:
     with contextlib.suppress(Exception):
       self.close()
     os._exit(1)  # Nobody waits for an answer.
-
-
-def _port(address: str) -> int:
-  return lp.get_port_from_address(address)

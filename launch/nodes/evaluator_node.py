@@ -1,6 +1,5 @@
 """The evaluator node: an evaluator in a process of its own, or a thread."""
 
-import typing
 from collections.abc import Sequence
 
 import ml_collections
@@ -8,7 +7,7 @@ from acme import specs
 
 from agents import registry
 from launch.nodes import addresses, evaluator, link
-from launch.orchestration import messages
+from launch.orchestration import control_service, messages
 from launch.runs import best_variables, run_folder
 from replay import variable_packing
 
@@ -24,7 +23,7 @@ class EvaluatorNode:
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
     data: addresses.DataAddresses,
-    control: typing.Any,
+    control: control_service.ControlService,
   ):
     """Makes the evaluator.
 
@@ -33,7 +32,7 @@ class EvaluatorNode:
       spec: of one environment.
       folder: of the run, for the best variables.
       data: where variables come from.
-      control: `control_client.ControlClient` of the control node.
+      control: client of the control node.
     """
     self._period_s = config.evaluation.period_s
     self._folder, self._control = folder, control

@@ -2,32 +2,17 @@
 
 import threading
 import time
-import typing
 from collections.abc import Callable
 
 import launchpad as lp
 import msgspec
 from absl import logging
 
-from launch.orchestration import messages
+from launch.orchestration import control_service, messages
 
 # A node whose control node is down for so long stops: longer than a restart
 # and a reconnection of that may take.
 LOST_AFTER_S = 30.0
-
-
-class NodeControl(typing.Protocol):
-  """What a link needs of a control node: a client of it, or `RunControl`."""
-
-  def report(
-    self, role: str, index: int, report: messages.Report
-  ) -> messages.Command:
-    """Takes a node's report; returns what the node should do now."""
-    ...
-
-  def finished(self, role: str, index: int, report: messages.Report) -> None:
-    """Takes the last report of a node that has ended."""
-    ...
 
 
 class Link:
@@ -45,7 +30,7 @@ class Link:
 
   def __init__(
     self,
-    control: NodeControl,
+    control: control_service.ControlService,
     role: str,
     index: int,
     report: Callable[[], messages.Report],

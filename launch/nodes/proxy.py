@@ -1,10 +1,9 @@
 """The proxy node: a machine's WorkerProxy, in a process of its own."""
 
 import time
-import typing
 
 from launch.nodes import addresses, link
-from launch.orchestration import messages
+from launch.orchestration import control_service, messages
 from replay import board
 from replay import proxy as proxy_lib
 
@@ -20,7 +19,7 @@ class Proxy:
     index: int,
     data: addresses.DataAddresses,
     poll_period_s: float,
-    control: typing.Any,
+    control: control_service.ControlService,
   ):
     """Serves at once.
 
@@ -28,7 +27,7 @@ class Proxy:
       index: of this proxy: one a machine.
       data: where the server is, and where to listen.
       poll_period_s: seconds between two questions for new variables.
-      control: `control_client.ControlClient` of the control node.
+      control: client of the control node.
     """
     self._index, self._data, self._control = index, data, control
     self._proxy = proxy_lib.WorkerProxy(

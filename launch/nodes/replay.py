@@ -1,7 +1,6 @@
 """The replay node: the TrajectoryManager in a process of its own."""
 
 import ctypes
-import typing
 
 import launchpad as lp
 import ml_collections
@@ -9,7 +8,7 @@ from absl import logging
 from acme import specs
 
 from launch.nodes import link, snapshot_writer
-from launch.orchestration import messages
+from launch.orchestration import control_service, messages
 from launch.orchestration import rates as rates_lib
 from launch.runs import run_counters, run_folder, snapshot_store
 from replay import tables, trajectory_manager, variables
@@ -98,7 +97,7 @@ class Replay:
     folder: run_folder.RunFolder,
     shard: int,
     address: lp.Address,
-    control: typing.Any,
+    control: control_service.ControlService,
   ):
     """Serves at once.
 
@@ -108,7 +107,7 @@ class Replay:
       folder: of the run, for snapshots.
       shard: of the replay that this is, from 0.
       address: to serve at.
-      control: `control_client.ControlClient` of the control node.
+      control: client of the control node.
 
     Raises:
       ValueError: what was saved does not fit the config.

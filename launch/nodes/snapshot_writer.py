@@ -4,7 +4,6 @@ import functools
 import pathlib
 import threading
 import time
-import typing
 from collections.abc import Callable, Sequence
 
 import ml_collections
@@ -12,7 +11,7 @@ import msgspec
 from absl import logging
 
 from agents import core
-from launch.orchestration import messages
+from launch.orchestration import control_service, messages
 from launch.runs import (
   checkpoints,
   run_counters,
@@ -42,7 +41,7 @@ class SnapshotWriter:
     folder: run_folder.RunFolder,
     learner: core.Learner,
     servers: Sequence[str],
-    control: typing.Any,
+    control: control_service.ControlService,
     store: snapshot_store.SnapshotStore,
     is_up: Callable[[int], bool] = lambda shard: True,
   ):
@@ -53,7 +52,7 @@ class SnapshotWriter:
       folder: of the run.
       learner: which stands still while `start` runs.
       servers: addresses of the TrajectoryManagers; of this machine.
-      control: `control_client.ControlClient` of the control node, which knows
+      control: client of the control node, which knows
         all counts.
       store: of the run, whose `last` snapshot the run continues from.
       is_up: whether a server is there, by its shard; of one alone it is not

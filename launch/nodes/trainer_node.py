@@ -1,6 +1,5 @@
 """The trainer node: a trainer in a process of its own, or a thread."""
 
-import typing
 from collections.abc import Sequence
 
 import launchpad as lp
@@ -14,8 +13,9 @@ from agents.updates import core as updates_core
 from agents.updates import queue_updates, recorded_updates, replay_updates
 from launch.nodes import link, snapshot_writer, trainer
 from launch.nodes import replay as replay_node
-from launch.orchestration import messages
+from launch.orchestration import control_service, messages
 from launch.orchestration import rates as rates_lib
+from launch.rpc import client as rpc_client
 from launch.runs import checkpoints, run_folder, snapshot_store
 from replay import retrying_publisher, shard_monitor, tables, variables
 
@@ -33,7 +33,7 @@ class TrainerNode:
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
     servers: Sequence[lp.Address],
-    control: typing.Any,
+    control: control_service.ControlService,
   ):
     """Starts at the run's newest snapshot, and publishes its variables.
 
@@ -43,7 +43,7 @@ class TrainerNode:
       folder: of the run, for snapshots.
       servers: of the TrajectoryManagers, the first of which has the variables;
         a single one is hosted here where config.topology.replay says so.
-      control: `control_client.ControlClient` of the control node.
+      control: client of the control node.
 
     Raises:
       ValueError: the snapshot does not fit the config.
@@ -155,8 +155,8 @@ class TrainerNode:
       return None
     try:
       return self._control.wait_collected(version, _ROUND_S)
-    except Exception as error:  # Courier's: the control node restarts.
-      logging.info("no round from the control node: %s", type(error).__name__)
+    except rpc_client.UnreachableError as error:  # it restarts
+      logging.info("no round from the control node: %s", error)
       return None
 
   def _save_if_due(self, saves: int) -> None:

@@ -1,13 +1,11 @@
 """The worker node: a worker in a process of its own, or a thread."""
 
-import typing
-
 import ml_collections
 from acme import specs
 
 from agents import registry
 from launch.nodes import addresses, link, worker
-from launch.orchestration import messages
+from launch.orchestration import control_service, messages
 from launch.orchestration import rates as rates_lib
 from replay import board, tables
 from replay import writer as writer_lib
@@ -27,7 +25,7 @@ class WorkerNode:
     spec: specs.EnvironmentSpec,
     index: int,
     data: addresses.DataAddresses,
-    control: typing.Any,
+    control: control_service.ControlService,
   ):
     """Makes the worker; it continues where a predecessor was killed.
 
@@ -36,7 +34,7 @@ class WorkerNode:
       spec: of one environment.
       index: of this worker, from 0.
       data: where to write to, and where variables come from.
-      control: `control_client.ControlClient` of the control node.
+      control: client of the control node.
     """
     self._index, self._control = index, control
     builder = registry.make_builder(config.agent)

@@ -1,17 +1,12 @@
 """Messages between the nodes of a run and its control node.
 
-They cross processes as msgpack bytes and are decoded to their type, which
-checks them: no pickle of ours is on the wire.
+`control_service` has the calls in which they cross processes.
 """
-
-import typing
 
 import msgspec
 
-from launch.runs import records, run_status
+from launch.runs import run_status
 from launch.runs.run_status import TableCounts
-
-T = typing.TypeVar("T")
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -259,39 +254,3 @@ class EvaluatorReport(
 Report = (
   WorkerReport | TrainerReport | ReplayReport | ProxyReport | EvaluatorReport
 )
-_REPORTS: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report)
-
-
-def encode(message: typing.Any) -> bytes:
-  """Returns a message as bytes.
-
-  Args:
-    message: a structure of this module, or a `run_status.RunStatus`. NumPy's
-      scalars become Python's numbers.
-  """
-  return msgspec.msgpack.encode(message, enc_hook=records.to_number)
-
-
-def decode_report(data: bytes) -> Report:
-  """Returns a report, of the type that its tag names.
-
-  Args:
-    data: made by `encode`.
-
-  Raises:
-    ValueError: one line: the bytes hold something else.
-  """
-  return _REPORTS.decode(data)
-
-
-def decode(data: bytes, kind: type[T]) -> T:
-  """Returns the message of some bytes.
-
-  Args:
-    data: made by `encode`.
-    kind: type of the message.
-
-  Raises:
-    ValueError: one line: the bytes hold something else.
-  """
-  return msgspec.msgpack.decode(data, type=kind)

@@ -13,6 +13,7 @@ from absl import logging
 from configs import base
 from launch.orchestration import (
   commands,
+  control_service,
   messages,
   run_state,
   settings,
@@ -40,6 +41,7 @@ _STARTS_WITHIN_S = 15.0
 # Nodes report four times a second, but one may have died meanwhile. Below the
 # time after which they give a call up.
 _CATCHES_UP_WITHIN_S = 2.0
+_LONGEST_POLL_S = 1.0
 _METRICS_PERIOD_S = 1.0  # also of saving what a successor needs
 
 
@@ -64,11 +66,12 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
   stop_grace_from_s: float = 0.0
 
 
-class RunControl:
+class RunControl(control_service.ControlService):
   """Counts steps, enforces limits, commands the nodes, writes the results.
 
   Its methods may be called from several threads. `launch.nodes.control` serves
-  them to other processes; in a single process they are called directly.
+  those of `ControlService` to other processes; in a single process they are
+  called directly.
   """
 
   def __init__(
@@ -135,6 +138,7 @@ class RunControl:
     self._watchdog = watchdog_lib.Watchdog(self._config, rates)
     # By part of the run, where it is on machines.
     self._machines: Mapping[str, run_status.MachineStatus] = {}
+    self._released = threading.Event()
     self._forced = False  # a node failed, or the run must end soon
     self._closed = False
     self._metrics_due_s = 0.0
@@ -169,7 +173,8 @@ class RunControl:
 
     Args:
       version: of the variables with which they collect.
-      timeout_s: seconds after which the wait is over in any case.
+      timeout_s: seconds after which the wait is over in any case; at most 1,
+        below the timeout of a call.
 
     Returns:
       The version with which every worker has collected; lower than `version`
@@ -181,7 +186,7 @@ class RunControl:
           self._saved.stopped_because is not None
           or self._state.collected_version() >= version
         ),
-        timeout_s,
+        min(timeout_s, _LONGEST_POLL_S),
       )
       return self._state.collected_version()
 
@@ -241,58 +246,51 @@ class RunControl:
     self.stop(reason)
     self._forced = True
 
-  def pause(self) -> str:
+  def pause(self) -> None:
     """Lets no node make another step, until `resume`; limits stay in force.
 
-    Returns:
-      '', or why nothing was done: an error would cross Courier with all its
-      traceback.
+    Raises:
+      ValueError: one line: the run is stopping; so do the methods below.
     """
     with self._lock:
-      refusal = self._refusal()
-      if not refusal:
-        self._commands.paused = True
-        self._save_state()
-      return refusal
+      self._check_not_stopping()
+      self._commands.paused = True
+      self._save_state()
 
-  def resume(self) -> str:
-    """Lets the nodes continue after `pause`; returns like it."""
+  def resume(self) -> None:
+    """Lets the nodes continue after `pause`."""
     with self._lock:
-      refusal = self._refusal()
+      self._check_not_stopping()
       self._commands.paused = False
       self._save_state()
-      return refusal
 
-  def save(self) -> str:
-    """Requests a snapshot; returns like `pause`."""
+  def save(self) -> None:
+    """Requests a snapshot."""
     with self._lock:
-      refusal = self._refusal()
-      self._commands.saves_requested += not refusal
-      return refusal
+      self._check_not_stopping()
+      self._commands.saves_requested += 1
 
-  def set_workers(self, count: int) -> str:
-    """Sets the number of workers; returns like `pause`."""
+  def set_workers(self, count: int) -> None:
+    """Sets the number of workers.
+
+    Raises:
+      ValueError: also if the number is out of range, or can't change.
+    """
     with self._lock:
-      refusal = self._refusal()
-      if not refusal and self._machines:
-        refusal = (
+      self._check_not_stopping()
+      if self._machines:
+        raise ValueError(
           "the workers of this run follow its machines, so their number does "
           "not change: let machines join the cluster, or leave it"
         )
-      if not refusal:
-        refusal = self._workers_fixed_because
-      if refusal:
-        return refusal
-      try:
-        base.check_workers(count)
-      except ValueError as error:
-        return str(error)
+      if self._workers_fixed_because:
+        raise ValueError(self._workers_fixed_because)
+      base.check_workers(count)
       logging.info("the number of workers is %d now", count)
       self._state.expect("worker", count)
       self._commands.workers = count
       self._config.topology.workers = count
       self._save_state()
-      return ""
 
   def place(self, placement: messages.Placement) -> None:
     """Takes the machines that the run has now."""
@@ -309,26 +307,23 @@ class RunControl:
       self._commands.workers = expected["worker"]
       self._config.topology.workers = expected["worker"]
 
-  def set(self, field: str, value: float | str) -> str:
-    """Changes a field of the config during the run; returns like `pause`.
+  def set(self, field: str, value: float | str) -> None:
+    """Changes a field of the config during the run.
 
     Args:
       field: one of `settings.FIELDS`.
       value: a number, or its text.
+
+    Raises:
+      ValueError: also if there is no such field, or it can't have the value.
     """
     with self._lock:
-      refusal = self._refusal()
-      if refusal:
-        return refusal
-      try:
-        number = settings.change(self._config, field, value)
-      except ValueError as error:
-        return str(error)
+      self._check_not_stopping()
+      number = settings.change(self._config, field, value)
       logging.info("%s is %s now", field, number)
       self._commands.steps_per_s = self._config.rates.environment_steps_per_s
       self._commands.trainer_steps_limit = self._config.limits.trainer_steps
       self._save_state()
-      return ""
 
   def status(self) -> run_status.RunStatus:
     """Returns the status of the run."""
@@ -383,6 +378,14 @@ class RunControl:
         self._state.finished(role, silent_s) for role in stop_order.ROLES
       )
 
+  def release(self) -> None:
+    """Ends `wait_released`: the launcher has received the last status."""
+    self._released.set()
+
+  def wait_released(self, timeout_s: float) -> None:
+    """Waits for `release`, at most so many seconds."""
+    self._released.wait(timeout_s)
+
   def close(self) -> None:
     """Writes the results that are written once, at the end."""
     with self._lock:
@@ -418,12 +421,11 @@ class RunControl:
           return
       time.sleep(_TICK_S)
 
-  def _refusal(self) -> str:
-    """Returns why the run takes no more commands, or ''."""
+  def _check_not_stopping(self) -> None:
+    """Raises ValueError if the run takes no more commands."""
     because = self._saved.stopped_because
-    if because is None:
-      return ""
-    return f"the run is stopping ({because}), so nothing changes"
+    if because is not None:
+      raise ValueError(f"the run is stopping ({because}), so nothing changes")
 
   def _explain_stall(self, status: run_status.RunStatus) -> str:
     return self._watchdog.explain(

@@ -16,7 +16,7 @@ class RunAddress:
   """Who answers for a run.
 
   Attributes:
-    address: of the control node's Courier server: 'localhost:7000'.
+    address: path of the control node's unix socket.
     pid: of its process.
     host: name of the machine that the process is on.
   """
@@ -45,21 +45,16 @@ def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def published(
-  folder: run_folder.RunFolder, address: str | None
-) -> Iterator[None]:
+def published(folder: run_folder.RunFolder, address: str) -> Iterator[None]:
   """Says in the run's folder, for as long as this lasts, who answers.
 
   Args:
     folder: of the run.
-    address: that this process serves; None: none, and nothing is said.
+    address: of the socket that this process serves.
 
   Raises:
     OSError: one line naming the file, which could not be written.
   """
-  if address is None:
-    yield
-    return
   where = RunAddress(address, os.getpid(), socket.gethostname())
   with run_folder.replacing(path_in(folder)) as path:
     path.write_text(json.dumps(dataclasses.asdict(where)) + "\n", "utf-8")

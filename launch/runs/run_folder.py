@@ -57,7 +57,8 @@ class RunFolder:
       if os.path.lexists(folder.path):
         folder._check_replaceable(overwrite)
         shutil.rmtree(folder.path)
-      folder.path.mkdir()
+      # A run is for its user alone: snapshots hold what a resume executes.
+      folder.path.mkdir(mode=0o700)
       folder.make_subfolders()
     except OSError as error:
       raise ValueError(

@@ -11,13 +11,13 @@ import sys
 import time
 import uuid
 
-import courier
 import msgspec
 import psutil
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from launch.nodes import control_client
+from launch.orchestration import control_service
+from launch.rpc import client as rpc_client
 from launch.runs import run_address, run_folder
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -135,9 +135,12 @@ class Run:
 
     def answers():
       where = run_address.read(run_folder.RunFolder.open(self.path))
-      client = where and courier.Client(where.address, call_timeout=1)
+      if where is None:
+        return False
       try:
-        status = control_client.ControlClient(client).status()
+        status = rpc_client.connect(
+          control_service.ControlService, where.address, timeout_s=1.0
+        ).status()
         got.append(json.loads(msgspec.json.encode(status)))
       except Exception:
         return False

@@ -18,8 +18,10 @@ from configs import dqn
 from environments import factory
 from launch import control as control_command
 from launch.nodes import control as control_lib
-from launch.nodes import control_client, link
-from launch.orchestration import messages
+from launch.nodes import link
+from launch.orchestration import control_service, messages
+from launch.processes import service_node
+from launch.rpc import client as rpc_client
 from launch.runs import run_address, run_folder
 from tests.launch import asking
 
@@ -41,7 +43,7 @@ class Follower:
   """A node that does nothing but report, until it is told to stop."""
 
   def __init__(self, control, role, ended):
-    self._control = control_client.ControlClient(control)
+    self._control = control
     self._role, self._ended = role, ended
 
   def run(self):
@@ -58,35 +60,51 @@ class Follower:
 
 
 @pytest.fixture
+def memory_dir(tmp_path):
+  made = tmp_path / "memory"
+  made.mkdir()
+  return made
+
+
+@pytest.fixture
 def folder(tmp_path):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(dqn.get_config())
   return folder
 
 
+def is_running(client):
+  try:
+    return client.status().phase == "running"
+  except rpc_client.UnreachableError:  # it is not up yet
+    return False
+
+
 @pytest.fixture
-def run(folder):
+def run(folder, memory_dir):
   """A run of a control node and two others: its folder."""
   flags.FLAGS.mark_as_parsed()
   ended = {role: threading.Event() for role in REPORTS}
   program = lp.Program("command")
-  node = lp.CourierNode(
-    control_lib.Control, courier_client_kwargs={"call_timeout": 3}
-  )
+  path = str(memory_dir / "control.sock")
   config = dqn.get_config()
-  node.configure(
+  node = service_node.ServiceNode(
+    service_node.Handle(control_service.ControlService, path),
+    control_lib.Control,
     config,
     factory.make_spec(config.environment),
     folder,
     dict.fromkeys(REPORTS, 1),
     time.time(),
     os.getppid(),  # as where nodes are processes of their own
-    address=node.courier_address,
+    str(memory_dir),
+    path,
   )
   control = program.add_node(node, label="control")
   for role in REPORTS:
     program.add_node(
-      lp.CourierNode(Follower, control, role, ended[role]), label=role
+      service_node.ServiceNode(None, Follower, control, role, ended[role]),
+      label=role,
     )
   case = absltest.TestCase()
   lp.launch(
@@ -95,8 +113,8 @@ def run(folder):
     test_case=case,
     serialize_py_nodes=False,  # the events are of this process
   )
-  client = control_client.ControlClient(control.dereference())
-  asking.until(lambda: client.status().phase == "running")
+  client = control.dereference()
+  asking.until(lambda: is_running(client))
   asking.until(lambda: run_address.read(folder) is not None)
   yield folder
   asking.until(
@@ -201,7 +219,7 @@ def test_a_process_of_its_own(run):
   assert json.loads(done.stdout)["phase"] == "running"
   imported = {line.rpartition("|")[2].strip() for line in
               done.stderr.splitlines()}  # fmt: skip
-  assert "courier" in imported
+  assert "launch.rpc.client" in imported
   assert not {"tensorflow", "reverb", "gymnasium"} & imported
 
 
@@ -278,14 +296,15 @@ def test_a_run_of_another_machine(folder, tell):
 
 
 @pytest.mark.parametrize("listens", [True, False])
-def test_a_run_that_does_not_answer(folder, tell, listens):
-  with socket.socket() as silent:
-    silent.bind(("localhost", 0))
+def test_a_run_that_does_not_answer(folder, tell, tmp_path, listens):
+  path = str(tmp_path / "s")
+  with socket.socket(socket.AF_UNIX) as silent:
+    silent.bind(path)
     if listens:
       silent.listen()
-    address = f"localhost:{silent.getsockname()[1]}"
-    publish(folder, address, os.getpid())
+    publish(folder, path, os.getpid())
     status, out, err = tell(folder, "status")
   assert (status, out) == (1, "")
-  assert f"does not answer at {address} (process {os.getpid()} on " in err
+  assert f"does not answer (process {os.getpid()} on " in err
+  assert path in err
   assert err.count("\n") == 1

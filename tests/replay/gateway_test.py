@@ -43,7 +43,7 @@ def _serve() -> reverb.Server:
 def test_items_go_there_and_back(gateways, tmp_path):
   home, away = gateways
   server = _serve()
-  there = home.offer(server.port)
+  there = home.offer(f"localhost:{server.port}")
   address = away.reach(f"{tmp_path}/r", lambda: there)
   assert address == f"unix:{tmp_path}/r"
   client = reverb.Client(address)
@@ -82,7 +82,7 @@ def test_what_is_offered_may_move(gateways, tmp_path):
   address = away.reach(f"{tmp_path}/r", lambda: where)
   for size in range(1, 3):
     server = _serve()
-    where = home.offer(server.port)
+    where = home.offer(f"localhost:{server.port}")
     inside = server.localhost_client()
     for _ in range(size):
       inside.insert(np.zeros(1, np.uint8), {"items": 1.0})
@@ -100,7 +100,7 @@ def _size(address: str) -> int | None:
 def test_strangers_are_summed_over_all_offers(tmp_path):
   with _pair(tmp_path) as (home, _), peers.Upstream() as upstream:
     for _ in range(2):
-      there = home.offer(upstream.port)
+      there = home.offer(f"localhost:{upstream.port}")
       with peers.connect(there, _DEADLINE_S) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with contextlib.suppress(ConnectionError):
@@ -114,7 +114,7 @@ def test_strangers_are_summed_over_all_offers(tmp_path):
 def test_close_leaves_no_thread(gateways, tmp_path):
   home, away = gateways
   before = set(threading.enumerate())
-  there = home.offer(1)
+  there = home.offer("localhost:1")
   away.reach(f"{tmp_path}/r", lambda: there)
   assert set(threading.enumerate()) - before
   home.close()
@@ -127,7 +127,7 @@ def test_close_leaves_no_thread(gateways, tmp_path):
 
 def test_an_error_of_one_thread_leaves_no_other_open(tmp_path):
   made = gateway.Gateway("127.0.0.1", None)
-  there = made.offer(1)
+  there = made.offer("localhost:1")
 
   def fail():
     raise KeyError("no address")

@@ -1,18 +1,20 @@
 """An agent with a whole run as its part, asked as a fleet does, without Ray."""
 
+import contextlib
 import pathlib
+import socket
 import stat
 import time
 
-import courier
 import pytest
-from courier.python import client as courier_client
 
 from configs import apex_dqn
 from environments import factory
 from launch.machines import agent as agent_lib
 from launch.machines import cluster_keys, placement
-from launch.nodes import control_client
+from launch.orchestration import control_service
+from launch.rpc import client as rpc_client
+from launch.rpc import wire
 from launch.runs import run as run_lib
 from launch.runs import run_folder
 from replay import gateway
@@ -72,19 +74,21 @@ def test_other_machines_reach_what_it_offers(started, tmp_path):
   other = cluster_keys.make("of the cluster", ["other.example"])
   way_out = gateway.Gateway("127.0.0.1", other)
   address = way_out.reach(
-    str(tmp_path / "control.sock"), lambda: services["control"]
+    str(tmp_path / "control.sock"), lambda: services["control"], wire.PREFACE
   )
-  control = courier.Client(address, call_timeout=5)
+  control = rpc_client.connect(
+    control_service.ControlService, address.removeprefix("unix:")
+  )
   learned = poll_until(agent, lambda _: steps_of(control) > 20)
   assert learned.failure is None
   assert not learned.ended
   assert learned.strangers == 0
   # Without one.
-  stranger = courier.Client(
-    services["control"], call_timeout=2, wait_for_ready=False
-  )
-  with pytest.raises(courier_client.StatusNotOk):
-    stranger.status()
+  host, _, port = services["control"].rpartition(":")
+  with socket.create_connection((host, int(port)), 5.0) as stranger:
+    stranger.sendall(wire.PREFACE)
+    with contextlib.suppress(ConnectionResetError):
+      assert stranger.recv(1) == b""
   poll_until(agent, lambda report: report.strangers > 0)
   control.stop("a test")
   ended = poll_until(agent, lambda report: report.ended)
@@ -110,6 +114,6 @@ def test_hurry_ends_all(started):
 
 def steps_of(control):
   try:
-    return control_client.ControlClient(control).status().trainer_steps
-  except Exception:  # it is not up yet
+    return control.status().trainer_steps
+  except rpc_client.UnreachableError:  # it is not up yet
     return 0

@@ -1,4 +1,4 @@
-"""Link: a node's way to a control node, over Courier."""
+"""Link: a node's way to a control node, in another process."""
 
 import queue
 import threading
@@ -13,8 +13,9 @@ from absl.testing import absltest
 from configs import dqn
 from environments import factory
 from launch.nodes import control as control_lib
-from launch.nodes import control_client, link
-from launch.orchestration import messages
+from launch.nodes import link
+from launch.orchestration import control_service, messages
+from launch.processes import service_node
 from launch.runs import run_folder, run_status
 from tests.launch import asking
 
@@ -28,7 +29,7 @@ class Follower:
   """A worker that does nothing but hand its link out."""
 
   def __init__(self, control, period_s, links, end):
-    self._control = control_client.ControlClient(control)
+    self._control = control
     self._period_s = period_s
     self._links, self._end = links, end
     self.report = messages.WorkerReport(env_steps=7)
@@ -52,20 +53,26 @@ class Launched:
     self.end, links = threading.Event(), queue.Queue()
     self._case = absltest.TestCase()
     program = lp.Program("link")
-    node = lp.CourierNode(
+    memory_dir = folder.path / "memory"
+    memory_dir.mkdir()
+    path = str(memory_dir / "control.sock")
+    node = service_node.ServiceNode(
+      service_node.Handle(control_service.ControlService, path),
       control_lib.Control,
       config,
       factory.make_spec(config.environment),
       folder,
       {"worker": 1},
       time.time(),
-      # As in a run: a reply that is lost costs a call, and no node.
-      courier_client_kwargs={"call_timeout": 3},
+      None,
+      str(memory_dir),
+      path,
     )
-    node.disable_run()
     control = program.add_node(node, label="control")
     program.add_node(
-      lp.CourierNode(Follower, control, period_s, links, self.end),
+      service_node.ServiceNode(
+        None, Follower, control, period_s, links, self.end
+      ),
       label="worker",
     )
     lp.launch(
@@ -74,7 +81,7 @@ class Launched:
       test_case=self._case,
       serialize_py_nodes=False,  # the queue and the event are of this process
     )
-    self.control = control_client.ControlClient(control.dereference())
+    self.control = control.dereference()
     self.node, self.link = links.get(timeout=60.0)
 
   def close(self):
@@ -130,13 +137,18 @@ def test_a_node_obeys_its_commands(launch):
   launched.node.report = messages.WorkerReport(env_steps=9)
   launched.end.set()
   asking.until(lambda: control.status().nodes["worker"].up == 0)
-  assert control.status().env_steps == 9
+  asking.until(lambda: control.status().env_steps == 9)
+
+
+def is_paused(control):
+  control.pause()
+  return control.status().phase == "paused"
 
 
 def test_before_the_first_reply_the_command_is_the_default(launch):
   launched = launch(period_s=3_600.0)
   control = launched.control
-  asking.until(lambda: control.pause() or control.status().phase == "paused")
+  asking.until(lambda: is_paused(control))
   assert launched.link.command == messages.Command()
   assert not launched.link.stopping
 
@@ -144,8 +156,10 @@ def test_before_the_first_reply_the_command_is_the_default(launch):
 def test_a_rejected_rate_changes_nothing(launch):
   launched = launch()
   asking.until(lambda: launched.control.status().env_steps == 7)
-  said = launched.control.set("rates.environment_steps_per_s", -1.0)
-  assert said.startswith("config.rates.environment_steps_per_s=-1.0 must be ")
+  with pytest.raises(
+    ValueError, match=r"environment_steps_per_s=-1\.0 must be"
+  ):
+    launched.control.set("rates.environment_steps_per_s", -1.0)
   asking.until(lambda: launched.link.command.steps_per_s == 250.0)
 
 

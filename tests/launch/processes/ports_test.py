@@ -6,9 +6,9 @@ import socket
 import subprocess
 import sys
 
-import courier
 import portpicker
 import pytest
+import reverb
 
 from launch.processes import ports
 
@@ -78,13 +78,12 @@ def test_who_does_not_listen_takes_no_connection(held):
 
 def test_a_server_is_started_on_it_again_and_again(held):
   for life in range(3):
-    server = courier.Server("a-node", port=_port(held))
-    server.Bind("life", lambda life=life: life)
-    server.Start()
-    clients = [courier.Client(held.build()) for _ in range(8)]
-    assert [client.life() for client in clients] == [life] * 8
-    server.Stop()
-    server.Join()
+    table = reverb.Table.queue(f"life {life}", 1)
+    server = reverb.Server([table], port=_port(held))
+    clients = [reverb.Client(held.build()) for _ in range(8)]
+    infos = [client.server_info(timeout=30) for client in clients]
+    assert [list(info) for info in infos] == [[table.name]] * 8
+    server.stop()
 
 
 def test_a_copy_has_the_address_and_holds_nothing(held):

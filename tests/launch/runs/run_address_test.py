@@ -36,11 +36,6 @@ def test_it_goes_with_an_error_too(folder):
   assert run_address.read(folder) is None
 
 
-def test_no_address_is_no_file(folder):
-  with run_address.published(folder, None):
-    assert run_address.read(folder) is None
-
-
 def test_a_successors_file_stays(folder):
   with run_address.published(folder, "localhost:7"):
     successor = run_address.published(folder, "localhost:8")

@@ -1,0 +1,126 @@
+"""Server: serves the methods of an object at a unix socket."""
+
+import contextlib
+import socket
+import threading
+import time
+import typing
+
+import msgspec
+from absl import logging
+
+from launch.rpc import wire
+from replay import relay_listener
+
+# Seconds without accepting where the kernel could not, mostly for want of
+# files.
+_PAUSE_S = 0.1
+_NOTHING = msgspec.Raw(wire.encode(None))
+
+
+class Server:
+  """Serves from its construction to `close`, each connection in a thread.
+
+  Only processes of this user are served. A request that is not of its method's
+  types is rejected: the caller gets one line, the log one for each method.
+  """
+
+  def __init__(self, path: str, service: type, target: typing.Any):
+    """Listens.
+
+    Args:
+      path: of the socket; one that a process that died left is replaced.
+      service: class that declares the methods; see `wire`.
+      target: has the methods, which several threads call.
+
+    Raises:
+      ValueError: one line: the path is in use, or too long.
+    """
+    self._methods, self._target = wire.methods(service), target
+    self._lock = threading.Lock()
+    self._connections: set[socket.socket] = set()
+    self._logged: set[str] = set()
+    self._closed = False
+    address = f"unix:{path}"
+    relay_listener.check("path", address)
+    self._listener = relay_listener.Listener(address)
+    self._thread = threading.Thread(
+      target=self._accept, name="rpc", daemon=True
+    )
+    self._thread.start()
+
+  def close(self) -> None:
+    """Closes the socket and all connections; calls under way end unheard."""
+    with self._lock:
+      self._closed = True
+      connections = tuple(self._connections)
+    for open_socket in (self._listener.socket, *connections):
+      with contextlib.suppress(OSError):  # it has ended meanwhile
+        open_socket.shutdown(socket.SHUT_RDWR)
+    self._thread.join()
+    self._listener.close()
+
+  def __enter__(self) -> "Server":
+    return self
+
+  def __exit__(self, error_type, error, traceback) -> None:
+    self.close()
+
+  def _accept(self) -> None:
+    while not self._closed:
+      try:
+        connection, _ = self._listener.socket.accept()
+      except OSError:
+        time.sleep(_PAUSE_S * (not self._closed))
+        continue
+      threading.Thread(
+        target=self._serve, args=(connection,), name="rpc", daemon=True
+      ).start()
+
+  def _serve(self, connection: socket.socket) -> None:
+    with connection:
+      with self._lock:
+        if self._closed or not wire.is_own_user(connection):
+          return
+        self._connections.add(connection)
+      try:
+        self._serve_all(connection)
+      except (OSError, ValueError) as error:
+        self._log("a connection", error)
+      finally:
+        with self._lock:
+          self._connections.discard(connection)
+
+  def _serve_all(self, connection: socket.socket) -> None:
+    preface = wire.receive_exactly(connection, len(wire.PREFACE))
+    if preface is not None and preface != wire.PREFACE:
+      raise ValueError("it does not begin as a client's does")
+    while (data := wire.receive(connection)) is not None:
+      wire.send(connection, self._reply(data))
+
+  def _reply(self, data: bytes) -> wire.Reply:
+    called = "a request"
+    try:
+      request = msgspec.msgpack.decode(data, type=wire.Request)
+      called = request.method
+      if called not in self._methods:
+        raise ValueError("there is no such method")
+      arguments = self._methods[called].arguments.decode(request.arguments)
+    except ValueError as error:
+      self._log(f"{called[:100]!r}", error)
+      return wire.Reply(_NOTHING, f"{called[:100]!r}: {error}", rejected=True)
+    try:
+      result = getattr(self._target, called)(*arguments)
+      return wire.Reply(msgspec.Raw(wire.encode(result)))
+    except ValueError as error:
+      return wire.Reply(_NOTHING, str(error), rejected=True)
+    except Exception as error:
+      logging.exception("%r failed", called)
+      return wire.Reply(_NOTHING, f"{type(error).__name__}: {error}")
+
+  def _log(self, rejected: str, error: Exception) -> None:
+    with self._lock:
+      if self._closed or rejected in self._logged or len(self._logged) > 100:
+        return
+      self._logged.add(rejected)
+    logging.warning("%s is rejected, once or more: %s", rejected, error)

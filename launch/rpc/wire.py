@@ -1,0 +1,157 @@
+"""Wire: how a call and its reply cross a socket, and of which types they are.
+
+A service is a class whose public methods have type annotations. A connection
+begins with `PREFACE`. Then every request is a frame, and the server sends one
+frame in reply. A frame is a length of four bytes and so many bytes of msgpack.
+The receiver decodes arguments and results by the annotations of the method, so
+that data of any other type is rejected, and nothing is ever unpickled.
+"""
+
+import os
+import socket
+import struct
+import typing
+from collections.abc import Callable
+
+import msgspec
+
+from launch.runs import records
+
+PREFACE = b"slipway-rpc 1\n"
+# Larger than any message of a run: a status of thousands of nodes.
+_LARGEST_FRAME = 16 * 2**20
+_LENGTH = struct.Struct("!I")
+_UCRED = struct.Struct("3i")  # Linux's struct ucred: pid, uid, gid
+_REPEATED = "_rpc_repeated"
+
+Function = typing.TypeVar("Function", bound=Callable)
+
+
+class Request(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+  """A call.
+
+  Attributes:
+    method: name.
+    arguments: encoded tuple.
+  """
+
+  method: str
+  arguments: msgspec.Raw
+
+
+class Reply(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+  """The outcome of a call.
+
+  Attributes:
+    result: encoded; meaningless after an error.
+    error: one line; None: the call has returned.
+    rejected: whether the error is the caller's, a ValueError.
+  """
+
+  result: msgspec.Raw
+  error: str | None = None
+  rejected: bool = False
+
+
+class Method(typing.NamedTuple):
+  """The types of a method.
+
+  Attributes:
+    arguments: decoder of the tuple of all arguments.
+    result: decoder of what it returns.
+    repeated: whether a client repeats the call until there is a reply.
+  """
+
+  arguments: msgspec.msgpack.Decoder
+  result: msgspec.msgpack.Decoder
+  repeated: bool
+
+
+def repeated(function: Function) -> Function:
+  """Marks a method of a service that its callers cannot do without.
+
+  A client repeats such a call while the server is down, so that the server may
+  be restarted meanwhile. The server may get it twice.
+  """
+  setattr(function, _REPEATED, True)
+  return function
+
+
+def methods(service: type) -> dict[str, Method]:
+  """Returns the public methods of a service, by name.
+
+  Args:
+    service: a class; all arguments and results of its methods are annotated
+      with types that msgspec knows.
+  """
+  found = {}
+  for name, function in vars(service).items():
+    if name.startswith("_") or not callable(function):
+      continue
+    hints = typing.get_type_hints(function)
+    result = hints.pop("return")
+    arguments: typing.Any = tuple[tuple(hints.values())]  # type: ignore[misc]
+    found[name] = Method(
+      msgspec.msgpack.Decoder(arguments),
+      msgspec.msgpack.Decoder(result),
+      hasattr(function, _REPEATED),
+    )
+  return found
+
+
+def encode(message: typing.Any) -> bytes:
+  """Returns a message as bytes; NumPy's scalars become Python's numbers."""
+  return msgspec.msgpack.encode(message, enc_hook=records.to_number)
+
+
+def send(connection: socket.socket, message: typing.Any) -> None:
+  """Sends a message as one frame.
+
+  Raises:
+    OSError: the connection is broken, or its timeout is over.
+  """
+  data = encode(message)
+  connection.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def receive(connection: socket.socket) -> bytes | None:
+  """Receives the bytes of a frame; None: the peer has closed the connection.
+
+  Raises:
+    OSError: the connection is broken, or its timeout is over.
+    ValueError: one line: the frame is too large for a message.
+  """
+  header = receive_exactly(connection, _LENGTH.size)
+  if header is None:
+    return None
+  (length,) = _LENGTH.unpack(header)
+  if length > _LARGEST_FRAME:
+    raise ValueError(
+      f"a frame of {length} bytes, where messages have up to {_LARGEST_FRAME}"
+    )
+  return receive_exactly(connection, length)
+
+
+def receive_exactly(connection: socket.socket, size: int) -> bytes | None:
+  """Receives so many bytes; None: the connection has ended before."""
+  received = bytearray()
+  while len(received) < size:
+    chunk = connection.recv(size - len(received))
+    if not chunk:
+      return None
+    received += chunk
+  return bytes(received)
+
+
+def is_own_user(connection: socket.socket) -> bool:
+  """Whether the process at the other end belongs to this user, or to root.
+
+  The kernel vouches for it (SO_PEERCRED, unix(7)).
+
+  Args:
+    connection: of a unix socket.
+  """
+  credentials = connection.getsockopt(
+    socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size
+  )
+  return _UCRED.unpack(credentials)[1] in (0, os.geteuid())
