@@ -1,12 +1,17 @@
 """Hosting: a machine's part of a program, ready to run as its processes."""
 
+import contextlib
 import pathlib
+import sys
+from collections.abc import Iterator
 
+import fsspec
 import ml_collections
 
 from launch import program as program_lib
 from launch import site
 from launch.processes import payloads, threads
+from launch.processes import private_network as private_network_lib
 from launch.processes import runner as runner_lib
 
 
@@ -24,10 +29,50 @@ def environment(memory_dir: str) -> dict[str, str]:
   }
 
 
+@contextlib.contextmanager
+def private_network(
+  config: ml_collections.ConfigDict,
+) -> Iterator[private_network_lib.PrivateNetwork | None]:
+  """A network for the processes with the run's tables, while this lasts.
+
+  Where there can be none, the user is warned in one line: Reverb serves every
+  user of the machine.
+
+  Args:
+    config: the whole config.
+  """
+  with contextlib.ExitStack() as held:
+    network, refusal = None, _why_not_isolated(config)
+    if not refusal:
+      try:
+        network = held.enter_context(private_network_lib.made())
+      except OSError as error:
+        refusal = f"this system allows no private network ({error.strerror})"
+    if refusal:
+      print(
+        "warning: other users of this machine can read and write the replay "
+        f"tables, since {refusal}",
+        file=sys.stderr,
+        flush=True,
+      )
+    yield network
+
+
+def _why_not_isolated(config: ml_collections.ConfigDict) -> str:
+  """Returns why processes of a run need the machine's network; '': none."""
+  if not config.topology.proxy:
+    return "workers without a proxy (topology.proxy) connect to them directly"
+  url = config.snapshot.url
+  if url and fsspec.utils.get_protocol(url) not in ("file", "local"):
+    return f"the trainer needs the network for {url!r} (snapshot.url)"
+  return ""
+
+
 def make_runner(
   config: ml_collections.ConfigDict,
   wiring: program_lib.Wiring,
   logs: pathlib.Path,
+  network: private_network_lib.PrivateNetwork | None,
 ) -> runner_lib.Runner:
   """The runner of a program's nodes.
 
@@ -35,6 +80,7 @@ def make_runner(
     config: the whole config.
     wiring: of the nodes; binds their addresses, to ports of this machine.
     logs: folder of the nodes' logs.
+    network: that the wiring's site has.
   """
   environments = {
     role: threads.environment(role, config.learner.threads)
@@ -46,7 +92,7 @@ def make_runner(
     return payloads.prepare_one("worker", index, node, environments["worker"])
 
   return runner_lib.Runner(
-    payloads.prepare(wiring.program, wiring.nodes, environments),
+    payloads.prepare(wiring.program, wiring.nodes, environments, network),
     logs,
     config.restarts.budget,
     config.restarts.period_s,

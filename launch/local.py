@@ -24,12 +24,13 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   try:
     with (
       memory_folder.made() as memory_dir,
+      hosting.private_network(run.config) as network,
       fork_server.running(hosting.environment(memory_dir)),
     ):
       wiring = program_lib.make_program(
-        run, site.Site.whole(run.config, memory_dir)
+        run, site.Site.whole(run.config, memory_dir, network)
       )
-      runner = hosting.make_runner(run.config, wiring, run.folder.logs)
+      runner = hosting.make_runner(run.config, wiring, run.folder.logs, network)
       signals.set_on_again(runner.kill_at_once)
       watcher = watch.Watch(
         wiring.control.dereference(),

@@ -4,7 +4,7 @@ import dataclasses
 import importlib
 import os
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import launchpad as lp
 
@@ -52,7 +52,7 @@ class Wiring:
     program: with all nodes that the run starts with here.
     nodes: role and index of each, in the order of starting.
     control: handle of its control node.
-    servers: addresses of the TrajectoryManagers that run here, by name.
+    data: addresses of the TrajectoryManagers.
     make_worker: makes the worker of an index where there are so many, for a
       program that has been launched: it is no node of that.
   """
@@ -60,7 +60,7 @@ class Wiring:
   program: lp.Program
   nodes: Sequence[tuple[str, int]]
   control: ControlHandle
-  servers: Mapping[str, lp.Address]
+  data: addresses.DataAddresses
   make_worker: Callable[[int, int], service_node.ServiceNode]
 
 
@@ -93,6 +93,7 @@ def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
     site.first_worker,
     site.replay_elsewhere,
     site.identity,
+    site.network is not None and not site.replay_elsewhere,
   )
   control = _add_control(program, run, site)
 
@@ -106,12 +107,16 @@ def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
     return make("worker", as_it_is, spec, index, data)
 
   def make_replay(shard: int) -> service_node.ServiceNode:
-    node = make("replay", config, spec, folder, shard, servers[shard])
+    node = make(
+      "replay",
+      *(config, spec, folder, shard, servers[shard]),
+      data.passing_path(shard),
+    )
     servers[shard].assign(node)
     return node
 
   def make_trainer() -> service_node.ServiceNode:
-    node = make("trainer", config, spec, folder, servers)
+    node = make("trainer", config, spec, folder, servers, data.passing_path(0))
     if config.topology.replay == "with_trainer":
       servers[0].assign(node)
     return node
@@ -126,9 +131,7 @@ def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
   for role, index in site.nodes:
     if role != "control":
       program.add_node(makers[role](index), label=role)
-  here = () if site.replay_elsewhere else servers
-  named = {str(server.name): server for server in here}
-  return Wiring(program, site.nodes, control, named, make_worker)
+  return Wiring(program, site.nodes, control, data, make_worker)
 
 
 def _add_control(

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import ml_collections
 
+from launch.processes import private_network
 from replay import certificates
 
 # A node that others need comes before those.
@@ -28,6 +29,8 @@ class Site:
     replay_elsewhere: whether the TrajectoryManagers run on another machine;
       where, the endpoints in memory_dir say.
     identity: of this machine, for mutual TLS with others; None: plain TCP.
+    network: for the processes that serve tables here or read them; None: that
+      of the machine, whose other users can then reach the tables.
   """
 
   nodes: tuple[tuple[str, int], ...]
@@ -37,17 +40,25 @@ class Site:
   control_elsewhere: bool = False
   replay_elsewhere: bool = False
   identity: certificates.Identity | None = None
+  network: private_network.PrivateNetwork | None = None
 
   @classmethod
-  def whole(cls, config: ml_collections.ConfigDict, memory_dir: str) -> "Site":
+  def whole(
+    cls,
+    config: ml_collections.ConfigDict,
+    memory_dir: str,
+    network: private_network.PrivateNetwork | None = None,
+  ) -> "Site":
     """A run that is on one machine.
 
     Args:
       config: the whole config.
       memory_dir: see the class.
+      network: see the class.
     """
     expected = expected_nodes(config)
-    return cls(nodes_of(expected | {"control": 1}), expected, memory_dir)
+    nodes = nodes_of(expected | {"control": 1})
+    return cls(nodes, expected, memory_dir, network=network)
 
 
 def nodes_of(

@@ -43,7 +43,7 @@ class Gateway:
     self._relays: list[relay.Relay] = []
     self._closing = contextlib.ExitStack()
 
-  def offer(self, address: str) -> str:
+  def offer(self, address: str | Callable[[], str | None]) -> str:
     """Lets other machines reach a service that only this machine can.
 
     Args:

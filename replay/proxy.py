@@ -12,7 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from replay import board, relay, relay_gate, relay_tls, shared_variables
+from replay import (
+  board,
+  relay,
+  relay_gate,
+  relay_listener,
+  relay_tls,
+  shared_variables,
+)
 
 # Seconds of one wait for the server, after which the thread looks whether it is
 # to end.
@@ -65,7 +72,8 @@ class WorkerProxy:
     """Checks the arguments; opens nothing.
 
     Args:
-      server_address: 'host:port' of the replay server, which need not run yet;
+      server_address: 'host:port' of the replay server, which need not run yet,
+        or 'passed:PATH' (see `socket_passing`);
         of several the first, which has the variables. Of a server on another
         machine: what tells where that machine's `gateway` offers it now, asked
         with each attempt to connect, in the relay's thread; None is nowhere.
@@ -96,9 +104,11 @@ class WorkerProxy:
       )
     ]
     self._writer = shared_variables.SharedVariablesWriter(variables_path)
-    # Reverb's client speaks no TLS, and takes one address for good: then the
-    # proxy is a client of itself.
-    self._server_address = str(server_address) if tls is None else None
+    # Reverb's client speaks no TLS, takes one address for good, and no socket
+    # that is passed: then the proxy is a client of itself.
+    passed = relay_listener.path_of(str(server_address), relay_listener.PASSED)
+    direct = tls is None and passed is None
+    self._server_address = str(server_address) if direct else None
     self._poll_period_s = poll_period_s
     self._stop = threading.Event()
     self._thread: threading.Thread | None = None

@@ -104,7 +104,8 @@ class Relay:
 
     Args:
       listen: 'unix:PATH', which only this user may connect to, or 'host:port'.
-      upstream: 'host:port' or 'unix:PATH' of the Reverb server, which need not
+      upstream: 'host:port', 'unix:PATH' or 'passed:PATH' (see
+        `socket_passing`) of the Reverb server, which need not
         run yet. If it can move: what tells where it is now, asked with each
         attempt to connect, in the relay's thread; None is nowhere.
       gate: decides who is served; None serves all, and probes no upstream.

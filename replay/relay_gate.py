@@ -1,11 +1,7 @@
 """Relay gate: who a client is, what is asked of it, and what it has moved."""
 
-import socket
-import struct
 import typing
 from collections.abc import Callable
-
-_UCRED = "3i"  # Linux's struct ucred: pid, uid, gid.
 
 
 class ClientGate(typing.Protocol):
@@ -90,13 +86,3 @@ class Guard:
       self._gate.upstream(reachable)
     except Exception as error:
       self._on_error(error)
-
-
-def pid_of(connection: socket.socket) -> int:
-  """The process that connected a unix socket; 0 for TCP, where none is told."""
-  if connection.family != socket.AF_UNIX:
-    return 0
-  credentials = connection.getsockopt(
-    socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_UCRED)
-  )
-  return struct.unpack(_UCRED, credentials)[0]

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from replay import relay_gate, relay_peer, relay_side, relay_tls
+from replay import relay_peer, relay_side, relay_tls, unix_server
 
 # What each HTTP/2 client, such as gRPC's, sends first (RFC 9113, 3.4).
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -132,7 +132,7 @@ class Link:
       return
     if self._entering is not None:
       return  # It goes on in `_enter`, from where reading can be paused.
-    self.pid = relay_gate.pid_of(side.transport.get_extra_info("socket"))
+    self.pid = unix_server.pid_of(side.transport.get_extra_info("socket"))
     if self._calls.admit(self):
       self._timer = asyncio.get_running_loop().call_later(
         self._preface_timeout_s, side.transport.abort

@@ -6,6 +6,7 @@ import socket
 import stat
 
 _UNIX = "unix:"
+PASSED = "passed:"
 
 # Linux's sockaddr_un has 108 bytes, the last one a zero.
 _PATH_LIMIT = 107
@@ -33,24 +34,24 @@ def host_and_port(argument: str, address: str) -> tuple[str, int]:
   return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def path_of(address: str) -> str | None:
-  """The path of 'unix:PATH'; None for 'host:port'."""
-  if not address.startswith(_UNIX):
+def path_of(address: str, kind: str = _UNIX) -> str | None:
+  """The path of 'unix:PATH', or of another kind; None for all else."""
+  if not address.startswith(kind):
     return None
-  return address.removeprefix(_UNIX)
+  return address.removeprefix(kind)
 
 
 def check(argument: str, address: str) -> None:
-  """Raises if the address can be no listener's, in whatever state the host is.
+  """Raises if the address can be nobody's, in whatever state the host is.
 
   Args:
     argument: the name to use in an error.
-    address: 'unix:PATH' or 'host:port'.
+    address: 'unix:PATH', 'passed:PATH' (see `socket_passing`) or 'host:port'.
 
   Raises:
     ValueError: the address has another form, or the path is too long.
   """
-  path = path_of(address)
+  path = path_of(address) or path_of(address, PASSED)
   if path is None:
     host_and_port(argument, address)
     return

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from replay import relay_listener, relay_tls
+from replay import relay_listener, relay_tls, socket_passing
 
 # Seconds for the upstream's host to accept; the worker's gRPC tries again.
 _CONNECT_TIMEOUT_S = 5.0
@@ -36,7 +36,7 @@ class Upstream:
     """Connects to nothing yet.
 
     Args:
-      find: 'host:port' or 'unix:PATH', as `relay_listener.check` takes them;
+      find: an address as `relay_listener.check` takes it;
         asked with each attempt. None: not known yet.
       on_change: told whether the upstream is reachable, when that is first
         known and when it changes. None: nobody asks, so nothing is probed.
@@ -124,7 +124,11 @@ class Upstream:
     if self._tls is not None:
       return await relay_tls.dial(loop, address, protocol, self._tls)
     path = relay_listener.path_of(address)
-    if path is not None:
+    door = relay_listener.path_of(address, relay_listener.PASSED)
+    if door is not None:
+      passed = await loop.run_in_executor(None, socket_passing.connect, door)
+      connected = await loop.create_connection(lambda: protocol, sock=passed)
+    elif path is not None:
       connected = await loop.create_unix_connection(lambda: protocol, path)
     else:
       host, port = relay_listener.host_and_port("upstream", address)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import reverb
 
-from replay import loopback, table_snapshot, table_status
+from replay import loopback, socket_passing, table_snapshot, table_status
 
 
 class TrajectoryManager:
@@ -19,6 +19,7 @@ class TrajectoryManager:
     port: int,
     saving_dir: pathlib.Path | None = None,
     restore_from: pathlib.Path | None = None,
+    passing_path: str | None = None,
   ):
     """Starts serving, with what was saved if `restore_from` says where.
 
@@ -31,6 +32,8 @@ class TrajectoryManager:
       restore_from: folder that a `Saving` has made, of the same file
         system as `saving_dir`; see `table_snapshot.fit` for what becomes of
         it where `tables` are other ones.
+      passing_path: of a unix socket by which processes outside of this one's
+        network connect; see `socket_passing`. None: there is none.
 
     Raises:
       OSError: the port is taken, or can't be kept from strangers.
@@ -53,6 +56,9 @@ class TrajectoryManager:
       raise
     self.address = f"localhost:{port}"
     self._client = reverb.Client(self.address)
+    self._passer = None
+    if passing_path is not None:
+      self._passer = socket_passing.Passer(passing_path, port)
 
   def status(self, table: str) -> table_status.TableStatus:
     """Counts of one table."""
@@ -60,6 +66,8 @@ class TrajectoryManager:
 
   def close(self) -> None:
     """Stops serving; clients that wait get an error."""
+    if self._passer is not None:
+      self._passer.close()
     self._server.stop()
     if self._saving_dir:
       shutil.rmtree(self._saving_dir, ignore_errors=True)

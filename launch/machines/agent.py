@@ -133,6 +133,11 @@ class Agent:
       self._gateway.reach(
         self._path(program_lib.CONTROL_SOCKET), way_out, rpc_wire.PREFACE
       )
+    network = None
+    if "trainer" in roles:
+      network = self._held.enter_context(
+        hosting.private_network(task.run.config)
+      )
     self._held.enter_context(
       fork_server.running(hosting.environment(self._memory_dir))
     )
@@ -146,10 +151,11 @@ class Agent:
         control_elsewhere=CONTROL not in roles,
         replay_elsewhere="trainer" not in roles,
         identity=identity,
+        network=network,
       ),
     )
     self._runner = hosting.make_runner(
-      task.run.config, wiring, self._folder.logs
+      task.run.config, wiring, self._folder.logs, network
     )
     services = self._offer(self._gateway, wiring)
     self._thread = threading.Thread(target=self._run, name="runner")
@@ -202,8 +208,9 @@ class Agent:
     if CONTROL in wiring.program.groups:
       services["localhost"] = wiring.control.path
       services[CONTROL] = way_in.offer(f"unix:{wiring.control.path}")
-    for name, address in wiring.servers.items():
-      services[name] = way_in.offer(address.resolve())
+    if not wiring.data.elsewhere:
+      for shard, server in enumerate(wiring.data.servers):
+        services[str(server.name)] = way_in.offer(wiring.data.upstream(shard))
     return services
 
   def _learn(self, endpoints: Mapping[str, str]) -> None:

@@ -30,6 +30,8 @@ class DataAddresses:
     elsewhere: whether they run on another machine; where, the endpoints in
       proxy_dir say, and may change.
     identity: of this machine, for mutual TLS with others; None: plain TCP.
+    isolated: whether the servers are in a network of their own, so that other
+      processes of this machine have their connections passed to them.
   """
 
   servers: tuple[lp.Address, ...]
@@ -37,15 +39,25 @@ class DataAddresses:
   first_worker: int = 0
   elsewhere: bool = False
   identity: certificates.Identity | None = None
+  isolated: bool = False
 
   def upstream(self, shard: int) -> str | Callable[[], str | None]:
-    """A TrajectoryManager's 'host:port', or what gives it now."""
+    """A TrajectoryManager's address, or, elsewhere, what returns it now."""
     server = self.servers[shard]
+    if self.isolated:
+      return f"passed:{self.passing_path(shard)}"
     if not self.elsewhere:
       return server.resolve()
     assert self.proxy_dir is not None
     path = endpoint.path_in(self.proxy_dir, str(server.name))
     return endpoint.Endpoint(path).read
+
+  def passing_path(self, shard: int) -> str | None:
+    """The socket by which an isolated server's connections are passed."""
+    if not self.isolated:
+      return None
+    assert self.proxy_dir is not None
+    return os.path.join(self.proxy_dir, f"{self.servers[shard].name}.sock")
 
   @property
   def tls(self) -> ssl.SSLContext | None:

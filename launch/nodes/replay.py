@@ -26,6 +26,7 @@ class HostedTables:
     folder: run_folder.RunFolder,
     snapshot: snapshot_store.Snapshot | None,
     address: lp.Address,
+    passing_path: str | None,
     shard: int = 0,
   ):
     """Serves what a snapshot has, or empty tables.
@@ -36,6 +37,8 @@ class HostedTables:
       folder: of the run.
       snapshot: that the host begins at; None: it begins with nothing.
       address: to serve at.
+      passing_path: of the socket by which processes outside of this one's
+        network connect; None: they can use the address.
       shard: of the replay that this is, from 0, which has the variables.
 
     Raises:
@@ -61,6 +64,7 @@ class HostedTables:
       port=lp.get_port_from_address(address.resolve()),
       saving_dir=folder.replay_saving(shard),
       restore_from=saved,
+      passing_path=passing_path,
     )
     env_steps = None
     if shards == 1:  # the items that one of several lost show how many steps
@@ -97,6 +101,7 @@ class Replay:
     folder: run_folder.RunFolder,
     shard: int,
     address: lp.Address,
+    passing_path: str | None,
     control: control_service.ControlService,
   ):
     """Serves at once.
@@ -107,6 +112,7 @@ class Replay:
       folder: of the run, for snapshots.
       shard: of the replay that this is, from 0.
       address: to serve at.
+      passing_path: see `HostedTables`.
       control: client of the control node.
 
     Raises:
@@ -120,6 +126,7 @@ class Replay:
       folder,
       snapshot_store.open_store(config, folder).newest(),
       address,
+      passing_path,
       shard,
     )
 

@@ -33,6 +33,7 @@ class TrainerNode:
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
     servers: Sequence[lp.Address],
+    passing_path: str | None,
     control: control_service.ControlService,
   ):
     """Starts at the run's newest snapshot, and publishes its variables.
@@ -43,6 +44,7 @@ class TrainerNode:
       folder: of the run, for snapshots.
       servers: of the TrajectoryManagers, the first of which has the variables;
         a single one is hosted here where config.topology.replay says so.
+      passing_path: see `replay_node.HostedTables`.
       control: client of the control node.
 
     Raises:
@@ -58,7 +60,7 @@ class TrainerNode:
     self._tables = None
     if config.topology.replay == "with_trainer":
       self._tables = replay_node.HostedTables(
-        config, spec, folder, snapshot, servers[0]
+        config, spec, folder, snapshot, servers[0], passing_path
       )
     table = variables.TABLE if self._rates.table is None else tables.TRANSITIONS
     self._monitors = [

@@ -72,7 +72,12 @@ class Node:
     payload = self.payload
     process = fork_server.CONTEXT.Process(
       target=node_process.run,
-      args=(payload.function, str(self._log), payload.environment),
+      args=(
+        payload.function,
+        str(self._log),
+        payload.environment,
+        payload.network,
+      ),
       name=payload.name,
     )
     process.start()

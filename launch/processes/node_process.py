@@ -13,7 +13,7 @@ import cloudpickle
 from absl import flags, logging
 from launchpad.launch import worker_manager
 
-from launch.processes import failures
+from launch.processes import failures, private_network
 
 # Tells a node to end at once, in whatever order.
 HURRY = signal.SIGUSR2
@@ -26,13 +26,19 @@ _LOOK_S = 0.5
 _ORPHAN_GRACE_S = 20
 
 
-def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
+def run(
+  function: bytes,
+  log: str,
+  environment: Mapping[str, str],
+  network: private_network.PrivateNetwork | None = None,
+) -> None:
   """Is a node until it ends; ends the process with its exit status.
 
   Args:
     function: of the node, by cloudpickle.
     log: file, which takes what it prints after what a predecessor printed.
     environment: variables of this process besides those it has.
+    network: to enter; None: the process stays in the machine's.
   """
   # Until all handlers are ours: Launchpad sets its own on the way, which would
   # take a Ctrl-C for the order to kill this process a second later.
@@ -43,6 +49,8 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
   _print_to(log)
   os.environ.update(environment)
   tempfile.tempdir = None  # asks for TMPDIR again
+  if network is not None:
+    network.enter()  # before there is a second thread
   threading.Thread(target=_end_with_parent, name="orphan", daemon=True).start()
   flags.FLAGS.mark_as_parsed()  # Launchpad's: their defaults
   logging.use_absl_handler()

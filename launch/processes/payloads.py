@@ -15,6 +15,12 @@ from launchpad import context
 from launchpad.launch import serialization
 from launchpad.nodes import base
 
+from launch.processes import private_network
+
+# Roles whose processes serve tables, or read them from a server: the others
+# have a proxy.
+_ISOLATED = ("replay", "trainer")
+
 
 @dataclasses.dataclass(frozen=True)
 class Payload:
@@ -25,12 +31,14 @@ class Payload:
     function: what the node does, by cloudpickle.
     environment: variables of its process besides the runner's.
     node: holds its ports, for as long as it may be started.
+    network: that its process enters; None: it stays in the machine's.
   """
 
   name: str
   function: bytes
   environment: Mapping[str, str]
   node: base.Node | None = None
+  network: private_network.PrivateNetwork | None = None
 
   @property
   def role(self) -> str:
@@ -42,6 +50,7 @@ def prepare(
   program: lp.Program,
   nodes: Sequence[tuple[str, int]],
   environments: Mapping[str, Mapping[str, str]],
+  network: private_network.PrivateNetwork | None = None,
 ) -> list[Payload]:
   """Binds a program's addresses, to ports of this machine, and pickles it.
 
@@ -49,12 +58,16 @@ def prepare(
     program: whose nodes are to run in processes.
     nodes: role and index of each, those of a role in the program's order.
     environments: variables of a node's process, by role.
+    network: for the nodes that serve tables or read them from the server.
   """
   groups = {role: iter(group) for role, group in program.groups.items()}
   found = [(role, index, next(groups[role])) for role, index in nodes]
   _bind([(role, node) for role, _, node in found])
   return [
-    _payload(role, index, node, environments[role])
+    dataclasses.replace(
+      _payload(role, index, node, environments[role]),
+      network=network if role in _ISOLATED else None,
+    )
     for role, index, node in found
   ]
 

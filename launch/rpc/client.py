@@ -10,6 +10,7 @@ import typing
 import msgspec
 
 from launch.rpc import wire
+from replay import unix_server
 
 _TIMEOUT_S = 3.0
 # For the calls that are repeated: longer than a server's restart takes.
@@ -117,7 +118,7 @@ class _Client:
     try:
       connection.settimeout(self._timeout_s)
       connection.connect(self._path)
-      if not wire.is_own_user(connection):
+      if not unix_server.is_own_user(connection):
         raise PermissionError("another user listens there")
       connection.sendall(wire.PREFACE)
     except BaseException:

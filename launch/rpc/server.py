@@ -1,20 +1,15 @@
 """Server: serves the methods of an object at a unix socket."""
 
-import contextlib
 import socket
 import threading
-import time
 import typing
 
 import msgspec
 from absl import logging
 
 from launch.rpc import wire
-from replay import relay_listener
+from replay import unix_server
 
-# Seconds without accepting where the kernel could not, mostly for want of
-# files.
-_PAUSE_S = 0.1
 _NOTHING = msgspec.Raw(wire.encode(None))
 
 
@@ -38,27 +33,14 @@ class Server:
     """
     self._methods, self._target = wire.methods(service), target
     self._lock = threading.Lock()
-    self._connections: set[socket.socket] = set()
     self._logged: set[str] = set()
     self._closed = False
-    address = f"unix:{path}"
-    relay_listener.check("path", address)
-    self._listener = relay_listener.Listener(address)
-    self._thread = threading.Thread(
-      target=self._accept, name="rpc", daemon=True
-    )
-    self._thread.start()
+    self._server = unix_server.UnixServer(path, self._serve)
 
   def close(self) -> None:
-    """Closes the socket and all connections; calls under way end unheard."""
-    with self._lock:
-      self._closed = True
-      connections = tuple(self._connections)
-    for open_socket in (self._listener.socket, *connections):
-      with contextlib.suppress(OSError):  # it has ended meanwhile
-        open_socket.shutdown(socket.SHUT_RDWR)
-    self._thread.join()
-    self._listener.close()
+    """Closes the socket and all connections; calls under way get no reply."""
+    self._closed = True
+    self._server.close()
 
   def __enter__(self) -> "Server":
     return self
@@ -66,37 +48,15 @@ class Server:
   def __exit__(self, error_type, error, traceback) -> None:
     self.close()
 
-  def _accept(self) -> None:
-    while not self._closed:
-      try:
-        connection, _ = self._listener.socket.accept()
-      except OSError:
-        time.sleep(_PAUSE_S * (not self._closed))
-        continue
-      threading.Thread(
-        target=self._serve, args=(connection,), name="rpc", daemon=True
-      ).start()
-
   def _serve(self, connection: socket.socket) -> None:
-    with connection:
-      with self._lock:
-        if self._closed or not wire.is_own_user(connection):
-          return
-        self._connections.add(connection)
-      try:
-        self._serve_all(connection)
-      except (OSError, ValueError) as error:
-        self._log("a connection", error)
-      finally:
-        with self._lock:
-          self._connections.discard(connection)
-
-  def _serve_all(self, connection: socket.socket) -> None:
-    preface = wire.receive_exactly(connection, len(wire.PREFACE))
-    if preface is not None and preface != wire.PREFACE:
-      raise ValueError("it does not begin as a client's does")
-    while (data := wire.receive(connection)) is not None:
-      wire.send(connection, self._reply(data))
+    try:
+      preface = wire.receive_exactly(connection, len(wire.PREFACE))
+      if preface is not None and preface != wire.PREFACE:
+        raise ValueError("it does not begin as a client's does")
+      while (data := wire.receive(connection)) is not None:
+        wire.send(connection, self._reply(data))
+    except ValueError as error:
+      self._log("a connection", error)
 
   def _reply(self, data: bytes) -> wire.Reply:
     called = "a request"

@@ -7,7 +7,6 @@ The receiver decodes arguments and results by the annotations of the method, so
 that data of any other type is rejected, and nothing is ever unpickled.
 """
 
-import os
 import socket
 import struct
 import typing
@@ -21,7 +20,6 @@ PREFACE = b"slipway-rpc 1\n"
 # Larger than any message of a run: a status of thousands of nodes.
 _LARGEST_FRAME = 16 * 2**20
 _LENGTH = struct.Struct("!I")
-_UCRED = struct.Struct("3i")  # Linux's struct ucred: pid, uid, gid
 _REPEATED = "_rpc_repeated"
 
 Function = typing.TypeVar("Function", bound=Callable)
@@ -141,17 +139,3 @@ def receive_exactly(connection: socket.socket, size: int) -> bytes | None:
       return None
     received += chunk
   return bytes(received)
-
-
-def is_own_user(connection: socket.socket) -> bool:
-  """Whether the process at the other end belongs to this user, or to root.
-
-  The kernel vouches for it (SO_PEERCRED, unix(7)).
-
-  Args:
-    connection: of a unix socket.
-  """
-  credentials = connection.getsockopt(
-    socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size
-  )
-  return _UCRED.unpack(credentials)[1] in (0, os.geteuid())

@@ -72,7 +72,7 @@ class Launched:
     self._case = absltest.TestCase()
     lp.launch(wiring.program, launch_type="test_mt", test_case=self._case)
     self.control = wiring.control.dereference()
-    self.server_address = wiring.servers["replay"].resolve()
+    self.server_address = wiring.data.upstream(0)
     self.server = reverb.Client(self.server_address)
 
   def close(self):

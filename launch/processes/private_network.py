@@ -1,0 +1,130 @@
+"""Private network: ports of a run that other users of the machine can't reach.
+
+Reverb serves whoever can connect to its port, without a name or a password.
+A process in a network namespace (network_namespaces(7)) has a loopback
+interface of its own: only processes in the same namespace can connect to its
+ports. Other processes get connections from `replay.socket_passing`.
+
+A user namespace (user_namespaces(7)) gives an ordinary user the right to make a
+network namespace. Some kernels and containers forbid that, even to root.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+
+# Of Linux's headers, not in Python 3.10's modules.
+_CLONE_NEWUSER, _CLONE_NEWNET = 0x1000_0000, 0x4000_0000
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+_MADE_WITHIN_S = 10.0
+_KINDS = {"user": _CLONE_NEWUSER, "net": _CLONE_NEWNET}
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivateNetwork:
+  """The namespaces of a run on one machine.
+
+  Attributes:
+    namespaces: kind and file of each, in the order in which a process enters
+      them; the process that made them keeps the files open.
+  """
+
+  namespaces: tuple[tuple[str, str], ...]
+
+  def enter(self) -> None:
+    """Moves this process into the namespaces, for good.
+
+    Raises:
+      OSError: the kernel refuses, as to a process that has several threads.
+    """
+    with contextlib.ExitStack() as held:
+      # All first: a process in a user namespace can't look into those outside.
+      files = [
+        (kind, held.enter_context(open(path, "rb")))
+        for kind, path in self.namespaces
+      ]
+      for kind, file in files:
+        _call("setns", file.fileno(), _KINDS[kind])
+
+
+@contextlib.contextmanager
+def made() -> Iterator[PrivateNetwork]:
+  """Makes a network for as long as this lasts.
+
+  Raises:
+    OSError: one line: the kernel does not let this user make one.
+  """
+  # A process that has threads cannot enter a user namespace, and one that has
+  # entered cannot leave: another process makes them, and ends.
+  with (
+    subprocess.Popen(
+      [sys.executable, "-I", "-S", __file__],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      text=True,
+    ) as maker,
+    contextlib.ExitStack() as held,
+  ):
+    outcome, _, detail = maker.stdout.readline().strip().partition(" ")  # type: ignore
+    if outcome != "made":
+      raise OSError(detail or "the process that should make it was killed")
+    files = [
+      (kind, held.enter_context(open(f"/proc/{maker.pid}/ns/{kind}", "rb")))
+      for kind in detail.split()
+    ]
+    maker.stdin.close()  # type: ignore
+    maker.wait(_MADE_WITHIN_S)
+    yield PrivateNetwork(
+      tuple(
+        (kind, f"/proc/{os.getpid()}/fd/{file.fileno()}")
+        for kind, file in files
+      )
+    )
+
+
+def _make() -> list[str]:
+  """Moves this process into new namespaces; returns the kinds it has made."""
+  try:
+    _call("unshare", _CLONE_NEWNET)
+    kinds = ["net"]
+  except PermissionError:
+    user, group = os.geteuid(), os.getegid()
+    _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
+    # Files keep their owner.
+    for name, text in (
+      ("setgroups", "deny"),
+      ("uid_map", f"{user} {user} 1"),
+      ("gid_map", f"{group} {group} 1"),
+    ):
+      with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+        file.write(text)
+    kinds = ["user", "net"]
+  with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+    request = struct.pack("16sH14x", b"lo", 0)
+    reply = fcntl.ioctl(control, _SIOCGIFFLAGS, request)
+    (flags,) = struct.unpack_from("H", reply, 16)
+    request = struct.pack("16sH14x", b"lo", flags | _IFF_UP)
+    fcntl.ioctl(control, _SIOCSIFFLAGS, request)
+  return kinds
+
+
+def _call(name: str, *arguments: int) -> None:
+  """Calls a function of the C library that Python 3.10 does not have."""
+  if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
+    error = ctypes.get_errno()
+    raise OSError(error, f"{name}: {os.strerror(error)}")
+
+
+if __name__ == "__main__":
+  try:
+    print("made", *_make(), flush=True)
+    sys.stdin.read()  # until the namespaces are open there
+  except OSError as failure:
+    print("failed", failure.strerror, flush=True)
