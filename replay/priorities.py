@@ -58,6 +58,11 @@ def of_items(priorities: typing.Any, items: int) -> typing.Any:
   return (priorities[None] @ mean.astype(np.float32))[0]
 
 
+def is_valid(priorities: np.ndarray) -> np.ndarray:
+  """Returns bool [N]: whether a table can hold each priority."""
+  return np.isfinite(priorities) & (priorities >= 0)
+
+
 def check(priorities: np.ndarray) -> None:
   """Refuses what no table can hold.
 
@@ -67,7 +72,7 @@ def check(priorities: np.ndarray) -> None:
   Raises:
     ValueError: a priority is negative, infinite or not a number.
   """
-  wrong = ~(np.isfinite(priorities) & (priorities >= 0))
+  wrong = ~is_valid(priorities)
   if wrong.any():
     raise ValueError(
       f"priorities[{wrong.argmax()}]={priorities[wrong.argmax()]} must be "

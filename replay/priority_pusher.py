@@ -7,6 +7,7 @@ import typing
 import numpy as np
 import reverb
 import tensorflow as tf
+from absl import logging
 
 from replay import priorities as priorities_lib
 from replay import shard_monitor, tables
@@ -41,16 +42,30 @@ class PriorityPusher:
     """Sets priorities soon; those of items that were evicted are left out.
 
     Waits for earlier ones while the server is up. What a server that is down
-    does not take is dropped: the items it restarts with have priorities.
+    does not take is dropped: the items it restarts with have priorities. Single
+    items whose priority is no number are damaged: they keep the priority that
+    they have, which is logged once.
 
     Args:
       keys: uint64 [N]; the last of equal ones counts.
       priorities: float [N].
 
     Raises:
-      ValueError: a priority is negative, infinite or not a number.
+      ValueError: no priority is finite and at least 0: the learner diverges.
     """
-    priorities_lib.check(priorities)
+    valid = priorities_lib.is_valid(priorities)
+    if not valid.any():
+      priorities_lib.check(priorities)
+    if not valid.all():
+      logging.log_first_n(
+        logging.WARNING,
+        "%d of %d new priorities are not finite: these items are damaged, and "
+        "keep their old ones",
+        1,
+        int((~valid).sum()),
+        len(valid),
+      )
+      keys, priorities = keys[valid], priorities[valid]
     while self._shard.up and not self._put((keys, priorities), _LOOK_S):
       pass
 

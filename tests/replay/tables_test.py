@@ -212,3 +212,17 @@ def test_no_valid_config_is_refused_by_reverb(ratio, tolerance, min_size):
   limiter = tables.make_table(spec).info.rate_limiter_info
   # An insert and a sample always fit between the two ends.
   assert limiter.max_diff - limiter.min_diff >= 2 * max(1.0, ratio)
+
+
+def test_a_damaged_item_keeps_its_priority(prioritized, pusher):
+  info, values = draw(prioritized.address, 1_000)
+  _, index = np.unique(values, return_index=True)
+  keys = info.key.numpy()[index]
+  pusher.push(keys[:3], np.float32([np.nan, 5.0, -1.0]))
+  expected = in_proportion([PRIORITIES[0], 5.0, *PRIORITIES[2:]])
+  end_s = time.monotonic() + 20
+  while time.monotonic() < end_s:
+    info, values = draw(prioritized.address, 100)
+    if np.allclose(info.probability, expected[values]):
+      break
+  np.testing.assert_allclose(info.probability, expected[values])
