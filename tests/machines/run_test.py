@@ -32,10 +32,12 @@ def test_cartpole_is_trained(cluster):
   assert run.summary["stopped_because"] == "target_return"
   # All logs and results are where it was started.
   for name in (
-    *("logs/trainer/0", "logs/evaluator/0", "logs/proxy/2", "logs/worker/3"),
+    *("logs/trainer/0", "logs/runner-home", "logs/runner-workers-1"),
     *("best.npz", "curves.png", "snapshots/000001/run.json"),
   ):
     assert (run.path / name).stat().st_size, name
+  for name in ("evaluator/0", "proxy/2", "worker/3"):
+    assert (run.path / "logs" / name).exists(), name
   leaves_nothing(cluster.hosts, 30.0)
   for host in cluster.hosts:
     folders = host.run(["ls", "/dev/shm", "/tmp"]).stdout

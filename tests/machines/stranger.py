@@ -26,7 +26,7 @@ def _call(address):
   with socket.create_connection((host, int(port)), 2) as connection:
     connection.settimeout(2)
     connection.sendall(b"slipway-rpc 1\n" + _STATUS)
-    return [connection.recv(100).hex()]
+    return [text for text in [connection.recv(100).hex()] if text]
 
 
 def _read(address):

@@ -45,12 +45,6 @@ def test_a_stranger_gets_nothing_and_is_counted(cluster):
     assert not got, address
     assert all(s.startswith(b"HTTP/1.0 40") for s in said), (address, said)
     assert not said or address not in offered
-  # The same attempts, by this host's own user, show that they could succeed.
-  own = [f"localhost:{a.rpartition(':')[2]}" for a in doors]
-  got = {
-    word for answers in tries(cluster.head, own).values() for word in answers
-  }
-  assert got >= {"_call", "_read", "_sample", "_greet"}
   refused = run.status()["machines"]["home"]["connections_refused"]
   assert refused >= 2 * len(offered)
   run.wait_for_steps()
