@@ -3,10 +3,18 @@
 `control_service` has the calls in which they cross processes.
 """
 
+import typing
+
 import msgspec
 
 from launch.runs import run_status
 from launch.runs.run_status import TableCounts
+
+
+# What a report may hold; all else is rejected where a message arrives.
+Count = typing.Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Seconds = typing.Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Return = typing.Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,9 +65,9 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variables_version: version that was evaluated.
   """
 
-  returns: list[float]
-  lengths: list[int]
-  variables_version: int
+  returns: typing.Annotated[list[Return], msgspec.Meta(min_length=1)]
+  lengths: typing.Annotated[list[Count], msgspec.Meta(min_length=1)]
+  variables_version: Count
 
 
 class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,9 +93,9 @@ class RestoredCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inserted: items of the node's table; None: the node hosts none.
   """
 
-  env_steps: int | None = None
-  trainer_steps: int | None = None
-  inserted: int | None = None
+  env_steps: Count | None = None
+  trainer_steps: Count | None = None
+  inserted: Count | None = None
 
 
 class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,11 +109,11 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     upload_failures: uploads that failed.
   """
 
-  written: int = 0
-  written_at_s: float | None = None
+  written: Count = 0
+  written_at_s: Seconds | None = None
   pause_s: float | None = None
-  uploaded: int | None = None
-  upload_failures: int = 0
+  uploaded: Count | None = None
+  upload_failures: Count = 0
 
 
 class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,9 +125,9 @@ class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes_down: relayed to the worker.
   """
 
-  streams: int = 0
-  bytes_up: int = 0
-  bytes_down: int = 0
+  streams: Count = 0
+  bytes_up: Count = 0
+  bytes_down: Count = 0
 
 
 class WorkerReport(
@@ -144,15 +152,15 @@ class WorkerReport(
     waiting_for: what it waits for, such as `waits.TABLE`.
   """
 
-  incarnation: float = 0.0
-  env_steps: int = 0
-  items_written: int = 0
-  items_confirmed: int = 0
-  items_lost: int = 0
-  reconnects: int = 0
-  variables_version: int = 0
-  variable_loads: int = 0
-  collected_version: int = 0
+  incarnation: Seconds = 0.0
+  env_steps: Count = 0
+  items_written: Count = 0
+  items_confirmed: Count = 0
+  items_lost: Count = 0
+  reconnects: Count = 0
+  variables_version: Count = 0
+  variable_loads: Count = 0
+  collected_version: Count = 0
   training_return: float | None = None
   variables_age_s: float | None = None
   waiting_s: float | None = None
@@ -177,13 +185,13 @@ class TrainerReport(
     snapshots: that were written.
   """
 
-  incarnation: float = 0.0
-  trainer_steps: int = 0
-  first_step_at_s: float | None = None
-  variables_version: int = 0
+  incarnation: Seconds = 0.0
+  trainer_steps: Count = 0
+  first_step_at_s: Seconds | None = None
+  variables_version: Count = 0
   waiting_s: float | None = None
   metrics: dict[str, float | None] = {}
-  shards_up: int | None = None
+  shards_up: Count | None = None
   restored: RestoredCounts = RestoredCounts()
   replay: TableCounts | None = None
   snapshots: SnapshotReport = SnapshotReport()
@@ -200,7 +208,7 @@ class ReplayReport(
     restored: counts of the snapshot at which the process began.
   """
 
-  incarnation: float = 0.0
+  incarnation: Seconds = 0.0
   replay: TableCounts = TableCounts()
   restored: RestoredCounts = RestoredCounts()
 
@@ -225,15 +233,15 @@ class ProxyReport(
     workers: streams of each worker that is alive, by its index.
   """
 
-  incarnation: float = 0.0
-  connections: int = 0
-  connections_refused: int = 0
-  bytes_up: int = 0
-  bytes_down: int = 0
-  variables_fetched: int = 0
-  variables_version: int = 0
+  incarnation: Seconds = 0.0
+  connections: Count = 0
+  connections_refused: Count = 0
+  bytes_up: Count = 0
+  bytes_down: Count = 0
+  variables_fetched: Count = 0
+  variables_version: Count = 0
   variables_age_s: float | None = None
-  restarts: int = 0
+  restarts: Count = 0
   server: str | None = None
   waiting_s: float | None = None
   workers: dict[int, StreamCounts] = {}
@@ -248,7 +256,7 @@ class EvaluatorReport(
     incarnation: unix seconds at which the process started; `Link` sets it.
   """
 
-  incarnation: float = 0.0
+  incarnation: Seconds = 0.0
 
 
 Report = (

@@ -1,0 +1,169 @@
+"""Fuzzing: a control node gets any messages, and goes on serving its own."""
+
+import os
+import socket
+import struct
+import time
+
+import hypothesis
+import msgspec
+import pytest
+from hypothesis import strategies as st
+
+from configs import dqn
+from environments import factory
+from launch.orchestration import (
+  control_service,
+  messages,
+  rates,
+  run_control,
+  stop_order,
+)
+from launch.rpc import client as rpc_client
+from launch.rpc import server, wire
+from launch.runs import run_folder
+
+fuzz = hypothesis.settings(
+  max_examples=int(os.environ.get("FUZZ_EXAMPLES", "150")),
+  deadline=None,
+  database=None,
+  derandomize="FUZZ_EXAMPLES" not in os.environ,
+  suppress_health_check=list(hypothesis.HealthCheck),
+)
+
+NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats() | st.booleans()
+ANYTHING = st.recursive(
+  st.none() | NUMBERS | st.text(max_size=9) | st.binary(max_size=9),
+  lambda inner: (
+    st.lists(inner, max_size=4)
+    | st.dictionaries(st.text(max_size=9), inner, max_size=4)
+  ),
+  max_leaves=9,
+)
+METHODS = sorted(wire.methods(control_service.ControlService))
+COUNTS = st.integers(-(2**63), 2**63 - 1)
+ROLES = st.sampled_from(stop_order.ROLES) | st.text(max_size=9)
+# Of the right types, whatever their values.
+REPORTS = st.one_of(
+  st.builds(
+    messages.WorkerReport,
+    incarnation=st.floats(),
+    env_steps=COUNTS,
+    items_written=COUNTS,
+    items_confirmed=COUNTS,
+    variables_version=COUNTS,
+    collected_version=COUNTS,
+    training_return=st.none() | st.floats(),
+    variables_age_s=st.none() | st.floats(),
+    waiting_s=st.none() | st.floats(),
+    waiting_for=st.none() | st.text(max_size=9),
+  ),
+  st.builds(
+    messages.TrainerReport,
+    incarnation=st.floats(),
+    trainer_steps=COUNTS,
+    first_step_at_s=st.none() | st.floats(),
+    waiting_s=st.none() | st.floats(),
+    metrics=st.dictionaries(st.text(max_size=9), st.none() | st.floats()),
+    replay=st.none()
+    | st.builds(messages.TableCounts, COUNTS, COUNTS, COUNTS, st.floats()),
+  ),
+  st.builds(messages.ProxyReport, incarnation=st.floats(), bytes_up=COUNTS),
+)
+REQUESTS = st.one_of(
+  st.tuples(st.sampled_from(METHODS) | st.text(max_size=9), ANYTHING),
+  st.tuples(st.sampled_from(METHODS), st.lists(ANYTHING, max_size=3)),
+  st.tuples(
+    st.sampled_from(["report", "finished"]),
+    st.tuples(ROLES, COUNTS | st.integers(0, 2), REPORTS),
+  ),
+  st.tuples(
+    st.just("evaluated"),
+    st.tuples(
+      st.builds(
+        messages.Evaluation,
+        st.lists(st.floats(), max_size=3),
+        st.lists(COUNTS, max_size=3),
+        COUNTS,
+      )
+    ),
+  ),
+  st.tuples(st.just("set_workers"), st.tuples(COUNTS)),
+  st.tuples(
+    st.just("set"), st.tuples(st.text(max_size=9), NUMBERS | st.text())
+  ),
+)
+
+
+class Served:
+  """A control node's service, on a socket."""
+
+  def __init__(self, folder):
+    config = dqn.get_config()
+    made = run_folder.RunFolder.create(folder, "a-run", overwrite=False)
+    made.write_config(config)
+    self.path = str(folder / "s")
+    self.control = run_control.RunControl(
+      config,
+      made,
+      {"worker": 2, "trainer": 1, "proxy": 1, "evaluator": 1},
+      time.time(),
+      rates.Rates.from_config(config, factory.make_spec(config.environment)),
+      folder / "state.json",
+    )
+    self.server = server.Server(
+      self.path, control_service.ControlService, self.control
+    )
+    self.client = rpc_client.connect(control_service.ControlService, self.path)
+
+  def exchange(self, data):
+    """Sends bytes; returns what is received until the end."""
+    with socket.socket(socket.AF_UNIX) as connection:
+      connection.settimeout(10.0)
+      connection.connect(self.path)
+      try:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        received = b""
+        while chunk := connection.recv(2**16):
+          received += chunk
+      except ConnectionError:  # it was not read to its end
+        return b""
+    return received
+
+  def check(self):
+    """Asserts that it does for its own nodes what it should."""
+    self.control.tick()
+    report = messages.WorkerReport(incarnation=time.time(), env_steps=7)
+    assert isinstance(self.client.report("worker", 0, report), messages.Command)
+    assert self.client.status().name == "a-run"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+  served = Served(tmp_path_factory.mktemp("fuzz"))
+  yield served
+  served.server.close()
+  served.control.close()
+
+
+@fuzz
+@hypothesis.given(data=st.binary(max_size=200))
+def test_any_bytes(served, data):
+  for begin in (b"", wire.PREFACE, wire.PREFACE + struct.pack("!I", len(data))):
+    served.exchange(begin + data)
+  served.check()
+
+
+@fuzz
+@hypothesis.given(request=REQUESTS)
+def test_any_request(served, request):
+  try:
+    data = wire.encode(request)
+  except (OverflowError, TypeError):
+    hypothesis.reject()
+  received = served.exchange(wire.PREFACE + struct.pack("!I", len(data)) + data)
+  reply = msgspec.msgpack.decode(received[4:], type=wire.Reply)
+  assert reply.error is None or reply.rejected, reply.error
+  assert reply.error is None or "\n" not in reply.error
+  served.check()
