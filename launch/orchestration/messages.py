@@ -10,7 +10,6 @@ import msgspec
 from launch.runs import run_status
 from launch.runs.run_status import TableCounts
 
-
 # What a report may hold; all else is rejected where a message arrives.
 Count = typing.Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Seconds = typing.Annotated[float, msgspec.Meta(ge=0, le=1e12)]

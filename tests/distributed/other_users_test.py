@@ -61,7 +61,8 @@ def listening(pid):
   files = pathlib.Path(f"/proc/{pid}/fd").iterdir()
   own = {os.readlink(file) for file in files if file.is_symlink()}
   for table in ("tcp", "tcp6"):
-    for line in open(f"/proc/{pid}/net/{table}").readlines()[1:]:
+    text = pathlib.Path(f"/proc/{pid}/net/{table}").read_text()
+    for line in text.splitlines()[1:]:
       _, local, _, state, *_, inode = line.split()[:10]
       if state == "0A" and f"socket:[{inode}]" in own:
         yield int(local.rpartition(":")[2], 16)
