@@ -13,14 +13,14 @@ import cloudpickle
 from absl import flags, logging
 from launchpad.launch import worker_manager
 
-from launch.processes import failures
+from launch.processes import failures, signals
 
 # Tells a node to end at once, in whatever order.
 HURRY = signal.SIGUSR2
 
 # What a terminal or a batch system sends to all processes of a group: the
 # launcher's to act on.
-GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+GROUP_SIGNALS = (*signals.ENDS, signal.SIGUSR1)
 _LOOK_S = 0.5
 # Seconds after its parent's death in which a node may still save and end.
 _ORPHAN_GRACE_S = 20
