@@ -1,5 +1,6 @@
 """The control node: serves a run's control to its other nodes."""
 
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -65,9 +66,8 @@ class Control:
     """
     self._folder, self._address = folder, address
     self._memory_dir = memory_dir
-    # Its parent is the launcher's fork server, which ends with the launcher.
     own = launcher_pid in (None, os.getpid())
-    self._parent_pid = None if own else os.getppid()
+    self._launcher = None if own else multiprocessing.parent_process()
     self._control = run_control.RunControl(
       config,
       folder,
@@ -177,7 +177,7 @@ class Control:
         self._control.force_shutdown("launcher_lost")
 
   def _launcher_is_lost(self) -> bool:
-    return self._parent_pid is not None and os.getppid() != self._parent_pid
+    return self._launcher is not None and not self._launcher.is_alive()
 
   def _decode_report(
     self, role: str, index: int, report: bytes

@@ -1,19 +1,20 @@
 """Node process: what a node's process is besides the node."""
 
+import multiprocessing
 import os
 import signal
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Mapping
 from multiprocessing import forkserver
 
 import cloudpickle
+import psutil
 from absl import flags, logging
 from launchpad.launch import worker_manager
 
-from launch.processes import failures, signals
+from launch.processes import descendants, failures, signals
 
 # Tells a node to end at once, in whatever order.
 HURRY = signal.SIGUSR2
@@ -21,8 +22,7 @@ HURRY = signal.SIGUSR2
 # What a terminal or a batch system sends to all processes of a group: the
 # launcher's to act on.
 GROUP_SIGNALS = (*signals.ENDS, signal.SIGUSR1)
-_LOOK_S = 0.5
-# Seconds after its parent's death in which a node may still save and end.
+# Seconds after its runner's death in which a node may still save and end.
 _ORPHAN_GRACE_S = 20
 
 
@@ -43,7 +43,8 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
   _print_to(log)
   os.environ.update(environment)
   tempfile.tempdir = None  # asks for TMPDIR again
-  threading.Thread(target=_end_with_parent, name="orphan", daemon=True).start()
+  threading.Thread(target=_end_with_runner, name="orphan", daemon=True).start()
+  descendants.adopt()
   flags.FLAGS.mark_as_parsed()  # Launchpad's: their defaults
   logging.use_absl_handler()
   logging.set_verbosity(logging.INFO)
@@ -63,6 +64,7 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
   finally:
     sys.stdout.flush()
     sys.stderr.flush()
+    descendants.kill_and_wait(psutil.Process().children())
     # What was to be saved is saved. Taking TensorFlow down would cost seconds,
     # and abort where a thread is still in its C++.
     os._exit(status)
@@ -77,10 +79,10 @@ def _print_to(log: str) -> None:
   sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
 
 
-def _end_with_parent() -> None:
-  parent = os.getppid()  # the fork server, which ends with its runner
-  while parent != 1 and os.getppid() == parent:
-    time.sleep(_LOOK_S)
+def _end_with_runner() -> None:
+  runner = multiprocessing.parent_process()
+  assert runner is not None
+  runner.join()
   # By the kernel, so that no thread that holds on to Python's lock is waited
   # for. Until then the control node may end the run in order.
   signal.alarm(_ORPHAN_GRACE_S)
