@@ -11,7 +11,7 @@ from launch.machines import agent as agent_lib
 from launch.machines import cluster as cluster_lib
 from launch.machines import placement as placement_lib
 from launch.orchestration import messages
-from launch.processes import failures
+from launch.processes import failures, node_log
 from launch.processes import restarts as restarts_lib
 from launch.runs import event_log, run_status
 from launch.runs import run as run_lib
@@ -244,6 +244,7 @@ class Fleet:
       path.parent.mkdir(exist_ok=True)
       with path.open("ab") as file:
         file.write(said)
+      node_log.NodeLog(path).trim()
     if not report.ended:
       return
     member.ended = True

@@ -7,7 +7,13 @@ import signal
 import time
 import typing
 
-from launch.processes import failures, fork_server, node_process, payloads
+from launch.processes import (
+  failures,
+  fork_server,
+  node_log,
+  node_process,
+  payloads,
+)
 from launch.processes import restarts as restarts_lib
 
 # What is left of an exit status if the fork server has ended; the process may
@@ -47,8 +53,7 @@ class Node:
     self.ended_at_s = 0.0
     self._restarts = restarts
     self._failed: list[failures.Failure] = []
-    self._log = logs.resolve() / payload.name
-    self._log_start = 0  # byte at which the log of its newest life begins
+    self._log = node_log.NodeLog(logs.resolve() / payload.name)
     self._process: typing.Any = None
     self._orphaned = False
 
@@ -75,6 +80,10 @@ class Node:
     """
     return None if self._orphaned else self._process.sentinel
 
+  def trim_log(self) -> None:
+    """Drops the older half of its log if that has grown too large."""
+    self._log.trim()
+
   def poll(self) -> int | None:
     """Returns the exit status of its process; None: it runs."""
     status = self._process.exitcode
@@ -85,13 +94,11 @@ class Node:
   def start(self) -> None:
     """Starts its process; what that prints is appended to the node's log."""
     self.due_s = None
-    self._log.parent.mkdir(exist_ok=True)
-    self._log.touch()
-    self._log_start = self._log.stat().st_size
+    self._log.begin()
     payload = self.payload
     process = fork_server.CONTEXT.Process(
       target=node_process.run,
-      args=(payload.function, str(self._log), payload.environment),
+      args=(payload.function, str(self._log.path), payload.environment),
       name=payload.name,
     )
     process.start()
@@ -125,7 +132,7 @@ class Node:
     self.ended_at_s = time.monotonic()
     if status == 0:
       return None
-    return failures.explain(self.name, status, self._log, self._log_start)
+    return failures.explain(self.name, status, self._log.path, self._log.start)
 
   def restart_delay_s(
     self, failure: failures.Failure, now_s: float

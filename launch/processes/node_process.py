@@ -1,11 +1,13 @@
 """Node process: what a node's process is besides the node."""
 
+import io
 import multiprocessing
 import os
 import signal
 import sys
 import tempfile
 import threading
+import typing
 from collections.abc import Mapping
 from multiprocessing import forkserver
 
@@ -70,13 +72,39 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
     os._exit(status)
 
 
+class _Log(io.FileIO):
+  """A log whose full disk costs what is printed, not the node."""
+
+  _dropped = 0  # bytes
+
+  def write(self, data: typing.Any) -> int:
+    try:
+      if self._dropped:
+        super().write(b"[%d bytes were not written]\n" % self._dropped)
+        self._dropped = 0
+      return super().write(data)
+    except OSError:
+      self._dropped += len(data)
+      return len(data)
+
+
 def _print_to(log: str) -> None:
-  descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+  try:
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+  except OSError:  # the disk was full when it was to be made
+    descriptor = os.open(os.devnull, os.O_WRONLY)
   os.dup2(descriptor, 1)
   os.dup2(descriptor, 2)
   os.close(descriptor)
-  sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
-  sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+  sys.stdout = _open_log(1)
+  sys.stderr = _open_log(2)
+
+
+def _open_log(descriptor: int) -> typing.TextIO:
+  binary = io.BufferedWriter(_Log(descriptor, "w", closefd=False))
+  return io.TextIOWrapper(
+    binary, errors="backslashreplace", line_buffering=True
+  )
 
 
 def _end_with_runner() -> None:

@@ -161,6 +161,7 @@ class Runner:
       raise KeyboardInterrupt
     now_s = time.monotonic()
     for node in alive:
+      node.trim_log()
       # Another's end may have been its own.
       if node.alive and (status := node.poll()) is not None:
         self._on_end(node, status, now_s)

@@ -15,7 +15,7 @@ import launchpad as lp
 import psutil
 import pytest
 
-from launch.processes import fork_server, payloads, restarts
+from launch.processes import fork_server, node_log, payloads, restarts
 from launch.processes import runner as runner_lib
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -524,3 +524,36 @@ def test_what_an_environment_starts_ends_with_its_node(
   wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
   (tmp_path / "end").touch()
   started.wait()
+
+
+def test_a_node_that_prints_without_end(start_runner, tmp_path):
+  def work():
+    line = "0" * 99
+    while not os.path.exists(tmp_path / "go"):
+      print(line)
+      os.write(2, b"1" * 99_999 + b"\n")  # as what is not Python does
+      time.sleep(0.002)
+    raise ValueError("the last line")
+
+  started = start_runner(worker=work)
+  log = tmp_path / "worker" / "0"
+  wait_until(
+    lambda: "bytes of this log were dropped" in log.read_bytes()[:99].decode()
+  )
+  # Between two looks of the runner it may grow by some more.
+  for _ in range(20):
+    assert log.stat().st_size < 5 * node_log.MAX_BYTES
+    time.sleep(0.05)
+  (tmp_path / "go").touch()
+  with pytest.raises(RuntimeError, match="failed: ValueError: the last line"):
+    started.wait()
+  assert log.stat().st_size <= 2 * node_log.MAX_BYTES
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_log_on_a_full_disk_costs_what_is_printed(make_runner, tmp_path):
+  (tmp_path / "worker").mkdir()
+  (tmp_path / "worker" / "0").symlink_to("/dev/full")
+  runner = make_runner(worker=lambda: print("is dropped"))
+  runner.run()
+  assert runner.restarts == {}
