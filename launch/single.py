@@ -221,7 +221,10 @@ class Single:
     )
     if self._control.evaluated(evaluation):
       best_variables.save(
-        self._folder.best, snapshot.version, snapshot.variables
+        self._folder.best,
+        snapshot.version,
+        snapshot.variables,
+        self._control.outbox,
       )
       self._best_is_new = True
 

@@ -115,7 +115,6 @@ class Fleet:
         pass
     finally:
       self._dismiss()
-      self._log.close()
     if self._failure is not None:
       raise failures.NodeFailedError(self._failure)
 

@@ -159,7 +159,7 @@ class Control:
   def run(self) -> None:
     """Watches the run until every node has ended, then writes its results."""
     address = self._address and self._address.resolve()
-    with run_address.published(self._folder, address):
+    with run_address.published(self._folder, address, self._control.outbox):
       self._watch()
       self._control.close()
       self._released.wait(_RELEASED_WITHIN_S)

@@ -104,6 +104,7 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pause_s: seconds for which the trainer paused for it.
     uploaded: number of the newest in the store; None: there is none.
     upload_failures: uploads that failed.
+    unwritten: whether the last one could not be written.
   """
 
   written: int = 0
@@ -111,6 +112,7 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   pause_s: float | None = None
   uploaded: int | None = None
   upload_failures: int = 0
+  unwritten: bool = False
 
 
 class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -251,9 +253,11 @@ class EvaluatorReport(
 
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
+    unwritten: names of files that wait for space on the disk.
   """
 
   incarnation: float = 0.0
+  unwritten: list[str] = []
 
 
 Report = (

@@ -111,7 +111,6 @@ class Runner:
         pass
     finally:
       self._kill()
-      self._log.close()
     if self._failure is not None:
       raise failures.NodeFailedError(self._failure)
 

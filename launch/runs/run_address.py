@@ -8,6 +8,7 @@ import pathlib
 import socket
 from collections.abc import Iterator
 
+from launch.runs import outbox as outbox_lib
 from launch.runs import run_folder
 
 
@@ -46,23 +47,26 @@ def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
 
 @contextlib.contextmanager
 def published(
-  folder: run_folder.RunFolder, address: str | None
+  folder: run_folder.RunFolder,
+  address: str | None,
+  outbox: outbox_lib.Outbox,
 ) -> Iterator[None]:
   """Says in the run's folder, for as long as this lasts, who answers.
 
   Args:
     folder: of the run.
     address: that this process serves; None: none, and nothing is said.
+    outbox: which writes the file.
 
   Raises:
-    OSError: one line naming the file, which could not be written.
+    OSError: as `Outbox.replace`.
   """
   if address is None:
     yield
     return
   where = RunAddress(address, os.getpid(), socket.gethostname())
-  with run_folder.replacing(path_in(folder)) as path:
-    path.write_text(json.dumps(dataclasses.asdict(where)) + "\n", "utf-8")
+  text = json.dumps(dataclasses.asdict(where)) + "\n"
+  outbox.replace(path_in(folder), text.encode())
   try:
     yield
   finally:

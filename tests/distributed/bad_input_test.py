@@ -11,6 +11,7 @@ import pytest
 
 from launch import train_flags
 from launch.runs import (
+  outbox,
   run_address,
   run_folder,
   run_lock,
@@ -166,7 +167,9 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
       path.write_text("")
   with contextlib.ExitStack() as held:
     if title == "a control node that answers":
-      held.enter_context(run_address.published(folder, "localhost:7"))
+      held.enter_context(
+        run_address.published(folder, "localhost:7", outbox.Outbox())
+      )
     if title == "a launcher":
       held.enter_context(run_lock.held(folder))
     before = _contents(folder.path)

@@ -13,6 +13,7 @@ from agents import registry
 from environments import factory
 from launch import resumption, train_flags
 from launch.runs import (
+  outbox,
   run_address,
   run_counters,
   run_folder,
@@ -302,7 +303,7 @@ def test_a_snapshot_without_counters(make_run):
 
 def test_a_run_that_still_goes_on(make_run):
   folder = make_run()
-  with run_address.published(folder, "localhost:7"):
+  with run_address.published(folder, "localhost:7", outbox.Outbox()):
     check_refused(
       folder,
       [],
@@ -315,7 +316,7 @@ def test_the_address_of_a_process_that_was_killed(make_run):
   folder = make_run()
   ended = subprocess.Popen(["true"])
   ended.wait()
-  with run_address.published(folder, "localhost:7"):
+  with run_address.published(folder, "localhost:7", outbox.Outbox()):
     path = run_address.path_in(folder)
     where = json.loads(path.read_text())
     path.write_text(json.dumps({**where, "pid": ended.pid}))
