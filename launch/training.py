@@ -17,7 +17,7 @@ from configs import fields
 from environments import factory
 from launch import resumption, train_flags
 from launch.options import overrides
-from launch.processes import signals
+from launch.processes import descendants, signals
 from launch.runs import run as run_lib
 from launch.runs import run_folder, run_lock, snapshot_store
 from replay import table_spec
@@ -37,7 +37,9 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
     before anything was started.
   """
   started_at_s = psutil.Process().create_time()
+  descendants.adopt()
   with contextlib.ExitStack() as held:
+    held.callback(_kill_descendants)
     try:
       flags = train_flags.parse(argv, _USAGE)
       config = flags.config
@@ -68,6 +70,11 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
     return 0
 
 
+def _kill_descendants() -> None:
+  """Kills what this process's own environments have started."""
+  descendants.kill_and_wait(psutil.Process().children())
+
+
 def _begin(
   flags: absl_flags.FlagValues, held: contextlib.ExitStack
 ) -> tuple[run_folder.RunFolder, str]:
@@ -75,8 +82,9 @@ def _begin(
   name = flags.name or _default_name(flags)
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   if flags.overwrite and before.is_run():
-    with run_lock.held(before):
-      pass  # nobody needs what is deleted now
+    # What can't be waited for may be a machine that is lost.
+    with run_lock.held(before), contextlib.suppress(ValueError):
+      resumption.wait_until_ended(before)
   run_folder.check_name(name)
   store = snapshot_store.open_store(flags.config, before)
   store.check_remote(may_exist=flags.overwrite)

@@ -8,6 +8,8 @@ import pathlib
 import socket
 from collections.abc import Iterator
 
+import psutil
+
 from launch.runs import outbox as outbox_lib
 from launch.runs import run_folder
 
@@ -32,12 +34,10 @@ class RunAddress:
     if self.host != socket.gethostname():
       return False
     try:
-      os.kill(self.pid, 0)
-    except ProcessLookupError:
+      # One that no process has reaped yet is still in the system's list.
+      return psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
       return True
-    except PermissionError:
-      pass  # somebody else's process is one all the same
-    return False
 
 
 def path_in(folder: run_folder.RunFolder) -> pathlib.Path:

@@ -301,7 +301,8 @@ def test_a_snapshot_without_counters(make_run):
   check_refused(folder, [], [run_counters.FILE, "another snapshot"])
 
 
-def test_a_run_that_still_goes_on(make_run):
+def test_a_run_that_still_goes_on(make_run, monkeypatch):
+  monkeypatch.setattr(resumption, "_ENDS_WITHIN_S", 0.2)
   folder = make_run()
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
     check_refused(
@@ -310,6 +311,17 @@ def test_a_run_that_still_goes_on(make_run):
       ["still goes on", f"process {os.getpid()}", "launch.control", "stop"],
     )
   resume(folder)
+
+
+def test_a_run_whose_nodes_still_save(make_run):
+  folder = make_run()
+  with subprocess.Popen(["sleep", "1"]) as saving:
+    with run_address.published(folder, "localhost:7", outbox.Outbox()):
+      path = run_address.path_in(folder)
+      where = json.loads(path.read_text())
+      path.write_text(json.dumps({**where, "pid": saving.pid}))
+      resume(folder)
+    assert saving.poll() is not None
 
 
 def test_the_address_of_a_process_that_was_killed(make_run):
