@@ -66,7 +66,7 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   control = run_control.RunControl(
     config, place, {"trainer": 1, "worker": 1}, time.time(), rates
   )
-  hosted = replay_node.HostedTables(config, spec, place, None, address)
+  hosted = replay_node.HostedTables(config, spec, place, None, address, None)
   trainer_benchmark.fill(address.resolve(), config, spec, items)
   monitor = shard_monitor.ShardMonitor(0, address.resolve(), tables.TRANSITIONS)
   monitor.wait(_UP_WITHIN_S)

@@ -6,9 +6,12 @@ this imports neither TensorFlow nor Reverb.
 
 import dataclasses
 import os
+import socket
+import time
 import typing
 
 import ml_collections
+from absl import logging
 
 from configs import fields
 from launch.options import overrides
@@ -20,6 +23,9 @@ from launch.runs import (
 )
 from replay import table_spec
 
+# Seconds in which the nodes of a launcher that was killed end.
+_ENDS_WITHIN_S = 25.0
+_LOOK_S = 0.1
 # Fields, or parts of a config, that the saved state can't follow, and why.
 _FIXED = {
   "agent": "the saved variables are another algorithm's",
@@ -68,6 +74,37 @@ def read_config(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
   return config
 
 
+def wait_until_ended(folder: run_folder.RunFolder) -> None:
+  """Waits for the nodes of a launcher that was killed: they are saving.
+
+  Args:
+    folder: of the run.
+
+  Raises:
+    ValueError: one line: a control node still answers for the run.
+  """
+  end_s = time.monotonic() + _ENDS_WITHIN_S
+  waits = False
+  while (where := run_address.read(folder)) is not None and not where.gone:
+    here = where.host == socket.gethostname()
+    if not here or time.monotonic() > end_s:
+      raise ValueError(
+        f"run {str(folder.path)!r} still goes on, in process {where.pid} of "
+        f"{where.host}: stop it (python -m launch.control --run={folder.path} "
+        f"stop), or remove {str(run_address.path_in(folder))!r} if that "
+        "process is another one"
+      )
+    if not waits:
+      logging.warning(
+        "waiting for process %d, which saves the run since its launcher was "
+        "killed: up to %.0f s",
+        where.pid,
+        _ENDS_WITHIN_S,
+      )
+    waits = True
+    time.sleep(_LOOK_S)
+
+
 @dataclasses.dataclass(frozen=True)
 class Resumption:
   """A run that goes on.
@@ -110,7 +147,7 @@ class Resumption:
         field is one that it could not follow.
       OSError: one line: the store can't be read, and the folder has none.
     """
-    _check_ended(folder)
+    wait_until_ended(folder)
     snapshot = snapshot_store.open_store(config, folder).newest()
     if snapshot is None:
       raise ValueError(
@@ -148,18 +185,6 @@ class Resumption:
 def _elsewhere(config: ml_collections.ConfigDict) -> str:
   url = config.snapshot.url
   return f", nor has {url!r}" if url else ""
-
-
-def _check_ended(folder: run_folder.RunFolder) -> None:
-  """Raises ValueError if a control node answers for the run."""
-  where = run_address.read(folder)
-  if where is not None and not where.gone:
-    raise ValueError(
-      f"run {str(folder.path)!r} still goes on, in process {where.pid} of "
-      f"{where.host}: stop it (python -m launch.control --run={folder.path} "
-      f"stop), or remove {str(run_address.path_in(folder))!r} if that process "
-      "is another one"
-    )
 
 
 def _check_fixed(

@@ -221,7 +221,10 @@ class Single:
     )
     if self._control.evaluated(evaluation):
       best_variables.save(
-        self._folder.best, snapshot.version, snapshot.variables
+        self._folder.best,
+        snapshot.version,
+        snapshot.variables,
+        self._control.outbox,
       )
       self._best_is_new = True
 
@@ -333,8 +336,8 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     signals: that reach this process.
 
   Raises:
-    RuntimeError: the snapshot can't be used, or none could be written; one
-      line.
+    RuntimeError: one line: the snapshot can't be used, or the last one or the
+      results could not be written.
     KeyboardInterrupt: Ctrl-C came twice.
   """
   control = run_control.RunControl(
@@ -351,7 +354,10 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   with panel_lib.Panel() as panel:
     single.run(lambda: panel.update(control.status()), signals)
     single.report()
-    control.close()
+    try:
+      control.close()
+    except OSError as error:
+      raise RuntimeError(str(error)) from error
     panel.update(control.status())
 
 

@@ -1,139 +1,26 @@
-"""Trains: `python -m launch.train --config=configs/apex_dqn.py:cartpole`."""
+"""Trains: `python -m launch.train --config=configs/apex_dqn.py:cartpole`.
 
-import contextlib
-import functools
-import importlib
-import importlib.util
-import pathlib
+This module imports hardly anything, so that a signal in the seconds in which
+`launch.training` is imported ends the command as it does later.
+"""
+
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import psutil
-from absl import flags as absl_flags
-
-from agents import registry
-from configs import fields
-from environments import factory
-from launch import resumption, train_flags
-from launch.options import overrides
 from launch.processes import signals
-from launch.runs import run as run_lib
-from launch.runs import run_folder, run_lock, snapshot_store
-from replay import table_spec
-
-_USAGE = "Trains an experiment until one of its limits is reached."
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs a training.
 
   Returns:
-    Exit status: 0 the run ended as it should, 1 it failed, 2 it was refused
+    Exit status: 0 the run ended as it should, 1 it failed, 2 it was rejected
     before anything was started.
   """
-  started_at_s = psutil.Process().create_time()
-  with contextlib.ExitStack() as held:
-    try:
-      flags = train_flags.parse(argv, _USAGE)
-      config = flags.config
-      fields.validate(config, overrides.declared(config))
-      spec = factory.make_spec(config.environment)
-      builder = registry.make_builder(config.agent)
-      builder.check(config, spec)
-      launch = _prepare_launch(flags)
-      if flags.resume is None:
-        folder, said = _begin(flags, held)
-      else:
-        folder, said = _resume(flags, builder.make_table(config, spec), held)
-    except (ValueError, OSError) as error:
-      print(f"train: {error}", file=sys.stderr)
-      return 2
-    print(said, flush=True)
-    try:
-      # At once: what a launch imports takes seconds.
-      taken = signals.Signals()
-      launch(run_lib.Run(config, spec, folder, started_at_s), taken)
-    except RuntimeError as error:
-      print(f"train: {error}", file=sys.stderr)
-      return 1
-    except KeyboardInterrupt:
-      print(
-        "train: killed at once; what was not saved is lost", file=sys.stderr
-      )
-      return 1
-    return 0
+  taken = signals.Signals()
+  from launch import training
 
-
-def _begin(
-  flags: absl_flags.FlagValues, held: contextlib.ExitStack
-) -> tuple[run_folder.RunFolder, str]:
-  """Makes a new run's folder; returns it and what the user is told."""
-  name = flags.name or _default_name(flags)
-  before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
-  if flags.overwrite and before.is_run():
-    with run_lock.held(before):
-      pass  # nobody needs what is deleted now
-  run_folder.check_name(name)
-  store = snapshot_store.open_store(flags.config, before)
-  store.check_remote(may_exist=flags.overwrite)
-  folder = run_folder.RunFolder.create(flags.run_dir, name, flags.overwrite)
-  held.enter_context(run_lock.held(folder))
-  folder.write_config(flags.config)
-  store.publish_config(clear=True)
-  return folder, f"run folder: {folder.path}"
-
-
-def _resume(
-  flags: absl_flags.FlagValues,
-  table: table_spec.TableSpec | None,
-  held: contextlib.ExitStack,
-) -> tuple[run_folder.RunFolder, str]:
-  """Prepares the folder of a run that is resumed; returns the same."""
-  folder = run_folder.RunFolder.open(flags.resume)
-  held.enter_context(run_lock.held(folder))
-  store = snapshot_store.open_store(flags.config, folder)
-  store.check_remote(may_exist=True)
-  resumed = resumption.Resumption.of(folder, flags.config, table)
-  resumed.begin()
-  store.publish_config(clear=False)
-  return folder, f"run folder: {folder.path}\n{resumed}"
-
-
-def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
-  """What will launch the run.
-
-  Raises:
-    ValueError: one line: what it needs is not there.
-  """
-  config = flags.config
-  single = config.mode == "single"
-  name = "single" if single else train_flags.LAUNCHES[flags.launch]
-  if name != "on_machines":
-    # Imported late: what it needs would only delay an error, or the others'.
-    return lambda *args: importlib.import_module(f"launch.{name}").launch(*args)
-  if importlib.util.find_spec("ray") is None:
-    raise ValueError(
-      "--launch=ray needs Ray, which this Python has not: run `make setup-ray`"
-      ", and then .venv-ray/bin/python -m launch.train"
-    )
-  from launch.machines import admission
-
-  address = admission.seek(flags.ray_address, flags.insecure)
-  from launch import on_machines  # loads Ray
-
-  return on_machines.prepare(
-    config,
-    address,
-    flags.wait_for_machines,
-    flags.insecure,
-    functools.partial(print, flush=True),
-  )
-
-
-def _default_name(flags: absl_flags.FlagValues) -> str:
-  stamp = time.strftime("%Y%m%d-%H%M%S")
-  return f"{train_flags.config_name(flags)}-{stamp}"
+  return training.run(argv, taken)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Panel: a run's status on the terminal, while it runs."""
 
+import contextlib
 from collections.abc import Iterable
 
 import rich.box
@@ -61,7 +62,11 @@ class Panel:
     self.close()
 
   def update(self, status: run_status.RunStatus) -> None:
-    """Shows a status."""
+    """Shows a status, unless the output is a file on a full disk."""
+    with contextlib.suppress(OSError):
+      self._update(status)
+
+  def _update(self, status: run_status.RunStatus) -> None:
     if not self._console.is_terminal or self._console.is_dumb_terminal:
       self._print_lines(status)
       return
@@ -109,7 +114,7 @@ def render(
   limits = [] if over else list(status_text.limits(status))
   room = console.height - _FRAME_LINES - sum(map(len, blocks))
   # Nodes, restarts and waits.
-  room -= 2 + bool(status.machines)
+  room -= 2 + bool(status.machines) + bool(status.unwritten)
   room -= _STALL_LINES if _stalled(status) else _WAIT_LINES
   if _stalled(status) and room < len(limits):
     limits = []
@@ -310,6 +315,9 @@ def _sentences(
   if machines:
     table.add_row("machines", rich.columns.Columns(machines, padding=(0, 2)))
   table.add_row("restarts", rich.columns.Columns(restarts, padding=(0, 2)))
+  if status.unwritten:
+    disk = rich.text.Text(status_text.unwritten(status), _MISSED)
+    table.add_row("disk", disk)
   if over:
     table.add_row("because", status_text.reason(status.stopped_because))
   else:

@@ -222,9 +222,17 @@ def progress_line(status: run_status.RunStatus) -> str:
     )
     if number
   ]
+  if status.unwritten:
+    parts.append(unwritten(status))
   if status.waiting:
     parts.append(f"waiting: {status.waiting}")
   return _line(status, "; ".join(parts))
+
+
+def unwritten(status: run_status.RunStatus) -> str:
+  """Returns what waits for space on the disk."""
+  names = ("events" if n.startswith("events.") else n for n in status.unwritten)
+  return f"not written yet: {', '.join(names)} (is the disk full?)"
 
 
 def evaluation_line(status: run_status.RunStatus) -> str:

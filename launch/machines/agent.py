@@ -237,11 +237,14 @@ class Agent:
       if path.is_file():
         name = str(path.relative_to(self._folder.logs))
         with path.open("rb") as file:
-          file.seek(self._sent.get(name, 0))
+          sent = self._sent.get(name, 0)
+          if file.seek(0, os.SEEK_END) < sent:  # it was cut
+            sent = 0
+          file.seek(sent)
           said = file.read()
         if said:
           found[name] = said
-          self._sent[name] = self._sent.get(name, 0) + len(said)
+          self._sent[name] = sent + len(said)
     return found
 
   def _end_when_unasked(self) -> None:

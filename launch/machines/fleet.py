@@ -11,9 +11,9 @@ from launch.machines import agent as agent_lib
 from launch.machines import cluster as cluster_lib
 from launch.machines import placement as placement_lib
 from launch.orchestration import messages
-from launch.processes import failures
+from launch.processes import failures, node_log
 from launch.processes import restarts as restarts_lib
-from launch.runs import event_log, run_status
+from launch.runs import event_log, outbox, run_status
 from launch.runs import run as run_lib
 
 _LOOK_S = 0.25
@@ -92,6 +92,7 @@ class Fleet:
     )
     self._shunned: dict[str, float] = {}  # until when, by the machine's id
     self._log = event_log.EventLog(folder.logs / "fleet")
+    self._outbox = outbox.Outbox()
     self._machines_due_s = 0.0
     self._stopping = self._hurry = self._killed = False
     self._failure: failures.Failure | None = None
@@ -115,7 +116,6 @@ class Fleet:
         pass
     finally:
       self._dismiss()
-      self._log.close()
     if self._failure is not None:
       raise failures.NodeFailedError(self._failure)
 
@@ -242,8 +242,8 @@ class Fleet:
     for log, said in report.logs.items():
       path = self._run.folder.logs / _log_name(log, name)
       path.parent.mkdir(exist_ok=True)
-      with path.open("ab") as file:
-        file.write(said)
+      self._outbox.append(path, said)
+      node_log.NodeLog(path).trim()
     if not report.ended:
       return
     member.ended = True

@@ -1,5 +1,6 @@
 """The control node: runs a run's control, and serves it to other processes."""
 
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -55,9 +56,8 @@ class Control:
     """
     self._folder, self._memory_dir = folder, memory_dir
     self._socket_path = socket_path
-    # Its parent is the launcher's fork server, which ends with the launcher.
     own = launcher_pid in (None, os.getpid())
-    self._parent_pid = None if own else os.getppid()
+    self._launcher = None if own else multiprocessing.parent_process()
     self._control = run_control.RunControl(
       config,
       folder,
@@ -70,10 +70,10 @@ class Control:
 
   def run(self) -> None:
     """Watches the run until every node has ended, then writes its results."""
-    service = control_service.ControlService
+    service, outbox = control_service.ControlService, self._control.outbox
     with (
       server.Server(self._socket_path, service, self._control),
-      run_address.published(self._folder, self._socket_path),
+      run_address.published(self._folder, self._socket_path, outbox),
     ):
       self._watch()
       self._control.close()
@@ -92,4 +92,4 @@ class Control:
         self._control.force_shutdown("launcher_lost")
 
   def _launcher_is_lost(self) -> bool:
-    return self._parent_pid is not None and os.getppid() != self._parent_pid
+    return self._launcher is not None and not self._launcher.is_alive()

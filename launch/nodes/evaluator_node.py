@@ -8,7 +8,7 @@ from acme import specs
 from agents import registry
 from launch.nodes import addresses, evaluator, link
 from launch.orchestration import control_service, messages
-from launch.runs import best_variables, run_folder
+from launch.runs import best_variables, outbox, run_folder
 from replay import variable_packing
 
 _POLL_S = 0.1
@@ -36,16 +36,16 @@ class EvaluatorNode:
     """
     self._period_s = config.evaluation.period_s
     self._folder, self._control = folder, control
+    self._outbox = outbox.Outbox()
     builder = registry.make_builder(config.agent)
     self._evaluator = evaluator.Evaluator(config, spec, builder, self._take)
     self._variables = data.make_variables_source()
 
   def run(self) -> None:
     """Evaluates until the run stops."""
-    with link.Link(
-      self._control, "evaluator", 0, messages.EvaluatorReport
-    ) as node_link:
+    with link.Link(self._control, "evaluator", 0, self._report) as node_link:
       while not node_link.wait(_POLL_S):
+        self._outbox.flush()
         snapshot = self._variables.poll()
         if snapshot is None:
           continue
@@ -65,5 +65,8 @@ class EvaluatorNode:
     )
     if self._control.evaluated(evaluation):
       best_variables.save(
-        self._folder.best, snapshot.version, snapshot.variables
+        self._folder.best, snapshot.version, snapshot.variables, self._outbox
       )
+
+  def _report(self) -> messages.EvaluatorReport:
+    return messages.EvaluatorReport(unwritten=self._outbox.unwritten)

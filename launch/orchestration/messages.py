@@ -106,6 +106,7 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pause_s: seconds for which the trainer paused for it.
     uploaded: number of the newest in the store; None: there is none.
     upload_failures: uploads that failed.
+    unwritten: whether the last one could not be written.
   """
 
   written: Count = 0
@@ -113,6 +114,7 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   pause_s: float | None = None
   uploaded: Count | None = None
   upload_failures: Count = 0
+  unwritten: bool = False
 
 
 class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -253,9 +255,11 @@ class EvaluatorReport(
 
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
+    unwritten: names of files that wait for space on the disk.
   """
 
   incarnation: Seconds = 0.0
+  unwritten: list[str] = []
 
 
 Report = (

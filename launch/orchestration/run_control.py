@@ -24,6 +24,7 @@ from launch.orchestration import rates as rates_lib
 from launch.orchestration import watchdog as watchdog_lib
 from launch.runs import (
   config_file,
+  outbox,
   records,
   run_counters,
   run_folder,
@@ -142,6 +143,11 @@ class RunControl(control_service.ControlService):
     self._forced = False  # a node failed, or the run must end soon
     self._closed = False
     self._metrics_due_s = 0.0
+
+  @property
+  def outbox(self) -> outbox.Outbox:
+    """Writes the files of the run that this process has."""
+    return self._results.outbox
 
   def report(
     self, role: str, index: int, report: messages.Report
@@ -344,6 +350,7 @@ class RunControl(control_service.ControlService):
         ),
         workers_target=self._commands.workers,
         machines=dict(self._machines),
+        unwritten=sorted({*status.unwritten, *self._results.outbox.unwritten}),
         stopped_because=self._saved.stopped_because,
       )
 
@@ -365,6 +372,7 @@ class RunControl(control_service.ControlService):
         self._state.update_rates()
         self._results.add_metrics(self.status())
         self._save_state()
+        self._results.outbox.flush()
 
   def all_finished(self) -> bool:
     """Returns whether the run was stopped and every node has ended."""
@@ -406,7 +414,8 @@ class RunControl(control_service.ControlService):
     """Saves what a successor needs."""
     if self._state_path:
       self._saved.config = config_file.to_json(self._config)
-      records.replace(self._state_path, self._saved)
+      state = records.to_json(self._saved).encode()
+      self._results.outbox.replace(self._state_path, state)
 
   def _catch_up(self) -> None:
     """Waits until the nodes have reported to a restarted control node.

@@ -369,7 +369,15 @@ class RunState:
       metrics=trainer.metrics,
       proxy=self._proxy(),
       workers=self._workers(),
+      unwritten=self._unwritten(),
     )
+
+  def _unwritten(self) -> list[str]:
+    """Returns what waits for space on the disk in other processes."""
+    names = ["snapshot"] if self._trainer().snapshots.unwritten else []
+    for report in self._reports("evaluator", messages.EvaluatorReport):
+      names += report.unwritten
+    return names
 
   def _count_losses(
     self,

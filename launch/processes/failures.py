@@ -55,9 +55,11 @@ def explain(
     log: file that has what it printed.
     start: byte of the log where this life of the node began.
   """
-  with open(log, errors="replace") as file:
-    file.seek(start)
-    said = "\n" + file.read()
+  said = ""
+  if log.exists():  # it does not where the disk was full
+    with open(log, errors="replace") as file:
+      file.seek(start)
+      said = "\n" + file.read()
   # The first one: an error's own text may hold another node's.
   _, mark, told = said.partition("\n" + _MARK)
   why, _, whole = told.partition("\n")

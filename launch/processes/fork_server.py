@@ -4,17 +4,22 @@ import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Collection, Iterator, Mapping
 from multiprocessing import forkserver, resource_tracker, util
 from unittest import mock
 
 import psutil
 
-from launch.processes import node_process
+from launch.processes import descendants, node_process
 
 CONTEXT = multiprocessing.get_context("forkserver")
 _PRELOADED = ["__main__", "launch.processes.preload"]
-_GONE_WITHIN_S = 5.0
+# In the environment of all processes that come from a server of this process.
+_MARK = "SLIPWAY_FORK_SERVER"
+_UNKNOWN = 255  # exit status of a process that another one has reaped
+
+_environment: dict[str, str] = {}
 
 
 @contextlib.contextmanager
@@ -25,18 +30,88 @@ def running(environment: Mapping[str, str]) -> Iterator[None]:
     environment: variables of its process, and so of all nodes, besides this
       one's.
   """
+  _environment.clear()
+  _environment.update(environment, **{_MARK: uuid.uuid4().hex})
+  # A server that another part of the program has started would be used.
+  forkserver._forkserver._stop()
+  CONTEXT.set_forkserver_preload(_PRELOADED)
+  descendants.adopt()
   try:
-    _start(environment)
+    _start()
     yield
   finally:
     _stop()
+    kill_left(())
+    descendants.adopt(False)
 
 
-def _start(environment: Mapping[str, str]) -> None:
-  # One that somebody else has started would be taken as it is.
-  forkserver._forkserver._stop()
-  CONTEXT.set_forkserver_preload(_PRELOADED)
-  with mock.patch.dict(os.environ, environment), _signals_kept_away():
+def restart_if_ended() -> str:
+  """Starts the server again if it has ended; the nodes live on.
+
+  Returns:
+    How it ended; '': it has not.
+  """
+  server = forkserver._forkserver
+  if server._forkserver_pid is None:
+    return ""
+  pid, status = os.waitpid(server._forkserver_pid, os.WNOHANG)
+  if not pid:
+    return ""
+  os.close(server._forkserver_alive_fd)
+  server._forkserver_address = None
+  server._forkserver_alive_fd = None
+  server._forkserver_pid = None
+  _start()
+  code = os.waitstatus_to_exitcode(status)
+  if code < 0:
+    return f"was ended by {signal.Signals(-code).name}"
+  return f"ended with exit status {code}"
+
+
+def poll_orphan(pid: int) -> int | None:
+  """Returns the exit status of a node whose server has ended; None: it runs.
+
+  Args:
+    pid: of the node, which this process has adopted.
+  """
+  try:
+    ended, status = os.waitpid(pid, os.WNOHANG)
+  except ChildProcessError:  # its server is just about to end
+    return None if psutil.pid_exists(pid) else _UNKNOWN
+  return os.waitstatus_to_exitcode(status) if ended else None
+
+
+def kill_left(nodes: Collection[int]) -> None:
+  """Kills the processes that nodes have left, such as an environment's.
+
+  Each node adopts the orphans among its descendants, so what this process
+  adopts is what a node that has ended, or a server, left.
+
+  Args:
+    nodes: processes of the nodes that are alive.
+  """
+  known = {
+    *nodes,
+    forkserver._forkserver._forkserver_pid,
+    resource_tracker._resource_tracker._pid,
+  }
+  while left := [
+    child
+    for child in psutil.Process().children()
+    if child.pid not in known and _is_marked(child)
+  ]:
+    descendants.kill_and_wait(left)
+
+
+def _is_marked(process: psutil.Process) -> bool:
+  try:
+    return process.environ().get(_MARK) == _environment[_MARK]
+  except psutil.Error:  # it has ended
+    return False
+
+
+def _start() -> None:
+  with mock.patch.dict(os.environ, _environment), _signals_kept_away():
     resource_tracker.ensure_running()
     # Again: the tracker has let some of them through.
     with _signals_kept_away():
@@ -48,26 +123,14 @@ def _stop() -> None:
   # found by who looks.
   server = forkserver._forkserver
   if server._forkserver_pid is not None:
-    _kill(server._forkserver_pid)
+    # It would first import to the end. A node is one of those whose start was
+    # interrupted.
+    with contextlib.suppress(psutil.NoSuchProcess):
+      descendants.kill([psutil.Process(server._forkserver_pid)])
   server._stop()
   resource_tracker._resource_tracker._stop()
   util._run_finalizers()
   multiprocessing.current_process()._config.pop("tempdir", None)
-
-
-def _kill(pid: int) -> None:
-  """Kills the server, which would first import to the end, and its forks.
-
-  A node is one of those whose start was interrupted: nobody else knows it.
-  """
-  with contextlib.suppress(psutil.NoSuchProcess):
-    server = psutil.Process(pid)
-    server.suspend()  # it forks no more
-    forks = server.children()
-    for process in (*forks, server):
-      with contextlib.suppress(psutil.NoSuchProcess):
-        process.kill()
-    psutil.wait_procs(forks, _GONE_WITHIN_S)
 
 
 @contextlib.contextmanager

@@ -1,11 +1,25 @@
 """A node of this machine: its process, if it has one now, and its failures."""
 
+import contextlib
+import os
 import pathlib
+import signal
 import time
 import typing
 
-from launch.processes import failures, fork_server, node_process, payloads
+from launch.processes import (
+  failures,
+  fork_server,
+  node_log,
+  node_process,
+  payloads,
+)
 from launch.processes import restarts as restarts_lib
+
+# What is left of an exit status if the fork server has ended; the process may
+# live on.
+_ORPHANED = 255
+_LOOK_S = 0.01
 
 
 class Node:
@@ -39,9 +53,9 @@ class Node:
     self.ended_at_s = 0.0
     self._restarts = restarts
     self._failed: list[failures.Failure] = []
-    self._log = logs.resolve() / payload.name
-    self._log_start = 0  # byte at which the log of its newest life begins
+    self._log = node_log.NodeLog(logs.resolve() / payload.name)
     self._process: typing.Any = None
+    self._orphaned = False
 
   @property
   def name(self) -> str:
@@ -59,28 +73,41 @@ class Node:
     return self._process.pid
 
   @property
-  def sentinel(self) -> int:
-    """What is ready, for `connection.wait`, once its process has ended."""
-    return self._process.sentinel
+  def sentinel(self) -> int | None:
+    """What is ready, for `connection.wait`, once its process has ended.
+
+    None: only `poll` can find that out.
+    """
+    return None if self._orphaned else self._process.sentinel
+
+  def trim_log(self) -> None:
+    """Drops the older half of its log if that has grown too large."""
+    self._log.trim()
+
+  def poll(self) -> int | None:
+    """Returns the exit status of its process; None: it runs."""
+    status = self._process.exitcode
+    if status == _ORPHANED:
+      self._orphaned = True
+    return fork_server.poll_orphan(self.pid) if self._orphaned else status
 
   def start(self) -> None:
     """Starts its process; what that prints is appended to the node's log."""
     self.due_s = None
-    self._log.parent.mkdir(exist_ok=True)
-    self._log.touch()
-    self._log_start = self._log.stat().st_size
+    self._log.begin()
     payload = self.payload
     process = fork_server.CONTEXT.Process(
       target=node_process.run,
       args=(
         payload.function,
-        str(self._log),
+        str(self._log.path),
         payload.environment,
         payload.network,
       ),
       name=payload.name,
     )
     process.start()
+    self._orphaned = False
     self._process = process  # not before: an interrupted start leaves none
     self.lives += 1
 
@@ -92,19 +119,25 @@ class Node:
     """
     if self._process is None:
       return
-    self._process.kill()
-    if wait:
-      self._process.join()
-      self._process = None
+    with contextlib.suppress(ProcessLookupError):
+      os.kill(self.pid, signal.SIGKILL)
+    while wait and self._process is not None:
+      if self.poll() is not None:
+        self._process = None
+      else:
+        time.sleep(_LOOK_S)
 
-  def take_end(self) -> failures.Failure | None:
-    """Takes the end of its process; returns what was wrong, if anything."""
-    self._process.join()
-    status, self._process = self._process.exitcode, None
+  def take_end(self, status: int) -> failures.Failure | None:
+    """Takes the end of its process; returns what was wrong, if anything.
+
+    Args:
+      status: from `poll`.
+    """
+    self._process = None
     self.ended_at_s = time.monotonic()
     if status == 0:
       return None
-    return failures.explain(self.name, status, self._log, self._log_start)
+    return failures.explain(self.name, status, self._log.path, self._log.start)
 
   def restart_delay_s(
     self, failure: failures.Failure, now_s: float

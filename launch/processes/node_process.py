@@ -1,28 +1,35 @@
 """Node process: what a node's process is besides the node."""
 
+import io
+import multiprocessing
 import os
 import signal
 import sys
 import tempfile
 import threading
-import time
+import typing
 from collections.abc import Mapping
 from multiprocessing import forkserver
 
 import cloudpickle
+import psutil
 from absl import flags, logging
 from launchpad.launch import worker_manager
 
-from launch.processes import failures, private_network
+from launch.processes import (
+  descendants,
+  failures,
+  private_network,
+  signals,
+)
 
 # Tells a node to end at once, in whatever order.
 HURRY = signal.SIGUSR2
 
 # What a terminal or a batch system sends to all processes of a group: the
 # launcher's to act on.
-GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-_LOOK_S = 0.5
-# Seconds after its parent's death in which a node may still save and end.
+GROUP_SIGNALS = (*signals.ENDS, signal.SIGUSR1)
+# Seconds after its runner's death in which a node may still save and end.
 _ORPHAN_GRACE_S = 20
 
 
@@ -51,7 +58,8 @@ def run(
   tempfile.tempdir = None  # asks for TMPDIR again
   if network is not None:
     network.enter()  # before there is a second thread
-  threading.Thread(target=_end_with_parent, name="orphan", daemon=True).start()
+  threading.Thread(target=_end_with_runner, name="orphan", daemon=True).start()
+  descendants.adopt()
   flags.FLAGS.mark_as_parsed()  # Launchpad's: their defaults
   logging.use_absl_handler()
   logging.set_verbosity(logging.INFO)
@@ -71,24 +79,51 @@ def run(
   finally:
     sys.stdout.flush()
     sys.stderr.flush()
+    descendants.kill_and_wait(psutil.Process().children())
     # What was to be saved is saved. Taking TensorFlow down would cost seconds,
     # and abort where a thread is still in its C++.
     os._exit(status)
 
 
+class _Log(io.FileIO):
+  """A log whose full disk costs what is printed, not the node."""
+
+  _dropped = 0  # bytes
+
+  def write(self, data: typing.Any) -> int:
+    try:
+      if self._dropped:
+        super().write(b"[%d bytes were not written]\n" % self._dropped)
+        self._dropped = 0
+      return super().write(data)
+    except OSError:
+      self._dropped += len(data)
+      return len(data)
+
+
 def _print_to(log: str) -> None:
-  descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+  try:
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+  except OSError:  # the disk was full when it was to be made
+    descriptor = os.open(os.devnull, os.O_WRONLY)
   os.dup2(descriptor, 1)
   os.dup2(descriptor, 2)
   os.close(descriptor)
-  sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
-  sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+  sys.stdout = _open_log(1)
+  sys.stderr = _open_log(2)
 
 
-def _end_with_parent() -> None:
-  parent = os.getppid()  # the fork server, which ends with its runner
-  while parent != 1 and os.getppid() == parent:
-    time.sleep(_LOOK_S)
+def _open_log(descriptor: int) -> typing.TextIO:
+  binary = io.BufferedWriter(_Log(descriptor, "w", closefd=False))
+  return io.TextIOWrapper(
+    binary, errors="backslashreplace", line_buffering=True
+  )
+
+
+def _end_with_runner() -> None:
+  runner = multiprocessing.parent_process()
+  assert runner is not None
+  runner.join()
   # By the kernel, so that no thread that holds on to Python's lock is waited
   # for. Until then the control node may end the run in order.
   signal.alarm(_ORPHAN_GRACE_S)

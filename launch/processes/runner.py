@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
 
-from launch.processes import failures, node_process, payloads
+from launch.processes import failures, fork_server, node_process, payloads
 from launch.processes import node as node_lib
 from launch.processes import restarts as restarts_lib
 from launch.runs import event_log
@@ -88,6 +88,7 @@ class Runner:
     )
     self._make_worker = make_worker
     self._nodes = [self._make_node(payload) for payload in nodes]
+    self._server_restarts = restarts_lib.Restarts(budget, period_s)
     self._log = event_log.EventLog(logs / "runner")
     self._asked: _Asked | None = None  # None: those that it was made with
     self._stopping = threading.Event()
@@ -110,7 +111,6 @@ class Runner:
         pass
     finally:
       self._kill()
-      self._log.close()
     if self._failure is not None:
       raise failures.NodeFailedError(self._failure)
 
@@ -154,14 +154,17 @@ class Runner:
   def _look(self) -> bool:
     """Waits for something to happen, and acts on it; False: all have ended."""
     alive = [node for node in self._nodes if node.alive]
-    ended = connection.wait([node.sentinel for node in alive], _LOOK_S)
+    sentinels = [node.sentinel for node in alive]
+    connection.wait([s for s in sentinels if s is not None], _LOOK_S)
     if self._killed:
       raise KeyboardInterrupt
     now_s = time.monotonic()
     for node in alive:
+      node.trim_log()
       # Another's end may have been its own.
-      if node.alive and node.sentinel in ended:
-        self._on_end(node, now_s)
+      if node.alive and (status := node.poll()) is not None:
+        self._on_end(node, status, now_s)
+    self._restart_server()
     for node in self._nodes:
       if node.due_s is not None:
         self._start_if_due(node, node.due_s, now_s)
@@ -176,8 +179,15 @@ class Runner:
     return any(node.alive or node.due_s is not None for node in self._nodes)
 
   def _start(self, node: node_lib.Node) -> None:
-    node.start()
-    self._log.info("%s is process %d", node.name, node.pid)
+    self._restart_server()
+    try:
+      node.start()
+    except (EOFError, OSError) as error:
+      time.sleep(_LOOK_S)  # the fork server's end is known a moment later
+      node.due_s = time.monotonic()
+      self._restart_server(f"{node.name} did not start ({error!r})")
+    else:
+      self._log.info("%s is process %d", node.name, node.pid)
 
   def _start_if_due(
     self, node: node_lib.Node, due_s: float, now_s: float
@@ -216,8 +226,32 @@ class Runner:
       role == "worker" and asked is not None and int(index) >= asked.workers
     )
 
-  def _on_end(self, node: node_lib.Node, now_s: float) -> None:
-    failure = node.take_end()
+  def _restart_server(self, problem: str = "") -> None:
+    """Starts the fork server again if it has ended; the nodes live on.
+
+    Args:
+      problem: that there is otherwise, which counts like an end of the server.
+    """
+    if how := fork_server.restart_if_ended():
+      problem = f"the fork server {how}"
+    if not problem:
+      return
+    self._log.error("%s; the nodes continue", problem)
+    self._kill_left()
+    delay_s = self._server_restarts.delay_s(time.monotonic())
+    if delay_s is None and self._failure is None:
+      line = (
+        f"{problem}, more often than config.restarts.budget allows, so no node "
+        "can be started: find the cause, and resume the run"
+      )
+      self._fail(failures.Failure(line, ""))
+
+  def _kill_left(self) -> None:
+    fork_server.kill_left([node.pid for node in self._nodes if node.alive])
+
+  def _on_end(self, node: node_lib.Node, status: int, now_s: float) -> None:
+    failure = node.take_end(status)
+    self._kill_left()
     if failure is None:
       self._log.info("%s has ended", node.name)
       if node.payload.role == "control":

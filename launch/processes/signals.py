@@ -6,6 +6,9 @@ import signal
 import typing
 from collections.abc import Callable
 
+# End a run in order. A terminal or a batch system sends them to all processes
+# of a group.
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _READ_BYTES = 4_096  # more signals than anybody sends
 
 
@@ -19,6 +22,9 @@ class Signals:
   Its own handlers would stop all nodes at once and kill them 10 s later,
   whatever they are saving. Nodes ignore what a whole process group is sent.
 
+  Until `begin_run` a signal that asks for the end ends this process at once,
+  with one line and exit status 0: nothing has been started.
+
   Attributes:
     first: the first signal that asked for the end.
     snapshot_asked: whether a snapshot is to be made; whoever sees to it says
@@ -30,14 +36,19 @@ class Signals:
     self.first: signal.Signals | None = None
     self.snapshot_asked = False
     self._interrupted_again = False
+    self._begun = False
     self._on_again: Callable[[], None] = _interrupt
     # While a library is loaded Python runs no handler, and one for all signals
     # of a kind that came meanwhile; a byte is written for each.
     self._arrived, arrives = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(arrives, warn_on_full_buffer=False)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDS:
       signal.signal(number, self._take)
     signal.signal(signal.SIGUSR1, self._ask)
+
+  def begin_run(self) -> None:
+    """Lets signals end the run in order from now on."""
+    self._begun = True
 
   def set_on_again(self, on_again: Callable[[], None]) -> None:
     """Says what a second Ctrl-C calls; it raises KeyboardInterrupt until then.
@@ -50,6 +61,11 @@ class Signals:
       on_again()
 
   def _take(self, number: int, frame: typing.Any) -> None:
+    if not self._begun:
+      # An exception could get lost in an import that is under way.
+      name = signal.Signals(number).name
+      os.write(2, f"train: ended by {name} before anything began\n".encode())
+      os._exit(0)
     interrupts = self._read_arrived().count(signal.SIGINT)
     again = self.first is not None or interrupts > 1
     self.first = self.first or signal.Signals(number)

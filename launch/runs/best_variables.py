@@ -1,16 +1,22 @@
 """The best variables of a run: what `launch.evaluate` plays."""
 
+import io
 import os
 import pathlib
 from collections.abc import Mapping
 
 import numpy as np
 
+from launch.runs import outbox as outbox_lib
+
 _VERSION = "__version__"
 
 
 def save(
-  path: pathlib.Path, version: int, variables: Mapping[str, np.ndarray]
+  path: pathlib.Path,
+  version: int,
+  variables: Mapping[str, np.ndarray],
+  outbox: outbox_lib.Outbox,
 ) -> None:
   """Replaces the file at once, so that no reader meets half of it.
 
@@ -18,10 +24,14 @@ def save(
     path: ends in .npz.
     version: of the variables.
     variables: arrays by name.
+    outbox: which writes it.
+
+  Raises:
+    OSError: as `Outbox.replace`.
   """
-  beside = path.with_suffix(".new.npz")
-  np.savez(beside, **{_VERSION: np.int64(version)}, **variables)
-  os.replace(beside, path)
+  content = io.BytesIO()
+  np.savez(content, **{_VERSION: np.int64(version)}, **variables)
+  outbox.replace(path, content.getvalue())
 
 
 def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:

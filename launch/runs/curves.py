@@ -1,6 +1,7 @@
 """Curves: a picture of a run's evaluations."""
 
 import csv
+import io
 import os
 
 import msgspec
@@ -64,14 +65,13 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     ) from error
 
 
-def draw(folder: run_folder.RunFolder) -> None:
-  """Draws curves.csv into curves.png: mean return by steps and by time.
+def draw(folder: run_folder.RunFolder) -> bytes:
+  """Draws curves.csv as a PNG: mean return by steps and by time.
 
   The band is one standard deviation of an evaluation's episodes to each side.
 
   Raises:
     ValueError: One line: config.json or curves.csv can't be read.
-    OSError: One line naming the picture that could not be written.
   """
   # Takes a second, which a run that draws no picture need not pay.
   from matplotlib import figure, layout_engine, ticker
@@ -123,8 +123,9 @@ def draw(folder: run_folder.RunFolder) -> None:
     fontsize=9,
     labelcolor=_QUIET_COLOUR,
   )
-  with run_folder.replacing(folder.curves_png) as path:
-    picture.savefig(path, format="png")
+  png = io.BytesIO()
+  picture.savefig(png, format="png")
+  return png.getvalue()
 
 
 def _draw_return(axes, x, mean, std) -> None:  # each [N]

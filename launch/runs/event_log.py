@@ -3,6 +3,8 @@
 import logging
 import pathlib
 
+from launch.runs import outbox
+
 
 class EventLog(logging.Logger):
   """Writes to one file of the run's logs.
@@ -10,18 +12,23 @@ class EventLog(logging.Logger):
   ```python
   log = EventLog(folder.logs / 'runner')
   log.info('%s is process %d', name, pid)
-  log.close()
   ```
   """
 
   def __init__(self, path: pathlib.Path):
-    """Opens the file, to append to it."""
+    """Names the file, to which lines are appended."""
     super().__init__(path.name)
-    handler = logging.FileHandler(path)
+    handler = _Handler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     self.addHandler(handler)
 
-  def close(self) -> None:
-    """Closes the file."""
-    for handler in self.handlers:
-      handler.close()
+
+class _Handler(logging.Handler):
+  """Appends to a file; a full disk delays that."""
+
+  def __init__(self, path: pathlib.Path):
+    super().__init__()
+    self._path, self._outbox = path, outbox.Outbox()
+
+  def emit(self, record: logging.LogRecord) -> None:
+    self._outbox.append(self._path, f"{self.format(record)}\n".encode())

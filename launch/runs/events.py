@@ -1,5 +1,6 @@
 """Events: scalars in a file that TensorBoard reads."""
 
+import io
 import numbers
 import os
 import pathlib
@@ -11,7 +12,7 @@ from typing import Any
 from tensorboard.compat.proto import event_pb2
 from tensorboard.summary.writer import record_writer
 
-from launch.runs import run_folder
+from launch.runs import outbox as outbox_lib
 
 _PREFIX = "events.out.tfevents."
 
@@ -19,18 +20,23 @@ _PREFIX = "events.out.tfevents."
 class Events:
   """One file of scalars, written by one process of a run.
 
-  events = Events(folder.events)
+  events = Events(folder.events, outbox)
   events.add({"learner/loss": 0.5}, step=100)
-  events.close()
 
   It is written without TensorFlow, whose import would cost seconds.
   """
 
-  def __init__(self, folder: pathlib.Path, step: int | None = None):
-    """Opens a new file in `folder`.
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    outbox: outbox_lib.Outbox,
+    step: int | None = None,
+  ):
+    """Begins a new file in `folder`.
 
     Args:
       folder: That TensorBoard reads.
+      outbox: Which writes it.
       step: From which the run is resumed; TensorBoard drops what it has read of
         this step and later ones from older files. None: it drops nothing.
 
@@ -39,10 +45,7 @@ class Events:
     """
     older = list(folder.glob(f"{_PREFIX}[0-9]*.*"))
     self.path = _next_path(folder, older)
-    with run_folder.writing(self.path):
-      # Unbuffered: what a full disk refused is not tried again by close().
-      self._file = self.path.open("ab", buffering=0)
-    self._records = record_writer.RecordWriter(self._file)
+    self._outbox = outbox
     header = event_pb2.Event()
     header.file_version = "brain.Event:2"
     self._write(header)
@@ -58,7 +61,7 @@ class Events:
     """Appends those of `scalars` that are numbers.
 
     Raises:
-      OSError: As the constructor; what was written before is kept.
+      OSError: As the constructor.
     """
     event = event_pb2.Event()
     event.step = step
@@ -67,13 +70,11 @@ class Events:
         event.summary.value.add(tag=name, simple_value=value)
     self._write(event)
 
-  def close(self) -> None:
-    self._file.close()
-
   def _write(self, event: Any) -> None:
     event.wall_time = time.time()
-    with run_folder.writing(self.path):
-      self._records.write(event.SerializeToString())
+    record = io.BytesIO()  # whole, whatever the disk takes of it
+    record_writer.RecordWriter(record).write(event.SerializeToString())
+    self._outbox.append(self.path, record.getvalue())
 
 
 def _next_path(

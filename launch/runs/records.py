@@ -1,7 +1,6 @@
 """Records: typed structures as JSON files with a format version."""
 
 import numbers
-import os
 import pathlib
 import typing
 
@@ -69,21 +68,6 @@ def read(path: pathlib.Path, kind: type[T], remedy: str) -> T:
     raise ValueError(
       f"{str(path)!r} cannot be read as {kind.__name__} ({error}): {remedy}"
     ) from error
-
-
-def replace(path: pathlib.Path, record: msgspec.Struct) -> None:
-  """Writes a record; a reader finds the old one or the new one, never half.
-
-  Args:
-    path: of the file.
-    record: to write.
-
-  Raises:
-    OSError: the file cannot be written.
-  """
-  temporary = path.with_name(f"{path.name}.new")
-  temporary.write_text(to_json(record), encoding="utf-8")
-  os.replace(temporary, path)
 
 
 def to_number(value: typing.Any) -> int | float:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from launch.runs import curves, events, run_folder, run_status
+from launch.runs import outbox as outbox_lib
 
 # TensorBoard's name: the column of an evaluation.
 _EVALUATION = {
@@ -131,8 +132,12 @@ class Results:
   results.draw_curves()
   results.close()
 
-  Each method raises an OSError of one line, naming the file, when the disk is
-  full or read-only; what was written before is kept.
+  What a full disk rejects is kept in memory and written when there is space.
+  For any other reason, such as a folder without permission, each method raises
+  an OSError of one line that names the file.
+
+  Attributes:
+    outbox: writes the files.
   """
 
   def __init__(
@@ -152,9 +157,9 @@ class Results:
         its control node was started again, and nothing is lost.
     """
     self._folder = folder
-    with run_folder.writing(folder.curves_csv):
-      _open_curves(folder, evaluations)
-    self._events = events.Events(folder.events, env_steps)
+    self.outbox = outbox_lib.Outbox()
+    self._open_curves(evaluations)
+    self._events = events.Events(folder.events, self.outbox, env_steps)
     if env_steps is not None:
       self._write_evaluations_since(env_steps)
 
@@ -164,9 +169,7 @@ class Results:
     writer = csv.DictWriter(line, curves.COLUMNS, lineterminator="\n")
     row = msgspec.structs.asdict(evaluation)
     writer.writerow({name: _cell(value) for name, value in row.items()})
-    path = self._folder.curves_csv
-    with run_folder.writing(path), open(path, "a", encoding="utf-8") as file:
-      file.write(line.getvalue())
+    self.outbox.append(self._folder.curves_csv, line.getvalue().encode())
     self._write_evaluation(row)
 
   def add_metrics(self, status: run_status.RunStatus) -> None:
@@ -176,15 +179,43 @@ class Results:
   def write_summary(self, status: run_status.RunStatus) -> None:
     """Writes summary.json: a `Summary`; numbers without a value are null."""
     text = msgspec.json.encode(Summary.from_status(status))
-    with run_folder.replacing(self._folder.summary) as path:
-      path.write_bytes(msgspec.json.format(text, indent=2) + b"\n")
+    content = msgspec.json.format(text, indent=2) + b"\n"
+    self.outbox.replace(self._folder.summary, content)
 
   def draw_curves(self) -> None:
     """Draws curves.csv into curves.png: `curves.draw`."""
-    curves.draw(self._folder)
+    self.outbox.flush()
+    if self._folder.curves_csv.name not in self.outbox.unwritten:
+      self.outbox.replace(self._folder.curves_png, curves.draw(self._folder))
 
   def close(self) -> None:
-    self._events.close()
+    """Writes what is left.
+
+    Raises:
+      OSError: One line: the disk is still full.
+    """
+    self.outbox.flush()
+    if names := self.outbox.unwritten:
+      raise OSError(
+        f"the disk of {str(self._folder.path)!r} is full, so the end of "
+        f"{', '.join(names)} is lost: free some space, and resume the run"
+      )
+
+  def _open_curves(self, evaluations: int | None) -> None:
+    """Writes the header, or cuts off what no longer counts.
+
+    That is a line that a killed process left unfinished, and rows after the
+    first `evaluations`.
+    """
+    path = self._folder.curves_csv
+    with run_folder.writing(path):
+      text = path.read_bytes() if path.exists() else b""
+    lines = text[: text.rfind(b"\n") + 1].splitlines(keepends=True)
+    if not lines:
+      lines = [",".join(curves.COLUMNS).encode() + b"\n"]
+    kept = b"".join(lines if evaluations is None else lines[: 1 + evaluations])
+    if kept != text:
+      self.outbox.replace(path, kept)
 
   def _write_evaluations_since(self, env_steps: int) -> None:
     """Evaluations of that very step count, but TensorBoard drops them too."""
@@ -268,23 +299,6 @@ def _growth(status: run_status.RunStatus) -> tuple[int, int, float]:
 
 def _ratio(count: float, by: float) -> float | None:
   return count / by if by > 0 else None
-
-
-def _open_curves(folder: run_folder.RunFolder, evaluations: int | None) -> None:
-  """Writes the header, or cuts off what no longer counts.
-
-  That is a line that a full disk left unfinished, and rows after the first
-  `evaluations`.
-  """
-  path = folder.curves_csv
-  text = path.read_bytes() if path.exists() else b""
-  lines = text[: text.rfind(b"\n") + 1].splitlines(keepends=True)
-  if not lines:
-    lines = [",".join(curves.COLUMNS).encode() + b"\n"]
-  kept = b"".join(lines if evaluations is None else lines[: 1 + evaluations])
-  if kept != text:
-    with run_folder.replacing(path) as temporary:
-      temporary.write_bytes(kept)
 
 
 def _cell(value: Any) -> Any:

@@ -8,6 +8,9 @@ import pathlib
 import socket
 from collections.abc import Iterator
 
+import psutil
+
+from launch.runs import outbox as outbox_lib
 from launch.runs import run_folder
 
 
@@ -31,12 +34,10 @@ class RunAddress:
     if self.host != socket.gethostname():
       return False
     try:
-      os.kill(self.pid, 0)
-    except ProcessLookupError:
+      # One that no process has reaped yet is still in the system's list.
+      return psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
       return True
-    except PermissionError:
-      pass  # somebody else's process is one all the same
-    return False
 
 
 def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
@@ -45,19 +46,22 @@ def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def published(folder: run_folder.RunFolder, address: str) -> Iterator[None]:
+def published(
+  folder: run_folder.RunFolder, address: str, outbox: outbox_lib.Outbox
+) -> Iterator[None]:
   """Says in the run's folder, for as long as this lasts, who answers.
 
   Args:
     folder: of the run.
     address: of the socket that this process serves.
+    outbox: which writes the file.
 
   Raises:
-    OSError: one line naming the file, which could not be written.
+    OSError: as `Outbox.replace`.
   """
   where = RunAddress(address, os.getpid(), socket.gethostname())
-  with run_folder.replacing(path_in(folder)) as path:
-    path.write_text(json.dumps(dataclasses.asdict(where)) + "\n", "utf-8")
+  text = json.dumps(dataclasses.asdict(where)) + "\n"
+  outbox.replace(path_in(folder), text.encode())
   try:
     yield
   finally:

@@ -153,7 +153,7 @@ class RunFolder:
       OSError: One line naming the file that could not be written.
     """
     text = config_file.to_json(config)
-    with replacing(self.config) as path:
+    with writing(self.config), replacing(self.config) as path:
       path.write_text(text, encoding="utf-8")
 
   def read_config(self) -> ml_collections.ConfigDict:
@@ -213,13 +213,12 @@ def writing(path: pathlib.Path) -> Iterator[None]:
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
   """Yields a path beside `path`, and renames it: nobody reads half a file."""
   beside = path.with_name(f".{path.name}.{os.getpid()}")
-  with writing(path):
-    try:
-      yield beside
-      os.replace(beside, path)
-    except BaseException:
-      beside.unlink(missing_ok=True)
-      raise
+  try:
+    yield beside
+    os.replace(beside, path)
+  except BaseException:
+    beside.unlink(missing_ok=True)
+    raise
 
 
 def _check_disk(run_dir: pathlib.Path) -> None:

@@ -271,6 +271,7 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     proxy: all proxies together; None: the run has none.
     workers: by index.
     machines: by part of the run; empty: the run is on one machine.
+    unwritten: names of files, and 'snapshot', that wait for space on the disk.
   """
 
   name: str = "run"
@@ -304,3 +305,4 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   proxy: ProxyStatus | None = None
   workers: dict[int, WorkerStatus] = {}
   machines: dict[str, MachineStatus] = {}
+  unwritten: list[str] = []

@@ -83,6 +83,7 @@ class SnapshotStore:
     self._uploads = uploads.Uploads(self._local, self._remote, keep)
     self._last: Snapshot | None = None
     self._last_at_s: float | None = None
+    self._unwritten = False  # the last one, which failed
 
   @property
   def last(self) -> Snapshot | None:
@@ -135,11 +136,16 @@ class SnapshotStore:
     began_s = time.time()
     with self._locked():
       number = max(self._local.numbers(), default=0) + 1
-      with self._adding(number) as hidden:
-        yield hidden
-        manifest.write(hidden, step)
+      try:
+        with self._adding(number) as hidden:
+          yield hidden
+          manifest.write(hidden, step)
+      except BaseException:
+        self._unwritten = True
+        raise
       self._last = Snapshot(self._path(number), number, step)
       self._last_at_s = began_s
+      self._unwritten = False
       if is_best:
         self._local.mark_best(number)
         _sync(self._folder)
@@ -170,6 +176,7 @@ class SnapshotStore:
     return {
       "written": self._last.number if self._last else 0,
       "written_at_s": self._last_at_s,
+      "unwritten": self._unwritten,
       **self._uploads.metrics(),
     }
 

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import contextlib
+import dataclasses
+import json
 import os
 import pathlib
 import subprocess
@@ -166,7 +168,9 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
       path.write_text("")
   with contextlib.ExitStack() as held:
     if title == "a control node that answers":
-      held.enter_context(run_address.published(folder, "localhost:7"))
+      where = run_address.RunAddress("localhost:7", os.getpid(), "elsewhere")
+      text = json.dumps(dataclasses.asdict(where))
+      run_address.path_in(folder).write_text(text)
     if title == "a launcher":
       held.enter_context(run_lock.held(folder))
     before = _contents(folder.path)

@@ -137,6 +137,12 @@ SIGNALS = [
     "SIGHUP",
     marks=pytest.mark.chaos,
   ),
+  # Ctrl-\\ in a terminal.
+  pytest.param(
+    lambda run: os.killpg(run.launcher.pid, signal.SIGQUIT),
+    "SIGQUIT",
+    marks=pytest.mark.chaos,
+  ),
 ]
 
 

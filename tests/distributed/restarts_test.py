@@ -109,7 +109,7 @@ def test_a_nodes_error_is_shown_whole(start_run):
   assert run.wait() == 1
   first, *_, error, line = run.stderr.splitlines()
   assert first == "Traceback (most recent call last):"
-  assert error.startswith("IsADirectoryError: ")
+  assert error.startswith("OSError: ")
   assert line == (
     f"train: node evaluator/0 failed: {error} (log: "
     f"{run.path / 'logs' / 'evaluator' / '0'})"

@@ -8,7 +8,7 @@ from agents import registry
 from configs import dqn
 from environments import factory, recordings
 from launch import evaluate
-from launch.runs import best_variables, run_folder
+from launch.runs import best_variables, outbox, run_folder
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def run(tmp_path):
   folder.write_config(config)
   spec = factory.make_spec(config.environment)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
-  best_variables.save(folder.best, 7, learner.get_variables())
+  best_variables.save(folder.best, 7, learner.get_variables(), outbox.Outbox())
   return folder
 
 

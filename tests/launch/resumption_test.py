@@ -13,6 +13,7 @@ from agents import registry
 from environments import factory
 from launch import resumption, train_flags
 from launch.runs import (
+  outbox,
   run_address,
   run_counters,
   run_folder,
@@ -300,9 +301,10 @@ def test_a_snapshot_without_counters(make_run):
   check_refused(folder, [], [run_counters.FILE, "another snapshot"])
 
 
-def test_a_run_that_still_goes_on(make_run):
+def test_a_run_that_still_goes_on(make_run, monkeypatch):
+  monkeypatch.setattr(resumption, "_ENDS_WITHIN_S", 0.2)
   folder = make_run()
-  with run_address.published(folder, "localhost:7"):
+  with run_address.published(folder, "localhost:7", outbox.Outbox()):
     check_refused(
       folder,
       [],
@@ -311,11 +313,22 @@ def test_a_run_that_still_goes_on(make_run):
   resume(folder)
 
 
+def test_a_run_whose_nodes_still_save(make_run):
+  folder = make_run()
+  with subprocess.Popen(["sleep", "1"]) as saving:
+    with run_address.published(folder, "localhost:7", outbox.Outbox()):
+      path = run_address.path_in(folder)
+      where = json.loads(path.read_text())
+      path.write_text(json.dumps({**where, "pid": saving.pid}))
+      resume(folder)
+    assert saving.poll() is not None
+
+
 def test_the_address_of_a_process_that_was_killed(make_run):
   folder = make_run()
   ended = subprocess.Popen(["true"])
   ended.wait()
-  with run_address.published(folder, "localhost:7"):
+  with run_address.published(folder, "localhost:7", outbox.Outbox()):
     path = run_address.path_in(folder)
     where = json.loads(path.read_text())
     path.write_text(json.dumps({**where, "pid": ended.pid}))

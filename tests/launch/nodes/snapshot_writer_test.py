@@ -67,7 +67,9 @@ def start(config, folder, learners):
       config, folder, EXPECTED, time.time(), rates
     )
     made = len(learners)
-    node = trainer_node.TrainerNode(config, spec, folder, [address], control)
+    node = trainer_node.TrainerNode(
+      config, spec, folder, [address], None, control
+    )
     (node.learner,) = learners[made:]
     node.address, node.control = address.resolve(), control
     started.append(node)

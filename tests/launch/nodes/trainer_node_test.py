@@ -84,7 +84,9 @@ def make_node(config, tmp_path):
   control = run_control.RunControl(
     config, folder, {"worker": 1}, time.time(), rates
   )
-  node = trainer_node.TrainerNode(config, spec, folder, [address], control)
+  node = trainer_node.TrainerNode(
+    config, spec, folder, [address], None, control
+  )
   node.address = address.resolve()
   return node
 

@@ -4,16 +4,18 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
+from multiprocessing import forkserver
 
 import cloudpickle
 import launchpad as lp
 import psutil
 import pytest
 
-from launch.processes import fork_server, payloads, restarts
+from launch.processes import fork_server, node_log, payloads, restarts
 from launch.processes import runner as runner_lib
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -423,3 +425,135 @@ def test_signals_of_a_group_are_left_to_the_launcher(make_runner, tmp_path):
 
   make_runner(worker=work).run()
   assert "still here False" in (tmp_path / "worker" / "0").read_text()
+
+
+def server_pid():
+  """Of the newest fork server of this process."""
+  return forkserver._forkserver._forkserver_pid
+
+
+def kill_server():
+  before = server_pid()
+  os.kill(before, signal.SIGKILL)
+  return before
+
+
+def test_nodes_outlive_their_fork_server(start_runner, tmp_path):
+  def fail():
+    until(tmp_path / "fail")()
+    if lives(tmp_path / "lives") == 1:
+      os._exit(3)
+
+  started = start_runner(
+    trainer=until(tmp_path / "go"), worker=fail, proxy=until("/none")
+  )
+  trainer = started.pid("trainer/0")
+  before = kill_server()
+  wait_until(lambda: "the fork server was ended by SIGKILL" in started.said)
+  assert server_pid() != before
+  assert psutil.pid_exists(trainer)
+  # It is known how each ends, and another takes its place.
+  (tmp_path / "fail").touch()
+  wait_until(lambda: "node worker/0 ended with exit status 3" in started.said)
+  started.kill("proxy/0")
+  assert "node proxy/0 was ended by SIGKILL" in started.said
+  assert psutil.pid_exists(trainer)
+  wait_until(lambda: "worker/0 has ended" in started.said)
+  started.runner.stop_restarting()
+  os.kill(started.pid("proxy/0"), signal.SIGKILL)
+  (tmp_path / "go").touch()
+  started.wait()
+  assert started.runner.restarts == {"worker/0": 1, "proxy/0": 1}
+  assert started.said.count("trainer/0 is process") == 1
+
+
+def test_a_fork_server_that_ends_while_nodes_start(make_runner, tmp_path):
+  runner = make_runner(worker=lambda: None, trainer=lambda: None)
+  kill_server()
+  runner.run()
+  assert runner.restarts == {}
+  said = (tmp_path / "runner").read_text()
+  assert said.count("has ended") == 2
+
+
+def test_a_fork_server_that_ends_again_and_again_ends_the_run(start_runner):
+  started = start_runner(worker=until("/none"))
+  for count in range(3):
+    wait_until(
+      lambda count=count: started.said.count("the nodes continue") == count
+    )
+    kill_server()
+  with pytest.raises(
+    RuntimeError,
+    match=r"^the fork server was ended by SIGKILL, more often than",
+  ):
+    started.wait()
+
+
+# Whether its parent is killed, fails or ends in order.
+@pytest.mark.parametrize("how", ["is killed", "fails", "ends"])
+def test_what_an_environment_starts_ends_with_its_node(
+  start_runner, tmp_path, how
+):
+  def work():
+    if not (tmp_path / "pids").exists():
+      child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+      # Its parent ends at once.
+      daemon = subprocess.run(
+        ["sh", "-c", "setsid sleep 600 > /dev/null & echo $!"],
+        stdout=subprocess.PIPE,
+        check=True,
+      )
+      (tmp_path / "new").write_bytes(b"%d %s" % (child.pid, daemon.stdout))
+      (tmp_path / "new").rename(tmp_path / "pids")
+      until(tmp_path / "go")()
+      if how == "fails":
+        raise ValueError("an environment's error")
+      if how == "ends":
+        return
+    until(tmp_path / "end")()
+
+  started = start_runner(worker=work, trainer=until(tmp_path / "end"))
+  wait_until((tmp_path / "pids").exists)
+  pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+  time.sleep(0.5)  # none is taken for one that a node has left
+  assert all(psutil.pid_exists(pid) for pid in pids)
+  if how == "is killed":
+    started.kill("worker/0")
+  (tmp_path / "go").touch()
+  wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+  (tmp_path / "end").touch()
+  started.wait()
+
+
+def test_a_node_that_prints_without_end(start_runner, tmp_path):
+  def work():
+    line = "0" * 99
+    while not os.path.exists(tmp_path / "go"):
+      print(line)
+      os.write(2, b"1" * 99_999 + b"\n")  # as what is not Python does
+      time.sleep(0.002)
+    raise ValueError("the last line")
+
+  started = start_runner(worker=work)
+  log = tmp_path / "worker" / "0"
+  wait_until(
+    lambda: "bytes of this log were dropped" in log.read_bytes()[:99].decode()
+  )
+  # Between two looks of the runner it may grow by some more.
+  for _ in range(20):
+    assert log.stat().st_size < 5 * node_log.MAX_BYTES
+    time.sleep(0.05)
+  (tmp_path / "go").touch()
+  with pytest.raises(RuntimeError, match="failed: ValueError: the last line"):
+    started.wait()
+  assert log.stat().st_size <= 2 * node_log.MAX_BYTES
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_log_on_a_full_disk_costs_what_is_printed(make_runner, tmp_path):
+  (tmp_path / "worker").mkdir()
+  (tmp_path / "worker" / "0").symlink_to("/dev/full")
+  runner = make_runner(worker=lambda: print("is dropped"))
+  runner.run()
+  assert runner.restarts == {}

@@ -2,7 +2,11 @@
 
 import hashlib
 import os
+import pathlib
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -10,13 +14,16 @@ import pytest
 
 from launch.processes import signals as signals_lib
 
-_TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+_TAKEN = (*signals_lib.ENDS, signal.SIGUSR1)
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
 def signals():
   before = {number: signal.getsignal(number) for number in _TAKEN}
-  yield signals_lib.Signals()
+  taken = signals_lib.Signals()
+  taken.begin_run()
+  yield taken
   signal.set_wakeup_fd(-1)
   for number, handler in before.items():
     signal.signal(number, handler)
@@ -88,3 +95,31 @@ def test_without_a_second_one_nobody_is_called(signals):
   assert not calls
   _send(signal.SIGINT)
   assert calls == ["at once"]
+
+
+@pytest.mark.parametrize("number", signals_lib.ENDS)
+def test_before_a_run_begins_it_is_one_line(tmp_path, number):
+  """Also while `launch.training` is being imported, which takes longer."""
+  for delay_s in (0.0, 0.1):
+    train = subprocess.Popen(
+      [sys.executable, "-m", "launch.train", f"--run_dir={tmp_path}"],
+      stderr=subprocess.PIPE,
+      cwd=_ROOT,
+      text=True,
+    )
+    while not _catches_signals(train.pid):
+      time.sleep(0.001)
+    time.sleep(delay_s)
+    train.send_signal(number)
+    _, said = train.communicate(timeout=60)
+    assert train.returncode == 0, said
+    (line,) = said.splitlines()
+    assert signal.Signals(number).name in line
+    assert not list(tmp_path.iterdir())
+
+
+def _catches_signals(pid):
+  """Whether a process has our handlers: Python has its own of SIGINT only."""
+  status = pathlib.Path(f"/proc/{pid}/status").read_text()
+  (caught,) = re.findall(r"SigCgt:\s*(\w+)", status)
+  return bool(int(caught, 16) >> (signal.SIGQUIT - 1) & 1)

@@ -20,6 +20,7 @@ from tensorboard.backend.event_processing import (
 from tensorboard.util import tensor_util
 
 from launch.runs import curves, results, run_folder, run_status
+from tests.launch import small_disk
 
 
 def make_folder(path, target=math.inf):
@@ -393,18 +394,33 @@ def test_the_picture_needs_curves_that_can_be_read(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_one_line(tmp_path):
-  folder = make_folder(tmp_path)
-  written = results.Results(folder)
-  folder.curves_csv.unlink()
-  folder.curves_csv.symlink_to("/dev/full")
-  with pytest.raises(OSError) as caught:
-    written.add_evaluation(curves.Evaluation(env_steps=1))
-  assert str(caught.value).startswith(repr(str(folder.curves_csv)))
-  assert "No space left on device" in str(caught.value)
-  assert "\n" not in str(caught.value)
-  written.close()
+@small_disk.needs_root
+def test_a_full_disk_only_delays(tmp_path):
+  with small_disk.mounted(tmp_path / "disk", megabytes=64) as disk:
+    folder = make_folder(disk)
+    written = results.Results(folder)
+    filler = small_disk.fill(disk)
+    all_steps = []  # until no block is left for the rows either
+    while "curves.csv" not in written.outbox.unwritten or len(all_steps) < 9:
+      steps = 100 * len(all_steps)
+      all_steps.append(steps)
+      status = status_at(steps / 10, steps, 0)
+      written.add_metrics(status)
+      written.add_evaluation(results.make_evaluation(status, [steps], [1], 1))
+    written.write_summary(status)
+    written.draw_curves()
+    names = written.outbox.unwritten
+    assert "summary.json" in names
+    with pytest.raises(OSError, match=r"is full, .* curves\.csv, .*free"):
+      written.close()
+    filler.unlink()
+    written.draw_curves()
+    written.close()
+    assert [int(row["env_steps"]) for row in read_rows(folder)] == [*all_steps]
+    means = read_scalars(folder)["evaluation/mean_return"]
+    assert [at for at, _ in means] == [*all_steps]
+    assert json.loads(folder.summary.read_text())["env_steps"] == steps
+    assert folder.curves_png.exists()
 
 
 @pytest.mark.parametrize("name", ["summary", "curves_png"])

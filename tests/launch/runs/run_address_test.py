@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from launch.runs import run_address, run_folder
+from launch.runs import outbox, run_address, run_folder
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def folder(tmp_path):
 
 def test_it_is_there_while_a_node_serves(folder):
   assert run_address.read(folder) is None
-  with run_address.published(folder, "localhost:7"):
+  with run_address.published(folder, "localhost:7", outbox.Outbox()):
     where = run_address.read(folder)
     assert where == run_address.RunAddress(
       "localhost:7", os.getpid(), socket.gethostname()
@@ -30,15 +30,15 @@ def test_it_is_there_while_a_node_serves(folder):
 def test_it_goes_with_an_error_too(folder):
   with (
     pytest.raises(KeyError),
-    run_address.published(folder, "localhost:7"),
+    run_address.published(folder, "localhost:7", outbox.Outbox()),
   ):
     raise KeyError
   assert run_address.read(folder) is None
 
 
 def test_a_successors_file_stays(folder):
-  with run_address.published(folder, "localhost:7"):
-    successor = run_address.published(folder, "localhost:8")
+  with run_address.published(folder, "localhost:7", outbox.Outbox()):
+    successor = run_address.published(folder, "localhost:8", outbox.Outbox())
     successor.__enter__()
   assert run_address.read(folder).address == "localhost:8"
   successor.__exit__(None, None, None)

@@ -1,0 +1,129 @@
+"""Faults of what a run stands on: its fork server, launcher, environment."""
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(240)]
+
+_NOISY = """
+import os
+import subprocess
+import gymnasium
+from gymnasium.envs.classic_control import cartpole
+
+class Noisy(cartpole.CartPoleEnv):
+  def __init__(self, **kwargs):
+    super().__init__(**kwargs)
+    self._child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+
+  def step(self, action):
+    print("noise " * 500)
+    return super().step(action)
+
+gymnasium.register("Noisy-v0", Noisy, max_episode_steps=500)
+"""
+
+
+def fork_server(run):
+  """The process from which nodes are forked; None: there is none now."""
+  found = [
+    process
+    for process in psutil.Process(run.launcher.pid).children()
+    if process.status() != psutil.STATUS_ZOMBIE
+    and "multiprocessing.forkserver" in " ".join(process.cmdline())
+  ]
+  # Older are the nodes of an earlier one.
+  return max(found, key=psutil.Process.create_time, default=None)
+
+
+def kill_fork_server(run):
+  """Kills it; returns when another one is there."""
+  before = fork_server(run)
+  begun_s = before.create_time()
+  before.kill()
+
+  def is_back():
+    now = fork_server(run)
+    return now is not None and now.create_time() > begun_s
+
+  run.wait_until(is_back)
+
+
+def nodes(run):
+  """Processes of all nodes."""
+  found = [
+    run.processes(str(log.relative_to(run.path / "logs")))
+    for log in sorted((run.path / "logs").glob("*/*"))
+  ]
+  return [process for processes in found for process in processes]
+
+
+def end(run):
+  run.launcher.terminate()
+  assert run.wait() == 0, run.stderr
+  assert run.stderr == ""
+  run.check_nothing_left()
+
+
+def test_the_fork_server_is_killed(start_run):
+  run = start_run()
+  run.wait_until(lambda: fork_server(run))
+  kill_fork_server(run)  # while it imports
+  run.wait_until_learning()
+  before = nodes(run)
+  steps = run.status()["trainer_steps"]
+  kill_fork_server(run)
+  run.wait_until(lambda: run.status()["trainer_steps"] > steps + 200)
+  assert nodes(run) == before
+  (worker,) = run.processes("worker/1")
+  worker.kill()
+  run.wait_until(lambda: run.processes("worker/1") not in ([], [worker]))
+  run.wait_until(lambda: run.status()["node_restarts"] == {"worker/1": 1})
+  assert run.log("runner").count("the fork server was ended by SIGKILL") == 2
+  end(run)
+
+
+def test_a_run_is_resumed_while_its_nodes_still_save(start_run):
+  run = start_run("--config.snapshot.period_s=3_600")
+  run.wait_until_learning()
+  before = nodes(run)
+  os.kill(run.launcher.pid, signal.SIGKILL)
+  run.wait()
+  resumed = start_run(resume=True)
+  resumed.wait_until_learning()
+  assert "waiting for process" in resumed.stderr
+  assert not any(process.is_running() for process in before)
+  resumed.launcher.send_signal(signal.SIGINT)
+  assert resumed.wait() == 0
+  assert resumed.summary["resumes"] == 1
+  assert resumed.summary["env_steps_lost"] == 0
+
+
+def test_what_an_environment_prints_and_starts(
+  start_run, tmp_path, monkeypatch
+):
+  (tmp_path / "noisy.py").write_text(_NOISY)
+  monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+  run = start_run("--config.environment.name=noisy:Noisy-v0")
+  run.wait_until_learning()
+  log = run.path / "logs" / "worker" / "0"
+  run.wait_until(lambda: b"bytes of this log were" in log.read_bytes()[:99])
+  for _ in range(50):
+    assert log.stat().st_size < 20_000_000
+    time.sleep(0.1)
+
+  def worker():
+    """With its environments' processes, which print into its log too."""
+    found = run.processes("worker/1")
+    return next((process for process in found if process.children()), None)
+
+  before = worker()
+  left = before.children()
+  before.kill()
+  run.wait_until(lambda: not any(child.is_running() for child in left))
+  run.wait_until(worker)
+  end(run)

@@ -1,0 +1,65 @@
+"""Full disk: a run goes on, and writes all once there is space."""
+
+import itertools
+import os
+import signal
+
+import pytest
+
+from tests.launch import small_disk
+
+pytestmark = [
+  pytest.mark.chaos,
+  pytest.mark.timeout(240),
+  small_disk.needs_root,
+]
+
+
+@pytest.fixture
+def disk(tmp_path):
+  """The disk of all runs of a test."""
+  with small_disk.mounted(tmp_path / "runs", megabytes=100) as path:
+    yield path
+
+
+def test_a_run_outlives_a_full_disk(disk, start_run):
+  run = start_run("--config.snapshot.period_s=2", "--config.restarts.budget=1")
+  run.wait_until_learning()
+  filler = small_disk.fill(disk)
+  steps = run.status()["trainer_steps"]
+
+  def lacks():
+    return {name.partition(".out.")[0] for name in run.status()["unwritten"]}
+
+  run.wait_until(lambda: lacks() >= {"curves.csv", "events", "snapshot"})
+  run.wait_until(lambda: "not written yet: " in run.stdout)
+  run.wait_until(lambda: run.status()["trainer_steps"] > steps + 500)
+  (worker,) = run.processes("worker/1")
+  os.kill(worker.pid, signal.SIGKILL)
+  run.wait_until(lambda: run.status()["node_restarts"] == {"worker/1": 1})
+  filler.unlink()
+  run.wait_until(lambda: not lacks())
+  evaluations = run.status()["evaluation"]["count"]
+  run.launcher.terminate()
+  assert run.wait() == 0, run.stderr
+  assert run.stderr == ""
+  run.check_nothing_left()
+  assert len(run.evaluations) >= evaluations
+  assert run.summary["node_restarts"] == {"worker/1": 1}
+  # One a second of the run, those of the full disk too.
+  wall_s = run.scalars("progress/wall_clock_s")
+  assert all(b - a < 3.0 for a, b in itertools.pairwise(wall_s))
+  assert (run.path / "curves.png").exists()
+
+
+def test_a_disk_that_stays_full_ends_in_order(disk, start_run):
+  run = start_run()
+  run.wait_until_learning()
+  small_disk.fill(disk)
+  run.wait_until(lambda: run.status()["unwritten"])
+  run.launcher.terminate()
+  assert run.wait() == 1
+  line = run.stderr.splitlines()[-1]
+  assert line.startswith("train: node trainer/0 failed")
+  assert "No space left on device" in run.stderr
+  run.check_nothing_left()

@@ -1,0 +1,74 @@
+"""Outbox: what a full disk rejects is written once there is space."""
+
+import pytest
+
+from launch.runs import outbox as outbox_lib
+from tests.launch import small_disk
+
+
+@pytest.fixture
+def disk(tmp_path):
+  with small_disk.mounted(tmp_path / "disk", megabytes=1) as path:
+    yield path
+
+
+@pytest.fixture
+def outbox():
+  return outbox_lib.Outbox()
+
+
+def test_files_are_written_at_once(tmp_path, outbox):
+  for part in (b"a\n", b"b\n"):
+    outbox.append(tmp_path / "log", part)
+    outbox.replace(tmp_path / "state", part)
+  assert (tmp_path / "log").read_bytes() == b"a\nb\n"
+  assert (tmp_path / "state").read_bytes() == b"b\n"
+  assert outbox.unwritten == []
+  assert len(list(tmp_path.iterdir())) == 2
+
+
+@small_disk.needs_root
+def test_a_full_disk_only_delays(disk, outbox):
+  outbox.append(disk / "log", b"0")
+  outbox.replace(disk / "state", b"old")
+  filler = small_disk.fill(disk, free=8192)
+  parts = [bytes([number]) * 3_000 for number in range(9)]
+  for part in parts:  # one is cut in two
+    outbox.append(disk / "log", part)
+  outbox.append(disk / "new", b"1")
+  outbox.replace(disk / "state", b"older")
+  outbox.replace(disk / "state", b"2")
+  assert outbox.unwritten == ["log", "new", "state"]
+  assert (disk / "state").read_bytes() == b"old"
+  outbox.flush()
+  assert outbox.unwritten == ["log", "new", "state"]
+  filler.unlink()
+  outbox.flush()
+  assert outbox.unwritten == []
+  assert (disk / "log").read_bytes() == b"".join([b"0", *parts])
+  assert (disk / "new").read_bytes() == b"1"
+  assert (disk / "state").read_bytes() == b"2"
+
+
+@small_disk.needs_root
+def test_what_is_kept_is_bounded(disk, outbox, monkeypatch):
+  monkeypatch.setattr(outbox_lib, "_MAX_KEPT_BYTES", 10)
+  filler = small_disk.fill(disk)
+  for part in (b"1234\n", b"too long\n", b"567\n"):
+    outbox.append(disk / "log", part)
+  filler.unlink()
+  outbox.append(disk / "log", b"890\n")
+  assert (disk / "log").read_bytes() == b"1234\n567\n"
+  outbox.append(disk / "log", b"more\n")
+  assert (disk / "log").read_bytes() == b"1234\n567\nmore\n"
+
+
+@pytest.mark.parametrize("call", ["append", "replace"])
+def test_another_error_is_one_line(tmp_path, outbox, call):
+  (tmp_path / "file").mkdir()
+  with pytest.raises(OSError) as error:
+    getattr(outbox, call)(tmp_path / "file", b"1")
+  assert str(error.value).startswith(repr(str(tmp_path / "file")))
+  assert "\n" not in str(error.value)
+  assert outbox.unwritten == []
+  assert len(list(tmp_path.iterdir())) == 1
