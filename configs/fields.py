@@ -25,6 +25,14 @@ import ml_collections
 
 from configs import checks
 
+# Counts are exact up to here where they are doubles: in JSON, in Reverb's rate
+# limiter and in metrics.
+_MAX_INT = 2**53
+# Squares of larger floats are infinite in float32, and products of two smaller
+# ones are zero.
+_MAX_FLOAT, _MIN_FLOAT = 1e18, 1e-18
+_SHOWN = 80  # characters of a value in a message
+
 
 class Field(typing.NamedTuple):
   """The declaration of one field.
@@ -159,24 +167,64 @@ def check(name: str, value: typing.Any, field: Field) -> None:
   Raises:
     ValueError: one line with the field, the value and the consequence.
   """
+  shown = f"config.{name}={show(value)}"
   if not _has_type(value, field.default):
     raise ValueError(
-      f"config.{name}={value!r} must be of type {type_name(field.default)}: a "
-      "value of another type can't be used"
+      f"{shown} must be of type {type_name(field.default)}: a value of another "
+      "type can't be used"
     )
+  for number in value if isinstance(value, tuple) else (value,):
+    _check_magnitude(shown, number, field.default)
+  rule = field.check
+  if rule is None:
+    return
+  if not rule.accepts(value):
+    raise ValueError(f"{shown} must be {rule.wanted}: {rule.consequence}")
+  if isinstance(value, int | float) and value > rule.maximum:
+    raise ValueError(f"{shown} must be at most {rule.maximum}: {rule.beyond}")
+
+
+def _check_magnitude(
+  shown: str, value: typing.Any, default: typing.Any
+) -> None:
+  """Checks that arithmetic with a number of a field is possible.
+
+  Raises:
+    ValueError: one line that begins with `shown`.
+  """
+  if not isinstance(value, int | float):
+    return
+  if not isinstance(default, float):
+    if abs(value) > _MAX_INT:
+      raise ValueError(
+        f"{shown} must be within 2**53: larger counts are not exact"
+      )
+    return
+  if value == default or -value == default:
+    return
   # Infinity times zero in a loss or a clipped gradient is not a number.
-  if isinstance(value, float) and not (
-    math.isfinite(value) or value == field.default or -value == field.default
-  ):
+  if isinstance(value, float) and not math.isfinite(value):
     raise ValueError(
-      f"config.{name}={value!r} must be finite: nothing could be computed with "
-      "it"
+      f"{shown} must be finite: nothing could be computed with it"
     )
-  if field.check is not None and not field.check.accepts(value):
+  if value and not _MIN_FLOAT <= abs(value) <= _MAX_FLOAT:
     raise ValueError(
-      f"config.{name}={value!r} must be {field.check.wanted}: "
-      f"{field.check.consequence}"
+      f"{shown} must be 0, or {_MIN_FLOAT:g} to {_MAX_FLOAT:g} in size: float32 "
+      "can't compute with it"
     )
+
+
+def show(value: typing.Any) -> str:
+  """Returns a value for a message: its repr in one line, cut where it is long.
+
+  Args:
+    value: of any type.
+  """
+  try:
+    text = " ".join(repr(value).split())
+  except Exception:  # an int of too many digits, or a repr of a user's own
+    text = f"({type(value).__name__})"
+  return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def type_name(value: typing.Any) -> str:
