@@ -209,8 +209,8 @@ def _check_magnitude(
     )
   if value and not _MIN_FLOAT <= abs(value) <= _MAX_FLOAT:
     raise ValueError(
-      f"{shown} must be 0, or {_MIN_FLOAT:g} to {_MAX_FLOAT:g} in size: float32 "
-      "can't compute with it"
+      f"{shown} must be 0, or {_MIN_FLOAT:g} to {_MAX_FLOAT:g} in size: "
+      "float32 can't compute with it"
     )
 
 

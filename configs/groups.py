@@ -21,7 +21,7 @@ TORSO: fields.Fields = {
     (64, 64),
     "units of the hidden layers; the last one belongs to the head",
     checks.matching(
-      lambda x: 0 < len(x) <= 100 and 0 < min(x) and max(x) <= 65_536,
+      lambda x: 0 < len(x) <= 100 and min(x) > 0 and max(x) <= 65_536,
       "1 to 100 sizes in [1, 65536]",
       "the network would have no head, or weights that no memory holds",
       (64, 0),

@@ -15,7 +15,7 @@ from absl import flags as absl_flags
 from agents import registry
 from configs import fields
 from environments import factory
-from launch import resumption, train_flags
+from launch import memory, resumption, train_flags
 from launch.options import overrides
 from launch.processes import signals
 from launch.runs import run as run_lib
@@ -41,6 +41,8 @@ def main(argv: Sequence[str]) -> int:
       spec = factory.make_spec(config.environment)
       builder = registry.make_builder(config.agent)
       builder.check(config, spec)
+      if flags.launch != "ray":  # whose machines have memory of their own
+        memory.check(config, spec, builder, memory.machine_bytes())
       launch = _prepare_launch(flags)
       if flags.resume is None:
         folder, said = _begin(flags, held)
