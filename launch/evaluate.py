@@ -8,6 +8,7 @@ import numpy as np
 
 from agents import registry
 from environments import factory, recordings, video
+from launch import run_config
 from launch.nodes import evaluation
 from launch.options import flags as flags_lib
 from launch.runs import best_variables, run_folder
@@ -27,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     flags = flags_lib.parse(flags_lib.define_evaluate_flags(), argv, _USAGE)
     folder = run_folder.RunFolder.open(flags.run)
     version, variables = best_variables.load(folder.best)
-    config = folder.read_config()
+    config = run_config.read(flags.run)
     spec = factory.make_spec(config.environment)
     actor = registry.make_builder(config.agent).make_greedy_actor(config, spec)
     actor.load(variables)

@@ -8,7 +8,7 @@ from ml_collections import config_flags
 
 from configs import base
 from configs import fields as fields_lib
-from launch import resumption
+from launch import run_config
 from launch.options import flags as flags_lib
 from launch.options import overrides
 
@@ -146,7 +146,7 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
     before, resumed = overrides.load(path), None
     argv = [argv[0], f"--config={path}", *argv[1:]]
   else:
-    before = resumed = resumption.read_config(resume)
+    before = resumed = run_config.read(resume)
     argv = [argv[0], f"--resume={resume}", *argv[1:]]
   # The names before the overrides, so that an error of the file is not one of
   # theirs. The values after them: some have no default that could be used.
