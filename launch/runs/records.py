@@ -47,7 +47,7 @@ def from_json(text: str | bytes, kind: type[T]) -> T:
         f"{FORMAT_VERSION} only"
       )
     return msgspec.json.decode(envelope.record, type=kind)
-  except UnicodeDecodeError as error:
+  except (UnicodeDecodeError, RecursionError) as error:
     raise ValueError(str(error)) from error
 
 

@@ -1,18 +1,18 @@
 """Run address: where a run's control node answers, in a file of the run."""
 
 import contextlib
-import dataclasses
-import json
 import os
 import pathlib
 import socket
+import typing
 from collections.abc import Iterator
+
+import msgspec
 
 from launch.runs import run_folder
 
 
-@dataclasses.dataclass(frozen=True)
-class RunAddress:
+class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Who answers for a run.
 
   Attributes:
@@ -22,7 +22,7 @@ class RunAddress:
   """
 
   address: str
-  pid: int
+  pid: typing.Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
   host: str
 
   @property
@@ -62,7 +62,7 @@ def published(
     return
   where = RunAddress(address, os.getpid(), socket.gethostname())
   with run_folder.replacing(path_in(folder)) as path:
-    path.write_text(json.dumps(dataclasses.asdict(where)) + "\n", "utf-8")
+    path.write_bytes(msgspec.json.encode(where) + b"\n")
   try:
     yield
   finally:
@@ -77,10 +77,10 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
   """
   path = path_in(folder)
   try:
-    return RunAddress(**json.loads(path.read_text("utf-8")))
+    return msgspec.json.decode(path.read_bytes(), type=RunAddress)
   except FileNotFoundError:
     return None
-  except (OSError, ValueError, TypeError) as error:
+  except (OSError, ValueError, RecursionError) as error:
     raise ValueError(
       f"{str(path)!r} can't be read ({error}), so the run can't be found: "
       "remove the file, and stop the run by a signal to its launcher"

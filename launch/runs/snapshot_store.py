@@ -83,7 +83,7 @@ class SnapshotStore:
       )
     self._folder, self._config = folder.snapshots, folder.config
     self._keep, self._url, self._run = keep, url, folder.name
-    self._saved_config = config and config_file.to_json(config)
+    self._saved_config = None if config is None else config_file.to_json(config)
     self._local = place.Place(str(folder.path.absolute()))
     self._remote = None
     if url:
