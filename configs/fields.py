@@ -221,10 +221,15 @@ def show(value: typing.Any) -> str:
     value: of any type.
   """
   try:
-    text = " ".join(repr(value).split())
+    return shorten(repr(value))
   except Exception:  # an int of too many digits, or a repr of a user's own
-    text = f"({type(value).__name__})"
-  return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return f"({type(value).__name__})"
+
+
+def shorten(text: str) -> str:
+  """Returns a text in one line, cut where it is long."""
+  line = " ".join(text.split())
+  return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
 
 def type_name(value: typing.Any) -> str:

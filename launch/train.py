@@ -18,8 +18,8 @@ from environments import factory
 from launch import memory, resumption, train_flags
 from launch.options import overrides
 from launch.processes import signals
+from launch.runs import config_file, run_folder, run_lock, snapshot_store
 from launch.runs import run as run_lib
-from launch.runs import run_folder, run_lock, snapshot_store
 from replay import table_spec
 
 _USAGE = "Trains an experiment until one of its limits is reached."
@@ -71,6 +71,7 @@ def _begin(
   flags: absl_flags.FlagValues, held: contextlib.ExitStack
 ) -> tuple[run_folder.RunFolder, str]:
   """Makes a new run's folder; returns it and what the user is told."""
+  config_file.to_json(flags.config)  # An error keeps the run of this name.
   name = flags.name or _default_name(flags)
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   if flags.overwrite and before.is_run():
