@@ -146,8 +146,9 @@ def check_names(config: ml_collections.ConfigDict, fields: Fields) -> None:
   """
   for name in unknown(config, fields):
     raise ValueError(
-      f"config.{name} is no field of config.agent={config.get('agent')!r}, so "
-      f"its value would have no effect: {advise(name, fields)}"
+      f"config.{shorten(name)} is no field of config.agent="
+      f"{show(config.get('agent'))}, so its value would have no effect: "
+      f"{advise(name, fields)}"
     )
   for name in missing(config, fields):
     raise ValueError(
@@ -227,8 +228,10 @@ def show(value: typing.Any) -> str:
 
 
 def shorten(text: str) -> str:
-  """Returns a text in one line, cut where it is long."""
+  """Returns a text as one line that a terminal can show, cut if it is long."""
   line = " ".join(text.split())
+  if not line.isprintable():
+    line = repr(line)
   return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
 
