@@ -81,8 +81,9 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
   except FileNotFoundError:
     return None
   except (OSError, ValueError, RecursionError) as error:
+    said = " ".join(str(error).split())  # It may quote the file.
     raise ValueError(
-      f"{str(path)!r} can't be read ({error}), so the run can't be found: "
+      f"{str(path)!r} can't be read ({said}), so the run can't be found: "
       "remove the file, and stop the run by a signal to its launcher"
     ) from error
 
