@@ -174,44 +174,43 @@ def check(name: str, value: typing.Any, field: Field) -> None:
       f"{shown} must be of type {type_name(field.default)}: a value of another "
       "type can't be used"
     )
-  for number in value if isinstance(value, tuple) else (value,):
-    _check_magnitude(shown, number, field.default)
-  rule = field.check
-  if rule is None:
-    return
-  if not rule.accepts(value):
-    raise ValueError(f"{shown} must be {rule.wanted}: {rule.consequence}")
-  if isinstance(value, int | float) and value > rule.maximum:
-    raise ValueError(f"{shown} must be at most {rule.maximum}: {rule.beyond}")
-
-
-def _check_magnitude(
-  shown: str, value: typing.Any, default: typing.Any
-) -> None:
-  """Checks that arithmetic with a number of a field is possible.
-
-  Raises:
-    ValueError: one line that begins with `shown`.
-  """
-  if not isinstance(value, int | float):
-    return
-  if not isinstance(default, float):
-    if abs(value) > _MAX_INT:
-      raise ValueError(
-        f"{shown} must be within 2**53: larger counts are not exact"
-      )
-    return
-  if value == default or -value == default:
-    return
   # Infinity times zero in a loss or a clipped gradient is not a number.
-  if isinstance(value, float) and not math.isfinite(value):
+  infinite = isinstance(value, float) and not math.isfinite(value)
+  if infinite and abs(value) != abs(field.default):
     raise ValueError(
       f"{shown} must be finite: nothing could be computed with it"
     )
-  if value and not _MIN_FLOAT <= abs(value) <= _MAX_FLOAT:
+  rule = field.check
+  if rule is not None and not rule.accepts(value):
+    raise ValueError(f"{shown} must be {rule.wanted}: {rule.consequence}")
+  if rule is not None and rule.maximum < math.inf and value > rule.maximum:
+    raise ValueError(f"{shown} must be at most {rule.maximum}: {rule.beyond}")
+  if not infinite:
+    for number in value if isinstance(value, tuple) else (value,):
+      _check_magnitude(shown, number, isinstance(field.default, float))
+
+
+def _check_magnitude(shown: str, value: typing.Any, real: bool) -> None:
+  """Checks that arithmetic with a finite number of a field is possible.
+
+  Args:
+    shown: begins the message.
+    value: of any type; what is no number passes.
+    real: whether the field is a float, which may have an int as value.
+
+  Raises:
+    ValueError: one line: it is too large, or too small.
+  """
+  if not isinstance(value, int | float):
+    return
+  if real and value and not _MIN_FLOAT <= abs(value) <= _MAX_FLOAT:
     raise ValueError(
       f"{shown} must be 0, or {_MIN_FLOAT:g} to {_MAX_FLOAT:g} in size: "
       "float32 can't compute with it"
+    )
+  if not real and abs(value) > _MAX_INT:
+    raise ValueError(
+      f"{shown} must be within 2**53: larger counts are not exact"
     )
 
 
