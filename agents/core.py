@@ -7,6 +7,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
+from agents.networks import network
 from configs import fields as fields_lib
 from replay import adder as adder_lib
 from replay import table_spec
@@ -164,6 +165,12 @@ class Builder(typing.Protocol):
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Adder:
     """Makes the adder of one worker's batch of environments."""
+    ...
+
+  def make_network(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> network.Declaration:
+    """Declares the network that acts."""
     ...
 
   def make_actor(

@@ -91,10 +91,10 @@ class PolicyActor:
 class PolicyActors:
   """The actors of a Builder whose algorithm learns a policy."""
 
-  def make_policy(
+  def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> actor_critic.PolicyNetwork:
-    """Declares the policy."""
+    """Declares the policy, the network that acts."""
     return make_policy(config.network, spec)
 
   def make_actor(
@@ -109,11 +109,11 @@ class PolicyActors:
     del env_steps
     seed = seeds.for_restart(config.seed + worker, restarts)
     return PolicyActor(
-      self.make_policy(config, spec), np.random.default_rng(seed)
+      self.make_network(config, spec), np.random.default_rng(seed)
     )
 
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> PolicyActor:
     """Makes the actor that is evaluated, which takes the policy's mode."""
-    return PolicyActor(self.make_policy(config, spec), None)
+    return PolicyActor(self.make_network(config, spec), None)

@@ -35,7 +35,10 @@ def make_builder(name: str) -> core.Builder:
       )
     module, attribute = _BUILDERS[name], "Builder"
   try:
-    return getattr(importlib.import_module(module), attribute)()
+    builder = getattr(importlib.import_module(module), attribute)()
+    if not hasattr(builder, "fields"):
+      raise TypeError(f"a {type(builder).__name__} has no fields")
+    return builder
   # No module has the name '', and none is relative to another.
   except (ImportError, AttributeError, TypeError, ValueError) as error:
     raise ValueError(

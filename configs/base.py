@@ -9,6 +9,9 @@ Field = fields.Field
 
 MODES = ("async", "sync", "single")
 
+# 31 years. Python's timers overflow at 292.
+_LONGEST_S = 1e9
+
 FIELDS: fields.Fields = {
   "agent": Field(
     "",
@@ -23,7 +26,9 @@ FIELDS: fields.Fields = {
   "seed": Field(
     1,
     "the seed of the run's random numbers",
-    checks.at_least(0, "random generators take no negative seed"),
+    checks.at_least(0, "random generators take no negative seed").up_to(
+      2**31 - 1, "environments take 31 bits"
+    ),
   ),
   # The environment.
   "environment.name": Field(
@@ -42,7 +47,9 @@ FIELDS: fields.Fields = {
   "topology.environments_per_worker": Field(
     8,
     "environments that a worker steps at once",
-    checks.at_least(1, "nothing would be collected"),
+    checks.at_least(1, "nothing would be collected").up_to(
+      65_536, "one process could not step more"
+    ),
   ),
   "topology.proxy": Field(
     True, "whether workers write through a proxy on their machine"
@@ -57,7 +64,9 @@ FIELDS: fields.Fields = {
   "topology.machines": Field(
     0,
     "machines with workers, for --launch=ray; 0: all but the driver host",
-    checks.at_least(0, "there would be no place to collect", "0: all"),
+    checks.at_least(0, "there would be no place to collect", "0: all").up_to(
+      10_000, "no cluster has more"
+    ),
   ),
   "topology.home_workers": Field(
     0,
@@ -72,17 +81,23 @@ FIELDS: fields.Fields = {
   "topology.trainer_cpus": Field(
     1.0,
     "cores that Ray reserves for trainer and replay",
-    checks.at_least(0, "no machine has less"),
+    checks.at_least(0, "no machine has less").up_to(
+      10_000, "no machine has more"
+    ),
   ),
   "topology.trainer_gpus": Field(
     0.0,
     "GPUs that Ray reserves for the trainer",
-    checks.at_least(0, "no machine has less"),
+    checks.at_least(0, "no machine has less").up_to(
+      10_000, "no machine has more"
+    ),
   ),
   "topology.cpus_per_worker": Field(
     1.0,
     "cores that Ray reserves for each worker",
-    checks.at_least(0, "no machine has less"),
+    checks.at_least(0, "no machine has less").up_to(
+      10_000, "no machine has more"
+    ),
   ),
   # Variables and evaluation.
   "variables.publish_period": Field(
@@ -93,12 +108,16 @@ FIELDS: fields.Fields = {
   "evaluation.episodes": Field(
     20,
     "episodes without exploration per evaluation, all at once",
-    checks.at_least(1, "there would be no return"),
+    checks.at_least(1, "there would be no return").up_to(
+      65_536, "one process could not step more"
+    ),
   ),
   "evaluation.period_s": Field(
     0.5,
     "seconds from the end of an evaluation to the start of the next",
-    checks.at_least(0, "time does not run backwards"),
+    checks.at_least(0, "time does not run backwards").up_to(
+      _LONGEST_S, "no timer runs longer"
+    ),
   ),
   "evaluation.period_steps": Field(
     500,
@@ -109,12 +128,16 @@ FIELDS: fields.Fields = {
   "snapshot.period_s": Field(
     60.0,
     "seconds between two snapshots of the whole run",
-    checks.above(0, "the trainer would do nothing but save"),
+    checks.above(0, "the trainer would do nothing but save").up_to(
+      _LONGEST_S, "no timer runs longer"
+    ),
   ),
   "snapshot.keep": Field(
     2,
     "newest snapshots that are kept, next to the best variables",
-    checks.at_least(1, "nothing could be resumed"),
+    checks.at_least(1, "nothing could be resumed").up_to(
+      10_000, "no disk holds more"
+    ),
   ),
   "snapshot.url": Field(
     "",
@@ -131,23 +154,31 @@ FIELDS: fields.Fields = {
     30.0,
     "seconds without progress before the log says which node waits for what; "
     "longer than a start of the nodes and a call of the trainer",
-    checks.above(0, "each pause between two steps would count as a stall"),
+    checks.above(
+      0, "each pause between two steps would count as a stall"
+    ).up_to(_LONGEST_S, "no timer runs longer"),
   ),
   "restarts.budget": Field(
     5,
     "restarts of one node within restarts.period_s before the run fails",
-    checks.at_least(0, "no restart could be counted", "0: none"),
+    checks.at_least(0, "no restart could be counted", "0: none").up_to(
+      1_000_000, "each failure is kept in memory"
+    ),
   ),
   "restarts.period_s": Field(
     300.0,
     "seconds after which a restart no longer counts",
-    checks.above(0, "no restart would ever count"),
+    checks.above(0, "no restart would ever count").up_to(
+      _LONGEST_S, "no timer runs longer"
+    ),
   ),
   # Rates and limits.
   "rates.environment_steps_per_s": Field(
     0.0,
     "environment steps of all workers per second; 0: no limit",
-    checks.at_least(0, "workers could not keep to it", "0: no limit"),
+    checks.at_least(0, "workers could not keep to it", "0: no limit").up_to(
+      1e9, "no machine is as fast"
+    ),
   ),
   "limits.environment_steps": Field(
     0,
@@ -162,7 +193,9 @@ FIELDS: fields.Fields = {
   "limits.wall_clock_s": Field(
     0.0,
     "seconds since the command that end the run; 0: no limit",
-    checks.at_least(0, "the run would end before it starts", "0: none"),
+    checks.at_least(0, "the run would end before it starts", "0: none").up_to(
+      _LONGEST_S, "no timer runs longer"
+    ),
   ),
   "limits.target_return": Field(
     math.inf, "mean return of one evaluation that ends the run; inf: no limit"

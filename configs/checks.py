@@ -1,5 +1,6 @@
 """Checks: the range of a config field, with what follows outside of it."""
 
+import math
 import typing
 from collections.abc import Callable, Sequence
 
@@ -12,12 +13,20 @@ class Check(typing.NamedTuple):
     wanted: the range in words, which follow 'must be'.
     consequence: a clause that says what would follow from another value.
     example: a value that is out of range.
+    maximum: the largest value that a machine can serve.
+    beyond: a clause that says what would follow from a larger one.
   """
 
   accepts: Callable[[typing.Any], bool]
   wanted: str
   consequence: str
   example: typing.Any
+  maximum: float = math.inf
+  beyond: str = ""
+
+  def up_to(self, maximum: float, beyond: str) -> "Check":
+    """Returns the same check with an upper bound."""
+    return self._replace(maximum=maximum, beyond=beyond)
 
 
 def at_least(minimum: float, consequence: str, note: str = "") -> Check:

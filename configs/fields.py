@@ -25,6 +25,14 @@ import ml_collections
 
 from configs import checks
 
+# Counts are exact up to here where they are doubles: in JSON, in Reverb's rate
+# limiter and in metrics.
+_MAX_INT = 2**53
+# Squares of larger floats are infinite in float32, and products of two smaller
+# ones are zero.
+_MAX_FLOAT, _MIN_FLOAT = 1e18, 1e-18
+_SHOWN = 80  # characters of a value in a message
+
 
 class Field(typing.NamedTuple):
   """The declaration of one field.
@@ -138,8 +146,9 @@ def check_names(config: ml_collections.ConfigDict, fields: Fields) -> None:
   """
   for name in unknown(config, fields):
     raise ValueError(
-      f"config.{name} is no field of config.agent={config.get('agent')!r}, so "
-      f"its value would have no effect: {advise(name, fields)}"
+      f"config.{shorten(name)} is no field of config.agent="
+      f"{show(config.get('agent'))}, so its value would have no effect: "
+      f"{advise(name, fields)}"
     )
   for name in missing(config, fields):
     raise ValueError(
@@ -159,24 +168,70 @@ def check(name: str, value: typing.Any, field: Field) -> None:
   Raises:
     ValueError: one line with the field, the value and the consequence.
   """
+  shown = f"config.{name}={show(value)}"
   if not _has_type(value, field.default):
     raise ValueError(
-      f"config.{name}={value!r} must be of type {type_name(field.default)}: a "
-      "value of another type can't be used"
+      f"{shown} must be of type {type_name(field.default)}: a value of another "
+      "type can't be used"
     )
   # Infinity times zero in a loss or a clipped gradient is not a number.
-  if isinstance(value, float) and not (
-    math.isfinite(value) or value == field.default or -value == field.default
-  ):
+  infinite = isinstance(value, float) and not math.isfinite(value)
+  if infinite and abs(value) != abs(field.default):
     raise ValueError(
-      f"config.{name}={value!r} must be finite: nothing could be computed with "
-      "it"
+      f"{shown} must be finite: nothing could be computed with it"
     )
-  if field.check is not None and not field.check.accepts(value):
+  rule = field.check
+  if rule is not None and not rule.accepts(value):
+    raise ValueError(f"{shown} must be {rule.wanted}: {rule.consequence}")
+  if rule is not None and rule.maximum < math.inf and value > rule.maximum:
+    raise ValueError(f"{shown} must be at most {rule.maximum}: {rule.beyond}")
+  if not infinite:
+    for number in value if isinstance(value, tuple) else (value,):
+      _check_magnitude(shown, number, isinstance(field.default, float))
+
+
+def _check_magnitude(shown: str, value: typing.Any, real: bool) -> None:
+  """Checks that arithmetic with a finite number of a field is possible.
+
+  Args:
+    shown: begins the message.
+    value: of any type; what is no number passes.
+    real: whether the field is a float, which may have an int as value.
+
+  Raises:
+    ValueError: one line: it is too large, or too small.
+  """
+  if not isinstance(value, int | float):
+    return
+  if real and value and not _MIN_FLOAT <= abs(value) <= _MAX_FLOAT:
     raise ValueError(
-      f"config.{name}={value!r} must be {field.check.wanted}: "
-      f"{field.check.consequence}"
+      f"{shown} must be 0, or {_MIN_FLOAT:g} to {_MAX_FLOAT:g} in size: "
+      "float32 can't compute with it"
     )
+  if not real and abs(value) > _MAX_INT:
+    raise ValueError(
+      f"{shown} must be within 2**53: larger counts are not exact"
+    )
+
+
+def show(value: typing.Any) -> str:
+  """Returns a value for a message: its repr in one line, cut where it is long.
+
+  Args:
+    value: of any type.
+  """
+  try:
+    return shorten(repr(value))
+  except Exception:  # an int of too many digits, or a repr of a user's own
+    return f"({type(value).__name__})"
+
+
+def shorten(text: str) -> str:
+  """Returns a text as one line that a terminal can show, cut if it is long."""
+  line = " ".join(text.split())
+  if not line.isprintable():
+    line = repr(line)
+  return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
 
 def type_name(value: typing.Any) -> str:

@@ -21,9 +21,9 @@ TORSO: fields.Fields = {
     (64, 64),
     "units of the hidden layers; the last one belongs to the head",
     checks.matching(
-      lambda x: len(x) > 0 and min(x) > 0,
-      "positive sizes",
-      "the network would have no head",
+      lambda x: 0 < len(x) <= 100 and min(x) > 0 and max(x) <= 65_536,
+      "1 to 100 sizes in [1, 65536]",
+      "the network would have no head, or weights that no memory holds",
       (64, 0),
     ),
   ),
@@ -33,17 +33,23 @@ LEARNER: fields.Fields = {
   "learner.batch_size": Field(
     64,
     "transitions, or sequences, per update; Mnih et al. 2015 use 32",
-    checks.at_least(1, "there would be no batch"),
+    checks.at_least(1, "there would be no batch").up_to(
+      2**20, "no memory holds the batch"
+    ),
   ),
   "learner.learning_rate": Field(
     2e-3,
     "Adam's step size; Mnih et al. 2015 use RMSProp with 2.5e-4",
-    checks.above(0, "nothing would be learned"),
+    checks.above(0, "nothing would be learned").up_to(
+      1e3, "the first update would ruin the variables"
+    ),
   ),
   "learner.adam_epsilon": Field(
     1e-8,
     "Adam's epsilon; Kingma and Ba 2015, section 2",
-    checks.above(0, "updates could divide by zero"),
+    checks.above(0, "updates could divide by zero").up_to(
+      1e3, "updates would vanish"
+    ),
   ),
   "learner.max_gradient_norm": Field(
     10.0,
@@ -54,12 +60,16 @@ LEARNER: fields.Fields = {
   "learner.steps_per_call": Field(
     20,
     "trainer steps inside one call of a tf.function",
-    checks.at_least(1, "the trainer would never step"),
+    checks.at_least(1, "the trainer would never step").up_to(
+      10_000, "a call could not be interrupted for hours"
+    ),
   ),
   "learner.threads": Field(
     1,
     "the trainer's TensorFlow threads, 1 for small networks; 0: one per core",
-    checks.at_least(0, "the trainer could not compute", "0: one per core"),
+    checks.at_least(
+      0, "the trainer could not compute", "0: one per core"
+    ).up_to(1_024, "no machine has more cores"),
   ),
 }
 
@@ -83,17 +93,23 @@ REPLAY: fields.Fields = {
     8.0,
     "samples per inserted transition or sequence that the rate limiter allows; "
     "Mnih et al. 2015 use 32 / 4; 0: no limit",
-    checks.at_least(0, "the limiter would block for ever", "0: no limit"),
+    checks.at_least(0, "the limiter would block for ever", "0: no limit").up_to(
+      1e9, "the limiter counts in doubles"
+    ),
   ),
   "replay.tolerance": Field(
     0.5,
     "share of min_size by which the ratio may drift",
-    checks.above(0, "the limiter would block for ever"),
+    checks.above(0, "the limiter would block for ever").up_to(
+      1e9, "the limiter counts in doubles"
+    ),
   ),
   "replay.transitions_per_item": Field(
     1,
     "transitions that are written, kept and sampled together",
-    checks.at_least(1, "nothing would be written"),
+    checks.at_least(1, "nothing would be written").up_to(
+      10_000, "a batch could not consist of such items"
+    ),
   ),
   "replay.shards": Field(
     1,
@@ -114,7 +130,9 @@ PRIORITIES: fields.Fields = {
   "replay.priority_exponent": Field(
     0.6,
     "alpha, the exponent of priorities; Schaul et al. 2016, table 3",
-    checks.at_least(0, "large errors would be sampled least"),
+    checks.at_least(0, "large errors would be sampled least").up_to(
+      10, "powers of errors would be infinite"
+    ),
   ),
   "replay.importance_exponent_start": Field(
     0.4,
@@ -165,7 +183,9 @@ EPSILON: fields.Fields = {
   "exploration.ladder_exponent": Field(
     7.0,
     "alpha, the exponent of the ladder; Horgan et al. 2018, section 4.1",
-    checks.at_least(0, "epsilons would exceed 1"),
+    checks.at_least(0, "epsilons would exceed 1").up_to(
+      100, "most epsilons would be zero"
+    ),
   ),
 }
 
@@ -173,7 +193,9 @@ N_STEP: fields.Fields = {
   "adder.n_step": Field(
     1,
     "environment steps that are summed into one return",
-    checks.at_least(1, "there would be no transition"),
+    checks.at_least(1, "there would be no transition").up_to(
+      10_000, "no worker could hold the unfinished transitions"
+    ),
   ),
   "adder.discount": Field(
     0.99,
@@ -189,7 +211,7 @@ STACKED_FRAMES: fields.Fields = {
     "are stored whole",
     checks.at_least(
       0, "there would be no frames", "0: observations are stored whole"
-    ),
+    ).up_to(255, "the offset of a frame is a byte"),
   ),
 }
 

@@ -18,7 +18,9 @@ FIELDS: fields.Fields = {
   "adder.unroll": Field(
     32,
     "T, environment steps of a rollout; RL Baselines3 Zoo, CartPole-v1",
-    checks.at_least(1, "there would be nothing to learn from"),
+    checks.at_least(1, "there would be nothing to learn from").up_to(
+      100_000, "no memory holds such rollouts"
+    ),
   ),
   "adder.discount": Field(
     0.98,
@@ -33,28 +35,38 @@ FIELDS: fields.Fields = {
   "learner.epochs": Field(
     20,
     "passes over each batch; RL Baselines3 Zoo, CartPole-v1",
-    checks.at_least(1, "nothing would be learned"),
+    checks.at_least(1, "nothing would be learned").up_to(
+      10_000, "an update could not be interrupted for hours"
+    ),
   ),
   "learner.minibatch_size": Field(
     256,
     "environment steps per gradient step; RL Baselines3 Zoo, CartPole-v1",
-    checks.at_least(1, "there would be no gradient"),
+    checks.at_least(1, "there would be no gradient").up_to(
+      2**24, "no memory holds the minibatch"
+    ),
   ),
   "learner.clip": Field(
     0.2,
     "epsilon, how far the ratio of probabilities may move; section 6.1",
-    checks.above(0, "the policy could not change"),
+    checks.above(0, "the policy could not change").up_to(
+      1e3, "nothing would be clipped"
+    ),
   ),
   "learner.value_weight": Field(
     1.0,
     "weight of half the squared error of the values; Stable-Baselines3 has 0.5 "
     "of the whole",
-    checks.at_least(0, "values would be pushed away from the returns"),
+    checks.at_least(0, "values would be pushed away from the returns").up_to(
+      1e6, "values would outweigh the policy"
+    ),
   ),
   "learner.entropy_weight": Field(
     0.0,
     "weight of the entropy bonus; RL Baselines3 Zoo, CartPole-v1",
-    checks.at_least(0, "the policy would be pushed to certainty"),
+    checks.at_least(0, "the policy would be pushed to certainty").up_to(
+      1e6, "the entropy would outweigh the returns"
+    ),
   ),
   "learner.normalize_advantages": Field(
     True, "whether each minibatch's advantages have mean 0 and deviation 1"

@@ -12,22 +12,30 @@ _OWN: fields.Fields = {
   "network.lstm_size": fields.Field(
     64,
     "units of the LSTM; section 2.3: 512",
-    checks.at_least(1, "there would be no memory"),
+    checks.at_least(1, "there would be no memory").up_to(
+      65_536, "no memory holds its weights"
+    ),
   ),
   "adder.burn_in": fields.Field(
     10,
     "steps at the start of a sequence that only warm the state up; table 2: 40",
-    checks.at_least(0, "sequences would end before they begin"),
+    checks.at_least(0, "sequences would end before they begin").up_to(
+      1_000, "the unrolled graph could not be built"
+    ),
   ),
   "adder.unroll": fields.Field(
     20,
     "steps of a sequence after the burn-in, which are learned; table 2: 80",
-    checks.at_least(1, "there would be nothing to learn from"),
+    checks.at_least(1, "there would be nothing to learn from").up_to(
+      1_000, "the unrolled graph could not be built"
+    ),
   ),
   "adder.period": fields.Field(
     10,
     "steps from the start of a sequence to that of the next; table 2: 40",
-    checks.at_least(1, "the same sequence would be written for ever"),
+    checks.at_least(1, "the same sequence would be written for ever").up_to(
+      1_000, "a sequence has no more steps"
+    ),
   ),
   "replay.eta": fields.Field(
     0.9,

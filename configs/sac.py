@@ -24,7 +24,9 @@ FIELDS: fields.Fields = {
   "learner.temperature": Field(
     1.0,
     "alpha at first, the weight of the entropy; it adapts from there",
-    checks.above(0, "the policy would become deterministic"),
+    checks.above(0, "the policy would become deterministic").up_to(
+      1e6, "the entropy would outweigh the returns"
+    ),
   ),
 }
 

@@ -8,6 +8,9 @@ Field = fields.Field
 
 HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
+# Returns that differ by less than this share may be equal in float32.
+_RESOLUTION = 2.0**-22
+
 _OWN: fields.Fields = {
   "network.head": Field(
     "expected",
@@ -19,7 +22,9 @@ _OWN: fields.Fields = {
   "network.atoms": Field(
     51,
     "atoms of a 'categorical' head; Bellemare et al. 2017, section 5",
-    checks.at_least(2, "there would be no distribution"),
+    checks.at_least(2, "there would be no distribution").up_to(
+      10_000, "no memory holds the outputs"
+    ),
   ),
   "network.lowest_return": Field(
     0.0, "discounted return of the first atom; Bellemare et al. 2017 use -10"
@@ -30,13 +35,17 @@ _OWN: fields.Fields = {
   "network.quantiles": Field(
     200,
     "quantiles per update; Dabney et al. 2018a, section 5",
-    checks.at_least(1, "there would be no distribution"),
+    checks.at_least(1, "there would be no distribution").up_to(
+      10_000, "no memory holds the pairs of quantiles"
+    ),
   ),
   "network.cosines": Field(
     64,
     "features of a quantile's fraction, for 'implicit_quantile'; Dabney et al. "
     "2018b, section 3.1",
-    checks.at_least(1, "quantiles could not be told apart"),
+    checks.at_least(1, "quantiles could not be told apart").up_to(
+      10_000, "no memory holds the features"
+    ),
   ),
   "network.noisy": Field(
     False,
@@ -45,7 +54,9 @@ _OWN: fields.Fields = {
   "network.noisy_std": Field(
     0.5,
     "sigma_0, the noise at first; Fortunato et al. 2018, section 3.2",
-    checks.above(0, "there would be no noise"),
+    checks.above(0, "there would be no noise").up_to(
+      1e3, "values would be nothing but noise"
+    ),
   ),
   "learner.double": Field(
     False,
@@ -61,7 +72,7 @@ _OWN: fields.Fields = {
   "learner.munchausen_temperature": Field(
     0.03,
     "tau, the policy's temperature; Vieillard et al. 2020, section 4",
-    checks.above(0, "the policy could not be computed"),
+    checks.within(1e-6, 1e6, "the policy could not be computed"),
   ),
   "learner.munchausen_lowest": Field(
     -1.0,
@@ -96,11 +107,14 @@ def check(config: ml_collections.ConfigDict) -> None:
   base.check_workers(config.topology.workers)
   groups.check_replay(config)
   network = config.network
-  if not network.lowest_return < network.highest_return:
+  lowest, highest = network.lowest_return, network.highest_return
+  step = (highest - lowest) / (network.atoms - 1)
+  if not step > _RESOLUTION * max(abs(lowest), abs(highest)):
     raise ValueError(
-      f"config.network.lowest_return={network.lowest_return!r} is not below "
-      f"config.network.highest_return={network.highest_return!r}: the atoms of "
-      "a categorical head would lie on one return; change one of them"
+      f"config.network.lowest_return={lowest!r} is not below config.network."
+      f"highest_return={highest!r} by as much as float32 can divide into "
+      f"{network.atoms} atoms: several would lie on one return; change one of "
+      "them"
     )
   _check_munchausen(config)
 

@@ -2,12 +2,14 @@
 
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from agents import registry
+from agents.networks import network
 from environments import factory, recordings, video
+from launch import run_config
 from launch.nodes import evaluation
 from launch.options import flags as flags_lib
 from launch.runs import best_variables, run_folder
@@ -27,9 +29,11 @@ def main(argv: Sequence[str]) -> int:
     flags = flags_lib.parse(flags_lib.define_evaluate_flags(), argv, _USAGE)
     folder = run_folder.RunFolder.open(flags.run)
     version, variables = best_variables.load(folder.best)
-    config = folder.read_config()
+    config = run_config.read(flags.run)
     spec = factory.make_spec(config.environment)
-    actor = registry.make_builder(config.agent).make_greedy_actor(config, spec)
+    builder = registry.make_builder(config.agent)
+    _check_fits(builder.make_network(config, spec), variables, folder)
+    actor = builder.make_greedy_actor(config, spec)
     actor.load(variables)
     environment = evaluation.make_environment(
       config.environment, min(flags.episodes, _MAX_ENVS), flags.seed
@@ -64,6 +68,26 @@ def main(argv: Sequence[str]) -> int:
     print(f"evaluate: {error}", file=sys.stderr)
     return 2
   return 0
+
+
+def _check_fits(
+  declaration: network.Declaration,
+  variables: Mapping[str, np.ndarray],
+  folder: run_folder.RunFolder,
+) -> None:
+  """Raises ValueError, one line, if the variables are another network's."""
+  found = {name: array.shape for name, array in variables.items()}
+  for name, shape in network.variable_shapes(declaration).items():
+    # A learner of several networks names the acting one before its variables.
+    if not any(
+      has == shape and (key == name or key.endswith(f"/{name}"))
+      for key, has in found.items()
+    ):
+      raise ValueError(
+        f"{str(folder.best)!r} has no variable {name!r} of shape "
+        f"{list(shape)}, which the network of {str(folder.config)!r} needs, so "
+        "it can't be played: restore the two files of one run"
+      )
 
 
 def _describe(episodes: evaluation.Episodes, version: int) -> str:

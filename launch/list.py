@@ -11,6 +11,7 @@ from agents import registry
 from configs import catalog
 from configs import fields as fields_lib
 from environments import factory
+from launch import memory
 from launch.options import flags as flags_lib
 from launch.options import overrides
 
@@ -84,10 +85,7 @@ def _needs(config: ml_collections.ConfigDict) -> str:
   table = registry.make_builder(config.agent).make_table(config, spec)
   if table is None:
     return f"{config.network.torso}, recorded episodes, no workers"
-  bytes_each = math.prod(table.schema.item_shape)
-  if fields_lib.get(config, "adder.stacked_frames"):
-    bytes_each = table.schema.item_shape[-1]  # each frame is stored once
-  replay_gb = table.shards * table.capacity * bytes_each / 1e9
+  replay_gb = memory.replay_bytes(table) / 1e9
   workers = config.topology.workers
   return (
     f"{config.network.torso}, {workers} worker{'s' if workers > 1 else ''} x "

@@ -5,7 +5,6 @@ this imports neither TensorFlow nor Reverb.
 """
 
 import dataclasses
-import os
 import socket
 import time
 import typing
@@ -14,8 +13,9 @@ import ml_collections
 from absl import logging
 
 from configs import fields
-from launch.options import overrides
+from launch import run_config
 from launch.runs import (
+  config_file,
   run_address,
   run_counters,
   run_folder,
@@ -46,32 +46,6 @@ _COUNTED_BY = {
   "trainer_steps": ("trainer_steps", "{:,} trainer steps"),
   "wall_clock_s": ("wall_s", "taken {:,.1f} s"),
 }
-
-
-def read_config(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
-  """Returns the config of the run at `path`.
-
-  A missing field gets no default: the run may have had another value.
-
-  Raises:
-    ValueError: one line: there is no run, and which one is nearest; or its
-      config has other fields than its algorithm declares.
-  """
-  folder = run_folder.RunFolder.open(path)
-  config = folder.read_config()
-  declared = overrides.declared(config)
-  problem = ""
-  if missing := fields.missing(config, declared):
-    problem = f"has no {', '.join(missing)}"
-  elif unknown := fields.unknown(config, declared):
-    problem = f"has {', '.join(unknown)}, which no longer exist"
-  if problem:
-    raise ValueError(
-      f"{str(folder.config)!r} {problem}, since another version of the program "
-      "wrote it, so the run can't be resumed as it was: resume with that "
-      "version, or start a new run"
-    )
-  return config
 
 
 def wait_until_ended(folder: run_folder.RunFolder) -> None:
@@ -156,7 +130,7 @@ class Resumption:
       )
     counters = run_counters.RunCounters.read(snapshot.path)
     _check_mode(config.mode, counters.mode)
-    _check_fixed(folder.read_config(), config)
+    _check_fixed(folder, snapshot, config)
     _check_capacity(config, table, counters.replay_size)
     _check_limits(config.limits, counters)
     return cls(folder, config, snapshot, counters)
@@ -188,18 +162,43 @@ def _elsewhere(config: ml_collections.ConfigDict) -> str:
 
 
 def _check_fixed(
-  before: ml_collections.ConfigDict, config: ml_collections.ConfigDict
+  folder: run_folder.RunFolder,
+  snapshot: snapshot_store.Snapshot,
+  config: ml_collections.ConfigDict,
 ) -> None:
-  """Raises ValueError for a field that must stay and has changed."""
-  fixed = _FIXED | (_FIXED_IN_SINGLE if config.mode == "single" else {})
-  old, new = (fields.flatten(c) for c in (before, config))
+  """Raises ValueError for a field that must stay and has changed.
+
+  That is by an override, or because config.json was damaged or exchanged: the
+  snapshot has a copy of the config that it belongs to.
+  """
+  copy = snapshot.path / run_folder.CONFIG
+  saved = config_file.read(copy)
+  if change := _find_change(saved, run_config.read(folder.path)):
+    name, old, new, why = change
+    raise ValueError(
+      f"{str(folder.config)!r} has {name}={fields.show(new)}, and the run's "
+      f"snapshot {snapshot.number} was written with {fields.show(old)}: {why}; "
+      f"restore the file from {str(copy)!r}"
+    )
+  if change := _find_change(saved, config):
+    name, old, new, why = change
+    raise ValueError(
+      f"--config.{name}={fields.show(new)} can't change as a run goes on: "
+      f"{why}; it was {fields.show(old)}: leave it out, or start anew"
+    )
+
+
+def _find_change(
+  before: ml_collections.ConfigDict, after: ml_collections.ConfigDict
+) -> tuple[str, typing.Any, typing.Any, str] | None:
+  """Returns the first changed field: name, both values, why it is fixed."""
+  fixed = _FIXED | (_FIXED_IN_SINGLE if after.mode == "single" else {})
+  old, new = (fields.flatten(c) for c in (before, after))
   for name in sorted(old.keys() | new.keys()):
     for part, why in fixed.items():
       if f"{name}.".startswith(f"{part}.") and old.get(name) != new.get(name):
-        raise ValueError(
-          f"--config.{name}={new.get(name)!r} can't change as a run goes on: "
-          f"{why}; it was {old.get(name)!r}: leave it out, or start anew"
-        )
+        return name, old.get(name), new.get(name), why
+  return None
 
 
 def _check_mode(mode: str, saved: str) -> None:

@@ -8,7 +8,7 @@ from ml_collections import config_flags
 
 from configs import base
 from configs import fields as fields_lib
-from launch import resumption
+from launch import run_config
 from launch.options import flags as flags_lib
 from launch.options import overrides
 
@@ -143,14 +143,11 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
   resume, argv = line.sources.get("resume"), line.argv
   if resume is None:
     path = line.sources.get("config", overrides.DEFAULT_CONFIG)
-    before, resumed = overrides.load(path), None
+    before, resumed = _load(path), None
     argv = [argv[0], f"--config={path}", *argv[1:]]
   else:
-    before = resumed = resumption.read_config(resume)
+    before = resumed = run_config.read(resume)
     argv = [argv[0], f"--resume={resume}", *argv[1:]]
-  # The names before the overrides, so that an error of the file is not one of
-  # theirs. The values after them: some have no default that could be used.
-  fields_lib.check_names(before, overrides.declared(before))
   fields = fields_lib.flatten(before)
   overrides.check_names(argv, fields)
   values = flags_lib.parse(define(argv, resumed), argv, usage, fields)
@@ -172,9 +169,26 @@ def config_name(values: flags.FlagValues) -> str:
   return f"{stem}_{preset}" if preset else stem
 
 
+def _load(path: str) -> ml_collections.ConfigDict:
+  """Returns the config at 'FILE:PRESET', which has the fields that it must.
+
+  Its values are checked after the overrides: some have no default that could be
+  used.
+
+  Raises:
+    ValueError: one line that names the file.
+  """
+  config = overrides.load(path)
+  try:
+    fields_lib.check_names(config, overrides.declared(config))
+  except ValueError as error:
+    raise ValueError(f"--config={path}: {error}") from error
+  return config
+
+
 def _fields(path: str) -> str:
   """Returns the help of the fields of the config at 'FILE:PRESET'."""
-  config = overrides.load(path)
+  config = _load(path)
   described = overrides.help_text(config, overrides.declared(config))
   return f"Fields of --config={path}:\n\n{described}"
 

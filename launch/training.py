@@ -15,11 +15,11 @@ from absl import flags as absl_flags
 from agents import registry
 from configs import fields
 from environments import factory
-from launch import resumption, train_flags
+from launch import memory, resumption, train_flags
 from launch.options import overrides
 from launch.processes import descendants, signals
+from launch.runs import config_file, run_folder, run_lock, snapshot_store
 from launch.runs import run as run_lib
-from launch.runs import run_folder, run_lock, snapshot_store
 from replay import table_spec
 
 _USAGE = "Trains an experiment until one of its limits is reached."
@@ -47,6 +47,8 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
       spec = factory.make_spec(config.environment)
       builder = registry.make_builder(config.agent)
       builder.check(config, spec)
+      if flags.launch != "ray":  # whose machines have memory of their own
+        memory.check(config, spec, builder, memory.machine_bytes())
       launch = _prepare_launch(flags)
       taken.begin_run()
       if flags.resume is None:
@@ -79,6 +81,7 @@ def _begin(
   flags: absl_flags.FlagValues, held: contextlib.ExitStack
 ) -> tuple[run_folder.RunFolder, str]:
   """Makes a new run's folder; returns it and what the user is told."""
+  config_file.to_json(flags.config)  # An error keeps the run of this name.
   name = flags.name or _default_name(flags)
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   if flags.overwrite and before.is_run():

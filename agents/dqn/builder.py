@@ -50,7 +50,7 @@ class Builder:
   ) -> core.Actor:
     """Makes the exploring actor of a worker."""
     return acting.EpsilonGreedyActor(
-      network.make_acting(q_network.QNetwork(config.network, spec)),
+      network.make_acting(self.make_network(config, spec)),
       exploration.Epsilons(
         config.exploration, config.topology, worker, env_steps
       ),
@@ -62,10 +62,16 @@ class Builder:
   ) -> core.Actor:
     """Makes the actor that is evaluated."""
     return acting.EpsilonGreedyActor(
-      network.make_acting(q_network.QNetwork(config.network, spec)),
+      network.make_acting(self.make_network(config, spec)),
       None,
       config.seed,
     )
+
+  def make_network(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> q_network.QNetwork:
+    """Declares the network of values, by which actors act."""
+    return q_network.QNetwork(config.network, spec)
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

@@ -10,6 +10,7 @@ variables that learn; `make_acting` runs it on arrays that a learner published:
     values = acting(observation, random=generator).values  # [B, A]
 """
 
+import types
 import typing
 from collections.abc import Mapping
 
@@ -87,6 +88,33 @@ def make_acting(declaration: Declaration, name: str = "") -> ActingNetwork:
   from agents.networks import tf_network
 
   return tf_network.ActingNetwork(declaration, name)
+
+
+def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
+  """Returns the shapes of a network's variables by name, without making them.
+
+  Args:
+    declaration: of the network.
+  """
+  shapes: dict[str, tuple[int, ...]] = {}
+
+  def variable(
+    name: str, shape: tuple[int, ...], initializer: typing.Any
+  ) -> np.ndarray:
+    del initializer
+    shapes[name] = shape
+    return np.broadcast_to(np.float32(0.0), shape)  # one number in memory
+
+  def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    del b
+    return np.zeros((len(x), w.shape[1]), np.float32)
+
+  ops = types.SimpleNamespace(**vars(numpy_ops) | {"linear": linear})
+  declaration(
+    layers_lib.Layers(ops, variable),
+    *(np.zeros((1, *x.shape), x.dtype) for x in declaration.inputs),
+  )
+  return shapes
 
 
 class _NumPyNetwork:

@@ -57,13 +57,19 @@ class Builder:
       config.exploration, config.topology, worker, env_steps
     )
     seed = seeds.for_restart(config.seed + worker, restarts)
-    return _make_actor(config, spec, epsilons, seed)
+    return self._make_actor(config, spec, epsilons, seed)
 
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Actor:
     """Makes the actor that is evaluated."""
-    return _make_actor(config, spec, None, config.seed)
+    return self._make_actor(config, spec, None, config.seed)
+
+  def make_network(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> recurrent_q_network.RecurrentQNetwork:
+    """Declares the network of values, by which actors act."""
+    return recurrent_q_network.RecurrentQNetwork(config.network, spec)
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -75,6 +81,20 @@ class Builder:
       config.adder.period,
       config.adder.discount,
       FirstPriority(config),
+    )
+
+  def _make_actor(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    epsilons: exploration.Epsilons | None,
+    seed: int,
+  ) -> core.Actor:
+    return acting.RecurrentActor(
+      network_lib.make_acting(self.make_network(config, spec)),
+      recurrent_q_network.state_size(config.network),
+      epsilons,
+      seed,
     )
 
 
@@ -110,20 +130,4 @@ def _make_schema(
     spec,
     config.adder.burn_in + config.adder.unroll,
     start_extras={acting.STATE: (np.dtype(np.float32), (size,))},
-  )
-
-
-def _make_actor(
-  config: ml_collections.ConfigDict,
-  spec: specs.EnvironmentSpec,
-  epsilons: exploration.Epsilons | None,
-  seed: int,
-) -> core.Actor:
-  return acting.RecurrentActor(
-    network_lib.make_acting(
-      recurrent_q_network.RecurrentQNetwork(config.network, spec)
-    ),
-    recurrent_q_network.state_size(config.network),
-    epsilons,
-    seed,
   )

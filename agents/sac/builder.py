@@ -43,9 +43,9 @@ class Builder(policies.PolicyActors):
     # Imports TensorFlow, which workers and evaluators do without.
     from agents.sac import learning
 
-    return learning.SACLearner(config, spec, self.make_policy(config, spec))
+    return learning.SACLearner(config, spec, self.make_network(config, spec))
 
-  def make_policy(
+  def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> actor_critic.PolicyNetwork:
     """Declares the policy: Gaussian actions, bounded by tanh."""

@@ -118,10 +118,13 @@ class SnapshotWriter:
       self._begin(variables_version)
       self.wait(end_s - time.monotonic())
     if self.writing:
+      last = self._store.last
       logging.warning(
-        "the last snapshot was not written within %.0f s; number %d counts",
+        "the last snapshot was not written within %.0f s; %s",
         timeout_s,
-        self._store.metrics()["written"],
+        f"the run can be resumed from number {last.number}"
+        if last
+        else "it was the first, so the run can't be resumed",
       )
     elif self._error is not None:
       raise RuntimeError("the last snapshot is missing") from self._error

@@ -22,6 +22,7 @@ def define_evaluate_flags() -> flags.FlagValues:
     20,
     "How many greedy episodes to play.",
     lower_bound=1,
+    upper_bound=10**9,
     flag_values=values,
   )
   flags.DEFINE_integer(
@@ -29,6 +30,7 @@ def define_evaluate_flags() -> flags.FlagValues:
     2_000_000,
     "Seed of the environments; by default apart from those of a training.",
     lower_bound=0,
+    upper_bound=2**31 - 1,  # environments take 31 bits
     flag_values=values,
   )
   flags.DEFINE_bool(

@@ -147,15 +147,17 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
     field = name.removeprefix("no").removeprefix(_PREFIX)
     if not name.startswith((_PREFIX, "no" + _PREFIX)):
       continue
+    shown = fields_lib.shorten(argument)
     if field == "mode":
       raise ValueError(
-        f"{argument}: the mode has a flag of its own, so there is one way to "
-        "set it: give --mode=VALUE"
+        f"{shown}: the mode has a flag of its own, so there is one way to set "
+        "it: give --mode=VALUE"
       )
     if field not in known:
       raise ValueError(
-        f"{argument}: the config has no field {field!r}, so nothing would "
-        f"change: {fields_lib.advise(field, known, f'--{_PREFIX}')}"
+        f"{shown}: the config has no field {fields_lib.show(field)}, so "
+        "nothing would change: "
+        f"{fields_lib.advise(field, known, f'--{_PREFIX}')}"
       )
 
 
@@ -180,8 +182,9 @@ def check_items(
 def wrong_type(argument: str, default: typing.Any) -> str:
   """Returns one line about an override with a value of the wrong type."""
   return (
-    f"{argument}: the field's type is {fields_lib.type_name(default)}, so this "
-    f"value can't be used; it is {default!r} by default"
+    f"{fields_lib.shorten(argument)}: the field's type is "
+    f"{fields_lib.type_name(default)}, so this value can't be used; it is "
+    f"{default!r} by default"
   )
 
 
@@ -201,12 +204,23 @@ def set_kwargs(
   for name, text in kwargs.items():
     try:
       value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    # As the parser gives up on nesting, and the interpreter on `{[]: 1}`.
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
       value = text
     old = target.get(name)
     if isinstance(old, float) and type(value) is int:
       value = float(value)
+    argument = f"--{_PREFIX}{_KWARGS}{name}={text}"
     if not isinstance(old, (types.NoneType, type(value))):
-      raise ValueError(wrong_type(f"--{_PREFIX}{_KWARGS}{name}={text}", old))
-    with target.unlocked():
-      target[name] = value
+      raise ValueError(wrong_type(argument, old))
+    try:
+      if not name.isidentifier():
+        raise ValueError("an argument's name is a Python identifier")
+      with target.unlocked():
+        target[name] = value
+    # What ConfigDict raises for names that it can't have, which differs.
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+      raise ValueError(
+        f"{fields_lib.shorten(argument)} can't be the environment's argument: "
+        f"{' '.join(str(error).split())}"
+      ) from error

@@ -40,7 +40,9 @@ class Restarts:
     failed = self._failed_at_s
     if len(failed) >= self._budget:
       return None
-    delay_s = min(_FIRST_DELAY_S * 2 ** len(failed), _LONGEST_DELAY_S)
+    # A float holds no power of two above 2^1023.
+    doublings = min(len(failed), 100)
+    delay_s = min(_FIRST_DELAY_S * 2.0**doublings, _LONGEST_DELAY_S)
     failed.append(now_s)
     return delay_s
 

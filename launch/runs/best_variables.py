@@ -3,6 +3,7 @@
 import io
 import os
 import pathlib
+import zipfile
 from collections.abc import Mapping
 
 import numpy as np
@@ -30,7 +31,8 @@ def save(
     OSError: as `Outbox.replace`.
   """
   content = io.BytesIO()
-  np.savez(content, **{_VERSION: np.int64(version)}, **variables)
+  # The version is last: damage to the list of arrays hides all that follow.
+  np.savez(content, **variables, **{_VERSION: np.int64(version)})
   outbox.replace(path, content.getvalue())
 
 
@@ -38,13 +40,29 @@ def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
   """The version and its variables, as they were saved.
 
   Raises:
-    ValueError: there is no such file yet.
+    ValueError: one line: there is no such file yet, or it is damaged.
   """
   if not os.path.exists(path):
     raise ValueError(
       f"{path} does not exist: the run has not been evaluated yet, so there "
       "is nothing to play; let it run until its first evaluation"
     )
-  with np.load(path, allow_pickle=False) as arrays:
-    variables = {name: arrays[name] for name in arrays.files}
-  return int(variables.pop(_VERSION)), variables
+  try:
+    with zipfile.ZipFile(path) as archive:
+      # Whole members: only these are compared with their checksums.
+      content = {name: archive.read(name) for name in archive.namelist()}
+    variables = {
+      name.removesuffix(".npy"): np.lib.format.read_array(
+        io.BytesIO(array), allow_pickle=False
+      )
+      for name, array in content.items()
+    }
+    return int(variables.pop(_VERSION)), variables
+  # zipfile and NumPy raise errors of many types for damaged bytes.
+  except Exception as error:
+    said = " ".join(str(error).split())
+    raise ValueError(
+      f"{str(path)!r} is damaged ({type(error).__name__}: {said}), so there is "
+      "nothing to play: restore the file, or resume the run, whose next best "
+      "evaluation writes it again"
+    ) from error

@@ -7,6 +7,7 @@ is a tuple, and the rarer kinds carry a mark: {"__list__": [...]} and
 
 import json
 import math
+import pathlib
 from typing import Any
 
 import ml_collections
@@ -22,16 +23,38 @@ def to_json(config: ml_collections.ConfigDict) -> str:
   return json.dumps(tree, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
+def read(path: pathlib.Path) -> ml_collections.ConfigDict:
+  """Returns the config in a file.
+
+  Args:
+    path: of the file.
+
+  Raises:
+    ValueError: One line that names the file: it can't be read as a config.
+  """
+  try:
+    return from_json(path.read_text(encoding="utf-8"))
+  except (OSError, ValueError) as error:
+    raise ValueError(
+      f"{str(path)!r} cannot be read as a run's config ({error}): restore the "
+      "file, or start the run from scratch"
+    ) from error
+
+
 def from_json(text: str) -> ml_collections.ConfigDict:
   """Returns a config equal to the one that `to_json` was given.
 
   Raises:
-    ValueError: `text` is not JSON, or not of a config.
+    ValueError: One line: `text` is not JSON, or not of a config.
   """
-  tree = json.loads(text)
-  if not isinstance(tree, dict):
-    raise ValueError("not a JSON object")
-  return ml_collections.ConfigDict(_decode(tree))
+  try:
+    tree = json.loads(text)
+    if not isinstance(tree, dict):
+      raise ValueError("not a JSON object")
+    return ml_collections.ConfigDict(_decode(tree))
+  # What ConfigDict raises for names that it can't have, which differs.
+  except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    raise ValueError(" ".join(f"no config: {error}".split())) from error
 
 
 def _encode(value: Any, field: str) -> Any:
@@ -56,8 +79,8 @@ def _decode(value: Any) -> Any:
     return tuple(_decode(item) for item in value)
   if not isinstance(value, dict):
     return value
-  if "__list__" in value:
+  if isinstance(value.get("__list__"), list):
     return [_decode(item) for item in value["__list__"]]
-  if "__float__" in value:
+  if value.get("__float__") in ("inf", "-inf", "nan"):
     return float(value["__float__"])
   return {key: _decode(item) for key, item in value.items()}

@@ -1,11 +1,11 @@
 """Curves: a picture of a run's evaluations."""
 
-import csv
 import io
 import os
 
 import msgspec
 import numpy as np
+from absl import logging
 
 from launch.runs import run_folder
 
@@ -40,6 +40,9 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 COLUMNS: tuple[str, ...] = Evaluation.__struct_fields__
 
+_ENV_STEPS = COLUMNS.index("env_steps")
+_MAX_STEPS = 2**53  # exact in float64, and an int64
+
 _RETURN_COLOUR = "#1f6fb4"
 _TARGET_COLOUR = "#c2571a"
 _QUIET_COLOUR = "#5c6570"
@@ -48,21 +51,39 @@ _QUIET_COLOUR = "#5c6570"
 def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
   """Returns the columns of a curves.csv, float64 [N]; nan where it is empty.
 
+  Lines that are no evaluation are left out, with one warning in the log.
+
   Raises:
     ValueError: One line: it can't be read.
   """
   try:
-    with open(path, newline="", encoding="utf-8") as file:
-      rows = list(csv.DictReader(file))
-    return {
-      column: np.array([float(row[column] or "nan") for row in rows])
-      for column in COLUMNS
-    }
-  except (OSError, KeyError, ValueError) as error:
+    with open(path, "rb") as file:
+      header, *lines = file.read().split(b"\n") or [b""]
+  except OSError as error:
     raise ValueError(
-      f"{os.fspath(path)!r} cannot be read as a run's curves ({error!r}): "
-      "restore the file"
+      f"{os.fspath(path)!r} cannot be read as a run's curves "
+      f"({error.strerror}): restore the file"
     ) from error
+  rows = [_parse(line) for line in lines if line.strip()]
+  damaged = rows.count(None) + (header.strip() != ",".join(COLUMNS).encode())
+  if damaged:
+    logging.warning(
+      "%r has %d damaged lines, which are left out", os.fspath(path), damaged
+    )
+  whole = np.array([row for row in rows if row], np.float64)
+  return dict(zip(COLUMNS, whole.reshape(-1, len(COLUMNS)).T, strict=True))
+
+
+def _parse(line: bytes) -> list[float] | None:
+  """Returns the numbers of a line by column; None: it is no evaluation."""
+  cells = line.split(b",")
+  try:
+    row = [float(cell.strip() or b"nan") for cell in cells]
+  except ValueError:
+    return None
+  if len(row) != len(COLUMNS) or abs(row[_ENV_STEPS]) > _MAX_STEPS:
+    return None
+  return row
 
 
 def draw(folder: run_folder.RunFolder) -> bytes:

@@ -4,12 +4,11 @@ Its second line is the checksum of the first one. Local and remote snapshots
 have the same one.
 """
 
-import json
 import pathlib
-import typing
 import zlib
 
 import fsspec
+import msgspec
 
 FILE = "manifest.json"  # in the folder of a snapshot
 
@@ -18,11 +17,28 @@ FILE = "manifest.json"  # in the folder of a snapshot
 _CHECKSUM_BYTES = 1 << 26
 
 
-class Manifest(typing.NamedTuple):
-  """All files of a snapshot."""
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """One file of a snapshot.
 
-  step: int  # that the run had reached
-  files: dict[str, dict[str, typing.Any]]  # by path: bytes, and crc32 or None
+  Attributes:
+    bytes: its size.
+    crc32: its checksum; None: it is too large.
+  """
+
+  bytes: int
+  crc32: int | None
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """All files of a snapshot.
+
+  Attributes:
+    step: that the run had reached.
+    files: by path below the snapshot's folder.
+  """
+
+  step: int
+  files: dict[str, Entry]
 
 
 def write(folder: pathlib.Path, step: int) -> None:
@@ -39,11 +55,9 @@ def write(folder: pathlib.Path, step: int) -> None:
   for path in sorted(folder.rglob("*")):
     if path.is_file():
       size = path.stat().st_size
-      files[str(path.relative_to(folder))] = {
-        "bytes": size,
-        "crc32": _checksum(path, size),
-      }
-  content = json.dumps({"step": step, "files": files}, sort_keys=True)
+      name = str(path.relative_to(folder))
+      files[name] = Entry(size, _checksum(path, size))
+  content = msgspec.json.encode(Manifest(step, files)).decode()
   (folder / FILE).write_text(f"{content}\n{zlib.crc32(content.encode())}")
 
 
@@ -66,8 +80,8 @@ def check_sizes(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
   for name, expected in manifest.files.items():
     if name not in sizes:
       raise ValueError(f"{name} is missing")
-    if sizes[name] != expected["bytes"]:
-      raise ValueError(f"{name} has {sizes[name]} bytes of {expected['bytes']}")
+    if sizes[name] != expected.bytes:
+      raise ValueError(f"{name} has {sizes[name]} bytes of {expected.bytes}")
   return manifest
 
 
@@ -83,7 +97,7 @@ def check(folder: pathlib.Path) -> Manifest:
   """
   manifest = check_sizes(fsspec.filesystem("file"), str(folder.absolute()))
   for name, expected in manifest.files.items():
-    if _checksum(folder / name, expected["bytes"]) != expected["crc32"]:
+    if _checksum(folder / name, expected.bytes) != expected.crc32:
       raise ValueError(f"{name} differs from what was written")
   return manifest
 
@@ -96,7 +110,12 @@ def _read(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
   content, _, checksum = text.partition("\n")
   if checksum != str(zlib.crc32(content.encode())):
     raise ValueError(f"{FILE} differs from what was written")
-  return Manifest(**json.loads(content))
+  manifest = msgspec.json.decode(content, type=Manifest)
+  for name in manifest.files:
+    # A copy of it is written below another folder.
+    if name.startswith("/") or ".." in name.split("/"):
+      raise ValueError(f"{FILE} lists {name!r}, outside of the snapshot")
+  return manifest
 
 
 def _checksum(path: pathlib.Path, size: int) -> int | None:

@@ -46,7 +46,7 @@ def from_json(text: str | bytes, kind: type[T]) -> T:
         f"{FORMAT_VERSION} only"
       )
     return msgspec.json.decode(envelope.record, type=kind)
-  except UnicodeDecodeError as error:
+  except (UnicodeDecodeError, RecursionError) as error:
     raise ValueError(str(error)) from error
 
 
@@ -65,8 +65,9 @@ def read(path: pathlib.Path, kind: type[T], remedy: str) -> T:
   try:
     return from_json(path.read_bytes(), kind)
   except (OSError, ValueError) as error:
+    said = " ".join(str(error).split())  # It may quote the file.
     raise ValueError(
-      f"{str(path)!r} cannot be read as {kind.__name__} ({error}): {remedy}"
+      f"{str(path)!r} cannot be read as {kind.__name__} ({said}): {remedy}"
     ) from error
 
 

@@ -1,21 +1,20 @@
 """Run address: where a run's control node answers, in a file of the run."""
 
 import contextlib
-import dataclasses
-import json
 import os
 import pathlib
 import socket
+import typing
 from collections.abc import Iterator
 
+import msgspec
 import psutil
 
 from launch.runs import outbox as outbox_lib
 from launch.runs import run_folder
 
 
-@dataclasses.dataclass(frozen=True)
-class RunAddress:
+class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Who answers for a run.
 
   Attributes:
@@ -25,7 +24,7 @@ class RunAddress:
   """
 
   address: str
-  pid: int
+  pid: typing.Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
   host: str
 
   @property
@@ -60,8 +59,7 @@ def published(
     OSError: as `Outbox.replace`.
   """
   where = RunAddress(address, os.getpid(), socket.gethostname())
-  text = json.dumps(dataclasses.asdict(where)) + "\n"
-  outbox.replace(path_in(folder), text.encode())
+  outbox.replace(path_in(folder), msgspec.json.encode(where) + b"\n")
   try:
     yield
   finally:
@@ -76,12 +74,13 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
   """
   path = path_in(folder)
   try:
-    return RunAddress(**json.loads(path.read_text("utf-8")))
+    return msgspec.json.decode(path.read_bytes(), type=RunAddress)
   except FileNotFoundError:
     return None
-  except (OSError, ValueError, TypeError) as error:
+  except (OSError, ValueError, RecursionError) as error:
+    said = " ".join(str(error).split())  # It may quote the file.
     raise ValueError(
-      f"{str(path)!r} can't be read ({error}), so the run can't be found: "
+      f"{str(path)!r} can't be read ({said}), so the run can't be found: "
       "remove the file, and stop the run by a signal to its launcher"
     ) from error
 

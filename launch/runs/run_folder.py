@@ -157,18 +157,12 @@ class RunFolder:
       path.write_text(text, encoding="utf-8")
 
   def read_config(self) -> ml_collections.ConfigDict:
-    """Returns the config: tuples are tuples again, and inf is inf.
+    """Returns the config, unchecked: tuples are tuples again, and inf is inf.
 
     Raises:
       ValueError: One line: config.json can't be read.
     """
-    try:
-      return config_file.from_json(self.config.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-      raise ValueError(
-        f"{str(self.config)!r} cannot be read as a run's config ({error}): "
-        "restore the file, or start the run anew"
-      ) from error
+    return config_file.read(self.config)
 
   def _check_replaceable(self, overwrite: bool) -> None:
     where = f"run folder {str(self.path)!r}"

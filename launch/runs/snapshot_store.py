@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import ml_collections
 from absl import logging
 
-from launch.runs import manifest, place, run_folder, uploads
+from launch.runs import config_file, manifest, place, run_folder, uploads
 
 
 class Snapshot(typing.NamedTuple):
@@ -35,7 +35,9 @@ def open_store(
   Raises:
     ValueError: one line: the remote URL cannot be used.
   """
-  return SnapshotStore(folder, config.snapshot.keep, config.snapshot.url)
+  return SnapshotStore(
+    folder, config.snapshot.keep, config.snapshot.url, config
+  )
 
 
 class SnapshotStore:
@@ -55,7 +57,11 @@ class SnapshotStore:
   """
 
   def __init__(
-    self, folder: run_folder.RunFolder, keep: int = 1, url: str = ""
+    self,
+    folder: run_folder.RunFolder,
+    keep: int = 1,
+    url: str = "",
+    config: ml_collections.ConfigDict | None = None,
   ):
     """Reads and writes nothing yet.
 
@@ -64,6 +70,8 @@ class SnapshotStore:
       keep: how many of the newest stay in each place, beside the best one.
       url: where other machines find the runs' snapshots: a URL of fsspec or an
         absolute path; empty: nowhere.
+      config: the whole config, of which each snapshot has a copy, as it can
+        be resumed with no other; None: of a reader.
 
     Raises:
       ValueError: one line: `keep` is below 1, or the URL cannot be used.
@@ -75,6 +83,7 @@ class SnapshotStore:
       )
     self._folder, self._config = folder.snapshots, folder.config
     self._keep, self._url, self._run = keep, url, folder.name
+    self._saved_config = None if config is None else config_file.to_json(config)
     self._local = place.Place(str(folder.path.absolute()))
     self._remote = None
     if url:
@@ -139,6 +148,9 @@ class SnapshotStore:
       try:
         with self._adding(number) as hidden:
           yield hidden
+          if self._saved_config is not None:
+            path = hidden / run_folder.CONFIG
+            path.write_text(self._saved_config, encoding="utf-8")
           manifest.write(hidden, step)
       except BaseException:
         self._unwritten = True
@@ -166,8 +178,8 @@ class SnapshotStore:
     """Waits until all is uploaded; logs a warning if that takes too long."""
     if not self._uploads.wait(timeout_s):
       logging.warning(
-        "the last snapshot was not uploaded within %.0f s; the one before "
-        "counts for other machines",
+        "the last snapshot was not uploaded within %.0f s; other machines "
+        "resume from the one before, if there is one",
         max(0.0, timeout_s),
       )
 

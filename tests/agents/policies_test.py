@@ -55,7 +55,7 @@ class Actors(policies.PolicyActors):
   def __init__(self, policy):
     self._policy = policy
 
-  def make_policy(self, config, spec):
+  def make_network(self, config, spec):
     return self._policy
 
 

@@ -58,7 +58,13 @@ def test_a_builder_in_a_module_of_the_users_own(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
   "name",
-  ["nowhere:Builder", "agents.ppo.builder:Bilder", ":Builder", ".ppo:Builder"],
+  [
+    "nowhere:Builder",
+    "agents.ppo.builder:Bilder",
+    ":Builder",
+    ".ppo:Builder",
+    "os:getpid",
+  ],
 )
 def test_a_builder_that_is_not_there(name):
   with pytest.raises(ValueError) as error:

@@ -74,6 +74,49 @@ def test_a_float_must_be_finite(agent):
         assert message.startswith(f"config.{name}={value!r} must be finite: ")
 
 
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_number_is_bounded(agent):
+  for name, field in declared(agent).items():
+    if isinstance(field.default, bool) or not isinstance(
+      field.default, int | float
+    ):
+      continue
+    for value in (2**63, 10**500, 10**5_000):
+      config = change(config_of(agent), name, value)
+      assert f"config.{name}=" in message_of(config, declared(agent))
+
+
+# values that arithmetic, a timer or a message could not hold
+@pytest.mark.parametrize(
+  ("field", "value", "says"),
+  [
+    ("network.lowest_return", -1e308, "float32"),
+    ("network.highest_return", 1e308, "float32"),
+    ("learner.munchausen_temperature", 1e-320, "in [1e-06, 1000000.0]"),
+    ("learner.munchausen_temperature", 1e-9, "in [1e-06, 1000000.0]"),
+    ("learner.learning_rate", 1e-320, "float32"),
+    ("learner.learning_rate", 10**30, "at most 1000.0"),
+    ("evaluation.period_s", 1e308, "at most 1000000000.0: no timer"),
+    ("evaluation.episodes", 65_537, "at most 65536"),
+    ("replay.capacity", 2**63 - 1, "not exact"),
+    ("replay.capacity", 10**500, "000... must be"),
+    ("replay.priority_exponent", 10.5, "at most 10"),
+    ("network.hidden_sizes", (65_537,), "sizes in [1, 65536]"),
+    ("network.hidden_sizes", (2**63 - 1,), "sizes in [1, 65536]"),
+    ("network.quantiles", 10_001, "at most 10000"),
+    ("topology.environments_per_worker", 65_537, "at most 65536"),
+    ("restarts.budget", 1_000_001, "at most 1000000"),
+    ("adder.stacked_frames", 256, "at most 255"),
+  ],
+)
+def test_a_value_that_no_machine_can_serve(field, value, says):
+  config = change(dqn.get_config(), field, value)
+  message = message_of(config, declared("dqn"))
+  assert message.startswith(f"config.{field}=")
+  assert says in message
+  assert len(message) < 250
+
+
 @pytest.mark.parametrize(
   ("field", "value", "wanted"),
   [

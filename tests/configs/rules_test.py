@@ -42,6 +42,11 @@ REFUSED = [
   ("dqn", {"network__lowest_return": 100.0}, "would lie on one return"),
   (
     "dqn",
+    {"network__lowest_return": 1e9, "network__highest_return": 1e9 + 1e3},
+    "several would lie on one return",
+  ),
+  (
+    "dqn",
     {"learner__munchausen_scale": 0.9, "network__head": "quantile"},
     "takes a policy from values",
   ),

@@ -160,8 +160,9 @@ RESUMES_REFUSED = {
 def test_a_run_that_can_not_go_on(title, tmp_path):
   arguments, says = RESUMES_REFUSED[title]
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
-  folder.write_config(train_flags.parse(["train"], "").config)
-  with snapshot_store.SnapshotStore(folder).writing(1_500) as path:
+  config = train_flags.parse(["train"], "").config
+  folder.write_config(config)
+  with snapshot_store.open_store(config, folder).writing(1_500) as path:
     saved.COUNTERS.write(path)
   if title == "damaged snapshots":
     for path in folder.snapshots.glob("*/manifest.json"):

@@ -43,3 +43,30 @@ def test_a_folder_with_files_is_left_alone(run, capsys):
   assert error.startswith("evaluate: ")
   assert "already has files" in error
   assert error.count("\n") == 1
+
+
+def refusal(run, capsys):
+  assert evaluate.main(["evaluate", f"--run={run.path}", "--episodes=1"]) == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1
+  return error
+
+
+def test_damaged_variables(run, capsys):
+  content = run.best.read_bytes()
+  run.best.write_bytes(content[: len(content) // 2])
+  assert f"{str(run.best)!r} is damaged" in refusal(run, capsys)
+
+
+def test_a_damaged_config(run, capsys):
+  run.config.write_text('{"agent": "dqn", "replay": 3}')
+  assert f"{str(run.config)!r} is damaged" in refusal(run, capsys)
+  run.config.write_text("{")
+  assert f"{str(run.config)!r} cannot be read" in refusal(run, capsys)
+
+
+def test_the_variables_of_another_network(run, capsys):
+  config = run.read_config()
+  config.network.hidden_sizes = (64, 8)
+  run.write_config(config)
+  assert f"{str(run.best)!r} has no variable" in refusal(run, capsys)

@@ -40,7 +40,7 @@ def make_run(tmp_path):
     folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=True)
     config = parse(*arguments)
     folder.write_config(config)
-    store = snapshot_store.SnapshotStore(folder, keep=9)
+    store = snapshot_store.SnapshotStore(folder, 9, config=config)
     for _ in range(snapshots_taken):
       with store.writing(saved.COUNTERS.trainer_steps) as path:
         msgspec.structs.replace(
@@ -279,7 +279,7 @@ def test_a_newer_one_of_the_store_is_brought_here(make_run, tmp_path):
   lost = tmp_path / "lost" / "a-run"
   lost.parent.mkdir()
   folder.path.rename(lost)
-  store = snapshot_store.SnapshotStore(run_folder.RunFolder(lost), 9, url)
+  store = snapshot_store.open_store(parse(given), run_folder.RunFolder(lost))
   folder = make_run(given, snapshots_taken=0)
   check_refused(folder, [], ["no whole snapshot", url, "start it anew"])
   store.newest()
@@ -335,27 +335,79 @@ def test_the_address_of_a_process_that_was_killed(make_run):
     resume(folder)
 
 
-def test_the_config_of_an_older_program(make_run):
+def damage(folder, **values):
+  """Changes fields of config.json, by names with __ for dots; None: none."""
+  tree = json.loads(folder.config.read_text())
+  for name, value in values.items():
+    *sections, last = name.split("__")
+    inner = tree
+    for section in sections:
+      inner = inner[section]
+    if value is None:
+      del inner[last]
+    else:
+      inner[last] = value
+  folder.config.write_text(json.dumps(tree))
+
+
+# What config.json has, and what the line must contain.
+DAMAGED = [
+  ({"mode": None, "snapshot__keep": None}, "config.mode is missing"),
+  ({"snapshot": None}, "config.snapshot.period_s is missing"),
+  ({"network__lstm_size": 7}, "config.network.lstm_size is no field"),
+  ({"replay__capacity": "many"}, "replay.capacity='many' must be of type int"),
+  ({"replay__capacity": [1]}, "replay.capacity=(1,) must be of type int"),
+  ({"replay__capacity": 10**500}, "replay.capacity=1000"),
+  ({"replay": 3}, "config.replay is no field"),
+  ({"agent": "dqnn"}, "config.agent='dqnn'"),
+  ({"agent": 7}, "config.agent=7 must be of type str"),
+  ({"environment__kwargs": 3}, "environment.kwargs=3 must be of type"),
+  ({"network__hidden_sizes": "ab"}, "network.hidden_sizes='ab' must be"),
+]
+
+
+@pytest.mark.parametrize(("values", "says"), DAMAGED)
+def test_a_damaged_config_without_a_copy(make_run, values, says):
+  folder = make_run(snapshots_taken=0)
+  damage(folder, **values)
+  check_refused(folder, [], [str(folder.config), says, "restore the file"])
+
+
+@pytest.mark.parametrize(
+  "title", ["cut", "no JSON", "wrong type", "no section"]
+)
+def test_a_damaged_config_is_rebuilt_from_the_newest_snapshot(
+  make_run, title, caplog
+):
+  folder = make_run("--config.seed=7", snapshots_taken=2)
+  before = folder.read_config()
+  text = folder.config.read_text()
+  if title == "cut":
+    folder.config.write_text(text[: len(text) // 2])
+  elif title == "no JSON":
+    folder.config.write_bytes(bytes(range(256)))
+  elif title == "another type":
+    damage(folder, seed="one")
+  else:
+    damage(folder, replay=None)
+  found = resume(folder)
+  copy = folder.snapshots / "000002" / "config.json"
+  assert f"its copy {copy} is used" in caplog.text
+  found.begin()
+  assert folder.read_config().to_dict() == before.to_dict()
+
+
+@pytest.mark.parametrize(
+  "arguments", [("--config=configs/r2d2.py",), ("--config.adder.n_step=1",)]
+)
+def test_the_config_of_another_run(make_run, tmp_path, arguments):
   folder = make_run()
-  tree = json.loads(folder.config.read_text())
-  del tree["mode"], tree["snapshot"]["keep"]
-  folder.config.write_text(json.dumps(tree))
+  folder.write_config(parse(*arguments))
+  copy = folder.snapshots / "000001" / "config.json"
   check_refused(
     folder,
     [],
-    [str(folder.config), "no mode, snapshot.keep,", "start a new run"],
-  )
-
-
-def test_the_config_of_another_program(make_run):
-  folder = make_run("--config=configs/r2d2.py")
-  tree = json.loads(folder.config.read_text())
-  tree["network"]["head"] = "expected"
-  folder.config.write_text(json.dumps(tree))
-  check_refused(
-    folder,
-    [],
-    [str(folder.config), "has network.head, which no longer", "new run"],
+    [str(folder.config), "snapshot 1 was written with", f"from {str(copy)!r}"],
   )
 
 

@@ -145,7 +145,10 @@ def test_a_file_that_is_no_config(tmp_path):
     ("c.colours = 3", ["config.colours is no field", "--help"]),
     ("del c.replay['capacity']", ["config.replay.capacity is missing"]),
     ("del c['mode']", ["config.mode is missing"]),
-    ("del c['environment']", ["config.environment.name is missing"]),
+    (
+      "del c['environment']",
+      ["own.py: config.environment.name is missing", "set it"],
+    ),
     ("del c['agent']", ["config.agent=None must be of type str"]),
     ("c.agent = 'dqnn'", ["config.agent='dqnn'", "'dqn'"]),
     ("c.learner.batch_size = 0", ["config.learner.batch_size=0 must be"]),
@@ -167,12 +170,12 @@ def get_config(preset='cartpole'):
   assert_refused(tmp_path, text, *says)
 
 
-def assert_refused(tmp_path, text, *says):
+def assert_refused(tmp_path, text, *says, flags=()):
   # In a process of its own: ml_collections loads all configs as one module.
   path = tmp_path / "own.py"
   path.write_text(text)
   done = subprocess.run(
-    [sys.executable, "-m", "launch.train", f"--config={path}"],
+    [sys.executable, "-m", "launch.train", f"--config={path}", *flags],
     capture_output=True,
     text=True,
   )
@@ -180,6 +183,18 @@ def assert_refused(tmp_path, text, *says):
   (line,) = done.stderr.splitlines()
   for words in says:
     assert words in line
+
+
+def test_help_of_a_file_without_a_section(tmp_path):
+  text = """
+from configs import dqn
+
+def get_config():
+  c = dqn.get_config()
+  del c["replay"]
+  return c
+"""
+  assert_refused(tmp_path, text, "own.py: config.replay.", flags=("--help",))
 
 
 @pytest.mark.parametrize(

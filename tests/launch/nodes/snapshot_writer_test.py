@@ -293,12 +293,17 @@ def test_the_last_one_comes_after_the_one_under_way(start, config, folder):
   assert node.report().snapshots.written == 2
 
 
-def test_a_last_one_that_takes_too_long_is_given_up(start, config, folder):
+def test_a_last_one_that_takes_too_long_is_given_up(
+  start, config, folder, caplog
+):
   node = start(samples_per_insert=0.0)
   write(node, config)
-  save(node)
+  node._snapshots.finish(node.trainer.version, timeout_s=0.0)
+  assert "it was the first, so the run can't be resumed" in caplog.text
+  node._snapshots.wait(60)
   node.trainer.step()
   node._snapshots.finish(node.trainer.version, timeout_s=0.0)
+  assert "the run can be resumed from number 1" in caplog.text
   assert snapshot_store.SnapshotStore(folder).newest().number == 1
   node._snapshots.wait(60)
   assert snapshot_store.SnapshotStore(folder).newest().number == 2

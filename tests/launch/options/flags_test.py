@@ -7,6 +7,8 @@ from launch.options import flags
 EVALUATE_REFUSED = [
   ((), ["--run"]),
   (("--run=a", "--episodes=0"), ["--episodes=0"]),
+  (("--run=a", f"--episodes={10**23}"), [f"--episodes={10**23}"]),
+  (("--run=a", f"--seed={2**31}"), [f"--seed={2**31}"]),
   (("--run=a", "--episods=3"), ["did you mean --episodes?"]),
   (("--run=a", "b"), ["'b' is no flag"]),
 ]

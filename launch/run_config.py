@@ -1,0 +1,55 @@
+"""Run config: the config of a run, checked as when the run began.
+
+A config.json that is damaged is replaced by the copy in the newest snapshot.
+"""
+
+import os
+import pathlib
+
+import ml_collections
+from absl import logging
+
+from configs import fields
+from launch.options import overrides
+from launch.runs import config_file, run_folder
+
+
+def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
+  """Returns the config of the run at `path`.
+
+  A missing field gets no default: the run may have had another value.
+
+  Args:
+    path: of the run's folder.
+
+  Raises:
+    ValueError: one line: there is no run, and which one is nearest; or its
+      config can't be read, or has other fields than its algorithm declares, or
+      values that these can't have, and no snapshot has a better copy.
+  """
+  folder = run_folder.RunFolder.open(path)
+  try:
+    return _read(folder.config)
+  except ValueError as error:
+    copies = folder.snapshots.glob(f"[0-9]*/{run_folder.CONFIG}")
+    for copy in sorted(copies, reverse=True):
+      try:
+        config = _read(copy)
+      except ValueError:
+        continue
+      logging.warning("%s; its copy %s is used", error, copy)
+      return config
+    raise
+
+
+def _read(path: pathlib.Path) -> ml_collections.ConfigDict:
+  config = config_file.read(path)
+  try:
+    fields.validate(config, overrides.declared(config))
+  except ValueError as error:
+    raise ValueError(
+      f"{str(path)!r} is damaged, or another version of the program wrote it "
+      f"({error}), so the run can't be used: restore the file, or start a new "
+      "run"
+    ) from error
+  return config
