@@ -53,6 +53,7 @@ class VectorEnvironment:
   """A gymnasium vector environment in Acme's terms.
 
   Attributes:
+    name: The gymnasium id.
     spec: One environment, as agents see it.
     num_envs: B.
     observation_space: One environment's own, in gymnasium's terms.
@@ -75,7 +76,7 @@ class VectorEnvironment:
 
     Args:
       envs: Environments that autoreset in the mode NEXT_STEP.
-      name: The gymnasium id, for error messages.
+      name: The gymnasium id.
       seed: Seeds the first `reset`, and so every trajectory. Later resets draw
         on from where the generators then are.
       copy_observations: False only where `envs` returns a new, C-contiguous
@@ -102,7 +103,7 @@ class VectorEnvironment:
     )
     self.num_envs = envs.num_envs
     self._envs = envs
-    self._name = name
+    self.name = name
     self._seed: int | None = seed  # of the next reset
     self._first_seed, self._steps = seed, 0
     self._done: np.ndarray | None = None  # [B]
@@ -260,7 +261,7 @@ class VectorEnvironment:
     fault = self._find_fault(call, error)
     # gymnasium gives environment i the seed of the batch + i.
     seed = self._first_seed + (fault.index or 0)
-    return checked.EnvironmentFailedError(self._name, fault, seed, self._steps)
+    return checked.EnvironmentFailedError(self.name, fault, seed, self._steps)
 
   def _find_fault(self, call: str, error: BaseException) -> checked.Fault:
     if isinstance(error, checked.Fault):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agents import registry
-from environments import factory, recordings, video
+from environments import factory, recordings, user_code, video
 from launch.nodes import evaluation
 from launch.options import flags as flags_lib
 from launch.runs import best_variables, run_folder
@@ -21,7 +21,8 @@ def main(argv: Sequence[str]) -> int:
   """Evaluates a run.
 
   Returns:
-    Exit status: 0, or 2 where there is nothing to play.
+    Exit status: 0; 1 where the environment failed; 2 where there is nothing
+    to play.
   """
   try:
     flags = flags_lib.parse(flags_lib.define_evaluate_flags(), argv, _USAGE)
@@ -60,6 +61,9 @@ def main(argv: Sequence[str]) -> int:
         _MAX_VIDEO_STEPS,
       )
       print(f"video of an episode with return {episode_return:.2f}: {path}")
+  except user_code.UserCodeError as error:
+    print(f"evaluate: {error}", file=sys.stderr)
+    return 1
   except (ValueError, OSError) as error:
     print(f"evaluate: {error}", file=sys.stderr)
     return 2

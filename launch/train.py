@@ -14,7 +14,7 @@ from absl import flags as absl_flags
 
 from agents import registry
 from configs import fields
-from environments import factory
+from environments import factory, user_code
 from launch import resumption, train_flags
 from launch.options import overrides
 from launch.processes import signals
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
         folder, said = _begin(flags, held)
       else:
         folder, said = _resume(flags, builder.make_table(config, spec), held)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 2
     print(said, flush=True)

@@ -44,7 +44,7 @@ class EvaluatorNode:
   def run(self) -> None:
     """Evaluates until the run stops."""
     with link.Link(
-      self._control, "evaluator", 0, messages.EvaluatorReport
+      self._control, "evaluator", 0, self._evaluator.report
     ) as node_link:
       while not node_link.wait(_POLL_S):
         snapshot = self._variables.poll()

@@ -247,13 +247,17 @@ class ProxyReport(
 class EvaluatorReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="evaluator"
 ):
-  """That the evaluator is up; evaluations are messages of their own.
+  """What the evaluator waits for; evaluations are messages of their own.
 
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
+    waiting_s: seconds that its evaluation takes; None: it is not a long one.
+    waiting_for: what ends the evaluation.
   """
 
   incarnation: float = 0.0
+  waiting_s: float | None = None
+  waiting_for: str | None = None
 
 
 Report = (

@@ -97,7 +97,7 @@ class Node:
     self._process.join()
     status, self._process = self._process.exitcode, None
     self.ended_at_s = time.monotonic()
-    if status == 0:
+    if status == node_process.ENDED:
       return None
     return failures.explain(self.name, status, self._log, self._log_start)
 

@@ -18,6 +18,10 @@ from launch.processes import failures
 # Tells a node to end at once, in whatever order.
 HURRY = signal.SIGUSR2
 
+# Exit status of a node that has ended as it should. Not 0: with that, code of
+# the user's can end a process (os._exit) that should have gone on.
+ENDED = 64
+
 # What a terminal or a batch system sends to all processes of a group: the
 # launcher's to act on.
 GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -57,7 +61,7 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
   status = 1
   try:
     cloudpickle.loads(function)()
-    status = 0
+    status = ENDED
   except BaseException as error:
     failures.tell(error)
   finally:

@@ -170,14 +170,16 @@ def test_a_groups_signals_end_no_node_whenever_they_come(make_runner, tmp_path):
   assert runner.restarts == {}
 
 
-@pytest.mark.parametrize("how", ["raises", "exits", "is killed"])
+@pytest.mark.parametrize(
+  "how", ["raises", "exits with 3", "exits with 0", "is killed"]
+)
 def test_a_node_that_fails_is_started_again(make_runner, tmp_path, how):
   def work():
     if lives(tmp_path / "lives") <= 2:
       if how == "raises":
         raise ValueError("once more")
-      if how == "exits":
-        os._exit(3)
+      if how.startswith("exits"):
+        os._exit(int(how[-1]))
       os.kill(os.getpid(), signal.SIGKILL)
 
   runner = make_runner(worker=work)
