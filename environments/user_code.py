@@ -4,9 +4,14 @@ Such an error is shown as one line and the traceback of the user's own code.
 Frames of Slipway and of the libraries that call the user's code are left out.
 """
 
+import contextlib
+import os
 import pathlib
 import sysconfig
+import threading
 import traceback
+import typing
+from collections.abc import Iterator
 
 # What user code may raise. A KeyboardInterrupt is the terminal's.
 ERRORS = (Exception, SystemExit)
@@ -41,6 +46,27 @@ class UserCodeError(RuntimeError):
   def __str__(self) -> str:
     """Returns the line, followed by the traceback."""
     return f"{self.line}\n{self.traceback}".rstrip()
+
+
+@contextlib.contextmanager
+def exits_raised() -> Iterator[None]:
+  """Makes `os._exit` raise SystemExit in this thread while the block runs.
+
+  User code would end the process by it without a message, and with status 0 as
+  if all were well. Other threads, and forks, still end their process.
+  """
+  end_process, owner = os._exit, (os.getpid(), threading.get_ident())
+
+  def raise_exit(status: int) -> typing.NoReturn:
+    if (os.getpid(), threading.get_ident()) != owner:
+      end_process(status)
+    raise SystemExit(f"os._exit({status})")
+
+  os._exit = raise_exit
+  try:
+    yield
+  finally:
+    os._exit = end_process
 
 
 def describe(error: BaseException) -> str:

@@ -17,6 +17,7 @@ _MAX_ENVS = 20  # episodes at once
 _MAX_VIDEO_STEPS = 10_000  # environment steps
 
 
+@user_code.exits_raised()
 def main(argv: Sequence[str]) -> int:
   """Evaluates a run.
 

@@ -25,6 +25,7 @@ from replay import table_spec
 _USAGE = "Trains an experiment until one of its limits is reached."
 
 
+@user_code.exits_raised()
 def main(argv: Sequence[str]) -> int:
   """Runs a training.
 

@@ -49,6 +49,12 @@ def tell(error: BaseException) -> None:
   sys.stderr.write(f"{_MARK}{line}\n{whole}")
 
 
+def print_whole(failure: Failure) -> None:
+  """Prints what a failure's line does not have yet."""
+  if failure.whole.strip() not in failure.line:
+    sys.stderr.write(failure.whole)
+
+
 def explain(
   name: str, exit_status: int, log: pathlib.Path, start: int
 ) -> Failure:
@@ -73,5 +79,5 @@ def explain(
   else:
     how = f"ended with exit status {exit_status}"
   if not exit_status:
-    how += " before its time, as if an environment called os._exit"
+    how += " before its time, as if a thread of user code called os._exit"
   return Failure(f"node {name} {how} (log: {log})", "")

@@ -13,13 +13,14 @@ import cloudpickle
 from absl import flags, logging
 from launchpad.launch import worker_manager
 
+from environments import user_code
 from launch.processes import failures
 
 # Tells a node to end at once, in whatever order.
 HURRY = signal.SIGUSR2
 
-# Exit status of a node that has ended as it should. Not 0: with that, code of
-# the user's can end a process (os._exit) that should have gone on.
+# Exit status of a node that has ended as it should. Not 0: with that, C code or
+# a thread of the user's can end a process that should have continued.
 ENDED = 64
 
 # What a terminal or a batch system sends to all processes of a group: the
@@ -60,7 +61,8 @@ def run(function: bytes, log: str, environment: Mapping[str, str]) -> None:
   signal.pthread_sigmask(signal.SIG_UNBLOCK, {HURRY, *GROUP_SIGNALS})
   status = 1
   try:
-    cloudpickle.loads(function)()
+    with user_code.exits_raised():
+      cloudpickle.loads(function)()
     status = ENDED
   except BaseException as error:
     failures.tell(error)

@@ -1,5 +1,8 @@
 """Environments that fail: which one it was, when, and the user's own frames."""
 
+import multiprocessing
+import os
+
 import gymnasium
 import numpy as np
 import pytest
@@ -112,6 +115,20 @@ def test_the_seed_is_the_one_that_the_environment_got():
     play(fault=raise_error(ValueError()))
   assert caught.value.seed == seeds[1]
   assert f"(index 1, seed {seeds[1]}, step 1)" in caught.value.line
+
+
+def test_an_exit_without_a_word_is_an_error():
+  with user_code.exits_raised(), pytest.raises(user_code.UserCodeError) as e:
+    play(fault=lambda result: os._exit(0))
+  assert e.value.line.endswith("step() raised SystemExit: os._exit(0)")
+
+
+def test_a_fork_may_exit_without_a_word():
+  with user_code.exits_raised():
+    process = multiprocessing.get_context("fork").Process(target=lambda: None)
+    process.start()
+    process.join()
+  assert process.exitcode == 0
 
 
 def test_a_keyboard_interrupt_is_not_the_environments():
