@@ -47,9 +47,10 @@ class EnvironmentFailedError(user_code.UserCodeError):
   Attributes:
     name: the gymnasium id.
     index: of the environment in its batch; None: not known, or all of them.
-    seed: with which that environment was first reset, or its batch where the
-      index is None; None: it was not reset.
-    step: steps since then, the one that failed included.
+    seed: with which that environment was reset; where it has no reset of its
+      own, that of its batch; None: it was not reset.
+    step: steps since then, the one that failed included; of a batch that is one
+      environment for gymnasium, autoresets too.
   """
 
   def __init__(
@@ -72,16 +73,22 @@ class CheckedEnvironment(gymnasium.Wrapper):
 
   Attributes:
     index: in its batch.
+    seed: of the last reset that had one; None: none had.
+    steps: since then.
   """
 
   def __init__(self, env: gymnasium.Env, index: int):
     """Wraps `env`, the environment of an index in its batch."""
     super().__init__(env)
     self.index = index
+    self.seed: int | None = None
+    self.steps = 0
     self._observation: Any = None  # the last one
 
   def reset(self, *, seed=None, options=None):
     """Resets the environment; leaves its infos out."""
+    if seed is not None:
+      self.seed, self.steps = seed, 0
     try:
       self._observation, _ = self.env.reset(seed=seed, options=options)
     except user_code.ERRORS as error:
@@ -90,6 +97,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
 
   def step(self, action):
     """Steps the environment; leaves its infos out."""
+    self.steps += 1
     try:
       observation, reward, terminated, truncated, _ = self.env.step(action)
     except user_code.ERRORS as error:

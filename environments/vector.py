@@ -17,7 +17,7 @@ https://farama.org/Vector-Autoreset-Mode
 
 import math
 import pickle
-import typing
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -259,17 +259,23 @@ class VectorEnvironment:
     self, call: str, error: BaseException
   ) -> checked.EnvironmentFailedError:
     fault = self._find_fault(call, error)
-    # gymnasium gives environment i the seed of the batch + i.
-    seed = self._first_seed + (fault.index or 0)
-    return checked.EnvironmentFailedError(self.name, fault, seed, self._steps)
+    seed, steps = self._first_seed, self._steps
+    envs = self._checked
+    if envs and fault.index is not None:
+      seed, steps = envs[fault.index].seed, envs[fault.index].steps
+    return checked.EnvironmentFailedError(self.name, fault, seed, steps)
+
+  @property
+  def _checked(self) -> Sequence[checked.CheckedEnvironment]:
+    """The environments, where each is one for gymnasium; otherwise empty."""
+    envs = getattr(self._envs, "envs", ())
+    return [env for env in envs if isinstance(env, checked.CheckedEnvironment)]
 
   def _find_fault(self, call: str, error: BaseException) -> checked.Fault:
     if isinstance(error, checked.Fault):
       return error
-    if isinstance(self._envs, gymnasium.vector.SyncVectorEnv):
-      envs = typing.cast(list[checked.CheckedEnvironment], self._envs.envs)
-      faults = (env.find_observation_fault(call) for env in envs)
-      found = next(filter(None, faults), None)
-      if found is not None:
-        return found
+    faults = (env.find_observation_fault(call) for env in self._checked)
+    found = next(filter(None, faults), None)
+    if found is not None:
+      return found
     return checked.Fault.from_error(None, call, error)

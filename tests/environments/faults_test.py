@@ -94,6 +94,7 @@ def test_an_error_names_the_environment_and_keeps_its_own_frames(
   failed = caught.value
   assert (failed.name, failed.index) == ("Faulty-v0", 1)
   assert failed.step == {"step": 1, "close": 2}.get(call, 0)
+  assert (failed.seed is None) == (call == "constructor")
   assert failed.line.startswith("environment Faulty-v0 (index 1")
   assert failed.line.endswith(says)
   assert __file__ in failed.traceback
@@ -226,7 +227,7 @@ class FaultyVector(gymnasium.vector.VectorEnv):
   ("fault", "says"),
   [
     (raise_error(SystemExit(0)), "(seed 1, step 1): step() raised SystemExit"),
-    (put(1, np.array([0, np.inf, 0])), "(index 1, seed 2, step 1): step() "),
+    (put(1, np.array([0, np.inf, 0])), "(index 1, seed 1, step 1): step() "),
     (put(0, np.zeros((3, 5))), "observations (3, 5)"),
     (put(1, np.zeros(4)), "rewards (4,)"),
   ],
