@@ -8,16 +8,20 @@ import ml_collections
 Presets = Mapping[str, Callable[[ml_collections.ConfigDict], None]]
 
 
+class UnknownPresetError(ValueError):
+  """A config has no preset of a name; one line."""
+
+
 def apply(
   config: ml_collections.ConfigDict, presets: Presets, name: str
 ) -> None:
   """Changes a config to a preset.
 
   Raises:
-    ValueError: one line: there is no preset of this name.
+    UnknownPresetError: one line: there is no preset of this name.
   """
   if name not in presets:
-    raise ValueError(
+    raise UnknownPresetError(
       f"config preset {name!r} is unknown, so there are no numbers to run "
       f"with: choose one of {', '.join(presets)}"
     )

@@ -1,6 +1,7 @@
 """The world: gymnasium environments, a batch at a time.
 
 The only package that imports gymnasium and Minari. `factory.make` turns a
-config into a `vector.VectorEnvironment`. `specs` describes it in Acme's terms,
-`video` films it and `recordings` writes and reads its episodes.
+config into a `vector.VectorEnvironment`, which checks what environments return
+and raises `checked.EnvironmentFailedError`. `specs` describes it in Acme's
+terms, `video` films it and `recordings` writes and reads its episodes.
 """

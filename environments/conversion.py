@@ -12,6 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from environments import checked
+
 Convert = Callable[[np.ndarray], np.ndarray]
 
 
@@ -30,8 +32,16 @@ def make_observation_reader(
     size, start = int(space.n), int(space.start)
 
     def one_hot(observations: np.ndarray) -> np.ndarray:
-      result = np.zeros((len(observations), size), dtype)
-      result[np.arange(len(observations)), observations - start] = 1
+      ones = observations - start
+      if ones.min() < 0 or ones.max() >= size:
+        index = int(np.argmax((ones < 0) | (ones >= size)))
+        raise checked.Fault(
+          index,
+          f"the observation {observations[index]} is not in its "
+          f"observation_space {space}: correct one of them",
+        )
+      result = np.zeros((len(ones), size), dtype)
+      result[np.arange(len(ones)), ones] = 1
       return result
 
     return one_hot

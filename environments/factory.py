@@ -23,7 +23,7 @@ import ml_collections
 import numpy as np
 from gymnasium.envs import registration
 
-from environments import specs, vector
+from environments import checked, specs, user_code, vector
 
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
 # JAX, and in gymnasium 1.3.0 one environment's autoreset takes the others of
@@ -50,6 +50,8 @@ def make(
 
   Raises:
     ValueError: In one line, what of the above cannot be served, and why.
+    user_code.UserCodeError: The module that registers the id, or the
+      constructor, failed in code that is the user's.
   """
   if num_envs < 1:
     raise ValueError(
@@ -71,8 +73,18 @@ def make(
 
 
 def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
-  """Describes the environment `make` would make; raises as `make` does."""
+  """Describes the environment that `make` would make.
+
+  One is made and stepped once: what is wrong with an environment shows here,
+  before anything is started.
+
+  Raises:
+    Exception: as `make`, and `reset`, `step` and `close` of what it makes.
+  """
   environment = make(config, num_envs=1, seed=0)
+  actions = environment.spec.actions
+  environment.reset()
+  environment.step(np.zeros((1, *actions.shape), actions.dtype))
   environment.close()
   return environment.spec
 
@@ -146,12 +158,15 @@ def _find_spec(name: str) -> registration.EnvSpec:
       "ale_py"
     ):
       importlib.import_module("ale_py")
-  except ImportError as error:
-    raise ValueError(
+  except user_code.ERRORS as error:
+    line = (
       f"config.environment.name is {name!r}, but importing {module or 'ale_py'}"
-      f" failed ({_first_line(error)}), so nothing registers that id: install "
-      "what is missing or correct the part before the colon"
-    ) from error
+      f" failed ({user_code.describe(error)}), so nothing registers that id: "
+      "correct the module, or the part before the colon"
+    )
+    if user_code.is_in_user_code(error):
+      raise user_code.UserCodeError(line, error) from error
+    raise ValueError(line) from error
   if env_id in gymnasium.registry:
     return gymnasium.registry[env_id]
   raise ValueError(
@@ -179,7 +194,7 @@ def _nearest_id(env_id: str) -> str:
 def _construct(
   name: str, kwargs: dict[str, Any], num_envs: int
 ) -> gymnasium.vector.VectorEnv:
-  """Calls gymnasium, and says its errors in the config's terms."""
+  """Calls gymnasium, and explains its errors in the config's terms."""
   spec = _find_spec(name)
   mode = vectorization_mode(name)
   own = inspect.signature(gymnasium.make_vec).parameters.keys() - {"kwargs"}
@@ -189,15 +204,23 @@ def _construct(
       "environments are batched is not the constructor's to say, so none was "
       f"made: remove {argument}"
     )
-  # Workers are processes: one core each, instead of every core for each.
-  defaults: dict[str, Any] = {"num_threads": 1} if is_atari(name) else {}
+  defaults: dict[str, Any] = {}
+  batching: dict[str, Any] = {}
+  wrap = checked.Numbering()
+  if mode == "sync":
+    # `checked` checks. One buffer serves all steps: VectorEnvironment makes the
+    # caller's copy.
+    defaults["disable_env_checker"] = True
+    batching = {"vector_kwargs": {"copy": False}, "wrappers": [wrap]}
+  if is_atari(name):
+    # Workers are processes: one core each, instead of every core for each.
+    defaults["num_threads"] = 1
   try:
     return gymnasium.make_vec(
       spec.id,
       num_envs,
       vectorization_mode=mode,
-      # One buffer for all steps: VectorEnvironment makes the caller's copy.
-      vector_kwargs={"copy": False} if mode == "sync" else None,
+      **batching,
       **(defaults | kwargs),
     )
   except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
@@ -205,18 +228,15 @@ def _construct(
       f"config.environment.name is {name!r}, which needs a package that is not "
       f"installed here, so it cannot be made: {_first_line(error)}"
     ) from error
-  except (
-    gymnasium.error.Error,
-    AssertionError,
-    KeyError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-  ) as error:
+  except user_code.ERRORS as error:
+    if user_code.is_in_user_code(error):
+      index = wrap.count if mode == "sync" else None
+      fault = checked.Fault.from_error(index, "its constructor", error)
+      raise checked.EnvironmentFailedError(name, fault) from error
     raise ValueError(_refusal(name, kwargs, error)) from error
 
 
-def _refusal(name: str, kwargs: dict[str, Any], error: Exception) -> str:
+def _refusal(name: str, kwargs: dict[str, Any], error: BaseException) -> str:
   """Says in one line why a constructor did not take its arguments."""
   unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
   if unknown and unknown[1] in kwargs:
@@ -227,8 +247,7 @@ def _refusal(name: str, kwargs: dict[str, Any], error: Exception) -> str:
     )
   return (
     f"config.environment.kwargs is {kwargs}, with which the constructor of "
-    f"{name!r} fails, so it cannot be made: {type(error).__name__}: "
-    f"{_first_line(error)}"
+    f"{name!r} fails, so it cannot be made: {user_code.describe(error)}"
   )
 
 

@@ -15,13 +15,15 @@ environment of the batch whose episode ends at step 3:
 https://farama.org/Vector-Autoreset-Mode
 """
 
+import math
 import pickle
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 
-from environments import conversion, specs
+from environments import checked, conversion, specs, user_code
 
 # SyncVectorEnv keeps what it was made by: closures, which no pickle takes.
 _NOT_SAVED = ("env_fns",)
@@ -51,6 +53,7 @@ class VectorEnvironment:
   """A gymnasium vector environment in Acme's terms.
 
   Attributes:
+    name: The gymnasium id.
     spec: One environment, as agents see it.
     num_envs: B.
     observation_space: One environment's own, in gymnasium's terms.
@@ -73,7 +76,7 @@ class VectorEnvironment:
 
     Args:
       envs: Environments that autoreset in the mode NEXT_STEP.
-      name: The gymnasium id, for error messages.
+      name: The gymnasium id.
       seed: Seeds the first `reset`, and so every trajectory. Later resets draw
         on from where the generators then are.
       copy_observations: False only where `envs` returns a new, C-contiguous
@@ -100,7 +103,9 @@ class VectorEnvironment:
     )
     self.num_envs = envs.num_envs
     self._envs = envs
-    self._seed: int | None = seed
+    self.name = name
+    self._seed: int | None = seed  # of the next reset
+    self._first_seed, self._steps = seed, 0
     self._done: np.ndarray | None = None  # [B]
     self.observation_space = envs.single_observation_space
     self.action_space = envs.single_action_space
@@ -108,6 +113,8 @@ class VectorEnvironment:
       self.observation_space, self.spec.observations.dtype, copy_observations
     )
     self._write_actions = conversion.make_action_writer(self.action_space)
+    self._has_floats = self.spec.observations.dtype.kind == "f"
+    self._shape = (self.num_envs, *(self.observation_space.shape or ()))
 
   @property
   def renders(self) -> bool:
@@ -120,17 +127,25 @@ class VectorEnvironment:
     return self._envs.metadata.get("render_fps", 30)
 
   def reset(self) -> StepBatch:
-    """Opens an episode in every environment."""
-    observation, _ = self._envs.reset(seed=self._seed)
-    self._seed = None
-    self._done = np.zeros(self.num_envs, np.bool_)
-    return StepBatch(
-      self._observe(observation),
-      np.zeros(self.num_envs, np.float32),
-      np.zeros(self.num_envs, np.bool_),
-      np.zeros(self.num_envs, np.bool_),
-      np.ones(self.num_envs, np.bool_),
-    )
+    """Opens an episode in every environment.
+
+    Raises:
+      checked.EnvironmentFailedError: one of them failed.
+    """
+    try:
+      observation, _ = self._envs.reset(seed=self._seed)
+      if self._seed is not None:
+        self._steps = 0
+      self._seed = None
+      nothing = np.zeros(self.num_envs, np.bool_)
+      self._done = nothing
+      return self._make_step(
+        "reset()",
+        *(observation, np.zeros(self.num_envs, np.float32)),
+        *(nothing.copy(), nothing.copy(), ~nothing),
+      )
+    except user_code.ERRORS as error:
+      raise self._explain("reset()", error) from error
 
   def step(self, actions: np.ndarray) -> StepBatch:
     """Steps every environment once.
@@ -144,21 +159,22 @@ class VectorEnvironment:
 
     Raises:
       RuntimeError: `reset` was never called.
+      checked.EnvironmentFailedError: one of them failed.
     """
     first = self._done
     if first is None:
       raise RuntimeError("VectorEnvironment.step needs a reset before it")
     if self._write_actions is not None:
       actions = self._write_actions(actions)
-    observation, reward, terminated, truncated, _ = self._envs.step(actions)
-    self._done = terminated | truncated
-    return StepBatch(
-      self._observe(observation),
-      reward.astype(np.float32, copy=False),
-      terminated,
-      truncated,
-      first,
-    )
+    self._steps += 1
+    try:
+      observation, reward, terminated, truncated, _ = self._envs.step(actions)
+      self._done = terminated | truncated
+      return self._make_step(
+        "step()", observation, reward, terminated, truncated, first
+      )
+    except user_code.ERRORS as error:
+      raise self._explain("step()", error) from error
 
   def get_state(self) -> bytes:
     """The environments as they are now, pickled.
@@ -186,5 +202,80 @@ class VectorEnvironment:
     return frames[0]
 
   def close(self) -> None:
-    """Frees what the environments hold; the object is of no use afterwards."""
-    self._envs.close()
+    """Frees what the environments hold; the object is of no use afterwards.
+
+    Raises:
+      checked.EnvironmentFailedError: one of them failed.
+    """
+    try:
+      self._envs.close()
+    except user_code.ERRORS as error:
+      self._envs.closed = True  # or it would be tried again at the exit
+      raise self._explain("close()", error) from error
+
+  def _make_step(
+    self,
+    call: str,
+    observation: np.ndarray,
+    reward: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    first: np.ndarray,
+  ) -> StepBatch:
+    """Returns a step as the spec says, after a look at all of it at once."""
+    if observation.shape != self._shape or reward.shape != self._shape[:1]:
+      raise checked.Fault(
+        None,
+        f"{call} of the vector environment returned observations "
+        f"{observation.shape} and rewards {reward.shape}, not {self._shape} "
+        f"and {self._shape[:1]}: correct it or its spaces",
+      )
+    observation = self._observe(observation)
+    reward = reward.astype(np.float32, copy=False)
+    # One sum for all: where it is finite, all of them are. NumPy's own isfinite
+    # and dot, which use wider instructions, cost several times as much here.
+    if self._has_floats:
+      values = observation.reshape(-1)
+      if not math.isfinite(np.add.reduce(values)):
+        self._check_finite(call, "observation", observation)
+    if not math.isfinite(np.add.reduce(reward)):
+      self._check_finite(call, "reward", reward)
+    return StepBatch(observation, reward, terminated, truncated, first)
+
+  def _check_finite(self, call: str, field: str, values: np.ndarray) -> None:
+    """Raises the fault of the first environment whose values aren't finite."""
+    finite = np.isfinite(values).reshape(self.num_envs, -1)
+    if finite.all():
+      return
+    index = int(np.argmin(finite.all(axis=1)))
+    value = values[index].reshape(-1)[np.argmin(finite[index])]
+    raise checked.Fault(
+      index,
+      f"{call} returned {field} {value} (as float32), from which nothing can "
+      "be learned: return finite numbers",
+    )
+
+  def _explain(
+    self, call: str, error: BaseException
+  ) -> checked.EnvironmentFailedError:
+    fault = self._find_fault(call, error)
+    seed, steps = self._first_seed, self._steps
+    envs = self._checked
+    if envs and fault.index is not None:
+      seed, steps = envs[fault.index].seed, envs[fault.index].steps
+    return checked.EnvironmentFailedError(self.name, fault, seed, steps)
+
+  @property
+  def _checked(self) -> Sequence[checked.CheckedEnvironment]:
+    """The environments, where each is one for gymnasium; otherwise empty."""
+    envs = getattr(self._envs, "envs", ())
+    return [env for env in envs if isinstance(env, checked.CheckedEnvironment)]
+
+  def _find_fault(self, call: str, error: BaseException) -> checked.Fault:
+    if isinstance(error, checked.Fault):
+      return error
+    faults = (env.find_observation_fault(call) for env in self._checked)
+    found = next(filter(None, faults), None)
+    if found is not None:
+      return found
+    return checked.Fault.from_error(None, call, error)

@@ -8,7 +8,7 @@ import numpy as np
 
 from agents import registry
 from agents.networks import network
-from environments import factory, recordings, video
+from environments import factory, recordings, user_code, video
 from launch import run_config
 from launch.nodes import evaluation
 from launch.options import flags as flags_lib
@@ -19,11 +19,13 @@ _MAX_ENVS = 20  # episodes at once
 _MAX_VIDEO_STEPS = 10_000  # environment steps
 
 
+@user_code.exits_raised()
 def main(argv: Sequence[str]) -> int:
   """Evaluates a run.
 
   Returns:
-    Exit status: 0, or 2 where there is nothing to play.
+    Exit status: 0; 1 where the environment failed; 2 where there is nothing
+    to play.
   """
   try:
     flags = flags_lib.parse(flags_lib.define_evaluate_flags(), argv, _USAGE)
@@ -64,6 +66,9 @@ def main(argv: Sequence[str]) -> int:
         _MAX_VIDEO_STEPS,
       )
       print(f"video of an episode with return {episode_return:.2f}: {path}")
+  except user_code.UserCodeError as error:
+    print(f"evaluate: {error}", file=sys.stderr)
+    return 1
   except (ValueError, OSError) as error:
     print(f"evaluate: {error}", file=sys.stderr)
     return 2

@@ -1,7 +1,5 @@
 """Launches a program as processes of this machine, and stops it in order."""
 
-import sys
-
 from launch import hosting, site
 from launch import program as program_lib
 from launch.processes import failures, fork_server, memory_folder, watch
@@ -43,5 +41,5 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
       finally:
         watcher.close()
   except failures.NodeFailedError as error:
-    sys.stderr.write(error.failure.whole)
+    failures.print_whole(error.failure)
     raise

@@ -7,6 +7,7 @@ import launchpad as lp
 from absl import flags
 from launchpad.launch import worker_manager
 
+from environments import user_code
 from launch import program as program_lib
 from launch import site
 from launch.processes import memory_folder, watch
@@ -39,6 +40,8 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     watcher = watch.Watch(wiring.control.dereference(), signals)
     try:
       manager.wait()
+    except user_code.UserCodeError:
+      raise
     except Exception as error:
       said = " ".join(str(error).split())
       raise RuntimeError(

@@ -7,7 +7,6 @@ machine to machine.
 import contextlib
 import dataclasses
 import functools
-import sys
 import time
 from collections.abc import Callable
 
@@ -105,7 +104,7 @@ def launch(
     try:
       fleet.run(on_control)
     except failures.NodeFailedError as error:
-      sys.stderr.write(error.failure.whole)
+      failures.print_whole(error.failure)
       raise
 
 

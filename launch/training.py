@@ -14,7 +14,7 @@ from absl import flags as absl_flags
 
 from agents import registry
 from configs import fields
-from environments import factory
+from environments import factory, user_code
 from launch import memory, resumption, train_flags
 from launch.options import overrides
 from launch.processes import descendants, signals
@@ -25,6 +25,7 @@ from replay import table_spec
 _USAGE = "Trains an experiment until one of its limits is reached."
 
 
+@user_code.exits_raised()
 def run(argv: Sequence[str], taken: signals.Signals) -> int:
   """Runs a training.
 
@@ -55,7 +56,7 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
         folder, said = _begin(flags, held)
       else:
         folder, said = _resume(flags, builder.make_table(config, spec), held)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 2
     print(said, flush=True)

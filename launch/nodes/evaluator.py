@@ -1,5 +1,6 @@
 """The evaluator: greedy returns of the newest variables."""
 
+import time
 import typing
 from collections.abc import Callable, Mapping
 
@@ -8,9 +9,11 @@ from acme import specs
 
 from agents import core, seeds
 from launch.nodes import evaluation, ports
+from launch.orchestration import messages, waits
 from replay import variable_packing
 
 _SEED = 1_000_000  # apart from the workers' seeds
+_LONG_S = 60.0  # an evaluation that takes longer is shown in the status
 
 
 class Evaluator:
@@ -37,6 +40,7 @@ class Evaluator:
     """
     self._episodes = config.evaluation.episodes
     self._results, self._savable = results, savable
+    self._since_s: float | None = None  # monotonic: the running evaluation's
     self._actor = builder.make_greedy_actor(config, spec)
     self._environment = evaluation.make_environment(
       config.environment,
@@ -61,14 +65,26 @@ class Evaluator:
     """
     before = self._environment.get_state() if self._savable else None
     self._actor.load(snapshot.variables)
+    self._since_s = time.monotonic()
     episodes = evaluation.play(
       self._environment, self._actor, self._episodes, stopping
     )
+    self._since_s = None
     if episodes is not None:
       self._results(episodes.returns, episodes.lengths, snapshot)
     elif before is not None:
       self._environment.set_state(before)
     return episodes
+
+  def report(self) -> messages.EvaluatorReport:
+    """Returns whether an evaluation takes long; from any thread."""
+    since_s = self._since_s
+    waited_s = time.monotonic() - since_s if since_s is not None else 0.0
+    if waited_s < _LONG_S:
+      return messages.EvaluatorReport()
+    return messages.EvaluatorReport(
+      waiting_s=waited_s, waiting_for=waits.EPISODES
+    )
 
   def get_state(self) -> dict[str, typing.Any]:
     """Returns what the next evaluations depend on; it can be pickled."""

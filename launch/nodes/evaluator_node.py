@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import ml_collections
+import msgspec
 from acme import specs
 
 from agents import registry
@@ -69,4 +70,6 @@ class EvaluatorNode:
       )
 
   def _report(self) -> messages.EvaluatorReport:
-    return messages.EvaluatorReport(unwritten=self._outbox.unwritten)
+    return msgspec.structs.replace(
+      self._evaluator.report(), unwritten=self._outbox.unwritten
+    )

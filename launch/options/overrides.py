@@ -2,18 +2,19 @@
 
 import ast
 import pathlib
+import sys
 import textwrap
 import types
 import typing
 from collections.abc import Collection, Mapping, Sequence
+from importlib import machinery
 
 import ml_collections
-from absl import flags
-from ml_collections import config_flags
 
 from agents import registry
-from configs import base, catalog
+from configs import base, catalog, presets
 from configs import fields as fields_lib
+from environments import user_code
 
 DEFAULT_CONFIG = "configs/apex_dqn.py:cartpole"
 _PREFIX = "config."
@@ -70,31 +71,38 @@ def load(path: str) -> ml_collections.ConfigDict:
   """The config at 'FILE:PRESET', without overrides.
 
   Raises:
-    ValueError: one line: the file can't be read or is no config.
+    ValueError: one line: there is no such file or preset.
+    user_code.UserCodeError: the file's own code failed.
   """
   flag = f"--config={path}"
-  values = flags.FlagValues()
-  config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=[])
-  try:
-    values(["", flag])
-    # A file that could not be read is told of when it is used.
-    config: typing.Any = values["config"].value
-    return ml_collections.ConfigDict(config.to_dict())
-  except OSError as error:
-    near = catalog.nearest(pathlib.PurePath(path.partition(":")[0]).stem)
+  file, *preset = path.split(":", 1)
+  if not pathlib.Path(file).is_file():
+    near = catalog.nearest(pathlib.PurePath(file).stem)
     raise ValueError(
       f"{flag} can't be read, so there is nothing to run: did you mean "
       f"configs/{near}.py? `python -m launch.list` shows all"
-    ) from error
-  except flags.Error as error:
-    # The config's own words end a stack trace.
-    said = str(error).strip().splitlines()[-1].partition(": ")[2]
-    raise ValueError(f"{flag}: {said}") from error
-  except Exception as error:  # It may be any Python, or none.
-    said = " ".join(str(error).split())
-    raise ValueError(
-      f"{flag} is no config ({said}), so there is nothing to run: give a "
-      "Python file with a get_config(preset)"
+    )
+  try:
+    loader = machinery.SourceFileLoader("config_config", file)
+    module = types.ModuleType(loader.name)
+    module.__file__ = file
+    sys.modules[loader.name] = module  # dataclasses look their module up
+    loader.exec_module(module)
+    return ml_collections.ConfigDict(module.get_config(*preset).to_dict())
+  except presets.UnknownPresetError as error:
+    raise ValueError(f"{flag}: {error}") from error
+  except user_code.ERRORS as error:
+    said = user_code.describe(error)
+    line = user_code.find_line(error, file)
+    if line is None:
+      raise ValueError(
+        f"{flag} is no config ({said}), so there is nothing to run: give a "
+        "Python file with a get_config(preset)"
+      ) from error
+    raise user_code.UserCodeError(
+      f"{flag}: line {line} of {file} failed ({said}), so there is nothing to "
+      "run: correct the file",
+      error,
     ) from error
 
 

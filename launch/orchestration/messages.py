@@ -251,15 +251,19 @@ class ProxyReport(
 class EvaluatorReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="evaluator"
 ):
-  """That the evaluator is up; evaluations are messages of their own.
+  """What the evaluator waits for; evaluations are messages of their own.
 
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
     unwritten: names of files that wait for space on the disk.
+    waiting_s: seconds that its evaluation takes; None: it is not a long one.
+    waiting_for: what ends the evaluation.
   """
 
   incarnation: Seconds = 0.0
   unwritten: list[str] = []
+  waiting_s: float | None = None
+  waiting_for: str | None = None
 
 
 Report = (

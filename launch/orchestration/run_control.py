@@ -438,7 +438,10 @@ class RunControl(control_service.ControlService):
 
   def _explain_stall(self, status: run_status.RunStatus) -> str:
     return self._watchdog.explain(
-      status, self._state.silent(), self._state.waiting(but=waits.LIMITER)
+      status,
+      self._state.silent(),
+      # An evaluation that lasts delays no other node.
+      self._state.waiting(but=(*waits.LIMITER, waits.EPISODES)),
     )
 
   def _check_limits(self, status: run_status.RunStatus) -> None:

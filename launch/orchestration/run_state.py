@@ -279,7 +279,7 @@ class RunState:
     Returns:
       A sentence of `waits.describe`; None: no node waits.
     """
-    for role in ("worker", "proxy", "trainer"):
+    for role in ("worker", "proxy", "trainer", "evaluator"):
       blocked = [
         waits.Wait(reason, node.waiting_s)
         for node in self._of(role)

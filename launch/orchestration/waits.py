@@ -10,7 +10,9 @@ from launch.orchestration import messages
 TABLE = "the table to take items"
 TRANSITIONS = "transitions"
 LIMITER = (TABLE, TRANSITIONS)  # reasons that the table's limiter decides
+EPISODES = "episodes to end"
 _CAUSES = {
+  EPISODES: ": environment.kwargs.max_episode_steps limits them",
   TABLE: ": the trainer is behind",
   TRANSITIONS: ": the workers are behind",
 }
@@ -36,7 +38,7 @@ def server(address: str | None) -> str:
 
 def reason(report: messages.Report | None) -> str | None:
   """Returns what the node of a report waits for, if it waits; None: unknown."""
-  if isinstance(report, messages.WorkerReport):
+  if isinstance(report, messages.WorkerReport | messages.EvaluatorReport):
     return report.waiting_for
   if isinstance(report, messages.ProxyReport):
     return server(report.server)

@@ -6,6 +6,8 @@ import signal
 import sys
 import traceback
 
+from environments import user_code
+
 # Begins the line after which a log has the error that ended its node.
 _MARK = "This node failed: "
 
@@ -38,10 +40,19 @@ class NodeFailedError(RuntimeError):
 
 def tell(error: BaseException) -> None:
   """Prints the error that ends this node, as `explain` will look for it."""
-  *_, last = traceback.format_exception_only(error)
-  line = (last.splitlines() or [""])[0]
-  whole = "".join(traceback.format_exception(error))
+  if isinstance(error, user_code.UserCodeError):
+    line, whole = error.line, error.traceback or f"{error.line}\n"
+  else:
+    *_, last = traceback.format_exception_only(error)
+    line = (last.splitlines() or [""])[0]
+    whole = "".join(traceback.format_exception(error))
   sys.stderr.write(f"{_MARK}{line}\n{whole}")
+
+
+def print_whole(failure: Failure) -> None:
+  """Prints what a failure's line does not have yet."""
+  if failure.whole.strip() not in failure.line:
+    sys.stderr.write(failure.whole)
 
 
 def explain(
@@ -65,9 +76,10 @@ def explain(
   why, _, whole = told.partition("\n")
   if mark:
     return Failure(f"node {name} failed: {why} (log: {log})", whole)
-  how = (
-    f"was ended by {signal.Signals(-exit_status).name}"
-    if exit_status < 0
-    else f"ended with exit status {exit_status}"
-  )
+  if exit_status < 0:
+    how = f"was ended by {signal.Signals(-exit_status).name}"
+  else:
+    how = f"ended with exit status {exit_status}"
+  if not exit_status:
+    how += " before its time, as if a thread of user code called os._exit"
   return Failure(f"node {name} {how} (log: {log})", "")

@@ -135,7 +135,7 @@ class Node:
     """
     self._process = None
     self.ended_at_s = time.monotonic()
-    if status == 0:
+    if status == node_process.ENDED:
       return None
     return failures.explain(self.name, status, self._log.path, self._log.start)
 

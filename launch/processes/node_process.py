@@ -16,6 +16,7 @@ import psutil
 from absl import flags, logging
 from launchpad.launch import worker_manager
 
+from environments import user_code
 from launch.processes import (
   descendants,
   failures,
@@ -25,6 +26,10 @@ from launch.processes import (
 
 # Tells a node to end at once, in whatever order.
 HURRY = signal.SIGUSR2
+
+# Exit status of a node that has ended as it should. Not 0: with that, C code or
+# a thread of the user's can end a process that should have continued.
+ENDED = 64
 
 # What a terminal or a batch system sends to all processes of a group: the
 # launcher's to act on.
@@ -72,8 +77,9 @@ def run(
   signal.pthread_sigmask(signal.SIG_UNBLOCK, {HURRY, *GROUP_SIGNALS})
   status = 1
   try:
-    cloudpickle.loads(function)()
-    status = 0
+    with user_code.exits_raised():
+      cloudpickle.loads(function)()
+    status = ENDED
   except BaseException as error:
     failures.tell(error)
   finally:

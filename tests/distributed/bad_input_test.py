@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -121,6 +122,71 @@ def test_bad_input(runs, title):
   assert run.stdout == ""
   run.check_nothing_left()
   assert not run.path.exists()
+
+
+_FAULTY = """
+import os
+import gymnasium
+import numpy as np
+
+class Faulty(gymnasium.Env):
+  observation_space = gymnasium.spaces.Box(0.0, 1.0, (4,), np.float32)
+  action_space = gymnasium.spaces.Discrete(2)
+  steps = 0
+
+  def __init__(self, fault):
+    self.fault = fault
+
+  def reset(self, *, seed=None, options=None):
+    return self.observation_space.sample(), {}
+
+  def step(self, action):
+    self.steps += 1
+    reward = 1.0
+    if self.steps == 100:
+      if self.fault == "exits":
+        os._exit(0)
+      reward = float(self.fault)
+    ended = self.steps % 10 == 0
+    return self.observation_space.sample(), reward, ended, False, {}
+
+gymnasium.register("Faulty-v0", entry_point=Faulty)
+"""
+
+
+@pytest.mark.parametrize(
+  ("fault", "flag", "who"),
+  [
+    ("exits", "--mode=single", ""),
+    pytest.param("inf", "--mode=single", "", marks=pytest.mark.chaos),
+    pytest.param(
+      *("exits", "--config.restarts.budget=0", r"node worker/\d failed: "),
+      marks=pytest.mark.chaos,
+    ),
+    pytest.param(
+      *("inf", "--config.restarts.budget=0", r"node worker/\d failed: "),
+      marks=pytest.mark.chaos,
+    ),
+  ],
+)
+def test_an_environment_that_fails_later(
+  start_run, tmp_path, monkeypatch, fault, flag, who
+):
+  (tmp_path / "faulty.py").write_text(_FAULTY)
+  monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+  run = start_run(
+    "--config.environment.name=faulty:Faulty-v0",
+    f"--config.environment.kwargs.fault={fault}",
+    "--config.limits.target_return=20",
+    flag,
+  )
+  assert run.wait() == 1, run.stderr
+  assert "launch/" not in run.stderr
+  assert re.search(f"train: {who}environment faulty:Faulty-v0 ", run.stderr)
+  assert "step 100): step() r" in run.stderr
+  if run.path.joinpath("summary.json").exists():
+    assert run.summary["stopped_because"] == "failure"
+  run.check_nothing_left()
 
 
 # flags beside --resume, what the line must contain

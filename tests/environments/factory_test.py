@@ -57,6 +57,20 @@ def test_discrete_observations_are_one_hot():
   np.testing.assert_array_equal(step.observation, np.eye(16)[[4, 1]])
 
 
+@pytest.mark.parametrize("name", ["CartPole-v1", "LunarLander-v3"])
+def test_an_argument_limits_episodes(name):
+  config = given.config_of(name, max_episode_steps=3)
+  environment = factory.make(config, 2, seed=0)
+  environment.reset()
+  steps = [environment.step(np.zeros(2, np.int32)) for _ in range(3)]
+  assert [step.truncated.tolist() for step in steps] == [
+    [False, False],
+    [False, False],
+    [True, True],
+  ]
+  environment.close()
+
+
 @pytest.mark.parametrize(
   ("name", "kwargs", "fields"),
   [

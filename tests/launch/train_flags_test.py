@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from configs import value
+from environments import user_code
 from launch import train_flags
 from launch.runs import run_folder
 
@@ -115,7 +116,7 @@ REFUSED = [
   (("--config",), ["--config= can't be read"]),
   (("--config=configs/dqn.py:cartpol",),
    ["--config=configs/dqn.py:cartpol", "'cartpol' is unknown", "cartpole,"]),
-  (("--config=pyproject.toml",), ["--config=pyproject.toml is no config"]),
+  (("--config=configs",), ["--config=configs can't be read"]),
   (("cartpole",), ["'cartpole' is no flag", "--"]),
   (("--nme=x",), ["--nme is no flag", "did you mean --name?"]),
   (("--runs=x",), ["--runs is no flag", "did you mean --run_dir?"]),
@@ -134,8 +135,48 @@ def test_what_is_refused_in_one_line(arguments, says):
     assert words in line
 
 
-def test_a_file_that_is_no_config(tmp_path):
-  assert_refused(tmp_path, "", "is no config", "get_config")
+# text of a file, what the line says
+NO_CONFIGS = [
+  ("", ["is no config", "get_config"]),
+  ("def get_config(preset): pass", ["is no config", "preset"]),
+  ("def get_config(): pass", ["is no config", "None"]),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), NO_CONFIGS)
+def test_a_file_that_is_no_config(text, says, tmp_path):
+  path = tmp_path / "own.py"
+  path.write_text(text)
+  with pytest.raises(ValueError) as caught:
+    parse(f"--config={path}")
+  for words in [f"--config={path}", *says]:
+    assert words in str(caught.value)
+
+
+# text of a file, the line that fails, the error
+FAILING = [
+  ("import sys\nsys.exit(0)", 2, "SystemExit: 0"),
+  ("\nimport absent_package", 2, "No module named 'absent_package'"),
+  ("def get_config():\n  return 1 / 0", 2, "ZeroDivisionError: division by"),
+  ("def get_config():\n  open('absent')", 2, "FileNotFoundError: "),
+  ("def get_config():\n  raise SystemExit", 2, "SystemExit"),
+  ("x = (", 1, "SyntaxError: '(' was never closed"),
+  ("import json\njson.loads('{')", 2, "JSONDecodeError: "),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "error"), FAILING)
+def test_a_config_file_that_fails(text, line, error, tmp_path):
+  path = tmp_path / "own.py"
+  path.write_text(text)
+  with pytest.raises(user_code.UserCodeError) as caught:
+    parse(f"--config={path}")
+  failed = caught.value
+  assert failed.line.startswith(f"--config={path}: line {line} of {path} ")
+  assert error in failed.line
+  assert "\n" not in failed.line
+  assert failed.traceback.count("File ") == 1
+  assert f'File "{path}", line {line}' in failed.traceback
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,27 @@ def test_stopping(steps):
   assert len(environment.actions) == steps
 
 
+# lengths of the environments' episodes, of how many steps the log warns
+LONG = [([50_000], None), ([50_002], 50_000), ([3, 60_000], 50_000 + 3)]
+
+
+@pytest.mark.parametrize(("lengths", "warns_after"), LONG)
+def test_a_line_warns_of_an_episode_that_may_never_end(
+  lengths, warns_after, caplog
+):
+  environment = Scripted(lengths)
+  environment.name = "Endless-v0"
+  evaluation.play(environment, Echo(), len(lengths))
+  said = [record.getMessage() for record in caplog.records]
+  if warns_after is None:
+    assert not said
+    return
+  (line,) = said
+  index = len(lengths) - 1
+  assert f"Endless-v0 (index {index}) has not ended after {warns_after}" in line
+  assert "max_episode_steps" in line
+
+
 def test_evaluations_of_one_seed_are_equal():
   config = dqn.get_config()
   spec = factory.make_spec(config.environment)

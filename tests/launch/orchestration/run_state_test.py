@@ -231,12 +231,14 @@ WAITS = [
    "the proxy waits"),
   ([("proxy", 0, PROXY_WAIT), *waiting(5.0, reason="the proxy")],
    "1 of 3 workers wait for the proxy, since "),
+  ([("evaluator", 0, messages.EvaluatorReport(0.0, 70.0, waits.EPISODES))],
+   "the evaluator waits for episodes to end, since "),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("reports", "words"), WAITS)
 def test_waits(reports, words):
-  state = make_state()
+  state = make_state(evaluator=1)
   take(state, reports)
   sentence = state.status().waiting
   assert sentence is None if words is None else words in sentence

@@ -91,6 +91,25 @@ def test_only_the_newest_life_counts(log):
   assert failure.whole == ""
 
 
+def test_an_error_of_user_code_keeps_its_own_frames(log):
+  fail(
+    log,
+    "from environments import user_code\n"
+    "  raise user_code.UserCodeError('Foo: boom', ValueError('boom'))",
+  )
+  failure = failures.explain("worker/1", 1, log, start=0)
+  assert failure.line == f"node worker/1 failed: Foo: boom (log: {log})"
+  assert failure.whole == "ValueError: boom\n"
+
+
+def test_an_exit_status_0_before_the_end_is_a_failure(log):
+  failure = failures.explain("worker/1", 0, log, start=0)
+  assert failure.line.startswith(
+    "node worker/1 ended with exit status 0 before"
+  )
+  assert "os._exit" in failure.line
+
+
 def test_an_exit_without_a_word(log):
   failure = failures.explain("replay/0", 3, log, start=0)
   assert failure.line == f"node replay/0 ended with exit status 3 (log: {log})"

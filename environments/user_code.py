@@ -1,0 +1,133 @@
+"""Errors of code that is the user's: environments and config files.
+
+Such an error is shown as one line and the traceback of the user's own code.
+Frames of Slipway and of the libraries that call the user's code are left out.
+"""
+
+import contextlib
+import os
+import pathlib
+import sysconfig
+import threading
+import traceback
+import typing
+from collections.abc import Iterator
+
+# What user code may raise. A KeyboardInterrupt is the terminal's.
+ERRORS = (Exception, SystemExit)
+
+_HOUSE = pathlib.Path(__file__).resolve().parents[1]
+# configs/ is not here: a file in it may be the user's.
+_HOUSE_PACKAGES = frozenset(("agents", "environments", "launch", "replay"))
+_LIBRARIES = frozenset(("absl", "ale_py", "gymnasium", "ml_collections"))
+_STANDARD_LIBRARY = pathlib.Path(sysconfig.get_paths()["stdlib"]).resolve()
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class UserCodeError(RuntimeError):
+  """Code of the user's failed.
+
+  Attributes:
+    line: what failed and why.
+    traceback: of the user's own code, with the error; '' if nothing was raised.
+  """
+
+  def __init__(self, line: str, cause: BaseException | None = None):
+    """Keeps what to show.
+
+    Args:
+      line: what failed and why.
+      cause: the error that the user's code raised; None: it raised none.
+    """
+    super().__init__(line)
+    self.line = line
+    self.traceback = format_traceback(cause) if cause else ""
+
+  def __str__(self) -> str:
+    """Returns the line, followed by the traceback."""
+    return f"{self.line}\n{self.traceback}".rstrip()
+
+
+@contextlib.contextmanager
+def exits_raised() -> Iterator[None]:
+  """Makes `os._exit` raise SystemExit in this thread while the block runs.
+
+  User code would end the process by it without a message, and with status 0 as
+  if all were well. Other threads, and forks, still end their process.
+  """
+  end_process, owner = os._exit, (os.getpid(), threading.get_ident())
+
+  def raise_exit(status: int) -> typing.NoReturn:
+    if (os.getpid(), threading.get_ident()) != owner:
+      end_process(status)
+    raise SystemExit(f"os._exit({status})")
+
+  os._exit = raise_exit
+  try:
+    yield
+  finally:
+    os._exit = end_process
+
+
+def describe(error: BaseException) -> str:
+  """Returns an error's type and the first line of its text."""
+  lines = str(error).strip().splitlines()
+  return ": ".join([type(error).__name__, *lines[:1]])
+
+
+def is_in_user_code(error: BaseException) -> bool:
+  """Returns whether a frame of the user's own code raised or passed an error.
+
+  A syntax error is raised where the user's code is imported, but is in it.
+  """
+  frames = traceback.extract_tb(error.__traceback__)
+  return isinstance(error, SyntaxError) or any(map(_is_user_frame, frames))
+
+
+def find_line(error: BaseException, file: str) -> int | None:
+  """Returns the line of `file` where an error happened; None: elsewhere."""
+  if isinstance(error, SyntaxError) and error.filename == file:
+    return error.lineno
+  lines = [
+    frame.lineno
+    for frame in traceback.extract_tb(error.__traceback__)
+    if frame.filename == file
+  ]
+  return lines[-1] if lines else None
+
+
+def format_traceback(error: BaseException) -> str:
+  """Returns an error's traceback with the frames of the user's own code only.
+
+  Where there are none, the frames of the libraries that failed are kept.
+  """
+  whole = traceback.TracebackException.from_exception(error)
+  pending, seen = [whole], set()
+  while pending:
+    one = pending.pop()
+    if id(one) in seen:
+      continue
+    seen.add(id(one))
+    frames = [frame for frame in one.stack if _is_user_frame(frame)]
+    if not frames and one.exc_type is not SyntaxError:
+      frames = [f for f in one.stack if not _is_house_frame(f)]
+    one.stack[:] = frames
+    pending += [e for e in (one.__cause__, one.__context__) if e is not None]
+  return "".join(whole.format())
+
+
+def _is_house_frame(frame: traceback.FrameSummary) -> bool:
+  path = pathlib.Path(frame.filename).resolve()
+  if not path.is_relative_to(_HOUSE):
+    return False
+  return path.relative_to(_HOUSE).parts[0] in _HOUSE_PACKAGES
+
+
+def _is_user_frame(frame: traceback.FrameSummary) -> bool:
+  if frame.filename.startswith("<frozen ") or _is_house_frame(frame):
+    return False
+  path = pathlib.Path(frame.filename).resolve()
+  for folder in _INSTALLED:
+    if folder in path.parts:
+      return path.parts[path.parts.index(folder) + 1] not in _LIBRARIES
+  return not path.is_relative_to(_STANDARD_LIBRARY)

@@ -1,0 +1,265 @@
+"""Environments that fail: which one it was, when, and the user's own frames."""
+
+import multiprocessing
+import os
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from environments import checked, factory, user_code, vector
+from tests.environments import given
+
+_BOX = spaces.Box(0.0, 1.0, (4,), np.float32)
+
+
+class Faulty(gymnasium.Env):
+  """Does one thing wrong, in the second environment of a batch."""
+
+  made = 0
+
+  def __init__(self, call="step", fault=None, space=_BOX):
+    self.observation_space = space
+    self.action_space = spaces.Discrete(2)
+    self._index, self._call, self._fault = Faulty.made, call, fault
+    Faulty.made += 1
+    if call == "constructor":
+      self._fail(None)
+
+  def reset(self, *, seed=None, options=None):
+    observation = self.observation_space.sample()
+    return (self._fail if self._call == "reset" else tuple)((observation, {}))
+
+  def step(self, action):
+    result = self.observation_space.sample(), 1.0, False, False, {}
+    return (self._fail if self._call == "step" else tuple)(result)
+
+  def close(self):
+    if self._call == "close":
+      self._fail(None)
+
+  def _fail(self, result):
+    return self._fault(result) if self._index == 1 else result
+
+
+def raise_error(error):
+  def fail(result):
+    raise error
+
+  return fail
+
+
+def put(position, value):
+  """Returns a step's result with another value at a position."""
+  return lambda result: (*result[:position], value, *result[position + 1 :])
+
+
+@pytest.fixture(autouse=True)
+def registered():
+  Faulty.made = 0
+  gymnasium.register("Faulty-v0", entry_point=Faulty)
+  yield
+  del gymnasium.registry["Faulty-v0"]
+
+
+def play(**kwargs):
+  """Makes three environments, plays them and closes them."""
+  environment = factory.make(given.config_of("Faulty-v0", **kwargs), 3, seed=5)
+  environment.reset()
+  for _ in range(2):
+    environment.step(np.zeros(3, np.int32))
+  environment.close()
+
+
+# call, what the environment raises, what the line says of it
+RAISED = [
+  ("constructor", ValueError("b\nc"), "constructor raised ValueError: b"),
+  ("constructor", SystemExit(0), "constructor raised SystemExit: 0"),
+  ("reset", IndexError("of 3"), "reset() raised IndexError: of 3"),
+  ("reset", SystemExit(0), "reset() raised SystemExit: 0"),
+  ("step", KeyError("key"), "step() raised KeyError: 'key'"),
+  ("step", SystemExit(), "step() raised SystemExit"),
+  ("close", OSError("gone"), "close() raised OSError: gone"),
+  ("close", SystemExit(3), "close() raised SystemExit: 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "says"), RAISED)
+def test_an_error_names_the_environment_and_keeps_its_own_frames(
+  call, error, says
+):
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    play(call=call, fault=raise_error(error))
+  failed = caught.value
+  assert (failed.name, failed.index) == ("Faulty-v0", 1)
+  assert failed.step == {"step": 1, "close": 2}.get(call, 0)
+  assert (failed.seed is None) == (call == "constructor")
+  assert failed.line.startswith("environment Faulty-v0 (index 1")
+  assert failed.line.endswith(says)
+  assert __file__ in failed.traceback
+  for foreign in ("gymnasium/", "environments/checked.py", "factory.py"):
+    assert foreign not in failed.traceback
+  assert str(failed) == f"{failed.line}\n{failed.traceback}".rstrip()
+
+
+def test_the_seed_is_the_one_that_the_environment_got():
+  seeds = []
+
+  class Seeded(Faulty):
+    def reset(self, *, seed=None, options=None):
+      seeds.append(seed)
+      return super().reset(seed=seed)
+
+  gymnasium.registry["Faulty-v0"].entry_point = Seeded
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    play(fault=raise_error(ValueError()))
+  assert caught.value.seed == seeds[1]
+  assert f"(index 1, seed {seeds[1]}, step 1)" in caught.value.line
+
+
+def test_an_exit_without_a_word_is_an_error():
+  with user_code.exits_raised(), pytest.raises(user_code.UserCodeError) as e:
+    play(fault=lambda result: os._exit(0))
+  assert e.value.line.endswith("step() raised SystemExit: os._exit(0)")
+
+
+def test_a_fork_may_exit_without_a_word():
+  with user_code.exits_raised():
+    process = multiprocessing.get_context("fork").Process(target=lambda: None)
+    process.start()
+    process.join()
+  assert process.exitcode == 0
+
+
+def test_a_keyboard_interrupt_is_not_the_environments():
+  with pytest.raises(KeyboardInterrupt):
+    play(fault=raise_error(KeyboardInterrupt()))
+
+
+_BYTES = spaces.Box(0, 255, (2, 2), np.uint8)
+_ZEROS = np.zeros(4, np.float32)
+# call, what it returns instead, the observation space, what the line says
+RETURNED = [
+  ("reset", put(0, np.zeros(5, np.float32)), _BOX, ["(5,)", "Box(0.0, "]),
+  ("step", put(0, np.zeros((4, 1), np.float32)), _BOX, ["(4, 1)"]),
+  ("step", put(0, np.zeros((2, 2))), _BYTES, ["float64", "uint8"]),
+  ("step", put(0, np.array(["a"] * 4)), _BOX, ["<U1"]),
+  ("step", put(0, None), _BOX, ["shape ()", "object"]),
+  ("step", put(0, [[1.0], 2.0]), _BOX, ["object"]),
+  ("step", put(0, 3), spaces.Discrete(3), ["observation 3", "Discrete(3)"]),
+  ("step", put(0, -1), spaces.Discrete(3), ["observation -1"]),
+  ("step", put(0, 1.0), spaces.Discrete(3), ["float64"]),
+  ("reset", put(0, _ZEROS + np.nan), _BOX, ["reset()", "observation nan"]),
+  ("step", put(0, _ZEROS - np.inf), _BOX, ["step()", "observation -inf"]),
+  ("step", put(1, np.inf), _BOX, ["reward inf"]),
+  ("step", put(1, float("nan")), _BOX, ["reward nan"]),
+  ("step", put(1, 1e300), _BOX, ["reward inf (as float32)"]),
+  ("step", put(1, None), _BOX, ["reward=None", "a number"]),
+  ("step", put(1, np.zeros(2)), _BOX, ["reward=array([0., 0.])"]),
+  ("step", put(2, {}), _BOX, ["terminated={}", "a bool"]),
+  ("step", put(3, None), _BOX, ["truncated=None", "a bool"]),
+  ("step", put(2, np.nan), _BOX, ["terminated=nan"]),
+  ("step", lambda result: result[:4], _BOX, ["expected 5, got 4"]),
+  ("reset", lambda result: result[0], _BOX, ["reset() raised ValueError"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "fault", "space", "says"), RETURNED)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # 1e300 as float32
+def test_what_an_environment_may_not_return(call, fault, space, says):
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    play(call=call, fault=fault, space=space)
+  assert caught.value.line.startswith("environment Faulty-v0 (index 1, seed ")
+  assert "\n" not in caught.value.line
+  for words in says:
+    assert words in caught.value.line
+
+
+# what is not as declared, but can be meant
+UNDERSTOOD = [
+  (put(0, np.zeros(4)), _BOX),  # float64
+  (put(0, [0.0, 0.5, 1.0, 1.0]), _BOX),
+  (put(0, np.float32([3e38] * 4)), _BOX),  # finite, though the sum is not
+  (put(0, np.int32(2)), spaces.Discrete(3)),
+  (put(1, 1), _BOX),
+  (put(1, np.float32(1.0)), _BOX),
+  (put(1, np.array(1.0)), _BOX),
+  (put(2, np.bool_(True)), _BOX),
+  (put(3, 1), _BOX),
+]
+
+
+@pytest.mark.parametrize(("fault", "space"), UNDERSTOOD)
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_what_is_understood(fault, space):
+  play(fault=fault, space=space)
+
+
+@pytest.mark.parametrize("call", ["constructor", "reset", "step", "close"])
+def test_a_spec_is_made_of_an_environment_that_works(call):
+  Faulty.made = 1
+  config = given.config_of(
+    "Faulty-v0", call=call, fault=raise_error(ValueError("boom"))
+  )
+  with pytest.raises(checked.EnvironmentFailedError, match="ValueError: boom"):
+    factory.make_spec(config)
+
+
+class FaultyVector(gymnasium.vector.VectorEnv):
+  """Makes its steps of all environments at once."""
+
+  def __init__(self, num_envs, fault):
+    self.num_envs, self._fault = num_envs, fault
+    self.single_observation_space = _BOX
+    self.single_action_space = spaces.Discrete(2)
+    self.metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
+
+  def reset(self, *, seed=None, options=None):
+    return np.zeros((self.num_envs, 4), np.float32), {}
+
+  def step(self, actions):
+    no = np.zeros(self.num_envs, bool)
+    return self._fault((self.reset()[0], np.zeros(self.num_envs), no, no, {}))
+
+
+@pytest.mark.parametrize(
+  ("fault", "says"),
+  [
+    (raise_error(SystemExit(0)), "(seed 1, step 1): step() raised SystemExit"),
+    (put(1, np.array([0, np.inf, 0])), "(index 1, seed 1, step 1): step() "),
+    (put(0, np.zeros((3, 5))), "observations (3, 5)"),
+    (put(1, np.zeros(4)), "rewards (4,)"),
+  ],
+)
+def test_environments_that_are_a_batch_of_their_own(fault, says):
+  environment = vector.VectorEnvironment(FaultyVector(3, fault), "Own-v0", 1)
+  environment.reset()
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    environment.step(np.zeros(3, np.int32))
+  assert "environment Own-v0 " in caught.value.line
+  assert says in caught.value.line
+
+
+# text of a module, what the line says
+MODULES = {
+  "exits": ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
+  "fails": ("1 / 0\n", "ZeroDivisionError: division by zero"),
+  "needs": ("import absent_package\n", "No module named 'absent_package'"),
+  "is no Python": ("class:\n", "SyntaxError: invalid syntax"),
+}
+
+
+@pytest.mark.parametrize("title", MODULES)
+def test_a_module_that_cannot_be_imported(title, tmp_path, monkeypatch):
+  text, says = MODULES[title]
+  monkeypatch.syspath_prepend(tmp_path)
+  module = f"users_{title.replace(' ', '_')}"
+  path = tmp_path / f"{module}.py"
+  path.write_text(text)
+  with pytest.raises(user_code.UserCodeError) as caught:
+    factory.make_spec(given.config_of(f"{module}:Toy-v0"))
+  assert f"importing {module} failed" in caught.value.line
+  assert says in caught.value.line
+  assert f'File "{path}", line ' in caught.value.traceback
+  assert caught.value.traceback.count("File ") == 1

@@ -1,0 +1,77 @@
+"""Train: user code that fails before anything is started."""
+
+import pytest
+
+from launch import train
+
+pytestmark = [
+  pytest.mark.filterwarnings("ignore:the load_module.. method"),
+  pytest.mark.filterwarnings("ignore:.*Overriding environment"),
+]
+
+_ENVIRONMENT = """
+import os, sys
+import gymnasium
+import numpy as np
+
+class Faulty(gymnasium.Env):
+  observation_space = gymnasium.spaces.Box(0.0, 1.0, (4,), np.float32)
+  action_space = gymnasium.spaces.Discrete(2)
+
+  def __init__(self, render_mode=None):
+    {constructor}
+
+  def reset(self, *, seed=None, options=None):
+    return self.observation_space.sample(), {{}}
+
+  def step(self, action):
+    {step}
+    return self.observation_space.sample(), float("{reward}"), True, False, {{}}
+
+gymnasium.register("Faulty-v0", entry_point=Faulty)
+{module}
+"""
+_NOTHING = {"module": "", "constructor": "pass", "step": "pass", "reward": 1.0}
+
+# what the environment does, what the line says, whether frames follow it
+FAULTS = [
+  ({"module": "sys.exit(0)"}, "importing {} failed (SystemExit: 0)", True),
+  ({"module": "os._exit(0)"}, "(SystemExit: os._exit(0))", True),
+  ({"constructor": "1 / 0"}, "constructor raised ZeroDivisionError", True),
+  ({"constructor": "os._exit(0)"}, "SystemExit: os._exit(0)", True),
+  ({"step": "os._exit(0)"}, "{}:Faulty-v0 (index 0, seed ", True),
+  ({"reward": "inf"}, "step 1): step() returned reward inf", False),
+]
+
+
+@pytest.mark.parametrize(("fault", "says", "frames"), FAULTS)
+def test_an_environment_that_fails(
+  fault, says, frames, tmp_path, monkeypatch, capsys
+):
+  monkeypatch.syspath_prepend(tmp_path)
+  module = f"faulty_{FAULTS.index((fault, says, frames))}"
+  path = tmp_path / f"{module}.py"
+  path.write_text(_ENVIRONMENT.format(**(_NOTHING | fault)))
+  flags = [f"--config.environment.name={module}:Faulty-v0"]
+  check_rejected(flags, says.format(module), path if frames else None, capsys)
+
+
+def test_a_config_file_that_exits(tmp_path, capsys):
+  path = tmp_path / "own.py"
+  path.write_text("import os\nos._exit(0)\n")
+  says = f"line 2 of {path} failed (SystemExit: os._exit(0))"
+  check_rejected([f"--config={path}"], says, path, capsys)
+
+
+def check_rejected(flags, says, path, capsys):
+  """Checks that a line and the frames of one file are all that is printed."""
+  assert train.main(["train", *flags]) == 2
+  printed = capsys.readouterr()
+  assert printed.out == ""
+  line, *rest = printed.err.splitlines()
+  assert line.startswith("train: ")
+  assert says in line
+  files = [line for line in rest if line.startswith("  File ")]
+  assert len(files) == (path is not None)
+  for file in files:
+    assert f'"{path}"' in file
