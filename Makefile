@@ -5,7 +5,7 @@ SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
 .PHONY: help setup setup-ray run test test-learning test-benchmarks \
-  test-machines chaos fuzz check format bench bench-quick lock clean
+  test-machines chaos soak fuzz check format bench bench-quick lock clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -36,8 +36,12 @@ test-machines: setup setup-ray ## Run on a Ray cluster of hosts made of namespac
 chaos: setup ## Kill, stop and damage runs in all ways; they must go on.
 	@exec $(PYTHON) -m pytest -m chaos $(ARGS)
 
+soak: setup ## Train through half an hour of kills and a full disk.
+	@exec $(PYTHON) -m pytest -s -m soak $(ARGS)
+
 fuzz: setup ## Give overrides and files of runs 5,000 contents each.
-	@FUZZ_EXAMPLES=5000 exec $(PYTHON) -m pytest tests/launch/fuzz_test.py $(ARGS)
+	@FUZZ_EXAMPLES=5000 exec $(PYTHON) -m pytest tests/launch/fuzz_test.py \
+	  tests/launch/rpc/fuzz_test.py $(ARGS)
 
 check: setup ## Check the format, the lint and the types.
 	@$(PYTHON) -m ruff format --check -q . || \

@@ -3,110 +3,21 @@
 Never the launcher: what its death means is another test's.
 """
 
-import collections
-import random
-import re
-import subprocess
-import sys
-import time
-
-import psutil
 import pytest
 
+from tests.distributed import chaos as chaos_lib
+
 _SNAPSHOTS = "--config.snapshot.period_s=3"
-# A node may die as often as chance wills, and is soon started again: a budget
-# of a day has its own test.
-_RESTARTS = ("--config.restarts.budget=100", "--config.restarts.period_s=20")
-_NODES = ("control/0", "trainer/0", "proxy/0", "evaluator/0")
-
-
-class Chaos:
-  """Kills nodes of a run, and keeps count."""
-
-  def __init__(self, run, seed, nodes, pause_s):
-    """Waits until the run learns.
-
-    Args:
-      run: of `conftest`.
-      seed: of the order and the times.
-      nodes: that are killed: 'worker/0'.
-      pause_s: the least and the most seconds between two kills.
-    """
-    self._run, self._chance = run, random.Random(seed)
-    self._nodes, self._pause_s = nodes, pause_s
-    self.kills = collections.Counter()
-    run.wait_until_learning()
-
-  def round(self):
-    """Kills each node once, in a random order."""
-    for node in self._chance.sample(self._nodes, len(self._nodes)):
-      time.sleep(self._chance.uniform(*self._pause_s))
-      self._run.wait_until(lambda node=node: self._run.processes(node))
-      (process,) = self._run.processes(node)
-      process.kill()
-      psutil.wait_procs([process])
-      self.kills[node] += 1
-
-  def end(self, target):
-    """Lets the run reach a return in peace; checks what it leaves."""
-    self._run.wait_until(lambda: _set_target(self._run, target) == 0)
-    status = self._run.wait()
-    assert status == 0, self._run.stdout + self._run.stderr
-    assert self._run.stderr == ""
-    self._run.check_nothing_left()
-    self._check_summary(target)
-    self._check_log()
-    _check_curves(self._run)
-
-  def _check_summary(self, target):
-    summary = self._run.summary
-    assert summary["stopped_because"] == "target_return"
-    # An evaluation that was under way may have followed the one that did it.
-    assert summary["best_eval_return"] >= target
-    restarts = summary["node_restarts"]
-    assert summary["restarts"] == sum(restarts.values())
-    assert set(restarts) == set(self.kills)
-    assert summary["items_lost"] > 0
-    # Of each nothing is, where a snapshot was made just before.
-    assert summary["env_steps_lost"] + summary["trainer_steps_lost"] > 0
-
-  def _check_log(self):
-    died = collections.Counter(
-      re.findall(r"node (\S+) was ended by SIGKILL", self._run.log("runner"))
-    )
-    assert died == self.kills
-    # Whoever asks or serves a node that was killed goes on.
-    for log in (self._run.path / "logs").glob("*/*"):
-      assert "This node failed" not in log.read_text(), log
-
-
-def _check_curves(run):
-  """Asserts that evaluations follow one another, whoever died in between."""
-  assert run.evaluations
-  for name in ("wall_s", "env_steps"):
-    values = [row[name] for row in run.evaluations]
-    assert values == sorted(values), name
-
-
-def _set_target(run, target):
-  """Sets the return that ends the run; fails while no control node is up."""
-  return subprocess.run(
-    [
-      *(sys.executable, "-m", "launch.control", f"--run={run.path}"),
-      *("set", "limits.target_return", str(target)),
-    ],
-    capture_output=True,
-  ).returncode
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(240)
 def test_each_role_is_killed_once(start_run):
   run = start_run(
-    *(*_RESTARTS, _SNAPSHOTS, "--config.topology.replay=own_process")
+    *(*chaos_lib.RESTARTS, _SNAPSHOTS, "--config.topology.replay=own_process")
   )
-  nodes = (*_NODES, "replay/0", "worker/1")
-  chaos = Chaos(run, 1, nodes, pause_s=(1.0, 2.0))
+  nodes = (*chaos_lib.NODES, "replay/0", "worker/1")
+  chaos = chaos_lib.Chaos(run, 1, nodes, pause_s=(1.0, 2.0))
   chaos.round()
   chaos.end(target=100.0)
 
@@ -117,13 +28,13 @@ def test_each_role_is_killed_once(start_run):
 @pytest.mark.parametrize("replay", ["with_trainer", "own_process"])
 def test_cartpole_is_solved_all_the_same(start_run, replay, seed):
   run = start_run(
-    *(*_RESTARTS, _SNAPSHOTS, f"--config.topology.replay={replay}"),
+    *(*chaos_lib.RESTARTS, _SNAPSHOTS, f"--config.topology.replay={replay}"),
     *(f"--config.seed={seed}", "--config.network.hidden_sizes=(64, 64)"),
     "--config.evaluation.episodes=20",
   )
   apart = ("replay/0",) if replay == "own_process" else ()
-  nodes = (*_NODES, *apart, "worker/0", "worker/1")
-  chaos = Chaos(run, seed, nodes, pause_s=(1.0, 5.0))
+  nodes = (*chaos_lib.NODES, *apart, "worker/0", "worker/1")
+  chaos = chaos_lib.Chaos(run, seed, nodes, pause_s=(1.0, 5.0))
   for _ in range(2):
     chaos.round()
   # The return is reached while they die, and not because they no longer do.

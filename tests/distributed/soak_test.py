@@ -1,0 +1,137 @@
+"""Soak: half an hour of kills, a full disk, and an environment that leaks.
+
+`make soak`; SOAK_MINUTES says how long.
+"""
+
+import contextlib
+import os
+import random
+import statistics
+import time
+
+import psutil
+import pytest
+
+from tests.distributed import chaos as chaos_lib
+from tests.launch import small_disk
+
+_MINUTES = float(os.environ.get("SOAK_MINUTES", 30))
+pytestmark = [
+  pytest.mark.soak,
+  pytest.mark.timeout(60 * _MINUTES + 900),
+  small_disk.needs_root,
+]
+
+_PAUSE_S = (2.0, 6.0)  # between two kills
+_DISK_FULL_S = 20.0
+_SETTLES_S = 300.0  # after which memory is flat
+_SAMPLE_S = 5.0
+# Two medians of a process's private memory may differ by so much for noise.
+_NOISE_BYTES, _NOISE = 8e6, 0.05
+
+# Prints a line a step, and starts a process that nobody ends.
+_LEAKING = """
+import subprocess
+import gymnasium
+from gymnasium.envs.classic_control import cartpole
+
+class Leaking(cartpole.CartPoleEnv):
+  def __init__(self, **kwargs):
+    super().__init__(**kwargs)
+    subprocess.Popen(["sleep", "100000"], start_new_session=True)
+
+  def step(self, action):
+    print("a line of an environment that prints at every step " * 4)
+    return super().step(action)
+
+gymnasium.register("Leaking-v0", Leaking, max_episode_steps=500)
+"""
+
+
+@pytest.fixture
+def disk(tmp_path):
+  with small_disk.mounted(tmp_path / "runs", megabytes=200) as path:
+    yield path
+
+
+class Memory:
+  """Private memory of a run's long-lived processes over time."""
+
+  def __init__(self, run):
+    self._run = run
+    self._samples = {}  # process: its (seconds, bytes)
+    self._due_s = 0.0
+
+  def sample(self):
+    now_s = time.monotonic()
+    if now_s < self._due_s:
+      return
+    self._due_s = now_s + _SAMPLE_S
+    for process in self._run.processes():
+      with contextlib.suppress(psutil.Error):  # it has ended
+        size = process.memory_full_info().uss
+        self._samples.setdefault(process, []).append((now_s, size))
+
+  def growth(self, settles_s):
+    """Per process: its command, and bytes of its first and its last third.
+
+    Args:
+      settles_s: seconds of a process's life that do not count.
+    """
+    for process, samples in self._samples.items():
+      begin_s = samples[0][0] + settles_s
+      sizes = [size for at_s, size in samples if at_s >= begin_s]
+      third = len(sizes) // 3
+      if third >= 10:
+        name = f"{process.pid}: {self._log(process)}"
+        before, after = sizes[:third], sizes[-third:]
+        yield name, statistics.median(before), statistics.median(after)
+
+  def _log(self, process):
+    try:
+      return os.readlink(f"/proc/{process.pid}/fd/1").rpartition("logs/")[2]
+    except OSError:
+      return "ended"
+
+
+def test_a_soak(start_run, disk, tmp_path, monkeypatch):
+  (tmp_path / "leaking.py").write_text(_LEAKING)
+  monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+  run = start_run(
+    *(*chaos_lib.RESTARTS, "--config.snapshot.period_s=5"),
+    "--config.environment.name=leaking:Leaking-v0",
+    "--config.network.hidden_sizes=(64, 64)",
+    "--config.evaluation.episodes=20",
+  )
+  nodes = (*chaos_lib.NODES, "worker/0", "worker/1")
+  chaos = chaos_lib.Chaos(run, 1, nodes, _PAUSE_S)
+  half_s = 30.0 * _MINUTES
+  begun_s = time.monotonic()
+  # All nodes die now and then, and the disk is full for a while.
+  while time.monotonic() < begun_s + half_s / 2:
+    chaos.round()
+  filler = small_disk.fill(disk)
+  chance = random.Random(1)
+  full_until_s = time.monotonic() + _DISK_FULL_S
+  while time.monotonic() < full_until_s:
+    # The trainer restores a snapshot, which needs space.
+    chaos.kill(chance.choice(("worker/0", "proxy/0")))
+  assert run.status()["unwritten"]
+  filler.unlink()
+  run.wait_until(lambda: not run.status()["unwritten"])
+  while time.monotonic() < begun_s + half_s:
+    chaos.round()
+  # Then one worker only, while the others get old.
+  memory = Memory(run)
+  while time.monotonic() < begun_s + 2 * half_s:
+    memory.sample()
+    chaos.kill("worker/1")
+  grown = list(memory.growth(min(_SETTLES_S, half_s / 3)))
+  for name, before, after in grown:
+    print(f"{name}: {before / 1e6:.1f} MB, later {after / 1e6:.1f} MB")
+  assert len(grown) >= 6, "launcher, fork server and five nodes"
+  for name, before, after in grown:
+    assert after < before + max(_NOISE_BYTES, _NOISE * before), name
+  chaos.end(target=475.0)
+  log_sizes = [log.stat().st_size for log in (run.path / "logs").glob("*/*")]
+  assert max(log_sizes) < 20e6
