@@ -47,15 +47,20 @@ def private_network(
       try:
         network = held.enter_context(private_network_lib.made())
       except OSError as error:
-        refusal = f"this system allows no private network ({error.strerror})"
+        refusal = f"this system allows no private network ({error})"
     if refusal:
-      print(
-        "warning: other users of this machine can read and write the replay "
-        f"tables, since {refusal}",
-        file=sys.stderr,
-        flush=True,
-      )
+      warn_of_other_users(refusal)
     yield network
+
+
+def warn_of_other_users(because: str) -> None:
+  """Prints the one line of a run without a private network."""
+  print(
+    "warning: other users of this machine can read and write the replay "
+    f"tables, since {because}",
+    file=sys.stderr,
+    flush=True,
+  )
 
 
 def _why_not_isolated(config: ml_collections.ConfigDict) -> str:

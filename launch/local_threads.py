@@ -8,8 +8,8 @@ from absl import flags
 from launchpad.launch import worker_manager
 
 from environments import user_code
+from launch import hosting, site
 from launch import program as program_lib
-from launch import site
 from launch.processes import memory_folder, watch
 from launch.processes import signals as signals_lib
 from launch.runs import run as run_lib
@@ -26,6 +26,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     RuntimeError: a node failed; in one line.
     KeyboardInterrupt: Ctrl-C came twice.
   """
+  hosting.warn_of_other_users("all nodes are threads (--launch=local_mt)")
   with memory_folder.made() as memory_dir:
     wiring = program_lib.make_program(
       run, site.Site.whole(run.config, memory_dir)

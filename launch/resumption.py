@@ -141,6 +141,9 @@ class Resumption:
     Raises:
       OSError: one line naming the file that could not be written.
     """
+    self.folder.path.chmod(
+      0o700
+    )  # one that was copied may be another's to read
     self.folder.make_subfolders()
     self.folder.write_config(self.config)
     # It tells of an end that is none any more.

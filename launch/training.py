@@ -51,18 +51,18 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
       if flags.launch != "ray":  # whose machines have memory of their own
         memory.check(config, spec, builder, memory.machine_bytes())
       launch = _prepare_launch(flags)
-      taken.begin_run()
       if flags.resume is None:
-        folder, said = _begin(flags, held)
+        folder, said = _begin(flags, taken, held)
       else:
-        folder, said = _resume(flags, builder.make_table(config, spec), held)
+        table = builder.make_table(config, spec)
+        folder, said = _resume(flags, table, taken, held)
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 2
-    print(said, flush=True)
     try:
+      print(said, flush=True)
       launch(run_lib.Run(config, spec, folder, started_at_s), taken)
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 1
     except KeyboardInterrupt:
@@ -79,7 +79,9 @@ def _kill_descendants() -> None:
 
 
 def _begin(
-  flags: absl_flags.FlagValues, held: contextlib.ExitStack
+  flags: absl_flags.FlagValues,
+  taken: signals.Signals,
+  held: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
   """Makes a new run's folder; returns it and what the user is told."""
   config_file.to_json(flags.config)  # An error keeps the run of this name.
@@ -92,6 +94,7 @@ def _begin(
   run_folder.check_name(name)
   store = snapshot_store.open_store(flags.config, before)
   store.check_remote(may_exist=flags.overwrite)
+  taken.begin_run()
   folder = run_folder.RunFolder.create(flags.run_dir, name, flags.overwrite)
   held.enter_context(run_lock.held(folder))
   folder.write_config(flags.config)
@@ -102,6 +105,7 @@ def _begin(
 def _resume(
   flags: absl_flags.FlagValues,
   table: table_spec.TableSpec | None,
+  taken: signals.Signals,
   held: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
   """Prepares the folder of a run that is resumed; returns the same."""
@@ -110,6 +114,7 @@ def _resume(
   store = snapshot_store.open_store(flags.config, folder)
   store.check_remote(may_exist=True)
   resumed = resumption.Resumption.of(folder, flags.config, table)
+  taken.begin_run()
   resumed.begin()
   store.publish_config(clear=False)
   return folder, f"run folder: {folder.path}\n{resumed}"

@@ -51,7 +51,9 @@ def check(argument: str, address: str) -> None:
   Raises:
     ValueError: the address has another form, or the path is too long.
   """
-  path = path_of(address) or path_of(address, PASSED)
+  path = path_of(address)
+  if path is None:
+    path = path_of(address, PASSED)
   if path is None:
     host_and_port(argument, address)
     return

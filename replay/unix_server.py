@@ -62,9 +62,13 @@ class UnixServer:
       except OSError:
         time.sleep(_PAUSE_S * (not self._closed))
         continue
-      threading.Thread(
-        target=self._run, args=(connection,), name="serves", daemon=True
-      ).start()
+      try:
+        threading.Thread(
+          target=self._run, args=(connection,), name="serves", daemon=True
+        ).start()
+      except RuntimeError:  # this process may have no more threads now
+        connection.close()
+        time.sleep(_PAUSE_S)
 
   def _run(self, connection: socket.socket) -> None:
     with connection:

@@ -19,10 +19,12 @@ fail() {
   exit 1
 }
 
-# A pyenv shim is on PATH even where pyenv has no 3.10, and then fails.
+# Before 3.10.9 every user of the machine can run code in multiprocessing's fork
+# server (CVE-2022-42919). A pyenv shim is on PATH even where pyenv has no 3.10, and then fails.
 is_cpython_3_10() {
   "$1" -c 'import sys
-sys.exit(sys.implementation.name != "cpython" or sys.version_info[:2] != (3, 10))
+sys.exit(sys.implementation.name != "cpython"
+         or not (3, 10, 9) <= sys.version_info < (3, 11))
 ' >/dev/null 2>&1
 }
 

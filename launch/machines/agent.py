@@ -230,6 +230,11 @@ class Agent:
       )
     except KeyboardInterrupt:
       pass  # it was killed
+    except Exception as error:
+      part = self._task.part.name
+      self._failure = failures.Failure(
+        f"the part {part!r} failed: {type(error).__name__}: {error}", ""
+      )
 
   def _new_logs(self) -> dict[str, bytes]:
     found = {}

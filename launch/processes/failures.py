@@ -77,9 +77,17 @@ def explain(
   if mark:
     return Failure(f"node {name} failed: {why} (log: {log})", whole)
   if exit_status < 0:
-    how = f"was ended by {signal.Signals(-exit_status).name}"
+    how = f"was ended by {name_signal(-exit_status)}"
   else:
     how = f"ended with exit status {exit_status}"
   if not exit_status:
     how += " before its time, as if a thread of user code called os._exit"
   return Failure(f"node {name} {how} (log: {log})", "")
+
+
+def name_signal(number: int) -> str:
+  """Returns 'SIGKILL'; for a real-time signal, 'signal 40'."""
+  try:
+    return signal.Signals(number).name
+  except ValueError:
+    return f"signal {number}"

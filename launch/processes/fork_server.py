@@ -11,7 +11,7 @@ from unittest import mock
 
 import psutil
 
-from launch.processes import descendants, node_process
+from launch.processes import descendants, failures, node_process
 
 CONTEXT = multiprocessing.get_context("forkserver")
 _PRELOADED = ["__main__", "launch.processes.preload"]
@@ -64,7 +64,7 @@ def restart_if_ended() -> str:
   _start()
   code = os.waitstatus_to_exitcode(status)
   if code < 0:
-    return f"was ended by {signal.Signals(-code).name}"
+    return f"was ended by {failures.name_signal(-code)}"
   return f"ended with exit status {code}"
 
 

@@ -68,6 +68,7 @@ def made() -> Iterator[PrivateNetwork]:
       [sys.executable, "-I", "-S", __file__],
       stdin=subprocess.PIPE,
       stdout=subprocess.PIPE,
+      start_new_session=True,  # no signal of a terminal reaches it
       text=True,
     ) as maker,
     contextlib.ExitStack() as held,
@@ -127,4 +128,4 @@ if __name__ == "__main__":
     print("made", *_make(), flush=True)
     sys.stdin.read()  # until the namespaces are open there
   except OSError as failure:
-    print("failed", failure.strerror, flush=True)
+    print("failed", failure.strerror or failure, flush=True)

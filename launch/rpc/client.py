@@ -111,7 +111,9 @@ class _Client:
         connection = self._idle.pop()
       except IndexError:  # another thread has taken the last one
         break
-      if not select.select([connection], [], [], 0.0)[0]:
+      ended = select.poll()
+      ended.register(connection, select.POLLIN)
+      if not ended.poll(0):
         return connection
       connection.close()  # the server has closed it
     connection = socket.socket(socket.AF_UNIX)

@@ -66,7 +66,7 @@ class Server:
       if called not in self._methods:
         raise ValueError("there is no such method")
       arguments = self._methods[called].arguments.decode(request.arguments)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
       self._log(f"{called[:100]!r}", error)
       return wire.Reply(_NOTHING, f"{called[:100]!r}: {error}", rejected=True)
     try:

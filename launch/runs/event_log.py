@@ -1,5 +1,6 @@
 """Event log: a file of what a run's supervisors did, with the times."""
 
+import contextlib
 import logging
 import pathlib
 
@@ -31,4 +32,6 @@ class _Handler(logging.Handler):
     self._path, self._outbox = path, outbox.Outbox()
 
   def emit(self, record: logging.LogRecord) -> None:
-    self._outbox.append(self._path, f"{self.format(record)}\n".encode())
+    # A log that was removed ends no run.
+    with contextlib.suppress(OSError):
+      self._outbox.append(self._path, f"{self.format(record)}\n".encode())

@@ -6,9 +6,13 @@ import pathlib
 
 from launch.runs import run_folder
 
-# A full disk, a used-up quota and a disk that fails now: there may be space or
-# another answer later. Any other error is one of the program or its user.
-_PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+# A full disk, a used-up quota, a disk that fails or was remounted to be read
+# only, and a process without files to open: the disk may take it later. Any
+# other error is one of the program or its user.
+_PASSING = (
+  *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE),
+  *(errno.EMFILE, errno.ENFILE),
+)
 # Of one file that is appended to: a day of events at one a second.
 _MAX_KEPT_BYTES = 1 << 27
 

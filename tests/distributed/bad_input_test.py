@@ -2,14 +2,13 @@
 
 import concurrent.futures
 import contextlib
-import dataclasses
-import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from launch import train_flags
@@ -236,8 +235,7 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
   with contextlib.ExitStack() as held:
     if title == "a control node that answers":
       where = run_address.RunAddress("localhost:7", os.getpid(), "elsewhere")
-      text = json.dumps(dataclasses.asdict(where))
-      run_address.path_in(folder).write_text(text)
+      run_address.path_in(folder).write_bytes(msgspec.json.encode(where))
     if title == "a launcher":
       held.enter_context(run_lock.held(folder))
     before = _contents(folder.path)

@@ -30,7 +30,7 @@ class _Home:
   def __init__(self, identity):
     self.gateway = gateway.Gateway("127.0.0.1", identity)
     self.port = portpicker.pick_unused_port()
-    self.address = self.gateway.offer(self.port)
+    self.address = self.gateway.offer(f"localhost:{self.port}")
     self.server = None
 
   def serve(self, first_version: int) -> None:

@@ -231,7 +231,8 @@ WAITS = [
    "the proxy waits"),
   ([("proxy", 0, PROXY_WAIT), *waiting(5.0, reason="the proxy")],
    "1 of 3 workers wait for the proxy, since "),
-  ([("evaluator", 0, messages.EvaluatorReport(0.0, 70.0, waits.EPISODES))],
+  ([("evaluator", 0, messages.EvaluatorReport(
+    waiting_s=70.0, waiting_for=waits.EPISODES))],
    "the evaluator waits for episodes to end, since "),
 ]  # fmt: skip
 

@@ -447,7 +447,8 @@ def test_nodes_outlive_their_fork_server(start_runner, tmp_path):
   def fail():
     until(tmp_path / "fail")()
     if lives(tmp_path / "lives") == 1:
-      os._exit(3)
+      threading.Thread(target=os._exit, args=[3]).start()
+      time.sleep(60.0)
 
   started = start_runner(
     trainer=until(tmp_path / "go"), worker=fail, proxy=until("/none")

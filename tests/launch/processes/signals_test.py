@@ -118,6 +118,33 @@ def test_before_a_run_begins_it_is_one_line(tmp_path, number):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_slow_environment_does_not_take_a_signal_for_its_own(tmp_path):
+  (tmp_path / "slow.py").write_text(
+    "import time, gymnasium\n"
+    "class Slow(gymnasium.Env):\n"
+    "  def __init__(self):\n"
+    "    print('constructed', flush=True)\n"
+    "    time.sleep(60.0)\n"
+    "gymnasium.register('Slow-v0', Slow)\n"
+  )
+  train = subprocess.Popen(
+    [
+      *(sys.executable, "-m", "launch.train", f"--run_dir={tmp_path}/runs"),
+      "--config.environment.name=slow:Slow-v0",
+    ],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    cwd=_ROOT,
+    env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    text=True,
+  )
+  assert train.stdout.readline() == "constructed\n"
+  train.send_signal(signal.SIGTERM)
+  _, said = train.communicate(timeout=60)
+  assert train.returncode == 0, said
+  assert said == "train: ended by SIGTERM before anything began\n"
+
+
 def _catches_signals(pid):
   """Whether a process has our handlers: Python has its own of SIGINT only."""
   status = pathlib.Path(f"/proc/{pid}/status").read_text()

@@ -241,7 +241,7 @@ try:
   print(connection.recv(100))
 except PermissionError:
   print("refused")
-except ConnectionResetError:
+except ConnectionError:
   print(b"")
 """
 

@@ -43,7 +43,7 @@ def test_before_the_first_evaluation(tmp_path):
 
 def test_no_damage_goes_unnoticed(tmp_path):
   path = tmp_path / "best.npz"
-  best_variables.save(path, 7, VARIABLES)
+  best_variables.save(path, 7, VARIABLES, outbox.Outbox())
   whole = path.read_bytes()
   damaged = [whole[:size] for size in range(0, len(whole), 7)]
   damaged += [whole[::-1], b"{}", whole[:100] * 3]
