@@ -91,7 +91,9 @@ class CheckedEnvironment(gymnasium.Wrapper):
       self.seed, self.steps = seed, 0
     try:
       self._observation, _ = self.env.reset(seed=seed, options=options)
-    except user_code.ERRORS as error:
+    except KeyboardInterrupt:
+      raise
+    except BaseException as error:
       raise Fault.from_error(self.index, "reset()", error) from error
     return self._observation, _NO_INFO
 
@@ -100,7 +102,9 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self.steps += 1
     try:
       observation, reward, terminated, truncated, _ = self.env.step(action)
-    except user_code.ERRORS as error:
+    except KeyboardInterrupt:
+      raise
+    except BaseException as error:
       raise Fault.from_error(self.index, "step()", error) from error
     if type(reward) is not float:
       self._check_number("reward", reward, "a number")
@@ -115,7 +119,9 @@ class CheckedEnvironment(gymnasium.Wrapper):
     """Closes the environment."""
     try:
       super().close()
-    except user_code.ERRORS as error:
+    except KeyboardInterrupt:
+      raise
+    except BaseException as error:
       raise Fault.from_error(self.index, "close()", error) from error
 
   def find_observation_fault(self, call: str) -> Fault | None:
@@ -128,9 +134,15 @@ class CheckedEnvironment(gymnasium.Wrapper):
     """
     space = self.env.observation_space
     try:
-      array = np.asarray(self._observation)
-    except ValueError:  # lists of different lengths
-      array = np.asarray(self._observation, dtype=object)
+      try:
+        array = np.asarray(self._observation)
+      except ValueError:  # lists of different lengths
+        array = np.asarray(self._observation, dtype=object)
+    except KeyboardInterrupt:
+      raise
+    except BaseException as error:  # of a method such as __array__
+      call = f"reading the observation of {call}"
+      return Fault.from_error(self.index, call, error)
     if array.shape == space.shape and np.can_cast(
       array.dtype, space.dtype, "same_kind"
     ):
@@ -139,7 +151,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
       self.index,
       f"{call} returned an observation of shape {array.shape} and type "
       f"{array.dtype}, but its observation_space is "
-      f"{' '.join(str(space).split())}: correct one of them",
+      f"{' '.join(user_code.show(space, str).split())}: correct one of them",
     )
 
   def _check_number(self, field: str, value: Any, needed: str) -> None:
@@ -147,7 +159,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
       np.size(value) == 1 and np.asarray(value).dtype.kind in _NUMBERS[needed]
     )
     if not number:
-      shown = " ".join(repr(value).split())
+      shown = " ".join(user_code.show(value).split())
       raise Fault(
         self.index,
         f"step() returned {field}={shown:.80}, which is not {needed}: return "

@@ -158,7 +158,9 @@ def _find_spec(name: str) -> registration.EnvSpec:
       "ale_py"
     ):
       importlib.import_module("ale_py")
-  except user_code.ERRORS as error:
+  except KeyboardInterrupt:
+    raise
+  except BaseException as error:
     line = (
       f"config.environment.name is {name!r}, but importing {module or 'ale_py'}"
       f" failed ({user_code.describe(error)}), so nothing registers that id: "
@@ -228,7 +230,9 @@ def _construct(
       f"config.environment.name is {name!r}, which needs a package that is not "
       f"installed here, so it cannot be made: {_first_line(error)}"
     ) from error
-  except user_code.ERRORS as error:
+  except KeyboardInterrupt:
+    raise
+  except BaseException as error:
     if user_code.is_in_user_code(error):
       index = wrap.count if mode == "sync" else None
       fault = checked.Fault.from_error(index, "its constructor", error)
@@ -238,7 +242,9 @@ def _construct(
 
 def _refusal(name: str, kwargs: dict[str, Any], error: BaseException) -> str:
   """Says in one line why a constructor did not take its arguments."""
-  unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+  unknown = re.search(
+    r"unexpected keyword argument '(\w+)'", user_code.describe(error)
+  )
   if unknown and unknown[1] in kwargs:
     return (
       f"config.environment.kwargs.{unknown[1]} is {kwargs[unknown[1]]!r}, "
@@ -264,7 +270,8 @@ def _arguments(name: str) -> list[str]:
 
 
 def _first_line(error: Exception) -> str:
-  return (str(error) or type(error).__name__).splitlines()[0]
+  text = user_code.show(error, str)
+  return (text or type(error).__name__).splitlines()[0]
 
 
 def _spread(seed: int) -> int:

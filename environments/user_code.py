@@ -1,5 +1,9 @@
 """Errors of code that is the user's: environments and config files.
 
+User code may raise any BaseException: besides SystemExit there are those of
+libraries, such as a panic of Rust code or asyncio.CancelledError. A
+KeyboardInterrupt alone is the terminal's, and is passed on.
+
 Such an error is shown as one line and the traceback of the user's own code.
 Frames of Slipway and of the libraries that call the user's code are left out.
 """
@@ -11,10 +15,7 @@ import sysconfig
 import threading
 import traceback
 import typing
-from collections.abc import Iterator
-
-# What user code may raise. A KeyboardInterrupt is the terminal's.
-ERRORS = (Exception, SystemExit)
+from collections.abc import Callable, Iterator
 
 _HOUSE = pathlib.Path(__file__).resolve().parents[1]
 # configs/ is not here: a file in it may be the user's.
@@ -71,8 +72,23 @@ def exits_raised() -> Iterator[None]:
 
 def describe(error: BaseException) -> str:
   """Returns an error's type and the first line of its text."""
-  lines = str(error).strip().splitlines()
+  lines = show(error, str).strip().splitlines()
   return ": ".join([type(error).__name__, *lines[:1]])
+
+
+def show(value: object, to_text: Callable[[object], str] = repr) -> str:
+  """Returns the text of a user's object, or its type if that raises an error.
+
+  Args:
+    value: whose `__repr__` or `__str__` may be the user's code.
+    to_text: repr or str.
+  """
+  try:
+    return to_text(value)
+  except KeyboardInterrupt:
+    raise
+  except BaseException:
+    return f"<unprintable {type(value).__name__} object>"
 
 
 def is_in_user_code(error: BaseException) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from environments import checked, conversion, specs, user_code
+from environments import checked, conversion, specs
 
 # SyncVectorEnv keeps what it was made by: closures, which no pickle takes.
 _NOT_SAVED = ("env_fns",)
@@ -144,7 +144,9 @@ class VectorEnvironment:
         *(observation, np.zeros(self.num_envs, np.float32)),
         *(nothing.copy(), nothing.copy(), ~nothing),
       )
-    except user_code.ERRORS as error:
+    except KeyboardInterrupt:
+      raise
+    except BaseException as error:
       raise self._explain("reset()", error) from error
 
   def step(self, actions: np.ndarray) -> StepBatch:
@@ -173,7 +175,9 @@ class VectorEnvironment:
       return self._make_step(
         "step()", observation, reward, terminated, truncated, first
       )
-    except user_code.ERRORS as error:
+    except KeyboardInterrupt:
+      raise
+    except BaseException as error:
       raise self._explain("step()", error) from error
 
   def get_state(self) -> bytes:
@@ -209,7 +213,9 @@ class VectorEnvironment:
     """
     try:
       self._envs.close()
-    except user_code.ERRORS as error:
+    except KeyboardInterrupt:
+      raise
+    except BaseException as error:
       self._envs.closed = True  # or it would be tried again at the exit
       raise self._explain("close()", error) from error
 

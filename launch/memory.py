@@ -4,6 +4,7 @@ import contextlib
 import math
 import pathlib
 import typing
+from collections.abc import Iterator
 
 import ml_collections
 import numpy as np
@@ -24,11 +25,13 @@ _FRAMES = 0.5
 _COPIES = 5
 # Batches that are sampled, read ahead and learned from at a time.
 _BATCHES = 4
-# The bound of this process's control group, in version 2 and in version 1.
-_CGROUP_LIMITS = (
-  pathlib.Path("/sys/fs/cgroup/memory.max"),
-  pathlib.Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
+# Of control groups, by the controllers of a line of /proc/self/cgroup: where
+# the groups with a memory limit are mounted, and the file that has the limit.
+# Version 2 has no controllers in its line.
+_CGROUP_LIMITS = {
+  "": ("sys/fs/cgroup", "memory.max"),
+  "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+}
 
 
 class Need(typing.NamedTuple):
@@ -136,13 +139,37 @@ def replay_bytes(table: table_spec.TableSpec) -> int:
   return table.shards * table.capacity * (each + _ITEM_BYTES)
 
 
-def machine_bytes() -> int:
-  """Returns the memory that this machine, or its container, has."""
+def machine_bytes(root: pathlib.Path = pathlib.Path("/")) -> int:
+  """Returns the memory that this machine, or its control group, has.
+
+  Args:
+    root: folder that has the proc and sys file systems.
+  """
   limits = [psutil.virtual_memory().total]
-  for path in _CGROUP_LIMITS:
+  for path in _limit_files(root):
     with contextlib.suppress(OSError, ValueError):  # none, or "max"
       limits.append(int(path.read_text()))
   return min(limits)
+
+
+def _limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
+  """Yields where limits of this process's group and its parents may be.
+
+  In a container the group's path may be the host's, and not exist here; the
+  mount itself, the last of the parents, is the container's group then.
+  """
+  try:
+    lines = (root / "proc/self/cgroup").read_text().splitlines()
+  except OSError:  # a kernel without control groups
+    return
+  for line in lines:
+    _, controllers, group = line.split(":", 2)
+    for controller in controllers.split(","):
+      if controller in _CGROUP_LIMITS:
+        mount, file = _CGROUP_LIMITS[controller]
+        path = pathlib.PurePath(group.lstrip("/"))
+        for folder in (path, *path.parents):
+          yield root / mount / folder / file
 
 
 def _size(array: specs.Array) -> int:

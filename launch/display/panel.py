@@ -1,6 +1,7 @@
 """Panel: a run's status on the terminal, while it runs."""
 
 import contextlib
+import os
 from collections.abc import Iterable
 
 import rich.box
@@ -36,6 +37,14 @@ _PHASE_STYLES = {
 }
 
 
+class _Console(rich.console.Console):
+  """A console that prints nothing once its pipe has no reader."""
+
+  def on_broken_pipe(self) -> None:
+    """Stops printing; rich would raise SystemExit in the calling thread."""
+    self.quiet = True
+
+
 class Panel:
   """Shows a status in place; where there is no terminal, in plain lines.
 
@@ -50,7 +59,7 @@ class Panel:
     Args:
       console: Where to; by default standard output.
     """
-    self._console = console or rich.console.Console()
+    self._console = console or _Console()
     self._live: rich.live.Live | None = None
     self._shown: run_status.RunStatus | None = None  # in plain lines
     self._line_due_s = 0.0
@@ -62,7 +71,10 @@ class Panel:
     self.close()
 
   def update(self, status: run_status.RunStatus) -> None:
-    """Shows a status, unless the output is a file on a full disk."""
+    """Shows a status, unless the output can't be written to.
+
+    It is a file on a full disk, a pipe without a reader, or a closed terminal.
+    """
     with contextlib.suppress(OSError):
       self._update(status)
 
@@ -78,10 +90,20 @@ class Panel:
     live.update(render(status, self._console), refresh=True)
 
   def close(self) -> None:
-    """Leaves the last status on the terminal."""
-    if self._live is not None:
-      self._live.stop()
-      self._live = None
+    """Leaves the last status on the terminal.
+
+    Output that can't be written is dropped, and so is all later output. Python
+    would otherwise try again at its exit, and exit with status 120.
+    """
+    live, self._live = self._live, None
+    output = self._console.file
+    try:
+      if live is not None:
+        live.stop()
+      output.flush()
+    except OSError:
+      with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), output.fileno())
 
   def _print_lines(self, status: run_status.RunStatus) -> None:
     lines, shown = [], self._shown

@@ -91,7 +91,9 @@ def load(path: str) -> ml_collections.ConfigDict:
     return ml_collections.ConfigDict(module.get_config(*preset).to_dict())
   except presets.UnknownPresetError as error:
     raise ValueError(f"{flag}: {error}") from error
-  except user_code.ERRORS as error:
+  except KeyboardInterrupt:
+    raise
+  except BaseException as error:
     said = user_code.describe(error)
     line = user_code.find_line(error, file)
     if line is None:

@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from absl import logging
+
 from launch.display import panel as panel_lib
 from launch.orchestration import control_service
 from launch.processes import signals as signals_lib
@@ -40,6 +42,7 @@ class Watch:
     self._on_stopping, self._on_workers = on_stopping, on_workers
     self._control = control
     self._panel = panel_lib.Panel()
+    self._shows = True  # until the display fails
     self._signals = signals
     self._closed = threading.Event()
     self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -82,7 +85,13 @@ class Watch:
     """Shows the status and acts on it; returns the run's phase."""
     requested_at_s = time.monotonic()
     status = self._control.status()
-    self._panel.update(status)
+    if self._shows:
+      try:
+        self._panel.update(status)
+      except Exception:
+        # Signals are passed on by this thread, which must not end.
+        self._shows = False
+        logging.exception("the status is not shown any more, as this failed:")
     if status.stopped_because is not None:
       self._on_stopping()
     else:

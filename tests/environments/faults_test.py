@@ -1,5 +1,6 @@
 """Environments that fail: which one it was, when, and the user's own frames."""
 
+import asyncio
 import multiprocessing
 import os
 
@@ -72,6 +73,25 @@ def play(**kwargs):
   environment.close()
 
 
+class Panic(BaseException):
+  """What PyO3 raises where Rust code panics is such a class."""
+
+
+class Unprintable(Exception):
+  def __str__(self):
+    raise Panic
+
+
+class Odd:
+  """A value whose every use raises an error."""
+
+  def __repr__(self):
+    raise Panic
+
+  def __array__(self, *args, **kwargs):
+    raise Panic("no array")
+
+
 # call, what the environment raises, what the line says of it
 RAISED = [
   ("constructor", ValueError("b\nc"), "constructor raised ValueError: b"),
@@ -82,6 +102,12 @@ RAISED = [
   ("step", SystemExit(), "step() raised SystemExit"),
   ("close", OSError("gone"), "close() raised OSError: gone"),
   ("close", SystemExit(3), "close() raised SystemExit: 3"),
+  ("constructor", Panic("index"), "constructor raised Panic: index"),
+  ("reset", Panic("index"), "reset() raised Panic: index"),
+  ("step", asyncio.CancelledError(), "step() raised CancelledError"),
+  ("close", Panic("index"), "close() raised Panic: index"),
+  ("step", Unprintable(), "step() raised Unprintable: <unprintable Unprintable"
+   " object>"),
 ]  # fmt: skip
 
 
@@ -160,6 +186,8 @@ RETURNED = [
   ("step", put(2, {}), _BOX, ["terminated={}", "a bool"]),
   ("step", put(3, None), _BOX, ["truncated=None", "a bool"]),
   ("step", put(2, np.nan), _BOX, ["terminated=nan"]),
+  ("step", put(1, Odd()), _BOX, ["reward=<unprintable Odd object>"]),
+  ("step", put(0, Odd()), _BOX, ["observation of step() raised Panic: no a"]),
   ("step", lambda result: result[:4], _BOX, ["expected 5, got 4"]),
   ("reset", lambda result: result[0], _BOX, ["reset() raised ValueError"]),
 ]  # fmt: skip
@@ -226,6 +254,7 @@ class FaultyVector(gymnasium.vector.VectorEnv):
 @pytest.mark.parametrize(
   ("fault", "says"),
   [
+    (raise_error(Panic()), "(seed 1, step 1): step() raised Panic"),
     (raise_error(SystemExit(0)), "(seed 1, step 1): step() raised SystemExit"),
     (put(1, np.array([0, np.inf, 0])), "(index 1, seed 1, step 1): step() "),
     (put(0, np.zeros((3, 5))), "observations (3, 5)"),
@@ -243,6 +272,7 @@ def test_environments_that_are_a_batch_of_their_own(fault, says):
 
 # text of a module, what the line says
 MODULES = {
+  "panics": ("class P(BaseException): ...\nraise P(1)\n", "P: 1"),
   "exits": ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
   "fails": ("1 / 0\n", "ZeroDivisionError: division by zero"),
   "needs": ("import absent_package\n", "No module named 'absent_package'"),

@@ -1,5 +1,6 @@
 """Memory: every preset fits a machine, and one line says what does not."""
 
+import psutil
 import pytest
 
 from agents import registry
@@ -79,3 +80,41 @@ def test_variables_are_counted_as_the_learner_makes_them(name):
 
 def test_a_machine_has_memory():
   assert memory.machine_bytes() > 2**28
+
+
+SYSTEMD = "0::/user.slice/run-1.scope"
+SLURM = "5:cpu,cpuacct:/slurm\n4:blkio,memory:/slurm/job_7/step_0"
+V1 = "memory/{}memory.limit_in_bytes".format
+# /proc/self/cgroup, files in /sys/fs/cgroup, the memory of the process
+GROUPS = [
+  (SYSTEMD, {"user.slice/run-1.scope/memory.max": "1000000"}, 1_000_000),
+  (
+    SYSTEMD,
+    {
+      "user.slice/run-1.scope/memory.max": "max",
+      "user.slice/memory.max": "2000000",
+      "memory.max": "3000000",
+    },
+    2_000_000,
+  ),
+  (SYSTEMD, {"other.slice/memory.max": "1000000"}, None),
+  (SLURM, {V1("slurm/job_7/"): "1000000", V1(""): str(2**63)}, 1_000_000),
+  (SLURM, {V1("slurm/job_8/"): "1000000"}, None),
+  ("0::/", {"memory.max": "1000000"}, 1_000_000),
+  # Of the host, in a container.
+  ("4:memory:/docker/0123", {V1(""): "1000000"}, 1_000_000),
+]
+
+
+@pytest.mark.parametrize(("groups", "limits", "expected"), GROUPS)
+def test_the_smallest_limit_of_a_group_and_its_parents(
+  groups, limits, expected, tmp_path
+):
+  for path, text in {
+    "proc/self/cgroup": groups,
+    **{f"sys/fs/cgroup/{name}": limit for name, limit in limits.items()},
+  }.items():
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(f"{text}\n")
+  total = psutil.virtual_memory().total
+  assert memory.machine_bytes(tmp_path) == (expected or total)

@@ -160,6 +160,7 @@ FAILING = [
   ("def get_config():\n  return 1 / 0", 2, "ZeroDivisionError: division by"),
   ("def get_config():\n  open('absent')", 2, "FileNotFoundError: "),
   ("def get_config():\n  raise SystemExit", 2, "SystemExit"),
+  ("def get_config():\n  raise GeneratorExit", 2, "GeneratorExit"),
   ("x = (", 1, "SyntaxError: '(' was never closed"),
   ("import json\njson.loads('{')", 2, "JSONDecodeError: "),
 ]

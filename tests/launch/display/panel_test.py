@@ -1,7 +1,10 @@
 """Panel: what is shown, at which width, and when a plain line is printed."""
 
 import io
+import os
+import pty
 import re
+import sys
 
 import msgspec
 import pytest
@@ -440,3 +443,28 @@ def test_a_plain_line_leaves_out_what_did_not_happen():
   line = status_text.progress_line(status)
   for word in ("lost", "reconnects", "restarts", "resumes", "snapshot"):
     assert word not in line
+
+
+def test_a_pipe_without_a_reader_ends_the_output_only(monkeypatch):
+  reader, writer = os.pipe()
+  os.close(reader)
+  with open(writer, "w") as output:  # which is closed as at Python's exit
+    monkeypatch.setattr(sys, "stdout", output)
+    with panel.Panel() as shown:
+      shown.update(STATUS)
+      shown.update(changed(phase="stopped"))
+
+
+@pytest.mark.parametrize("drawn_before", [False, True])
+def test_a_terminal_that_is_closed_ends_the_output_only(
+  drawn_before, monkeypatch
+):
+  ours, theirs = pty.openpty()
+  monkeypatch.setenv("TERM", "xterm")
+  with open(theirs, "w") as output:
+    monkeypatch.setattr(sys, "stdout", output)
+    with panel.Panel() as shown:
+      if drawn_before:
+        shown.update(STATUS)
+      os.close(ours)
+      shown.update(changed(phase="stopped"))
