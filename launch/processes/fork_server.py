@@ -4,22 +4,27 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import uuid
+import time
 from collections.abc import Collection, Iterator, Mapping
 from multiprocessing import forkserver, resource_tracker, util
 from unittest import mock
 
 import psutil
+from absl import logging
 
 from launch.processes import descendants, failures, node_process
 
 CONTEXT = multiprocessing.get_context("forkserver")
 _PRELOADED = ["__main__", "launch.processes.preload"]
-# In the environment of all processes that come from a server of this process.
-_MARK = "SLIPWAY_FORK_SERVER"
 _UNKNOWN = 255  # exit status of a process that another one has reaped
 
+_KILLED_WITHIN_S = 5.0
+_LOOK_S = 0.01
+
 _environment: dict[str, str] = {}
+# Children that `kill_left` leaves alone: those from before the server, and any
+# that could not be killed.
+_spared: set[psutil.Process] = set()
 
 
 @contextlib.contextmanager
@@ -31,7 +36,9 @@ def running(environment: Mapping[str, str]) -> Iterator[None]:
       one's.
   """
   _environment.clear()
-  _environment.update(environment, **{_MARK: uuid.uuid4().hex})
+  _environment.update(environment)
+  _spared.clear()
+  _spared.update(psutil.Process().children())
   # A server that another part of the program has started would be used.
   forkserver._forkserver._stop()
   CONTEXT.set_forkserver_preload(_PRELOADED)
@@ -85,7 +92,8 @@ def kill_left(nodes: Collection[int]) -> None:
   """Kills the processes that nodes have left, such as an environment's.
 
   Each node adopts the orphans among its descendants, so what this process
-  adopts is what a node that has ended, or a server, left.
+  adopts is what a node that has ended, or a server, left. A process that does
+  not end, such as one that waits for a disk, is logged and left alone.
 
   Args:
     nodes: processes of the nodes that are alive.
@@ -95,19 +103,28 @@ def kill_left(nodes: Collection[int]) -> None:
     forkserver._forkserver._forkserver_pid,
     resource_tracker._resource_tracker._pid,
   }
-  while left := [
+  deadline_s = time.monotonic() + _KILLED_WITHIN_S
+  while left := _adopted(known):
+    if time.monotonic() > deadline_s:
+      pids = [child.pid for child in left]
+      logging.error("processes %s could not be killed, and are left", pids)
+      _spared.update(left)
+      return
+    descendants.kill_and_wait(left)
+    time.sleep(_LOOK_S)
+
+
+def _adopted(known: Collection[int | None]) -> list[psutil.Process]:
+  """Returns children that are neither known nor started by this process."""
+  found = [
     child
     for child in psutil.Process().children()
-    if child.pid not in known and _is_marked(child)
-  ]:
-    descendants.kill_and_wait(left)
-
-
-def _is_marked(process: psutil.Process) -> bool:
-  try:
-    return process.environ().get(_MARK) == _environment[_MARK]
-  except psutil.Error:  # it has ended
-    return False
+    if child.pid not in known and child not in _spared
+  ]
+  if not found:
+    return []
+  started = descendants.started_pids()
+  return [child for child in found if child.pid not in started]
 
 
 def _start() -> None:

@@ -7,6 +7,8 @@ import signal
 import time
 import typing
 
+from absl import logging
+
 from launch.processes import (
   failures,
   fork_server,
@@ -20,6 +22,7 @@ from launch.processes import restarts as restarts_lib
 # live on.
 _ORPHANED = 255
 _LOOK_S = 0.01
+_KILLED_WITHIN_S = 5.0
 
 
 class Node:
@@ -115,14 +118,19 @@ class Node:
     """Ends its process, if it has one, by SIGKILL.
 
     Args:
-      wait: until that has happened; else call again.
+      wait: until that has happened; else call again. A process that does not
+        end, such as one that waits for a disk, is logged and left.
     """
     if self._process is None:
       return
     with contextlib.suppress(ProcessLookupError):
       os.kill(self.pid, signal.SIGKILL)
+    deadline_s = time.monotonic() + _KILLED_WITHIN_S
     while wait and self._process is not None:
       if self.poll() is not None:
+        self._process = None
+      elif time.monotonic() > deadline_s:
+        logging.error("%s (%d) does not end, and is left", self.name, self.pid)
         self._process = None
       else:
         time.sleep(_LOOK_S)

@@ -1,5 +1,6 @@
 """Node process: what a node's process is besides the node."""
 
+import contextlib
 import io
 import multiprocessing
 import os
@@ -7,6 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import typing
 from collections.abc import Mapping
 from multiprocessing import forkserver
@@ -36,6 +38,9 @@ ENDED = 64
 GROUP_SIGNALS = (*signals.ENDS, signal.SIGUSR1)
 # Seconds after its runner's death in which a node may still save and end.
 _ORPHAN_GRACE_S = 20
+# Seconds after that in which it may kill what it started.
+_KILL_GRACE_S = 8
+_REAP_EVERY_S = 10.0
 
 
 def run(
@@ -83,11 +88,19 @@ def run(
   except BaseException as error:
     failures.tell(error)
   finally:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    descendants.kill_and_wait(psutil.Process().children())
     # What was to be saved is saved. Taking TensorFlow down would cost seconds,
     # and abort where a thread is still in its C++.
+    _exit(status)
+
+
+def _exit(status: int) -> typing.NoReturn:
+  """Ends this process and all below it, whatever user code did to either."""
+  try:
+    for stream in (sys.stdout, sys.stderr):
+      with contextlib.suppress(Exception):  # an environment may have closed it
+        stream.flush()
+    descendants.kill_and_wait(psutil.Process().children())
+  finally:
     os._exit(status)
 
 
@@ -129,7 +142,13 @@ def _open_log(descriptor: int) -> typing.TextIO:
 def _end_with_runner() -> None:
   runner = multiprocessing.parent_process()
   assert runner is not None
-  runner.join()
-  # By the kernel, so that no thread that holds on to Python's lock is waited
-  # for. Until then the control node may end the run in order.
-  signal.alarm(_ORPHAN_GRACE_S)
+  reaper = descendants.Reaper()
+  while runner.is_alive():
+    runner.join(_REAP_EVERY_S)
+    with contextlib.suppress(psutil.Error):
+      reaper.reap()
+  # The kernel ends a process of which a thread holds on to Python's lock. Until
+  # then the control node may end the run in order.
+  signal.alarm(_ORPHAN_GRACE_S + _KILL_GRACE_S)
+  time.sleep(_ORPHAN_GRACE_S)
+  _exit(1)

@@ -1,0 +1,57 @@
+"""Descendants: killed although one is another user's, and reaped."""
+
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from launch.processes import descendants
+
+_OTHER_USER = 65_534
+
+_KILLS_ANOTHER_USERS = f"""
+import os, subprocess, psutil
+from launch.processes import descendants
+roots = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL)
+os.setuid({_OTHER_USER})
+own = subprocess.Popen(["sleep", "60"])
+descendants.kill([psutil.Process(roots.pid), psutil.Process(own.pid)])
+assert own.wait(10) == -9
+print(roots.pid)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can change its user")
+def test_a_process_of_another_user_is_passed_over():
+  ran = subprocess.run(
+    [sys.executable, "-c", _KILLS_ANOTHER_USERS],
+    stdout=subprocess.PIPE,
+    text=True,
+    timeout=60,
+    check=True,
+  )
+  psutil.Process(int(ran.stdout)).kill()
+
+
+def test_adopted_zombies_are_reaped_and_others_are_not():
+  descendants.adopt()
+  try:
+    started = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    os.system("sleep 0.1 &")
+    deadline_s = time.monotonic() + 30.0
+    reaper = descendants.Reaper(after_s=0.0)
+    while [c.pid for c in psutil.Process().children()] != [started.pid]:
+      assert time.monotonic() < deadline_s
+      reaper.reap()
+      time.sleep(0.05)
+    while psutil.Process(started.pid).status() != psutil.STATUS_ZOMBIE:
+      assert time.monotonic() < deadline_s
+      time.sleep(0.05)
+    reaper.reap()
+    reaper.reap()
+    assert started.wait(10) == 3
+  finally:
+    descendants.adopt(False)
