@@ -32,7 +32,7 @@ def test_cartpole_is_trained(cluster):
   assert run.summary["stopped_because"] == "target_return"
   # All logs and results are where it was started.
   for name in (
-    *("logs/trainer/0", "logs/runner-home", "logs/runner-workers-1"),
+    *("logs/trainer/0", "logs/runner", "logs/runner-workers-1"),
     *("best.npz", "curves.png", "snapshots/000001/run.json"),
   ):
     assert (run.path / name).stat().st_size, name
