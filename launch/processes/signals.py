@@ -44,15 +44,13 @@ class Signals:
     self._on_again: Callable[[], None] = _interrupt
     # While a library is loaded Python runs no handler, and one for all signals
     # of a kind that came meanwhile; a byte is written for each.
-    self._arrived, arrives = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(arrives, warn_on_full_buffer=False)
-    for number in ENDS:
-      signal.signal(number, self._take)
-    signal.signal(signal.SIGUSR1, self._ask)
+    self._arrived, self._arrives = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    self._set_handlers()
 
   def begin_run(self) -> None:
     """Lets signals end the run in order from now on."""
     self._begun = True
+    self._set_handlers()  # again: Ray sets its own when it connects
 
   def set_on_again(self, on_again: Callable[[], None]) -> None:
     """Says what a second Ctrl-C calls; it raises KeyboardInterrupt until then.
@@ -63,6 +61,12 @@ class Signals:
     self._on_again = on_again
     if self._interrupted_again:
       on_again()
+
+  def _set_handlers(self) -> None:
+    signal.set_wakeup_fd(self._arrives, warn_on_full_buffer=False)
+    for number in ENDS:
+      signal.signal(number, self._take)
+    signal.signal(signal.SIGUSR1, self._ask)
 
   def _take(self, number: int, frame: typing.Any) -> None:
     if not self._begun:
