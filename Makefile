@@ -63,5 +63,5 @@ lock: ## Resolve requirements.in to requirements.txt.
 	@exec tools/lock.sh $(ARGS)
 
 clean: ## Remove what was built; runs/ stays.
-	@rm -rf .venv .venv-ray .cache .ruff_cache
+	@rm -rf .venv .venv-ray .venv*.before .cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,7 +20,8 @@ fail() {
 }
 
 # Before 3.10.9 every user of the machine can run code in multiprocessing's fork
-# server (CVE-2022-42919). A pyenv shim is on PATH even where pyenv has no 3.10, and then fails.
+# server (CVE-2022-42919). A pyenv shim is on PATH even where pyenv has no 3.10,
+# and then fails.
 is_cpython_3_10() {
   "$1" -c 'import sys
 sys.exit(sys.implementation.name != "cpython"
@@ -51,8 +52,17 @@ if built; then exit 0; fi # Another make has built it meanwhile.
 start=$(date +%s)
 echo "setup: installing $(grep -c '^[a-z].*==' "$requirements") packages" \
   "into $venv (0.7 GB to fetch the first time)" >&2
-rm -f "$stamp"
 tools/uv.sh --version >/dev/null # It says itself what it is missing.
+# What was built before comes back if this build fails, as without a network.
+before=$venv.before
+rm -rf "$before"
+[ ! -d "$venv" ] || mv "$venv" "$before"
+restore() {
+  rm -rf "$venv"
+  [ ! -d "$before" ] || mv "$before" "$venv"
+}
+trap restore EXIT
+trap 'exit 1' INT TERM HUP
 python=$(find_python)
 if [ -n "$python" ]; then
   tools/uv.sh venv -q --clear --python "$python" "$venv"
@@ -71,4 +81,6 @@ tools/uv.sh pip install -q --python "$venv/bin/python" --no-deps \
   fail "the packages of $requirements could not be installed: see uv's" \
     "message above; uv needs PyPI or the mirror that pip is set to"
 echo "$lock" >"$stamp"
+trap - EXIT
+rm -rf "$before"
 echo "setup: done in $(($(date +%s) - start)) s" >&2

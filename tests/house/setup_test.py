@@ -164,8 +164,27 @@ def test_a_changed_lock_is_noticed_and_no_pip_is_said_plainly(tmp_path):
   assert said.startswith("setup: installing ")
   assert why.startswith("setup: no pip: ")
   assert "apt-get install python3-venv" in why
-  # An interrupted build is not taken for a finished one.
-  assert not (checkout / ".venv" / "requirements.sha256").exists()
+  # What was built before is not taken for what is wanted now.
+  run = _set_up(checkout, str(tmp_path / "programs"))
+  assert run.returncode == 1
+
+
+def test_a_build_that_fails_leaves_what_was_built_before(tmp_path):
+  checkout = _checkout(tmp_path)
+  stamp = checkout / ".venv" / "requirements.sha256"
+  before = stamp.read_text()
+  with (checkout / "requirements.txt").open("a") as lock:
+    lock.write("# A change.\n")
+  uv = checkout / "tools" / "uv.sh"
+  uv.write_text(
+    '#!/bin/sh\n[ "$1" != venv ] || mkdir -p .venv\n[ "$1" != pip ]\n'
+  )
+  run = _set_up(checkout, _programs(tmp_path / "programs"))
+  assert run.returncode == 1
+  assert "could not be installed" in run.stderr
+  assert stamp.read_text() == before
+  assert (checkout / ".venv" / "bin" / "python").is_symlink()
+  assert not list(checkout.glob(".venv*.before"))
 
 
 def test_another_machine_is_said_plainly(tmp_path):
