@@ -54,9 +54,9 @@ class PriorityPusher:
       ValueError: no priority is finite and at least 0: the learner diverges.
     """
     valid = priorities_lib.is_valid(priorities)
-    if not valid.any():
-      priorities_lib.check(priorities)
     if not valid.all():
+      if not valid.any():
+        priorities_lib.check(priorities)
       logging.log_first_n(
         logging.WARNING,
         "%d of %d new priorities are not finite: these items are damaged, and "
