@@ -22,8 +22,9 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   try:
     with (
       memory_folder.made() as memory_dir,
-      hosting.private_network(run.config) as network,
+      # First: while it imports, the network is made.
       fork_server.running(hosting.environment(memory_dir)),
+      hosting.private_network(run.config) as network,
     ):
       wiring = program_lib.make_program(
         run, site.Site.whole(run.config, memory_dir, network)

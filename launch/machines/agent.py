@@ -133,14 +133,14 @@ class Agent:
       self._gateway.reach(
         self._path(program_lib.CONTROL_SOCKET), way_out, rpc_wire.PREFACE
       )
+    self._held.enter_context(
+      fork_server.running(hosting.environment(self._memory_dir))
+    )
     network = None
     if "trainer" in roles:
       network = self._held.enter_context(
         hosting.private_network(task.run.config)
       )
-    self._held.enter_context(
-      fork_server.running(hosting.environment(self._memory_dir))
-    )
     wiring = program_lib.make_program(
       dataclasses.replace(task.run, folder=self._folder),
       site.Site(
