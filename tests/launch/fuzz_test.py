@@ -7,7 +7,6 @@ another seed each time.
 
 import datetime
 import json
-import os
 import shutil
 import zlib
 
@@ -31,25 +30,18 @@ from launch.runs import (
   run_folder,
   snapshot_store,
 )
-from tests.launch import saved
+from tests.launch import fuzzing, saved
 
 pytestmark = [
   pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning"),
-  pytest.mark.timeout(0 if "FUZZ_EXAMPLES" in os.environ else 120),
+  pytest.mark.timeout(0 if fuzzing.IS_LONG else 120),
 ]
 
-_EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 100))
 _BUILDER = registry.make_builder("dqn")
 _SPEC = factory.make_spec(dqn.get_config().environment)
 _FIELDS = sorted(set(_BUILDER.fields) - {"mode", "environment.kwargs"})
 
-fuzz = hypothesis.settings(
-  max_examples=_EXAMPLES,
-  deadline=datetime.timedelta(seconds=2),
-  database=None,
-  derandomize="FUZZ_EXAMPLES" not in os.environ,
-  suppress_health_check=list(hypothesis.HealthCheck),
-)
+fuzz = fuzzing.settings(100, datetime.timedelta(seconds=2))
 
 
 def accepted_or_one_line(call, *names):

@@ -1,6 +1,5 @@
 """Fuzzing: a control node gets any messages, and goes on serving its own."""
 
-import os
 import socket
 import struct
 import time
@@ -22,14 +21,9 @@ from launch.orchestration import (
 from launch.rpc import client as rpc_client
 from launch.rpc import server, wire
 from launch.runs import run_folder
+from tests.launch import fuzzing
 
-fuzz = hypothesis.settings(
-  max_examples=int(os.environ.get("FUZZ_EXAMPLES", "150")),
-  deadline=None,
-  database=None,
-  derandomize="FUZZ_EXAMPLES" not in os.environ,
-  suppress_health_check=list(hypothesis.HealthCheck),
-)
+fuzz = fuzzing.settings(150, deadline=None)
 
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats() | st.booleans()
 ANYTHING = st.recursive(
