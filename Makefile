@@ -5,7 +5,7 @@ SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
 .PHONY: help setup setup-ray run test test-learning test-benchmarks \
-  test-machines chaos soak fuzz check format bench bench-quick lock clean
+  test-machines chaos soak fuzz check format bench bench-quick wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -18,8 +18,7 @@ setup-ray: ## Build .venv-ray, for --launch=ray.
 	@exec tools/setup.sh ray
 
 run: setup ## Train Ape-X DQN on CartPole; ARGS="--config=..." for more.
-	@exec $(PYTHON) -m launch.train \
-	  --config=configs/apex_dqn.py:cartpole $(ARGS)
+	@exec .venv/bin/slipway train $(ARGS)
 
 test: setup ## Run the tests, all but those that train for long.
 	@exec $(PYTHON) -m pytest -n 2 --dist=loadfile $(ARGS)
@@ -47,6 +46,7 @@ check: setup ## Check the format, the lint and the types.
 	@$(PYTHON) -m ruff format --check -q . || \
 	  { echo "check: \`make format\` rewrites the files above" >&2; exit 1; }
 	@$(PYTHON) -m ruff check -q .
+	@mkdir -p build/check && ln -sfn ../.. build/check/slipway
 	@exec $(PYTHON) -m basedpyright
 
 format: setup ## Format and sort the imports.
@@ -59,9 +59,13 @@ bench: setup ## Measure against the raw libraries and the peers.
 bench-quick: setup ## Have ratios fallen since those committed? 2 minutes.
 	@exec $(PYTHON) -m benchmarks.guard $(ARGS)
 
+wheel: setup ## Build dist/slipway-*.whl, which installs anywhere.
+	@exec tools/uv.sh build -q --wheel --no-build-isolation \
+	  --python $(PYTHON) --out-dir dist
+
 lock: ## Resolve requirements.in to requirements.txt.
 	@exec tools/lock.sh $(ARGS)
 
 clean: ## Remove what was built; runs/ stays.
-	@rm -rf .venv .venv-ray .venv*.before .cache .ruff_cache
+	@rm -rf .venv .venv-ray .venv*.before .cache .ruff_cache dist build *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,14 +7,14 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from agents.networks import network
-from configs import fields as fields_lib
-from replay import adder as adder_lib
-from replay import table_spec
+from slipway.agents.networks import network
+from slipway.configs import fields as fields_lib
+from slipway.replay import adder as adder_lib
+from slipway.replay import table_spec
 
 if typing.TYPE_CHECKING:
   # Workers of small networks act without TensorFlow's graph machinery.
-  from replay import dataset as dataset_lib
+  from slipway.replay import dataset as dataset_lib
 
 
 class Update(typing.NamedTuple):

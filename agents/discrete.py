@@ -3,7 +3,7 @@
 import ml_collections
 from acme import specs
 
-from agents.networks import torsos
+from slipway.agents.networks import torsos
 
 
 def check(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import ml_collections
 import numpy as np
 
-from replay import adder
+from slipway.replay import adder
 
 
 class Epsilons:

@@ -7,10 +7,10 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from agents import seeds
-from agents.networks import actor_critic, distributions, numpy_ops
-from agents.networks import network as network_lib
-from replay import adder
+from slipway.agents import seeds
+from slipway.agents.networks import actor_critic, distributions, numpy_ops
+from slipway.agents.networks import network as network_lib
+from slipway.replay import adder
 
 LOG_PROB = "log_prob"  # extra: float32 [B], of the actions
 POLICY = "policy"  # prefix of the policy's variables

@@ -7,9 +7,9 @@ import ml_collections
 import numpy as np
 import tensorflow as tf
 
-from agents import optimizer, targets
-from agents.networks import tf_network
-from replay import dataset, importance
+from slipway.agents import optimizer, targets
+from slipway.agents.networks import tf_network
+from slipway.replay import dataset, importance
 
 
 class QLearner:

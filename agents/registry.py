@@ -3,16 +3,16 @@
 import difflib
 import importlib
 
-from agents import core
+from slipway.agents import core
 
 # name in a config: module with a `Builder`. Imported on demand, so that no run
 # pays for another algorithm's imports.
 _BUILDERS = {
-  "bc": "agents.bc.builder",
-  "dqn": "agents.dqn.builder",
-  "ppo": "agents.ppo.builder",
-  "r2d2": "agents.r2d2.builder",
-  "sac": "agents.sac.builder",
+  "bc": "slipway.agents.bc.builder",
+  "dqn": "slipway.agents.dqn.builder",
+  "ppo": "slipway.agents.ppo.builder",
+  "r2d2": "slipway.agents.r2d2.builder",
+  "sac": "slipway.agents.sac.builder",
 }
 
 
@@ -44,7 +44,7 @@ def make_builder(name: str) -> core.Builder:
     raise ValueError(
       f"config.agent={name!r} can't be imported ({error}), so nothing could "
       "learn: give 'module:Name' of a class that implements "
-      "agents.core.Builder, in a module on the Python path"
+      "slipway.agents.core.Builder, in a module on the Python path"
     ) from error
 
 

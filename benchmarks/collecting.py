@@ -31,7 +31,7 @@ class Collected(typing.NamedTuple):
 
 def serve_ours(config: ml_collections.ConfigDict):
   """A server with the run's table, and its address."""
-  from replay import tables, trajectory_manager
+  from slipway.replay import tables, trajectory_manager
 
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(filling.make_table_spec(config))],
@@ -45,7 +45,7 @@ def serve_acme(config: ml_collections.ConfigDict):
   import reverb
   from acme.adders import reverb as adders
 
-  from environments import factory
+  from slipway.environments import factory
 
   table = reverb.Table(
     name=adders.DEFAULT_PRIORITY_TABLE,
@@ -77,11 +77,11 @@ def collect_ours(
     warm_up_steps: environment steps that are not measured.
     steps: environment steps that are.
   """
-  from agents import registry
-  from environments import factory
-  from launch.nodes import collector as collector_lib
-  from replay import routes, tables
-  from replay import writer as writer_lib
+  from slipway.agents import registry
+  from slipway.environments import factory
+  from slipway.launch.nodes import collector as collector_lib
+  from slipway.replay import routes, tables
+  from slipway.replay import writer as writer_lib
 
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)

@@ -1,8 +1,8 @@
 """Control status: the status of a run's control node, read from outside."""
 
-from launch.orchestration import control_service
-from launch.rpc import client as rpc_client
-from launch.runs import run_address, run_folder, run_status
+from slipway.launch.orchestration import control_service
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.runs import run_address, run_folder, run_status
 
 _CALL_S = 0.5  # a control node that takes longer is not there
 

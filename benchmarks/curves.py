@@ -17,8 +17,8 @@ from concurrent import futures
 import numpy as np
 
 from benchmarks import command_line, curves_picture, machine, whole_run
-from configs import catalog
-from launch.runs import curves as run_curves
+from slipway.configs import catalog
+from slipway.launch.runs import curves as run_curves
 
 # Of a run's own curves.
 _KEPT = ("wall_s", "env_steps", "trainer_steps", "eval_return")
@@ -142,7 +142,7 @@ def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
 def _command(algorithm: str, task: Task) -> list[str]:
   """The config, and what is changed of it for all seeds."""
   return [
-    f"configs/{algorithm}.py:{task.preset}",
+    f"{algorithm}:{task.preset}",
     f"--config.limits.environment_steps={task.env_steps}",
     "--config.limits.target_return=inf",
   ]

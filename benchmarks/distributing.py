@@ -60,7 +60,7 @@ def make_variables(size: int) -> dict[str, np.ndarray]:
 @functools.cache
 def _publisher(size: int):
   """This process's server, with version 1, its publisher and variables."""
-  from replay import trajectory_manager, variables
+  from slipway.replay import trajectory_manager, variables
 
   manager = trajectory_manager.TrajectoryManager(
     [variables.make_table()], portpicker.pick_unused_port()
@@ -73,7 +73,7 @@ def _publisher(size: int):
 
 def prepare_publisher() -> None:
   """Imports what publishing needs; a reader without a proxy needs the same."""
-  from replay import (  # noqa: F401
+  from slipway.replay import (  # noqa: F401
     trajectory_manager,  # pyright: ignore[reportUnusedImport]
     variables,  # pyright: ignore[reportUnusedImport]
   )
@@ -81,7 +81,7 @@ def prepare_publisher() -> None:
 
 def prepare_shared_reader() -> None:
   """Imports what reading shared variables needs."""
-  from replay import (  # noqa: F401
+  from slipway.replay import (  # noqa: F401
     shared_variables,  # pyright: ignore[reportUnusedImport]
   )
 
@@ -120,7 +120,7 @@ def samples(size: int) -> int:
   Args:
     size: as given to `address`.
   """
-  from replay import variables
+  from slipway.replay import variables
 
   return _publisher(size)[0].status(variables.TABLE).sampled
 
@@ -161,9 +161,9 @@ def read(side: str, place: str, last_version: int) -> list[Copied]:
 @functools.cache
 def _source(side: str, place: str):
   if side == "proxy":
-    from replay import shared_variables
+    from slipway.replay import shared_variables
 
     return shared_variables.SharedVariables(place)
-  from replay import variables
+  from slipway.replay import variables
 
   return variables.ServerVariables(place)

@@ -106,7 +106,7 @@ def prepare() -> None:
 def _serve(port: int, queue_size: int):
   import reverb
 
-  from replay import variables
+  from slipway.replay import variables
 
   processes.quiet()
   queue = reverb.Table.queue(_QUEUE, queue_size)
@@ -114,7 +114,7 @@ def _serve(port: int, queue_size: int):
 
 
 def _serve_proxy(port: int, folder: str):
-  from replay import proxy
+  from slipway.replay import proxy
 
   worker_proxy = proxy.WorkerProxy(
     f"localhost:{port}",
@@ -130,7 +130,7 @@ def _write(
   port: int, folder: str | None, index: int, row_bytes: int, end: str
 ) -> Wrote:
   """Writes noise, batch after confirmed batch, until `end` exists."""
-  from replay import board, routes, writer
+  from slipway.replay import board, routes, writer
 
   seat = None
   route: routes.Route = routes.DirectRoute(f"localhost:{port}")

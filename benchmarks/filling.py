@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import ml_collections
 import numpy as np
 
-from replay import table_spec
+from slipway.replay import table_spec
 
 _WAIT_S = 10.0
 
@@ -30,8 +30,8 @@ def make_table_spec(config: ml_collections.ConfigDict) -> table_spec.TableSpec:
   Raises:
     ValueError: its algorithm has none; one line.
   """
-  from agents import registry
-  from environments import factory
+  from slipway.agents import registry
+  from slipway.environments import factory
 
   spec = registry.make_builder(config.agent).make_table(
     config, factory.make_spec(config.environment)
@@ -60,10 +60,10 @@ def fill(
     items: transitions to write, at least.
     steps: endless.
   """
-  from agents import registry
-  from replay import adder as adder_lib
-  from replay import routes, tables
-  from replay import writer as writer_lib
+  from slipway.agents import registry
+  from slipway.replay import adder as adder_lib
+  from slipway.replay import routes, tables
+  from slipway.replay import writer as writer_lib
 
   builder = registry.make_builder(config.agent)
   adder = builder.make_adder(config, spec)
@@ -124,7 +124,7 @@ def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
     config: the whole config.
     spec: of the environment.
   """
-  from environments import factory
+  from slipway.environments import factory
 
   num_envs = config.topology.environments_per_worker
   environment = factory.make(config.environment, num_envs, seed=0)

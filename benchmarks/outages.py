@@ -36,7 +36,7 @@ _WORK = {
   "replay": "reconnects",
 }
 _FLAGS = (
-  "--config=configs/apex_dqn.py:cartpole",
+  "--config=apex_dqn:cartpole",
   "--config.limits.target_return=inf",
   f"--config.snapshot.period_s={_SNAPSHOT_S}",
 )
@@ -50,12 +50,12 @@ _TITLES = {
   "trainer_steps_lost": "updates lost",
 }
 _START = "start"
-_STOPS = ("SIGTERM", "launch.control stop")
+_STOPS = ("SIGTERM", "slipway control stop")
 _MEASURED = ("start_up_s", *_TITLES, "stop_s")
 _LOOK_S = 0.1
 
 _METHOD = """\
-`python -m launch.train --config=configs/apex_dqn.py:cartpole` without a target
+`slipway train --config=apex_dqn:cartpole` without a target
 and with a snapshot every {period_s:g} s, once with the table in the trainer's
 process and once with `topology.replay=own_process`. One process after another
 gets a SIGKILL, at a random moment of a snapshot's period; what follows is seen
@@ -137,7 +137,13 @@ def _measure(
       **_lost_since(before, run.looks[0].counts),
     )
     at_s = time.monotonic()
-    stop = [sys.executable, "-m", "launch.control", f"--run={path}", "stop"]
+    stop = [
+      sys.executable,
+      "-m",
+      "slipway.launch.control",
+      f"--run={path}",
+      "stop",
+    ]
     subprocess.run(stop, cwd=machine.ROOT, check=True, capture_output=True)
     yield _row(_STOPS[1], stop_s=run.ended_s(at_s))
 

@@ -6,15 +6,15 @@ import tempfile
 import ml_collections
 
 from benchmarks import collecting, processes, report, whole_run
-from configs import apex_dqn
+from slipway.configs import apex_dqn
 
 _METHOD = """\
 ALE/Pong-v5, 84x84 frames, 4 stacked and 4 skipped; steps are the agent's.
 `worker`: one worker process with 8 environments acts by the Nature CNN
 (dueling, variables that stay) and writes 3-step transitions to a Reverb server
 in another process, whose table never blocks; medians of {runs} repetitions,
-each in fresh processes. `program`: one `python -m launch.train
---config=configs/apex_dqn.py:pong` of {limit_s:.0f} s with `replay.min_size` at
+each in fresh processes. `program`: one `slipway train
+--config=apex_dqn:pong` of {limit_s:.0f} s with `replay.min_size` at
 {min_size:,}, so that it learns within that time; the rates are over its
 learning. Memory is the proportional set size (PSS) of all its processes."""
 
@@ -59,7 +59,7 @@ def measure(
     ]
   with tempfile.TemporaryDirectory() as folder:
     watched = whole_run.run(
-      "configs/apex_dqn.py:pong",
+      "apex_dqn:pong",
       [f"--config.replay.min_size={min_size}", *overrides],
       limit_s,
       pathlib.Path(folder),

@@ -23,13 +23,14 @@ _SETTLED_S = 60.0  # at most, for all writers to write again
 
 _METHOD = """\
 {writers} writer processes write batches of 8 CartPole-sized items by
-`replay.writer`, each confirmed before the next. A second later the server or
-the proxy is killed by SIGKILL, {down_s:g} s later it is started again at the
-same address. Its coming back is when it can be connected to; how long its
-process takes to start is not counted. Seconds from then until a writer's next
-confirmed batch, the last writer's and the median writer's; items that were in
-flight and counted as lost, of all writers. {runs} repetitions; a negative time
-is a batch confirmed before the starting process had told that it was up."""
+`slipway.replay.writer`, each confirmed before the next. A second later the
+server or the proxy is killed by SIGKILL, {down_s:g} s later it is started again
+at the same address. Its coming back is when it can be connected to; how long
+its process takes to start is not counted. Seconds from then until a writer's
+next confirmed batch, the last writer's and the median writer's; items that were
+in flight and counted as lost, of all writers. {runs} repetitions; a negative
+time is a batch confirmed before the starting process had told that
+it was up."""
 
 
 def measure(

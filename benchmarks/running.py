@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import psutil
 
 from benchmarks import control_status, machine
-from launch.runs import run_folder, run_status
+from slipway.launch.runs import run_folder, run_status
 
 _LOOK_S = 0.02
 # Nodes report four times a second: a count that does not rise for longer
@@ -225,12 +225,12 @@ def started(flags: Sequence[str], path: pathlib.Path) -> Iterator[Running]:
   """Starts a run, which is killed if it outlives the block.
 
   Args:
-    flags: of `launch.train`.
+    flags: of `slipway train`.
     path: of the run's folder.
   """
   with open(path.with_suffix(".txt"), "a") as file:
     launcher = subprocess.Popen(
-      [sys.executable, "-m", "launch.train", *flags],
+      [sys.executable, "-m", "slipway.launch.train", *flags],
       cwd=machine.ROOT,
       stdout=file,
       stderr=subprocess.STDOUT,

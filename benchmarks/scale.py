@@ -20,9 +20,9 @@ from benchmarks import (
   scale_plan,
   scale_rig,
 )
-from launch.options import overrides
+from slipway.launch.options import overrides
 
-CONFIG = "configs/apex_dqn.py:cartpole"
+CONFIG = "apex_dqn:cartpole"
 FOLDER = "scale"  # of its results
 SHARDS = (1, 2, 4, 8)
 CORES_PER_MACHINE = 8
@@ -117,7 +117,7 @@ def _load(config_path: str) -> ml_collections.ConfigDict:
 
 
 def _name(config_path: str) -> str:
-  """'apex_dqn_cartpole' for 'configs/apex_dqn.py:cartpole'."""
+  """'apex_dqn_cartpole' for 'apex_dqn:cartpole'."""
   file, _, preset = config_path.partition(":")
   stem = os.path.basename(file).removesuffix(".py")
   return f"{stem}_{preset}" if preset else stem

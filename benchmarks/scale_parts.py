@@ -10,7 +10,7 @@ import portpicker
 from benchmarks import filling, processes, scale_shape, writing
 
 if typing.TYPE_CHECKING:
-  from replay import shard_monitor
+  from slipway.replay import shard_monitor
 
 _TICK_S = 0.01  # in which the kernel counts the time of processes
 _FILL = 16  # items between two flushes
@@ -45,7 +45,7 @@ def serve(config: ml_collections.ConfigDict):
   Args:
     config: as `scale_shape.describe` gives it.
   """
-  from replay import tables, trajectory_manager, variables
+  from slipway.replay import tables, trajectory_manager, variables
 
   processes.quiet()
   table, cells = (
@@ -68,8 +68,8 @@ def serve(config: ml_collections.ConfigDict):
 
 def prepare() -> None:
   """Imports what samples, trains and fetches."""
-  from agents import registry  # noqa: F401  # pyright: ignore[reportUnusedImport]
-  from agents.updates import (  # noqa: F401
+  from slipway.agents import registry  # noqa: F401  # pyright: ignore[reportUnusedImport]
+  from slipway.agents.updates import (  # noqa: F401
     replay_updates,  # pyright: ignore[reportUnusedImport]
   )
 
@@ -93,7 +93,7 @@ def sample(
   """
   import numpy as np
 
-  from replay import dataset, priority_pusher
+  from slipway.replay import dataset, priority_pusher
 
   table, monitor = filling.make_table_spec(config), _monitor(server[1])
   pusher = (
@@ -129,9 +129,9 @@ def train(
   Returns:
     Updates; see `sample` for the rest.
   """
-  from agents import registry
-  from agents.updates import replay_updates
-  from environments import factory
+  from slipway.agents import registry
+  from slipway.agents.updates import replay_updates
+  from slipway.environments import factory
 
   table, monitor = filling.make_table_spec(config), _monitor(server[1])
   updates = replay_updates.ReplayUpdates(
@@ -158,7 +158,7 @@ def fetch(server: tuple[int, str], warm_up_s: float, window_s: float) -> Done:
   """
   import reverb
 
-  from replay import variables
+  from slipway.replay import variables
 
   client = reverb.Client(server[1])
 
@@ -191,7 +191,7 @@ def copy(
   Returns:
     Versions; nothing of a server's.
   """
-  from replay import shared_variables, variable_packing
+  from slipway.replay import shared_variables, variable_packing
 
   packed = variable_packing.pack(scale_shape.variables_of(config))
   writer = shared_variables.SharedVariablesWriter(path)
@@ -213,7 +213,7 @@ def copy(
 
 def _monitor(address: str) -> "shard_monitor.ShardMonitor":
   """Returns the monitor of a server, which is up."""
-  from replay import shard_monitor, tables
+  from slipway.replay import shard_monitor, tables
 
   monitor = shard_monitor.ShardMonitor(0, address, tables.TRANSITIONS)
   if not monitor.wait(_UP_WITHIN_S):

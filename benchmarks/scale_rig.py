@@ -16,7 +16,7 @@ from benchmarks import (
   scale_shape,
   writing,
 )
-from launch.processes import threads
+from slipway.launch.processes import threads
 
 INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, COPIED, STEPPED = (
   *("replay: inserted", "replay: sampled", "trainer: trained"),

@@ -63,7 +63,7 @@ def describe(
 
 def make_cells(config: ml_collections.ConfigDict) -> Cells:
   """Rows of noise that items of a config are made of."""
-  from replay import transitions
+  from slipway.replay import transitions
 
   schema: typing.Any = filling.make_table_spec(config).schema
   random = np.random.default_rng(0)
@@ -88,8 +88,8 @@ def variables_of(
   config: ml_collections.ConfigDict,
 ) -> Mapping[str, np.ndarray]:
   """Variables of a config, by name, as they begin."""
-  from agents import registry
-  from environments import factory
+  from slipway.agents import registry
+  from slipway.environments import factory
 
   spec = factory.make_spec(config.environment)
   return (

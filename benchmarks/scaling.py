@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from benchmarks import goal, report, scaling_picture, scaling_run
-from configs import apex_dqn
+from slipway.configs import apex_dqn
 
 TREE_GOAL_MB = 1_000.0  # PSS of all processes, with 4 workers
 WORKER_GOAL_MB = 130.0  # private memory of one
@@ -16,7 +16,7 @@ _BUSY = 0.9  # of a core, or of all: then it is what limits
 _OTHERS = 0.1  # of a core: what else runs on the machine is worth a word
 
 _METHOD = """\
-`python -m launch.train --config=configs/apex_dqn.py:cartpole` without a target,
+`slipway train --config=apex_dqn:cartpole` without a target,
 with as many workers as the first column says, of {environments} environments
 each, for {seconds:g} s after learning began, on {cores} cores: all processes,
 the evaluator included. Every transition is sampled 8 times, so an update of 64

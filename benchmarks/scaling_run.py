@@ -11,7 +11,7 @@ import typing
 from collections.abc import Iterator, Sequence
 
 from benchmarks import machine, running, tree
-from launch.runs import run_status
+from slipway.launch.runs import run_status
 
 ROLES = (
   tree.LAUNCHER,
@@ -70,7 +70,7 @@ def _started(
   with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder) / "a-run"
     flags = (
-      *("--config=configs/apex_dqn.py:cartpole", "--name=a-run"),
+      *("--config=apex_dqn:cartpole", "--name=a-run"),
       *(f"--run_dir={folder}", f"--config.topology.workers={workers}"),
       *("--config.limits.target_return=inf", *overrides),
     )

@@ -6,8 +6,8 @@ import time
 
 from benchmarks import filling, goal, processes, report
 from benchmarks import trainer as trainer_benchmark
-from configs import apex_dqn
-from launch.processes import threads
+from slipway.configs import apex_dqn
+from slipway.launch.processes import threads
 
 GOAL_S = 2.0  # that the trainer may stand still
 ITEMS = 1_000_000
@@ -17,7 +17,7 @@ _FINISH_S = 120.0
 _UP_WITHIN_S = 30.0
 
 _METHOD = """\
-One process is the trainer of a run of `configs/apex_dqn.py:cartpole` and hosts
+One process is the trainer of a run of `apex_dqn:cartpole` and hosts
 its table of {items:,} transitions, drawn from at random and with priorities
 of their own. It learns for {learn:.0f} s, and then writes a snapshot: learner,
 counters, and the table with all priorities. It stands still until nothing that
@@ -40,16 +40,16 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   import launchpad as lp
   from launchpad import address as lp_address
 
-  from agents import registry
-  from agents.updates import replay_updates
-  from environments import factory
-  from launch.nodes import replay as replay_node
-  from launch.nodes import snapshot_writer
-  from launch.nodes import trainer as trainer_lib
-  from launch.orchestration import rates as rates_lib
-  from launch.orchestration import run_control
-  from launch.runs import run_folder, snapshot_store
-  from replay import retrying_publisher, shard_monitor, tables
+  from slipway.agents import registry
+  from slipway.agents.updates import replay_updates
+  from slipway.environments import factory
+  from slipway.launch.nodes import replay as replay_node
+  from slipway.launch.nodes import snapshot_writer
+  from slipway.launch.nodes import trainer as trainer_lib
+  from slipway.launch.orchestration import rates as rates_lib
+  from slipway.launch.orchestration import run_control
+  from slipway.launch.runs import run_folder, snapshot_store
+  from slipway.replay import retrying_publisher, shard_monitor, tables
 
   config = apex_dqn.get_config("cartpole")
   config.replay.transitions_per_item = 1  # the most items

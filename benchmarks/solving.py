@@ -9,11 +9,11 @@ import tempfile
 import numpy as np
 
 from benchmarks import goal, report, whole_run
-from configs import apex_dqn
-from launch.runs import curves
+from slipway.configs import apex_dqn
+from slipway.launch.runs import curves
 
 _METHOD = """\
-`python -m launch.train --config=configs/apex_dqn.py:{preset} --config.seed=S`
+`slipway train --config=apex_dqn:{preset} --config.seed=S`
 for {seeds}, as anyone would run it: all processes and the evaluator on the same
 machine. A run is solved when the mean return of an evaluation ({episodes}
 greedy episodes) reaches {target:g}, which ends it; otherwise it ends after
@@ -65,7 +65,7 @@ def measure(
     for seed in range(1, seeds + 1):
       name = f"seed-{seed}"
       watched = whole_run.run(
-        f"configs/apex_dqn.py:{task.preset}",
+        f"apex_dqn:{task.preset}",
         [f"--config.seed={seed}", *overrides],
         task.limit_s,
         pathlib.Path(runs),

@@ -7,30 +7,30 @@ import typing
 import ml_collections
 import portpicker
 
-from agents import core
 from benchmarks import filling, goal, processes, report
-from configs import apex_dqn
-from launch.processes import threads
-from replay import table_spec
+from slipway.agents import core
+from slipway.configs import apex_dqn
+from slipway.launch.processes import threads
+from slipway.replay import table_spec
 
 if typing.TYPE_CHECKING:
-  from agents.updates import core as updates_core
-  from replay import dataset as dataset_lib
+  from slipway.agents.updates import core as updates_core
+  from slipway.replay import dataset as dataset_lib
 
 _ROWS_A_WRITE = 20
 _UP_WITHIN_S = 30.0
 _SETTLE_S = 0.1  # for priorities on their way, which are not the next one's
 
 _METHOD = """\
-One process trains: `agents.updates.graph_loop.GraphLoop` in calls of as many
-updates as its config says. `replay`: through `ReplayUpdates`, batches sampled
-from a prioritized table whose server is in the same process, as in a run, and
-new priorities pushed back. `fixed`: the same learner and loop on one unpacked
-batch again and again, and nothing pushed. The two alternate in that process;
-medians of {runs} repetitions, ratios within a repetition, after a first one
-that is not counted. CPU time is the process's, all threads. The table is full
-and nobody writes. An item holds four transitions, as in the presets for MLPs,
-where not said otherwise."""
+One process trains: `slipway.agents.updates.graph_loop.GraphLoop` in calls of as
+many updates as its config says. `replay`: through `ReplayUpdates`, batches
+sampled from a prioritized table whose server is in the same process, as in a
+run, and new priorities pushed back. `fixed`: the same learner and loop on one
+unpacked batch again and again, and nothing pushed. The two alternate in that
+process; medians of {runs} repetitions, ratios within a repetition, after a
+first one that is not counted. CPU time is the process's, all threads. The table
+is full and nobody writes. An item holds four transitions, as in the presets for
+MLPs, where not said otherwise."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,10 +118,10 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
   Returns:
     One row a repetition and kind.
   """
-  from agents import registry
-  from agents.updates import replay_updates
-  from environments import factory
-  from replay import dataset, shard_monitor, tables, trajectory_manager
+  from slipway.agents import registry
+  from slipway.agents.updates import replay_updates
+  from slipway.environments import factory
+  from slipway.replay import dataset, shard_monitor, tables, trajectory_manager
 
   config = case.config()
   spec = factory.make_spec(config.environment)
@@ -237,8 +237,8 @@ class _FixedUpdates:
   ):
     import tensorflow as tf
 
-    from agents.updates import graph_loop
-    from replay import dataset
+    from slipway.agents.updates import graph_loop
+    from slipway.replay import dataset
 
     batch = dataset.unpack(spec.schema, samples)
     share = tf.constant(1.0)
@@ -253,7 +253,7 @@ class _FixedUpdates:
   def run(self, updates: int) -> "updates_core.LastUpdate":
     import tensorflow as tf
 
-    from agents.updates import graph_loop
+    from slipway.agents.updates import graph_loop
 
     done = self._function(self._iterator, tf.constant(updates))
     return graph_loop.make_last_update(

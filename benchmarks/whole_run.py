@@ -47,7 +47,7 @@ def run(
     RuntimeError: the run failed; with the end of what it printed.
   """
   command = [
-    *(sys.executable, "-m", "launch.train", f"--config={config}"),
+    *(sys.executable, "-m", "slipway.launch.train", f"--config={config}"),
     f"--config.limits.wall_clock_s={limit_s}",
     *(f"--run_dir={run_dir}", f"--name={name}", *overrides),
   ]

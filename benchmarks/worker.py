@@ -3,7 +3,7 @@
 import ml_collections
 
 from benchmarks import collecting, goal, processes, report
-from configs import apex_dqn
+from slipway.configs import apex_dqn
 
 GOAL = 15_000.0  # environment steps a CPU second
 ACME_GOAL = 8.0  # times Acme's
@@ -12,10 +12,10 @@ _METHOD = """\
 One worker process steps CartPole-v1, acts epsilon-greedily (0.05) by an MLP of
 64-64 units whose variables stay, forms 3-step transitions and writes them to a
 Reverb server in another process, whose table never blocks. `slipway`: 16
-environments at once, with initial priorities, through `launch.nodes.collector`
-and `replay.writer`. `acme`: one environment, through Acme's own
-EnvironmentLoop, FeedForwardActor and NStepTransitionAdder, as its DQN agent
-puts them together.
+environments at once, with initial priorities, through
+`slipway.launch.nodes.collector` and `slipway.replay.writer`. `acme`: one
+environment, through Acme's own EnvironmentLoop, FeedForwardActor and
+NStepTransitionAdder, as its DQN agent puts them together.
 Both on the same packages, one thread each for TensorFlow and NumPy. The two
 alternate, each repetition in fresh processes; medians of {runs} repetitions,
 ratios within a repetition. CPU time is the worker process's, all threads; the

@@ -11,7 +11,7 @@ import portpicker
 from benchmarks import processes
 
 # Confirmed at least this often, and as many again in flight: what
-# `replay.writer` keeps.
+# `slipway.replay.writer` keeps.
 _ROWS_A_FLUSH = 16
 _FLUSH_TIMEOUT_MS = 30_000
 _LOOK_S = 0.02
@@ -62,9 +62,9 @@ def make_rows(items: str) -> np.ndarray:
   size = _DISTINCT_ROWS
   if items == "frames":
     return random.integers(0, 256, (size, _FRAME_BYTES), np.uint8)
-  from configs import apex_dqn
-  from environments import factory
-  from replay import transitions
+  from slipway.configs import apex_dqn
+  from slipway.environments import factory
+  from slipway.replay import transitions
 
   spec = factory.make_spec(apex_dqn.get_config("cartpole").environment)
   shape = (size, *spec.observations.shape)
@@ -86,7 +86,7 @@ def serve(rows: np.ndarray):
   Args:
     rows: uint8 [M, row_bytes].
   """
-  from replay import table_spec, tables, trajectory_manager, variables
+  from slipway.replay import table_spec, tables, trajectory_manager, variables
 
   processes.quiet()
   spec = table_spec.TableSpec(
@@ -112,7 +112,7 @@ def serve(rows: np.ndarray):
 
 def serve_proxy(server_address: str, folder: str):
   """A proxy in a folder of shared memory, when it has its first variables."""
-  from replay import proxy, shared_variables
+  from slipway.replay import proxy, shared_variables
 
   processes.quiet()
   variables_path = f"{folder}/variables"
@@ -199,7 +199,7 @@ def flush_each(
 
 
 class Writer:
-  """A client's stream, as `replay.writer` holds one, without its checks.
+  """A client's stream, as `slipway.replay.writer` has, without its checks.
 
   Attributes:
     written: items.
@@ -215,7 +215,7 @@ class Writer:
     """
     import reverb
 
-    from replay import tables
+    from slipway.replay import tables
 
     self._client = reverb.Client(address)
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=cells)

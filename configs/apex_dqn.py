@@ -6,7 +6,7 @@ its own rung of the epsilon ladder; workers compute the first priorities.
 
 import ml_collections
 
-from configs import prioritized_dqn
+from slipway.configs import prioritized_dqn
 
 PRESETS = prioritized_dqn.PRESETS
 

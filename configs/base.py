@@ -3,7 +3,7 @@
 import math
 import typing
 
-from configs import checks, fields
+from slipway.configs import checks, fields
 
 Field = fields.Field
 

@@ -1,13 +1,13 @@
 """Behaviour cloning. Pomerleau 1991, "Efficient training of artificial neural
 networks for autonomous navigation".
 
-Learns from recorded episodes, without workers: `launch.evaluate --record`
+Learns from recorded episodes, without workers: `slipway evaluate --record`
 writes them, and so does Minari.
 """
 
 import ml_collections
 
-from configs import base, fields, groups, presets
+from slipway.configs import base, fields, groups, presets
 
 FIELDS: fields.Fields = {
   **base.FIELDS,

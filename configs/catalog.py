@@ -11,7 +11,7 @@ def algorithms() -> Mapping[str, types.ModuleType]:
   """Returns the config modules by name: those here that have `get_config`."""
   found = {}
   for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):
-    module = importlib.import_module(f"configs.{path.stem}")
+    module = importlib.import_module(f"slipway.configs.{path.stem}")
     if hasattr(module, "get_config"):
       found[path.stem] = module
   return found
@@ -26,6 +26,13 @@ def presets() -> dict[str, list[str]]:
   return found
 
 
-def nearest(name: str) -> str:
-  """Returns the algorithm whose name is most like `name`."""
-  return difflib.get_close_matches(name, algorithms(), n=1, cutoff=0.0)[0]
+def path(name: str) -> pathlib.Path | None:
+  """Returns the file of a built-in config; None if there is none."""
+  file = pathlib.Path(__file__).with_name(f"{name}.py")
+  return file if name.isidentifier() and file.is_file() else None
+
+
+def nearest(name: str) -> str | None:
+  """Returns the algorithm whose name is close to `name`; None if none is."""
+  near = difflib.get_close_matches(name, algorithms(), n=1)
+  return near[0] if near else None

@@ -4,7 +4,7 @@ double Q-learning", equation 4.
 
 import ml_collections
 
-from configs import dqn
+from slipway.configs import dqn
 
 PRESETS = dqn.PRESETS
 

@@ -9,7 +9,7 @@ import functools
 
 import ml_collections
 
-from configs import fields, presets, value
+from slipway.configs import fields, presets, value
 
 ATARI = ("pong", "atari57")
 
@@ -53,7 +53,7 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
 
 
 def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
-  c.environment.name = "environments.minatar:MinAtar/{game}-v1"
+  c.environment.name = "slipway.environments.minatar:MinAtar/{game}-v1"
   c.environment.game = game
   c.network.torso = "minatar_cnn"
   c.network.hidden_sizes = (128,)  # Young and Tian 2019, section 4

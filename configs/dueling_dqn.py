@@ -2,7 +2,7 @@
 
 import ml_collections
 
-from configs import double_dqn
+from slipway.configs import double_dqn
 
 PRESETS = double_dqn.PRESETS
 

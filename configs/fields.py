@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping
 
 import ml_collections
 
-from configs import checks
+from slipway.configs import checks
 
 # Counts are exact up to here where they are doubles: in JSON, in Reverb's rate
 # limiter and in metrics.
@@ -262,7 +262,7 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
   section = name.rpartition(".")[0]
   if inside := _section_fields(section, known):
     return f"the fields of {prefix}{section} are {inside}"
-  return "`python -m launch.train --config=FILE --help` shows all fields"
+  return "`slipway train --config=FILE --help` shows all fields"
 
 
 def _section_fields(section: str, known: Collection[str]) -> str:

@@ -4,7 +4,7 @@ learning".
 
 import ml_collections
 
-from configs import dqn
+from slipway.configs import dqn
 
 PRESETS = dqn.PRESETS
 

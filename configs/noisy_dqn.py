@@ -2,7 +2,7 @@
 
 import ml_collections
 
-from configs import dqn
+from slipway.configs import dqn
 
 PRESETS = dqn.PRESETS
 

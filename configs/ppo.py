@@ -6,7 +6,7 @@ Each batch of rollouts is collected with one version of the policy (mode
 
 import ml_collections
 
-from configs import base, checks, fields, groups, presets
+from slipway.configs import base, checks, fields, groups, presets
 
 Field = fields.Field
 

@@ -7,7 +7,7 @@ rate by four, as larger errors are sampled: Adam's steps do not grow with them.
 
 import ml_collections
 
-from configs import dqn
+from slipway.configs import dqn
 
 PRESETS = dqn.PRESETS
 

@@ -6,7 +6,7 @@ Ape-X DQN with an LSTM, whose items are sequences: table 2 and section 2.3.
 
 import ml_collections
 
-from configs import apex_dqn, base, checks, dqn, fields, groups
+from slipway.configs import apex_dqn, base, checks, dqn, fields, groups
 
 _OWN: fields.Fields = {
   "network.lstm_size": fields.Field(

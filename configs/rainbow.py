@@ -4,7 +4,7 @@ reinforcement learning".
 
 import ml_collections
 
-from configs import c51, dqn
+from slipway.configs import c51, dqn
 
 PRESETS = c51.PRESETS
 

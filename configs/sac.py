@@ -5,7 +5,7 @@ The temperature adapts to a target entropy, and two critics share the targets.
 
 import ml_collections
 
-from configs import base, checks, fields, groups, presets
+from slipway.configs import base, checks, fields, groups, presets
 
 Field = fields.Field
 

@@ -2,7 +2,7 @@
 
 import ml_collections
 
-from configs import base, checks, fields, groups
+from slipway.configs import base, checks, fields, groups
 
 Field = fields.Field
 

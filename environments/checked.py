@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from environments import user_code
+from slipway.environments import user_code
 
 _NO_INFO: dict = {}
 _NUMBERS = {"a number": "biuf", "a bool": "biu"}  # NumPy's kinds

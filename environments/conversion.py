@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from environments import checked
+from slipway.environments import checked
 
 Convert = Callable[[np.ndarray], np.ndarray]
 

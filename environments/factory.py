@@ -23,7 +23,7 @@ import ml_collections
 import numpy as np
 from gymnasium.envs import registration
 
-from environments import checked, specs, user_code, vector
+from slipway.environments import checked, specs, user_code, vector
 
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
 # JAX, and in gymnasium 1.3.0 one environment's autoreset takes the others of

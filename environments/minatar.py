@@ -1,6 +1,6 @@
 """MinAtar's games as gymnasium environments, a board of bytes each.
 
-`--config.environment.name=environments.minatar:MinAtar/Breakout-v1`, for one.
+For example `environment.name=slipway.environments.minatar:MinAtar/Breakout-v1`.
 Young and Tian 2019, "MinAtar: an Atari-inspired testbed for thorough and
 reproducible reinforcement learning experiments"
 (https://arxiv.org/abs/1903.03176). The package's own classes give a bool for

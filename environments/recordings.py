@@ -21,7 +21,7 @@ import numpy as np
 from minari.data_collector import EpisodeBuffer
 from minari.dataset import minari_storage
 
-from environments import conversion, factory, specs, vector
+from slipway.environments import conversion, factory, specs, vector
 
 _DATA = "data"
 
@@ -266,7 +266,8 @@ def _load(
   if not folder.is_dir():
     raise ValueError(
       f"folder is {str(folder)!r}, which is not there, so no episodes can be "
-      "read: give a folder that launch.evaluate --record or Minari has written"
+      "read: give a folder that `slipway evaluate --record` or Minari has "
+      "written"
     )
   try:
     dataset = minari.MinariDataset(folder / _DATA)

@@ -14,7 +14,7 @@ import ml_collections
 import numpy as np
 from dm_env import specs
 
-from environments import factory, vector
+from slipway.environments import factory, vector
 
 _STEPS = 100  # before the pickle, and after it
 _NUM_ENVS = 2

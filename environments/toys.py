@@ -1,7 +1,7 @@
 """Toys that tell algorithms apart, as gymnasium environments.
 
-`--config.environment.name=environments.toys:Catch-v0`, for one. Each is learned
-in seconds by what it asks for, and not at all by what lacks it.
+For example `environment.name=slipway.environments.toys:Catch-v0`. Each is
+learned in seconds by what it asks for, and not at all by what lacks it.
 """
 
 import gymnasium

@@ -20,7 +20,9 @@ from collections.abc import Callable, Iterator
 _HOUSE = pathlib.Path(__file__).resolve().parents[1]
 # configs/ is not here: a file in it may be the user's.
 _HOUSE_PACKAGES = frozenset(("agents", "environments", "launch", "replay"))
-_LIBRARIES = frozenset(("absl", "ale_py", "gymnasium", "ml_collections"))
+_LIBRARIES = frozenset(
+  ("absl", "ale_py", "gymnasium", "ml_collections", "slipway")
+)
 _STANDARD_LIBRARY = pathlib.Path(sysconfig.get_paths()["stdlib"]).resolve()
 _INSTALLED = ("site-packages", "dist-packages")
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from environments import checked, conversion, specs
+from slipway.environments import checked, conversion, specs
 
 # SyncVectorEnv keeps what it was made by: closures, which no pickle takes.
 _NOT_SAVED = ("env_fns",)

@@ -10,7 +10,7 @@ import ml_collections
 import numpy as np
 from gymnasium.utils import save_video
 
-from environments import factory, vector
+from slipway.environments import factory, vector
 
 _ATARI_FRAMES_PER_SECOND = 60
 

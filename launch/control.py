@@ -1,4 +1,4 @@
-"""The command `python -m launch.control --run=runs/<name> WORD`.
+"""The command `slipway control --run=runs/<name> WORD`.
 
 Calls the control node of a run at the address in the run's folder, and imports
 neither TensorFlow nor Reverb, so that it starts at once.
@@ -15,13 +15,13 @@ from collections.abc import Sequence
 import msgspec
 from absl import flags as absl_flags
 
-from configs import base
-from launch.display import panel as panel_lib
-from launch.display import status_text
-from launch.options import flags as flags_lib
-from launch.orchestration import control_service, settings
-from launch.rpc import client as rpc_client
-from launch.runs import run_address, run_folder, run_status
+from slipway.configs import base
+from slipway.launch.display import panel as panel_lib
+from slipway.launch.display import status_text
+from slipway.launch.options import flags as flags_lib
+from slipway.launch.orchestration import control_service, settings
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.runs import run_address, run_folder, run_status
 
 # Each word, and what stands after it.
 _WORDS = {

@@ -1,4 +1,4 @@
-"""Plays a run: `python -m launch.evaluate --run=runs/<name> --episodes=100`."""
+"""Plays a run: `slipway evaluate --run=runs/<name> --episodes=100`."""
 
 import statistics
 import sys
@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from agents import registry
-from agents.networks import network
-from environments import factory, recordings, user_code, video
-from launch import run_config
-from launch.nodes import evaluation
-from launch.options import flags as flags_lib
-from launch.runs import best_variables, run_folder
+from slipway.agents import registry
+from slipway.agents.networks import network
+from slipway.environments import factory, recordings, user_code, video
+from slipway.launch import run_config
+from slipway.launch.nodes import evaluation
+from slipway.launch.options import flags as flags_lib
+from slipway.launch.runs import best_variables, run_folder
 
 _USAGE = "Plays the best variables of a run greedily."
 _MAX_ENVS = 20  # episodes at once

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import fsspec
 import ml_collections
 
-from launch import program as program_lib
-from launch import site
-from launch.processes import payloads, threads
-from launch.processes import private_network as private_network_lib
-from launch.processes import runner as runner_lib
+from slipway.launch import program as program_lib
+from slipway.launch import site
+from slipway.launch.processes import payloads, threads
+from slipway.launch.processes import private_network as private_network_lib
+from slipway.launch.processes import runner as runner_lib
 
 
 def environment(memory_dir: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Lists what can be run: `python -m launch.list`, `--algorithm=rainbow`."""
+"""Lists what can be run: `slipway list`, `--algorithm=rainbow`."""
 
 import math
 import sys
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import ml_collections
 
-from agents import registry
-from configs import catalog
-from configs import fields as fields_lib
-from environments import factory
-from launch import memory
-from launch.options import flags as flags_lib
-from launch.options import overrides
+from slipway.agents import registry
+from slipway.configs import catalog
+from slipway.configs import fields as fields_lib
+from slipway.environments import factory
+from slipway.launch import memory
+from slipway.launch.options import flags as flags_lib
+from slipway.launch.options import overrides
 
 _USAGE = "Lists algorithms and presets, or one algorithm with what it needs."
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
 def _all() -> Iterator[str]:
   """All algorithms with their papers, and all presets."""
   algorithms = catalog.algorithms()
-  yield "algorithms: --config=configs/ALGORITHM.py:PRESET"
+  yield "algorithms: --config=ALGORITHM:PRESET"
   for name, module in algorithms.items():
     yield f"  {name:<18}{_paper(module)}"
   yield ""
@@ -48,16 +48,18 @@ def _all() -> Iterator[str]:
     only = "" if len(having) == len(algorithms) else f"; {', '.join(having)}"
     yield f"  {preset:<18}{name}, until {_end(config)}{only}"
   yield ""
-  yield "more: python -m launch.list --algorithm=NAME"
+  yield "more: slipway list --algorithm=NAME"
 
 
 def _one(algorithm: str) -> Iterator[str]:
   """An algorithm: its paper, what it changes, what its presets need."""
   modules = catalog.algorithms()
   if algorithm not in modules:
+    near = catalog.nearest(algorithm)
+    advice = f"did you mean {near}?" if near else "`slipway list` shows all"
     raise ValueError(
-      f"--algorithm={algorithm} is no file of configs/, so there is nothing to "
-      f"show: did you mean {catalog.nearest(algorithm)}?"
+      f"--algorithm={algorithm} is not an algorithm, so there is nothing to "
+      f"show: {advice}"
     )
   module = modules[algorithm]
   first, *_ = module.PRESETS
@@ -74,9 +76,7 @@ def _one(algorithm: str) -> Iterator[str]:
   for preset in module.PRESETS:
     yield f"  {preset:<18}{_needs(module.get_config(preset))}"
   yield ""
-  yield (
-    f"all fields: python -m launch.train --config=configs/{algorithm}.py --help"
-  )
+  yield f"all fields: slipway config {algorithm}:{first}"
 
 
 def _needs(config: ml_collections.ConfigDict) -> str:

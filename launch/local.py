@@ -1,10 +1,10 @@
 """Launches a program as processes of this machine, and stops it in order."""
 
-from launch import hosting, site
-from launch import program as program_lib
-from launch.processes import failures, fork_server, memory_folder, watch
-from launch.processes import signals as signals_lib
-from launch.runs import run as run_lib
+from slipway.launch import hosting, site
+from slipway.launch import program as program_lib
+from slipway.launch.processes import failures, fork_server, memory_folder, watch
+from slipway.launch.processes import signals as signals_lib
+from slipway.launch.runs import run as run_lib
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:

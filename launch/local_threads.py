@@ -7,12 +7,12 @@ import launchpad as lp
 from absl import flags
 from launchpad.launch import worker_manager
 
-from environments import user_code
-from launch import hosting, site
-from launch import program as program_lib
-from launch.processes import memory_folder, watch
-from launch.processes import signals as signals_lib
-from launch.runs import run as run_lib
+from slipway.environments import user_code
+from slipway.launch import hosting, site
+from slipway.launch import program as program_lib
+from slipway.launch.processes import memory_folder, watch
+from slipway.launch.processes import signals as signals_lib
+from slipway.launch.runs import run as run_lib
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:

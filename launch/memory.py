@@ -11,10 +11,10 @@ import numpy as np
 import psutil
 from acme import specs
 
-from agents import core
-from agents.networks import network
-from configs import fields
-from replay import table_spec
+from slipway.agents import core
+from slipway.agents.networks import network
+from slipway.configs import fields
+from slipway.replay import table_spec
 
 # Of Reverb per item, besides its bytes: measured with items of 60 to 8,000
 # bytes.

@@ -12,15 +12,15 @@ from collections.abc import Callable
 
 import ml_collections
 
-from launch.machines import cluster as cluster_lib
-from launch.machines import fleet as fleet_lib
-from launch.machines import placement
-from launch.orchestration import control_service
-from launch.processes import failures, watch
-from launch.processes import signals as signals_lib
-from launch.rpc import client as rpc_client
-from launch.runs import run as run_lib
-from launch.runs import run_folder
+from slipway.launch.machines import cluster as cluster_lib
+from slipway.launch.machines import fleet as fleet_lib
+from slipway.launch.machines import placement
+from slipway.launch.orchestration import control_service
+from slipway.launch.processes import failures, watch
+from slipway.launch.processes import signals as signals_lib
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.runs import run as run_lib
+from slipway.launch.runs import run_folder
 
 _LOOK_S = 1.0
 

@@ -8,24 +8,24 @@ from collections.abc import Callable, Sequence
 
 import launchpad as lp
 
-from launch import site as site_lib
-from launch.nodes import addresses
-from launch.orchestration import control_service
-from launch.orchestration import rates as rates_lib
-from launch.processes import service_node
-from launch.runs import run as run_lib
+from slipway.launch import site as site_lib
+from slipway.launch.nodes import addresses
+from slipway.launch.orchestration import control_service
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.processes import service_node
+from slipway.launch.runs import run as run_lib
 
 CONTROL_SOCKET = "control.sock"
 
 # The node of each role, imported where it runs: the launcher is spared the CPU
 # seconds of TensorFlow's import.
 _CLASSES = {
-  "control": "launch.nodes.control:Control",
-  "replay": "launch.nodes.replay:Replay",
-  "trainer": "launch.nodes.trainer_node:TrainerNode",
-  "proxy": "launch.nodes.proxy:Proxy",
-  "worker": "launch.nodes.worker_node:WorkerNode",
-  "evaluator": "launch.nodes.evaluator_node:EvaluatorNode",
+  "control": "slipway.launch.nodes.control:Control",
+  "replay": "slipway.launch.nodes.replay:Replay",
+  "trainer": "slipway.launch.nodes.trainer_node:TrainerNode",
+  "proxy": "slipway.launch.nodes.proxy:Proxy",
+  "worker": "slipway.launch.nodes.worker_node:WorkerNode",
+  "evaluator": "slipway.launch.nodes.evaluator_node:EvaluatorNode",
 }
 
 

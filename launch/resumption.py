@@ -12,16 +12,16 @@ import typing
 import ml_collections
 from absl import logging
 
-from configs import fields
-from launch import run_config
-from launch.runs import (
+from slipway.configs import fields
+from slipway.launch import run_config
+from slipway.launch.runs import (
   config_file,
   run_address,
   run_counters,
   run_folder,
   snapshot_store,
 )
-from replay import table_spec
+from slipway.replay import table_spec
 
 # Seconds in which the nodes of a launcher that was killed end.
 _ENDS_WITHIN_S = 25.0
@@ -64,7 +64,7 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
     if not here or time.monotonic() > end_s:
       raise ValueError(
         f"run {str(folder.path)!r} still goes on, in process {where.pid} of "
-        f"{where.host}: stop it (python -m launch.control --run={folder.path} "
+        f"{where.host}: stop it (slipway control --run={folder.path} "
         f"stop), or remove {str(run_address.path_in(folder))!r} if that "
         "process is another one"
       )

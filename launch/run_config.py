@@ -9,9 +9,9 @@ import pathlib
 import ml_collections
 from absl import logging
 
-from configs import fields
-from launch.options import overrides
-from launch.runs import config_file, run_folder
+from slipway.configs import fields
+from slipway.launch.options import overrides
+from slipway.launch.runs import config_file, run_folder
 
 
 def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:

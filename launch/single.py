@@ -18,25 +18,25 @@ import msgspec
 import tensorflow as tf
 from absl import logging
 
-from agents import registry
-from agents.updates import core as updates_core
-from agents.updates import local_updates, recorded_updates
-from environments import saving
-from launch.display import panel as panel_lib
-from launch.nodes import evaluator as evaluator_lib
-from launch.nodes import local_ports
-from launch.nodes import trainer as trainer_lib
-from launch.nodes import worker as worker_lib
-from launch.orchestration import messages, run_control
-from launch.orchestration import rates as rates_lib
-from launch.processes import signals as signals_lib
-from launch.runs import (
+from slipway.agents import registry
+from slipway.agents.updates import core as updates_core
+from slipway.agents.updates import local_updates, recorded_updates
+from slipway.environments import saving
+from slipway.launch.display import panel as panel_lib
+from slipway.launch.nodes import evaluator as evaluator_lib
+from slipway.launch.nodes import local_ports
+from slipway.launch.nodes import trainer as trainer_lib
+from slipway.launch.nodes import worker as worker_lib
+from slipway.launch.orchestration import messages, run_control
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.processes import signals as signals_lib
+from slipway.launch.runs import (
   best_variables,
   checkpoints,
   snapshot_store,
 )
-from launch.runs import run as run_lib
-from replay import local_table, variable_packing
+from slipway.launch.runs import run as run_lib
+from slipway.replay import local_table, variable_packing
 
 _STATE, _TABLE = "single.pkl", "table"  # in a snapshot
 _REPORT_PERIOD_S = 0.25

@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import ml_collections
 
-from launch.processes import private_network
-from replay import certificates
+from slipway.launch.processes import private_network
+from slipway.replay import certificates
 
 # A node that others need comes before those.
 _STARTED = ("control", "replay", "trainer", "proxy", "worker", "evaluator")

@@ -1,13 +1,13 @@
-"""Trains: `python -m launch.train --config=configs/apex_dqn.py:cartpole`.
+"""Trains: `slipway train --config=apex_dqn:cartpole`.
 
 This module imports hardly anything, so that a signal in the seconds in which
-`launch.training` is imported ends the command as it does later.
+`slipway.launch.training` is imported ends the command as it does later.
 """
 
 import sys
 from collections.abc import Sequence
 
-from launch.processes import signals
+from slipway.launch.processes import signals
 
 
 def main(argv: Sequence[str]) -> int:
@@ -18,7 +18,7 @@ def main(argv: Sequence[str]) -> int:
     before anything was started.
   """
   taken = signals.Signals()
-  from launch import training
+  from slipway.launch import training
 
   return training.run(argv, taken)
 

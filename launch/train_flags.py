@@ -1,16 +1,20 @@
-"""The flags of `launch.train`: a new run's, or a run's that goes on."""
+"""The flags of `slipway train`: a new run's, or a run's that goes on."""
 
-from collections.abc import Collection, Sequence
+import pathlib
+import re
+import time
+import typing
+from collections.abc import Collection, Mapping, Sequence
 
 import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from configs import base
-from configs import fields as fields_lib
-from launch import run_config
-from launch.options import flags as flags_lib
-from launch.options import overrides
+from slipway.configs import base
+from slipway.configs import fields as fields_lib
+from slipway.launch import run_config
+from slipway.launch.options import flags as flags_lib
+from slipway.launch.options import overrides
 
 # Where the nodes run: the module of launch/ that sees to it.
 LAUNCHES = {
@@ -24,31 +28,24 @@ _OF_A_NEW_RUN = ("config", "name", "run_dir", "overwrite")
 
 
 def define(
-  argv: Sequence[str], resumed: ml_collections.ConfigDict | None = None
+  argv: Sequence[str], config: ml_collections.ConfigDict
 ) -> flags.FlagValues:
-  """Defines the flags of `launch.train`; returns them, unparsed.
+  """Defines the flags of `slipway train`; returns them, unparsed.
 
   Args:
     argv: what will be parsed; its overrides of the config become flags.
-    resumed: the config of a run that goes on; None: --config names a file.
+    config: of a new run, or of the run that is resumed; not changed.
   """
   values = flags.FlagValues()
-  said = (
-    "The experiment: a file of configs/, after a colon one of its presets. "
-    "Every field of it is a flag too: --config.replay.capacity=50_000."
+  config_flags.DEFINE_config_dict(
+    "config",
+    config,
+    "The experiment, ALGORITHM:PRESET, such as apex_dqn:cartpole, or the path "
+    "of a file, mine/a2c.py:cartpole. Each of its fields is a flag, too: "
+    "--config.replay.capacity=50_000.",
+    flag_values=values,
+    sys_argv=list(argv),
   )
-  if resumed is None:
-    config_flags.DEFINE_config_file(
-      "config",
-      overrides.DEFAULT_CONFIG,
-      said,
-      flag_values=values,
-      sys_argv=list(argv),
-    )
-  else:
-    config_flags.DEFINE_config_dict(
-      "config", resumed, said, flag_values=values, sys_argv=list(argv)
-    )
   flags.DEFINE_enum(
     "mode",
     None,
@@ -124,7 +121,7 @@ def define(
 
 
 def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
-  """Parses a command line of `launch.train`.
+  """Parses a command line of `slipway train`.
 
   Args:
     argv: the program's name and its arguments.
@@ -135,42 +132,56 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
     SystemExit: help was asked for and printed.
   """
   line = overrides.split(argv)
+  path = line.sources.get("config", overrides.DEFAULT_CONFIG)
   if flags_lib.asks_for_help(argv):
-    path = line.sources.get("config", overrides.DEFAULT_CONFIG)
+    config = _load(path)
     return flags_lib.parse(
-      define(argv[:1]), argv, usage, epilogue=_fields(path)
+      define(argv[:1], config), argv, usage, epilogue=_fields(path, config)
     )
   resume, argv = line.sources.get("resume"), line.argv
   if resume is None:
-    path = line.sources.get("config", overrides.DEFAULT_CONFIG)
-    before, resumed = _load(path), None
-    argv = [argv[0], f"--config={path}", *argv[1:]]
+    config = _load(path)
   else:
-    before = resumed = run_config.read(resume)
+    config = run_config.read(resume)
     argv = [argv[0], f"--resume={resume}", *argv[1:]]
-  fields = fields_lib.flatten(before)
+  fields = fields_lib.flatten(config)
   overrides.check_names(argv, fields)
-  values = flags_lib.parse(define(argv, resumed), argv, usage, fields)
+  values = flags_lib.parse(define(argv, config), argv, usage, fields)
   if resume is not None:
     given = {name for name in _OF_A_NEW_RUN if values[name].present}
     _check_resumes(resume, given | line.sources.keys())
   overrides.check_items(values.config, fields)
   overrides.set_kwargs(values.config, line.kwargs)
   _set_mode(values)
+  if resume is None and values.name is None:
+    values.name = _default_name(path, values.config, fields)
   return values
 
 
-def config_name(values: flags.FlagValues) -> str:
-  """'apex_dqn_cartpole' for --config=configs/apex_dqn.py:cartpole."""
-  file, _, preset = config_flags.get_config_filename(
-    values["config"]
-  ).partition(":")
-  stem = file.rsplit("/", 1)[-1].removesuffix(".py")
-  return f"{stem}_{preset}" if preset else stem
+def _default_name(
+  path: str,
+  config: ml_collections.ConfigDict,
+  before: Mapping[str, typing.Any],
+) -> str:
+  """Returns a run's name: algorithm, preset or environment, and time.
+
+  Args:
+    path: value of --config.
+    config: with the overrides.
+    before: fields of the config without them.
+  """
+  name, _, task = path.partition(":")
+  environment = config.environment
+  if environment.name != before["environment.name"]:
+    task = environment.name.rpartition(":")[2]
+  elif environment.game != before["environment.game"]:
+    task = environment.game
+  words = [pathlib.PurePath(name).stem, *re.findall(r"[a-z0-9]+", task.lower())]
+  return f"{'_'.join(words)}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def _load(path: str) -> ml_collections.ConfigDict:
-  """Returns the config at 'FILE:PRESET', which has the fields that it must.
+  """Returns the config of --config=`path`, which has the fields that it must.
 
   Its values are checked after the overrides: some have no default that could be
   used.
@@ -186,9 +197,8 @@ def _load(path: str) -> ml_collections.ConfigDict:
   return config
 
 
-def _fields(path: str) -> str:
-  """Returns the help of the fields of the config at 'FILE:PRESET'."""
-  config = _load(path)
+def _fields(path: str, config: ml_collections.ConfigDict) -> str:
+  """Returns the help of the fields of the config of --config=`path`."""
   described = overrides.help_text(config, overrides.declared(config))
   return f"Fields of --config={path}:\n\n{described}"
 

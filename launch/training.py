@@ -1,4 +1,4 @@
-"""Training: what `python -m launch.train` does."""
+"""Training: what `slipway train` does."""
 
 import contextlib
 import functools
@@ -6,21 +6,25 @@ import importlib
 import importlib.util
 import pathlib
 import sys
-import time
 from collections.abc import Callable, Sequence
 
 import psutil
 from absl import flags as absl_flags
 
-from agents import registry
-from configs import fields
-from environments import factory, user_code
-from launch import memory, resumption, train_flags
-from launch.options import overrides
-from launch.processes import descendants, signals
-from launch.runs import config_file, run_folder, run_lock, snapshot_store
-from launch.runs import run as run_lib
-from replay import table_spec
+from slipway.agents import registry
+from slipway.configs import fields
+from slipway.environments import factory, user_code
+from slipway.launch import memory, resumption, train_flags
+from slipway.launch.options import overrides
+from slipway.launch.processes import descendants, signals
+from slipway.launch.runs import (
+  config_file,
+  run_folder,
+  run_lock,
+  snapshot_store,
+)
+from slipway.launch.runs import run as run_lib
+from slipway.replay import table_spec
 
 _USAGE = "Trains an experiment until one of its limits is reached."
 
@@ -85,7 +89,7 @@ def _begin(
 ) -> tuple[run_folder.RunFolder, str]:
   """Makes a new run's folder; returns it and what the user is told."""
   config_file.to_json(flags.config)  # An error keeps the run of this name.
-  name = flags.name or _default_name(flags)
+  name = flags.name
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   if flags.overwrite and before.is_run():
     # What can't be waited for may be a machine that is lost.
@@ -131,16 +135,18 @@ def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
   name = "single" if single else train_flags.LAUNCHES[flags.launch]
   if name != "on_machines":
     # Imported late: what it needs would only delay an error, or the others'.
-    return lambda *args: importlib.import_module(f"launch.{name}").launch(*args)
+    return lambda *args: importlib.import_module(
+      f"slipway.launch.{name}"
+    ).launch(*args)
   if importlib.util.find_spec("ray") is None:
     raise ValueError(
       "--launch=ray needs Ray, which this Python has not: run `make setup-ray`"
-      ", and then .venv-ray/bin/python -m launch.train"
+      ", and then .venv-ray/bin/slipway train"
     )
-  from launch.machines import admission
+  from slipway.launch.machines import admission
 
   address = admission.seek(flags.ray_address, flags.insecure)
-  from launch import on_machines  # loads Ray
+  from slipway.launch import on_machines  # loads Ray
 
   return on_machines.prepare(
     config,
@@ -149,8 +155,3 @@ def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
     flags.insecure,
     functools.partial(print, flush=True),
   )
-
-
-def _default_name(flags: absl_flags.FlagValues) -> str:
-  stamp = time.strftime("%Y%m%d-%H%M%S")
-  return f"{train_flags.config_name(flags)}-{stamp}"

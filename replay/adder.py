@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from replay import frames as frames_lib
-from replay import grouping, transitions
+from slipway.replay import frames as frames_lib
+from slipway.replay import grouping, transitions
 
 # What changes from step to step.
 _STATE = (
@@ -135,7 +135,7 @@ class NStepAdder:
     next_observation: np.ndarray,
     version: int,
   ) -> Items | None:
-    """Adds one step of every environment; see `agents.core.Adder`.
+    """Adds one step of every environment; see `slipway.agents.core.Adder`.
 
     Returns:
       The transitions that end in `observation`, or, where items have several,

@@ -4,7 +4,7 @@ import typing
 
 import numpy as np
 
-from replay import frames as frames_lib
+from slipway.replay import frames as frames_lib
 
 
 class CellStream:

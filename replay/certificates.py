@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.kdf import scrypt
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from replay import relay_tls
+from slipway.replay import relay_tls
 
 # Clocks of machines differ, and a cluster may run for years.
 _BEFORE = datetime.timedelta(days=1)

@@ -6,8 +6,8 @@ import typing
 import reverb
 import tensorflow as tf
 
-from replay import frames, sequences, table_spec, tables, transitions
-from replay import packing as packing_lib
+from slipway.replay import frames, sequences, table_spec, tables, transitions
+from slipway.replay import packing as packing_lib
 
 # How long a starved dataset waits before it ends, so that its reader can look
 # whether it should stop; it is then simply iterated again.

@@ -17,7 +17,7 @@ gateway.close()
 import contextlib
 from collections.abc import Callable
 
-from replay import certificates, relay, relay_link, relay_tls
+from slipway.replay import certificates, relay, relay_link, relay_tls
 
 
 class Gateway:

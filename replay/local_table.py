@@ -6,8 +6,8 @@ import pathlib
 
 import numpy as np
 
-from replay import local_queue, table_spec
-from replay import priorities as priorities_lib
+from slipway.replay import local_queue, table_spec
+from slipway.replay import priorities as priorities_lib
 
 _ROWS, _WEIGHTS, _COUNTS = "rows.npy", "weights.npy", "table.json"
 

@@ -9,8 +9,8 @@ import reverb
 import tensorflow as tf
 from absl import logging
 
-from replay import priorities as priorities_lib
-from replay import shard_monitor, tables
+from slipway.replay import priorities as priorities_lib
+from slipway.replay import shard_monitor, tables
 
 # Pushes that wait: more are of no use, as new priorities come of new samples.
 _WAITING = 2

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from replay import (
+from slipway.replay import (
   board,
   relay,
   relay_gate,
@@ -237,7 +237,7 @@ class WorkerProxy:
   def _run(self) -> None:
     try:
       # Not at the top: see `start`.
-      from replay import variables
+      from slipway.replay import variables
 
       if self._server_address is not None:
         client = variables.VariablesClient(self._server_address)

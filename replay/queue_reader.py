@@ -6,7 +6,7 @@ import typing
 import numpy as np
 import reverb
 
-from replay import shard_monitor, table_status, tables
+from slipway.replay import shard_monitor, table_status, tables
 
 _CHECK_S = 0.1  # between two checks whether the server is still up
 

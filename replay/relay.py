@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from replay import (
+from slipway.replay import (
   relay_door,
   relay_gate,
   relay_link,

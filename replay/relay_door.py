@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from replay import relay_link, relay_tls
+from slipway.replay import relay_link, relay_tls
 
 # Clients that may be at their handshake at once, which takes milliseconds: a
 # stranger who opens more and says nothing would use up the process's files.

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from replay import relay_peer, relay_side, relay_tls, unix_server
+from slipway.replay import relay_peer, relay_side, relay_tls, unix_server
 
 # What each HTTP/2 client, such as gRPC's, sends first (RFC 9113, 3.4).
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

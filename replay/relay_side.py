@@ -4,7 +4,7 @@ import asyncio
 import typing
 from typing import Any
 
-from replay import relay_peer
+from slipway.replay import relay_peer
 
 # Bytes that one side may have in the relay before the other side is no longer
 # read, and before it is read again. Twice what one read brings at most.

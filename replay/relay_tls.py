@@ -9,7 +9,7 @@ import asyncio
 import ssl
 from typing import Any, Literal, TypeAlias
 
-from replay import relay_listener
+from slipway.replay import relay_listener
 
 # The name in the certificates of all machines, whatever their addresses.
 NAME = "slipway"

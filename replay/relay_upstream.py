@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from replay import relay_listener, relay_tls, socket_passing
+from slipway.replay import relay_listener, relay_tls, socket_passing
 
 # Seconds for the upstream's host to accept; the worker's gRPC tries again.
 _CONNECT_TIMEOUT_S = 5.0

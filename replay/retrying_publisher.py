@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from replay import shard_monitor
-from replay import variables as variables_lib
+from slipway.replay import shard_monitor
+from slipway.replay import variables as variables_lib
 
 _TIMEOUT_MS = 2_000  # the trainer pauses meanwhile
 

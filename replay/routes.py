@@ -3,7 +3,7 @@
 import socket
 import typing
 
-from replay import board, relay_listener
+from slipway.replay import board, relay_listener
 
 # Seconds for a host to accept. One that takes longer is busy or gone.
 _CONNECT_TIMEOUT_S = 1.0

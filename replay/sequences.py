@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from acme import specs
 
-from replay import adder as adder_lib
-from replay import packing, priorities, transitions
+from slipway.replay import adder as adder_lib
+from slipway.replay import packing, priorities, transitions
 
 
 class Sequence(typing.NamedTuple):
@@ -194,7 +194,7 @@ class SequenceAdder:
     next_observation: np.ndarray,
     version: int,
   ) -> adder_lib.Items | None:
-    """Adds one step of every environment; see `agents.core.Adder`."""
+    """Adds one step of every environment; see `slipway.agents.core.Adder`."""
     items = None
     if self._priority is not None:
       items = self._close(observation, output.extras)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import reverb
 from absl import logging
 
-from replay import routes, table_status, tables
+from slipway.replay import routes, table_status, tables
 
 # Seconds between two checks whether the server is up: a connection each.
 _PERIOD_S = 0.2

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import reverb
 from absl import logging
 
-from replay import table_snapshot
+from slipway.replay import table_snapshot
 
 _LOOK_S = 0.1  # between two looks whether a server is still there
 

@@ -29,7 +29,7 @@ import zlib
 
 import numpy as np
 
-from replay import variable_packing
+from slipway.replay import variable_packing
 
 _MAGIC = int.from_bytes(b"slipway1", "little")
 _PAGE = 4096  # bytes before the data

@@ -14,7 +14,7 @@ connection = connect('/dev/shm/run/replay.sock')  # in any process of this user
 
 import socket
 
-from replay import unix_server
+from slipway.replay import unix_server
 
 _TIMEOUT_S = 5.0
 

@@ -5,7 +5,7 @@ import typing
 
 import ml_collections
 
-from replay import limiter as limiter_lib
+from slipway.replay import limiter as limiter_lib
 
 # Reverb's limiter counts in doubles, which are exact up to this number.
 _MAX_COUNT = 2.0**53

@@ -3,8 +3,8 @@
 import reverb
 import tensorflow as tf
 
-from replay import limiter as limiter_lib
-from replay import table_spec, table_status
+from slipway.replay import limiter as limiter_lib
+from slipway.replay import table_spec, table_status
 
 TRANSITIONS = "transitions"  # the table that workers write and trainers read
 _QUEUE_SIZE = 1 << 30  # items: a queue's limiter bounds it, and evicts nothing

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 import reverb
 
-from replay import loopback, socket_passing, table_snapshot, table_status
+from slipway.replay import (
+  loopback,
+  socket_passing,
+  table_snapshot,
+  table_status,
+)
 
 
 class TrajectoryManager:

@@ -5,7 +5,7 @@ import typing
 import numpy as np
 from acme import specs
 
-from replay import frames, packing
+from slipway.replay import frames, packing
 
 # Fields that are no part of what is learned from, but of the item.
 VERSION = "version"  # [] int64, of the variables that chose the first action

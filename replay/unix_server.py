@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from replay import relay_listener
+from slipway.replay import relay_listener
 
 # Seconds without accepting where the kernel could not, mostly for want of
 # files.

@@ -23,7 +23,7 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
-from replay import routes, variable_packing
+from slipway.replay import routes, variable_packing
 
 TABLE = "variables"
 

@@ -6,9 +6,9 @@ import typing
 import numpy as np
 import reverb
 
-from replay import cell_stream, routes
-from replay import frames as frames_lib
-from replay import priorities as priorities_lib
+from slipway.replay import cell_stream, routes
+from slipway.replay import frames as frames_lib
+from slipway.replay import priorities as priorities_lib
 
 # Half of them may be unflushed by default. With 16 more, Reverb, which warns of
 # memory from 50 items in flight, is content; a few fill a packet.

@@ -1,17 +1,33 @@
 #!/bin/sh
 # setup.sh [ray]: builds .venv from requirements.txt, with `ray` .venv-ray from
-# requirements-ray.txt; does nothing when it is built.
-# The stamp in it is the lock's checksum and is written last, so that an
-# interrupted build is begun again.
+# requirements-ray.txt, and installs this folder in it as the package slipway;
+# does nothing when that is done.
+# The stamp in it is written last, so that an interrupted build is begun again:
+# the checksums of the lock and of pyproject.toml, and the folder, which may be
+# moved.
 set -eu
 cd "$(dirname "$0")/.."
 venv=.venv${1:+-$1}
 requirements=requirements${1:+-$1}.txt
 stamp=$venv/requirements.sha256
 lock=$(sha256sum "$requirements")
+package="$(sha256sum pyproject.toml) $PWD"
 
 built() {
   [ -x "$venv/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$lock" ]
+}
+
+installed() {
+  [ "$(cat "$venv/slipway" 2>/dev/null)" = "$package" ]
+}
+
+# Installs a link to this folder, so that what is edited is what runs.
+install_slipway() {
+  rm -f "$venv/slipway"
+  tools/uv.sh pip install -q --python "$venv/bin/python" --no-deps \
+    --no-build-isolation -e . ||
+    fail "this folder could not be installed in $venv: see uv's message above"
+  echo "$package" >"$venv/slipway"
 }
 
 fail() {
@@ -40,14 +56,17 @@ find_python() {
   done
 }
 
-if built; then exit 0; fi
+if built && installed; then exit 0; fi
 [ "$(uname -sm)" = "Linux x86_64" ] ||
   fail "this machine is $(uname -sm): Reverb and Launchpad have wheels for" \
     "x86-64 Linux only; use such a machine or container"
 mkdir -p .cache
 exec 9>.cache/setup.lock
 flock 9
-if built; then exit 0; fi # Another make has built it meanwhile.
+if built; then # by another make meanwhile, or but for slipway itself
+  installed || install_slipway
+  exit 0
+fi
 
 start=$(date +%s)
 echo "setup: installing $(grep -c '^[a-z].*==' "$requirements") packages" \
@@ -80,6 +99,7 @@ tools/uv.sh pip install -q --python "$venv/bin/python" --no-deps \
   -r "$requirements" ||
   fail "the packages of $requirements could not be installed: see uv's" \
     "message above; uv needs PyPI or the mirror that pip is set to"
+install_slipway
 echo "$lock" >"$stamp"
 trap - EXIT
 rm -rf "$before"

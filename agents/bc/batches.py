@@ -6,7 +6,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from environments import recordings
+from slipway.environments import recordings
 
 
 class Steps(typing.NamedTuple):

@@ -5,9 +5,9 @@ import typing
 import ml_collections
 from acme import specs
 
-from agents import core, policies
-from agents.networks import torsos
-from configs import bc
+from slipway.agents import core, policies
+from slipway.agents.networks import torsos
+from slipway.configs import bc
 
 
 class Builder(policies.PolicyActors):
@@ -19,7 +19,7 @@ class Builder(policies.PolicyActors):
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
     """Raises ValueError, one line, for what can't be served."""
-    from agents.bc import batches
+    from slipway.agents.bc import batches
 
     bc.check(config)
     torsos.check(config.network, spec)
@@ -36,7 +36,7 @@ class Builder(policies.PolicyActors):
   ) -> core.Batches:
     """Reads the recorded episodes."""
     # Imports Minari, which only the trainer needs.
-    from agents.bc import batches
+    from slipway.agents.bc import batches
 
     return batches.Batches(config, spec)
 
@@ -45,7 +45,7 @@ class Builder(policies.PolicyActors):
   ) -> core.Learner:
     """Makes the learner, with fresh variables from config.seed."""
     # Imports TensorFlow, which evaluators do without.
-    from agents.bc import learning
+    from slipway.agents.bc import learning
 
     return learning.BCLearner(config, spec)
 

@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from agents import core, optimizer, policies
-from agents.networks import tf_network, tf_ops
-from replay import dataset as dataset_lib
+from slipway.agents import core, optimizer, policies
+from slipway.agents.networks import tf_network, tf_ops
+from slipway.replay import dataset as dataset_lib
 
 
 class BCLearner:

@@ -3,11 +3,11 @@
 import ml_collections
 from acme import specs
 
-from agents import core, discrete, exploration, seeds
-from agents.dqn import acting
-from agents.networks import network, q_network
-from configs import value
-from replay import adder, priorities, table_spec, transitions
+from slipway.agents import core, discrete, exploration, seeds
+from slipway.agents.dqn import acting
+from slipway.agents.networks import network, q_network
+from slipway.configs import value
+from slipway.replay import adder, priorities, table_spec, transitions
 
 
 class Builder:
@@ -36,7 +36,7 @@ class Builder:
   ) -> core.Learner:
     """Makes the learner, with fresh variables from config.seed."""
     # Imports trfl and Keras, which workers and evaluators do without.
-    from agents.dqn import learning
+    from slipway.agents.dqn import learning
 
     return learning.DQNLearner(config, spec)
 

@@ -4,11 +4,11 @@ import ml_collections
 import tensorflow as tf
 from acme import specs
 
-from agents import core, q_learner
-from agents.dqn import objectives
-from agents.networks import q_network, tf_network
-from replay import dataset as dataset_lib
-from replay import priorities, transitions
+from slipway.agents import core, q_learner
+from slipway.agents.dqn import objectives
+from slipway.agents.networks import q_network, tf_network
+from slipway.replay import dataset as dataset_lib
+from slipway.replay import priorities, transitions
 
 _USES = 4  # calls of networks in an update
 

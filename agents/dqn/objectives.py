@@ -5,9 +5,15 @@ import typing
 import ml_collections
 import tensorflow as tf
 
-from agents.losses import categorical, munchausen, output, q_learning, quantile
-from agents.networks import heads, q_network
-from replay import transitions
+from slipway.agents.losses import (
+  categorical,
+  munchausen,
+  output,
+  q_learning,
+  quantile,
+)
+from slipway.agents.networks import heads, q_network
+from slipway.replay import transitions
 
 
 class Evidence(typing.NamedTuple):

@@ -4,7 +4,7 @@ import typing
 
 import tensorflow as tf
 
-from agents.losses import output
+from slipway.agents.losses import output
 
 
 class Advantages(typing.NamedTuple):

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import trfl
 
-from agents.losses import output
+from slipway.agents.losses import output
 
 
 def q_learning(

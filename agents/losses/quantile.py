@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from agents.losses import output
+from slipway.agents.losses import output
 
 
 def quantile_q_learning(

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import trfl
 
-from agents.losses import output, rescaling
+from slipway.agents.losses import output, rescaling
 
 
 def sequence_q_learning(

@@ -6,8 +6,8 @@ import typing
 import numpy as np
 from acme import specs
 
-from agents.networks import distributions, initializers, torsos
-from agents.networks import layers as layers_lib
+from slipway.agents.networks import distributions, initializers, torsos
+from slipway.agents.networks import layers as layers_lib
 
 Array = layers_lib.Array
 

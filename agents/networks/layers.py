@@ -8,7 +8,7 @@ import math
 import typing
 from collections.abc import Callable
 
-from agents.networks import initializers
+from slipway.agents.networks import initializers
 
 Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
 

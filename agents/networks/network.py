@@ -17,8 +17,8 @@ from collections.abc import Mapping
 import numpy as np
 from acme import specs
 
-from agents.networks import layers as layers_lib
-from agents.networks import numpy_ops
+from slipway.agents.networks import layers as layers_lib
+from slipway.agents.networks import numpy_ops
 
 
 class Declaration(typing.Protocol):
@@ -85,7 +85,7 @@ def make_acting(declaration: Declaration, name: str = "") -> ActingNetwork:
   if declaration.small:
     return _NumPyNetwork(declaration, name)
   # Heavy, and not needed for small networks.
-  from agents.networks import tf_network
+  from slipway.agents.networks import tf_network
 
   return tf_network.ActingNetwork(declaration, name)
 

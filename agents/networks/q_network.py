@@ -6,8 +6,8 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from agents.networks import heads, torsos
-from agents.networks import layers as layers_lib
+from slipway.agents.networks import heads, torsos
+from slipway.agents.networks import layers as layers_lib
 
 Array = layers_lib.Array
 

@@ -6,8 +6,8 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from agents.networks import layers as layers_lib
-from agents.networks import q_network, torsos
+from slipway.agents.networks import layers as layers_lib
+from slipway.agents.networks import q_network, torsos
 
 Array = layers_lib.Array
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from agents.networks import initializers, tf_ops
-from agents.networks import layers as layers_lib
-from agents.networks import network as network_lib
+from slipway.agents.networks import initializers, tf_ops
+from slipway.agents.networks import layers as layers_lib
+from slipway.agents.networks import network as network_lib
 
 
 class Network(tf.Module):

@@ -6,7 +6,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from agents.networks import layers as layers_lib
+from slipway.agents.networks import layers as layers_lib
 
 # Torsos that act faster in NumPy than in TensorFlow.
 SMALL = ("mlp", "minatar_cnn")

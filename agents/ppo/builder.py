@@ -4,10 +4,10 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from agents import core, policies
-from agents.networks import torsos
-from configs import ppo
-from replay import sequences, table_spec
+from slipway.agents import core, policies
+from slipway.agents.networks import torsos
+from slipway.configs import ppo
+from slipway.replay import sequences, table_spec
 
 
 class Builder(policies.PolicyActors):
@@ -35,7 +35,7 @@ class Builder(policies.PolicyActors):
   ) -> core.Learner:
     """Makes the learner, with fresh variables from config.seed."""
     # Imports TensorFlow, which workers and evaluators do without.
-    from agents.ppo import learning
+    from slipway.agents.ppo import learning
 
     return learning.PPOLearner(config, spec)
 

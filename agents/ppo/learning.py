@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from agents import core, optimizer, policies
-from agents.losses import policy_gradient
-from agents.networks import actor_critic, tf_network, tf_ops
-from replay import dataset as dataset_lib
-from replay import sequences
+from slipway.agents import core, optimizer, policies
+from slipway.agents.losses import policy_gradient
+from slipway.agents.networks import actor_critic, tf_network, tf_ops
+from slipway.replay import dataset as dataset_lib
+from slipway.replay import sequences
 
 _METRICS = (
   "policy_loss",

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from agents import exploration
-from agents.networks import network as network_lib
-from replay import adder as adder_lib
+from slipway.agents import exploration
+from slipway.agents.networks import network as network_lib
+from slipway.replay import adder as adder_lib
 
 STATE = "state"  # extra: float32 [B, S], recurrent, before the observations
 

@@ -4,13 +4,13 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from agents import core, discrete, exploration, seeds
-from agents.losses import rescaling
-from agents.networks import network as network_lib
-from agents.networks import recurrent_q_network
-from agents.r2d2 import acting
-from configs import r2d2
-from replay import priorities, sequences, table_spec
+from slipway.agents import core, discrete, exploration, seeds
+from slipway.agents.losses import rescaling
+from slipway.agents.networks import network as network_lib
+from slipway.agents.networks import recurrent_q_network
+from slipway.agents.r2d2 import acting
+from slipway.configs import r2d2
+from slipway.replay import priorities, sequences, table_spec
 
 
 class Builder:
@@ -40,7 +40,7 @@ class Builder:
   ) -> core.Learner:
     """Makes the learner, with fresh variables from config.seed."""
     # Imports trfl and Keras, which workers and evaluators do without.
-    from agents.r2d2 import learning
+    from slipway.agents.r2d2 import learning
 
     return learning.R2D2Learner(config, spec)
 

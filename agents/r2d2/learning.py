@@ -4,12 +4,12 @@ import ml_collections
 import tensorflow as tf
 from acme import specs
 
-from agents import core, q_learner
-from agents.losses import sequence_q_learning
-from agents.networks import recurrent_q_network, tf_network
-from agents.r2d2 import acting
-from replay import dataset as dataset_lib
-from replay import priorities, sequences
+from slipway.agents import core, q_learner
+from slipway.agents.losses import sequence_q_learning
+from slipway.agents.networks import recurrent_q_network, tf_network
+from slipway.agents.r2d2 import acting
+from slipway.replay import dataset as dataset_lib
+from slipway.replay import priorities, sequences
 
 
 class R2D2Learner(q_learner.QLearner):

@@ -3,10 +3,10 @@
 import ml_collections
 from acme import specs
 
-from agents import core, policies
-from agents.networks import actor_critic
-from configs import sac
-from replay import adder, table_spec, transitions
+from slipway.agents import core, policies
+from slipway.agents.networks import actor_critic
+from slipway.configs import sac
+from slipway.replay import adder, table_spec, transitions
 
 
 class Builder(policies.PolicyActors):
@@ -41,7 +41,7 @@ class Builder(policies.PolicyActors):
   ) -> core.Learner:
     """Makes the learner, with fresh variables from config.seed."""
     # Imports TensorFlow, which workers and evaluators do without.
-    from agents.sac import learning
+    from slipway.agents.sac import learning
 
     return learning.SACLearner(config, spec, self.make_network(config, spec))
 

@@ -5,11 +5,11 @@ import typing
 import numpy as np
 import tensorflow as tf
 
-from agents import core
-from agents.updates import core as updates_core
-from replay import dataset as dataset_lib
-from replay import priorities as priorities_lib
-from replay import table_spec
+from slipway.agents import core
+from slipway.agents.updates import core as updates_core
+from slipway.replay import dataset as dataset_lib
+from slipway.replay import priorities as priorities_lib
+from slipway.replay import table_spec
 
 
 class Outcome(typing.NamedTuple):

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from agents import core
-from agents.updates import core as updates_core
-from agents.updates import graph_loop
-from replay import local_queue, local_table, table_spec, table_status
+from slipway.agents import core
+from slipway.agents.updates import core as updates_core
+from slipway.agents.updates import graph_loop
+from slipway.replay import local_queue, local_table, table_spec, table_status
 
 
 class LocalUpdates:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from agents import core
-from agents.updates import core as updates_core
-from agents.updates import graph_loop
-from replay import queue_reader, shard_monitor, table_spec, table_status
+from slipway.agents import core
+from slipway.agents.updates import core as updates_core
+from slipway.agents.updates import graph_loop
+from slipway.replay import queue_reader, shard_monitor, table_spec, table_status
 
 
 class QueueUpdates:

@@ -4,11 +4,11 @@ import typing
 
 import tensorflow as tf
 
-from agents import core
-from agents.updates import core as updates_core
-from agents.updates import graph_loop
-from replay import dataset as dataset_lib
-from replay import table_status
+from slipway.agents import core
+from slipway.agents.updates import core as updates_core
+from slipway.agents.updates import graph_loop
+from slipway.replay import dataset as dataset_lib
+from slipway.replay import table_status
 
 
 class RecordedUpdates:

@@ -7,12 +7,17 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python.eager import cancellation
 
-from agents import core
-from agents.updates import core as updates_core
-from agents.updates import graph_loop
-from replay import dataset as dataset_lib
-from replay import limiter as limiter_lib
-from replay import priority_pusher, shard_monitor, table_spec, table_status
+from slipway.agents import core
+from slipway.agents.updates import core as updates_core
+from slipway.agents.updates import graph_loop
+from slipway.replay import dataset as dataset_lib
+from slipway.replay import limiter as limiter_lib
+from slipway.replay import (
+  priority_pusher,
+  shard_monitor,
+  table_spec,
+  table_status,
+)
 
 # Errors of a dataset whose server is down, or whose call was cancelled.
 _LOST = (

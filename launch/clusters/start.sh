@@ -117,8 +117,8 @@ fi
 "$root/tools/setup.sh" ray
 if [ -z "${RAY_USE_TLS-}" ]; then
   # Neither names nor addresses have blanks.
-  keys=$(PYTHONPATH=$root "$root/.venv-ray/bin/python" \
-    -m launch.machines.cluster_keys $(given_address "$@"))
+  keys=$("$root/.venv-ray/bin/python" \
+    -m slipway.launch.machines.cluster_keys $(given_address "$@"))
   eval "$keys"
 fi
 

@@ -12,8 +12,8 @@ import rich.panel
 import rich.table
 import rich.text
 
-from launch.display import status_text
-from launch.runs import run_status
+from slipway.launch.display import status_text
+from slipway.launch.runs import run_status
 
 _WIDTH = 80  # columns, where there are as many
 _ROOMY = 70  # columns that leave some for a margin

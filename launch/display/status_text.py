@@ -9,7 +9,7 @@ import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from launch.runs import run_status
+from slipway.launch.runs import run_status
 
 MISSING = "-"
 
@@ -18,7 +18,7 @@ _REASONS = {
   "trainer_steps": "the limit of trainer steps was reached",
   "wall_clock_s": "the limit of wall-clock time was reached",
   "target_return": "the target return was reached",
-  "control": "a user stopped it by launch.control",
+  "control": "a user stopped it by slipway control",
 }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import grpc
 
-from launch.machines import cluster_keys
+from slipway.launch.machines import cluster_keys
 
 _PROBE_S = 5.0
 # Asked without a token; any other answer than a refusal is one to a stranger.

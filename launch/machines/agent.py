@@ -1,8 +1,8 @@
 """Agent: one machine's part of a run, as the run's fleet sees it.
 
-A fleet (`launch.machines.fleet`) makes one on each machine, as an actor of Ray
-or in its own process, and asks it again and again how it is. An agent that is
-asked no more has lost its run, and ends what it has.
+A fleet (`slipway.launch.machines.fleet`) makes one on each machine, as an actor
+of Ray or in its own process, and asks it again and again how it is. An agent
+that is asked no more has lost its run, and ends what it has.
 """
 
 import contextlib
@@ -14,15 +14,15 @@ import time
 import typing
 from collections.abc import Mapping
 
-from launch import hosting, site
-from launch import program as program_lib
-from launch.machines import cluster_keys, placement
-from launch.nodes import endpoint
-from launch.processes import failures, fork_server, memory_folder
-from launch.rpc import wire as rpc_wire
-from launch.runs import run as run_lib
-from launch.runs import run_folder
-from replay import gateway
+from slipway.launch import hosting, site
+from slipway.launch import program as program_lib
+from slipway.launch.machines import cluster_keys, placement
+from slipway.launch.nodes import endpoint
+from slipway.launch.processes import failures, fork_server, memory_folder
+from slipway.launch.rpc import wire as rpc_wire
+from slipway.launch.runs import run as run_lib
+from slipway.launch.runs import run_folder
+from slipway.replay import gateway
 
 CONTROL = "control"
 # Seconds without a question after which a run is lost. Its fleet takes longer

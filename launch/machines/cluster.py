@@ -1,20 +1,44 @@
 """Cluster: what Slipway asks of Ray. It places, watches, and no more."""
 
+import contextlib
 import logging
 import pathlib
+import tempfile
 import typing
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import ray
 from ray import exceptions
 from ray.util import scheduling_strategies
 
-from launch.machines import agent, placement
+from slipway.launch.machines import agent, placement
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What a machine needs of this project: it is sent to each one.
-_SENT = ("configs", "environments", "replay", "agents", "launch")
+# The parts of the package, which is sent to each machine.
+_PARTS = (
+  "__init__.py",
+  "configs",
+  "environments",
+  "replay",
+  "agents",
+  "launch",
+)
+
+
+@contextlib.contextmanager
+def _package() -> Iterator[pathlib.Path]:
+  """Makes a folder named slipway of links to the package and nothing else.
+
+  Ray names a module by its folder, and the folder of a checkout has any name
+  and holds more than the package.
+  """
+  with tempfile.TemporaryDirectory() as folder:
+    package = pathlib.Path(folder, "slipway")
+    package.mkdir()
+    for part in _PARTS:
+      (package / part).symlink_to(_ROOT / part)
+    yield package
 
 
 class LostError(Exception):
@@ -42,15 +66,16 @@ class Cluster:
     # Its advice for the future, of which none concerns who runs Slipway.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"ray\.")
     try:
-      connected = ray.init(
-        address=self.address,
-        log_to_driver=False,  # logs come with the agents' reports
-        logging_level=logging.ERROR,
-        runtime_env={
-          "py_modules": [str(_ROOT / name) for name in _SENT],
-          "excludes": ["**/__pycache__"],
-        },
-      )
+      with _package() as package:
+        connected = ray.init(
+          address=self.address,
+          log_to_driver=False,  # logs come with the agents' reports
+          logging_level=logging.ERROR,
+          runtime_env={
+            "py_modules": [str(package)],
+            "excludes": ["**/__pycache__"],
+          },
+        )
     except (ConnectionError, RuntimeError, exceptions.RayError) as error:
       said = " ".join(str(error).split())
       raise ValueError(

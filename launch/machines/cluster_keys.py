@@ -6,7 +6,7 @@ mutual TLS, to Ray and to the other machines of a run. Its certificate authority
 follows from the token: a machine that has the token issues its own certificate,
 and nothing else has to be distributed.
 
-    eval "$(python -m launch.machines.cluster_keys [HOST...])"
+    eval "$(python -m slipway.launch.machines.cluster_keys [HOST...])"
 
 makes Ray in a shell use this machine's identity, as `launch/clusters/start.sh`
 does. HOSTs are names or addresses by which other machines know this one, in
@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 
 import psutil
 
-from replay import certificates, relay_tls
+from slipway.replay import certificates, relay_tls
 
 _TOKEN = "~/.ray/auth_token"  # Ray's default.
 _FOLDER = pathlib.Path("~/.ray/slipway")

@@ -7,14 +7,14 @@ import time
 import typing
 from collections.abc import Callable
 
-from launch.machines import agent as agent_lib
-from launch.machines import cluster as cluster_lib
-from launch.machines import placement as placement_lib
-from launch.orchestration import messages
-from launch.processes import failures, node_log
-from launch.processes import restarts as restarts_lib
-from launch.runs import event_log, outbox, run_status
-from launch.runs import run as run_lib
+from slipway.launch.machines import agent as agent_lib
+from slipway.launch.machines import cluster as cluster_lib
+from slipway.launch.machines import placement as placement_lib
+from slipway.launch.orchestration import messages
+from slipway.launch.processes import failures, node_log
+from slipway.launch.processes import restarts as restarts_lib
+from slipway.launch.runs import event_log, outbox, run_status
+from slipway.launch.runs import run as run_lib
 
 _LOOK_S = 0.25
 _ASK_PERIOD_S = 0.5

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import ml_collections
 
-from launch import site
+from slipway.launch import site
 
 HOME = "home"  # the part of the machine that started the run
 TRAINER = "trainer"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import launchpad as lp
 
-from launch.nodes import endpoint, ports
-from replay import (
+from slipway.launch.nodes import endpoint, ports
+from slipway.replay import (
   board,
   certificates,
   routes,
@@ -118,6 +118,6 @@ class DataAddresses:
     if self.proxy_dir:
       return shared_variables.SharedVariables(self.variables_path)
     # Imports TensorFlow, which an evaluator beside a proxy does without.
-    from replay import variables
+    from slipway.replay import variables
 
     return variables.ServerVariables(self.servers[0].resolve(), period_s)

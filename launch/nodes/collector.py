@@ -9,9 +9,9 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from agents import core, seeds
-from environments import factory
-from replay import adder as adder_lib
+from slipway.agents import core, seeds
+from slipway.environments import factory
+from slipway.replay import adder as adder_lib
 
 _RETURNS_KEPT = 20  # episodes
 

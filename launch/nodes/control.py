@@ -11,10 +11,10 @@ import launchpad as lp
 import ml_collections
 from acme import specs
 
-from launch.orchestration import control_service, run_control
-from launch.orchestration import rates as rates_lib
-from launch.rpc import server
-from launch.runs import run_address, run_folder
+from slipway.launch.orchestration import control_service, run_control
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.rpc import server
+from slipway.launch.runs import run_address, run_folder
 
 _TICK_S = 0.05
 _RELEASED_WITHIN_S = 1.5  # for the launcher to receive the last status

@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from launch.runs import run_folder
+from slipway.launch.runs import run_folder
 
 
 def path_in(folder: str | os.PathLike[str], service: str) -> pathlib.Path:

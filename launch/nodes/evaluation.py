@@ -8,8 +8,8 @@ import ml_collections
 import numpy as np
 from absl import logging
 
-from agents import core
-from environments import factory, vector
+from slipway.agents import core
+from slipway.environments import factory, vector
 
 # Takes the actions [B, ...], or None with a reset; the step that followed; and
 # whether the environment's episode counts, bool [B].

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import ml_collections
 from acme import specs
 
-from agents import core, seeds
-from launch.nodes import evaluation, ports
-from launch.orchestration import messages, waits
-from replay import variable_packing
+from slipway.agents import core, seeds
+from slipway.launch.nodes import evaluation, ports
+from slipway.launch.orchestration import messages, waits
+from slipway.replay import variable_packing
 
 _SEED = 1_000_000  # apart from the workers' seeds
 _LONG_S = 60.0  # an evaluation that takes longer is shown in the status

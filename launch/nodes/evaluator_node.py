@@ -6,11 +6,11 @@ import ml_collections
 import msgspec
 from acme import specs
 
-from agents import registry
-from launch.nodes import addresses, evaluator, link
-from launch.orchestration import control_service, messages
-from launch.runs import best_variables, outbox, run_folder
-from replay import variable_packing
+from slipway.agents import registry
+from slipway.launch.nodes import addresses, evaluator, link
+from slipway.launch.orchestration import control_service, messages
+from slipway.launch.runs import best_variables, outbox, run_folder
+from slipway.replay import variable_packing
 
 _POLL_S = 0.1
 

@@ -8,7 +8,7 @@ import launchpad as lp
 import msgspec
 from absl import logging
 
-from launch.orchestration import control_service, messages
+from slipway.launch.orchestration import control_service, messages
 
 # A node whose control node is down for so long stops: longer than a restart
 # and a reconnection of that may take.

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from replay import adder as adder_lib
-from replay import frames as frames_lib
-from replay import local_queue, local_table, variable_packing
+from slipway.replay import adder as adder_lib
+from slipway.replay import frames as frames_lib
+from slipway.replay import local_queue, local_table, variable_packing
 
 
 class LocalSink:

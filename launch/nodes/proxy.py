@@ -2,10 +2,10 @@
 
 import time
 
-from launch.nodes import addresses, link
-from launch.orchestration import control_service, messages
-from replay import board
-from replay import proxy as proxy_lib
+from slipway.launch.nodes import addresses, link
+from slipway.launch.orchestration import control_service, messages
+from slipway.replay import board
+from slipway.replay import proxy as proxy_lib
 
 _PERIOD_S = 0.05  # between two looks at what to do
 _DRAIN_S = 4.0  # for the workers to end; with closing, 5 s

@@ -7,11 +7,11 @@ import ml_collections
 from absl import logging
 from acme import specs
 
-from launch.nodes import link, snapshot_writer
-from launch.orchestration import control_service, messages
-from launch.orchestration import rates as rates_lib
-from launch.runs import run_counters, run_folder, snapshot_store
-from replay import tables, trajectory_manager, variables
+from slipway.launch.nodes import link, snapshot_writer
+from slipway.launch.orchestration import control_service, messages
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.runs import run_counters, run_folder, snapshot_store
+from slipway.replay import tables, trajectory_manager, variables
 
 _M_ARENA_MAX = -8  # of glibc's mallopt
 

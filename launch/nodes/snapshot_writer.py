@@ -10,15 +10,15 @@ import ml_collections
 import msgspec
 from absl import logging
 
-from agents import core
-from launch.orchestration import control_service, messages
-from launch.runs import (
+from slipway.agents import core
+from slipway.launch.orchestration import control_service, messages
+from slipway.launch.runs import (
   checkpoints,
   run_counters,
   run_folder,
   snapshot_store,
 )
-from replay import shards_snapshot, table_snapshot
+from slipway.replay import shards_snapshot, table_snapshot
 
 TABLES = "replay"  # folder of the replay servers' tables in a snapshot
 

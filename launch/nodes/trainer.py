@@ -4,11 +4,11 @@ import time
 
 import ml_collections
 
-from agents import core
-from agents.updates import core as updates_core
-from launch.nodes import policy_age, ports
-from launch.orchestration import messages
-from launch.orchestration import rates as rates_lib
+from slipway.agents import core
+from slipway.agents.updates import core as updates_core
+from slipway.launch.nodes import policy_age, ports
+from slipway.launch.orchestration import messages
+from slipway.launch.orchestration import rates as rates_lib
 
 _RUN = messages.Command()
 

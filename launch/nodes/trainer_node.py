@@ -8,16 +8,20 @@ import msgspec
 from absl import logging
 from acme import specs
 
-from agents import core, registry
-from agents.updates import core as updates_core
-from agents.updates import queue_updates, recorded_updates, replay_updates
-from launch.nodes import link, snapshot_writer, trainer
-from launch.nodes import replay as replay_node
-from launch.orchestration import control_service, messages
-from launch.orchestration import rates as rates_lib
-from launch.rpc import client as rpc_client
-from launch.runs import checkpoints, run_folder, snapshot_store
-from replay import retrying_publisher, shard_monitor, tables, variables
+from slipway.agents import core, registry
+from slipway.agents.updates import core as updates_core
+from slipway.agents.updates import (
+  queue_updates,
+  recorded_updates,
+  replay_updates,
+)
+from slipway.launch.nodes import link, snapshot_writer, trainer
+from slipway.launch.nodes import replay as replay_node
+from slipway.launch.orchestration import control_service, messages
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.runs import checkpoints, run_folder, snapshot_store
+from slipway.replay import retrying_publisher, shard_monitor, tables, variables
 
 _ROUND_S = 0.2  # for one wait for the workers' round, until the next command
 _SAVE_S = 4.0  # for the last snapshot, which the stop order waits for

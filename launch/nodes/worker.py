@@ -8,10 +8,10 @@ import ml_collections
 from absl import logging
 from acme import specs
 
-from agents import core
-from launch.nodes import collector, pace, ports
-from launch.orchestration import messages
-from launch.orchestration import rates as rates_lib
+from slipway.agents import core
+from slipway.launch.nodes import collector, pace, ports
+from slipway.launch.orchestration import messages
+from slipway.launch.orchestration import rates as rates_lib
 
 _WAIT_S = 0.2  # at most, until the next look at the command
 _FLUSH_S = 2.0  # for what is in flight at the end

@@ -3,12 +3,12 @@
 import ml_collections
 from acme import specs
 
-from agents import registry
-from launch.nodes import addresses, link, worker
-from launch.orchestration import control_service, messages
-from launch.orchestration import rates as rates_lib
-from replay import board, tables
-from replay import writer as writer_lib
+from slipway.agents import registry
+from slipway.launch.nodes import addresses, link, worker
+from slipway.launch.orchestration import control_service, messages
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.replay import board, tables
+from slipway.replay import writer as writer_lib
 
 # Items that may be unconfirmed when more are written. Those of a queue get old
 # while they wait, and its capacity shall bound how many wait.

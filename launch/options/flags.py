@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from absl import flags
 
-from launch.options import overrides
+from slipway.launch.options import overrides
 
 
 def define_evaluate_flags() -> flags.FlagValues:
-  """Defines the flags of `launch.evaluate`; returns them, unparsed."""
+  """Defines the flags of `slipway evaluate`; returns them, unparsed."""
   values = flags.FlagValues()
   flags.DEFINE_string(
     "run", None, "Folder of the run to play: runs/<name>.", flag_values=values
@@ -50,7 +50,7 @@ def define_evaluate_flags() -> flags.FlagValues:
 
 
 def define_list_flags() -> flags.FlagValues:
-  """Defines the flags of `launch.list`; returns them, unparsed."""
+  """Defines the flags of `slipway list`; returns them, unparsed."""
   values = flags.FlagValues()
   flags.DEFINE_string(
     "algorithm",

@@ -11,12 +11,12 @@ from importlib import machinery
 
 import ml_collections
 
-from agents import registry
-from configs import base, catalog, presets
-from configs import fields as fields_lib
-from environments import user_code
+from slipway.agents import registry
+from slipway.configs import base, catalog, presets
+from slipway.configs import fields as fields_lib
+from slipway.environments import user_code
 
-DEFAULT_CONFIG = "configs/apex_dqn.py:cartpole"
+DEFAULT_CONFIG = "apex_dqn:cartpole"
 _PREFIX = "config."
 _KWARGS = "environment.kwargs."
 
@@ -68,19 +68,25 @@ def split(argv: Sequence[str]) -> CommandLine:
 
 
 def load(path: str) -> ml_collections.ConfigDict:
-  """The config at 'FILE:PRESET', without overrides.
+  """Returns the config of a name, without overrides.
+
+  Args:
+    path: 'NAME' or 'NAME:PRESET', where NAME is a built-in algorithm or the
+      path of a file, which ends in '.py'.
 
   Raises:
-    ValueError: one line: there is no such file or preset.
+    ValueError: one line: there is no such algorithm, file or preset.
     user_code.UserCodeError: the file's own code failed.
   """
   flag = f"--config={path}"
-  file, *preset = path.split(":", 1)
+  name, *preset = path.split(":", 1)
+  file = name if name.endswith(".py") else str(catalog.path(name) or "")
   if not pathlib.Path(file).is_file():
-    near = catalog.nearest(pathlib.PurePath(file).stem)
+    near = catalog.nearest(pathlib.PurePath(name).stem)
+    advice = f"did you mean {near}? " if near else ""
     raise ValueError(
-      f"{flag} can't be read, so there is nothing to run: did you mean "
-      f"configs/{near}.py? `python -m launch.list` shows all"
+      f"{flag} can't be read, so there is nothing to run: {advice}give the "
+      "path of a .py file, or one of the algorithms that `slipway list` shows"
     )
   try:
     loader = machinery.SourceFileLoader("config_config", file)

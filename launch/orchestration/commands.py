@@ -2,7 +2,7 @@
 
 import msgspec
 
-from launch.orchestration import messages
+from slipway.launch.orchestration import messages
 
 
 class Commands(msgspec.Struct, forbid_unknown_fields=True):

@@ -2,9 +2,9 @@
 
 import typing
 
-from launch.orchestration import messages
-from launch.rpc import wire
-from launch.runs import run_counters, run_status
+from slipway.launch.orchestration import messages
+from slipway.launch.rpc import wire
+from slipway.launch.runs import run_counters, run_status
 
 
 class ControlService(typing.Protocol):

@@ -7,8 +7,8 @@ import typing
 
 import msgspec
 
-from launch.runs import run_status
-from launch.runs.run_status import TableCounts
+from slipway.launch.runs import run_status
+from slipway.launch.runs.run_status import TableCounts
 
 # What a report may hold; all else is rejected where a message arrives.
 Count = typing.Annotated[int, msgspec.Meta(ge=0, le=2**53)]

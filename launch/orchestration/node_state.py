@@ -4,8 +4,8 @@ import time
 
 import msgspec
 
-from launch.orchestration import messages
-from launch.runs import run_counters
+from slipway.launch.orchestration import messages
+from slipway.launch.runs import run_counters
 
 # Two reports of one wait put its beginning at most so far apart.
 _SAME_WAIT_S = 1.0

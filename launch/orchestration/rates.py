@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import ml_collections
 from acme import specs
 
-from agents import registry
-from replay import limiter as limiter_lib
-from replay import table_spec, table_status
+from slipway.agents import registry
+from slipway.replay import limiter as limiter_lib
+from slipway.replay import table_spec, table_status
 
 MODES = ("async", "sync", "single")
 

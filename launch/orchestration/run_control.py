@@ -10,8 +10,8 @@ import ml_collections
 import msgspec
 from absl import logging
 
-from configs import base
-from launch.orchestration import (
+from slipway.configs import base
+from slipway.launch.orchestration import (
   commands,
   control_service,
   messages,
@@ -20,9 +20,9 @@ from launch.orchestration import (
   stop_order,
   waits,
 )
-from launch.orchestration import rates as rates_lib
-from launch.orchestration import watchdog as watchdog_lib
-from launch.runs import (
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.orchestration import watchdog as watchdog_lib
+from slipway.launch.runs import (
   config_file,
   outbox,
   records,
@@ -31,7 +31,7 @@ from launch.runs import (
   run_status,
   snapshot_store,
 )
-from launch.runs import results as results_lib
+from slipway.launch.runs import results as results_lib
 
 # Where one node has failed, another that is silent for so long has too.
 _SILENT_AFTER_S = 2.0
@@ -70,9 +70,9 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
 class RunControl(control_service.ControlService):
   """Counts steps, enforces limits, commands the nodes, writes the results.
 
-  Its methods may be called from several threads. `launch.nodes.control` serves
-  those of `ControlService` to other processes; in a single process they are
-  called directly.
+  Its methods may be called from several threads. `slipway.launch.nodes.control`
+  serves those of `ControlService` to other processes; in a single process they
+  are called directly.
   """
 
   def __init__(

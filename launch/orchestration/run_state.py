@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Mapping
 import ml_collections
 import msgspec
 
-from launch.orchestration import messages, node_state, rate, waits
-from launch.orchestration import rates as rates_lib
-from launch.runs import curves, run_counters, run_status
-from replay import table_status
+from slipway.launch.orchestration import messages, node_state, rate, waits
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.runs import curves, run_counters, run_status
+from slipway.replay import table_status
 
 # A node that has not reported for so long hangs, or can't reach this one.
 _SILENT_AFTER_S = 5.0

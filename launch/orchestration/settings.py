@@ -5,7 +5,7 @@ import typing
 
 import ml_collections
 
-from configs import base
+from slipway.configs import base
 
 FIELDS = (
   "rates.environment_steps_per_s",

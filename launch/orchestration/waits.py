@@ -4,7 +4,7 @@ import time
 import typing
 from collections.abc import Sequence
 
-from launch.orchestration import messages
+from slipway.launch.orchestration import messages
 
 # What nodes wait for, and the cause.
 TABLE = "the table to take items"

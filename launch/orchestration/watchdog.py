@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import ml_collections
 
-from launch.orchestration import rates as rates_lib
-from launch.runs import run_status
-from replay import limiter as limiter_lib
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.runs import run_status
+from slipway.replay import limiter as limiter_lib
 
 _TABLE = "table 'transitions'"
 _QUEUE = "queue 'transitions'"

@@ -6,7 +6,7 @@ import signal
 import sys
 import traceback
 
-from environments import user_code
+from slipway.environments import user_code
 
 # Begins the line after which a log has the error that ended its node.
 _MARK = "This node failed: "

@@ -12,10 +12,10 @@ from unittest import mock
 import psutil
 from absl import logging
 
-from launch.processes import descendants, failures, node_process
+from slipway.launch.processes import descendants, failures, node_process
 
 CONTEXT = multiprocessing.get_context("forkserver")
-_PRELOADED = ["__main__", "launch.processes.preload"]
+_PRELOADED = ["__main__", "slipway.launch.processes.preload"]
 _UNKNOWN = 255  # exit status of a process that another one has reaped
 
 _KILLED_WITHIN_S = 5.0

@@ -9,14 +9,14 @@ import typing
 
 from absl import logging
 
-from launch.processes import (
+from slipway.launch.processes import (
   failures,
   fork_server,
   node_log,
   node_process,
   payloads,
 )
-from launch.processes import restarts as restarts_lib
+from slipway.launch.processes import restarts as restarts_lib
 
 # What is left of an exit status if the fork server has ended; the process may
 # live on.

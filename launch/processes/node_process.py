@@ -18,8 +18,8 @@ import psutil
 from absl import flags, logging
 from launchpad.launch import worker_manager
 
-from environments import user_code
-from launch.processes import (
+from slipway.environments import user_code
+from slipway.launch.processes import (
   descendants,
   failures,
   private_network,

@@ -15,7 +15,7 @@ from launchpad import context
 from launchpad.launch import serialization
 from launchpad.nodes import base
 
-from launch.processes import private_network
+from slipway.launch.processes import private_network
 
 # Roles whose processes serve tables, or read them from a server: the others
 # have a proxy.

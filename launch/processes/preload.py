@@ -10,7 +10,7 @@ import importlib
 import signal
 import sys
 
-from launch.processes import node_process
+from slipway.launch.processes import node_process
 
 _NODES = (
   "control",
@@ -27,7 +27,7 @@ for _number in node_process.GROUP_SIGNALS:
 # time of all imports, for nothing that a node uses.
 sys.modules["jax"] = None  # pyright: ignore[reportArgumentType]
 for _node in _NODES:
-  importlib.import_module(f"launch.nodes.{_node}")
+  importlib.import_module(f"slipway.launch.nodes.{_node}")
 del sys.modules["jax"]  # an environment may need it
 # The collector writes to each object that it looks at, and so would copy in
 # each node the memory that it shares.

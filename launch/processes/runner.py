@@ -9,10 +9,15 @@ import typing
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
 
-from launch.processes import failures, fork_server, node_process, payloads
-from launch.processes import node as node_lib
-from launch.processes import restarts as restarts_lib
-from launch.runs import event_log
+from slipway.launch.processes import (
+  failures,
+  fork_server,
+  node_process,
+  payloads,
+)
+from slipway.launch.processes import node as node_lib
+from slipway.launch.processes import restarts as restarts_lib
+from slipway.launch.runs import event_log
 
 _LOOK_S = 0.2
 # Seconds for the others to end by themselves once one has failed for good, or

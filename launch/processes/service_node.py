@@ -9,8 +9,8 @@ import typing
 import launchpad as lp
 from launchpad.nodes import base
 
-from launch.processes import ports
-from launch.rpc import client
+from slipway.launch.processes import ports
+from slipway.launch.rpc import client
 
 Service = typing.TypeVar("Service")
 

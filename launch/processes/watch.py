@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from absl import logging
 
-from launch.display import panel as panel_lib
-from launch.orchestration import control_service
-from launch.processes import signals as signals_lib
-from launch.rpc import client as rpc_client
+from slipway.launch.display import panel as panel_lib
+from slipway.launch.orchestration import control_service
+from slipway.launch.processes import signals as signals_lib
+from slipway.launch.rpc import client as rpc_client
 
 _POLL_S = 0.5
 # An orderly stop takes 1 to 5 s; one in the middle of a start-up waits for the

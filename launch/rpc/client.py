@@ -9,8 +9,8 @@ import typing
 
 import msgspec
 
-from launch.rpc import wire
-from replay import unix_server
+from slipway.launch.rpc import wire
+from slipway.replay import unix_server
 
 _TIMEOUT_S = 3.0
 # For the calls that are repeated: longer than a server's restart takes.

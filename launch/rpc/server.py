@@ -7,8 +7,8 @@ import typing
 import msgspec
 from absl import logging
 
-from launch.rpc import wire
-from replay import unix_server
+from slipway.launch.rpc import wire
+from slipway.replay import unix_server
 
 _NOTHING = msgspec.Raw(wire.encode(None))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from launch.runs import records
+from slipway.launch.runs import records
 
 PREFACE = b"slipway-rpc 1\n"
 # Larger than any message of a run: a status of thousands of nodes.

@@ -1,4 +1,4 @@
-"""The best variables of a run: what `launch.evaluate` plays."""
+"""The best variables of a run: what `slipway evaluate` plays."""
 
 import io
 import os
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from launch.runs import outbox as outbox_lib
+from slipway.launch.runs import outbox as outbox_lib
 
 _VERSION = "__version__"
 

@@ -4,7 +4,7 @@ import pathlib
 
 import tensorflow as tf
 
-from agents import core
+from slipway.agents import core
 
 _NAME = "trainer"
 

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from absl import logging
 
-from launch.runs import run_folder
+from slipway.launch.runs import run_folder
 
 
 class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import pathlib
 
-from launch.runs import outbox
+from slipway.launch.runs import outbox
 
 
 class EventLog(logging.Logger):

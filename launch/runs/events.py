@@ -12,7 +12,7 @@ from typing import Any
 from tensorboard.compat.proto import event_pb2
 from tensorboard.summary.writer import record_writer
 
-from launch.runs import outbox as outbox_lib
+from slipway.launch.runs import outbox as outbox_lib
 
 _PREFIX = "events.out.tfevents."
 

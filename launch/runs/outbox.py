@@ -4,7 +4,7 @@ import dataclasses
 import errno
 import pathlib
 
-from launch.runs import run_folder
+from slipway.launch.runs import run_folder
 
 # A full disk, a used-up quota, a disk that fails or was remounted to be read
 # only, and a process without files to open: the disk may take it later. Any

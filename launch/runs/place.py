@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import fsspec
 
-from launch.runs import manifest, run_folder
+from slipway.launch.runs import manifest, run_folder
 
 _BEST = "best"  # a file with the number of the best snapshot
 _NUMBERED = re.compile(r"\d{6,}")

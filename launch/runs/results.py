@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from launch.runs import curves, events, run_folder, run_status
-from launch.runs import outbox as outbox_lib
+from slipway.launch.runs import curves, events, run_folder, run_status
+from slipway.launch.runs import outbox as outbox_lib
 
 # TensorBoard's name: the column of an evaluation.
 _EVALUATION = {

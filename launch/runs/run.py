@@ -5,7 +5,7 @@ import dataclasses
 import ml_collections
 from acme import specs
 
-from launch.runs import run_folder
+from slipway.launch.runs import run_folder
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import msgspec
 import psutil
 
-from launch.runs import outbox as outbox_lib
-from launch.runs import run_folder
+from slipway.launch.runs import outbox as outbox_lib
+from slipway.launch.runs import run_folder
 
 
 class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ import typing
 
 import msgspec
 
-from launch.runs import records
+from slipway.launch.runs import records
 
 FILE = "run.json"  # in the folder of a snapshot
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import ml_collections
 
-from launch.runs import config_file
+from slipway.launch.runs import config_file
 
 CONFIG = "config.json"
 

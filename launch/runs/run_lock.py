@@ -6,7 +6,7 @@ import os
 import pathlib
 from collections.abc import Iterator
 
-from launch.runs import run_folder
+from slipway.launch.runs import run_folder
 
 
 @contextlib.contextmanager

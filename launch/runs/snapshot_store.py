@@ -12,7 +12,13 @@ from collections.abc import Iterator
 import ml_collections
 from absl import logging
 
-from launch.runs import config_file, manifest, place, run_folder, uploads
+from slipway.launch.runs import (
+  config_file,
+  manifest,
+  place,
+  run_folder,
+  uploads,
+)
 
 
 class Snapshot(typing.NamedTuple):

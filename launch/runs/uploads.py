@@ -5,7 +5,7 @@ import typing
 
 from absl import logging
 
-from launch.runs import place
+from slipway.launch.runs import place
 
 
 class Uploads:

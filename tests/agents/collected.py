@@ -3,9 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
-from agents import registry
-from environments import factory
-from replay import dataset
+from slipway.agents import registry
+from slipway.environments import factory
+from slipway.replay import dataset
 
 
 def collect(config, variables, items):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents import optimizer
+from slipway.agents import optimizer
 
 SHAPES = ((3, 2), (2,))
 

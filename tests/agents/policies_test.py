@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from acme import specs
 
-from agents import policies
-from agents.networks import actor_critic, numpy_ops, tf_network
-from agents.networks import network as network_lib
-from configs import ppo
+from slipway.agents import policies
+from slipway.agents.networks import actor_critic, numpy_ops, tf_network
+from slipway.agents.networks import network as network_lib
+from slipway.configs import ppo
 
 ENVS, ACTIONS = 64, 3
 KINDS = ("categorical", "gaussian", "tanh_gaussian")

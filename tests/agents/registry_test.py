@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from acme import specs
 
-from agents import registry
-from configs import apex_dqn, catalog, dqn, fields, ppo
-from environments import factory
+from slipway.agents import registry
+from slipway.configs import apex_dqn, catalog, dqn, fields, ppo
+from slipway.environments import factory
 from tests.agents import collected
 from tests.environments import recorded
 
@@ -45,7 +45,8 @@ def test_unknown_agent_names_the_nearest(name):
 
 def test_a_builder_in_a_module_of_the_users_own(tmp_path, monkeypatch):
   (tmp_path / "mine.py").write_text(
-    "from agents.ppo import builder\n\n\nclass Own(builder.Builder):\n  pass\n"
+    "from slipway.agents.ppo import builder\n\n\n"
+    "class Own(builder.Builder):\n  pass\n"
   )
   monkeypatch.syspath_prepend(tmp_path)
   builder = registry.make_builder("mine:Own")
@@ -60,7 +61,7 @@ def test_a_builder_in_a_module_of_the_users_own(tmp_path, monkeypatch):
   "name",
   [
     "nowhere:Builder",
-    "agents.ppo.builder:Bilder",
+    "slipway.agents.ppo.builder:Bilder",
     ":Builder",
     ".ppo:Builder",
     "os:getpid",
@@ -142,12 +143,12 @@ def run_python(code):
 @pytest.mark.parametrize(
   "module",
   [
-    "agents.dqn.builder",
-    "agents.ppo.builder",
-    "agents.r2d2.builder",
-    "agents.sac.builder",
-    "agents.registry",
-    "environments.factory",
+    "slipway.agents.dqn.builder",
+    "slipway.agents.ppo.builder",
+    "slipway.agents.r2d2.builder",
+    "slipway.agents.sac.builder",
+    "slipway.agents.registry",
+    "slipway.environments.factory",
   ],
 )
 def test_import_without_tensorflow(module):
@@ -164,8 +165,8 @@ def test_actor_of_an_mlp_acts_without_tensorflow():
 import sys
 import numpy as np
 from acme import specs
-from agents import registry
-from configs import dqn
+from slipway.agents import registry
+from slipway.configs import dqn
 spec = specs.EnvironmentSpec(
     specs.Array((4,), np.float32), specs.DiscreteArray(2),
     specs.Array((), np.float32), specs.BoundedArray((), np.float32, 0, 1))

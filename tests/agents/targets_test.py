@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents import targets
+from slipway.agents import targets
 
 
 def make_variables(*values):

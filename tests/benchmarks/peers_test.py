@@ -22,8 +22,8 @@ from benchmarks.peers import (
   watched,
 )
 from benchmarks.peers.common import progress, tasks
-from configs import dqn
-from environments import factory
+from slipway.configs import dqn
+from slipway.environments import factory
 
 _COMMON = entries.FOLDER / "common"
 _PATIENCE_S = 60.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import report, scale, scale_rig, scale_shape
-from launch.options import overrides
+from slipway.launch.options import overrides
 
 _EFFORT = scale_rig.Effort(
   writers=2, streams=(2, 6), warm_up_s=0.1, window_s=0.3, batches=10
@@ -55,7 +55,7 @@ def test_the_plan_is_of_what_was_measured(measured):
 def test_it_is_written_and_read_back(measured, tmp_path):
   measured.write(tmp_path, {"commit": "none"})
   page = (tmp_path / "apex_dqn_cartpole.md").read_text()
-  assert "`configs/apex_dqn.py:cartpole`" in page
+  assert "`apex_dqn:cartpole`" in page
   assert "gives out first" in page
   rows = report.read(tmp_path / "apex_dqn_cartpole.csv")
   assert len(rows) == len(measured.raw)
@@ -64,9 +64,9 @@ def test_it_is_written_and_read_back(measured, tmp_path):
 @pytest.mark.parametrize(
   ("path", "window", "steps"),
   [
-    ("configs/apex_dqn.py:cartpole", 1, 4),
-    ("configs/apex_dqn.py:pong", 7, 1),
-    ("configs/r2d2.py:cartpole", 1, 10),
+    ("apex_dqn:cartpole", 1, 4),
+    ("apex_dqn:pong", 7, 1),
+    ("r2d2:cartpole", 1, 10),
   ],
 )
 def test_items_are_the_configs(path, window, steps):
@@ -87,10 +87,10 @@ def test_items_are_the_configs(path, window, steps):
 @pytest.mark.parametrize(
   ("arguments", "complaint"),
   [
-    (["--config=configs/dqnn.py"], "dqnn"),
-    (["--config=configs/dqn.py:pang"], "pang"),
-    (["--config=configs/ppo.py:cartpole"], "ppo"),
-    (["--config=configs/bc.py"], "bc"),
+    (["--config=dqnn"], "dqnn"),
+    (["--config=dqn:pang"], "pang"),
+    (["--config=ppo:cartpole"], "ppo"),
+    (["--config=bc"], "bc"),
   ],
 )
 def test_a_config_of_no_use(arguments, complaint, capsys):

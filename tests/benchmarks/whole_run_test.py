@@ -58,7 +58,7 @@ def test_pong_measures_the_worker_and_the_program():
 def test_a_run_that_is_refused_says_why(tmp_path):
   with pytest.raises(RuntimeError, match=r"status 2: .*no_such_field"):
     whole_run.run(
-      "configs/apex_dqn.py:cartpole",
+      "apex_dqn:cartpole",
       ["--config.no_such_field=1"],
       1.0,
       tmp_path,

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from agents import registry
-from configs import catalog, dqn, fields
-from environments import factory
-from launch.runs import config_file
+from slipway.agents import registry
+from slipway.configs import catalog, dqn, fields
+from slipway.environments import factory
+from slipway.launch.runs import config_file
 from tests.environments import recorded
 
 NAMES = list(catalog.algorithms())

@@ -5,8 +5,8 @@ import math
 import ml_collections
 import pytest
 
-from agents import registry
-from configs import apex_dqn, base, catalog, checks, dqn, fields
+from slipway.agents import registry
+from slipway.configs import apex_dqn, base, catalog, checks, dqn, fields
 
 CONFIGS = {
   (name, preset): module.get_config(preset)
@@ -152,7 +152,7 @@ def test_an_int_is_a_float():
     ("batch_size", "did you mean config.learner.batch_size?"),
     ("snapshot.periods", "did you mean config.snapshot.period_s?"),
     ("snapshot.folder", "fields of config.snapshot are period_s, keep, url"),
-    ("colour", "`python -m launch.train --config=FILE --help` shows all"),
+    ("colour", "`slipway train --config=FILE --help` shows all"),
   ],
 )
 def test_a_field_that_is_not_declared(field, remedy):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents import registry
-from configs import bc, catalog, dqn, ppo, r2d2, sac
-from environments import factory
+from slipway.agents import registry
+from slipway.configs import bc, catalog, dqn, ppo, r2d2, sac
+from slipway.environments import factory
 
 CONFIGS = {"bc": bc, "dqn": dqn, "ppo": ppo, "r2d2": r2d2, "sac": sac}
 

@@ -11,8 +11,8 @@ import sys
 import msgspec
 import pytest
 
-from launch import train_flags
-from launch.runs import (
+from slipway.launch import train_flags
+from slipway.launch.runs import (
   run_address,
   run_folder,
   run_lock,
@@ -190,7 +190,7 @@ def test_an_environment_that_fails_later(
 
 # flags beside --resume, what the line must contain
 RESUMES_REFUSED = {
-  "a config": (["--config=configs/dqn.py"], ["--config", "new run"]),
+  "a config": (["--config=dqn"], ["--config", "new run"]),
   "a name": (["--name=other"], ["--name", "new run"]),
   "overwriting": (["--overwrite"], ["--overwrite", "new run"]),
   "a reached limit": (
@@ -243,7 +243,7 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
       [
         sys.executable,
         "-m",
-        "launch.train",
+        "slipway.launch.train",
         f"--resume={folder.path}",
         *arguments,
       ],
@@ -270,7 +270,7 @@ def test_a_run_that_goes_on_is_not_overwritten(tmp_path):
   with run_lock.held(folder):
     done = subprocess.run(
       [
-        *(sys.executable, "-m", "launch.train", "--overwrite"),
+        *(sys.executable, "-m", "slipway.launch.train", "--overwrite"),
         *("--name=a-run", f"--run_dir={tmp_path}"),
       ],
       capture_output=True,

@@ -91,7 +91,7 @@ def _set_target(run, target):
   """Sets the return that ends the run; fails while no control node is up."""
   return subprocess.run(
     [
-      *(sys.executable, "-m", "launch.control", f"--run={run.path}"),
+      *(sys.executable, "-m", "slipway.launch.control", f"--run={run.path}"),
       *("set", "limits.target_return", str(target)),
     ],
     capture_output=True,

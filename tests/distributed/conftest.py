@@ -1,4 +1,4 @@
-"""Runs: `python -m launch.train` as a user starts it, and what it leaves."""
+"""Runs: `slipway train` as a user starts it, and what it leaves."""
 
 import csv
 import glob
@@ -16,9 +16,9 @@ import psutil
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from launch.orchestration import control_service
-from launch.rpc import client as rpc_client
-from launch.runs import run_address, run_folder
+from slipway.launch.orchestration import control_service
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.runs import run_address, run_folder
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _MARK = "SLIPWAY_TEST_RUN"  # in the environment of all processes of a run
@@ -57,7 +57,7 @@ class Run:
     )
     with open(self._said[0], "w") as out, open(self._said[1], "w") as err:
       self.launcher = subprocess.Popen(
-        [sys.executable, "-m", "launch.train", *arguments, *flags],
+        [sys.executable, "-m", "slipway.launch.train", *arguments, *flags],
         stdout=out,
         stderr=err,
         start_new_session=True,
@@ -194,12 +194,18 @@ def start_run(tmp_path):
 
 @pytest.fixture
 def control():
-  """Sends a run a command with `python -m launch.control`."""
+  """Sends a run a command with `slipway control`."""
 
   def send(run, *words):
     """Returns what the command printed."""
     done = subprocess.run(
-      [sys.executable, "-m", "launch.control", f"--run={run.path}", *words],
+      [
+        sys.executable,
+        "-m",
+        "slipway.launch.control",
+        f"--run={run.path}",
+        *words,
+      ],
       capture_output=True,
       text=True,
       timeout=60,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from launch.runs import best_variables, run_folder, snapshot_store
+from slipway.launch.runs import best_variables, run_folder, snapshot_store
 
 # A start-up takes some 10 s of all cores: longer where they are shared.
 pytestmark = pytest.mark.timeout(180)

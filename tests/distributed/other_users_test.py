@@ -8,18 +8,18 @@ import sys
 
 import pytest
 
-from configs import apex_dqn
-from launch import hosting
-from launch.processes import private_network
+from slipway.configs import apex_dqn
+from slipway.launch import hosting
+from slipway.launch.processes import private_network
 
 # Imports as root, since another user may not read the interpreter.
 _STRANGER = """
 import glob, json, os, socket, struct, sys
 import numpy as np
 import reverb
-from launch.orchestration import control_service
-from launch.rpc import client as rpc_client
-from replay import socket_passing
+from slipway.launch.orchestration import control_service
+from slipway.launch.rpc import client as rpc_client
+from slipway.replay import socket_passing
 
 run, memory, uid, ports, pids = json.loads(sys.argv[1])
 sockets = [f"{memory}/{name}" for name in os.listdir(memory)

@@ -18,9 +18,9 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from replay import board, routes, variables
-from replay import proxy as proxy_lib
-from replay import writer as writer_lib
+from slipway.replay import board, routes, variables
+from slipway.replay import proxy as proxy_lib
+from slipway.replay import writer as writer_lib
 
 pytestmark = pytest.mark.timeout(300)
 

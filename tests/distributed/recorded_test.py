@@ -4,7 +4,7 @@ import ml_collections
 import numpy as np
 import pytest
 
-from environments import factory, recordings
+from slipway.environments import factory, recordings
 
 pytestmark = pytest.mark.timeout(240)
 

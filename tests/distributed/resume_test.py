@@ -8,7 +8,12 @@ import time
 import psutil
 import pytest
 
-from launch.runs import best_variables, run_counters, run_folder, snapshot_store
+from slipway.launch.runs import (
+  best_variables,
+  run_counters,
+  run_folder,
+  snapshot_store,
+)
 
 pytestmark = pytest.mark.timeout(300)
 

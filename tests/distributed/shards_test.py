@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.timeout(300)
 
 FLAGS = (
-  "--config=configs/prioritized_dqn.py",
+  "--config=prioritized_dqn",
   "--config.replay.shards=2",
   "--config.topology.replay=own_process",
   "--config.topology.workers=2",

@@ -7,7 +7,7 @@ import signal
 import psutil
 import pytest
 
-from launch.runs import run_counters, run_folder, snapshot_store
+from slipway.launch.runs import run_counters, run_folder, snapshot_store
 
 # Three starts of a run on a machine that may be busy.
 pytestmark = pytest.mark.timeout(300)

@@ -6,11 +6,11 @@ import portpicker
 import pytest
 import reverb
 
-from agents import registry
-from environments import factory
-from launch.nodes import snapshot_writer
-from launch.runs import run_folder, snapshot_store
-from replay import tables, trajectory_manager, transitions, variables
+from slipway.agents import registry
+from slipway.environments import factory
+from slipway.launch.nodes import snapshot_writer
+from slipway.launch.runs import run_folder, snapshot_store
+from slipway.replay import tables, trajectory_manager, transitions, variables
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from environments import conversion, factory
+from slipway.environments import conversion, factory
 from tests.environments import given
 
 # low, high, the spec's action, the space's own

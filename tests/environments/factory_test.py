@@ -8,7 +8,7 @@ import ml_collections
 import numpy as np
 import pytest
 
-from environments import factory
+from slipway.environments import factory
 from tests.environments import given
 
 
@@ -148,7 +148,7 @@ def test_kwargs_that_are_no_config():
 def test_importing_the_factory_is_silent_and_light():
   heavy = ("tensorflow", "jax", "reverb", "ale_py", "moviepy", "pygame")
   code = (
-    "import sys, environments.factory\n"
+    "import sys, slipway.environments.factory\n"
     f"sys.exit(', '.join(m for m in {heavy} if m in sys.modules))"
   )
   environ = {"PATH": "/usr/bin:/bin"}  # Without TF_CPP_MIN_LOG_LEVEL.

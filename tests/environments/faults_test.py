@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from environments import checked, factory, user_code, vector
+from slipway.environments import checked, factory, user_code, vector
 from tests.environments import given
 
 _BOX = spaces.Box(0.0, 1.0, (4,), np.float32)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from environments import factory, minatar, video
+from slipway.environments import factory, minatar, video
 from tests.environments import given
 
 
 @pytest.mark.parametrize("game", list(minatar.GAMES))
 def test_a_game_is_a_board_of_bytes(game):
-  config = given.config_of("environments.minatar:MinAtar/{game}-v1")
+  config = given.config_of("slipway.environments.minatar:MinAtar/{game}-v1")
   config.game = game
   environment = factory.make(config, 3, seed=1)
   spec = environment.spec
@@ -26,7 +26,9 @@ def test_a_game_is_a_board_of_bytes(game):
 
 
 def rewards(seed, **kwargs):
-  config = given.config_of("environments.minatar:MinAtar/Breakout-v1", **kwargs)
+  config = given.config_of(
+    "slipway.environments.minatar:MinAtar/Breakout-v1", **kwargs
+  )
   environment = factory.make(config, 4, seed)
   environment.reset()
   random = np.random.default_rng(0)
@@ -48,14 +50,14 @@ def test_sticky_actions_can_be_set():
 
 
 def test_an_unknown_game_is_refused_with_the_nearest():
-  config = given.config_of("environments.minatar:MinAtar/{game}-v1")
+  config = given.config_of("slipway.environments.minatar:MinAtar/{game}-v1")
   config.game = "Brekout"
   with pytest.raises(ValueError, match="'MinAtar/Breakout-v1'"):
     factory.make(config, 1, 0)
 
 
 def test_it_can_be_filmed(tmp_path):
-  config = given.config_of("environments.minatar:MinAtar/Breakout-v1")
+  config = given.config_of("slipway.environments.minatar:MinAtar/Breakout-v1")
   video.record(
     config,
     lambda step: np.zeros(1, np.int32),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from environments import factory, recordings, specs
+from slipway.environments import factory, recordings, specs
 from tests.environments import given
 
 

@@ -13,7 +13,7 @@ import pytest
 from minari.data_collector import EpisodeBuffer
 from minari.dataset import minari_storage
 
-from environments import factory, recordings, specs
+from slipway.environments import factory, recordings, specs
 from tests.environments import given
 
 CARTPOLE = given.config_of("CartPole-v1")
@@ -83,7 +83,11 @@ def assert_equal(episodes, expected):
     (CARTPOLE, 150, False),
     (PENDULUM, 450, True),
     (given.config_of("FrozenLake-v1"), 60, False),
-    (given.config_of("environments.minatar:MinAtar/Breakout-v1"), 60, False),
+    (
+      given.config_of("slipway.environments.minatar:MinAtar/Breakout-v1"),
+      60,
+      False,
+    ),
   ],
 )
 def test_a_round_trip(tmp_path, config, steps, truncates):
@@ -264,7 +268,7 @@ def test_reading_is_light_and_leaves_the_home_directory_alone(tmp_path):
   home.mkdir()
   code = (
     "import sys\n"
-    "from environments import factory, recordings\n"
+    "from slipway.environments import factory, recordings\n"
     "from tests.environments import given\n"
     "spec = factory.make_spec(given.config_of('CartPole-v1'))\n"
     "recordings.read(sys.argv[1], spec)\n"

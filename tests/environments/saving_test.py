@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.utils import ezpickle
 
-from environments import factory, saving
+from slipway.environments import factory, saving
 from tests.environments import given
 
 NUM_ENVS = 3

@@ -5,7 +5,7 @@ import pytest
 from acme import specs as acme_specs
 from gymnasium import spaces
 
-from environments import specs
+from slipway.environments import specs
 
 BIT = spaces.Discrete(2)
 INF = np.inf

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from environments import factory, toys
+from slipway.environments import factory, toys
 from tests.environments import given
 
 
@@ -99,7 +99,7 @@ def test_noisy_rewards_are_as_said():
   "name", ["Catch", "MemoryChain", "CombinationLock", "NoisyReward"]
 )
 def test_they_are_gymnasium_environments(name):
-  config = given.config_of(f"environments.toys:{name}-v0")
+  config = given.config_of(f"slipway.environments.toys:{name}-v0")
 
   def returns(seed):
     environment = factory.make(config, 3, seed)

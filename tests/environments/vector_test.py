@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from environments import factory
+from slipway.environments import factory
 from tests.environments import given
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from environments import factory, video
+from slipway.environments import factory, video
 from tests.environments import given
 
 

@@ -7,7 +7,7 @@ import shlex
 import pytest
 import yaml
 
-from launch import train_flags
+from slipway.launch import train_flags
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _FILES = _ROOT / "launch" / "clusters"
@@ -58,10 +58,10 @@ def test_kuberay_starts_a_run(kuberay, workdir):
   entrypoint = kuberay["entrypoint"]
   # KubeRay writes it into a line of shell, which goes on after it.
   assert not re.search(r"[#'\"$;&|]", entrypoint)
-  python, minus_m, module, *flags = shlex.split(entrypoint)
-  assert (python, minus_m, module) == ("python", "-m", "launch.train")
+  program, command, *flags = shlex.split(entrypoint)
+  assert (program, command) == ("slipway", "train")
   here = [flag.replace(f"={workdir}/", f"={_ROOT}/") for flag in flags]
-  values = train_flags.parse([module, *here], "")
+  values = train_flags.parse([program, *here], "")
   assert values.launch == "ray"
 
 
@@ -98,7 +98,7 @@ def test_kuberay_lets_the_runs_pods_in_alone(documents, groups):
 def test_the_image_has_what_it_runs(workdir):
   said = (_FILES / "Dockerfile").read_text()
   assert "\nCOPY . .\n" in said
-  assert f"PATH={workdir}/.venv-ray/bin:$PATH PYTHONPATH={workdir}\n" in said
+  assert f"PATH={workdir}/.venv-ray/bin:$PATH\n" in said
   (setup,) = re.findall(r"tools/\S+", said)
   assert (_ROOT / setup).stat().st_mode & 0o100
   ignored = set((_ROOT / ".dockerignore").read_text().split())

@@ -49,7 +49,11 @@ def _imports(source: str, package: tuple[str, ...]) -> list[tuple[int, str]]:
     if isinstance(node, ast.Import):
       found += [(node.lineno, alias.name) for alias in node.names]
     elif isinstance(node, ast.ImportFrom):
-      parent = package[: len(package) - node.level + 1] if node.level else ()
+      parent = (
+        ("slipway", *package[: len(package) - node.level + 1])
+        if node.level
+        else ()
+      )
       base = ".".join([*parent, *filter(None, [node.module])])
       found.append((node.lineno, base))
       found += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
@@ -69,8 +73,12 @@ def _violations(path: str, source: str) -> list[str]:
   folder = package[0]
   found = set()
   for line, name in _imports(source, package):
-    parts = tuple(name.split("."))
+    parts = tuple(name.removeprefix("slipway.").split("."))
     where = f"{path}:{line}:"
+    if name.partition(".")[0] in _MAY_IMPORT:
+      found.add(
+        f"{where} import {name} from slipway, or a user's would be used"
+      )
     if parts[0] in _OURS and parts[0] not in _MAY_IMPORT[folder]:
       found.add(f"{where} {folder} may not import {parts[0]}")
     for module, door in _DOORS.items():
@@ -105,16 +113,21 @@ def test_every_folder_has_modules():
 @pytest.mark.parametrize(
   "path, source, complaint",
   [
-    ("configs/a.py", "import replay", "configs may not import replay"),
+    ("configs/a.py", "import slipway.replay", "configs may not import replay"),
     (
       "replay/a.py",
-      "from environments import vector",
+      "from slipway.environments import vector",
       "replay may not import environments",
     ),
     (
       "replay/a.py",
-      "def f():\n  from launch import program",
+      "def f():\n  from slipway.launch import program",
       "replay may not import launch",
+    ),
+    (
+      "launch/a.py",
+      "import configs",
+      "import configs from slipway, or a user's would be used",
     ),
     ("launch/a.py", "from tests import x", "launch may not import tests"),
     ("launch/a.py", "import reverb as r", "only replay may import reverb"),
@@ -138,12 +151,12 @@ def test_every_folder_has_modules():
     ),
     (
       "agents/losses/a.py",
-      "from agents.dqn import learning",
+      "from slipway.agents.dqn import learning",
       "agents/losses may not import dqn",
     ),
     (
       "agents/losses/a.py",
-      "from ..dqn import learning",
+      "from slipway.agents import dqn",
       "agents/losses may not import dqn",
     ),
   ],
@@ -157,15 +170,15 @@ def test_algorithms_that_import_one_another_are_reported(monkeypatch, tmp_path):
   for name in ("one", "two"):
     (tmp_path / "agents" / name).mkdir(parents=True)
   monkeypatch.setitem(globals(), "_ROOT", tmp_path)
-  lines = _violations("agents/one/a.py", "from agents import two")
+  lines = _violations("agents/one/a.py", "from slipway.agents import two")
   assert lines == ["agents/one/a.py:1: algorithm one may not import two"]
 
 
 @pytest.mark.parametrize(
   "path, source",
   [
-    ("agents/dqn/a.py", "from agents.losses import q_learning"),
-    ("agents/registry.py", "from agents.dqn import builder"),
+    ("agents/dqn/a.py", "from slipway.agents.losses import q_learning"),
+    ("agents/registry.py", "from slipway.agents.dqn import builder"),
     ("launch/a.py", "from absl import flags, logging\nimport launchpad as lp"),
     ("replay/a.py", "from absl import logging\nimport reverb"),
     ("replay/a.py", "import reverb_settings\nfrom . import packing"),

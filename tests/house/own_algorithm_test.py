@@ -26,7 +26,12 @@ def train(folder, *arguments):
   """Trains from the project's folder, with the example on the Python path."""
   return subprocess.run(
     [
-      *(sys.executable, "-m", "launch.train", f"--config={folder / 'a2c.py'}"),
+      *(
+        sys.executable,
+        "-m",
+        "slipway.launch.train",
+        f"--config={folder / 'a2c.py'}",
+      ),
       *(f"--run_dir={folder / 'runs'}", "--name=a-run", *arguments),
     ],
     cwd=_ROOT,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import tomli
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -77,6 +78,30 @@ def test_an_entry_that_is_not_is_reported(line):
   assert _complaints(good + line) == [line]
 
 
+def test_the_package_depends_on_what_the_lock_is_made_from():
+  project = tomli.loads((_ROOT / "pyproject.toml").read_text())["project"]
+  asked = (_ROOT / "requirements.in").read_text().split("# The checks.")[0]
+  lines = [line.partition("#")[0].strip() for line in asked.splitlines()]
+  # dm-acme pins a Launchpad whose files overwrite those of the nightly.
+  assert set(project["dependencies"]) == {
+    line for line in lines if line and not line.startswith("dm-acme")
+  }
+  ray = (_ROOT / "requirements-ray.in").read_text().splitlines()
+  assert project["optional-dependencies"]["ray"] == [
+    line for line in ray if line and not line.startswith("#")
+  ]
+
+
+def test_the_package_has_all_folders_of_modules():
+  settings = tomli.loads((_ROOT / "pyproject.toml").read_text())["tool"]
+  folders = {
+    f"slipway.{'.'.join(path.parent.relative_to(_ROOT).parts)}"
+    for top in ("agents", "configs", "environments", "launch", "replay")
+    for path in (_ROOT / top).rglob("*.py")
+  }
+  assert set(settings["setuptools"]["packages"]) == {"slipway", *folders}
+
+
 def test_the_lock_holds_what_is_asked_for_and_nothing_excluded():
   locked = {_name(entry) for entry in _entries(_lock())}
   assert _asked("requirements.in") <= locked
@@ -110,13 +135,18 @@ def test_libraries_import_without_a_word(libraries):
 def _checkout(folder: pathlib.Path) -> pathlib.Path:
   """A folder with the set-up and, in place of .venv, one that it has built."""
   shutil.copytree(_ROOT / "tools", folder / "tools")
-  shutil.copy(_ROOT / "requirements.txt", folder)
+  for name in ("requirements.txt", "pyproject.toml"):
+    shutil.copy(_ROOT / name, folder)
   (folder / ".venv" / "bin").mkdir(parents=True)
   (folder / ".venv" / "bin" / "python").symlink_to(sys.executable)
   lock = subprocess.check_output(
     ["sha256sum", "requirements.txt"], cwd=folder, text=True
   )
   (folder / ".venv" / "requirements.sha256").write_text(lock)
+  package = subprocess.check_output(
+    ["sha256sum", "pyproject.toml"], cwd=folder, text=True
+  )
+  (folder / ".venv" / "slipway").write_text(f"{package.strip()} {folder}\n")
   return folder
 
 

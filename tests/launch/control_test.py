@@ -14,15 +14,15 @@ import pytest
 from absl import flags
 from absl.testing import absltest
 
-from configs import dqn
-from environments import factory
-from launch import control as control_command
-from launch.nodes import control as control_lib
-from launch.nodes import link
-from launch.orchestration import control_service, messages
-from launch.processes import service_node
-from launch.rpc import client as rpc_client
-from launch.runs import run_address, run_folder
+from slipway.configs import dqn
+from slipway.environments import factory
+from slipway.launch import control as control_command
+from slipway.launch.nodes import control as control_lib
+from slipway.launch.nodes import link
+from slipway.launch.orchestration import control_service, messages
+from slipway.launch.processes import service_node
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.runs import run_address, run_folder
 from tests.launch import asking
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
@@ -175,7 +175,7 @@ def test_a_run_obeys(run, tell):
   assert (status, out) == (1, "")
   assert err == (
     f"control: run {str(run.path)!r} has ended: a user stopped it by "
-    "launch.control\n"
+    "slipway control\n"
   )
 
 
@@ -210,7 +210,7 @@ def test_a_process_of_its_own(run):
   """As a user calls it, and without what takes seconds to import."""
   done = subprocess.run(
     [
-      sys.executable, "-X", "importtime", "-m", "launch.control",
+      sys.executable, "-X", "importtime", "-m", "slipway.launch.control",
       "status", "--run", str(run.path), "--json",
     ],
     capture_output=True, text=True, timeout=60,
@@ -219,7 +219,7 @@ def test_a_process_of_its_own(run):
   assert json.loads(done.stdout)["phase"] == "running"
   imported = {line.rpartition("|")[2].strip() for line in
               done.stderr.splitlines()}  # fmt: skip
-  assert "launch.rpc.client" in imported
+  assert "slipway.launch.rpc.client" in imported
   assert not {"tensorflow", "reverb", "gymnasium"} & imported
 
 

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from agents import registry
-from configs import dqn
-from environments import factory, recordings
-from launch import evaluate
-from launch.runs import best_variables, outbox, run_folder
+from slipway.agents import registry
+from slipway.configs import dqn
+from slipway.environments import factory, recordings
+from slipway.launch import evaluate
+from slipway.launch.runs import best_variables, outbox, run_folder
 
 
 @pytest.fixture

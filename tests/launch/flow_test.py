@@ -8,11 +8,11 @@ import pytest
 from absl import flags
 from absl.testing import absltest
 
-from configs import prioritized_dqn
-from environments import factory
-from launch import program as program_lib
-from launch import site
-from launch.runs import run, run_folder
+from slipway.configs import prioritized_dqn
+from slipway.environments import factory
+from slipway.launch import program as program_lib
+from slipway.launch import site
+from slipway.launch.runs import run, run_folder
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
 pytestmark = pytest.mark.timeout(180, method="thread")

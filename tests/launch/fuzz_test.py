@@ -1,6 +1,6 @@
 """Fuzz: any override and any file of a run is accepted, or is one line.
 
-All that `launch.train --resume` and `launch.evaluate` read before they start
+All that `slipway train --resume` and `slipway evaluate` read before they start
 anything is given contents of every kind. `make fuzz` looks further, from
 another seed each time.
 """
@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from agents import registry
-from configs import dqn, fields
-from environments import factory
-from launch import memory, run_config, train_flags
-from launch.runs import (
+from slipway.agents import registry
+from slipway.configs import dqn, fields
+from slipway.environments import factory
+from slipway.launch import memory, run_config, train_flags
+from slipway.launch.runs import (
   best_variables,
   config_file,
   curves,
@@ -56,7 +56,7 @@ def accepted_or_one_line(call, *names):
 
 
 def check_before_start(config):
-  """Checks a config as `launch.train` does before it starts anything."""
+  """Checks a config as `slipway train` does before it starts anything."""
   fields.validate(config, _BUILDER.fields)
   _BUILDER.check(config, _SPEC)
   memory.check(config, _SPEC, _BUILDER, 24 * 2**30)

@@ -1,9 +1,9 @@
-"""launch.list: what it shows, and what it says of a wrong name."""
+"""`slipway list`: what it shows, and what it says of a wrong name."""
 
 import pytest
 
-from configs import catalog
-from launch import list as list_lib
+from slipway.configs import catalog
+from slipway.launch import list as list_lib
 
 
 def run(capfd, *flags):
@@ -33,10 +33,17 @@ def test_an_algorithm_says_what_it_changes_and_needs(capfd, algorithm):
 
 
 @pytest.mark.parametrize(
-  ("wrong", "near"), [("rainbw", "rainbow"), ("r2d", "r2d2"), ("C52", "c51")]
+  ("wrong", "near"), [("rainbw", "rainbow"), ("r2d", "r2d2"), ("c52", "c51")]
 )
 def test_a_wrong_name_suggests_the_nearest(capfd, wrong, near):
   status, out, err = run(capfd, f"--algorithm={wrong}")
   assert (status, out) == (2, "")
   assert err.count("\n") == 1
   assert f"did you mean {near}?" in err
+
+
+def test_a_name_like_no_other_gets_no_suggestion(capfd):
+  status, _, err = run(capfd, "--algorithm=something")
+  assert status == 2
+  assert "did you mean" not in err
+  assert "slipway list" in err

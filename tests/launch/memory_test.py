@@ -3,11 +3,11 @@
 import psutil
 import pytest
 
-from agents import registry
-from agents.networks import network
-from configs import catalog
-from environments import factory
-from launch import memory
+from slipway.agents import registry
+from slipway.agents.networks import network
+from slipway.configs import catalog
+from slipway.environments import factory
+from slipway.launch import memory
 
 GIB = 2**30
 CONFIGS = [

@@ -9,13 +9,13 @@ import reverb
 from absl import flags
 from absl.testing import absltest
 
-from configs import prioritized_dqn
-from environments import factory
-from launch import program as program_lib
-from launch import site
-from launch.orchestration import rates
-from launch.runs import run, run_folder
-from replay import shared_variables, tables, variables
+from slipway.configs import prioritized_dqn
+from slipway.environments import factory
+from slipway.launch import program as program_lib
+from slipway.launch import site
+from slipway.launch.orchestration import rates
+from slipway.launch.runs import run, run_folder
+from slipway.replay import shared_variables, tables, variables
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
 pytestmark = pytest.mark.timeout(120, method="thread")

@@ -9,10 +9,10 @@ import sys
 import msgspec
 import pytest
 
-from agents import registry
-from environments import factory
-from launch import resumption, train_flags
-from launch.runs import (
+from slipway.agents import registry
+from slipway.environments import factory
+from slipway.launch import resumption, train_flags
+from slipway.launch.runs import (
   outbox,
   run_address,
   run_counters,
@@ -209,7 +209,7 @@ def test_what_the_saved_state_can_not_follow(make_run, title):
 
 
 def test_a_capacity_below_the_saved_sequences(make_run):
-  folder = make_run("--config=configs/r2d2.py")  # 3,000 sequences of 10 steps
+  folder = make_run("--config=r2d2")  # 3,000 sequences of 10 steps
   resume(folder, "--config.replay.capacity=30_000")
   check_refused(
     folder,
@@ -308,7 +308,7 @@ def test_a_run_that_still_goes_on(make_run, monkeypatch):
     check_refused(
       folder,
       [],
-      ["still goes on", f"process {os.getpid()}", "launch.control", "stop"],
+      ["still goes on", f"process {os.getpid()}", "slipway control", "stop"],
     )
   resume(folder)
 
@@ -398,7 +398,7 @@ def test_a_damaged_config_is_rebuilt_from_the_newest_snapshot(
 
 
 @pytest.mark.parametrize(
-  "arguments", [("--config=configs/r2d2.py",), ("--config.adder.n_step=1",)]
+  "arguments", [("--config=r2d2",), ("--config.adder.n_step=1",)]
 )
 def test_the_config_of_another_run(make_run, tmp_path, arguments):
   folder = make_run()
@@ -413,7 +413,7 @@ def test_the_config_of_another_run(make_run, tmp_path, arguments):
 
 def train(*arguments):
   return subprocess.run(
-    [sys.executable, "-m", "launch.train", *arguments],
+    [sys.executable, "-m", "slipway.launch.train", *arguments],
     capture_output=True,
     text=True,
     cwd=_ROOT,
@@ -457,7 +457,7 @@ def test_a_command_that_goes_on(tmp_path):
 def test_it_imports_neither_tensorflow_nor_reverb():
   source = (
     "import sys\n"
-    "from launch import train\n"
+    "from slipway.launch import train\n"
     "assert not {'tensorflow', 'reverb'} & sys.modules.keys()\n"
   )
   subprocess.run([sys.executable, "-c", source], check=True, cwd=_ROOT)

@@ -1,6 +1,6 @@
 """Saved: counters of a snapshot of a run with a past."""
 
-from launch.runs import run_counters
+from slipway.launch.runs import run_counters
 
 COUNTERS = run_counters.RunCounters(
   mode="async",

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from launch.runs import curves, run_counters, run_folder, snapshot_store
+from slipway.launch.runs import curves, run_counters, run_folder, snapshot_store
 from tests.launch import snapshot_contents
 
 STEPS = 450  # trainer steps, through which some runs are interrupted
@@ -31,8 +31,8 @@ _FLAGS = (
 # Ends its process in the middle of its second snapshot.
 _KILLED_IN_A_SNAPSHOT = """
 import os, signal, sys
-from launch import train
-from replay import local_table
+from slipway.launch import train
+from slipway.replay import local_table
 save, saves = local_table.LocalTable.save, []
 
 def save_and_die(table, folder):
@@ -60,8 +60,8 @@ pytestmark = pytest.mark.timeout(400)
 # Never gets through with its first snapshot.
 _HANGS_IN_A_SNAPSHOT = """
 import signal, sys
-from launch import train
-from replay import local_table
+from slipway.launch import train
+from slipway.replay import local_table
 
 def hang(table, folder):
   print("saving", flush=True)
@@ -94,11 +94,11 @@ class Run:
   def snapshots(self):
     return snapshot_store.SnapshotStore(self.folder, keep=2)
 
-  def start(self, *flags, program=("-m", "launch.train")):
+  def start(self, *flags, program=("-m", "slipway.launch.train")):
     """Begins the run."""
     return self._start(program, *self._new, *flags)
 
-  def resume(self, *flags, program=("-m", "launch.train")):
+  def resume(self, *flags, program=("-m", "slipway.launch.train")):
     """Goes on with it."""
     return self._start(program, f"--resume={self.folder.path}", *flags)
 

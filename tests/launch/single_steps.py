@@ -14,17 +14,17 @@ import typing
 
 import numpy as np
 
-from agents import core
-from agents.dqn import builder as builder_lib
-from agents.dqn import learning
-from configs import catalog
-from environments import factory
-from launch import single as single_lib
-from launch.orchestration import rates as rates_lib
-from launch.orchestration import run_control
-from launch.runs import run as run_lib
-from launch.runs import run_folder, snapshot_store
-from replay import table_status
+from slipway.agents import core
+from slipway.agents.dqn import builder as builder_lib
+from slipway.agents.dqn import learning
+from slipway.configs import catalog
+from slipway.environments import factory
+from slipway.launch import single as single_lib
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.orchestration import run_control
+from slipway.launch.runs import run as run_lib
+from slipway.launch.runs import run_folder, snapshot_store
+from slipway.replay import table_status
 from tests.launch import snapshot_contents
 
 ENVIRONMENTS, PERIOD = 4, 30  # trainer steps between evaluations

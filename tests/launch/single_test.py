@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from launch.runs import best_variables, curves, run_folder, snapshot_store
+from slipway.launch.runs import (
+  best_variables,
+  curves,
+  run_folder,
+  snapshot_store,
+)
 
 # Several starts of a process on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
@@ -28,7 +33,7 @@ def train(tmp_path_factory):
       [
         sys.executable,
         "-m",
-        "launch.train",
+        "slipway.launch.train",
         "--mode=single",
         f"--name={name}",
         f"--run_dir={run_dir}",

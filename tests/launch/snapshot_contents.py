@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from launch.runs import run_counters
+from slipway.launch.runs import run_counters
 
 
 def read(path: pathlib.Path) -> dict[str, typing.Any]:

@@ -5,16 +5,16 @@ import sys
 
 import pytest
 
-from configs import value
-from environments import user_code
-from launch import train_flags
-from launch.runs import run_folder
+from slipway.configs import value
+from slipway.environments import user_code
+from slipway.launch import train_flags
+from slipway.launch.runs import run_folder
 
 pytestmark = pytest.mark.filterwarnings(
   "ignore:the load_module.. method:DeprecationWarning"
 )
 
-_PONG = "--config=configs/dqn.py:pong"
+_PONG = "--config=dqn:pong"
 
 
 def parse(*arguments):
@@ -55,10 +55,10 @@ UNDERSTOOD = [
   # The config may be named after its overrides.
   (("--config.replay.capacity=9", _PONG), "environment.game", "Pong"),
   (("--config.replay.capacity=9", _PONG), "replay.capacity", 9),
-  (("--config", "configs/dqn.py:lunarlander"), "environment.name",
+  (("--config", "dqn:lunarlander"), "environment.name",
    "LunarLander-v3"),
   # Without the override, its value is out of range.
-  (("--config=configs/bc.py", "--config.dataset.path=episodes/a"),
+  (("--config=bc", "--config.dataset.path=episodes/a"),
    "dataset.path", "episodes/a"),
   ((), "mode", "async"),
   (("--mode=single",), "mode", "single"),
@@ -110,12 +110,12 @@ REFUSED = [
   (("--config.mode=single",), ["--config.mode=single", "--mode=VALUE"]),
   (("--config.mode", "sync"), ["--config.mode", "--mode=VALUE"]),
   (("--noconfig.mode",), ["--noconfig.mode", "--mode=VALUE"]),
-  (("--config=configs/nope.py",), ["--config=configs/nope.py can't be read"]),
+  (("--config=nope",), ["--config=nope can't be read"]),
   (("--config=configs",), ["--config=configs can't be read"]),
   (("--config=",), ["--config= can't be read"]),
   (("--config",), ["--config= can't be read"]),
-  (("--config=configs/dqn.py:cartpol",),
-   ["--config=configs/dqn.py:cartpol", "'cartpol' is unknown", "cartpole,"]),
+  (("--config=dqn:cartpol",),
+   ["--config=dqn:cartpol", "'cartpol' is unknown", "cartpole,"]),
   (("--config=configs",), ["--config=configs can't be read"]),
   (("cartpole",), ["'cartpole' is no flag", "--"]),
   (("--nme=x",), ["--nme is no flag", "did you mean --name?"]),
@@ -202,7 +202,7 @@ def test_a_config_file_that_fails(text, line, error, tmp_path):
 )
 def test_a_file_with_other_fields(tmp_path, change, says):
   text = f"""
-from configs import dqn
+from slipway.configs import dqn
 
 def get_config(preset='cartpole'):
   c = dqn.get_config(preset)
@@ -217,7 +217,7 @@ def assert_refused(tmp_path, text, *says, flags=()):
   path = tmp_path / "own.py"
   path.write_text(text)
   done = subprocess.run(
-    [sys.executable, "-m", "launch.train", f"--config={path}", *flags],
+    [sys.executable, "-m", "slipway.launch.train", f"--config={path}", *flags],
     capture_output=True,
     text=True,
   )
@@ -229,7 +229,7 @@ def assert_refused(tmp_path, text, *says, flags=()):
 
 def test_help_of_a_file_without_a_section(tmp_path):
   text = """
-from configs import dqn
+from slipway.configs import dqn
 
 def get_config():
   c = dqn.get_config()
@@ -244,11 +244,14 @@ def get_config():
   [
     ((), "apex_dqn_cartpole"),
     ((_PONG,), "dqn_pong"),
-    (("--config=configs/dqn.py",), "dqn"),
+    (("--config=dqn",), "dqn"),
+    (("--config.environment.name=Acrobot-v1",), "apex_dqn_acrobot_v1"),
+    (("--config=dqn:atari57", "--config.environment.game=Qbert"), "dqn_qbert"),
   ],
 )
-def test_the_name_of_a_config(arguments, name):
-  assert train_flags.config_name(parse(*arguments)) == name
+def test_a_run_is_named_after_algorithm_and_task(arguments, name):
+  assert parse(*arguments).name.rpartition("-")[0].rpartition("-")[0] == name
+  assert parse("--name=mine", *arguments).name == "mine"
 
 
 @pytest.mark.parametrize("argument", ["--help", "-h", "--helpfull"])
@@ -264,7 +267,7 @@ def test_help(argument, capsys):
 
 def test_help_explains_the_fields_of_the_config(capsys):
   with pytest.raises(SystemExit):
-    parse("--config=configs/rainbow.py:pong", "--help")
+    parse("--config=rainbow:pong", "--help")
   said = capsys.readouterr().out
   for name, field in value.FIELDS.items():
     assert name in said
@@ -318,8 +321,8 @@ def test_resume_may_stand_last_and_apart(run):
 
 
 RESUME_REFUSED = [
-  (("--config=configs/dqn.py",), ["--config is for a new run", "FIELD=VALUE"]),
-  (("--config", "configs/dqn.py"), ["--config is for a new run"]),
+  (("--config=dqn",), ["--config is for a new run", "FIELD=VALUE"]),
+  (("--config", "dqn"), ["--config is for a new run"]),
   (("--name=x",), ["--name is for a new run", "leave it out"]),
   (("--run_dir=runs",), ["--run_dir is for a new run"]),
   (("--overwrite",), ["--overwrite is for a new run"]),

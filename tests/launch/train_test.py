@@ -2,7 +2,7 @@
 
 import pytest
 
-from launch import train
+from slipway.launch import train
 
 pytestmark = [
   pytest.mark.filterwarnings("ignore:the load_module.. method"),

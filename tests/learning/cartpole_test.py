@@ -6,14 +6,14 @@ import sys
 import ml_collections
 import pytest
 
-from environments import factory, recordings
+from slipway.environments import factory, recordings
 
 
 def test_a_short_training_reaches_195(train):
   # One process and one seed: the same numbers each time. It took 49,018
   # environment steps; another CPU may round otherwise.
   summary = train(
-    "--config=configs/apex_dqn.py:cartpole",
+    "--config=apex_dqn:cartpole",
     "--mode=single",
     "--config.seed=1",
     "--config.evaluation.period_steps=250",
@@ -29,7 +29,7 @@ def test_a_short_training_reaches_195(train):
 @pytest.mark.timeout(1_800)
 def test_the_default_program_reaches_475(train):
   summary = train(
-    "--config=configs/apex_dqn.py:cartpole",
+    "--config=apex_dqn:cartpole",
     "--config.limits.wall_clock_s=1_700",
   )
   assert summary["stopped_because"] == "target_return"
@@ -43,7 +43,7 @@ def test_the_default_program_reaches_475(train):
 def test_ppo_reaches_475(train, mode):
   # 20,000 to 25,000 environment steps in each mode: half a minute.
   summary = train(
-    "--config=configs/ppo.py:cartpole",
+    "--config=ppo:cartpole",
     f"--mode={mode}",
     "--config.limits.wall_clock_s=800",
   )
@@ -56,14 +56,19 @@ def test_ppo_reaches_475(train, mode):
 @pytest.mark.timeout(900)
 def test_behaviour_cloning_reaches_the_recorded_policy(train, tmp_path):
   train(
-    "--config=configs/ppo.py:cartpole",
+    "--config=ppo:cartpole",
     "--mode=single",
     "--config.limits.target_return=475",
   )
   recorded = tmp_path / "recorded"
   done = subprocess.run(
     [
-      *(sys.executable, "-m", "launch.evaluate", f"--run={tmp_path / 'a-run'}"),
+      *(
+        sys.executable,
+        "-m",
+        "slipway.launch.evaluate",
+        f"--run={tmp_path / 'a-run'}",
+      ),
       *("--episodes=20", f"--record={recorded}"),
     ],
     capture_output=True,
@@ -78,7 +83,7 @@ def test_behaviour_cloning_reaches_the_recorded_policy(train, tmp_path):
   assert expected >= 400.0
   summary = train(
     "--overwrite",
-    "--config=configs/bc.py:cartpole",
+    "--config=bc:cartpole",
     f"--config.dataset.path={recorded}",
     f"--config.limits.target_return={expected}",
     "--config.limits.wall_clock_s=600",

@@ -1,4 +1,4 @@
-"""Trainings: `python -m launch.train`, and the numbers that it leaves."""
+"""Trainings: `slipway train`, and the numbers that it leaves."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ def train(tmp_path):
       [
         sys.executable,
         "-m",
-        "launch.train",
+        "slipway.launch.train",
         "--name=a-run",
         f"--run_dir={tmp_path}",
         *flags,

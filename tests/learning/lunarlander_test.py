@@ -7,7 +7,7 @@ import pytest
 @pytest.mark.timeout(1_800)
 def test_the_program_reaches_200(train):
   summary = train(
-    "--config=configs/apex_dqn.py:lunarlander",
+    "--config=apex_dqn:lunarlander",
     "--config.limits.wall_clock_s=1_700",
   )
   assert summary["stopped_because"] == "target_return"

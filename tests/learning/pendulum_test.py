@@ -8,7 +8,7 @@ import pytest
 def test_sac_reaches_minus_200(train):
   # It took 4,336 environment steps: two minutes.
   summary = train(
-    "--config=configs/sac.py:pendulum",
+    "--config=sac:pendulum",
     "--config.limits.wall_clock_s=1_700",
   )
   assert summary["stopped_because"] == "target_return"

@@ -6,12 +6,12 @@ One process and one seed each: the same numbers each time on one kind of CPU.
 import numpy as np
 import pytest
 
-from agents import registry
-from agents.networks import heads, q_network
-from agents.networks import network as network_lib
-from configs import catalog
-from environments import factory, toys
-from launch.runs import best_variables, run_folder
+from slipway.agents import registry
+from slipway.agents.networks import heads, q_network
+from slipway.agents.networks import network as network_lib
+from slipway.configs import catalog
+from slipway.environments import factory, toys
+from slipway.launch.runs import best_variables, run_folder
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(600)]
 
@@ -38,7 +38,7 @@ def learn(train):
     period = _PERIODS.get(algorithm, 250)
     return train(
       f"--config=configs/{algorithm}.py:cartpole",
-      f"--config.environment.name=environments.toys:{toy}-v0",
+      f"--config.environment.name=slipway.environments.toys:{toy}-v0",
       "--mode=single",
       f"--config.evaluation.period_steps={period}",
       *(f"--config.{x}={value}" for x, value in _SMALL.items() if x in known),

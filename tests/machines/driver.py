@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from launch.machines import admission
+from slipway.launch.machines import admission
 
 _PR_SET_PDEATHSIG = 1
 

@@ -27,7 +27,7 @@ def leaves_nothing(hosts, timeout_s):
 
 
 def test_cartpole_is_trained(cluster):
-  run = runs.MachineRun(cluster, "--config=configs/apex_dqn.py:cartpole")
+  run = runs.MachineRun(cluster, "--config=apex_dqn:cartpole")
   assert run.process.wait(300) == 0, run.said
   assert run.summary["stopped_because"] == "target_return"
   # All logs and results are where it was started.
@@ -103,7 +103,7 @@ def test_a_cable_that_is_cut_for_long(run):
 
 
 def test_a_killed_driver(cluster, run):
-  (driver,) = cluster.head.processes("launch.train")
+  (driver,) = cluster.head.processes("slipway.launch.train")
   driver.kill()
   leaves_nothing(cluster.hosts, 70.0)
   # The control node has ended the run all the same, and it can go on.

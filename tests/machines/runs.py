@@ -1,4 +1,4 @@
-"""Runs on machines: `launch.train --launch=ray` on a host of a cluster."""
+"""Runs on machines: `slipway train --launch=ray` on a host of a cluster."""
 
 import json
 import re
@@ -37,7 +37,7 @@ class MachineRun:
     self._said = cluster.network.folder / "said"
     new = not any(flag.startswith("--resume") for flag in flags)
     self.process = cluster.head.start(
-      [sys.executable, "-m", "launch.train", "--launch=ray"]
+      [sys.executable, "-m", "slipway.launch.train", "--launch=ray"]
       + [f"--ray_address={cluster.address}"]
       + [f"--run_dir={self.path.parent}", "--name=a-run"] * new
       + [*(flags or ENDLESS)],
@@ -60,8 +60,13 @@ class MachineRun:
     return json.loads((self.path / "summary.json").read_text())
 
   def status(self) -> dict:
-    """Asked on the head by launch.control."""
-    command = [sys.executable, "-m", "launch.control", f"--run={self.path}"]
+    """Polled on the head by `slipway control`."""
+    command = [
+      sys.executable,
+      "-m",
+      "slipway.launch.control",
+      f"--run={self.path}",
+    ]
     said = self.cluster.head.run([*command, "status", "--json"]).stdout
     return json.loads(said)
 
@@ -101,7 +106,7 @@ class MachineRun:
 
   def stop(self) -> int:
     """Stops it by a signal; returns its exit status."""
-    for process in self.cluster.head.processes("launch.train"):
+    for process in self.cluster.head.processes("slipway.launch.train"):
       process.send_signal(signal.SIGTERM)
     return self.process.wait(60)
 
@@ -152,7 +157,7 @@ def refused(host, address: str, **env: str) -> str:
     env: variables beside those of `Host.run`.
   """
   run = host.run(
-    [sys.executable, "-m", "launch.train", "--launch=ray"]
+    [sys.executable, "-m", "slipway.launch.train", "--launch=ray"]
     + [f"--ray_address={address}", "--run_dir=/tmp/runs"],
     env=env,
     check=False,

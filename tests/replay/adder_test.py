@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from acme import specs
 
-from replay import adder as adder_lib
-from replay import priorities, transitions
+from slipway.replay import adder as adder_lib
+from slipway.replay import priorities, transitions
 
 GAMMA = 0.5  # powers of it are exact
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from replay import board
+from slipway.replay import board
 
 _CONTEXT = multiprocessing.get_context("spawn")
 

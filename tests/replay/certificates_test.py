@@ -10,7 +10,7 @@ import threading
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from replay import certificates, relay_tls
+from slipway.replay import certificates, relay_tls
 from tests.replay import runs
 
 

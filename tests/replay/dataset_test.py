@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from replay import dataset as dataset_lib
-from replay import routes, tables, trajectory_manager, transitions
-from replay import writer as writer_lib
+from slipway.replay import dataset as dataset_lib
+from slipway.replay import routes, tables, trajectory_manager, transitions
+from slipway.replay import writer as writer_lib
 from tests.replay import given
 
 SPEC = specs.EnvironmentSpec(

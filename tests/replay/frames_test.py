@@ -9,11 +9,17 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from environments import factory
-from replay import adder as adder_lib
-from replay import dataset, routes, tables, trajectory_manager, transitions
-from replay import frames as frames_lib
-from replay import writer as writer_lib
+from slipway.environments import factory
+from slipway.replay import adder as adder_lib
+from slipway.replay import (
+  dataset,
+  routes,
+  tables,
+  trajectory_manager,
+  transitions,
+)
+from slipway.replay import frames as frames_lib
+from slipway.replay import writer as writer_lib
 from tests.replay import given
 
 SHAPE = (5, 3)  # of a frame

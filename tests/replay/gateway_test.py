@@ -9,7 +9,7 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from replay import certificates, gateway, relay_link
+from slipway.replay import certificates, gateway, relay_link
 from tests.replay import peers, runs
 
 _DEADLINE_S = 60

@@ -2,7 +2,7 @@
 
 import typing
 
-from replay import table_spec
+from slipway.replay import table_spec
 
 
 class RowSchema(typing.NamedTuple):

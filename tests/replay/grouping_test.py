@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from replay import grouping, priorities
+from slipway.replay import grouping, priorities
 
 
 def batches(counts):

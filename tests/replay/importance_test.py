@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from replay import importance, priorities
+from slipway.replay import importance, priorities
 
 
 def by_hand(probabilities, table_size, beta):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reverb
 
-from replay import limiter, tables
+from slipway.replay import limiter, tables
 from tests.replay import given
 
 # min_size, samples_per_insert, tolerance

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from replay import local_queue, local_table
+from slipway.replay import local_queue, local_table
 from tests.replay import given
 
 TABLES = {

@@ -6,7 +6,7 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from replay import local_table
+from slipway.replay import local_table
 
 PRIORITIES = np.array([0.0, 1.0, 2.0, 4.0, 9.0])
 EXPONENT = 0.5

@@ -5,14 +5,14 @@ import socket
 
 import pytest
 
-from replay import loopback
+from slipway.replay import loopback
 from tests.replay import hosts
 
 # Serves; confines when it is told to, and is then asked by its own host.
 _SERVER = """
 import sys
 import reverb
-from replay import loopback
+from slipway.replay import loopback
 
 server = reverb.Server([reverb.Table.queue("items", 10)], port=7000)
 print("serving", flush=True)

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from replay import dataset, transitions
-from replay import packing as packing_lib
+from slipway.replay import dataset, transitions
+from slipway.replay import packing as packing_lib
 
 DTYPES = (
   np.float32, np.uint8, np.int32, np.bool_, np.float64, np.int8, np.int64,

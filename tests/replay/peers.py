@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 
-from replay import relay, relay_link
+from slipway.replay import relay, relay_link
 
 _DEADLINE_S = 30
 

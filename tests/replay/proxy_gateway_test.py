@@ -8,7 +8,7 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from replay import (
+from slipway.replay import (
   board,
   gateway,
   proxy,
@@ -17,7 +17,7 @@ from replay import (
   shared_variables,
   variables,
 )
-from replay import writer as writer_lib
+from slipway.replay import writer as writer_lib
 from tests.replay import peers, runs
 
 _DEADLINE_S = 60

@@ -11,8 +11,15 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from replay import board, proxy, relay_gate, routes, shared_variables, variables
-from replay import writer as writer_lib
+from slipway.replay import (
+  board,
+  proxy,
+  relay_gate,
+  routes,
+  shared_variables,
+  variables,
+)
+from slipway.replay import writer as writer_lib
 from tests.replay import peers
 
 _DEADLINE_S = 60

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import reverb
 
-from replay import relay_link
+from slipway.replay import relay_link
 from tests.replay import peers
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]

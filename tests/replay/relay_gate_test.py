@@ -12,7 +12,7 @@ import threading
 import portpicker
 import pytest
 
-from replay import relay, relay_link, relay_upstream
+from slipway.replay import relay, relay_link, relay_upstream
 from tests.replay import peers
 
 _DEADLINE_S = 30

@@ -17,7 +17,7 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from replay import relay, relay_link, relay_peer
+from slipway.replay import relay, relay_link, relay_peer
 from tests.replay import peers
 
 _ROW = tf.TensorSpec([52], tf.uint8)

@@ -15,7 +15,13 @@ from collections.abc import Iterator
 import portpicker
 import pytest
 
-from replay import certificates, relay, relay_door, relay_link, relay_tls
+from slipway.replay import (
+  certificates,
+  relay,
+  relay_door,
+  relay_link,
+  relay_tls,
+)
 from tests.replay import peers, runs
 
 _DEADLINE_S = 30

@@ -7,7 +7,7 @@ import portpicker
 import pytest
 import reverb
 
-from replay import retrying_publisher, shard_monitor, variables
+from slipway.replay import retrying_publisher, shard_monitor, variables
 
 ARRAYS = {"w": np.arange(4.0)}
 DEADLINE_S = 60.0

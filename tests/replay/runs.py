@@ -4,7 +4,7 @@ import functools
 import pathlib
 import ssl
 
-from replay import certificates
+from slipway.replay import certificates
 
 
 @functools.cache  # Deriving it is slow on purpose.

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from acme import specs
 
-from replay import adder as adder_lib
-from replay import dataset, sequences
+from slipway.replay import adder as adder_lib
+from slipway.replay import dataset, sequences
 
 STATE = 5
 VALUES = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from replay import shared_variables, variable_packing
+from slipway.replay import shared_variables, variable_packing
 
 # Processes that share nothing with pytest's and import no TensorFlow.
 _CONTEXT = multiprocessing.get_context("spawn")

@@ -5,7 +5,13 @@ import portpicker
 import pytest
 import reverb
 
-from replay import proxy, relay, socket_passing, trajectory_manager, variables
+from slipway.replay import (
+  proxy,
+  relay,
+  socket_passing,
+  trajectory_manager,
+  variables,
+)
 
 
 @pytest.fixture

@@ -7,9 +7,15 @@ import portpicker
 import pytest
 import reverb
 
-from replay import packing as packing_lib
-from replay import routes, table_snapshot, tables, trajectory_manager, variables
-from replay import writer as writer_lib
+from slipway.replay import packing as packing_lib
+from slipway.replay import (
+  routes,
+  table_snapshot,
+  tables,
+  trajectory_manager,
+  variables,
+)
+from slipway.replay import writer as writer_lib
 from tests.replay import given
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})

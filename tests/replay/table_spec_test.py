@@ -3,7 +3,7 @@
 import ml_collections
 import pytest
 
-from replay import limiter, table_spec
+from slipway.replay import limiter, table_spec
 from tests.replay import given
 
 

@@ -8,15 +8,15 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from replay import packing as packing_lib
-from replay import (
+from slipway.replay import packing as packing_lib
+from slipway.replay import (
   priority_pusher,
   routes,
   shard_monitor,
   tables,
   trajectory_manager,
 )
-from replay import writer as writer_lib
+from slipway.replay import writer as writer_lib
 from tests.replay import given
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})

@@ -7,7 +7,7 @@ import portpicker
 import pytest
 import reverb
 
-from replay import (
+from slipway.replay import (
   loopback,
   routes,
   table_snapshot,
@@ -15,8 +15,8 @@ from replay import (
   tables,
   trajectory_manager,
 )
-from replay import packing as packing_lib
-from replay import writer as writer_lib
+from slipway.replay import packing as packing_lib
+from slipway.replay import writer as writer_lib
 from tests.replay import given
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})

@@ -9,7 +9,7 @@ import portpicker
 import pytest
 import reverb
 
-from replay import variable_packing, variables
+from slipway.replay import variable_packing, variables
 
 _ARRAYS = {
   "scalar": np.float32(1.5),

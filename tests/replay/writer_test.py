@@ -5,9 +5,9 @@ import portpicker
 import pytest
 import reverb
 
-from replay import packing as packing_lib
-from replay import routes, tables, trajectory_manager
-from replay import writer as writer_lib
+from slipway.replay import packing as packing_lib
+from slipway.replay import routes, tables, trajectory_manager
+from slipway.replay import writer as writer_lib
 from tests.replay import given
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})

@@ -16,7 +16,7 @@ import progress
 import tasks
 
 from benchmarks import control_status
-from launch.runs import curves, run_folder
+from slipway.launch.runs import curves, run_folder
 
 # Worker processes and environments of each, by task.
 TOPOLOGY = {"cartpole": (1, 64), "lunarlander": (1, 64), "pong": (1, 16)}
@@ -66,8 +66,8 @@ def main() -> None:
   began_s = time.monotonic()
   launcher = subprocess.Popen(
     [
-      *(sys.executable, "-m", "launch.train"),
-      f"--config=configs/apex_dqn.py:{asked.task}",
+      *(sys.executable, "-m", "slipway.launch.train"),
+      f"--config=apex_dqn:{asked.task}",
       *(f"--run_dir={runs}", "--name=run", f"--config.seed={asked.seed}"),
       *(f"--config.{field}={value}" for field, value in overrides.items()),
     ],

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents import policies, registry
-from configs import bc
-from environments import recordings
-from replay import dataset
+from slipway.agents import policies, registry
+from slipway.configs import bc
+from slipway.environments import recordings
+from slipway.replay import dataset
 from tests.agents import collected
 from tests.environments import recorded
 

@@ -6,11 +6,11 @@ import pickle
 import numpy as np
 import pytest
 
-from agents import exploration
-from agents.dqn import acting
-from agents.networks import q_network
-from configs import apex_dqn, dqn
-from replay import adder
+from slipway.agents import exploration
+from slipway.agents.dqn import acting
+from slipway.agents.networks import q_network
+from slipway.configs import apex_dqn, dqn
+from slipway.replay import adder
 
 
 class Table:

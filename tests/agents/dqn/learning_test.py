@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from agents.dqn import learning
-from agents.networks import network, q_network
-from configs import dqn, prioritized_dqn
-from replay import dataset, priorities, transitions
+from slipway.agents.dqn import learning
+from slipway.agents.networks import network, q_network
+from slipway.configs import dqn, prioritized_dqn
+from slipway.replay import dataset, priorities, transitions
 
 BATCH, ACTIONS = 6, 2
 SPEC = specs.EnvironmentSpec(

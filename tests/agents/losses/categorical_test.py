@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.losses import categorical
+from slipway.agents.losses import categorical
 from tests.agents.losses import checks
 
 BATCH, ACTIONS, ATOMS = 6, 3, 7

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.losses import munchausen, q_learning
+from slipway.agents.losses import munchausen, q_learning
 from tests.agents.losses import checks
 
 BATCH, ACTIONS = 6, 4

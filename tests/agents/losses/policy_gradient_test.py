@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.losses import policy_gradient
+from slipway.agents.losses import policy_gradient
 from tests.agents.losses import checks
 
 BATCH, STEPS, GAMMA = 6, 12, 0.9

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.losses import q_learning
+from slipway.agents.losses import q_learning
 
 BATCH, ACTIONS = 16, 5
 

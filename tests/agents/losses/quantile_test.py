@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.losses import quantile
+from slipway.agents.losses import quantile
 from tests.agents.losses import checks
 
 BATCH, ACTIONS, ONLINE, TARGET = 5, 3, 6, 4

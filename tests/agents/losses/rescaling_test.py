@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.losses import rescaling
+from slipway.agents.losses import rescaling
 from tests.agents.losses import checks
 
 VALUES = np.array([-1e4, -37.5, -1.0, -1e-3, 0.0, 1e-3, 0.5, 12.0, 1e5])

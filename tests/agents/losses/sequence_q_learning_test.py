@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.losses import sequence_q_learning
-from replay import priorities, sequences
+from slipway.agents.losses import sequence_q_learning
+from slipway.replay import priorities, sequences
 from tests.agents.losses import checks
 
 BATCH, STEPS, ACTIONS = 4, 7, 3

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.losses import soft_actor_critic
+from slipway.agents.losses import soft_actor_critic
 from tests.agents.losses import checks
 
 BATCH, CRITICS = 9, 2

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from agents.networks import actor_critic, numpy_ops, tf_network
-from agents.networks import network as network_lib
+from slipway.agents.networks import actor_critic, numpy_ops, tf_network
+from slipway.agents.networks import network as network_lib
 from tests.agents.networks import given
 
 DISCRETE = given.make_spec()
@@ -98,9 +98,10 @@ def test_checkpoints_restore_networks(tmp_path):
 def test_acting_with_small_networks_imports_no_tensorflow():
   code = """
 import sys
-from agents.networks import actor_critic, distributions, network, q_network
-from agents.networks import recurrent_q_network
-from agents.dqn import acting
+from slipway.agents.networks import actor_critic, distributions, network
+from slipway.agents.networks import q_network
+from slipway.agents.networks import recurrent_q_network
+from slipway.agents.dqn import acting
 assert not [x for x in sys.modules if x.split(".")[0] == "tensorflow"]
 """
   subprocess.run([sys.executable, "-c", code], check=True)

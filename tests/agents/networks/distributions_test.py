@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.networks import distributions, numpy_ops, tf_ops
+from slipway.agents.networks import distributions, numpy_ops, tf_ops
 
 SAMPLES = 50_000
 LOGITS = np.float32([[0.3, -1.2, 2.0, 0.0]])

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.networks import (
+from slipway.agents.networks import (
   initializers,
   numpy_ops,
   q_network,
   tf_network,
   tf_ops,
 )
-from agents.networks import layers as layers_lib
+from slipway.agents.networks import layers as layers_lib
 from tests.agents.networks import given
 
 

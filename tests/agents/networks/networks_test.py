@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.networks import (
+from slipway.agents.networks import (
   heads,
   numpy_ops,
   q_network,
@@ -12,11 +12,11 @@ from agents.networks import (
   tf_ops,
   torsos,
 )
-from agents.networks import layers as layers_lib
-from agents.networks import (
+from slipway.agents.networks import layers as layers_lib
+from slipway.agents.networks import (
   network as network_lib,
 )
-from configs import dqn
+from slipway.configs import dqn
 from tests.agents.networks import given
 
 FRAMES = (4, 84, 84)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.networks import network as network_lib
-from agents.networks import recurrent_q_network as recurrent
-from agents.networks import tf_network
-from configs import r2d2
+from slipway.agents.networks import network as network_lib
+from slipway.agents.networks import recurrent_q_network as recurrent
+from slipway.agents.networks import tf_network
+from slipway.configs import r2d2
 from tests.agents.networks import given
 
 BATCH, STEPS, ACTIONS = 5, 9, 3

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents import policies, registry
-from configs import ppo
-from environments import factory
+from slipway.agents import policies, registry
+from slipway.configs import ppo
+from slipway.environments import factory
 from tests.agents import collected
 
 ROLLOUTS = 8

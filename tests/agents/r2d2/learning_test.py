@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents import registry
-from configs import r2d2
-from replay import adder as adder_lib
-from replay import dataset
+from slipway.agents import registry
+from slipway.configs import r2d2
+from slipway.replay import adder as adder_lib
+from slipway.replay import dataset
 from tests.agents.networks import given
 
 ENVS = 4

@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from agents import core
-from replay import sequences, transitions
+from slipway.agents import core
+from slipway.replay import sequences, transitions
 from tests.replay import given
 
 STEPS = 4  # of a window

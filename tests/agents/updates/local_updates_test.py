@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from agents.updates import graph_loop, local_updates
-from replay import local_table
+from slipway.agents.updates import graph_loop, local_updates
+from slipway.replay import local_table
 from tests.agents.updates import given
 
 UNIFORM = given.make_spec(consumed=False)

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from replay import (
+from slipway.replay import (
   queue_reader,
   routes,
   shard_monitor,
   tables,
   trajectory_manager,
 )
-from replay import writer as writer_lib
+from slipway.replay import writer as writer_lib
 from tests.agents.updates import given
 
 SPEC = given.make_spec()

@@ -8,8 +8,13 @@ import portpicker
 import pytest
 import reverb
 
-from agents.updates import queue_updates
-from replay import queue_reader, shard_monitor, tables, trajectory_manager
+from slipway.agents.updates import queue_updates
+from slipway.replay import (
+  queue_reader,
+  shard_monitor,
+  tables,
+  trajectory_manager,
+)
 from tests.agents.updates import given, queue_server
 
 DEADLINE_S = 60.0

@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from agents import core
-from agents.updates import recorded_updates
+from slipway.agents import core
+from slipway.agents.updates import recorded_updates
 
 
 class Counting:

@@ -10,9 +10,9 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from agents import core
-from agents.updates import replay_updates
-from replay import importance, shard_monitor, tables
+from slipway.agents import core
+from slipway.agents.updates import replay_updates
+from slipway.replay import importance, shard_monitor, tables
 from tests.agents.updates import table_server
 
 PATTERN = [1.0, 2.0, 4.0]

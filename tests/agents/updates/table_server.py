@@ -12,8 +12,8 @@ import time
 import numpy as np
 from acme import specs
 
-from replay import routes, tables, trajectory_manager, transitions
-from replay import writer as writer_lib
+from slipway.replay import routes, tables, trajectory_manager, transitions
+from slipway.replay import writer as writer_lib
 from tests.replay import given
 
 BATCH = 32

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import rich.console
 
-from launch.display import panel, status_text
-from launch.runs import run_status
+from slipway.launch.display import panel, status_text
+from slipway.launch.runs import run_status
 
 STATUS = run_status.RunStatus(
   name="apex-cartpole-3",

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from launch.display import status_text
+from slipway.launch.display import status_text
 
 
 @pytest.mark.parametrize(

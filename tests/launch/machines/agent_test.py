@@ -8,16 +8,16 @@ import time
 
 import pytest
 
-from configs import apex_dqn
-from environments import factory
-from launch.machines import agent as agent_lib
-from launch.machines import cluster_keys, placement
-from launch.orchestration import control_service
-from launch.rpc import client as rpc_client
-from launch.rpc import wire
-from launch.runs import run as run_lib
-from launch.runs import run_folder
-from replay import gateway
+from slipway.configs import apex_dqn
+from slipway.environments import factory
+from slipway.launch.machines import agent as agent_lib
+from slipway.launch.machines import cluster_keys, placement
+from slipway.launch.orchestration import control_service
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.rpc import wire
+from slipway.launch.runs import run as run_lib
+from slipway.launch.runs import run_folder
+from slipway.replay import gateway
 
 NO_ORDERS = agent_lib.Orders({}, stopping=False, hurry=False)
 

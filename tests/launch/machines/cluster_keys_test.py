@@ -11,7 +11,7 @@ from concurrent import futures
 import grpc
 import pytest
 
-from launch.machines import cluster_keys
+from slipway.launch.machines import cluster_keys
 
 _TOKEN = "0123456789abcdef" * 2
 
@@ -173,7 +173,8 @@ def test_a_shell_takes_it_over(home, monkeypatch):
   odd.mkdir()
   monkeypatch.setenv("HOME", str(odd))
   monkeypatch.setenv("RAY_AUTH_TOKEN", _TOKEN)
-  script = 'keys=$("$0" -m launch.machines.cluster_keys) && eval "$keys" && env'
+  module = "slipway.launch.machines.cluster_keys"
+  script = f'keys=$("$0" -m {module}) && eval "$keys" && env'
   said = subprocess.run(
     ["sh", "-c", script, sys.executable],
     capture_output=True,

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from configs import apex_dqn
-from launch.machines import placement as placement_lib
+from slipway.configs import apex_dqn
+from slipway.launch.machines import placement as placement_lib
 
 
 def machine(number, cpus=4.0, gpus=0.0):

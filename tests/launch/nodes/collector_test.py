@@ -5,11 +5,11 @@ import pickle
 import numpy as np
 import pytest
 
-from agents import registry
-from configs import dqn
-from environments import factory
-from launch.nodes import collector as collector_lib
-from replay import transitions
+from slipway.agents import registry
+from slipway.configs import dqn
+from slipway.environments import factory
+from slipway.launch.nodes import collector as collector_lib
+from slipway.replay import transitions
 
 NUM_ENVS = 4
 STEPS = 250  # calls: some ten episodes of each environment

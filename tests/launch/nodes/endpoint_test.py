@@ -1,6 +1,6 @@
 """Endpoint: an address that moves while others read it."""
 
-from launch.nodes import endpoint
+from slipway.launch.nodes import endpoint
 
 
 def test_an_address_that_moves(tmp_path):

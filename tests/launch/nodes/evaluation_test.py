@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from agents import registry
-from configs import dqn
-from environments import factory, vector
-from launch.nodes import evaluation
-from replay import adder
+from slipway.agents import registry
+from slipway.configs import dqn
+from slipway.environments import factory, vector
+from slipway.launch.nodes import evaluation
+from slipway.replay import adder
 
 
 class Scripted:

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from launch.nodes import evaluator as evaluator_lib
+from slipway.launch.nodes import evaluator as evaluator_lib
 from tests.launch.nodes import local_run
 
 

@@ -10,13 +10,13 @@ import pytest
 from absl import flags
 from absl.testing import absltest
 
-from configs import dqn
-from environments import factory
-from launch.nodes import control as control_lib
-from launch.nodes import link
-from launch.orchestration import control_service, messages
-from launch.processes import service_node
-from launch.runs import run_folder, run_status
+from slipway.configs import dqn
+from slipway.environments import factory
+from slipway.launch.nodes import control as control_lib
+from slipway.launch.nodes import link
+from slipway.launch.orchestration import control_service, messages
+from slipway.launch.processes import service_node
+from slipway.launch.runs import run_folder, run_status
 from tests.launch import asking
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from launch.nodes import local_ports
-from replay import local_queue, local_table, variable_packing
+from slipway.launch.nodes import local_ports
+from slipway.replay import local_queue, local_table, variable_packing
 
 ROW_BYTES = 8
 

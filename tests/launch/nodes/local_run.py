@@ -7,14 +7,14 @@ import ml_collections
 import numpy as np
 import tensorflow as tf
 
-from agents import core, registry
-from agents.updates import local_updates
-from configs import dqn, ppo
-from environments import factory
-from launch.nodes import local_ports, trainer, worker
-from launch.orchestration import messages
-from launch.orchestration import rates as rates_lib
-from replay import local_table
+from slipway.agents import core, registry
+from slipway.agents.updates import local_updates
+from slipway.configs import dqn, ppo
+from slipway.environments import factory
+from slipway.launch.nodes import local_ports, trainer, worker
+from slipway.launch.orchestration import messages
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.replay import local_table
 
 
 def make_config(mode: str = "async", **replay: typing.Any):

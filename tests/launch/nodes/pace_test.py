@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from launch.nodes import pace as pace_lib
+from slipway.launch.nodes import pace as pace_lib
 
 BURST_S = 0.1
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from launch.nodes import policy_age
+from slipway.launch.nodes import policy_age
 
 # versions of a batch, the newest one, mean and maximum of the ages
 CASES = [

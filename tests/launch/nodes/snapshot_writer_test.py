@@ -10,16 +10,16 @@ import pytest
 import reverb
 from launchpad import address as lp_address
 
-from agents import registry
-from agents.dqn import builder as builder_lib
-from configs import prioritized_dqn
-from environments import factory
-from launch.nodes import trainer_node
-from launch.orchestration import messages, run_control
-from launch.orchestration import rates as rates_lib
-from launch.runs import run_counters, run_folder, snapshot_store
-from replay import routes, tables, transitions
-from replay import writer as writer_lib
+from slipway.agents import registry
+from slipway.agents.dqn import builder as builder_lib
+from slipway.configs import prioritized_dqn
+from slipway.environments import factory
+from slipway.launch.nodes import trainer_node
+from slipway.launch.orchestration import messages, run_control
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.runs import run_counters, run_folder, snapshot_store
+from slipway.replay import routes, tables, transitions
+from slipway.replay import writer as writer_lib
 
 COUNT = 200  # transitions
 EXPECTED = {"worker": 1, "trainer": 1}

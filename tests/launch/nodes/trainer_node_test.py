@@ -8,16 +8,16 @@ import pytest
 import tensorflow as tf
 from launchpad import address as lp_address
 
-from agents import registry
-from agents.dqn import builder as builder_lib
-from configs import prioritized_dqn
-from environments import factory
-from launch.nodes import trainer_node
-from launch.orchestration import rates as rates_lib
-from launch.orchestration import run_control
-from launch.runs import run_folder
-from replay import dataset, routes, tables, transitions
-from replay import writer as writer_lib
+from slipway.agents import registry
+from slipway.agents.dqn import builder as builder_lib
+from slipway.configs import prioritized_dqn
+from slipway.environments import factory
+from slipway.launch.nodes import trainer_node
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.orchestration import run_control
+from slipway.launch.runs import run_folder
+from slipway.replay import dataset, routes, tables, transitions
+from slipway.replay import writer as writer_lib
 
 BATCH, ROUND = 16, 40  # transitions
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from launch.nodes import local_ports
-from launch.orchestration import messages
-from replay import transitions
+from slipway.launch.nodes import local_ports
+from slipway.launch.orchestration import messages
+from slipway.replay import transitions
 from tests.launch.nodes import local_run
 
 PAUSE = messages.Command(paused=True)

@@ -6,9 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from launch.nodes import local_ports
-from launch.orchestration import messages
-from replay import transitions
+from slipway.launch.nodes import local_ports
+from slipway.launch.orchestration import messages
+from slipway.replay import transitions
 from tests.launch.nodes import local_run
 
 RUN = messages.Command()

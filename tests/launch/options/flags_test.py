@@ -2,7 +2,7 @@
 
 import pytest
 
-from launch.options import flags
+from slipway.launch.options import flags
 
 EVALUATE_REFUSED = [
   ((), ["--run"]),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launch.orchestration import commands, messages
+from slipway.launch.orchestration import commands, messages
 
 # rate, workers, proxies, role, its share
 SHARES = [

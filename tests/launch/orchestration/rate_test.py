@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from launch.orchestration import rate as rate_lib
+from slipway.launch.orchestration import rate as rate_lib
 
 # (seconds, count) in their order, and the rate after the last
 RATES = [

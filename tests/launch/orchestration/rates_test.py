@@ -4,11 +4,11 @@ import typing
 
 import pytest
 
-from configs import apex_dqn, dqn, ppo
-from environments import factory
-from launch.orchestration import rates as rates_lib
-from replay import limiter as limiter_lib
-from replay import table_status
+from slipway.configs import apex_dqn, dqn, ppo
+from slipway.environments import factory
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.replay import limiter as limiter_lib
+from slipway.replay import table_status
 from tests.replay import given
 
 REPLAY = given.make_table_spec(

@@ -9,11 +9,11 @@ from concurrent import futures
 import msgspec
 import pytest
 
-from configs import dqn
-from environments import factory
-from launch.orchestration import messages, run_control, stop_order
-from launch.orchestration import rates as rates_lib
-from launch.runs import run_folder, run_status
+from slipway.configs import dqn
+from slipway.environments import factory
+from slipway.launch.orchestration import messages, run_control, stop_order
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.runs import run_folder, run_status
 
 EXPECTED = {"worker": 2, "evaluator": 1, "proxy": 1, "trainer": 1, "replay": 1}
 REPORTS = {

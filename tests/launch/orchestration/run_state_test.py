@@ -6,11 +6,11 @@ import types
 import msgspec
 import pytest
 
-from configs import apex_dqn, ppo
-from environments import factory
-from launch.orchestration import messages, node_state, run_state, waits
-from launch.orchestration import rates as rates_lib
-from launch.runs import curves, records, run_counters, run_status
+from slipway.configs import apex_dqn, ppo
+from slipway.environments import factory
+from slipway.launch.orchestration import messages, node_state, run_state, waits
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.runs import curves, records, run_counters, run_status
 
 EXPECTED = {"replay": 0, "trainer": 1, "worker": 3, "proxy": 1}
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from configs import dqn
-from launch.orchestration import settings
+from slipway.configs import dqn
+from slipway.launch.orchestration import settings
 
 # field, value, what the config holds then
 CHANGES = [

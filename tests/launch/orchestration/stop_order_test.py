@@ -2,9 +2,9 @@
 
 import pytest
 
-from configs import dqn
-from launch import site
-from launch.orchestration import stop_order
+from slipway.configs import dqn
+from slipway.launch import site
+from slipway.launch.orchestration import stop_order
 
 
 def test_each_role_of_a_program_has_one_place():

@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from launch.orchestration import waits
+from slipway.launch.orchestration import waits
 
 NOW_S = 1.7e9
 

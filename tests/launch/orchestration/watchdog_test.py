@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from configs import dqn
-from launch.orchestration import rates as rates_lib
-from launch.orchestration import watchdog as watchdog_lib
-from launch.runs import run_status
+from slipway.configs import dqn
+from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.orchestration import watchdog as watchdog_lib
+from slipway.launch.runs import run_status
 from tests.replay import given
 
 PERIOD_S = 30.0

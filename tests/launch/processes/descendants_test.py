@@ -11,7 +11,7 @@ _OTHER_USER = 65_534
 
 _KILLS_ANOTHER_USERS = f"""
 import os, subprocess, psutil
-from launch.processes import descendants
+from slipway.launch.processes import descendants
 roots = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL)
 os.setuid({_OTHER_USER})
 own = subprocess.Popen(["sleep", "60"])
@@ -36,7 +36,7 @@ def test_a_process_of_another_user_is_skipped():
 # In a process of its own, which has no other children.
 _ADOPTS = """
 import os, subprocess, sys, time, psutil
-from launch.processes import descendants
+from slipway.launch.processes import descendants
 
 descendants.adopt()
 started = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])

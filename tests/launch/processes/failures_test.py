@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from launch.processes import failures
+from slipway.launch.processes import failures
 
 # A process that ends as a node does.
 _NODE = """
 import sys
-from launch.processes import failures
+from slipway.launch.processes import failures
 try:
   {}
 except BaseException as error:
@@ -47,7 +47,8 @@ ERRORS = [
   ("raise KeyError(3) from OSError(2, 'gone')", "KeyError: 3", "Error: 3\n"),
   ("sys.exit(2)", "SystemExit: 2", "SystemExit: 2\n"),
   ("raise failures.NodeFailedError(failures.Failure('inner', ''))",
-   "launch.processes.failures.NodeFailedError: inner", "Error: inner\n"),
+   "slipway.launch.processes.failures.NodeFailedError: inner",
+   "Error: inner\n"),
 ]  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def test_only_the_newest_life_counts(log):
 def test_an_error_of_user_code_keeps_its_own_frames(log):
   fail(
     log,
-    "from environments import user_code\n"
+    "from slipway.environments import user_code\n"
     "  raise user_code.UserCodeError('Foo: boom', ValueError('boom'))",
   )
   failure = failures.explain("worker/1", 1, log, start=0)

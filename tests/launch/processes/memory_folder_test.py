@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 
-from launch.processes import memory_folder
+from slipway.launch.processes import memory_folder
 
 
 def leave(pid, age_s):

@@ -10,14 +10,14 @@ import portpicker
 import pytest
 import reverb
 
-from launch.processes import ports
+from slipway.launch.processes import ports
 
 _NETWORK = ("unshare", "--net", "sh", "-c")
 # Of four ports, each of which is given to whoever wants any.
 _FOUR = "echo 40000 40003 > /proc/sys/net/ipv4/ip_local_port_range"
 _TAKEN = """
 import contextlib, socket
-from launch.processes import ports
+from slipway.launch.processes import ports
 
 def taken(take):
   sockets = []

@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from launch.processes import private_network
+from slipway.launch.processes import private_network
 
 _CAP_SYS_ADMIN, _PR_CAPBSET_DROP = 21, 24
 
 # Serves a port in the network, and says to whoever connects that it is there.
 _SERVER = """
 import ast, os, socket, sys
-from launch.processes import private_network
-from replay import socket_passing
+from slipway.launch.processes import private_network
+from slipway.replay import socket_passing
 network = private_network.PrivateNetwork(ast.literal_eval(sys.argv[1]))
 network.enter()
 listening = socket.create_server(("localhost", 0))
@@ -31,8 +31,8 @@ while True:
 
 _MAKER = """
 import subprocess, sys
-from launch.processes import private_network
-from replay import socket_passing
+from slipway.launch.processes import private_network
+from slipway.replay import socket_passing
 with private_network.made() as network:
   print([kind for kind, _ in network.namespaces])
   with subprocess.Popen(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launch.processes import restarts
+from slipway.launch.processes import restarts
 
 
 def test_delays_grow_until_the_budget_is_used_up():

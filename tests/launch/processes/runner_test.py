@@ -15,8 +15,8 @@ import launchpad as lp
 import psutil
 import pytest
 
-from launch.processes import fork_server, node_log, payloads, restarts
-from launch.processes import runner as runner_lib
+from slipway.launch.processes import fork_server, node_log, payloads, restarts
+from slipway.launch.processes import runner as runner_lib
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

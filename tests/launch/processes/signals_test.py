@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from launch.processes import signals as signals_lib
+from slipway.launch.processes import signals as signals_lib
 
 _TAKEN = (*signals_lib.ENDS, signal.SIGUSR1)
 _ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -99,10 +99,10 @@ def test_without_a_second_one_nobody_is_called(signals):
 
 @pytest.mark.parametrize("number", signals_lib.ENDS)
 def test_before_a_run_begins_it_is_one_line(tmp_path, number):
-  """Also while `launch.training` is being imported, which takes longer."""
+  """Also during the import of `slipway.launch.training`, which takes longer."""
   for delay_s in (0.0, 0.1):
     train = subprocess.Popen(
-      [sys.executable, "-m", "launch.train", f"--run_dir={tmp_path}"],
+      [sys.executable, "-m", "slipway.launch.train", f"--run_dir={tmp_path}"],
       stderr=subprocess.PIPE,
       cwd=_ROOT,
       text=True,
@@ -129,7 +129,12 @@ def test_a_slow_environment_does_not_take_a_signal_for_its_own(tmp_path):
   )
   train = subprocess.Popen(
     [
-      *(sys.executable, "-m", "launch.train", f"--run_dir={tmp_path}/runs"),
+      *(
+        sys.executable,
+        "-m",
+        "slipway.launch.train",
+        f"--run_dir={tmp_path}/runs",
+      ),
       "--config.environment.name=slow:Slow-v0",
     ],
     stdout=subprocess.PIPE,

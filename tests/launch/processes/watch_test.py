@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from launch.processes import signals as signals_lib
-from launch.processes import watch
-from launch.runs import run_status
+from slipway.launch.processes import signals as signals_lib
+from slipway.launch.processes import watch
+from slipway.launch.runs import run_status
 
 
 class Control:

@@ -9,18 +9,18 @@ import msgspec
 import pytest
 from hypothesis import strategies as st
 
-from configs import dqn
-from environments import factory
-from launch.orchestration import (
+from slipway.configs import dqn
+from slipway.environments import factory
+from slipway.launch.orchestration import (
   control_service,
   messages,
   rates,
   run_control,
   stop_order,
 )
-from launch.rpc import client as rpc_client
-from launch.rpc import server, wire
-from launch.runs import run_folder
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.rpc import server, wire
+from slipway.launch.runs import run_folder
 from tests.launch import fuzzing
 
 fuzz = fuzzing.settings(150, deadline=None)

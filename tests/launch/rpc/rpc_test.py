@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from launch.rpc import client as rpc_client
-from launch.rpc import server, wire
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.rpc import server, wire
 
 
 class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -219,7 +219,7 @@ def test_a_client_finds_a_server_that_is_restarted(path):
 
 def test_a_killed_server_leaves_a_socket_that_is_replaced(path):
   code = (
-    "import os, sys; from launch.rpc import server\n"
+    "import os, sys; from slipway.launch.rpc import server\n"
     "class A: pass\n"
     f"server.Server({path!r}, A, A()); os._exit(1)"
   )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from launch.runs import best_variables, outbox
+from slipway.launch.runs import best_variables, outbox
 
 VARIABLES = {
   "torso/w": np.arange(6, dtype=np.float32).reshape(2, 3),

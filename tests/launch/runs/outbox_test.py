@@ -2,7 +2,7 @@
 
 import pytest
 
-from launch.runs import outbox as outbox_lib
+from slipway.launch.runs import outbox as outbox_lib
 from tests.launch import small_disk
 
 

@@ -19,7 +19,7 @@ from tensorboard.backend.event_processing import (
 )
 from tensorboard.util import tensor_util
 
-from launch.runs import curves, results, run_folder, run_status
+from slipway.launch.runs import curves, results, run_folder, run_status
 from tests.launch import small_disk
 
 
@@ -431,8 +431,8 @@ def test_a_file_that_cannot_be_replaced(tmp_path, name):
 
 def test_no_heavy_import():
   code = (
-    "import sys; from launch.display import panel; "
-    "from launch.runs import results; "
+    "import sys; from slipway.launch.display import panel; "
+    "from slipway.launch.runs import results; "
     "heavy = {'tensorflow', 'reverb', 'launchpad', 'matplotlib'}; "
     "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
   )

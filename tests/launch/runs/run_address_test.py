@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from launch.runs import outbox, run_address, run_folder
+from slipway.launch.runs import outbox, run_address, run_folder
 
 
 @pytest.fixture

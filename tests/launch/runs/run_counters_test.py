@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from launch.runs import run_counters
+from slipway.launch.runs import run_counters
 
 COUNTERS = run_counters.RunCounters(
   mode="async",

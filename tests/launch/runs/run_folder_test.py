@@ -6,8 +6,8 @@ import os
 import ml_collections
 import pytest
 
-from configs import dqn
-from launch.runs import run_folder
+from slipway.configs import dqn
+from slipway.launch.runs import run_folder
 
 
 def config_of(**fields):

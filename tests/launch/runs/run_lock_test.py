@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from launch.runs import run_folder, run_lock
+from slipway.launch.runs import run_folder, run_lock
 
 # Holds a run's lock until it is killed.
 _HOLDER = """
 import sys
-from launch.runs import run_folder; from launch.runs import run_lock
+from slipway.launch.runs import run_folder; from launch.runs import run_lock
 with run_lock.held(run_folder.RunFolder(sys.argv[1])):
   print("held", flush=True)
   sys.stdin.read()

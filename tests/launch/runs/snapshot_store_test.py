@@ -15,7 +15,7 @@ import fsspec
 import pytest
 from fsspec.implementations import memory
 
-from launch.runs import run_folder, snapshot_store
+from slipway.launch.runs import run_folder, snapshot_store
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DEADLINE_S = 60.0

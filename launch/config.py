@@ -1,0 +1,38 @@
+"""Shows a config: `slipway config apex_dqn:cartpole`."""
+
+import sys
+from collections.abc import Sequence
+
+from slipway.environments import user_code
+from slipway.launch.options import flags as flags_lib
+from slipway.launch.options import overrides
+
+_USAGE = (
+  "Shows every field of a config: its value, its meaning, and where the number "
+  "is from. Give a built-in name, ALGORITHM:PRESET, or the path of a file."
+)
+
+
+@user_code.exits_raised()
+def main(argv: Sequence[str]) -> int:
+  """Prints the fields of a config.
+
+  Returns:
+    Exit status: 0, or 2 where there is no such config.
+  """
+  names = [a.removeprefix("--config=") for a in argv[1:]]
+  if flags_lib.asks_for_help(argv) or len(names) != 1:
+    print(f"{_USAGE}\n\n  slipway config {overrides.DEFAULT_CONFIG}")
+    return 0 if flags_lib.asks_for_help(argv) else 2
+  try:
+    config = overrides.load(names[0])
+    declared = overrides.declared(config)
+    print(overrides.help_text(config, declared))
+  except (ValueError, user_code.UserCodeError) as error:
+    print(f"config: {error}", file=sys.stderr)
+    return 2
+  return 0
+
+
+if __name__ == "__main__":
+  sys.exit(main(sys.argv))
