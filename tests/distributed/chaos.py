@@ -46,10 +46,10 @@ class Chaos:
     psutil.wait_procs([process])
     self.kills[node] += 1
 
-  def end(self, target):
+  def end(self, target, within_s=120.0):
     """Lets the run reach a return in peace; checks what it leaves."""
     self._run.wait_until(lambda: _set_target(self._run, target) == 0)
-    status = self._run.wait()
+    status = self._run.wait(within_s)
     assert status == 0, self._run.stdout + self._run.stderr
     assert self._run.stderr == ""
     self._run.check_nothing_left()
