@@ -1,3 +1,54 @@
-"""Distributed reinforcement learning: see README.md."""
+"""Distributed reinforcement learning on Reverb, Launchpad, Acme, TensorFlow.
+
+    import slipway
+
+    config = slipway.load_config("apex_dqn:cartpole")
+    config.learner.learning_rate = 1e-3
+    result = slipway.train(config, name="first")
+    print(result.summary.best_eval_return, result.curves["eval_return"])
+
+    policy = slipway.load("runs/first")
+    action = policy(observation)
+
+The same as commands: `slipway --help`. Nothing is imported before it is used.
+"""
+
+import importlib
+import typing
 
 __version__ = "0.1.0"
+
+# Module of each public name.
+_PUBLIC = {
+  "Policy": "slipway.launch.policy",
+  "RunResult": "slipway.launch.session",
+  "Training": "slipway.launch.session",
+  "load": "slipway.launch.policy",
+  "load_config": "slipway.launch.session",
+  "load_result": "slipway.launch.session",
+  "start": "slipway.launch.session",
+  "train": "slipway.launch.session",
+}
+__all__ = [*_PUBLIC, "__version__"]
+
+if typing.TYPE_CHECKING:
+  from slipway.launch.policy import Policy as Policy
+  from slipway.launch.policy import load as load
+  from slipway.launch.session import RunResult as RunResult
+  from slipway.launch.session import Training as Training
+  from slipway.launch.session import load_config as load_config
+  from slipway.launch.session import load_result as load_result
+  from slipway.launch.session import start as start
+  from slipway.launch.session import train as train
+
+
+def __getattr__(name: str) -> typing.Any:
+  """Imports a public name when it is first used."""
+  if name not in _PUBLIC:
+    raise AttributeError(f"module 'slipway' has no attribute {name!r}")
+  return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+  """Returns the public names."""
+  return __all__

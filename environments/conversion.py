@@ -84,6 +84,23 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
   return rescale
 
 
+def write_actions_with(ops: Any, space: gymnasium.Space, actions: Any) -> Any:
+  """Converts actions of the spec by an `ops` module, such as an ONNX graph.
+
+  Args:
+    ops: with `clip`.
+    space: Discrete or Box, of one environment; actions for another are
+      returned as they are.
+    actions: [B, ...], with arithmetic operators.
+  """
+  if isinstance(space, spaces.Discrete):
+    return actions + np.int32(space.start)
+  if not isinstance(space, spaces.Box):
+    return actions
+  low, high = (bound.astype(np.float32) for bound in _bounds(space))
+  return (ops.clip(actions, -1.0, 1.0) + 1.0) * (0.5 * (high - low)) + low
+
+
 def read_actions(space: gymnasium.Space, actions: np.ndarray) -> np.ndarray:
   """Converts a space's own actions [B, ...] to those of the spec.
 

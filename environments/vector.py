@@ -116,6 +116,14 @@ class VectorEnvironment:
     self._has_floats = self.spec.observations.dtype.kind == "f"
     self._shape = (self.num_envs, *(self.observation_space.shape or ()))
 
+  def read_observations(self, observations: np.ndarray) -> np.ndarray:
+    """Converts the space's own observations [B, ...] to those of the spec."""
+    return self._observe(observations)
+
+  def write_actions(self, actions: np.ndarray) -> np.ndarray:
+    """Converts actions of the spec [B, ...] to those of the space."""
+    return self._write_actions(actions) if self._write_actions else actions
+
   @property
   def renders(self) -> bool:
     """Whether `render` has frames if made with `render_mode="rgb_array"`."""
@@ -166,8 +174,7 @@ class VectorEnvironment:
     first = self._done
     if first is None:
       raise RuntimeError("VectorEnvironment.step needs a reset before it")
-    if self._write_actions is not None:
-      actions = self._write_actions(actions)
+    actions = self.write_actions(actions)
     self._steps += 1
     try:
       observation, reward, terminated, truncated, _ = self._envs.step(actions)

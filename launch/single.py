@@ -7,12 +7,14 @@ config and the seed alone. A run that was stopped or killed and resumed equals
 one that never stopped.
 """
 
+import contextlib
 import math
+import os
 import pathlib
 import pickle
 import time
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import tensorflow as tf
@@ -27,12 +29,19 @@ from slipway.launch.nodes import evaluator as evaluator_lib
 from slipway.launch.nodes import local_ports
 from slipway.launch.nodes import trainer as trainer_lib
 from slipway.launch.nodes import worker as worker_lib
-from slipway.launch.orchestration import messages, run_control
+from slipway.launch.orchestration import (
+  control_service,
+  messages,
+  run_control,
+)
 from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.processes import memory_folder
 from slipway.launch.processes import signals as signals_lib
+from slipway.launch.rpc import server
 from slipway.launch.runs import (
   best_variables,
   checkpoints,
+  run_address,
   snapshot_store,
 )
 from slipway.launch.runs import run as run_lib
@@ -40,6 +49,10 @@ from slipway.replay import local_table, variable_packing
 
 _STATE, _TABLE = "single.pkl", "table"  # in a snapshot
 _REPORT_PERIOD_S = 0.25
+_ONE_WORKER = (
+  "mode 'single' has one worker, so the number of workers does not change: "
+  "give it more environments (topology.environments_per_worker)"
+)
 _UPLOAD_S = 4.0  # for the last snapshot
 # A limit that counts ends the run only once everything that was granted until
 # then is done, so that equal runs end equally.
@@ -118,7 +131,7 @@ class Single:
         "new episodes, so it does not equal one that never stopped",
         config.environment.name,
       )
-    self._saves = 0  # requested and done
+    self._saves = 0  # requested by the control node's callers, and done
     self._best_is_new = False  # since the last snapshot
     self._pause_s: float | None = None  # of the last snapshot
     self._save_due_s = time.monotonic() + config.snapshot.period_s
@@ -160,6 +173,9 @@ class Single:
       interrupted: called at each step of an evaluation; True ends it, as if it
         had not begun where the environments can be saved.
     """
+    if self._command.paused:
+      time.sleep(_REPORT_PERIOD_S / 10)
+      return
     period = self._config.evaluation.period_steps
     before = self._trainer.steps
     if before // period > self._evaluated_at // period:
@@ -196,6 +212,8 @@ class Single:
       ),
     )
     command = self._control.report("trainer", 0, trainer)
+    if command.saves_requested > self._saves:
+      self._saves, self._save_now = command.saves_requested, True
     if self._worker is not None:
       command = self._control.report("worker", 0, self._worker.report())
     self._command = command
@@ -346,19 +364,36 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     {"worker": min(1, run.config.topology.workers), "trainer": 1},
     run.started_at_s,
     rates_lib.Rates.from_config(run.config, run.spec),
+    workers_fixed_because=_ONE_WORKER,
   )
   try:
     single = Single(run, control)
   except (ValueError, OSError) as error:
     raise RuntimeError(str(error)) from error
   with panel_lib.Panel() as panel:
-    single.run(lambda: panel.update(control.status()), signals)
+    with _served(run, control):
+      single.run(lambda: panel.update(control.status()), signals)
     single.report()
     try:
       control.close()
     except OSError as error:
       raise RuntimeError(str(error)) from error
     panel.update(control.status())
+
+
+@contextlib.contextmanager
+def _served(
+  run: run_lib.Run, control: run_control.RunControl
+) -> Iterator[None]:
+  """Lets other processes of this user call the run's control."""
+  with memory_folder.made() as memory_dir:
+    path = os.path.join(memory_dir, "control.sock")
+    service = control_service.ControlService
+    with (
+      server.Server(path, service, control),
+      run_address.published(run.folder, path, control.outbox),
+    ):
+      yield
 
 
 def _read_state(folder: pathlib.Path) -> dict[str, typing.Any]:

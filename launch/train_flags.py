@@ -1,8 +1,6 @@
 """The flags of `slipway train`: a new run's, or a run's that goes on."""
 
 import pathlib
-import re
-import time
 import typing
 from collections.abc import Collection, Mapping, Sequence
 
@@ -15,6 +13,7 @@ from slipway.configs import fields as fields_lib
 from slipway.launch import run_config
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
+from slipway.launch.runs import run_folder
 
 # Where the nodes run: the module of launch/ that sees to it.
 LAUNCHES = {
@@ -176,8 +175,7 @@ def _default_name(
     task = environment.name.rpartition(":")[2]
   elif environment.game != before["environment.game"]:
     task = environment.game
-  words = [pathlib.PurePath(name).stem, *re.findall(r"[a-z0-9]+", task.lower())]
-  return f"{'_'.join(words)}-{time.strftime('%Y%m%d-%H%M%S')}"
+  return run_folder.make_name(pathlib.PurePath(name).stem, task)
 
 
 def _load(path: str) -> ml_collections.ConfigDict:

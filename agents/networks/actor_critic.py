@@ -87,6 +87,10 @@ class PolicyNetwork:
       [mean, ops.clip(log_std, LOWEST_LOG_STD, HIGHEST_LOG_STD)]
     )
 
+  def greedy(self, ops: typing.Any, outputs: Array) -> dict[str, Array]:
+    """The 'action' that is the policy's mode, [B, ...]."""
+    return {"action": self.distribution(ops, outputs).mode()}
+
   def distribution(
     self, ops: typing.Any, parameters: Array
   ) -> distributions.Distribution:

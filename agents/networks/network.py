@@ -50,6 +50,15 @@ class Declaration(typing.Protocol):
     """The outputs, from `layers.Layers` and the inputs [B, ...]."""
     ...
 
+  def greedy(
+    self, ops: typing.Any, outputs: typing.Any
+  ) -> Mapping[str, typing.Any]:
+    """The 'action' [B, ...] that evaluation takes, from a call's outputs.
+
+    A recurrent network also gives the 'next_state' [B, ...] after the step.
+    """
+    ...
+
 
 class ActingNetwork(typing.Protocol):
   """A network that acts by variables that were loaded."""

@@ -90,6 +90,10 @@ class QNetwork:
       outputs = combine(ops, by_action(value, 1), outputs)
     return Output(self._head.values(ops, outputs), outputs, taus)
 
+  def greedy(self, ops: typing.Any, outputs: Output) -> dict[str, Array]:
+    """The 'action' of the highest value, int32 [B]."""
+    return {"action": ops.argmax(outputs.values)}
+
   def _streams(
     self,
     layers: layers_lib.Layers,

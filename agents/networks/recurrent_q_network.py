@@ -78,6 +78,13 @@ class RecurrentQNetwork:
     hidden, state = self._step(layers, x, state * going)
     return self._head(layers, hidden), state
 
+  def greedy(
+    self, ops: typing.Any, outputs: tuple[Array, Array]
+  ) -> dict[str, Array]:
+    """The 'action' of the highest value, int32 [B], and the 'next_state'."""
+    values, state = outputs
+    return {"action": ops.argmax(values), "next_state": state}
+
   def unroll(
     self, layers: layers_lib.Layers, inputs: Inputs, state: Array
   ) -> tuple[Array, Array]:

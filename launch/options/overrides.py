@@ -15,6 +15,7 @@ from slipway.agents import registry
 from slipway.configs import base, catalog, presets
 from slipway.configs import fields as fields_lib
 from slipway.environments import user_code
+from slipway.launch.runs import config_file
 
 DEFAULT_CONFIG = "apex_dqn:cartpole"
 _PREFIX = "config."
@@ -72,13 +73,21 @@ def load(path: str) -> ml_collections.ConfigDict:
 
   Args:
     path: 'NAME' or 'NAME:PRESET', where NAME is a built-in algorithm or the
-      path of a file, which ends in '.py'.
+      path of a file, which ends in '.py', or '.json' for a run's config.
 
   Raises:
     ValueError: one line: there is no such algorithm, file or preset.
     user_code.UserCodeError: the file's own code failed.
   """
   flag = f"--config={path}"
+  if path.endswith(".json"):  # of a run
+    try:
+      return config_file.from_json(pathlib.Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+      raise ValueError(
+        f"{flag} can't be read ({error}), so there is nothing to run: give "
+        "the config.json of a run"
+      ) from error
   name, *preset = path.split(":", 1)
   file = name if name.endswith(".py") else str(catalog.path(name) or "")
   if not pathlib.Path(file).is_file():

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 
 import ml_collections
@@ -176,6 +177,17 @@ class RunFolder:
         f"{where} exists but is no run (a link, a file, or without "
         "config.json), so it is not overwritten: choose another run name"
       )
+
+
+def make_name(algorithm: str, task: str) -> str:
+  """Returns a name for a new run: 'apex_dqn_cartpole-20261122-213000'.
+
+  Args:
+    algorithm: name of the algorithm or of its config's file.
+    task: name of the preset or of the environment; may be empty.
+  """
+  words = re.findall(r"[a-z0-9]+", f"{algorithm} {task}".lower())
+  return f"{'_'.join(words)}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def check_name(name: str) -> None:

@@ -1,0 +1,421 @@
+"""Networks as ONNX graphs: the same functions as `numpy_ops`, written down.
+
+A declaration that computes with a `Graph` computes nothing: each function adds
+nodes to an ONNX graph. Tensors carry an example value, from which shapes and
+types follow. `write` makes a file that onnxruntime and others run.
+
+Needs the package onnx, which `slipway[onnx]` installs.
+"""
+
+import typing
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from slipway.agents.networks import layers as layers_lib
+from slipway.agents.networks import network as network_lib
+from slipway.agents.networks import numpy_ops
+
+_OPSET, _IR_VERSION = 17, 8  # of ONNX 1.12, which runtimes since 2022 read
+_EXAMPLES = 3  # size of the examples' batch
+_END = np.iinfo(np.int64).max
+_INPUTS = ("observation", "action_before", "reward_before", "first", "state")
+
+
+class _BatchSize(int):
+  """The size of a batch in a shape: known only when the graph runs."""
+
+
+class Tensor:
+  """A value of the graph.
+
+  Attributes:
+    name: in the graph.
+    example: an array of the value's shape and type.
+  """
+
+  __array_ufunc__ = None  # NumPy leaves operators to this class
+
+  def __init__(self, graph: "Graph", name: str, example: np.ndarray):
+    """Names a value."""
+    self._graph, self.name, self.example = graph, name, example
+
+  @property
+  def shape(self) -> tuple[int, ...]:
+    """Of the example; the first is the size of its batch."""
+    return self.example.shape
+
+  def __add__(self, other: typing.Any) -> "Tensor":
+    """Returns the sum."""
+    return self._graph.binary("Add", self, other, np.add)
+
+  def __sub__(self, other: typing.Any) -> "Tensor":
+    """Returns the difference."""
+    return self._graph.binary("Sub", self, other, np.subtract)
+
+  def __mul__(self, other: typing.Any) -> "Tensor":
+    """Returns the product."""
+    return self._graph.binary("Mul", self, other, np.multiply)
+
+  def __truediv__(self, other: typing.Any) -> "Tensor":
+    """Returns the quotient."""
+    return self._graph.binary("Div", self, other, np.divide)
+
+  def __radd__(self, other: typing.Any) -> "Tensor":
+    """Returns the sum."""
+    return self + other
+
+  def __rmul__(self, other: typing.Any) -> "Tensor":
+    """Returns the product."""
+    return self * other
+
+  def __rsub__(self, other: typing.Any) -> "Tensor":
+    """Returns the difference."""
+    return self._graph.binary("Sub", other, self, np.subtract)
+
+  def __neg__(self) -> "Tensor":
+    """Returns the negative."""
+    return self._graph.node("Neg", [self], -self.example)
+
+  def __abs__(self) -> "Tensor":
+    """Returns the absolute value."""
+    return self._graph.node("Abs", [self], abs(self.example))
+
+  def __getitem__(self, index: typing.Any) -> "Tensor":
+    """Returns a part, by integers, slices without steps, and None."""
+    index = index if isinstance(index, tuple) else (index,)
+    if Ellipsis in index:
+      at = index.index(Ellipsis)
+      missing = self.example.ndim - sum(
+        part is not None and part is not Ellipsis for part in index
+      )
+      whole = (slice(None),) * missing
+      index = (*index[:at], *whole, *index[at + 1 :])
+    return self._graph.part(self, index)
+
+
+class Graph:
+  """A graph under construction: an `ops` module whose functions add nodes."""
+
+  def __init__(self):
+    """Starts with nothing."""
+    import onnx
+
+    self._onnx = onnx
+    self._nodes: list[typing.Any] = []
+    self._constants: dict[str, typing.Any] = {}
+    self._inputs: list[typing.Any] = []
+    self._batch: str | None = None
+
+  def add_input(self, name: str, shape: Sequence[int], dtype: typing.Any):
+    """Adds an input [B, *shape]; returns its tensor."""
+    example = np.zeros((_EXAMPLES, *shape), dtype)
+    self._inputs.append(self._describe(name, example))
+    self._batch = self._batch or name
+    return Tensor(self, name, example)
+
+  def add_constant(self, name: str, value: np.ndarray) -> Tensor:
+    """Adds a constant, or returns the one of this name."""
+    if name not in self._constants:
+      self._constants[name] = self._onnx.numpy_helper.from_array(value, name)
+    return Tensor(self, name, value)
+
+  def write(
+    self, path: str, outputs: Mapping[str, Tensor], notes: Mapping[str, str]
+  ) -> None:
+    """Writes the graph.
+
+    Args:
+      path: of the file.
+      outputs: by name.
+      notes: metadata of the model.
+    """
+    helper = self._onnx.helper
+    described = []
+    for name, tensor in outputs.items():
+      self._nodes.append(helper.make_node("Identity", [tensor.name], [name]))
+      described.append(self._describe(name, tensor.example))
+    graph = helper.make_graph(
+      self._nodes,
+      "policy",
+      self._inputs,
+      described,
+      list(self._constants.values()),
+    )
+    model = helper.make_model(
+      graph,
+      opset_imports=[helper.make_opsetid("", _OPSET)],
+      ir_version=_IR_VERSION,
+      producer_name="slipway",
+    )
+    helper.set_model_props(model, dict(notes))
+    self._onnx.checker.check_model(model)
+    self._onnx.save(model, path)
+
+  def node(
+    self,
+    kind: str,
+    inputs: Sequence[typing.Any],
+    example: np.ndarray,
+    **attributes: typing.Any,
+  ) -> Tensor:
+    """Adds a node.
+
+    Args:
+      kind: of ONNX's operators.
+      inputs: tensors, arrays or numbers.
+      example: an array of the shape and type of the output.
+      **attributes: of the operator.
+    """
+    name = f"{kind}_{len(self._nodes)}"
+    names = [self._as_tensor(x).name for x in inputs]
+    self._nodes.append(
+      self._onnx.helper.make_node(kind, names, [name], name, **attributes)
+    )
+    return Tensor(self, name, np.asarray(example))
+
+  def binary(
+    self,
+    kind: str,
+    a: typing.Any,
+    b: typing.Any,
+    compute: Callable[..., np.ndarray],
+  ) -> Tensor:
+    """Adds a node of two inputs, of which one may be an array or a number."""
+    a, b = self._as_tensor(a), self._as_tensor(b)
+    example = compute(a.example, b.example).astype(a.example.dtype)
+    return self.node(kind, [a, b], example)
+
+  def part(self, x: Tensor, index: tuple[typing.Any, ...]) -> Tensor:
+    """Adds what `x[index]` is."""
+    starts, ends, axes, dropped, added = [], [], [], [], []
+    axis = 0  # of x
+    for part in index:
+      if part is None:
+        added.append(axis - len(dropped) + len(added))
+        continue
+      if isinstance(part, slice):
+        if part != slice(None):
+          starts.append(part.start or 0)
+          ends.append(_END if part.stop is None else part.stop)
+          axes.append(axis)
+      else:
+        starts.append(part)
+        ends.append(_END if part == -1 else part + 1)
+        axes.append(axis)
+        dropped.append(axis)
+      axis += 1
+    result = x
+    if axes:
+      bounds = [np.array(b, np.int64) for b in (starts, ends, axes)]
+      kept = tuple(
+        slice(part, None if part == -1 else part + 1)
+        if isinstance(part, int)
+        else part
+        for part in index
+        if part is not None
+      )
+      result = self.node("Slice", [result, *bounds], x.example[kept])
+    if dropped:
+      example = result.example.squeeze(tuple(dropped))
+      result = self.node("Squeeze", [result, np.array(dropped)], example)
+    if added:
+      example = np.expand_dims(result.example, tuple(added))
+      result = self.node("Unsqueeze", [result, np.array(added)], example)
+    return result
+
+  def _describe(self, name: str, example: np.ndarray) -> typing.Any:
+    helper = self._onnx.helper
+    return helper.make_tensor_value_info(
+      name,
+      helper.np_dtype_to_tensor_dtype(example.dtype),
+      ["batch", *example.shape[1:]],
+    )
+
+  def _as_tensor(self, x: typing.Any) -> Tensor:
+    if isinstance(x, Tensor):
+      return x
+    value = np.asarray(x)
+    if value.dtype == np.float64:
+      value = value.astype(np.float32)
+    return self.add_constant(f"constant_{len(self._constants)}", value)
+
+  # The functions of `numpy_ops`, which have the docstrings.
+
+  def __getattr__(self, name: str) -> typing.Any:
+    """Returns a function of one argument that ONNX has under another name."""
+    if name not in _UNARY:
+      raise AttributeError(f"ONNX graphs have no function {name!r}")
+    compute = getattr(numpy_ops, name)
+    attributes = {"axis": -1} if name.endswith("softmax") else {}
+    return lambda x: self.node(
+      _UNARY[name], [x], _quietly(compute, x.example), **attributes
+    )
+
+  def minimum(self, x: typing.Any, y: typing.Any) -> Tensor:
+    return self.binary("Min", x, y, np.minimum)
+
+  def maximum(self, x: typing.Any, y: typing.Any) -> Tensor:
+    return self.binary("Max", x, y, np.maximum)
+
+  def clip(self, x: Tensor, low: float, high: float) -> Tensor:
+    return self.minimum(self.maximum(x, low), high)
+
+  def float32(self, x: Tensor) -> Tensor:
+    return self.cast(x, np.float32)
+
+  def cast(self, x: Tensor, dtype: typing.Any) -> Tensor:
+    if x.example.dtype == dtype:
+      return x
+    example = x.example.astype(dtype)
+    to = self._onnx.helper.np_dtype_to_tensor_dtype(example.dtype)
+    return self.node("Cast", [x], example, to=to)
+
+  def shape(self, x: Tensor) -> tuple[int, ...]:
+    return _BatchSize(x.shape[0]), *x.shape[1:]
+
+  def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+    example = x.example.reshape(shape)
+    sizes = [-1 if isinstance(size, _BatchSize) else size for size in shape]
+    return self.node("Reshape", [x, np.array(sizes, np.int64)], example)
+
+  def flatten(self, x: Tensor) -> Tensor:
+    return self.reshape(x, (-1, int(np.prod(x.shape[1:]))))
+
+  def broadcast_to(self, x: typing.Any, shape: Sequence[int]) -> Tensor:
+    x = self._as_tensor(x)
+    example = np.broadcast_to(x.example, shape)
+    batch = self.node(
+      "Shape", [Tensor(self, str(self._batch), x.example)], [0], start=0, end=1
+    )
+    sizes = [
+      batch if isinstance(size, _BatchSize) else np.array([size], np.int64)
+      for size in shape
+    ]
+    target = self.node("Concat", sizes, np.array(shape), axis=0)
+    return self.node("Expand", [x, target], example)
+
+  def swapaxes(self, x: Tensor, a: int, b: int) -> Tensor:
+    order = list(range(x.example.ndim))
+    order[a], order[b] = order[b], order[a]
+    return self._transpose(x, order)
+
+  def concat(self, xs: Sequence[Tensor], axis: int = -1) -> Tensor:
+    example = np.concatenate([x.example for x in xs], axis)
+    return self.node("Concat", xs, example, axis=axis)
+
+  def stack(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+    return self.concat(
+      [
+        self.node(
+          "Unsqueeze", [x, np.array([axis])], np.expand_dims(x.example, axis)
+        )
+        for x in xs
+      ],
+      axis,
+    )
+
+  def split(self, x: Tensor, parts: int) -> list[Tensor]:
+    size = x.shape[-1] // parts
+    return [x[..., i * size : (i + 1) * size] for i in range(parts)]
+
+  def mean(self, x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
+    example = numpy_ops.mean(x.example, axis, keepdims)
+    return self.node(
+      "ReduceMean", [x], example, axes=[axis], keepdims=int(keepdims)
+    )
+
+  def sum(self, x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
+    example = numpy_ops.sum(x.example, axis, keepdims)
+    return self.node(
+      "ReduceSum", [x, np.array([axis])], example, keepdims=int(keepdims)
+    )
+
+  def argmax(self, x: Tensor) -> Tensor:
+    example = x.example.argmax(-1)
+    index = self.node("ArgMax", [x], example, axis=-1, keepdims=0)
+    return self.cast(index, np.int32)
+
+  def one_hot(self, index: Tensor, size: int) -> Tensor:
+    example = numpy_ops.one_hot(index.example, size)
+    values = np.array([0, 1], np.float32)
+    wide = self.cast(index, np.int64)
+    return self.node("OneHot", [wide, np.array(size), values], example)
+
+  def linear(self, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return self.node("MatMul", [x, w], x.example @ w.example) + b
+
+  def conv(self, x: Tensor, w: Tensor, b: Tensor, stride: int) -> Tensor:
+    example = numpy_ops.conv(x.example, w.example, b.example, stride)
+    channels_first = self._transpose(self.float32(x), (0, 3, 1, 2))
+    return self._conv(channels_first, w, b, stride, example)
+
+  def frames_conv(self, frames: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    example = numpy_ops.frames_conv(frames.example, w.example, b.example)
+    height, width = (size // 4 * 4 for size in frames.shape[2:])
+    pixels = self.float32(frames[:, :, :height, :width])
+    return self._conv(pixels, w * (1 / 255.0), b, 4, example)
+
+  def _conv(
+    self, x: Tensor, w: Tensor, b: Tensor, stride: int, example: np.ndarray
+  ) -> Tensor:
+    """Adds a convolution of x [B, C, H, W]; returns [B, H, W, N]."""
+    y = self.node(
+      "Conv",
+      [x, self._transpose(w, (3, 2, 0, 1)), b],
+      example.transpose(0, 3, 1, 2),
+      strides=[stride, stride],
+    )
+    return self._transpose(y, (0, 2, 3, 1))
+
+  def _transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
+    example = x.example.transpose(order)
+    return self.node("Transpose", [x], example, perm=list(order))
+
+
+_UNARY = {
+  "exp": "Exp",
+  "log": "Log",
+  "cos": "Cos",
+  "sqrt": "Sqrt",
+  "sign": "Sign",
+  "tanh": "Tanh",
+  "relu": "Relu",
+  "sigmoid": "Sigmoid",
+  "softplus": "Softplus",
+  "softmax": "Softmax",
+  "log_softmax": "LogSoftmax",
+}
+
+
+def trace(
+  declaration: network_lib.Declaration, variables: Mapping[str, np.ndarray]
+) -> tuple[Graph, typing.Any]:
+  """Writes a network down.
+
+  Args:
+    declaration: of the network.
+    variables: of the network by name.
+
+  Returns:
+    The graph, with an input for each of the declaration's, and the outputs of
+    the declaration as tensors of the graph.
+  """
+  graph = Graph()
+  layers = layers_lib.Layers(
+    graph,
+    lambda name, shape, initializer: graph.add_constant(name, variables[name]),
+  )
+  inputs = [
+    graph.add_input(name, spec.shape, spec.dtype)
+    for name, spec in zip(_INPUTS, declaration.inputs, strict=False)
+  ]
+  return graph, declaration(layers, *inputs)
+
+
+def _quietly(
+  compute: Callable[[np.ndarray], np.ndarray], x: np.ndarray
+) -> np.ndarray:
+  """Computes an example, whose values may be out of the function's domain."""
+  with np.errstate(all="ignore"):
+    return compute(x)

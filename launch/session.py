@@ -1,0 +1,427 @@
+"""Training from Python: `slipway.train`, `slipway.start` and their results.
+
+A training runs in processes of its own, as `slipway train` does. The process
+that calls keeps its signal handlers, threads and imports, so that this works in
+a script, in a notebook and in a test alike.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import typing
+from collections.abc import Iterator
+
+import ml_collections
+import msgspec
+import numpy as np
+
+from slipway.configs import fields
+from slipway.launch import run_config
+from slipway.launch.options import overrides
+from slipway.launch.orchestration import control_service
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.runs import (
+  config_file,
+  curves,
+  results,
+  run_address,
+  run_folder,
+  run_status,
+)
+
+_REPLY_WITHIN_S = 3.0
+_STATUS_EVERY_S = 1.0
+_KEPT_LINES = 20  # of the standard error, for the message of an error
+
+Config = ml_collections.ConfigDict | str
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+  """What a run has left in its folder.
+
+  Attributes:
+    folder: of the run.
+    config: of the run.
+    summary: the run in figures, and why it stopped.
+    curves: columns of curves.csv, float64 [N] by name, one row per evaluation:
+      `env_steps`, `wall_s`, `eval_return`, ...; nan where a value is unknown.
+  """
+
+  folder: pathlib.Path
+  config: ml_collections.ConfigDict
+  summary: results.Summary
+  curves: dict[str, np.ndarray]
+
+
+def load_config(name: str) -> ml_collections.ConfigDict:
+  """Returns a config, whose fields can be changed.
+
+  Args:
+    name: 'ALGORITHM:PRESET', such as 'apex_dqn:cartpole', or the path of a
+      file, 'mine/a2c.py:cartpole' or 'runs/first/config.json'.
+
+  Raises:
+    ValueError: one line: there is no such algorithm, preset or file.
+  """
+  config = overrides.load(name)
+  fields.check_names(config, overrides.declared(config))
+  return config
+
+
+def load_result(run: str | os.PathLike[str]) -> RunResult:
+  """Returns the result of a run that has ended.
+
+  Args:
+    run: folder of the run, such as 'runs/first'.
+
+  Raises:
+    ValueError: one line: there is no such run, or it has not ended.
+  """
+  folder = run_folder.RunFolder.open(run)
+  try:
+    summary = msgspec.json.decode(
+      folder.summary.read_bytes(), type=results.Summary
+    )
+  except (OSError, msgspec.DecodeError) as error:
+    raise ValueError(
+      f"run {str(folder.path)!r} has no readable summary.json ({error}), so it "
+      "has no result: let the run end, or resume it"
+    ) from error
+  return RunResult(
+    folder.path,
+    run_config.read(folder.path),
+    summary,
+    curves.read(folder.curves_csv),
+  )
+
+
+def train(config: Config | None = None, **options: typing.Any) -> RunResult:
+  """Trains until a limit is reached, and returns the result.
+
+  What the run prints appears as it does for `slipway train`; in a notebook as
+  plain lines. An interrupt stops the run in order, with a last snapshot, and
+  is then raised again; a second one kills it.
+
+  Args:
+    config: as of `start`.
+    **options: as of `start`.
+
+  Raises:
+    ValueError: one line: nothing was started.
+    RuntimeError: one line: the run failed.
+    KeyboardInterrupt: the run was interrupted, and has stopped.
+  """
+  with start(config, **options) as training:
+    return training.wait()
+
+
+def start(
+  config: Config | None = None,
+  *,
+  name: str | None = None,
+  run_dir: str | os.PathLike[str] = "runs",
+  mode: str | None = None,
+  resume: str | os.PathLike[str] | None = None,
+  overwrite: bool = False,
+  flags: typing.Sequence[str] = (),
+) -> "Training":
+  """Starts a training and returns at once.
+
+      for status in slipway.start("apex_dqn:cartpole"):
+        print(status.env_steps, status.evaluation.mean_return)
+
+  Args:
+    config: a config or its name, as of `load_config`. With `resume`, the
+      changed config of that run; None: it is not changed.
+    name: of the run's folder in `run_dir`; None: algorithm, environment, time.
+    run_dir: folder of all runs; made if it is missing.
+    mode: 'async', 'sync' or 'single'; None: the config's.
+    resume: folder of a run that continues, in place of `name`, `run_dir` and
+      `overwrite`.
+    overwrite: whether a run of this name is replaced.
+    flags: further flags of `slipway train`, such as '--launch=ray'.
+
+  Raises:
+    ValueError: one line: `config` can't be read, or both or neither of
+      `config` and `resume` say what to train.
+  """
+  if resume is not None:
+    folder = run_folder.RunFolder.open(resume).path
+    changes = [] if config is None else _changes(folder, _as_config(config))
+    arguments = [f"--resume={folder}", *changes]
+    return Training(folder, [*arguments, *_mode(mode), *flags])
+  if config is None:
+    raise ValueError(
+      "config is None, so there is nothing to train: give a config, the name "
+      "of one, such as 'apex_dqn:cartpole', or resume='runs/NAME'"
+    )
+  config = _as_config(config)
+  environment = config.environment
+  name = name or run_folder.make_name(
+    str(config.agent).rpartition(":")[2],
+    environment.game or environment.name.rpartition(":")[2],
+  )
+  with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+    file.write(config_file.to_json(config))
+  arguments = [
+    f"--config={file.name}",
+    f"--name={name}",
+    f"--run_dir={run_dir}",
+    *(["--overwrite"] if overwrite else []),
+  ]
+  return Training(
+    pathlib.Path(run_dir, name), [*arguments, *_mode(mode), *flags], file.name
+  )
+
+
+class Training:
+  """A training that runs in processes of its own.
+
+  Iterating gives the run's status about once a second. As a context manager it
+  stops the run in order when it is left. The
+  run also stops, with a last snapshot, if the process that started it ends.
+
+  Attributes:
+    folder: of the run.
+  """
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    arguments: typing.Sequence[str],
+    config_path: str | None = None,
+  ):
+    """Starts the training; for `start`.
+
+    Args:
+      folder: of the run.
+      arguments: flags of `slipway train`.
+      config_path: a file to remove once the run has read it.
+    """
+    self.folder = folder
+    self._config_path = config_path
+    self._errors: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
+    self._status: run_status.RunStatus | None = None
+    self._control: tuple[run_address.RunAddress, typing.Any] | None = None
+    # A terminal shows the panel, and its Ctrl-C reaches the run by itself.
+    self._in_terminal = sys.stdout is sys.__stdout__ and sys.stdout.isatty()
+    ended, self._alive = os.pipe()
+    self._process = subprocess.Popen(
+      [
+        *(sys.executable, "-m", "slipway.launch.attached", str(ended)),
+        *arguments,
+      ],
+      stdin=subprocess.DEVNULL,
+      stdout=None if self._in_terminal else subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      pass_fds=(ended,),
+      start_new_session=not self._in_terminal,
+      # Modules that a config names are found where the caller finds them.
+      env={
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
+      },
+      text=True,
+      errors="replace",
+    )
+    os.close(ended)
+    self._printers = [threading.Thread(target=self._print_errors, daemon=True)]
+    if not self._in_terminal:
+      self._printers.append(
+        threading.Thread(target=self._print_lines, daemon=True)
+      )
+    for printer in self._printers:
+      printer.start()
+
+  def __enter__(self) -> "Training":
+    """Returns itself."""
+    return self
+
+  def __exit__(self, *error: typing.Any) -> None:
+    """Stops the run in order, and waits until it has ended."""
+    interrupted = error[0] is KeyboardInterrupt
+    # From a terminal the interrupt has reached the run, too; a second one
+    # would kill it.
+    if self.running and not (interrupted and self._in_terminal):
+      self._process.send_signal(signal.SIGINT)
+    try:
+      self._process.wait()
+    except KeyboardInterrupt:
+      if not self._in_terminal:
+        self._process.send_signal(signal.SIGINT)
+      self._process.wait()
+      raise
+    finally:
+      self._close()
+
+  def __iter__(self) -> Iterator[run_status.RunStatus]:
+    """Yields the status about once a second, until the run has ended.
+
+    Raises:
+      ValueError: one line: nothing was started.
+      RuntimeError: one line: the run failed.
+    """
+    with self:
+      while self.running:
+        status = self.status()
+        if status is not None:
+          yield status
+        with contextlib.suppress(subprocess.TimeoutExpired):
+          self._process.wait(_STATUS_EVERY_S)
+      self._check_ended_well()
+
+  @property
+  def running(self) -> bool:
+    """Whether the run has not ended."""
+    return self._process.poll() is None
+
+  def status(self) -> run_status.RunStatus | None:
+    """Returns the newest status; None: the run is not up yet.
+
+    After the end it is the last one that was seen.
+    """
+    status = self._call("status")
+    if status is not None:
+      self._status = status
+    return self._status
+
+  def stop(self) -> None:
+    """Asks the run to stop in order, with a last snapshot."""
+    if self.running and not self._called("stop", "control"):
+      self._process.send_signal(signal.SIGTERM)
+
+  def pause(self) -> None:
+    """Pauses all workers and the trainer."""
+    self._called("pause")
+
+  def resume(self) -> None:
+    """Continues a run that was paused."""
+    self._called("resume")
+
+  def save(self) -> None:
+    """Asks for a snapshot now."""
+    self._called("save")
+
+  def set(self, field: str, value: float | str) -> None:
+    """Changes a limit or a rate, as `slipway control set` does.
+
+    Args:
+      field: such as 'limits.target_return'.
+      value: the new one.
+
+    Raises:
+      ValueError: one line: the run has rejected it.
+    """
+    self._called("set", field, value)
+
+  def wait(self) -> RunResult:
+    """Waits until the run has ended, and returns its result.
+
+    Raises:
+      ValueError: one line: nothing was started.
+      RuntimeError: one line: the run failed.
+    """
+    self._process.wait()
+    self._check_ended_well()
+    return load_result(self.folder)
+
+  def _called(self, method: str, *args: typing.Any) -> bool:
+    """Calls the control node; False: it is not up."""
+    control = self._find_control()
+    if control is None:
+      return False
+    try:
+      getattr(control, method)(*args)
+    except rpc_client.UnreachableError:
+      return False
+    return True
+
+  def _call(self, method: str) -> typing.Any:
+    control = self._find_control()
+    try:
+      return control and getattr(control, method)()
+    except (rpc_client.UnreachableError, ValueError):
+      return None
+
+  def _find_control(self) -> typing.Any:
+    """Returns a client of the control node; None: it is not up."""
+    if not self.running or not self.folder.is_dir():
+      return None
+    try:
+      where = run_address.read(run_folder.RunFolder(self.folder))
+    except ValueError:
+      return None
+    if where is None or where.gone:
+      return None
+    if self._control is None or self._control[0] != where:
+      self._control = (
+        where,
+        rpc_client.connect(
+          control_service.ControlService, where.address, _REPLY_WITHIN_S
+        ),
+      )
+    return self._control[1]
+
+  def _check_ended_well(self) -> None:
+    for printer in self._printers:
+      printer.join()
+    status = self._process.returncode
+    self._close()
+    if status == 0:
+      return
+    marked = [line for line in self._errors if line.startswith("train: ")]
+    line = marked[-1].removeprefix("train: ") if marked else None
+    if status == 2:
+      raise ValueError(line or "the training was rejected; see the lines above")
+    raise RuntimeError(
+      line
+      or f"the training ended with exit status {status}; see its logs in "
+      f"{str(self.folder / 'logs')!r}"
+    )
+
+  def _close(self) -> None:
+    if self._alive >= 0:
+      os.close(self._alive)
+      self._alive = -1
+    if self._config_path is not None:
+      pathlib.Path(self._config_path).unlink(missing_ok=True)
+
+  def _print_lines(self) -> None:
+    assert self._process.stdout is not None
+    for line in self._process.stdout:
+      print(line, end="", flush=True)
+
+  def _print_errors(self) -> None:
+    assert self._process.stderr is not None
+    for line in self._process.stderr:
+      self._errors.append(line.rstrip("\n"))
+      if not line.startswith("train: "):  # an exception says it
+        print(line, end="", file=sys.stderr, flush=True)
+
+
+def _as_config(config: Config) -> ml_collections.ConfigDict:
+  return load_config(config) if isinstance(config, str) else config
+
+
+def _mode(mode: str | None) -> list[str]:
+  return [] if mode is None else [f"--mode={mode}"]
+
+
+def _changes(
+  folder: pathlib.Path, config: ml_collections.ConfigDict
+) -> list[str]:
+  """Returns the overrides that make a run's config equal to `config`."""
+  before = fields.flatten(run_config.read(folder))
+  return [
+    f"--config.{name}={value}"
+    for name, value in fields.flatten(config).items()
+    if name not in before or before[name] != value
+  ]

@@ -1,0 +1,128 @@
+"""ONNX graphs: onnxruntime takes the actions that Slipway's actors take."""
+
+import numpy as np
+import onnxruntime
+import pytest
+import tensorflow as tf
+from acme import specs
+
+from slipway.agents.networks import (
+  actor_critic,
+  numpy_ops,
+  onnx_ops,
+  q_network,
+  recurrent_q_network,
+  tf_network,
+)
+from slipway.agents.networks import network as network_lib
+from slipway.configs import dqn, r2d2
+from tests.agents.networks import given
+
+_BATCHES = (1, 5)
+
+
+def run(path, declaration, variables, inputs):
+  graph, outputs = onnx_ops.trace(declaration, variables)
+  graph.write(str(path), declaration.greedy(graph, outputs), {"agent": "a"})
+  session = onnxruntime.InferenceSession(str(path))
+  names = [x.name for x in session.get_inputs()]
+  assert names[0] == "observation"
+  outputs = [x.name for x in session.get_outputs()]
+  values = session.run(outputs, dict(zip(names, inputs, strict=True)))
+  return dict(zip(outputs, values, strict=True))
+
+
+def make_variables(declaration, seed=0):
+  random = np.random.default_rng(seed)
+  return {
+    name: random.normal(0, 0.2, shape).astype(np.float32)
+    for name, shape in network_lib.variable_shapes(declaration).items()
+  }
+
+
+def make_inputs(declaration, batch, seed=0):
+  random = np.random.default_rng(seed)
+  made = []
+  for spec in declaration.inputs:
+    shape = (batch, *spec.shape)
+    if spec.dtype == np.uint8:
+      made.append(random.integers(0, 256, shape, np.uint8))
+    elif spec.dtype == bool:
+      made.append(random.random(shape) < 0.5)
+    elif spec.dtype == np.int32:
+      made.append(random.integers(0, 3, shape, np.int32))
+    else:
+      made.append(random.normal(size=shape).astype(spec.dtype))
+  return made
+
+
+def q_network_of(shape=(4,), dtype=np.float32, **fields):
+  config = dqn.get_config().network
+  config.update(fields)
+  return q_network.QNetwork(config, given.make_spec(shape, dtype))
+
+
+def recurrent():
+  config = r2d2.get_config().network
+  config.update({"hidden_sizes": (8, 8), "lstm_size": 6, "torso": "mlp"})
+  return recurrent_q_network.RecurrentQNetwork(config, given.make_spec())
+
+
+def policy(kind, activation="tanh"):
+  spec = given.make_spec()
+  if kind != "categorical":
+    spec = spec._replace(
+      actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0)
+    )
+  return actor_critic.PolicyNetwork(
+    spec, "mlp", (16,), kind, activation, orthogonal=True
+  )
+
+
+_DECLARATIONS = {
+  "expected": q_network_of,
+  "dueling": lambda: q_network_of(dueling=True),
+  "noisy": lambda: q_network_of(noisy=True),
+  "categorical": lambda: q_network_of(head="categorical"),
+  "quantile": lambda: q_network_of(head="quantile", dueling=True),
+  "implicit_quantile": lambda: q_network_of(head="implicit_quantile"),
+  "minatar_cnn": lambda: q_network_of(
+    (10, 10, 4), np.uint8, torso="minatar_cnn"
+  ),
+  "recurrent": recurrent,
+  "policy": lambda: policy("categorical"),
+  "gaussian": lambda: policy("gaussian"),
+  "tanh_gaussian": lambda: policy("tanh_gaussian", "relu"),
+}
+
+
+@pytest.mark.parametrize("batch", _BATCHES)
+@pytest.mark.parametrize("name", _DECLARATIONS)
+def test_a_graph_acts_as_the_network(name, batch, tmp_path):
+  declaration = _DECLARATIONS[name]()
+  variables = make_variables(declaration)
+  inputs = make_inputs(declaration, batch)
+  acting = network_lib.make_acting(declaration)
+  acting.load(variables)
+  wanted = declaration.greedy(numpy_ops, acting(*inputs))
+  got = run(tmp_path / "a.onnx", declaration, variables, inputs)
+  assert got.keys() == wanted.keys()
+  for key, value in wanted.items():
+    assert got[key].shape == value.shape
+    np.testing.assert_allclose(got[key], value, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", _BATCHES)
+def test_convolutions_on_frames_compute_what_tensorflow_does(batch, tmp_path):
+  declaration = q_network_of((4, 84, 84), np.uint8, torso="nature_cnn")
+  network = tf_network.Network(declaration, seed=1)
+  (frames,) = make_inputs(declaration, batch)
+  variables = network.get_variables()
+  graph, outputs = onnx_ops.trace(declaration, variables)
+  path = str(tmp_path / "a.onnx")
+  graph.write(path, {"values": outputs.values}, {})
+  (values,) = onnxruntime.InferenceSession(path).run(
+    ["values"], {"observation": frames}
+  )
+  wanted = network(tf.constant(frames)).values
+  np.testing.assert_allclose(values, wanted, atol=1e-4)

@@ -1,0 +1,167 @@
+"""Training from Python, as a script or a notebook does it."""
+
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnxruntime
+import psutil
+import pytest
+
+import slipway
+
+
+def small_config(**limits):
+  config = slipway.load_config("apex_dqn:cartpole")
+  config.replay.min_size = 100
+  config.network.hidden_sizes = (16,)
+  config.evaluation.episodes = 2
+  config.limits.target_return = float("inf")
+  config.limits.update(limits)
+  return config
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+  return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def result(run_dir):
+  """Of a run in one process."""
+  config = small_config(trainer_steps=600)
+  return slipway.train(config, name="first", run_dir=run_dir, mode="single")
+
+
+def test_a_training_returns_its_result(result, run_dir, capfd):
+  assert result.folder == run_dir / "first"
+  assert result.summary.trainer_steps == 600
+  assert result.summary.stopped_because == "trainer_steps"
+  assert result.config.mode == "single"
+  assert len(result.curves["eval_return"]) == 1
+  assert result.curves["env_steps"].dtype == np.float64
+  again = slipway.load_result(run_dir / "first")
+  assert again.summary == result.summary
+
+
+def test_a_run_continues_with_changes(result, run_dir):
+  config = slipway.load_config(str(result.folder / "config.json"))
+  assert config == result.config
+  config.limits.trainer_steps = 650
+  config.environment.kwargs = {}
+  resumed = slipway.train(config, resume=result.folder)
+  assert resumed.summary.trainer_steps == 650
+  assert resumed.summary.resumes == 1
+
+
+def test_a_status_follows_the_run(run_dir):
+  training = slipway.start(small_config(), name="watched", run_dir=run_dir)
+  phases = []
+  for status in training:
+    phases.append(status.phase)
+    if status.trainer_steps > 20:
+      training.stop()
+  assert "running" in phases
+  assert not training.running
+  assert training.wait().summary.stopped_because == "control"
+
+
+@pytest.mark.parametrize(
+  ("config", "options", "line"),
+  [
+    ("apex_dqn:cartpol", {}, "preset 'cartpol' is unknown"),
+    ("nothing", {}, "--config=nothing can't be read"),
+    (None, {}, "config is None"),
+    ("ppo:cartpole", {"name": "a/b"}, "a/b"),
+    ("ppo:cartpole", {"flags": ["--launc=ray"]}, "--launc is no flag"),
+  ],
+)
+def test_what_cannot_be_trained_is_one_line(tmp_path, config, options, line):
+  with pytest.raises(ValueError, match=line) as caught:
+    slipway.train(config, run_dir=tmp_path, **options)
+  assert "\n" not in str(caught.value)
+  assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_exists_is_kept(result, run_dir):
+  with pytest.raises(ValueError, match="exists"):
+    slipway.train("ppo:cartpole", name="first", run_dir=run_dir)
+  assert slipway.load_result(run_dir / "first").config.agent == "dqn"
+
+
+def test_leaving_stops_the_run(run_dir):
+  with slipway.start(
+    small_config(), name="left", run_dir=run_dir, mode="single"
+  ) as training:
+    while training.status() is None:
+      time.sleep(0.1)
+  assert not training.running
+  assert (
+    slipway.load_result(training.folder).summary.stopped_because == "SIGINT"
+  )
+
+
+def test_the_run_stops_with_the_process_that_started_it(tmp_path):
+  script = (
+    "import slipway\n"
+    "training = slipway.start('apex_dqn:cartpole', name='a', run_dir='runs',"
+    " mode='single')\n"
+    "print(training._process.pid, flush=True)\n"
+    "training.wait()\n"
+  )
+  caller = subprocess.Popen(
+    [sys.executable, "-c", script],
+    cwd=tmp_path,
+    stdout=subprocess.PIPE,
+    text=True,
+  )
+  assert caller.stdout is not None
+  run = psutil.Process(int(caller.stdout.readline()))
+  while not (tmp_path / "runs" / "a" / "control.json").exists():
+    time.sleep(0.1)
+  caller.kill()
+  caller.wait()
+  run.wait(60)
+  summary = slipway.load_result(tmp_path / "runs" / "a").summary
+  assert summary.stopped_because == "SIGTERM"
+
+
+def test_a_policy_acts_and_is_exported(result, tmp_path):
+  policy = slipway.load(result.folder)
+  batch = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+  actions = policy(batch)
+  assert actions.shape == (50,)
+  assert [policy(observation) for observation in batch] == list(actions)
+  assert all(policy.action_space.contains(action) for action in actions)
+  path = tmp_path / "policy.onnx"
+  policy.export(path)
+  session = onnxruntime.InferenceSession(str(path))
+  (exported,) = session.run(["action"], {"observation": batch})
+  np.testing.assert_array_equal(exported, actions)
+
+
+def test_a_wrong_observation_is_one_line(result):
+  policy = slipway.load(result.folder)
+  with pytest.raises(ValueError, match=r"shape \[3\]"):
+    policy(np.zeros(3))
+
+
+def test_a_small_policy_needs_no_tensorflow(result):
+  script = (
+    "import sys, slipway; import numpy as np\n"
+    f"policy = slipway.load({str(result.folder)!r})\n"
+    "policy(np.zeros(4, np.float32))\n"
+    "assert 'tensorflow' not in sys.modules\n"
+  )
+  subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_public_names_are_documented():
+  assert set(slipway.__all__) <= set(dir(slipway))
+  for name in set(slipway.__all__) - {"__version__"}:
+    assert getattr(slipway, name).__doc__
+  assert pathlib.Path(slipway.__path__[0], "py.typed").exists()
+  with pytest.raises(AttributeError, match="trane"):
+    slipway.trane  # noqa: B018
