@@ -1,9 +1,9 @@
 """Algorithms by name."""
 
-import difflib
 import importlib
 
 from slipway.agents import core
+from slipway.configs import parts
 
 # name in a config: module with a `Builder`. Imported on demand, so that no run
 # pays for another algorithm's imports.
@@ -14,6 +14,8 @@ _BUILDERS = {
   "r2d2": "slipway.agents.r2d2.builder",
   "sac": "slipway.agents.sac.builder",
 }
+# Either workers write to a table, or there are batches of recorded data.
+_OPTIONAL = ("make_batches", "make_adder", "make_actor")
 
 
 def make_builder(name: str) -> core.Builder:
@@ -24,31 +26,23 @@ def make_builder(name: str) -> core.Builder:
       `core.Builder`.
 
   Raises:
-    ValueError: one line: there is no such algorithm.
+    ValueError: one line: there is no such algorithm, or it lacks a method.
   """
-  module, _, attribute = name.partition(":")
-  if not attribute:
-    if name not in _BUILDERS:
-      raise ValueError(
-        f"config.agent={name!r} is no algorithm, so nothing could learn: "
-        f"{_advise(name)}"
-      )
-    module, attribute = _BUILDERS[name], "Builder"
-  try:
-    builder = getattr(importlib.import_module(module), attribute)()
-    if not hasattr(builder, "fields"):
-      raise TypeError(f"a {type(builder).__name__} has no fields")
-    return builder
-  # No module has the name '', and none is relative to another.
-  except (ImportError, AttributeError, TypeError, ValueError) as error:
+  if name in _BUILDERS:
+    return importlib.import_module(_BUILDERS[name]).Builder()
+  if not parts.is_own(name):
     raise ValueError(
-      f"config.agent={name!r} can't be imported ({error}), so nothing could "
-      "learn: give 'module:Name' of a class that implements "
-      "slipway.agents.core.Builder, in a module on the Python path"
+      f"config.agent={name!r} is no algorithm, so nothing could learn: "
+      f"{parts.advise(name, _BUILDERS)}"
+    )
+  wanted = "a class that implements slipway.agents.core.Builder"
+  make = parts.load("config.agent", name, wanted)
+  try:
+    builder = make()
+  except TypeError as error:
+    raise ValueError(
+      f"config.agent={name!r} can't be made ({error}), so nothing could learn: "
+      f"give {wanted}, whose constructor takes no arguments"
     ) from error
-
-
-def _advise(name: str) -> str:
-  known = f"the algorithms are {', '.join(_BUILDERS)}, or 'module:Name'"
-  near = difflib.get_close_matches(name, _BUILDERS, n=1)
-  return f"did you mean {near[0]!r}? {known}" if near else known
+  parts.check_members("config.agent", name, builder, core.Builder, _OPTIONAL)
+  return builder

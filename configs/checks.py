@@ -4,6 +4,8 @@ import math
 import typing
 from collections.abc import Callable, Sequence
 
+from slipway.configs import parts
+
 
 class Check(typing.NamedTuple):
   """The values that a field may have.
@@ -57,6 +59,14 @@ def one_of(choices: Sequence[str], consequence: str) -> Check:
   """The value is one of a few words."""
   wanted = f"one of {', '.join(map(repr, choices))}"
   return Check(lambda x: x in choices, wanted, consequence, f"not {choices[0]}")
+
+
+def part(choices: Sequence[str], consequence: str) -> Check:
+  """The value names a built-in part, or one of the user's: 'module:name'."""
+  wanted = f"one of {', '.join(map(repr, choices))}, or 'module:name'"
+  return Check(
+    lambda x: x in choices or parts.is_own(x), wanted, consequence, "nothing"
+  )
 
 
 def matching(

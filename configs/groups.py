@@ -12,8 +12,9 @@ Field = fields.Field
 TORSO: fields.Fields = {
   "network.torso": Field(
     "mlp",
-    "what reads observations: 'mlp', 'minatar_cnn' or 'nature_cnn'",
-    checks.one_of(
+    "what reads observations: 'mlp', 'minatar_cnn', 'nature_cnn', or your own "
+    "function as 'module:name'",
+    checks.part(
       ("mlp", "minatar_cnn", "nature_cnn"), "there would be no network"
     ),
   ),

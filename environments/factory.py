@@ -16,6 +16,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+import sys
 from typing import Any
 
 import gymnasium
@@ -25,6 +26,7 @@ from gymnasium.envs import registration
 
 from slipway.environments import checked, specs, user_code, vector
 
+_CLOSE = 0.6  # likeness of a name that is suggested
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
 # JAX, and in gymnasium 1.3.0 one environment's autoreset takes the others of
 # the batch back by a step.
@@ -38,7 +40,8 @@ def make(
 
   Args:
     config: `name`, a gymnasium id such as `CartPole-v1`, `ALE/Pong-v5` or
-      `my_package:MyEnv-v0`; `game`, which stands in its place `{game}`, if it
+      `my_package:MyEnv-v0`, or `my_module:MyEnv`, an environment's class;
+      `game`, which stands in its place `{game}`, if it
       has one; `kwargs`, a ConfigDict of keyword arguments to its
       constructor (for `ALE/*`, to `ale_py.AtariVectorEnv`).
     num_envs: At least 1.
@@ -171,16 +174,22 @@ def _find_spec(name: str) -> registration.EnvSpec:
     raise ValueError(line) from error
   if env_id in gymnasium.registry:
     return gymnasium.registry[env_id]
+  if module and callable(getattr(sys.modules[module], env_id, None)):
+    return registration.EnvSpec(f"{env_id}-v0", f"{module}:{env_id}")
+  near = None if module else _nearest_id(env_id)
+  advice = f"did you mean {near!r}? " if near else ""
   raise ValueError(
-    f"config.environment.name is {name!r}, an id that gymnasium does not know, "
-    f"so no environment can be made: the nearest known id is "
-    f"{_nearest_id(env_id)!r}; an id of your own package is written "
-    "'package:Name-v0'"
+    f"config.environment.name is {name!r}, which neither gymnasium nor a "
+    f"module knows, so no environment can be made: {advice}your own is written "
+    "'module:Class', or 'module:Name-v0' if the module registers it"
   )
 
 
-def _nearest_id(env_id: str) -> str:
-  """Returns the known id nearest in name; namespaces and case count little."""
+def _nearest_id(env_id: str) -> str | None:
+  """Returns the known id that is close in name; None if none is.
+
+  Namespaces and case count little.
+  """
 
   def likeness(known: str) -> tuple[float, float, int]:
     ratios = (
@@ -190,7 +199,8 @@ def _nearest_id(env_id: str) -> str:
     whole = difflib.SequenceMatcher(None, env_id, known).ratio()
     return max(ratios), whole, gymnasium.registry[known].version or 0
 
-  return max(gymnasium.registry, key=likeness)
+  nearest = max(gymnasium.registry, key=likeness)
+  return nearest if likeness(nearest)[0] >= _CLOSE else None
 
 
 def _construct(
@@ -219,7 +229,7 @@ def _construct(
     defaults["num_threads"] = 1
   try:
     return gymnasium.make_vec(
-      spec.id,
+      spec,
       num_envs,
       vectorization_mode=mode,
       **batching,

@@ -66,3 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.path.insert(0, os.getcwd())
   module = importlib.import_module(f"slipway.launch.{_COMMANDS[word][0]}")
   return module.main([f"slipway {word}", *arguments])
+
+
+if __name__ == "__main__":
+  sys.exit(main())

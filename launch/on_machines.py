@@ -20,7 +20,7 @@ from slipway.launch.processes import failures, watch
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run as run_lib
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import run_folder, user_modules
 
 _LOOK_S = 1.0
 
@@ -49,7 +49,7 @@ def prepare(
       not the machines.
   """
   _check(config)
-  cluster = cluster_lib.Cluster(address)
+  cluster = cluster_lib.Cluster(address, user_modules.find(config))
   if cluster.dashboard:
     say(f"Ray's dashboard: {cluster.dashboard}")
   said = ""

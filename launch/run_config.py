@@ -11,7 +11,7 @@ from absl import logging
 
 from slipway.configs import fields
 from slipway.launch.options import overrides
-from slipway.launch.runs import config_file, run_folder
+from slipway.launch.runs import config_file, run_folder, user_modules
 
 
 def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
@@ -28,6 +28,7 @@ def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
       values that these can't have, and no snapshot has a better copy.
   """
   folder = run_folder.RunFolder.open(path)
+  user_modules.add_to_path(folder)
   try:
     return _read(folder.config)
   except ValueError as error:

@@ -22,6 +22,7 @@ from slipway.launch.runs import (
   run_folder,
   run_lock,
   snapshot_store,
+  user_modules,
 )
 from slipway.launch.runs import run as run_lib
 from slipway.replay import table_spec
@@ -102,6 +103,7 @@ def _begin(
   folder = run_folder.RunFolder.create(flags.run_dir, name, flags.overwrite)
   held.enter_context(run_lock.held(folder))
   folder.write_config(flags.config)
+  user_modules.write(folder, flags.config)
   store.publish_config(clear=True)
   return folder, f"run folder: {folder.path}"
 

@@ -50,7 +50,7 @@ class PolicyNetwork:
       ValueError: no distribution has this name.
     """
     distributions.check_kind(kind)
-    self.inputs, self.small = (spec.observations,), torso in torsos.SMALL
+    self.inputs, self.small = (spec.observations,), torsos.is_small(torso)
     self._torso, self._sizes, self._kind = torso, tuple(sizes), kind
     self._activation, self._orthogonal = activation, orthogonal
     if kind == "categorical":
@@ -112,7 +112,7 @@ class ValueNetwork:
     orthogonal: bool = False,
   ):
     """Declares the network; see `PolicyNetwork`; the output's gain is 1."""
-    self.inputs, self.small = (spec.observations,), torso in torsos.SMALL
+    self.inputs, self.small = (spec.observations,), torsos.is_small(torso)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation, self._orthogonal = activation, orthogonal
 

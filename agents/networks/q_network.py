@@ -41,7 +41,7 @@ class QNetwork:
       spec: of an environment with discrete actions, A of them.
     """
     self.inputs = (spec.observations,)
-    self.small = config.torso in torsos.SMALL
+    self.small = torsos.is_small(config.torso)
     self._head = heads.make_head(config)
     self.samples = config.noisy or self._head.sampled
     self._num_actions = spec.actions.num_values

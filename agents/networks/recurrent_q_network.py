@@ -47,7 +47,7 @@ class RecurrentQNetwork:
       specs.Array((), bool),
       specs.Array((state_size(config),), np.float32),
     )
-    self.small = config.torso in torsos.SMALL
+    self.small = torsos.is_small(config.torso)
     self._torso, self._dueling = config.torso, config.dueling
     *torso_sizes, self._head_size = config.hidden_sizes
     self._torso_sizes = tuple(torso_sizes)

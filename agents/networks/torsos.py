@@ -7,9 +7,25 @@ import numpy as np
 from acme import specs
 
 from slipway.agents.networks import layers as layers_lib
+from slipway.agents.networks import numpy_ops
+from slipway.configs import parts
 
 # Torsos that act faster in NumPy than in TensorFlow.
-SMALL = ("mlp", "minatar_cnn")
+_SMALL = ("mlp", "minatar_cnn")
+
+
+def is_small(kind: str) -> bool:
+  """Whether a torso acts faster in NumPy than in TensorFlow.
+
+  Args:
+    kind: see `torso`; a function of the user's is small unless it has an
+      attribute `small` that is false.
+  """
+  return (
+    getattr(_load(kind), "small", True)
+    if parts.is_own(kind)
+    else (kind in _SMALL)
+  )
 
 
 def check(
@@ -17,6 +33,9 @@ def check(
 ) -> None:
   """Raises ValueError, one line, if the torso can't take the observations."""
   shape, dtype = spec.observations.shape, spec.observations.dtype
+  if parts.is_own(config.torso):
+    _check_own(config.torso, spec)
+    return
   if config.torso == "minatar_cnn" and (len(shape) != 3 or min(shape[:2]) < 3):
     raise ValueError(
       f"config.network.torso='minatar_cnn' takes boards [height >= 3, width >= "
@@ -48,8 +67,9 @@ def torso(
   Args:
     layers: of the network.
     kind: `config.network.torso`: 'mlp', 'minatar_cnn' (Young and Tian 2019,
-      section 4) or 'nature_cnn' (Mnih et al. 2015, methods, "Model
-      architecture").
+      section 4), 'nature_cnn' (Mnih et al. 2015, methods, "Model
+      architecture"), or 'module:name' of a function of the user's. It gets
+      `layers` and the observations, and returns [B, ...].
     sizes: units of the linear layers.
     observation: as `check` allows for the kind.
     activation: of the linear layers, as of `layers.mlp`.
@@ -62,5 +82,38 @@ def torso(
     x = relu(layers.conv("torso/conv_2", x, 64, 3, 1, gain))
   elif kind == "minatar_cnn":
     x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, gain))
+  elif parts.is_own(kind):
+    x = _load(kind)(layers, x)
   x = layers.ops.float32(layers.ops.flatten(x))
   return layers_lib.mlp(layers, "torso", x, sizes, activation, gain)
+
+
+def _load(kind: str) -> typing.Any:
+  return parts.load(
+    "config.network.torso", kind, "a function of layers and observations"
+  )
+
+
+def _check_own(kind: str, spec: specs.EnvironmentSpec) -> None:
+  """Calls the user's function once, on zeros, in NumPy."""
+  random = np.random.default_rng(0)
+  layers = layers_lib.Layers(
+    numpy_ops,
+    lambda name, shape, initializer: initializer(random, shape),
+  )
+  observation = np.zeros((2, *spec.observations.shape), spec.observations.dtype)
+  function = _load(kind)
+  try:
+    shape = np.shape(function(layers, observation))
+  except Exception as error:
+    said = " ".join(str(error).split())
+    raise ValueError(
+      f"config.network.torso={kind!r} fails on observations "
+      f"{observation.dtype} {list(observation.shape)} ({type(error).__name__}: "
+      f"{said}), so there would be no network: correct the function"
+    ) from error
+  if len(shape) < 2 or shape[0] != 2:
+    raise ValueError(
+      f"config.network.torso={kind!r} returns {list(shape)} for a batch of 2, "
+      "so there would be no features: return [B, ...]"
+    )

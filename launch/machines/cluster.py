@@ -53,11 +53,13 @@ class Cluster:
     dashboard: URL of Ray's dashboard; None: it is off.
   """
 
-  def __init__(self, address: str):
+  def __init__(self, address: str, modules: Sequence[pathlib.Path] = ()):
     """Connects.
 
     Args:
       address: 'host:port' of Ray's head, from `admission.seek`.
+      modules: the user's own, which are sent to each machine: files and folders
+        of packages.
 
     Raises:
       ValueError: one line: it is not to be had.
@@ -72,7 +74,7 @@ class Cluster:
           log_to_driver=False,  # logs come with the agents' reports
           logging_level=logging.ERROR,
           runtime_env={
-            "py_modules": [str(package)],
+            "py_modules": [str(package), *map(str, modules)],
             "excludes": ["**/__pycache__"],
           },
         )

@@ -97,6 +97,9 @@ def load(path: str) -> ml_collections.ConfigDict:
       f"{flag} can't be read, so there is nothing to run: {advice}give the "
       "path of a .py file, or one of the algorithms that `slipway list` shows"
     )
+  if name.endswith(".py"):
+    # As for a script, modules beside the file are found, after all others.
+    sys.path.append(str(pathlib.Path(file).resolve().parent))
   try:
     loader = machinery.SourceFileLoader("config_config", file)
     module = types.ModuleType(loader.name)

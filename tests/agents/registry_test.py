@@ -64,7 +64,6 @@ def test_a_builder_in_a_module_of_the_users_own(tmp_path, monkeypatch):
     "slipway.agents.ppo.builder:Bilder",
     ":Builder",
     ".ppo:Builder",
-    "os:getpid",
   ],
 )
 def test_a_builder_that_is_not_there(name):
@@ -73,7 +72,18 @@ def test_a_builder_that_is_not_there(name):
   message = str(error.value)
   assert message.startswith(f"config.agent={name!r} can't be imported")
   assert "give 'module:Name'" in message
-  assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+  ("name", "lacks"),
+  [
+    ("os:getpid", "fields, check, make_table"),
+    ("collections:Counter", "make_table"),
+  ],
+)
+def test_a_builder_that_lacks_methods(name, lacks):
+  with pytest.raises(ValueError, match=f"'{name}' lacks .*{lacks}"):
+    registry.make_builder(name)
 
 
 def make_config(name, preset, tmp_path):

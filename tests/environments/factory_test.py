@@ -79,7 +79,7 @@ def test_an_argument_limits_episodes(name):
     ("LunarLander-v2", {}, [".name is 'LunarLander-v2'", "'LunarLander-v3'"]),
     ("Pong-v5", {}, [".name is 'Pong-v5'", "'ALE/Pong-v5'"]),
     ("ALE/Brekaout-v5", {}, ["'ALE/Brekaout-v5'", "'ALE/Breakout-v5'"]),
-    ("", {}, [".name is ''", "nearest known id"]),
+    ("", {}, [".name is ''", "'module:Class'"]),
     (3, {}, [".name is 3", "'CartPole-v1'"]),
     ("absent:Toy-v0", {}, ["'absent:Toy-v0'", "importing absent failed"]),
     ("Blackjack-v1", {}, [".name is 'Blackjack-v1'", "Tuple(", "supported"]),

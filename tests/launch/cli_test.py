@@ -1,0 +1,55 @@
+"""The command `slipway`."""
+
+import subprocess
+import sys
+
+import pytest
+
+import slipway
+from slipway.launch import cli
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])
+def test_help_opens_with_examples(arguments, capsys):
+  assert cli.main(["slipway", *arguments]) == 0
+  out = capsys.readouterr().out
+  for word in ("train", "evaluate", "control", "list", "config"):
+    assert f"  {word} " in out
+  assert out.index("slipway train --config=") < out.index("commands")
+
+
+@pytest.mark.parametrize(
+  ("word", "advice"), [("trian", "did you mean train?"), ("fly", "are train")]
+)
+def test_an_unknown_command_is_one_line(word, advice, capsys):
+  assert cli.main(["slipway", word]) == 2
+  err = capsys.readouterr().err
+  assert advice in err
+  assert err.count("\n") == 1
+
+
+def test_the_version(capsys):
+  assert cli.main(["slipway", "--version"]) == 0
+  assert capsys.readouterr().out == f"{slipway.__version__}\n"
+
+
+def test_config_shows_each_field(capsys):
+  assert cli.main(["slipway", "config", "sac:pendulum"]) == 0
+  out = capsys.readouterr().out
+  assert "--config.learner.learning_rate=" in out
+  assert "--config.exploration." not in out  # of other algorithms
+
+
+@pytest.mark.parametrize("name", ["sac:pendulm", "sacc"])
+def test_config_of_nothing_is_one_line(name, capsys):
+  assert cli.main(["slipway", "config", name]) == 2
+  assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_package_imports_nothing_heavy():
+  script = (
+    "import sys, slipway, slipway.launch.cli\n"
+    "heavy = {'numpy', 'absl', 'tensorflow', 'reverb', 'gymnasium'}\n"
+    "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+  )
+  subprocess.run([sys.executable, "-c", script], check=True)

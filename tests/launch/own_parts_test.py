@@ -1,0 +1,129 @@
+"""Parts of a user's own: found by all commands, from any working directory."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import slipway
+from slipway.launch.runs import user_modules
+
+_PARTS = """
+import gymnasium
+import numpy as np
+
+
+class Corridor(gymnasium.Env):
+  observation_space = gymnasium.spaces.Box(0, 1, (5,))
+  action_space = gymnasium.spaces.Discrete(2)
+
+  def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self.place, self.steps = 0, 0
+    return np.eye(5, dtype=np.float32)[0], {}
+
+  def step(self, action):
+    self.place = max(0, self.place + (1 if action else -1))
+    self.steps += 1
+    arrived = self.place == 4
+    seen = np.eye(5, dtype=np.float32)[self.place]
+    return seen, float(arrived), arrived, self.steps == 20, {}
+
+
+def torso(layers, observation):
+  x = layers.ops.float32(observation)
+  return layers.ops.tanh(layers.linear("mine/first", x, 8))
+
+
+def flat(layers, observation):
+  return layers.ops.sum(observation, -1)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  path = tmp_path_factory.mktemp("mine")
+  (path / "corridor.py").write_text(_PARTS)
+  # A folder of a name that Slipway has, too.
+  (path / "configs").mkdir()
+  (path / "configs" / "__init__.py").write_text("raise ImportError('not me')")
+  return path
+
+
+def run(cwd, *arguments):
+  return subprocess.run(
+    [sys.executable, "-m", "slipway.launch.cli", *arguments],
+    cwd=cwd,
+    capture_output=True,
+    text=True,
+    timeout=110,
+    check=False,
+  )
+
+
+_OWN = (
+  "--config.environment.name=corridor:Corridor",
+  "--config.network.torso=corridor:torso",
+)
+
+
+@pytest.fixture(scope="module")
+def trained(folder):
+  done = run(
+    *(folder, "train", *_OWN, "--name=own", "--config.replay.min_size=100"),
+    *("--config.limits.target_return=inf", "--config.limits.trainer_steps=30"),
+  )
+  assert done.returncode == 0, done.stderr
+  return folder / "runs" / "own"
+
+
+def test_all_nodes_find_the_parts(trained):
+  assert (
+    json.loads((trained / "summary.json").read_text())["trainer_steps"] >= 30
+  )
+
+
+@pytest.mark.parametrize("command", ["evaluate", "train"])
+def test_a_run_is_used_from_elsewhere(trained, tmp_path, command):
+  flags = {
+    "evaluate": [f"--run={trained}", "--episodes=2"],
+    "train": [f"--resume={trained}", "--config.limits.trainer_steps=40"],
+  }
+  done = run(tmp_path, command, *flags[command])
+  assert done.returncode == 0, done.stderr
+
+
+def test_a_policy_has_the_own_network(trained):
+  policy = slipway.load(trained)
+  assert "mine/first/w" in str(sorted(policy._variables))
+  assert policy(np.zeros(5, np.float32)) in (0, 1)
+
+
+@pytest.mark.parametrize(
+  ("flag", "line"),
+  [
+    ("network.torso=corridor:nothing", "has no attribute 'nothing'"),
+    ("network.torso=corridor:flat", r"returns [2] for a batch of 2"),
+    ("network.torso=corridor:Corridor", "fails on observations"),
+    ("network.torso=mlq", "must be one of 'mlp'"),
+    ("environment.name=corridor:Corrido", "written 'module:Class'"),
+    ("agent=corridor:Corridor", "lacks fields, check"),
+  ],
+)
+def test_a_wrong_part_is_one_line(folder, flag, line):
+  done = run(folder, "train", *_OWN, f"--config.{flag}", "--name=wrong")
+  assert done.returncode == 2
+  assert line in done.stderr
+  assert done.stderr.count("\n") == 1
+  assert not (folder / "runs" / "wrong").exists()
+
+
+def test_own_modules_are_those_that_are_not_installed(folder, monkeypatch):
+  monkeypatch.syspath_prepend(folder)
+  config = slipway.load_config("apex_dqn:cartpole")
+  assert user_modules.find(config) == []
+  config.environment.name = "corridor:Corridor"
+  config.network.torso = "gymnasium:spaces"
+  assert user_modules.find(config) == [(folder / "corridor.py").resolve()]
