@@ -9,12 +9,12 @@ from acme import specs
 
 from slipway.agents.networks import network
 from slipway.configs import fields as fields_lib
-from slipway.replay import adder as adder_lib
-from slipway.replay import table_spec
+from slipway.replay.items import adder as adder_lib
+from slipway.replay.tables import table_spec
 
 if typing.TYPE_CHECKING:
   # Workers of small networks act without TensorFlow's graph machinery.
-  from slipway.replay import dataset as dataset_lib
+  from slipway.replay.tables import dataset as dataset_lib
 
 
 class Update(typing.NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import ml_collections
 import numpy as np
 
-from slipway.replay import adder
+from slipway.replay.items import adder
 
 
 class Epsilons:

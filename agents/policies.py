@@ -10,7 +10,7 @@ from acme import specs
 from slipway.agents import seeds
 from slipway.agents.networks import actor_critic, distributions, numpy_ops
 from slipway.agents.networks import network as network_lib
-from slipway.replay import adder
+from slipway.replay.items import adder
 
 LOG_PROB = "log_prob"  # extra: float32 [B], of the actions
 POLICY = "policy"  # prefix of the policy's variables

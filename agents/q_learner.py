@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from slipway.agents import optimizer, targets
 from slipway.agents.networks import tf_network
-from slipway.replay import dataset, importance
+from slipway.replay.tables import dataset, importance
 
 
 class QLearner:

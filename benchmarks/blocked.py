@@ -16,7 +16,7 @@ _ROW_BYTES = 84 * 84
 
 _METHOD = """\
 {writers} writer processes write frames (84x84 bytes of noise) by
-`slipway.replay.writer` through a WorkerProxy in a process of its own, to a
+`ItemWriter` through a WorkerProxy in a process of its own, to a
 queue of 100 items from which nobody takes any, for {seconds:g} s. The resident
 set of the proxy's process, once a second, from {settle_s:g} s after its start
 on, when it has imported what fetching variables needs."""

@@ -31,7 +31,7 @@ class Collected(typing.NamedTuple):
 
 def serve_ours(config: ml_collections.ConfigDict):
   """A server with the run's table, and its address."""
-  from slipway.replay import tables, trajectory_manager
+  from slipway.replay.tables import tables, trajectory_manager
 
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(filling.make_table_spec(config))],
@@ -80,8 +80,9 @@ def collect_ours(
   from slipway.agents import registry
   from slipway.environments import factory
   from slipway.launch.nodes import collector as collector_lib
-  from slipway.replay import routes, tables
-  from slipway.replay import writer as writer_lib
+  from slipway.replay.items import writer as writer_lib
+  from slipway.replay.tables import tables
+  from slipway.replay.transport import routes
 
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)

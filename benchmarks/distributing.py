@@ -60,7 +60,8 @@ def make_variables(size: int) -> dict[str, np.ndarray]:
 @functools.cache
 def _publisher(size: int):
   """This process's server, with version 1, its publisher and variables."""
-  from slipway.replay import trajectory_manager, variables
+  from slipway.replay.tables import trajectory_manager
+  from slipway.replay.variables import variables
 
   manager = trajectory_manager.TrajectoryManager(
     [variables.make_table()], portpicker.pick_unused_port()
@@ -73,17 +74,13 @@ def _publisher(size: int):
 
 def prepare_publisher() -> None:
   """Imports what publishing needs; a reader without a proxy needs the same."""
-  from slipway.replay import (  # noqa: F401
-    trajectory_manager,  # pyright: ignore[reportUnusedImport]
-    variables,  # pyright: ignore[reportUnusedImport]
-  )
+  from slipway.replay.tables import trajectory_manager  # noqa: F401
+  from slipway.replay.variables import variables  # noqa: F401
 
 
 def prepare_shared_reader() -> None:
   """Imports what reading shared variables needs."""
-  from slipway.replay import (  # noqa: F401
-    shared_variables,  # pyright: ignore[reportUnusedImport]
-  )
+  from slipway.replay.variables import shared_variables  # noqa: F401
 
 
 def address(size: int) -> str:
@@ -120,7 +117,7 @@ def samples(size: int) -> int:
   Args:
     size: as given to `address`.
   """
-  from slipway.replay import variables
+  from slipway.replay.variables import variables
 
   return _publisher(size)[0].status(variables.TABLE).sampled
 
@@ -161,9 +158,9 @@ def read(side: str, place: str, last_version: int) -> list[Copied]:
 @functools.cache
 def _source(side: str, place: str):
   if side == "proxy":
-    from slipway.replay import shared_variables
+    from slipway.replay.variables import shared_variables
 
     return shared_variables.SharedVariables(place)
-  from slipway.replay import variables
+  from slipway.replay.variables import variables
 
   return variables.ServerVariables(place)

@@ -106,7 +106,7 @@ def prepare() -> None:
 def _serve(port: int, queue_size: int):
   import reverb
 
-  from slipway.replay import variables
+  from slipway.replay.variables import variables
 
   processes.quiet()
   queue = reverb.Table.queue(_QUEUE, queue_size)
@@ -130,7 +130,8 @@ def _write(
   port: int, folder: str | None, index: int, row_bytes: int, end: str
 ) -> Wrote:
   """Writes noise, batch after confirmed batch, until `end` exists."""
-  from slipway.replay import board, routes, writer
+  from slipway.replay.items import writer
+  from slipway.replay.transport import board, routes
 
   seat = None
   route: routes.Route = routes.DirectRoute(f"localhost:{port}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import ml_collections
 import numpy as np
 
-from slipway.replay import table_spec
+from slipway.replay.tables import table_spec
 
 _WAIT_S = 10.0
 
@@ -61,9 +61,10 @@ def fill(
     steps: endless.
   """
   from slipway.agents import registry
-  from slipway.replay import adder as adder_lib
-  from slipway.replay import routes, tables
-  from slipway.replay import writer as writer_lib
+  from slipway.replay.items import adder as adder_lib
+  from slipway.replay.items import writer as writer_lib
+  from slipway.replay.tables import tables
+  from slipway.replay.transport import routes
 
   builder = registry.make_builder(config.agent)
   adder = builder.make_adder(config, spec)

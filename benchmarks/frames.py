@@ -6,7 +6,7 @@ import psutil
 
 from benchmarks import filling, goal, processes, report
 from slipway.configs import apex_dqn
-from slipway.replay import table_spec
+from slipway.replay.tables import table_spec
 
 GOAL_BYTES = 1 / 6  # of storing both stacks
 GOAL_SPEED = 1.0  # of their samples a second
@@ -48,7 +48,7 @@ def measure_process(content: str, stored: str, items: int) -> dict[str, float]:
     items: transitions, at least.
   """
   from slipway.environments import factory
-  from slipway.replay import tables, trajectory_manager
+  from slipway.replay.tables import tables, trajectory_manager
 
   config = _config(stored)
   spec = factory.make_spec(config.environment)
@@ -81,7 +81,7 @@ def _draw(address: str, table: table_spec.TableSpec) -> dict[str, float]:
   """The speed of the trainer's dataset, and its CPU time a sample."""
   import tensorflow as tf
 
-  from slipway.replay import dataset
+  from slipway.replay.tables import dataset
 
   batches = iter(dataset.make_dataset(address, table))
 

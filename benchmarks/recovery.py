@@ -23,7 +23,7 @@ _SETTLED_S = 60.0  # at most, for all writers to write again
 
 _METHOD = """\
 {writers} writer processes write batches of 8 CartPole-sized items by
-`slipway.replay.writer`, each confirmed before the next. A second later the
+`ItemWriter`, each confirmed before the next. A second later the
 server or the proxy is killed by SIGKILL, {down_s:g} s later it is started again
 at the same address. Its coming back is when it can be connected to; how long
 its process takes to start is not counted. Seconds from then until a writer's

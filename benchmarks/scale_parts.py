@@ -10,7 +10,7 @@ import portpicker
 from benchmarks import filling, processes, scale_shape, writing
 
 if typing.TYPE_CHECKING:
-  from slipway.replay import shard_monitor
+  from slipway.replay.tables import shard_monitor
 
 _TICK_S = 0.01  # in which the kernel counts the time of processes
 _FILL = 16  # items between two flushes
@@ -45,7 +45,8 @@ def serve(config: ml_collections.ConfigDict):
   Args:
     config: as `scale_shape.describe` gives it.
   """
-  from slipway.replay import tables, trajectory_manager, variables
+  from slipway.replay.tables import tables, trajectory_manager
+  from slipway.replay.variables import variables
 
   processes.quiet()
   table, cells = (
@@ -93,7 +94,7 @@ def sample(
   """
   import numpy as np
 
-  from slipway.replay import dataset, priority_pusher
+  from slipway.replay.tables import dataset, priority_pusher
 
   table, monitor = filling.make_table_spec(config), _monitor(server[1])
   pusher = (
@@ -158,7 +159,7 @@ def fetch(server: tuple[int, str], warm_up_s: float, window_s: float) -> Done:
   """
   import reverb
 
-  from slipway.replay import variables
+  from slipway.replay.variables import variables
 
   client = reverb.Client(server[1])
 
@@ -191,7 +192,7 @@ def copy(
   Returns:
     Versions; nothing of a server's.
   """
-  from slipway.replay import shared_variables, variable_packing
+  from slipway.replay.variables import shared_variables, variable_packing
 
   packed = variable_packing.pack(scale_shape.variables_of(config))
   writer = shared_variables.SharedVariablesWriter(path)
@@ -213,7 +214,7 @@ def copy(
 
 def _monitor(address: str) -> "shard_monitor.ShardMonitor":
   """Returns the monitor of a server, which is up."""
-  from slipway.replay import shard_monitor, tables
+  from slipway.replay.tables import shard_monitor, tables
 
   monitor = shard_monitor.ShardMonitor(0, address, tables.TRANSITIONS)
   if not monitor.wait(_UP_WITHIN_S):

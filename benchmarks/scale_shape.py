@@ -63,7 +63,7 @@ def describe(
 
 def make_cells(config: ml_collections.ConfigDict) -> Cells:
   """Rows of noise that items of a config are made of."""
-  from slipway.replay import transitions
+  from slipway.replay.items import transitions
 
   schema: typing.Any = filling.make_table_spec(config).schema
   random = np.random.default_rng(0)

@@ -49,7 +49,8 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   from slipway.launch.orchestration import rates as rates_lib
   from slipway.launch.orchestration import run_control
   from slipway.launch.runs import run_folder, snapshot_store
-  from slipway.replay import retrying_publisher, shard_monitor, tables
+  from slipway.replay.tables import shard_monitor, tables
+  from slipway.replay.variables import retrying_publisher
 
   config = apex_dqn.get_config("cartpole")
   config.replay.transitions_per_item = 1  # the most items

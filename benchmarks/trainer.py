@@ -11,11 +11,11 @@ from benchmarks import filling, goal, processes, report
 from slipway.agents import core
 from slipway.configs import apex_dqn
 from slipway.launch.processes import threads
-from slipway.replay import table_spec
+from slipway.replay.tables import table_spec
 
 if typing.TYPE_CHECKING:
   from slipway.agents.updates import core as updates_core
-  from slipway.replay import dataset as dataset_lib
+  from slipway.replay.tables import dataset as dataset_lib
 
 _ROWS_A_WRITE = 20
 _UP_WITHIN_S = 30.0
@@ -121,7 +121,12 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
   from slipway.agents import registry
   from slipway.agents.updates import replay_updates
   from slipway.environments import factory
-  from slipway.replay import dataset, shard_monitor, tables, trajectory_manager
+  from slipway.replay.tables import (
+    dataset,
+    shard_monitor,
+    tables,
+    trajectory_manager,
+  )
 
   config = case.config()
   spec = factory.make_spec(config.environment)
@@ -238,7 +243,7 @@ class _FixedUpdates:
     import tensorflow as tf
 
     from slipway.agents.updates import graph_loop
-    from slipway.replay import dataset
+    from slipway.replay.tables import dataset
 
     batch = dataset.unpack(spec.schema, samples)
     share = tf.constant(1.0)

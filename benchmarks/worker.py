@@ -13,7 +13,7 @@ One worker process steps CartPole-v1, acts epsilon-greedily (0.05) by an MLP of
 64-64 units whose variables stay, forms 3-step transitions and writes them to a
 Reverb server in another process, whose table never blocks. `slipway`: 16
 environments at once, with initial priorities, through
-`slipway.launch.nodes.collector` and `slipway.replay.writer`. `acme`: one
+`slipway.launch.nodes.collector` and `slipway.replay.items.writer`. `acme`: one
 environment, through Acme's own EnvironmentLoop, FeedForwardActor and
 NStepTransitionAdder, as its DQN agent puts them together.
 Both on the same packages, one thread each for TensorFlow and NumPy. The two

@@ -11,7 +11,7 @@ import portpicker
 from benchmarks import processes
 
 # Confirmed at least this often, and as many again in flight: what
-# `slipway.replay.writer` keeps.
+# `slipway.replay.items.writer` keeps.
 _ROWS_A_FLUSH = 16
 _FLUSH_TIMEOUT_MS = 30_000
 _LOOK_S = 0.02
@@ -64,7 +64,7 @@ def make_rows(items: str) -> np.ndarray:
     return random.integers(0, 256, (size, _FRAME_BYTES), np.uint8)
   from slipway.configs import apex_dqn
   from slipway.environments import factory
-  from slipway.replay import transitions
+  from slipway.replay.items import transitions
 
   spec = factory.make_spec(apex_dqn.get_config("cartpole").environment)
   shape = (size, *spec.observations.shape)
@@ -86,7 +86,8 @@ def serve(rows: np.ndarray):
   Args:
     rows: uint8 [M, row_bytes].
   """
-  from slipway.replay import table_spec, tables, trajectory_manager, variables
+  from slipway.replay.tables import table_spec, tables, trajectory_manager
+  from slipway.replay.variables import variables
 
   processes.quiet()
   spec = table_spec.TableSpec(
@@ -112,7 +113,8 @@ def serve(rows: np.ndarray):
 
 def serve_proxy(server_address: str, folder: str):
   """A proxy in a folder of shared memory, when it has its first variables."""
-  from slipway.replay import proxy, shared_variables
+  from slipway.replay import proxy
+  from slipway.replay.variables import shared_variables
 
   processes.quiet()
   variables_path = f"{folder}/variables"
@@ -199,7 +201,7 @@ def flush_each(
 
 
 class Writer:
-  """A client's stream, as `slipway.replay.writer` has, without its checks.
+  """A client's stream, as `replay.items.writer` has, without its checks.
 
   Attributes:
     written: items.
@@ -215,7 +217,7 @@ class Writer:
     """
     import reverb
 
-    from slipway.replay import tables
+    from slipway.replay.tables import tables
 
     self._client = reverb.Client(address)
     self._writer = self._client.trajectory_writer(num_keep_alive_refs=cells)

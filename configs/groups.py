@@ -260,7 +260,7 @@ POLICY: fields.Fields = {
 def check_replay(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between the fields of `REPLAY` and the others.
 
-  Those between its sizes are checked by `slipway.replay.table_spec`.
+  Those between its sizes are checked by `slipway.replay.tables.table_spec`.
 
   Args:
     config: the whole config, with `REPLAY` and `LEARNER`.

@@ -14,7 +14,7 @@ from acme import specs
 from slipway.agents import core
 from slipway.agents.networks import network
 from slipway.configs import fields
-from slipway.replay import table_spec
+from slipway.replay.tables import table_spec
 
 # Of Reverb per item, besides its bytes: measured with items of 60 to 8,000
 # bytes.

@@ -21,7 +21,7 @@ from slipway.launch.runs import (
   run_folder,
   snapshot_store,
 )
-from slipway.replay import table_spec
+from slipway.replay.tables import table_spec
 
 # Seconds in which the nodes of a launcher that was killed end.
 _ENDS_WITHIN_S = 25.0

@@ -45,7 +45,8 @@ from slipway.launch.runs import (
   snapshot_store,
 )
 from slipway.launch.runs import run as run_lib
-from slipway.replay import local_table, variable_packing
+from slipway.replay.tables import local_table
+from slipway.replay.variables import variable_packing
 
 _STATE, _TABLE = "single.pkl", "table"  # in a snapshot
 _REPORT_PERIOD_S = 0.25

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import ml_collections
 
 from slipway.launch.processes import private_network
-from slipway.replay import certificates
+from slipway.replay.transport import certificates
 
 # A node that others need comes before those.
 _STARTED = ("control", "replay", "trainer", "proxy", "worker", "evaluator")

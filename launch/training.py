@@ -25,7 +25,7 @@ from slipway.launch.runs import (
   user_modules,
 )
 from slipway.launch.runs import run as run_lib
-from slipway.replay import table_spec
+from slipway.replay.tables import table_spec
 
 _USAGE = "Trains an experiment until one of its limits is reached."
 

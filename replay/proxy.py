@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from slipway.replay import (
+from slipway.replay.transport import (
   board,
   relay,
   relay_gate,
   relay_listener,
   relay_tls,
-  shared_variables,
 )
+from slipway.replay.variables import shared_variables
 
 # Seconds of one wait for the server, after which the thread looks whether it is
 # to end.
@@ -237,7 +237,7 @@ class WorkerProxy:
   def _run(self) -> None:
     try:
       # Not at the top: see `start`.
-      from slipway.replay import variables
+      from slipway.replay.variables import variables
 
       if self._server_address is not None:
         client = variables.VariablesClient(self._server_address)

@@ -10,7 +10,7 @@ from acme import specs
 
 from slipway.agents import core, optimizer, policies
 from slipway.agents.networks import tf_network, tf_ops
-from slipway.replay import dataset as dataset_lib
+from slipway.replay.tables import dataset as dataset_lib
 
 
 class BCLearner:

@@ -7,7 +7,7 @@ import numpy as np
 
 from slipway.agents import exploration
 from slipway.agents.networks import network as network_lib
-from slipway.replay import adder as adder_lib
+from slipway.replay.items import adder as adder_lib
 
 
 class EpsilonGreedyActor:

@@ -7,7 +7,8 @@ from slipway.agents import core, discrete, exploration, seeds
 from slipway.agents.dqn import acting
 from slipway.agents.networks import network, q_network
 from slipway.configs import value
-from slipway.replay import adder, priorities, table_spec, transitions
+from slipway.replay.items import adder, priorities, transitions
+from slipway.replay.tables import table_spec
 
 
 class Builder:

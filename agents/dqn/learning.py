@@ -7,8 +7,8 @@ from acme import specs
 from slipway.agents import core, q_learner
 from slipway.agents.dqn import objectives
 from slipway.agents.networks import q_network, tf_network
-from slipway.replay import dataset as dataset_lib
-from slipway.replay import priorities, transitions
+from slipway.replay.items import priorities, transitions
+from slipway.replay.tables import dataset as dataset_lib
 
 _USES = 4  # calls of networks in an update
 

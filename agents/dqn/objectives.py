@@ -13,7 +13,7 @@ from slipway.agents.losses import (
   quantile,
 )
 from slipway.agents.networks import heads, q_network
-from slipway.replay import transitions
+from slipway.replay.items import transitions
 
 
 class Evidence(typing.NamedTuple):

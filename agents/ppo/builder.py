@@ -7,7 +7,8 @@ from acme import specs
 from slipway.agents import core, policies
 from slipway.agents.networks import torsos
 from slipway.configs import ppo
-from slipway.replay import sequences, table_spec
+from slipway.replay.items import sequences
+from slipway.replay.tables import table_spec
 
 
 class Builder(policies.PolicyActors):

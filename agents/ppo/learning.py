@@ -11,8 +11,8 @@ from acme import specs
 from slipway.agents import core, optimizer, policies
 from slipway.agents.losses import policy_gradient
 from slipway.agents.networks import actor_critic, tf_network, tf_ops
-from slipway.replay import dataset as dataset_lib
-from slipway.replay import sequences
+from slipway.replay.items import sequences
+from slipway.replay.tables import dataset as dataset_lib
 
 _METRICS = (
   "policy_loss",

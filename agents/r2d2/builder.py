@@ -10,7 +10,8 @@ from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import recurrent_q_network
 from slipway.agents.r2d2 import acting
 from slipway.configs import r2d2
-from slipway.replay import priorities, sequences, table_spec
+from slipway.replay.items import priorities, sequences
+from slipway.replay.tables import table_spec
 
 
 class Builder:

@@ -8,8 +8,8 @@ from slipway.agents import core, q_learner
 from slipway.agents.losses import sequence_q_learning
 from slipway.agents.networks import recurrent_q_network, tf_network
 from slipway.agents.r2d2 import acting
-from slipway.replay import dataset as dataset_lib
-from slipway.replay import priorities, sequences
+from slipway.replay.items import priorities, sequences
+from slipway.replay.tables import dataset as dataset_lib
 
 
 class R2D2Learner(q_learner.QLearner):

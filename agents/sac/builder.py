@@ -6,7 +6,8 @@ from acme import specs
 from slipway.agents import core, policies
 from slipway.agents.networks import actor_critic
 from slipway.configs import sac
-from slipway.replay import adder, table_spec, transitions
+from slipway.replay.items import adder, transitions
+from slipway.replay.tables import table_spec
 
 
 class Builder(policies.PolicyActors):

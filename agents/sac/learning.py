@@ -11,8 +11,8 @@ from acme import specs
 from slipway.agents import core, optimizer, policies, targets
 from slipway.agents.losses import soft_actor_critic
 from slipway.agents.networks import actor_critic, tf_network, tf_ops
-from slipway.replay import dataset as dataset_lib
-from slipway.replay import transitions
+from slipway.replay.items import transitions
+from slipway.replay.tables import dataset as dataset_lib
 
 _CRITICS = 2  # Haarnoja et al. 2018, section 6
 _SAMPLES = 2  # of actions in an update: of o_t and of o_tm1

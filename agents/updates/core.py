@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slipway.replay import table_status
+from slipway.replay.tables import table_status
 
 
 class LastUpdate(typing.NamedTuple):

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
-from slipway.replay import dataset as dataset_lib
-from slipway.replay import priorities as priorities_lib
-from slipway.replay import table_spec
+from slipway.replay.items import priorities as priorities_lib
+from slipway.replay.tables import dataset as dataset_lib
+from slipway.replay.tables import table_spec
 
 
 class Outcome(typing.NamedTuple):

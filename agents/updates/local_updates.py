@@ -5,7 +5,12 @@ from collections.abc import Callable
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import graph_loop
-from slipway.replay import local_queue, local_table, table_spec, table_status
+from slipway.replay.tables import (
+  local_queue,
+  local_table,
+  table_spec,
+  table_status,
+)
 
 
 class LocalUpdates:

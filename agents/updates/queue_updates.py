@@ -5,7 +5,12 @@ from collections.abc import Sequence
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import graph_loop
-from slipway.replay import queue_reader, shard_monitor, table_spec, table_status
+from slipway.replay.tables import (
+  queue_reader,
+  shard_monitor,
+  table_spec,
+  table_status,
+)
 
 
 class QueueUpdates:

@@ -7,8 +7,8 @@ import tensorflow as tf
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import graph_loop
-from slipway.replay import dataset as dataset_lib
-from slipway.replay import table_status
+from slipway.replay.tables import dataset as dataset_lib
+from slipway.replay.tables import table_status
 
 
 class RecordedUpdates:

@@ -10,9 +10,9 @@ from tensorflow.python.eager import cancellation
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import graph_loop
-from slipway.replay import dataset as dataset_lib
-from slipway.replay import limiter as limiter_lib
-from slipway.replay import (
+from slipway.replay.tables import dataset as dataset_lib
+from slipway.replay.tables import limiter as limiter_lib
+from slipway.replay.tables import (
   priority_pusher,
   shard_monitor,
   table_spec,

@@ -22,7 +22,7 @@ from slipway.launch.processes import failures, fork_server, memory_folder
 from slipway.launch.rpc import wire as rpc_wire
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder
-from slipway.replay import gateway
+from slipway.replay.transport import gateway
 
 CONTROL = "control"
 # Seconds without a question after which a run is lost. Its fleet takes longer

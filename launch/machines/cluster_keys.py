@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 
 import psutil
 
-from slipway.replay import certificates, relay_tls
+from slipway.replay.transport import certificates, relay_tls
 
 _TOKEN = "~/.ray/auth_token"  # Ray's default.
 _FOLDER = pathlib.Path("~/.ray/slipway")

@@ -8,12 +8,8 @@ from collections.abc import Callable
 import launchpad as lp
 
 from slipway.launch.nodes import endpoint, ports
-from slipway.replay import (
-  board,
-  certificates,
-  routes,
-  shared_variables,
-)
+from slipway.replay.transport import board, certificates, routes
+from slipway.replay.variables import shared_variables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +114,6 @@ class DataAddresses:
     if self.proxy_dir:
       return shared_variables.SharedVariables(self.variables_path)
     # Imports TensorFlow, which an evaluator beside a proxy does without.
-    from slipway.replay import variables
+    from slipway.replay.variables import variables
 
     return variables.ServerVariables(self.servers[0].resolve(), period_s)

@@ -11,7 +11,7 @@ from acme import specs
 
 from slipway.agents import core, seeds
 from slipway.environments import factory
-from slipway.replay import adder as adder_lib
+from slipway.replay.items import adder as adder_lib
 
 _RETURNS_KEPT = 20  # episodes
 

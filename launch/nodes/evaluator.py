@@ -10,7 +10,7 @@ from acme import specs
 from slipway.agents import core, seeds
 from slipway.launch.nodes import evaluation, ports
 from slipway.launch.orchestration import messages, waits
-from slipway.replay import variable_packing
+from slipway.replay.variables import variable_packing
 
 _SEED = 1_000_000  # apart from the workers' seeds
 _LONG_S = 60.0  # an evaluation that takes longer is shown in the status

@@ -10,7 +10,7 @@ from slipway.agents import registry
 from slipway.launch.nodes import addresses, evaluator, link
 from slipway.launch.orchestration import control_service, messages
 from slipway.launch.runs import best_variables, outbox, run_folder
-from slipway.replay import variable_packing
+from slipway.replay.variables import variable_packing
 
 _POLL_S = 0.1
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from slipway.replay import adder as adder_lib
-from slipway.replay import frames as frames_lib
-from slipway.replay import local_queue, local_table, variable_packing
+from slipway.replay.items import adder as adder_lib
+from slipway.replay.items import frames as frames_lib
+from slipway.replay.tables import local_queue, local_table
+from slipway.replay.variables import variable_packing
 
 
 class LocalSink:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from slipway.replay import frames as frames_lib
-from slipway.replay import variable_packing
+from slipway.replay.items import frames as frames_lib
+from slipway.replay.variables import variable_packing
 
 
 class ItemSink(typing.Protocol):

@@ -4,8 +4,8 @@ import time
 
 from slipway.launch.nodes import addresses, link
 from slipway.launch.orchestration import control_service, messages
-from slipway.replay import board
 from slipway.replay import proxy as proxy_lib
+from slipway.replay.transport import board
 
 _PERIOD_S = 0.05  # between two looks at what to do
 _DRAIN_S = 4.0  # for the workers to end; with closing, 5 s

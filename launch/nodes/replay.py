@@ -11,7 +11,8 @@ from slipway.launch.nodes import link, snapshot_writer
 from slipway.launch.orchestration import control_service, messages
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_counters, run_folder, snapshot_store
-from slipway.replay import tables, trajectory_manager, variables
+from slipway.replay.tables import tables, trajectory_manager
+from slipway.replay.variables import variables
 
 _M_ARENA_MAX = -8  # of glibc's mallopt
 

@@ -18,7 +18,7 @@ from slipway.launch.runs import (
   run_folder,
   snapshot_store,
 )
-from slipway.replay import shards_snapshot, table_snapshot
+from slipway.replay.tables import shards_snapshot, table_snapshot
 
 TABLES = "replay"  # folder of the replay servers' tables in a snapshot
 

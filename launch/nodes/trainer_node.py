@@ -21,7 +21,8 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import checkpoints, run_folder, snapshot_store
-from slipway.replay import retrying_publisher, shard_monitor, tables, variables
+from slipway.replay.tables import shard_monitor, tables
+from slipway.replay.variables import retrying_publisher, variables
 
 _ROUND_S = 0.2  # for one wait for the workers' round, until the next command
 _SAVE_S = 4.0  # for the last snapshot, which the stop order waits for

@@ -7,8 +7,9 @@ from slipway.agents import registry
 from slipway.launch.nodes import addresses, link, worker
 from slipway.launch.orchestration import control_service, messages
 from slipway.launch.orchestration import rates as rates_lib
-from slipway.replay import board, tables
-from slipway.replay import writer as writer_lib
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import tables
+from slipway.replay.transport import board
 
 # Items that may be unconfirmed when more are written. Those of a queue get old
 # while they wait, and its capacity shall bound how many wait.

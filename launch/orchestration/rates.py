@@ -15,8 +15,8 @@ import ml_collections
 from acme import specs
 
 from slipway.agents import registry
-from slipway.replay import limiter as limiter_lib
-from slipway.replay import table_spec, table_status
+from slipway.replay.tables import limiter as limiter_lib
+from slipway.replay.tables import table_spec, table_status
 
 MODES = ("async", "sync", "single")
 

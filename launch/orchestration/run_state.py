@@ -11,7 +11,7 @@ import msgspec
 from slipway.launch.orchestration import messages, node_state, rate, waits
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import curves, run_counters, run_status
-from slipway.replay import table_status
+from slipway.replay.tables import table_status
 
 # A node that has not reported for so long hangs, or can't reach this one.
 _SILENT_AFTER_S = 5.0

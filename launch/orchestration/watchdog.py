@@ -7,7 +7,7 @@ import ml_collections
 
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_status
-from slipway.replay import limiter as limiter_lib
+from slipway.replay.tables import limiter as limiter_lib
 
 _TABLE = "table 'transitions'"
 _QUEUE = "queue 'transitions'"

@@ -3,7 +3,8 @@
 Reverb serves whoever can connect to its port, without a name or a password.
 A process in a network namespace (network_namespaces(7)) has a loopback
 interface of its own: only processes in the same namespace can connect to its
-ports. Other processes get connections from `slipway.replay.socket_passing`.
+ports. Other processes get connections from
+`slipway.replay.transport.socket_passing`.
 
 A user namespace (user_namespaces(7)) gives an ordinary user the right to make a
 network namespace. Some kernels and containers forbid that, even to root.

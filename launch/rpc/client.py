@@ -10,7 +10,7 @@ import typing
 import msgspec
 
 from slipway.launch.rpc import wire
-from slipway.replay import unix_server
+from slipway.replay.transport import unix_server
 
 _TIMEOUT_S = 3.0
 # For the calls that are repeated: longer than a server's restart takes.

@@ -8,7 +8,7 @@ import msgspec
 from absl import logging
 
 from slipway.launch.rpc import wire
-from slipway.replay import unix_server
+from slipway.replay.transport import unix_server
 
 _NOTHING = msgspec.Raw(wire.encode(None))
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from slipway.agents import registry
 from slipway.environments import factory
-from slipway.replay import dataset
+from slipway.replay.tables import dataset
 
 
 def collect(config, variables, items):

@@ -19,7 +19,7 @@ import numpy as np
 import reverb
 from slipway.launch.orchestration import control_service
 from slipway.launch.rpc import client as rpc_client
-from slipway.replay import socket_passing
+from slipway.replay.transport import socket_passing
 
 run, memory, uid, ports, pids = json.loads(sys.argv[1])
 sockets = [f"{memory}/{name}" for name in os.listdir(memory)

@@ -18,9 +18,10 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from slipway.replay import board, routes, variables
 from slipway.replay import proxy as proxy_lib
-from slipway.replay import writer as writer_lib
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.transport import board, routes
+from slipway.replay.variables import variables
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,7 +10,9 @@ from slipway.agents import registry
 from slipway.environments import factory
 from slipway.launch.nodes import snapshot_writer
 from slipway.launch.runs import run_folder, snapshot_store
-from slipway.replay import tables, trajectory_manager, transitions, variables
+from slipway.replay.items import transitions
+from slipway.replay.tables import tables, trajectory_manager
+from slipway.replay.variables import variables
 
 pytestmark = pytest.mark.timeout(180)
 

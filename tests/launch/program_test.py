@@ -15,7 +15,8 @@ from slipway.launch import program as program_lib
 from slipway.launch import site
 from slipway.launch.orchestration import rates
 from slipway.launch.runs import run, run_folder
-from slipway.replay import shared_variables, tables, variables
+from slipway.replay.tables import tables
+from slipway.replay.variables import shared_variables, variables
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
 pytestmark = pytest.mark.timeout(120, method="thread")

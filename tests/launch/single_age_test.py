@@ -14,7 +14,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _RUN = """
 import pathlib, sys
 import numpy as np
-from slipway.replay import local_table
+from slipway.replay.tables import local_table
 from tests.launch import single_steps
 
 PERIOD = 7

@@ -32,7 +32,7 @@ _FLAGS = (
 _KILLED_IN_A_SNAPSHOT = """
 import os, signal, sys
 from slipway.launch import train
-from slipway.replay import local_table
+from slipway.replay.tables import local_table
 save, saves = local_table.LocalTable.save, []
 
 def save_and_die(table, folder):
@@ -61,7 +61,7 @@ pytestmark = pytest.mark.timeout(400)
 _HANGS_IN_A_SNAPSHOT = """
 import signal, sys
 from slipway.launch import train
-from slipway.replay import local_table
+from slipway.replay.tables import local_table
 
 def hang(table, folder):
   print("saving", flush=True)

@@ -24,7 +24,7 @@ from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.orchestration import run_control
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder, snapshot_store
-from slipway.replay import table_status
+from slipway.replay.tables import table_status
 from tests.launch import snapshot_contents
 
 ENVIRONMENTS, PERIOD = 4, 30  # trainer steps between evaluations

@@ -2,7 +2,7 @@
 
 import typing
 
-from slipway.replay import table_spec
+from slipway.replay.tables import table_spec
 
 
 class RowSchema(typing.NamedTuple):

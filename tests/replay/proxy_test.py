@@ -11,16 +11,11 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from slipway.replay import (
-  board,
-  proxy,
-  relay_gate,
-  routes,
-  shared_variables,
-  variables,
-)
-from slipway.replay import writer as writer_lib
-from tests.replay import peers
+from slipway.replay import proxy
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.transport import board, relay_gate, routes
+from slipway.replay.variables import shared_variables, variables
+from tests.replay.transport import peers
 
 _DEADLINE_S = 60
 _until = functools.partial(peers.until, deadline_s=_DEADLINE_S)

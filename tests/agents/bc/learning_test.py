@@ -7,7 +7,7 @@ import tensorflow as tf
 from slipway.agents import policies, registry
 from slipway.configs import bc
 from slipway.environments import recordings
-from slipway.replay import dataset
+from slipway.replay.tables import dataset
 from tests.agents import collected
 from tests.environments import recorded
 

@@ -10,7 +10,7 @@ from slipway.agents import exploration
 from slipway.agents.dqn import acting
 from slipway.agents.networks import q_network
 from slipway.configs import apex_dqn, dqn
-from slipway.replay import adder
+from slipway.replay.items import adder
 
 
 class Table:

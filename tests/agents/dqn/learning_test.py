@@ -8,7 +8,8 @@ from acme import specs
 from slipway.agents.dqn import learning
 from slipway.agents.networks import network, q_network
 from slipway.configs import dqn, prioritized_dqn
-from slipway.replay import dataset, priorities, transitions
+from slipway.replay.items import priorities, transitions
+from slipway.replay.tables import dataset
 
 BATCH, ACTIONS = 6, 2
 SPEC = specs.EnvironmentSpec(

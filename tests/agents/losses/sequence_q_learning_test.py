@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from slipway.agents.losses import sequence_q_learning
-from slipway.replay import priorities, sequences
+from slipway.replay.items import priorities, sequences
 from tests.agents.losses import checks
 
 BATCH, STEPS, ACTIONS = 4, 7, 3

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from slipway.agents import registry
 from slipway.configs import r2d2
-from slipway.replay import adder as adder_lib
-from slipway.replay import dataset
+from slipway.replay.items import adder as adder_lib
+from slipway.replay.tables import dataset
 from tests.agents.networks import given
 
 ENVS = 4

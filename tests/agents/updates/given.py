@@ -7,7 +7,7 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents import core
-from slipway.replay import sequences, transitions
+from slipway.replay.items import sequences, transitions
 from tests.replay import given
 
 STEPS = 4  # of a window

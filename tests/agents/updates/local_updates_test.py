@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slipway.agents.updates import graph_loop, local_updates
-from slipway.replay import local_table
+from slipway.replay.tables import local_table
 from tests.agents.updates import given
 
 UNIFORM = given.make_spec(consumed=False)

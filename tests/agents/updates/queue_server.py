@@ -14,14 +14,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from slipway.replay import (
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import (
   queue_reader,
-  routes,
   shard_monitor,
   tables,
   trajectory_manager,
 )
-from slipway.replay import writer as writer_lib
+from slipway.replay.transport import routes
 from tests.agents.updates import given
 
 SPEC = given.make_spec()

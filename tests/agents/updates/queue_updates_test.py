@@ -9,7 +9,7 @@ import pytest
 import reverb
 
 from slipway.agents.updates import queue_updates
-from slipway.replay import (
+from slipway.replay.tables import (
   queue_reader,
   shard_monitor,
   tables,

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from slipway.agents import core
 from slipway.agents.updates import replay_updates
-from slipway.replay import importance, shard_monitor, tables
+from slipway.replay.tables import importance, shard_monitor, tables
 from tests.agents.updates import table_server
 
 PATTERN = [1.0, 2.0, 4.0]

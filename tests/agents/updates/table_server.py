@@ -12,8 +12,10 @@ import time
 import numpy as np
 from acme import specs
 
-from slipway.replay import routes, tables, trajectory_manager, transitions
-from slipway.replay import writer as writer_lib
+from slipway.replay.items import transitions
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import tables, trajectory_manager
+from slipway.replay.transport import routes
 from tests.replay import given
 
 BATCH = 32

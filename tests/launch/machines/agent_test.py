@@ -17,7 +17,7 @@ from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import wire
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder
-from slipway.replay import gateway
+from slipway.replay.transport import gateway
 
 NO_ORDERS = agent_lib.Orders({}, stopping=False, hurry=False)
 

@@ -9,7 +9,7 @@ from slipway.agents import registry
 from slipway.configs import dqn
 from slipway.environments import factory
 from slipway.launch.nodes import collector as collector_lib
-from slipway.replay import transitions
+from slipway.replay.items import transitions
 
 NUM_ENVS = 4
 STEPS = 250  # calls: some ten episodes of each environment

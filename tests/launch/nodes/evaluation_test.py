@@ -7,7 +7,7 @@ from slipway.agents import registry
 from slipway.configs import dqn
 from slipway.environments import factory, vector
 from slipway.launch.nodes import evaluation
-from slipway.replay import adder
+from slipway.replay.items import adder
 
 
 class Scripted:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from slipway.launch.nodes import local_ports
-from slipway.replay import local_queue, local_table, variable_packing
+from slipway.replay.tables import local_queue, local_table
+from slipway.replay.variables import variable_packing
 
 ROW_BYTES = 8
 

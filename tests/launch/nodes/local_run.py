@@ -14,7 +14,7 @@ from slipway.environments import factory
 from slipway.launch.nodes import local_ports, trainer, worker
 from slipway.launch.orchestration import messages
 from slipway.launch.orchestration import rates as rates_lib
-from slipway.replay import local_table
+from slipway.replay.tables import local_table
 
 
 def make_config(mode: str = "async", **replay: typing.Any):

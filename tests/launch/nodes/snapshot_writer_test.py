@@ -18,8 +18,10 @@ from slipway.launch.nodes import trainer_node
 from slipway.launch.orchestration import messages, run_control
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_counters, run_folder, snapshot_store
-from slipway.replay import routes, tables, transitions
-from slipway.replay import writer as writer_lib
+from slipway.replay.items import transitions
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import tables
+from slipway.replay.transport import routes
 
 COUNT = 200  # transitions
 EXPECTED = {"worker": 1, "trainer": 1}

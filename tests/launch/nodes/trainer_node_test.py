@@ -16,8 +16,10 @@ from slipway.launch.nodes import trainer_node
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.orchestration import run_control
 from slipway.launch.runs import run_folder
-from slipway.replay import dataset, routes, tables, transitions
-from slipway.replay import writer as writer_lib
+from slipway.replay.items import transitions
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import dataset, tables
+from slipway.replay.transport import routes
 
 BATCH, ROUND = 16, 40  # transitions
 

@@ -5,7 +5,7 @@ import pytest
 
 from slipway.launch.nodes import local_ports
 from slipway.launch.orchestration import messages
-from slipway.replay import transitions
+from slipway.replay.items import transitions
 from tests.launch.nodes import local_run
 
 PAUSE = messages.Command(paused=True)

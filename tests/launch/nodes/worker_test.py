@@ -8,7 +8,7 @@ import pytest
 
 from slipway.launch.nodes import local_ports
 from slipway.launch.orchestration import messages
-from slipway.replay import transitions
+from slipway.replay.items import transitions
 from tests.launch.nodes import local_run
 
 RUN = messages.Command()

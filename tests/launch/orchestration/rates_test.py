@@ -7,8 +7,8 @@ import pytest
 from slipway.configs import apex_dqn, dqn, ppo
 from slipway.environments import factory
 from slipway.launch.orchestration import rates as rates_lib
-from slipway.replay import limiter as limiter_lib
-from slipway.replay import table_status
+from slipway.replay.tables import limiter as limiter_lib
+from slipway.replay.tables import table_status
 from tests.replay import given
 
 REPLAY = given.make_table_spec(

@@ -15,7 +15,7 @@ _CAP_SYS_ADMIN, _PR_CAPBSET_DROP = 21, 24
 _SERVER = """
 import ast, os, socket, sys
 from slipway.launch.processes import private_network
-from slipway.replay import socket_passing
+from slipway.replay.transport import socket_passing
 network = private_network.PrivateNetwork(ast.literal_eval(sys.argv[1]))
 network.enter()
 listening = socket.create_server(("localhost", 0))
@@ -32,7 +32,7 @@ while True:
 _MAKER = """
 import subprocess, sys
 from slipway.launch.processes import private_network
-from slipway.replay import socket_passing
+from slipway.replay.transport import socket_passing
 with private_network.made() as network:
   print([kind for kind, _ in network.namespaces])
   with subprocess.Popen(

@@ -1,0 +1,279 @@
+"""Sequences: windows of steps, for recurrent and on-policy learning.
+
+A window has T + 1 observations and the T steps between them, and may cross the
+end of an episode: there, `first` is True and a recurrent state starts from
+zero. Windows that start less than T steps apart overlap (Kapturowski et al.
+2019, "Recurrent experience replay in distributed reinforcement learning",
+section 2.3); those that start T steps apart are rollouts, which share one
+observation.
+"""
+
+import typing
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from acme import specs
+
+from slipway.replay.items import adder as adder_lib
+from slipway.replay.items import packing, priorities, transitions
+
+
+class Sequence(typing.NamedTuple):
+  """A window; a batch of them has a leading [B] in each field."""
+
+  observation: typing.Any  # [T + 1, ...]
+  action: typing.Any  # [T, ...], as the environment's spec says
+  reward: typing.Any  # [T] float32
+  discount: typing.Any  # [T] float32: gamma, or 0 where terminated
+  ended: typing.Any  # [T] bool: the step was the last one of its episode
+  first: typing.Any  # [T + 1] bool: the observation begins an episode
+  action_before: typing.Any  # [...], of the step before the window
+  reward_before: typing.Any  # [] float32, the same
+  extras: typing.Any  # by name: of each step [T, ...], or of the first [...]
+
+
+class SequenceSchema:
+  """How a `Sequence` lies in the bytes of an item: as one packed record.
+
+  Attributes:
+    row: packing of the record.
+    item_shape: of an item, uint8.
+    steps: T.
+    step_extras: dtype and shape of the actor's extras that are stored of each
+      step, by name.
+    start_extras: the same, of those stored of the first step only.
+    transitions_per_item: 1: each item is sampled by itself.
+  """
+
+  transitions_per_item = 1
+
+  def __init__(
+    self,
+    spec: specs.EnvironmentSpec,
+    steps: int,
+    step_extras: Mapping[str, packing.Field] | None = None,
+    start_extras: Mapping[str, packing.Field] | None = None,
+  ):
+    """Lays the fields out for an environment.
+
+    Args:
+      spec: of one environment.
+      steps: T.
+      step_extras: see the class.
+      start_extras: see the class.
+    """
+    observations, actions = spec.observations, spec.actions
+    flag, number = np.dtype(bool), np.dtype(np.float32)
+    self.steps = steps
+    self.step_extras = dict(step_extras or {})
+    self.start_extras = dict(start_extras or {})
+    self.row = packing.Packing(
+      {
+        "observation": (observations.dtype, (steps + 1, *observations.shape)),
+        "action": (actions.dtype, (steps, *actions.shape)),
+        "reward": (number, (steps,)),
+        "discount": (number, (steps,)),
+        "ended": (flag, (steps,)),
+        "first": (flag, (steps + 1,)),
+        "action_before": (actions.dtype, actions.shape),
+        "reward_before": (number, ()),
+        **{
+          name: (dtype, (steps, *shape))
+          for name, (dtype, shape) in self.step_extras.items()
+        },
+        **self.start_extras,
+        transitions.VERSION: (np.dtype(np.int64), (steps,)),
+      }
+    )
+    self.item_shape = (self.row.row_bytes,)
+
+  def kept_cells(self, num_envs: int) -> int:
+    """Returns 0: no item refers to what was sent before."""
+    del num_envs
+    return 0
+
+  def make_sequence(self, fields: dict[str, typing.Any]) -> Sequence:
+    """Returns the fields of records, without the version, as a `Sequence`."""
+    names = (*self.step_extras, *self.start_extras)
+    extras = {name: fields.pop(name) for name in names}
+    return Sequence(**fields, extras=extras)
+
+
+def n_step_targets(
+  reward: np.ndarray,
+  discount: np.ndarray,
+  ended: np.ndarray,
+  values: np.ndarray,
+  n: int,
+) -> np.ndarray:
+  """n-step returns within windows, for NumPy arrays.
+
+    G_t(n) = R_{t+1} + d_{t+1} (v_{t+1} if n = 1 or t + 1 ends the episode or
+             the window, else G_{t+1}(n - 1))
+
+  Args:
+    reward: [B, T].
+    discount: [B, T], 0 where terminated.
+    ended: [B, T] bool.
+    values: [B, T], of the observations after each step.
+    n: steps.
+
+  Returns:
+    [B, T].
+  """
+  targets = values
+  for k in range(n):
+    later = np.concatenate([targets[:, 1:], values[:, -1:]], axis=1)
+    bootstrap = values if k == 0 else np.where(ended, values, later)
+    targets = reward + discount * bootstrap
+  return targets
+
+
+class PriorityInputs(typing.NamedTuple):
+  """What the first priorities of windows [B] are computed from."""
+
+  reward: np.ndarray  # [B, T]
+  discount: np.ndarray  # [B, T]
+  ended: np.ndarray  # [B, T]
+  first: np.ndarray  # [B, T + 1]
+  value_of_action: np.ndarray  # [B, T]: q(o_t, a_t), by the worker's variables
+  value_of_state: np.ndarray  # [B, T + 1]: max_a q(o_t, a), the same
+
+
+class SequenceAdder:
+  """Turns steps of B environments into windows of T steps.
+
+  The step in which an environment resets itself (gymnasium's NEXT_STEP) stays
+  in the window, so that windows form a stream; `first` marks the observation
+  after it.
+  """
+
+  def __init__(
+    self,
+    schema: SequenceSchema,
+    num_envs: int,
+    period: int,
+    discount: float,
+    priority: Callable[[PriorityInputs], np.ndarray] | None = None,
+  ):
+    """Starts with no step.
+
+    Args:
+      schema: of an item.
+      num_envs: B, the environments stepped at once.
+      period: steps from one window's start to the next one's, at most T.
+      discount: gamma, per environment step.
+      priority: float32 [B], of windows. It needs the value of a window's last
+        observation, so that a window closes when that has been acted on.
+        None: all priorities are 1, and a window closes in the step that
+        completes it.
+    """
+    self._schema, self._num_envs = schema, num_envs
+    self._period, self._discount = period, discount
+    self._priority = priority
+    self._stored = (*schema.step_extras, *schema.start_extras)
+    if priority is not None:
+      values = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
+      self._stored = tuple(dict.fromkeys((*self._stored, *values)))
+    self._steps: list[dict[str, typing.Any]] = []
+    dtype, shape = schema.row.fields["action_before"]
+    self._before = {
+      "action_before": np.zeros((num_envs, *shape), dtype),
+      "reward_before": np.zeros(num_envs, np.float32),
+    }
+    self._first = np.ones(num_envs, bool)
+
+  def add(
+    self,
+    observation: np.ndarray,
+    output: adder_lib.ActorOutput,
+    reward: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    first: np.ndarray,
+    next_observation: np.ndarray,
+    version: int,
+  ) -> adder_lib.Items | None:
+    """Adds one step of every environment; see `slipway.agents.core.Adder`."""
+    items = None
+    if self._priority is not None:
+      items = self._close(observation, output.extras)
+    reward = np.where(first, 0.0, reward).astype(np.float32)
+    self._steps.append(
+      {
+        "observation": observation,
+        "action": output.action,
+        "reward": reward,
+        "discount": (self._discount * ~terminated).astype(np.float32),
+        "ended": terminated | truncated,
+        "first": self._first,
+        transitions.VERSION: np.full(self._num_envs, version),
+        **{name: output.extras[name] for name in self._stored},
+        **self._before,
+      }
+    )
+    self._first = first
+    self._before = {"action_before": output.action, "reward_before": reward}
+    if self._priority is None:
+      items = self._close(next_observation, {})
+    return items
+
+  def _close(
+    self, observation: np.ndarray, extras: Mapping[str, np.ndarray]
+  ) -> adder_lib.Items | None:
+    """Returns the windows that end in `observation`; None: not yet complete.
+
+    Args:
+      observation: [B, ...].
+      extras: of the actor on it, if it has acted.
+    """
+    if len(self._steps) < self._schema.steps:
+      return None
+
+    def column(name: str) -> np.ndarray:
+      return np.stack([step[name] for step in self._steps], axis=1)
+
+    start = self._steps[0]
+    fields = {
+      "observation": np.concatenate(
+        [column("observation"), observation[:, None]], axis=1
+      ),
+      "first": np.concatenate([column("first"), self._first[:, None]], axis=1),
+      **{x: column(x) for x in ("action", "reward", "discount", "ended")},
+      **{x: column(x) for x in self._schema.step_extras},
+      **{x: start[x] for x in self._schema.start_extras},
+      **{x: start[x] for x in ("action_before", "reward_before")},
+      transitions.VERSION: column(transitions.VERSION),
+    }
+    found = np.ones(self._num_envs, np.float32)
+    if self._priority is not None:
+      name = adder_lib.VALUE_OF_STATE
+      values = np.concatenate([column(name), extras[name][:, None]], axis=1)
+      found = self._priority(
+        PriorityInputs(
+          fields["reward"],
+          fields["discount"],
+          fields["ended"],
+          fields["first"],
+          column(adder_lib.VALUE_OF_ACTION),
+          values,
+        )
+      )
+      priorities.check(found)
+    del self._steps[: self._period]
+    return adder_lib.Items(self._schema.row.pack(fields), found)
+
+  def get_state(self) -> dict[str, typing.Any]:
+    """Returns a copy of the unfinished window."""
+    return {
+      "steps": [
+        {name: x.copy() for name, x in step.items()} for step in self._steps
+      ],
+      "before": {name: x.copy() for name, x in self._before.items()},
+      "first": self._first.copy(),
+    }
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Continues with the unfinished window of an adder made alike."""
+    self._steps = [dict(step) for step in state["steps"]]
+    self._before, self._first = state["before"], state["first"]

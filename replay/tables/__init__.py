@@ -1,0 +1,1 @@
+"""Tables: servers, in-process tables, their readers and their snapshots."""

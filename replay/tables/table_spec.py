@@ -1,0 +1,178 @@
+"""TableSpec: what a run's table holds, and how its items are sampled."""
+
+import dataclasses
+import typing
+
+import ml_collections
+
+from slipway.replay.tables import limiter as limiter_lib
+
+# Reverb's limiter counts in doubles, which are exact up to this number.
+_MAX_COUNT = 2.0**53
+
+
+class ItemSchema(typing.Protocol):
+  """How an item lies in bytes.
+
+  Attributes:
+    item_shape: of an item, uint8.
+    transitions_per_item: what is sampled together with one key.
+  """
+
+  item_shape: tuple[int, ...]
+  transitions_per_item: int
+
+  def kept_cells(self, num_envs: int) -> int:
+    """Returns the newest cells that a writer keeps to refer to; 0: none."""
+    ...
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSpec:
+  """Everything that differs between algorithms about how data is sampled.
+
+  Reverb's table, the table of a run in one process, the dataset, the schedule
+  of updates, the watchdog and the panel all follow from it.
+
+  Attributes:
+    schema: of an item.
+    capacity: items that each server holds; of a queue, items that may wait.
+    batch_size: items per batch.
+    steps_per_item: environment steps that an item brings.
+    min_size: items in each server's table before the first is sampled.
+    samples_per_insert: samples that each insert grants; 0: any number.
+    tolerance: the part of min_size by which that ratio may drift.
+    priority_exponent: alpha, to which priorities are raised; None: items are
+      sampled uniformly and have no priorities.
+    consumed: each item is sampled once, the oldest first.
+    shards: servers, each of which has a part of the items.
+    round_steps: environment steps of all workers in a round of mode 'sync';
+      None: as many as bring a batch.
+  """
+
+  schema: ItemSchema
+  capacity: int
+  batch_size: int
+  steps_per_item: int
+  min_size: int = 1
+  samples_per_insert: float = 0.0
+  tolerance: float = 0.5
+  priority_exponent: float | None = None
+  consumed: bool = False
+  shards: int = 1
+  round_steps: int | None = None
+
+  @classmethod
+  def replay(
+    cls,
+    config: ml_collections.ConfigDict,
+    schema: ItemSchema,
+    steps_per_item: int,
+  ) -> "TableSpec":
+    """Returns the table of an algorithm that samples with replacement.
+
+    Args:
+      config: the whole config, with the fields of `groups.REPLAY`; its sizes
+        are in transitions, those of the table in items.
+      schema: of an item.
+      steps_per_item: environment steps that an item brings.
+
+    Raises:
+      ValueError: one line: no batch could ever be sampled.
+    """
+    replay = config.replay
+    prioritized = replay.sampler == "prioritized"
+    table = cls(
+      schema=schema,
+      capacity=-(-(replay.capacity // steps_per_item) // replay.shards),
+      batch_size=config.learner.batch_size // schema.transitions_per_item,
+      steps_per_item=steps_per_item,
+      min_size=-(-replay.min_size // (steps_per_item * replay.shards)),
+      samples_per_insert=replay.samples_per_insert,
+      tolerance=replay.tolerance,
+      priority_exponent=replay.priority_exponent if prioritized else None,
+      shards=replay.shards,
+      round_steps=config.sync.environment_steps,
+    )
+    _check(config, table)
+    return table
+
+  @classmethod
+  def queue(
+    cls,
+    config: ml_collections.ConfigDict,
+    schema: ItemSchema,
+    steps_per_item: int,
+  ) -> "TableSpec":
+    """Returns the table of an algorithm that learns from each item once.
+
+    Args:
+      config: the whole config, with the fields of `groups.QUEUE`.
+      schema: of an item.
+      steps_per_item: environment steps that an item brings.
+    """
+    return cls(
+      schema=schema,
+      capacity=config.replay.capacity,
+      batch_size=config.learner.batch_size,
+      steps_per_item=steps_per_item,
+      samples_per_insert=1.0,
+      consumed=True,
+      shards=config.replay.shards,
+    )
+
+  @property
+  def prioritized(self) -> bool:
+    """Whether items are sampled by their priorities."""
+    return self.priority_exponent is not None
+
+  @property
+  def limiter(self) -> limiter_lib.Limiter:
+    """The limiter of each server's table where both sides run freely."""
+    if self.consumed:
+      return limiter_lib.Limiter.from_queue(self.capacity)
+    if not self.samples_per_insert:
+      return limiter_lib.Limiter.from_min_size(self.min_size)
+    return limiter_lib.Limiter.from_ratio(
+      self.samples_per_insert, self.min_size, self.batch_size, self.tolerance
+    )
+
+  @property
+  def round_limiter(self) -> limiter_lib.Limiter:
+    """The limiter in rounds, whose schedule decides which side runs."""
+    if self.consumed:
+      return limiter_lib.Limiter.from_queue(limiter_lib.UNBOUNDED)
+    return limiter_lib.Limiter.from_min_size(self.min_size)
+
+
+def _check(config: ml_collections.ConfigDict, table: TableSpec) -> None:
+  """Raises ValueError, one line, where the sizes would block for ever."""
+  replay, batch_size = config.replay, config.learner.batch_size
+  together = table.schema.transitions_per_item
+  if batch_size % together:
+    raise ValueError(
+      f"config.learner.batch_size={batch_size} is no multiple of "
+      f"config.replay.transitions_per_item={together}, so a batch could not "
+      "consist of whole items: change one of them"
+    )
+  if table.capacity < table.batch_size:
+    shards = f" in {replay.shards} shards" if replay.shards > 1 else ""
+    raise ValueError(
+      f"config.replay.capacity={replay.capacity}{shards} is below "
+      f"config.learner.batch_size={batch_size}: no batch of different items "
+      "could ever be sampled; raise the capacity or lower the batch size"
+    )
+  if table.min_size > table.capacity:
+    raise ValueError(
+      f"config.replay.min_size={replay.min_size} is above "
+      f"config.replay.capacity={replay.capacity}: the table could never hold "
+      "enough and the trainer would wait for ever; lower min_size"
+    )
+  limiter = table.limiter
+  if table.samples_per_insert and not limiter.max_diff < _MAX_COUNT:
+    raise ValueError(
+      f"config.replay.samples_per_insert={replay.samples_per_insert!r} with "
+      f"min_size={replay.min_size} and tolerance={replay.tolerance!r} bounds "
+      f"the limiter at {limiter.max_diff:.3g} samples, beyond what it counts, "
+      "so it would block for ever; lower them"
+    )

@@ -1,0 +1,130 @@
+"""The TrajectoryManager: a Reverb server with the tables of a run."""
+
+import pathlib
+import shutil
+import socket
+from collections.abc import Sequence
+
+import reverb
+
+from slipway.replay.tables import table_snapshot, table_status
+from slipway.replay.transport import loopback, socket_passing
+
+
+class TrajectoryManager:
+  """Holds the tables, serves them on one port, saves and restores them."""
+
+  def __init__(
+    self,
+    tables: Sequence[reverb.Table],
+    port: int,
+    saving_dir: pathlib.Path | None = None,
+    restore_from: pathlib.Path | None = None,
+    passing_path: str | None = None,
+  ):
+    """Starts serving, with what was saved if `restore_from` says where.
+
+    Args:
+      tables: at least one.
+      port: TCP, for this host alone: see `loopback`.
+      saving_dir: of this object alone, and emptied: where Reverb writes what
+        `table_snapshot.Saving` asks for. None: nothing can be saved or
+        restored.
+      restore_from: folder that a `Saving` has made, of the same file
+        system as `saving_dir`; see `table_snapshot.fit` for what becomes of
+        it where `tables` are other ones.
+      passing_path: of a unix socket by which processes outside of this one's
+        network connect; see `socket_passing`. None: there is none.
+
+    Raises:
+      OSError: the port is taken, or can't be kept from strangers.
+      ValueError: what was saved does not fit the tables, or is damaged.
+    """
+    _check_port(port)
+    self._saving_dir = saving_dir
+    if restore_from:
+      self._check_restorable(restore_from)
+    if saving_dir:
+      table_snapshot.empty(saving_dir)
+    if restore_from:
+      self._server = self._restore(tables, port, restore_from)
+    else:
+      self._server = self._serve(tables, port, None)
+    try:
+      loopback.confine(port)
+    except OSError:
+      self._server.stop()
+      raise
+    self.address = f"localhost:{port}"
+    self._client = reverb.Client(self.address)
+    self._passer = None
+    if passing_path is not None:
+      self._passer = socket_passing.Passer(passing_path, port)
+
+  def status(self, table: str) -> table_status.TableStatus:
+    """Counts of one table."""
+    return table_status.read(self._client, table)
+
+  def close(self) -> None:
+    """Stops serving; clients that wait get an error."""
+    if self._passer is not None:
+      self._passer.close()
+    self._server.stop()
+    if self._saving_dir:
+      shutil.rmtree(self._saving_dir, ignore_errors=True)
+
+  def _serve(
+    self,
+    tables: Sequence[reverb.Table],
+    port: int,
+    restored: pathlib.Path | None,
+  ) -> reverb.Server:
+    checkpointer = None
+    if self._saving_dir:
+      checkpointer = reverb.checkpointers.DefaultCheckpointer(
+        str(self._saving_dir),
+        fallback_checkpoint_path=restored and str(restored),
+      )
+    return reverb.Server(list(tables), port, checkpointer)
+
+  def _check_restorable(self, saved: pathlib.Path) -> None:
+    where = self._saving_dir
+    if not where or where.resolve() in (saved / "_").resolve().parents:
+      raise ValueError(
+        f"restore_from={str(saved)!r} needs a saving_dir outside of it, but "
+        f"that is {where and str(where)!r}, which is emptied: give the "
+        "TrajectoryManager a folder of its own"
+      )
+
+  def _restore(
+    self, tables: Sequence[reverb.Table], port: int, saved: pathlib.Path
+  ) -> reverb.Server:
+    assert self._saving_dir
+    # Not in the folder itself, where Reverb would take it for its newest.
+    fitted = self._saving_dir.with_name(f"{self._saving_dir.name}.restored")
+    shutil.rmtree(fitted, ignore_errors=True)
+    table_snapshot.fit(saved, fitted, tables)
+    try:
+      return self._serve(tables, port, fitted)
+    except (RuntimeError, reverb.errors.ReverbError) as error:
+      raise ValueError(
+        f"{str(saved)!r} cannot be restored ({error}): resume from another "
+        "snapshot"
+      ) from error
+    finally:
+      shutil.rmtree(fitted)
+
+
+def _check_port(port: int) -> None:
+  # gRPC sets SO_REUSEPORT: a second server would start and take half of the
+  # first one's connections.
+  with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+      probe.bind(("", port))
+    except OSError as error:
+      raise OSError(
+        f"replay port {port} is in use ({error.strerror}): the "
+        "TrajectoryManager can't serve there; stop what holds the port or "
+        "choose another"
+      ) from error

@@ -1,0 +1,1 @@
+"""Transport: relays, routes and TLS between a run's processes and machines."""

@@ -1,0 +1,248 @@
+"""Certificates: identities of a cluster's machines, and TLS between them.
+
+A cluster has one certificate authority. It follows from a secret that all
+machines share, so each machine issues its own identity: no private key leaves
+its machine.
+
+```python
+authority = CertificateAuthority.from_secret(secret)
+identity = authority.issue(folder, "machine 3")
+identity.server_context()  # An ssl.SSLContext, as client_context() is.
+```
+"""
+
+import dataclasses
+import datetime
+import hashlib
+import ipaddress
+import pathlib
+import shutil
+import ssl
+import tempfile
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.kdf import scrypt
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from slipway.replay.transport import relay_tls
+
+# Clocks of machines differ, and a cluster may run for years.
+_BEFORE = datetime.timedelta(days=1)
+_AFTER = datetime.timedelta(days=3650)
+
+# Order of the curve P-256 (NIST SP 800-186, 3.2.1.3).
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+_SALT, _KEY_BYTES = b"slipway authority", 40
+
+# The files of an identity.
+KEY, CERTIFICATE, AUTHORITY = "key.pem", "certificate.pem", "authority.pem"
+
+
+class CertificateAuthority:
+  """Issues the identities of machines that are to trust one another."""
+
+  def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes):
+    """Keeps both; see `from_secret`.
+
+    Args:
+      key: signs the certificates of machines.
+      certificate: of this key, PEM.
+    """
+    self._key = key
+    self._certificate = certificate
+
+  @classmethod
+  def from_secret(cls, secret: str) -> "CertificateAuthority":
+    """Derives the authority of all machines that know a secret.
+
+    The public key of an authority is no secret, so guesses of the secret can
+    be verified offline: each costs 32 MiB and a tenth of a second (RFC 7914).
+
+    Args:
+      secret: many random characters.
+    """
+    stretched = scrypt.Scrypt(_SALT, _KEY_BYTES, n=2**15, r=8, p=1)
+    number = int.from_bytes(stretched.derive(secret.encode()), "big")
+    # FIPS 186-5, A.2.1: 64 bits more than the order's make the bias negligible.
+    key = ec.derive_private_key(number % (_ORDER - 1) + 1, ec.SECP256R1())
+    return cls(key, _self_signed(key))
+
+  @property
+  def fingerprint(self) -> str:
+    """SHA-256 of the authority's public key, in hexadecimal digits."""
+    public = self._key.public_key().public_bytes(
+      serialization.Encoding.DER,
+      serialization.PublicFormat.SubjectPublicKeyInfo,
+    )
+    return hashlib.sha256(public).hexdigest()
+
+  def issue(
+    self,
+    folder: pathlib.Path,
+    name: str,
+    hosts: Sequence[str] = (relay_tls.NAME,),
+  ) -> "Identity":
+    """Makes a machine's key and certificate, readable by this user only.
+
+    Args:
+      folder: a new one; its parent exists. It is complete as soon as it
+        exists. Of several processes that make it at once, one succeeds, and
+        all return its identity.
+      name: subject of the certificate.
+      hosts: names and addresses by which clients verify the machine.
+
+    Raises:
+      OSError: the files cannot be written.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    temporary = pathlib.Path(
+      tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)
+    )
+    try:
+      temporary.chmod(0o700)  # Whatever the umask takes away.
+      for file, data in (
+        (KEY, _key_pem(key)),
+        (CERTIFICATE, self._sign(key.public_key(), name, hosts)),
+        (AUTHORITY, self._certificate),
+      ):
+        path = temporary / file
+        path.write_bytes(data)
+        path.chmod(0o600)
+      temporary.rename(folder)
+    except OSError:
+      shutil.rmtree(temporary)
+      if not folder.exists():  # Else another process was faster.
+        raise
+    return Identity(folder)
+
+  def _sign(
+    self, key: ec.EllipticCurvePublicKey, name: str, hosts: Sequence[str]
+  ) -> bytes:
+    """Returns a machine's certificate, PEM."""
+    usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    issuer = x509.load_pem_x509_certificate(self._certificate).subject
+    certificate = (
+      _builder(_name(name), key)
+      .issuer_name(issuer)
+      .add_extension(x509.BasicConstraints(False, None), critical=True)
+      .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+      .add_extension(
+        x509.SubjectAlternativeName([_host(host) for host in hosts]),
+        critical=False,
+      )
+      .sign(self._key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+  """A machine's key and certificate, in a folder that its processes share.
+
+  Attributes:
+    folder: made by `CertificateAuthority.issue`.
+  """
+
+  folder: pathlib.Path
+
+  def server_context(self) -> ssl.SSLContext:
+    """Returns a context that serves machines of the same authority only.
+
+    Raises:
+      ValueError: the folder has no identity, or other users may read it.
+    """
+    context = self._context(ssl.PROTOCOL_TLS_SERVER)
+    # Resuming a session would skip no check, but no client resumes one.
+    context.num_tickets = 0
+    return context
+
+  def client_context(self) -> ssl.SSLContext:
+    """Returns a context that connects to machines of the same authority only.
+
+    Connect with `server_hostname=relay_tls.NAME`.
+
+    Raises:
+      ValueError: the folder has no identity, or other users may read it.
+    """
+    context = self._context(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = True
+    return context
+
+  def _context(self, protocol: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+      is_private = self.folder.stat().st_mode & 0o077 == 0
+      context.load_cert_chain(self.folder / CERTIFICATE, self.folder / KEY)
+      context.load_verify_locations(self.folder / AUTHORITY)
+    except OSError as error:
+      raise ValueError(
+        f"the identity in {str(self.folder)!r} cannot be read ({error}), so no "
+        "other machine would accept this one: remove the folder, and start Ray "
+        "again on this machine"
+      ) from error
+    if not is_private:
+      raise ValueError(
+        f"{str(self.folder)!r} is open to other users, who may have copied its "
+        "key: replace the cluster's token, and start Ray again on all machines"
+      )
+    return context
+
+
+def _name(name: str) -> x509.Name:
+  return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+
+
+def _host(host: str) -> x509.GeneralName:
+  try:
+    return x509.IPAddress(ipaddress.ip_address(host))
+  except ValueError:
+    return x509.DNSName(host)
+
+
+def _self_signed(key: ec.EllipticCurvePrivateKey) -> bytes:
+  """Returns an authority's own certificate, PEM."""
+  own = _name("slipway")
+  usage = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=False,
+    encipher_only=False,
+    decipher_only=False,
+  )
+  certificate = (
+    _builder(own, key.public_key())
+    .issuer_name(own)
+    .add_extension(x509.BasicConstraints(True, 0), critical=True)
+    .add_extension(usage, critical=True)
+    .sign(key, hashes.SHA256())
+  )
+  return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _builder(subject: x509.Name, key) -> x509.CertificateBuilder:
+  now = datetime.datetime.now(datetime.timezone.utc)
+  return (
+    x509.CertificateBuilder()
+    .subject_name(subject)
+    .public_key(key)
+    .serial_number(x509.random_serial_number())
+    .not_valid_before(now - _BEFORE)
+    .not_valid_after(now + _AFTER)
+  )
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+  return key.private_bytes(
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.PKCS8,
+    serialization.NoEncryption(),
+  )

@@ -1,0 +1,182 @@
+"""Relay upstream: connects to the server, and finds out whether it is there."""
+
+import asyncio
+import itertools
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from slipway.replay.transport import relay_listener, relay_tls, socket_passing
+
+# Seconds for the upstream's host to accept; the worker's gRPC tries again.
+_CONNECT_TIMEOUT_S = 5.0
+
+# Seconds between two looks for an upstream that is not there: short beside a
+# server's start, and a refused connection costs microseconds.
+_PROBE_PERIOD_S = 0.1
+
+# Seconds between two looks whether it has moved, each of which reads a file.
+_FOLLOW_PERIOD_S = 0.5
+
+# Looks after a link broke. A process that dies closes its sockets one by one,
+# and may still listen when the first of its connections ends.
+_LOOKS = 2
+
+
+class Upstream:
+  """What is known of the server; all methods are for the loop's thread."""
+
+  def __init__(
+    self,
+    find: Callable[[], str | None],
+    on_change: Callable[[bool], None] | None,
+    tls: relay_tls.Tls | None = None,
+  ):
+    """Connects to nothing yet.
+
+    Args:
+      find: an address as `relay_listener.check` takes it;
+        asked with each attempt. None: not known yet.
+      on_change: told whether the upstream is reachable, when that is first
+        known and when it changes. None: nobody asks, so nothing is probed.
+      tls: to speak with a relay that greets; None: with the server itself.
+    """
+    self._find = find
+    self._tls: relay_tls.Tls | None = tls
+    self._on_change = on_change
+    self._reachable: bool | None = None
+    self._looks = 0
+    self._probing: asyncio.Task | None = None
+    self._attempts = itertools.count(1)
+    self._closed = False
+    self._newest = 0  # The attempt that decided what is known.
+
+  def probe(self) -> None:
+    """Looks whether it is reachable, until it is."""
+    if self._on_change is None or self._closed:
+      return
+    if self._probing is None or self._probing.done():
+      loop = asyncio.get_running_loop()
+      self._probing = loop.create_task(self._probe())
+
+  def doubt(self) -> None:
+    """Looks again, though it was reachable: it has broken a link."""
+    self._looks = _LOOKS
+    self.probe()
+
+  async def connect(self, protocol: asyncio.Protocol) -> bool:
+    """Connects the protocol; False if the upstream cannot be reached."""
+    return await self._reach(protocol) is not None
+
+  async def follow(self, on_moved: Callable[[], None]) -> None:
+    """Looks for ever whether it has moved.
+
+    A machine that has lost its power says nothing: without this, connections
+    to it would stand until the kernel gives up what was sent, in minutes.
+
+    Args:
+      on_moved: called when it is found elsewhere than before.
+    """
+    before = self._find()
+    while not self._closed:
+      await asyncio.sleep(_FOLLOW_PERIOD_S)
+      now = self._find()
+      if now is not None and now != before:
+        if before is not None:
+          on_moved()
+        before = now
+
+  async def close(self) -> None:
+    """Ends the probing."""
+    # Python 3.10's `wait_for` swallows a cancellation that comes with a result.
+    self._closed = True
+    if self._probing is not None:
+      self._probing.cancel()
+      await asyncio.wait([self._probing])
+
+  async def _reach(
+    self, protocol: asyncio.Protocol
+  ) -> asyncio.Transport | None:
+    attempt = next(self._attempts)
+    address = self._find()
+    transport: Any = None
+    try:
+      if address is not None:
+        transport = await asyncio.wait_for(
+          self._dial(address, protocol), _CONNECT_TIMEOUT_S
+        )
+      if transport is not None and _is_to_itself(transport):
+        # A reset, as an orderly end would keep the port from the server for a
+        # minute.
+        transport.get_extra_info("socket").setsockopt(
+          socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
+        transport.abort()
+        transport = None
+    except (OSError, asyncio.TimeoutError):
+      transport = None
+    self._learn(attempt, transport is not None)
+    return transport
+
+  async def _dial(self, address: str, protocol: asyncio.Protocol) -> Any:
+    loop = asyncio.get_running_loop()
+    if self._tls is not None:
+      return await relay_tls.dial(loop, address, protocol, self._tls)
+    path = relay_listener.path_of(address)
+    door = relay_listener.path_of(address, relay_listener.PASSED)
+    if door is not None:
+      passed = await loop.run_in_executor(None, socket_passing.connect, door)
+      connected = await loop.create_connection(lambda: protocol, sock=passed)
+    elif path is not None:
+      connected = await loop.create_unix_connection(lambda: protocol, path)
+    else:
+      host, port = relay_listener.host_and_port("upstream", address)
+      connected = await loop.create_connection(lambda: protocol, host, port)
+    return connected[0]
+
+  def _learn(self, attempt: int, reachable: bool) -> None:
+    # One that began before the attempt that decided tells of an older state.
+    if attempt < self._newest:
+      return
+    self._newest = attempt
+    if self._closed:
+      return
+    if self._on_change is not None and reachable != self._reachable:
+      self._reachable = reachable
+      self._on_change(reachable)
+    if not reachable:
+      self.probe()
+
+  async def _probe(self) -> None:
+    try:
+      while True:
+        self._looks = max(0, self._looks - 1)
+        visit = await self._reach(asyncio.Protocol())
+        if visit is not None:
+          visit.close()
+        if self._is_done():
+          return
+        await asyncio.sleep(_PROBE_PERIOD_S)
+        if self._is_done():  # A link's connection may have told meanwhile.
+          return
+    except Exception as error:
+      message = "the upstream could not be probed"
+      asyncio.get_running_loop().call_exception_handler(
+        {"message": message, "exception": error}
+      )
+
+  def _is_done(self) -> bool:
+    return self._closed or (bool(self._reachable) and self._looks == 0)
+
+
+def _is_to_itself(transport: asyncio.Transport) -> bool:
+  """Whether the kernel chose the port that is sought as the one to call from.
+
+  Then TCP connects the socket with itself, where nobody listens on a port of
+  the range that it chooses from: once in some ten thousand attempts.
+  """
+  if transport.is_closing():  # It was reset meanwhile.
+    return False
+  own, peer = map(transport.get_extra_info, ("sockname", "peername"))
+  return own is not None and own == peer

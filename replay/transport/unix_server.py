@@ -1,0 +1,109 @@
+"""Unix server: accepts the connections of this user's own processes."""
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+
+from slipway.replay.transport import relay_listener
+
+# Seconds without accepting where the kernel could not, mostly for want of
+# files.
+_PAUSE_S = 0.1
+_UCRED = struct.Struct("3i")  # Linux's struct ucred: pid, uid, gid
+
+
+class UnixServer:
+  """Serves each connection in a thread, from its construction to `close`.
+
+  Processes of other users are disconnected; root's are served.
+  """
+
+  def __init__(self, path: str, serve: Callable[[socket.socket], None]):
+    """Listens.
+
+    Args:
+      path: of the socket; one that a process that died left is replaced.
+      serve: called with each connection, in a thread of its own. The connection
+        is closed when it returns or raises an OSError.
+
+    Raises:
+      ValueError: one line: the path is in use, or too long.
+    """
+    address = f"unix:{path}"
+    relay_listener.check("path", address)
+    self._serve, self._closed = serve, False
+    self._lock = threading.Lock()
+    self._connections: set[socket.socket] = set()
+    self._listener = relay_listener.Listener(address)
+    self._thread = threading.Thread(
+      target=self._accept, name=f"accepts at {path}", daemon=True
+    )
+    self._thread.start()
+
+  def close(self) -> None:
+    """Closes the socket and all connections."""
+    with self._lock:
+      self._closed = True
+      connections = tuple(self._connections)
+    for open_socket in (self._listener.socket, *connections):
+      with contextlib.suppress(OSError):  # it has ended meanwhile
+        open_socket.shutdown(socket.SHUT_RDWR)
+    self._thread.join()
+    self._listener.close()
+
+  def _accept(self) -> None:
+    while not self._closed:
+      try:
+        connection, _ = self._listener.socket.accept()
+      except OSError:
+        time.sleep(_PAUSE_S * (not self._closed))
+        continue
+      try:
+        threading.Thread(
+          target=self._run, args=(connection,), name="serves", daemon=True
+        ).start()
+      except RuntimeError:  # this process may have no more threads now
+        connection.close()
+        time.sleep(_PAUSE_S)
+
+  def _run(self, connection: socket.socket) -> None:
+    with connection:
+      with self._lock:
+        if self._closed or not is_own_user(connection):
+          return
+        self._connections.add(connection)
+      try:
+        with contextlib.suppress(OSError):
+          self._serve(connection)
+      finally:
+        with self._lock:
+          self._connections.discard(connection)
+
+
+def pid_of(connection: socket.socket) -> int:
+  """The process that connected a unix socket; 0 for TCP, where none is told."""
+  return _credentials(connection)[0]
+
+
+def is_own_user(connection: socket.socket) -> bool:
+  """Whether the process at the other end belongs to this user, or to root.
+
+  The kernel vouches for it (SO_PEERCRED, unix(7)).
+
+  Args:
+    connection: of a unix socket.
+  """
+  return _credentials(connection)[1] in (0, os.geteuid())
+
+
+def _credentials(connection: socket.socket) -> tuple[int, ...]:
+  if connection.family != socket.AF_UNIX:
+    return 0, -1, -1
+  credentials = connection.getsockopt(
+    socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size
+  )
+  return _UCRED.unpack(credentials)

@@ -1,0 +1,1 @@
+"""Variables: published by the trainer, shared on each machine, versioned."""

@@ -1,0 +1,326 @@
+"""Frames stored once: what comes back equals naive stacks, frame by frame."""
+
+import typing
+
+import ml_collections
+import numpy as np
+import portpicker
+import pytest
+import tensorflow as tf
+from acme import specs
+
+from slipway.environments import factory
+from slipway.replay.items import adder as adder_lib
+from slipway.replay.items import frames as frames_lib
+from slipway.replay.items import transitions
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import dataset, tables, trajectory_manager
+from slipway.replay.transport import routes
+from tests.replay import given
+
+SHAPE = (5, 3)  # of a frame
+GAMMA = 0.9
+
+
+class Step(typing.NamedTuple):
+  """One step of B environments, as the adder is given it."""
+
+  observation: np.ndarray
+  action: np.ndarray
+  reward: np.ndarray
+  terminated: np.ndarray
+  truncated: np.ndarray
+  first: np.ndarray
+
+
+def make_spec(stack=4, dtype=np.uint8, shape=SHAPE):
+  return specs.EnvironmentSpec(
+    observations=specs.BoundedArray((stack, *shape), dtype, 0, 255),
+    actions=specs.DiscreteArray(6),
+    rewards=specs.Array((), np.float32),
+    discounts=specs.BoundedArray((), np.float32, 0, 1),
+  )
+
+
+def play(num_envs, stack, steps, seed=0, pad="zeros"):
+  """Episodes of random frames and lengths, stacked naively."""
+  random = np.random.default_rng(seed)
+  seen = [[] for _ in range(num_envs)]  # frames of the running episode
+  over, opening = np.zeros((2, num_envs), bool)
+  for t in range(steps):
+    observation = np.zeros((num_envs, stack, *SHAPE), np.uint8)
+    for env, frames in enumerate(seen):
+      if opening[env]:
+        frames.clear()
+      frames.append(random.integers(0, 256, SHAPE, np.uint8))
+      start = frames[0] if pad == "repeat" else np.zeros(SHAPE, np.uint8)
+      newest = ([start] * stack + frames)[-stack:]
+      observation[env] = newest
+    first = over
+    ends = random.random((2, num_envs)) < 0.1
+    terminated, truncated = ends & ~first
+    yield Step(
+      observation,
+      t * num_envs + np.arange(num_envs, dtype=np.int32),
+      np.where(first, 0, random.normal(size=num_envs)).astype(np.float32),
+      terminated,
+      truncated,
+      first,
+    )
+    over, opening = terminated | truncated, first
+
+
+def play_atari(steps):
+  """Pong of 15 steps an episode, by random actions."""
+  config = ml_collections.ConfigDict()
+  config.name = "ALE/Pong-v5"
+  config.kwargs = ml_collections.ConfigDict(
+    {"max_num_frames_per_episode": 60, "noop_max": 3}
+  )
+  environment = factory.make(config, num_envs=3, seed=0)
+  random, before = np.random.default_rng(0), environment.reset()
+  for t in range(steps):
+    step = environment.step(random.integers(6, size=3, dtype=np.int32))
+    # The adder is told actions that name the step.
+    yield Step(
+      before.observation, t * 3 + np.arange(3, dtype=np.int32), *step[1:]
+    )
+    before = step
+  environment.close()
+
+
+def add(adder, step):
+  output = adder_lib.ActorOutput(step.action, {})
+  # n-step transitions end in the observation that is acted on next.
+  return adder.add(step[0], output, *step[2:], step[0], version=1)
+
+
+def expect(steps, n):
+  """Transitions by their first action: naive, from whole observations."""
+  found = {}
+  for env in range(len(steps[0].action)):
+    for t, step in enumerate(steps):
+      total, k, over = 0.0, 0, bool(step.first[env])
+      while k < n and not over and t + k + 1 < len(steps):
+        after = steps[t + k]
+        total += GAMMA**k * after.reward[env]
+        over = bool(after.terminated[env] | after.truncated[env])
+        k += 1
+      if k < n and (not over or not k):
+        continue  # an autoreset, or still open
+      discount = 0.0 if steps[t + k - 1].terminated[env] else GAMMA**k
+      found[int(step.action[env])] = (
+        step.observation[env],
+        total,
+        discount,
+        steps[t + k].observation[env],
+      )
+  return found
+
+
+def check_equal(batch, expected):
+  """Returns the first actions of the batch."""
+  actions = batch.data.a_tm1.numpy().tolist()
+  for i, action in enumerate(actions):
+    o_tm1, r_t, discount_t, o_t = expected[action]
+    np.testing.assert_array_equal(batch.data.o_tm1[i], o_tm1)
+    np.testing.assert_array_equal(batch.data.o_t[i], o_t)
+    np.testing.assert_allclose(batch.data.r_t[i], r_t, atol=1e-5)
+    np.testing.assert_allclose(batch.data.discount_t[i], discount_t, atol=1e-6)
+  return actions
+
+
+def make_batch(schema, items):
+  data = items.data().reshape(-1, *schema.item_shape)
+  count = len(data)
+  return dataset.make_batch(
+    schema,
+    tf.zeros([count], tf.uint64),
+    tf.ones([count], tf.float64),
+    tf.ones([count], tf.int64),
+    tf.constant(data),
+  )
+
+
+def check_adder(spec, steps, n):
+  stack = spec.observations.shape[0]
+  schema = transitions.TransitionSchema(spec, n, stack)
+  adder = adder_lib.NStepAdder(schema, len(steps[0].action), n, GAMMA)
+  expected, found = expect(steps, n), []
+  for step in steps:
+    items = add(adder, step)
+    if items is not None:
+      assert (np.diff(items.frames.ids, axis=1) != 0).all()
+      found += check_equal(make_batch(schema, items), expected)
+  assert sorted(found) == sorted(expected)
+  return found
+
+
+@pytest.mark.parametrize("pad", ["zeros", "repeat"])
+@pytest.mark.parametrize("stack", [1, 2, 4])
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+def test_stacks_are_rebuilt_exactly(n, stack, pad):
+  steps = list(play(3, stack, 150, seed=n, pad=pad))
+  assert len(check_adder(make_spec(stack), steps, n)) > 250
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_stacks_of_atari_are_rebuilt_exactly(n):
+  steps = list(play_atari(100))
+  assert sum(step.truncated.sum() for step in steps) > 10
+  assert len(check_adder(make_spec(shape=(84, 84)), steps, n)) > 250
+
+
+class Path:
+  """From adder to batches, through a real server."""
+
+  def __init__(self, n, num_envs):
+    self.schema = transitions.TransitionSchema(make_spec(), n, 4)
+    self.spec = given.make_table_spec(
+      self.schema,
+      prioritized=False,
+      capacity=5_000,
+      batch_size=16,
+      min_size=1,
+      samples_per_insert=0.0,
+    )
+    self.adder = adder_lib.NStepAdder(self.schema, num_envs, n, GAMMA)
+    self.port = portpicker.pick_unused_port()
+    self.manager = self._serve()
+    self.writer = writer_lib.ItemWriter(
+      routes.DirectRoute(self.manager.address),
+      tables.TRANSITIONS,
+      self.schema.kept_cells(num_envs),
+    )
+
+  def _serve(self):
+    return trajectory_manager.TrajectoryManager(
+      [tables.make_table(self.spec)], self.port
+    )
+
+  def write(self, steps):
+    for step in steps:
+      items = add(self.adder, step)
+      while not self.writer.wait(timeout_s=0.2):
+        pass
+      if items is not None:
+        self.writer.write(*items)
+
+  def sampled(self, expected, until):
+    batches = dataset.make_dataset(self.manager.address, self.spec)
+    found = set()
+    for samples in batches:
+      batch = dataset.unpack(self.schema, samples)
+      found.update(check_equal(batch, expected))
+      if len(found) >= until:
+        return found
+    raise AssertionError(f"{len(found)} of {until} items were ever sampled")
+
+
+@pytest.fixture
+def path(request):
+  made = Path(*request.param)
+  yield made
+  made.writer.close(timeout_s=20)
+  made.manager.close()
+
+
+@pytest.mark.parametrize("path", [(1, 2), (3, 4)], indirect=True, ids=str)
+def test_stacks_survive_the_way_through_a_server(path):
+  n, num_envs = path.adder._n, len(path.adder._ended)
+  steps = list(play(num_envs, 4, 120))
+  path.write(steps)
+  assert path.writer.settle(timeout_s=20)
+  expected = expect(steps, n)
+  assert path.manager.status(tables.TRANSITIONS).size == len(expected)
+  assert path.sampled(expected, len(expected)) == set(expected)
+
+
+@pytest.mark.parametrize("path", [(3, 4)], indirect=True, ids=str)
+def test_a_new_stream_gets_the_frames_that_it_lacks(path):
+  """Transitions that were open when a server went are whole at the next."""
+  steps = list(play(4, 4, 200))
+  path.write(steps[:100])
+  path.manager.close()
+  for step in steps[100:110]:
+    path.writer.write(*add(path.adder, step))
+  while not path.writer.lost:
+    assert not path.writer.wait(timeout_s=0.1)
+  path.manager = path._serve()
+  path.write(steps[110:])
+  assert path.writer.settle(timeout_s=20)
+  assert path.writer.streams == 2
+  size = path.manager.status(tables.TRANSITIONS).size
+  expected = expect(steps, 3)
+  found = path.sampled(expected, size)
+  # Of the first steps after the restart there are transitions that began
+  # before it.
+  assert any(action < 110 * 4 for action in found)
+
+
+def test_each_frame_is_sent_once():
+  path = Path(3, 4)
+  assert path.writer.wait(timeout_s=20)
+  sent = []
+  append = path.writer._writer.append
+  path.writer._writer.append = lambda cell: (sent.append(cell), append(cell))
+  steps = list(play(4, 4, 200))
+  path.write(steps)
+  assert path.writer.close(timeout_s=20)
+  path.manager.close()
+  ends = sum(int((step.terminated | step.truncated).sum()) for step in steps)
+  # An episode opens with 4 frames, 3 of them older than its first transition's
+  # newest; until its third step no transition has ended, so that those frames
+  # come without one. The last frame comes with each of its 3 transitions.
+  assert len(sent) <= len(expect(steps, 3)) + (ends + 4) * (4 + 2)
+  assert len(sent) >= len(expect(steps, 3)) + ends
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_state_goes_on_with_equal_items(kept):
+  schema = transitions.TransitionSchema(make_spec(), 3, 4)
+  adder = adder_lib.NStepAdder(schema, 2, 3, GAMMA)
+  steps = list(play(2, 4, 80))
+  for step in steps[:40]:
+    add(adder, step)
+  state = adder.get_state()
+  if kept:  # what goes on does not change what was taken
+    for step in steps[40:60]:
+      add(adder, step)
+  other = adder_lib.NStepAdder(schema, 2, 3, GAMMA)
+  other.set_state(state)
+  expected = expect(steps, 3)
+  found = []
+  for step in steps[40:]:
+    items = add(other, step)
+    if items is not None:
+      found += check_equal(make_batch(schema, items), expected)
+  assert min(found) < 80 <= max(found), "open ones and new ones"
+
+
+def test_an_observation_that_is_no_stack_is_refused():
+  ring = frames_lib.FrameRing(2, (4, *SHAPE), steps=3)
+  random, no = np.random.default_rng(0), np.zeros(2, bool)
+  shape = (2, 4, *SHAPE)
+  ring.add(random.integers(0, 256, shape, np.uint8), no)
+  with pytest.raises(ValueError, match="not the one before moved on by one"):
+    ring.add(random.integers(0, 256, shape, np.uint8), no)
+
+
+def test_frames_and_several_transitions_an_item_are_refused():
+  with pytest.raises(ValueError, match="transitions_per_item=2 needs whole"):
+    transitions.TransitionSchema(make_spec(), 1, 4, transitions_per_item=2)
+
+
+@pytest.mark.parametrize(
+  ("stacked", "spec"),
+  [
+    (3, make_spec(4)),
+    (4, make_spec(4, np.float32)),
+    (5, make_spec(5, shape=())),
+  ],
+  ids=["another number", "not bytes", "no frames"],
+)
+def test_a_layout_of_other_observations_is_refused(stacked, spec):
+  with pytest.raises(ValueError, match=f"stacked_frames={stacked} takes uint8"):
+    transitions.TransitionSchema(spec, 1, stacked)

@@ -1,0 +1,57 @@
+"""Grouping: no transition is lost, doubled or torn from its priority."""
+
+import numpy as np
+import pytest
+
+from slipway.replay.items import grouping, priorities
+
+
+def batches(counts):
+  """Rows that name themselves, with priorities that name them too."""
+  start = 0
+  for count in counts:
+    numbers = np.arange(start, start + count)
+    rows = np.stack([numbers % 256, numbers // 256], axis=1).astype(np.uint8)
+    yield rows, numbers.astype(np.float32)
+    start += count
+
+
+def numbers_of(rows):
+  return rows[..., 0].astype(int) + 256 * rows[..., 1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 50])
+@pytest.mark.parametrize("seed", range(3))
+def test_all_come_in_order_with_their_mean_priority(size, seed):
+  counts = np.random.default_rng(seed).integers(0, 20, 40)
+  groups, found = grouping.Grouping(size, row_bytes=2), []
+  for rows, priority in batches(counts):
+    full = groups.add(rows, priority)
+    if full is not None:
+      assert full[0].shape == (len(full[1]), size, 2)
+      means = numbers_of(full[0]).mean(axis=1)
+      np.testing.assert_allclose(full[1], means, rtol=1e-6)
+      found += numbers_of(full[0]).ravel().tolist()
+  assert found == list(range(len(found)))
+  assert sum(counts) - size < len(found) <= sum(counts)
+
+
+def test_what_waits_goes_on_elsewhere():
+  first, second, third = batches([5, 4, 7])
+  groups = grouping.Grouping(8, row_bytes=2)
+  assert groups.add(*first) is None
+  state = groups.get_state()
+  assert groups.add(*second) is not None, "changes nothing that was taken"
+  other = grouping.Grouping(8, row_bytes=2)
+  other.set_state(state)
+  full = other.add(*third)
+  assert full is not None
+  assert numbers_of(full[0]).ravel().tolist() == [0, 1, 2, 3, 4, 9, 10, 11]
+
+
+@pytest.mark.parametrize("items", [1, 2, 6])
+def test_priorities_of_items_are_means(items):
+  new = np.random.default_rng(0).random(6)
+  np.testing.assert_allclose(
+    priorities.of_items(new, items), new.reshape(items, -1).mean(axis=1)
+  )

@@ -1,0 +1,130 @@
+"""Packing: round trips through NumPy and through the dataset's TensorFlow."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from acme import specs
+
+from slipway.replay.items import packing as packing_lib
+from slipway.replay.items import transitions
+from slipway.replay.tables import dataset
+
+DTYPES = (
+  np.float32, np.uint8, np.int32, np.bool_, np.float64, np.int8, np.int64,
+)  # fmt: skip
+SHAPES = ((), (3,), (4, 84, 84))
+
+
+def random_batch(fields, size, seed=0):
+  """Arbitrary bytes, so that every value of a dtype may come."""
+  random = np.random.default_rng(seed)
+  batch = {}
+  for name, (dtype, shape) in fields.items():
+    if dtype.kind == "b":
+      batch[name] = random.random((size, *shape)) < 0.5
+    elif dtype.kind == "f":
+      batch[name] = random.normal(size=(size, *shape)).astype(dtype)
+    else:
+      info = np.iinfo(dtype)
+      batch[name] = random.integers(
+        info.min, info.max, (size, *shape), dtype, endpoint=True
+      )
+  return batch
+
+
+def all_fields():
+  return {
+    f"{np.dtype(dtype)}{shape}": (np.dtype(dtype), shape)
+    for dtype in DTYPES
+    for shape in SHAPES
+  }
+
+
+def assert_equal(found, expected):
+  assert list(found) == list(expected)
+  for name, array in expected.items():
+    assert found[name].dtype == array.dtype, name
+    np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_round_trip_of_one_field(dtype, shape):
+  packing = packing_lib.Packing({"x": (np.dtype(dtype), shape)})
+  batch = random_batch(packing.fields, 5)
+  rows = packing.pack(batch)
+  assert rows.dtype == np.uint8
+  assert rows.shape == (5, batch["x"][0].nbytes)
+  assert rows.tobytes() == batch["x"].tobytes()
+  assert_equal(packing.unpack(rows), batch)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_round_trip_of_all_fields_at_once(size):
+  packing = packing_lib.Packing(all_fields())
+  batch = random_batch(packing.fields, size, seed=size)
+  rows = packing.pack(batch)
+  assert rows.shape == (size, packing.row_bytes)
+  assert_equal(packing.unpack(rows), batch)
+
+
+def test_tensorflow_takes_out_what_numpy_packed():
+  packing = packing_lib.Packing(all_fields())
+  batch = random_batch(packing.fields, 3)
+  fields = dataset._fields(packing, tf.constant(packing.pack(batch)))
+  assert_equal({name: x.numpy() for name, x in fields.items()}, batch)
+
+
+def test_row_has_no_padding():
+  packing = packing_lib.Packing(
+    {
+      "a": (np.dtype(np.uint8), (3,)),
+      "b": (np.dtype(np.float64), ()),
+      "c": (np.dtype(np.bool_), ()),
+    }
+  )
+  assert packing.row_bytes == 3 + 8 + 1
+
+
+def test_unpacked_fields_share_memory():
+  packing = packing_lib.Packing({"x": (np.dtype(np.float32), (3,))})
+  rows = packing.pack({"x": np.ones((2, 3), np.float32)})
+  assert np.shares_memory(packing.unpack(rows)["x"], rows)
+
+
+def test_packing_converts_to_the_dtype_of_the_field():
+  packing = packing_lib.Packing({"a": (np.dtype(np.int32), ())})
+  rows = packing.pack({"a": np.array([1, 2], np.int64)})
+  np.testing.assert_array_equal(packing.unpack(rows)["a"], [1, 2])
+
+
+@pytest.mark.parametrize("dtype", ["O", "U3", "M8[s]", "c8"])
+def test_dtype_without_plain_bytes_is_refused(dtype):
+  with pytest.raises(ValueError, match=r"field 'bad' has dtype .*numbers only"):
+    packing_lib.Packing({"bad": (np.dtype(dtype), ())})
+
+
+def test_missing_field_is_an_error():
+  packing = packing_lib.Packing(
+    {
+      "a": (np.dtype(np.int32), ()),
+      "b": (np.dtype(np.int32), ()),
+    }
+  )
+  with pytest.raises(KeyError, match="b"):
+    packing.pack({"a": np.zeros(2, np.int32)})
+
+
+def test_transition_layout_follows_the_spec():
+  spec = specs.EnvironmentSpec(
+    observations=specs.BoundedArray((4, 84, 84), np.uint8, 0, 255),
+    actions=specs.BoundedArray((2,), np.float32, -1, 1),
+    rewards=specs.Array((), np.float32),
+    discounts=specs.BoundedArray((), np.float32, 0, 1),
+  )
+  schema = transitions.TransitionSchema(spec, n_step=3)
+  assert set(schema.row.fields) == {
+    *transitions.Transition._fields,
+    transitions.VERSION,
+  }
+  assert schema.item_shape == (2 * 4 * 84 * 84 + 2 * 4 + 4 + 4 + 8,)

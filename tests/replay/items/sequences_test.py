@@ -1,0 +1,221 @@
+"""The sequence adder against a record of what each environment went through."""
+
+import numpy as np
+import pytest
+from acme import specs
+
+from slipway.replay.items import adder as adder_lib
+from slipway.replay.items import sequences
+from slipway.replay.tables import dataset
+
+STATE = 5
+VALUES = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
+SPEC = specs.EnvironmentSpec(
+  observations=specs.Array((2,), np.float32),
+  actions=specs.DiscreteArray(4),
+  rewards=specs.Array((), np.float32),
+  discounts=specs.BoundedArray((), np.float32, 0, 1),
+)
+
+
+FLOAT_ACTIONS = SPEC._replace(
+  actions=specs.BoundedArray((3,), np.float32, -1, 1)
+)
+
+
+def zero(inputs):
+  return np.zeros(len(inputs.reward), np.float32)
+
+
+def make_adder(steps, period, envs, priority=zero, spec=SPEC):
+  schema = sequences.SequenceSchema(
+    spec,
+    steps,
+    step_extras={"log_probability": (np.dtype(np.float32), ())},
+    start_extras={"state": (np.dtype(np.float32), (STATE,))},
+  )
+  return schema, sequences.SequenceAdder(schema, envs, period, 0.5, priority)
+
+
+def play(envs, steps, seed=0, spec=SPEC):
+  """A record of random episodes, as `VectorEnvironment` would give them."""
+  random = np.random.default_rng(seed)
+  first, ended = np.ones(envs, bool), np.zeros(envs, bool)
+  reward = np.zeros(envs, np.float32)
+  shapes = {name: (envs,) for name in (*VALUES, "log_probability")}
+  shapes["state"] = (envs, STATE)
+  next_observation = random.normal(size=(envs, 2)).astype(np.float32)
+  for t in range(steps):
+    observation = next_observation
+    actions = 4 * random.random((envs, *spec.actions.shape))
+    output = adder_lib.ActorOutput(
+      actions.astype(spec.actions.dtype),
+      {
+        name: random.normal(size=shape).astype(np.float32)
+        for name, shape in shapes.items()
+      },
+    )
+    before = {"first": first, "reward_before": reward}
+    first = ended
+    reward = np.where(first, 0, random.normal(size=envs)).astype(np.float32)
+    ended = ~first & (random.random(envs) < 0.2)
+    terminated = ended & (random.random(envs) < 0.5)
+    next_observation = random.normal(size=(envs, 2)).astype(np.float32)
+    yield (
+      observation,
+      output,
+      reward,
+      terminated,
+      ended & ~terminated,
+      first,
+      next_observation,
+      {
+        **before,
+        "version": t // 3,
+      },
+    )
+
+
+def feed(adder, record):
+  """The items of each step."""
+  for *step, about in record:
+    yield adder.add(*step, version=about["version"])
+
+
+def expect_window(record, start, steps, env):
+  """The fields of the window of one environment, from the record."""
+  window = record[start : start + steps]
+  observations = [step[0][env] for step in window]
+  first = [step[7]["first"][env] for step in window]
+  return {
+    "observation": [*observations, window[-1][6][env]],
+    "action": [step[1].action[env] for step in window],
+    "reward": [step[2][env] for step in window],
+    "discount": [0.5 * (not step[3][env]) for step in window],
+    "ended": [step[3][env] or step[4][env] for step in window],
+    "first": [*first, window[-1][5][env]],
+    "reward_before": window[0][7]["reward_before"][env],
+    "action_before": (
+      record[start - 1][1].action[env]
+      if start
+      else np.zeros_like(window[0][1].action[env])
+    ),
+    "log_probability": [
+      step[1].extras["log_probability"][env] for step in window
+    ],
+    "state": window[0][1].extras["state"][env],
+    "version": [step[7]["version"] for step in window],
+  }
+
+
+@pytest.mark.parametrize(
+  ("steps", "period"), [(1, 1), (4, 2), (5, 3), (6, 6), (3, 1), (8, 8)]
+)
+@pytest.mark.parametrize("spec", [SPEC, FLOAT_ACTIONS], ids=["int", "float"])
+@pytest.mark.parametrize("priority", [zero, None], ids=["priority", "none"])
+def test_windows_are_what_happened(steps, period, spec, priority):
+  """Without a priority, they come with the step that completes them."""
+  envs, length = 3, 40
+  record = list(play(envs, length, spec=spec))
+  schema, adder = make_adder(steps, period, envs, priority, spec)
+  delay = 0 if priority is None else 1  # steps
+  starts = []
+  for t, items in enumerate(feed(adder, record), start=1):
+    start = t - steps - delay
+    if start < 0 or start % period:
+      assert items is None
+      continue
+    starts.append(start)
+    np.testing.assert_array_equal(
+      items.priorities, np.full(envs, priority is None)
+    )
+    rows = schema.row.unpack(items.rows)
+    for env in range(envs):
+      expected = expect_window(record, start, steps, env)
+      assert set(expected) == set(rows)
+      for name, value in expected.items():
+        np.testing.assert_array_equal(rows[name][env], value, err_msg=name)
+  assert len(starts) == (length - steps - delay) // period + 1
+
+
+def test_rollouts_come_at_their_last_step_and_share_an_observation():
+  schema, adder = make_adder(8, 8, 3, None)
+  found = list(feed(adder, play(3, 20)))
+  assert [t for t, x in enumerate(found, start=1) if x is not None] == [8, 16]
+  one, two = (schema.row.unpack(found[t - 1].rows) for t in (8, 16))
+  np.testing.assert_array_equal(
+    one["observation"][:, -1], two["observation"][:, 0]
+  )
+  np.testing.assert_array_equal(one["first"][:, -1], two["first"][:, 0])
+  np.testing.assert_array_equal(one["action"][:, -1], two["action_before"])
+
+
+def test_batches_have_the_extras_by_name():
+  envs, steps = 3, 4
+  record = list(play(envs, steps, spec=FLOAT_ACTIONS))
+  schema, adder = make_adder(steps, steps, envs, None, FLOAT_ACTIONS)
+  *_, items = feed(adder, record)
+  batch = dataset.make_batch(
+    schema,
+    np.arange(envs, dtype=np.uint64),
+    np.ones(envs),
+    np.ones(envs, np.int64),
+    items.data(),
+  )
+  assert set(batch.data.extras) == {"log_probability", "state"}
+  for env in range(envs):
+    expected = expect_window(record, 0, steps, env)
+    np.testing.assert_array_equal(batch.versions[env], expected.pop("version"))
+    found = {**batch.data._asdict(), **batch.data.extras}
+    for name, value in expected.items():
+      np.testing.assert_array_equal(found[name][env], value, err_msg=name)
+
+
+def test_each_window_has_a_priority():
+  seen = []
+
+  def priority(inputs):
+    seen.append(inputs)
+    return np.arange(3, dtype=np.float32)
+
+  record = list(play(3, 12))
+  _, adder = make_adder(4, 4, 3, priority)
+  items = [found for found in feed(adder, record) if found is not None]
+  assert len(items) == len(seen) == 2
+  for number, (found, inputs) in enumerate(zip(items, seen, strict=True)):
+    np.testing.assert_array_equal(found.priorities, [0, 1, 2])
+    window = record[4 * number : 4 * number + 5]
+    np.testing.assert_array_equal(
+      inputs.value_of_state,
+      np.stack([step[1].extras[VALUES[1]] for step in window], 1),
+    )
+    np.testing.assert_array_equal(
+      inputs.value_of_action,
+      np.stack([step[1].extras[VALUES[0]] for step in window[:-1]], 1),
+    )
+    assert inputs.first.shape == (3, 5)
+
+
+@pytest.mark.parametrize("priority", [np.nan, -1.0])
+def test_a_priority_that_no_table_can_hold_is_refused(priority):
+  _, adder = make_adder(2, 1, 3, lambda _: np.full(3, priority, np.float32))
+  with pytest.raises(ValueError, match="must be finite"):
+    list(feed(adder, play(3, 5)))
+
+
+@pytest.mark.parametrize("at", [1, 3, 7, 11])
+@pytest.mark.parametrize("priority", [zero, None], ids=["priority", "none"])
+def test_another_adder_continues_equally(at, priority):
+  record = list(play(3, 25))
+  _, whole = make_adder(4, 3, 3, priority)
+  expected = list(feed(whole, record))[at:]
+  _, one = make_adder(4, 3, 3, priority)
+  list(feed(one, record[:at]))
+  state = one.get_state()
+  list(feed(one, record[at:]))  # leaves the state alone
+  _, other = make_adder(4, 3, 3, priority)
+  other.set_state(state)
+  for items, wanted in zip(feed(other, record[at:]), expected, strict=True):
+    assert (items is None) == (wanted is None)
+    if wanted is not None:
+      np.testing.assert_array_equal(items.rows, wanted.rows)

@@ -1,0 +1,204 @@
+"""ItemWriter, against a real server: what it sends, and when it waits."""
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+
+from slipway.replay.items import packing as packing_lib
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import tables, trajectory_manager
+from slipway.replay.transport import routes
+from tests.replay import given
+
+PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
+
+
+def rows(start, count):
+  return PACKING.pack({"x": np.arange(start, start + count)})
+
+
+def serve(port=None, **replay):
+  # Batches of 1, so that the limiter leaves little room.
+  fields = {"capacity": 1_000, "min_size": 1, "batch_size": 1, **replay}
+  spec = given.make_table_spec(prioritized=False, **fields)
+  return trajectory_manager.TrajectoryManager(
+    [tables.make_table(spec)],
+    port or portpicker.pick_unused_port(),
+  )
+
+
+def make_writer(manager, **kwargs):
+  """A writer with an open stream."""
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(manager.address), tables.TRANSITIONS, **kwargs
+  )
+  assert writer.wait(timeout_s=20)
+  return writer
+
+
+def sample(manager, count):
+  """Draws `count` items, no more."""
+  client = reverb.Client(manager.address)
+  return list(client.sample(tables.TRANSITIONS, count, emit_timesteps=False))
+
+
+def status(manager):
+  return manager.status(tables.TRANSITIONS)
+
+
+@pytest.fixture(scope="module")
+def unlimited():
+  manager = serve(samples_per_insert=0.0)
+  yield manager
+  manager.close()
+
+
+@pytest.fixture
+def limited():
+  """Three inserts ahead of the samples, the table takes no more."""
+  manager = serve(samples_per_insert=1.0, tolerance=1e-6)
+  yield manager
+  manager.close()
+
+
+def test_written_items_arrive_with_their_priorities(unlimited):
+  before = status(unlimited).size
+  writer = make_writer(unlimited)
+  writer.write(rows(0, 30), np.full(30, 0.25))
+  assert writer.wait(timeout_s=20)
+  assert writer.written == 30
+  assert writer.close(timeout_s=20)
+  assert status(unlimited).size == before + 30
+  for item in sample(unlimited, 50):
+    assert item.info.priority == 0.25
+    (value,) = PACKING.unpack(np.array(item.data))["x"]
+    assert 0 <= value < 30
+
+
+def test_close_sends_what_is_queued(unlimited):
+  before = status(unlimited).inserted
+  writer = make_writer(unlimited)
+  for i in range(5):  # too few for `wait` to flush
+    writer.write(rows(i, 1), np.full(1, 0.25))
+    assert writer.wait(timeout_s=20)
+  assert writer.close(timeout_s=20)
+  assert writer.written == 5
+  assert status(unlimited).inserted == before + 5
+
+
+def test_nothing_to_write(unlimited):
+  writer = make_writer(unlimited)
+  writer.write(rows(0, 0), np.zeros(0))
+  assert writer.wait(timeout_s=20)
+  assert writer.close(timeout_s=20)
+  assert writer.written == 0
+
+
+def test_rows_and_priorities_must_match(unlimited):
+  writer = make_writer(unlimited)
+  with pytest.raises(ValueError, match="2 rows came with 3 priorities"):
+    writer.write(rows(0, 2), np.ones(3))
+  writer.close(timeout_s=20)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_bad_priority_is_refused_before_the_table_sees_it(unlimited, bad):
+  before = status(unlimited).inserted
+  writer = make_writer(unlimited)
+  with pytest.raises(ValueError, match=r"priorities\[1\]=.* finite"):
+    writer.write(rows(0, 2), np.array([0.25, bad]))
+  assert writer.written == 0
+  writer.write(rows(0, 2), np.full(2, 0.25))
+  assert writer.close(timeout_s=20)
+  assert status(unlimited).inserted == before + 2
+
+
+def test_limiter_holds_the_writer_until_items_are_sampled(limited):
+  writer = make_writer(limited)
+  count = writer_lib.MAX_IN_FLIGHT
+  writer.write(rows(0, count), np.ones(count))
+  assert not writer.wait(timeout_s=0.3)
+  assert not writer.wait(timeout_s=0.1), "it is still held"
+  assert status(limited).inserted == 3
+  sample(limited, count // 2)
+  assert writer.wait(timeout_s=20)
+  assert status(limited).inserted >= count // 2
+  sample(limited, count // 2)
+  assert writer.close(timeout_s=20)
+  assert status(limited).inserted == count
+  assert status(limited).sampled == count
+
+
+def test_the_items_on_their_way_can_be_bounded(limited):
+  writer = make_writer(limited, unconfirmed=1)
+  writer.write(rows(0, 5), np.ones(5))
+  assert not writer.wait(timeout_s=0.3), "two are on their way"
+  sample(limited, 1)
+  assert writer.wait(timeout_s=20)
+  writer.write(rows(5, 1), np.ones(1))
+  assert not writer.wait(timeout_s=0.1)
+  sample(limited, 5)
+  assert writer.close(timeout_s=20)
+
+
+def test_close_gives_up_on_a_table_that_holds_it(limited):
+  writer = make_writer(limited)
+  writer.write(rows(0, 30), np.ones(30))
+  assert not writer.close(timeout_s=0.3)
+  assert status(limited).inserted == 3
+
+
+def test_a_restarted_server_gets_a_fresh_stream():
+  manager = serve(samples_per_insert=0.0)
+  port = int(manager.address.split(":")[1])
+  writer = make_writer(manager)
+  writer.write(rows(0, 30), np.ones(30))
+  assert writer.settle(timeout_s=20)
+  assert (writer.confirmed, writer.lost, writer.streams) == (30, 0, 1)
+  manager.close()
+  writer.write(rows(30, 20), np.ones(20))
+  while writer.lost == 0:
+    assert not writer.wait(timeout_s=0.1)
+  assert (writer.confirmed, writer.lost) == (30, 20)
+  assert not writer.wait(timeout_s=0.1)
+  assert writer.waits_for == (
+    f"the replay server at {manager.address}, which does not answer"
+  )
+  with pytest.raises(RuntimeError, match=r"2 items .* without a stream"):
+    writer.write(rows(0, 2), np.ones(2))
+  assert writer.settle(timeout_s=0.1), "nothing is in flight"
+
+  successor = serve(port, samples_per_insert=0.0)
+  assert writer.wait(timeout_s=20)
+  writer.write(rows(50, 5), np.ones(5))
+  assert writer.close(timeout_s=20)
+  assert (writer.written, writer.confirmed, writer.lost) == (55, 35, 20)
+  assert writer.streams == 2
+  # None of the lost ones came by itself.
+  assert status(successor).inserted == 5
+  successor.close()
+
+
+def test_what_a_close_leaves_behind_is_counted(limited):
+  writer = make_writer(limited)
+  inserted = status(limited).inserted
+  writer.write(rows(0, 30), np.ones(30))
+  assert not writer.close(timeout_s=0.3)
+  took = status(limited).inserted - inserted
+  assert (writer.confirmed, writer.lost) == (took, 30 - took)
+
+
+def test_a_table_that_is_not_there_is_no_fault_to_wait_out(unlimited):
+  route = routes.DirectRoute(unlimited.address)
+  writer = writer_lib.ItemWriter(route, "none")
+  assert writer.wait(timeout_s=20)
+  with pytest.raises(RuntimeError, match="none"):
+    for _ in range(1_000):
+      writer.write(rows(0, 16), np.ones(16))
+      assert writer.wait(timeout_s=20)
+
+
+def test_an_address_that_cannot_be_one_is_refused():
+  with pytest.raises(ValueError, match="address is 'nowhere'"):
+    routes.DirectRoute("nowhere")

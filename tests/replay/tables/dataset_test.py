@@ -1,0 +1,186 @@
+"""The dataset, from a real server: whole transitions, and an end if starved."""
+
+import functools
+
+import numpy as np
+import portpicker
+import pytest
+import tensorflow as tf
+from acme import specs
+
+from slipway.replay.items import transitions
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import dataset as dataset_lib
+from slipway.replay.tables import tables, trajectory_manager
+from slipway.replay.transport import routes
+from tests.replay import given
+
+SPEC = specs.EnvironmentSpec(
+  observations=specs.BoundedArray((2, 5), np.uint8, 0, 255),
+  actions=specs.DiscreteArray(3),
+  rewards=specs.Array((), np.float32),
+  discounts=specs.BoundedArray((), np.float32, 0, 1),
+)
+SCHEMA = transitions.TransitionSchema(SPEC, n_step=1)
+BATCH = 8
+
+
+def make_items(count, start=0):
+  """Transitions that are known by their reward."""
+  random = np.random.default_rng(start)
+  return {
+    "o_tm1": random.integers(0, 256, (count, 2, 5), np.uint8),
+    "a_tm1": random.integers(0, 3, count, np.int32),
+    "r_t": np.arange(start, start + count, dtype=np.float32),
+    "discount_t": random.random(count, np.float32),
+    "o_t": random.integers(0, 256, (count, 2, 5), np.uint8),
+    transitions.VERSION: 2**40 + np.arange(start, start + count) // 3,
+  }
+
+
+def make_spec(schema=SCHEMA, **fields):
+  return given.make_table_spec(
+    schema,
+    prioritized=False,
+    **{
+      "capacity": 100,
+      "batch_size": BATCH,
+      "min_size": BATCH,
+      "samples_per_insert": 0.0,
+      **fields,
+    },
+  )
+
+
+def serve(spec):
+  return trajectory_manager.TrajectoryManager(
+    [tables.make_table(spec)], portpicker.pick_unused_port()
+  )
+
+
+def write(manager, items):
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(manager.address), tables.TRANSITIONS
+  )
+  rows = SCHEMA.row.pack(items)
+  assert writer.wait(timeout_s=20)
+  writer.write(rows, np.ones(len(rows)))
+  assert writer.close(timeout_s=20)
+
+
+def make_dataset(manager):
+  dataset = dataset_lib.make_dataset(manager.address, make_spec())
+  return dataset.map(functools.partial(dataset_lib.unpack, SCHEMA))
+
+
+@pytest.fixture(scope="module")
+def filled():
+  manager = serve(make_spec())
+  write(manager, make_items(30))
+  yield manager
+  manager.close()
+
+
+def test_batches_hold_what_was_written(filled):
+  items, keys = make_items(30), {}
+  for batch in make_dataset(filled).take(20):
+    index = batch.data.r_t.numpy().astype(int)
+    columns = {
+      **batch.data._asdict(),
+      transitions.VERSION: batch.versions,
+    }
+    for name, array in items.items():
+      found = columns[name].numpy()
+      assert found.dtype == array.dtype
+      np.testing.assert_array_equal(found, array[index], err_msg=name)
+    np.testing.assert_allclose(batch.probabilities, np.full(BATCH, 1 / 30))
+    np.testing.assert_array_equal(batch.table_size, np.full(BATCH, 30))
+    for key, i in zip(batch.keys.numpy(), index, strict=True):
+      assert keys.setdefault(i, key) == key, "an item keeps its key"
+  assert len(set(keys.values())) == len(keys) > 20
+
+
+def test_types_are_known_before_the_first_batch(filled):
+  spec = make_dataset(filled).element_spec
+  assert isinstance(spec, dataset_lib.Batch)
+  assert spec.keys == tf.TensorSpec([BATCH], tf.uint64)
+  assert spec.probabilities == tf.TensorSpec([BATCH], tf.float64)
+  assert spec.table_size == tf.TensorSpec([BATCH], tf.int64)
+  assert spec.versions == tf.TensorSpec([BATCH], tf.int64)
+  assert spec.data == transitions.Transition(
+    o_tm1=tf.TensorSpec([BATCH, 2, 5], tf.uint8),
+    a_tm1=tf.TensorSpec([BATCH], tf.int32),
+    r_t=tf.TensorSpec([BATCH], tf.float32),
+    discount_t=tf.TensorSpec([BATCH], tf.float32),
+    o_t=tf.TensorSpec([BATCH, 2, 5], tf.uint8),
+  )
+
+
+def test_dataset_ends_below_the_minimum_and_goes_on_above_it():
+  manager = serve(make_spec())
+  dataset = make_dataset(manager)
+  write(manager, make_items(BATCH - 1))
+  with pytest.raises(tf.errors.OutOfRangeError):
+    iter(dataset).get_next()
+  write(manager, make_items(1, start=BATCH - 1))
+  batch = iter(dataset).get_next()
+  assert set(batch.data.r_t.numpy()) <= set(range(BATCH))
+  manager.close()
+
+
+def test_dataset_ends_where_the_limiter_starves_it_and_goes_on():
+  # It may be 4 samples ahead, and each insert allows 4 more.
+  manager = serve(make_spec(samples_per_insert=4.0, tolerance=1e-6))
+  dataset = make_dataset(manager)
+  write(manager, make_items(BATCH))
+  batches = 0
+  with pytest.raises(tf.errors.OutOfRangeError):
+    iterator = iter(dataset)
+    while True:
+      iterator.get_next()
+      batches += 1
+  sampled = manager.status(tables.TRANSITIONS).sampled
+  assert batches * BATCH <= sampled
+  # Samples that did not fill a batch are lost.
+  assert sampled < (batches + 1) * BATCH
+  write(manager, make_items(4, start=BATCH))
+  iter(dataset).get_next()
+  assert manager.status(tables.TRANSITIONS).sampled > sampled
+  manager.close()
+
+
+def test_items_of_several_transitions_become_batches_of_transitions():
+  each, items = 4, make_items(40)
+  schema = transitions.TransitionSchema(
+    SPEC, n_step=1, transitions_per_item=each
+  )
+  spec = make_spec(
+    schema, batch_size=BATCH // each, min_size=BATCH // each, capacity=25
+  )
+  manager = serve(spec)
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(manager.address), tables.TRANSITIONS
+  )
+  assert writer.wait(timeout_s=20)
+  rows = schema.row.pack(items).reshape(-1, *schema.item_shape)
+  writer.write(rows, np.ones(len(rows)))
+  assert writer.close(timeout_s=20)
+  dataset = dataset_lib.make_dataset(manager.address, spec)
+  for samples in dataset.take(20):
+    batch = dataset_lib.unpack(schema, samples)
+    index = batch.data.r_t.numpy().astype(int)
+    assert len(index) == BATCH
+    np.testing.assert_array_equal(batch.data.o_t, items["o_t"][index])
+    firsts = index[::each]
+    assert (firsts % each == 0).all()
+    expected = (firsts[:, None] + np.arange(each)).ravel()
+    np.testing.assert_array_equal(index, expected)
+    assert batch.keys.shape == BATCH // each
+    np.testing.assert_allclose(batch.probabilities, np.full(BATCH, 1 / 10))
+    np.testing.assert_array_equal(batch.table_size, np.full(BATCH, 10))
+  manager.close()
+
+
+def test_nothing_is_tuned(filled):
+  """A tuning thread could hold up the end of a starved iterator."""
+  assert make_dataset(filled).options().autotune.enabled is False

@@ -1,0 +1,115 @@
+"""Importance weights: Schaul et al. 2016, section 3.4, in NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from slipway.replay.items import priorities
+from slipway.replay.tables import importance
+
+
+def by_hand(probabilities, table_size, beta):
+  weights = [
+    (1 / (n * p)) ** beta
+    for n, p in zip(table_size, probabilities, strict=True)
+  ]
+  return np.array(weights) / max(weights)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.4, 0.7, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_against_numpy(beta, seed):
+  random = np.random.default_rng(seed)
+  probabilities = random.dirichlet(np.ones(1_000) * 0.5)[:64] + 1e-9
+  table_size = random.integers(500, 1_000_000, 64)
+  weights = importance.importance_weights(
+    tf.constant(probabilities), tf.constant(table_size), tf.constant(beta)
+  )
+  assert weights.dtype == tf.float32
+  np.testing.assert_allclose(
+    weights, by_hand(probabilities, table_size, beta), rtol=1e-5
+  )
+  np.testing.assert_allclose(tf.reduce_max(weights), 1.0)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
+def test_over_shards_as_over_all_items(beta):
+  # As one table of all items has it, where each shard is drawn equally often.
+  random = np.random.default_rng(0)
+  sizes = (700, 20, 300)
+  total, largest = sum(sizes), max(sizes)
+  ratios = []
+  for size in sizes:
+    own = random.dirichlet(np.ones(size) * 0.5) + 1e-9
+    weights = importance.importance_weights(
+      tf.constant(own),
+      tf.constant([size] * size),
+      tf.constant(beta),
+      tf.constant(size / largest, tf.float32),
+    )
+    of_all = (total * own / len(sizes)) ** -beta
+    # Each batch has its own maximum, here that of its whole shard.
+    maximum = np.max((size * own) ** -beta)
+    ratios.append(weights.numpy() * maximum / of_all)
+  ratios = np.concatenate(ratios)
+  np.testing.assert_allclose(ratios, ratios[0], rtol=1e-4)
+  np.testing.assert_allclose(ratios[0], (total / 3 / largest) ** beta, 1e-4)
+
+
+def test_beta_0_corrects_nothing():
+  weights = importance.importance_weights(
+    tf.constant([0.1, 0.9], tf.float64), tf.constant([2, 2]), tf.constant(0.0)
+  )
+  np.testing.assert_array_equal(weights, [1, 1])
+
+
+def test_beta_1_is_in_inverse_proportion():
+  weights = importance.importance_weights(
+    tf.constant([0.1, 0.2, 0.4], tf.float64),
+    tf.constant([9, 9, 9]),
+    tf.constant(1.0),
+  )
+  np.testing.assert_allclose(weights, [1, 0.5, 0.25], rtol=1e-6)
+
+
+def test_weights_stay_finite_where_nothing_is_known():
+  weights = importance.importance_weights(
+    tf.constant([0.0, 0.5], tf.float64), tf.constant([0, 4]), tf.constant(1.0)
+  )
+  assert np.isfinite(weights).all()
+  assert np.max(weights) == 1
+
+
+def test_priorities_are_absolute_errors_and_never_zero():
+  for errors in (np.float32([-2, 0, 3]), tf.constant([-2.0, 0.0, 3.0])):
+    found = np.asarray(priorities.from_td_errors(errors))
+    np.testing.assert_allclose(found, [2 + 1e-6, 1e-6, 3 + 1e-6], rtol=1e-6)
+
+
+# td_errors, learned, eta, priorities; by hand.
+WINDOWS = [
+  ([[0, 0, 0]], [[1, 1, 1]], 0.9, [0.0]),  # no error at all
+  ([[0, 0, 0]], [[0, 0, 0]], 0.9, [0.0]),  # nothing learned
+  ([[-3, 0, 1], [0, 5, 0]], [[1, 1, 1], [0, 1, 0]], 0.75, [31 / 12, 5.0]),
+  ([[-3, 0, 1]], [[1, 0, 1]], 0.0, [2.0]),
+  ([[-3, 0, 1]], [[1, 0, 1]], 1.0, [3.0]),
+]
+
+
+@pytest.mark.parametrize(("td_errors", "learned", "eta", "expected"), WINDOWS)
+def test_priorities_of_sequences(td_errors, learned, eta, expected):
+  """Workers and learners have the same numbers, all above 0."""
+  arrays = np.float32(td_errors), np.float32(learned)
+  found = priorities.from_sequences(*arrays, eta)
+  tensors = priorities.from_sequences(*map(tf.constant, arrays), eta)
+  assert found.dtype == tensors.numpy().dtype == np.float32
+  np.testing.assert_allclose(found, np.array(expected) + 1e-6, rtol=1e-6)
+  np.testing.assert_allclose(found, tensors, rtol=1e-6)
+  assert (found > 0).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -0.5])
+def test_priority_that_stops_a_table_is_refused(bad):
+  with pytest.raises(ValueError, match=r"priorities\[1\]=\S+ must be finite"):
+    priorities.check(np.array([1.0, bad, bad]))
+  priorities.check(np.array([0.0, 1e-9, 1e9]))

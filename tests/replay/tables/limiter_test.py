@@ -1,0 +1,257 @@
+"""Limiter: its bounds and decisions are those of Reverb's table."""
+
+import sys
+
+import numpy as np
+import pytest
+import reverb
+
+from slipway.replay.tables import limiter, tables
+from tests.replay import given
+
+# min_size, samples_per_insert, tolerance
+REPLAYS = [
+  (1_000, 8.0, 0.5),
+  (3, 8.0, 0.1),
+  (3, 0.25, 0.1),
+  (4, 1.0, 2.0),
+  (5, 0.0, 0.5),
+]
+
+
+def make_spec(min_size, ratio, tolerance, batch_size=2):
+  return given.make_table_spec(
+    4,
+    prioritized=False,
+    batch_size=batch_size,
+    min_size=min_size,
+    samples_per_insert=ratio,
+    tolerance=tolerance,
+  )
+
+
+def make_queue(capacity, limiter=None):
+  """The spec of a queue, and its table."""
+  spec = given.make_table_spec(
+    4, prioritized=False, capacity=capacity, consumed=True
+  )
+  return spec, tables.make_table(spec, limiter)
+
+
+def check_allowed(table, allowed):
+  """Reverb lets so many items be sampled at once, and not one more."""
+  assert allowed == 0 or table.can_sample(min(allowed, 10**9))
+  assert allowed == sys.maxsize or not table.can_sample(allowed + 1)
+
+
+def as_reverb_has_it(table):
+  info = table.info.rate_limiter_info
+  return limiter.Limiter(
+    info.samples_per_insert,
+    info.min_size_to_sample,
+    info.min_diff,
+    info.max_diff,
+  )
+
+
+@pytest.mark.parametrize("replay", REPLAYS)
+def test_reverb_has_the_same_numbers(replay):
+  spec = make_spec(*replay)
+  assert as_reverb_has_it(tables.make_table(spec)) == spec.limiter
+
+
+@pytest.mark.parametrize("capacity", [1, 64])
+def test_reverbs_queue_has_the_same_numbers(capacity):
+  spec, table = make_queue(capacity)
+  own = reverb.Table.queue("queue", capacity)
+  assert as_reverb_has_it(table) == as_reverb_has_it(own) == spec.limiter
+  assert spec.limiter.bounded
+
+
+def check_against_reverb(table, counts, consumed=False):
+  """Random inserts and samples, none of which would block."""
+  server = reverb.Server([table])
+  client = reverb.Client(f"localhost:{server.port}")
+  random = np.random.default_rng(3)
+  inserted = sampled = blocked = 0
+  row = np.zeros(4, np.uint8)
+  for _ in range(60):
+    now = (inserted - sampled * consumed, inserted, sampled)
+    if random.random() < 0.5:
+      free = counts.samples_missing(*now) == 0
+      assert table.can_insert(1) == free
+      if free:
+        client.insert(row, {tables.TRANSITIONS: 1.0})
+        inserted += 1
+    else:
+      free = counts.inserts_missing(*now) == 0
+      assert table.can_sample(1) == free
+      check_allowed(table, counts.samples_allowed(*now))
+      if free:
+        (_,) = client.sample(tables.TRANSITIONS)
+        sampled += 1
+    blocked += not free
+  server.stop()
+  assert blocked and inserted and sampled
+
+
+@pytest.mark.parametrize("replay", REPLAYS[1:])
+def test_reverb_blocks_the_same_side(replay):
+  spec = make_spec(*replay)
+  check_against_reverb(tables.make_table(spec), spec.limiter)
+
+
+@pytest.mark.parametrize("capacity", [1, 3])
+def test_reverb_blocks_the_same_side_of_a_queue(capacity):
+  spec, table = make_queue(capacity)
+  check_against_reverb(table, spec.limiter, consumed=True)
+
+
+def test_a_queue_of_rounds_only_blocks_samples():
+  spec, _ = make_queue(1)
+  _, table = make_queue(1, spec.round_limiter)
+  assert not spec.round_limiter.bounded
+  check_against_reverb(table, spec.round_limiter, consumed=True)
+
+
+# min_size, samples_per_insert, tolerance, batch_size
+SMALL = [
+  (1, 8.0, 0.5, 64),
+  (1, 1.0, 1e-6, 1),
+  (7, 1 / 3, 0.1, 32),
+  (3, 0.1, 0.1, 20),
+  (2, 30.7, 1e-6, 50),
+]
+
+
+def random_config(random) -> tuple[int, float, float, int]:
+  return (
+    int(random.integers(1, 30)),
+    float(10 ** random.uniform(-1, 1.5)),
+    float(10 ** random.uniform(-6, 0.3)),
+    int(random.integers(1, 80)),
+  )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_whole_batch_is_reached_by_inserting_alone(seed):
+  """Wherever inserts and samples have come to, in parts of batches too."""
+  random = np.random.default_rng(seed)
+  min_size, ratio, tolerance, batch_size = (
+    SMALL[seed] if seed < len(SMALL) else random_config(random)
+  )
+  spec = make_spec(min_size, ratio, tolerance, batch_size)
+  counts, table = spec.limiter, tables.make_table(spec)
+  server = reverb.Server([table])
+  client = reverb.Client(f"localhost:{server.port}")
+  inserted = sampled = 0
+  row = np.zeros(4, np.uint8)
+
+  def insert():
+    nonlocal inserted
+    assert counts.samples_missing(inserted, inserted, sampled) == 0
+    client.insert(row, {tables.TRANSITIONS: 1.0})
+    inserted += 1
+
+  for _ in range(5):
+    while table.can_insert(1):
+      insert()
+    allowed = counts.samples_allowed(inserted, inserted, sampled)
+    check_allowed(table, allowed)
+    assert allowed >= batch_size
+    # The trainer stops at any number, once all that it may.
+    taken = int(random.integers(1, allowed)) if allowed > 1 else 1
+    taken = allowed if random.random() < 0.3 else taken
+    sampled += len(list(client.sample(tables.TRANSITIONS, taken)))
+    for _ in range(int(random.integers(0, 5))):
+      if table.can_insert(1):
+        insert()
+  server.stop()
+  assert sampled >= 5
+
+
+# limiter, (size, inserted, sampled), inserts missing, samples missing
+EIGHT = limiter.Limiter(8.0, 1_000, 4_000.0, 12_000.0)
+QUARTER = limiter.Limiter(0.25, 4, -1.0, 3.0)
+FREE = limiter.Limiter.from_min_size(5)
+QUEUE = limiter.Limiter.from_queue(3)
+MISSING = [
+  (EIGHT, (0, 0, 0), 1_000, 0),
+  (EIGHT, (900, 900, 0), 100, 0),
+  (EIGHT, (1_000, 1_000, 0), 0, 0),
+  (EIGHT, (1_499, 1_499, 0), 0, 0),
+  (EIGHT, (1_500, 1_500, 0), 0, 8),
+  (EIGHT, (1_500, 1_500, 7), 0, 1),
+  (EIGHT, (1_500, 1_500, 8), 0, 0),
+  (EIGHT, (1_500, 1_500, 7_999), 0, 0),
+  (EIGHT, (1_500, 1_500, 8_000), 1, 0),
+  # The oldest are gone: it is the size that counts towards the minimum.
+  (EIGHT, (900, 90_000, 700_000), 100, 0),
+  (QUARTER, (4, 4, 2), 4, 0),
+  (QUARTER, (12, 12, 0), 0, 1),
+  (FREE, (4, 4, 0), 1, 0),
+  (FREE, (5, 5, 10**9), 0, 0),
+  (FREE, (5, 10**12, 0), 0, 0),
+  (QUEUE, (0, 0, 0), 1, 0),
+  (QUEUE, (1, 1, 0), 0, 0),
+  (QUEUE, (3, 10, 7), 0, 1),
+  (QUEUE, (0, 10, 10), 1, 0),
+]
+
+# limiter, (size, inserted, sampled), samples allowed
+ALLOWED = [
+  (EIGHT, (999, 999, 0), 0),
+  (EIGHT, (1_000, 1_000, 0), 4_000),
+  (EIGHT, (1_500, 1_500, 7_999), 1),
+  (EIGHT, (1_500, 1_500, 8_000), 0),
+  (EIGHT, (1_000, 90_000, 720_000), 0),  # a restored table may be behind
+  (QUARTER, (4, 4, 2), 0),
+  (QUARTER, (7, 7, 2), 0),
+  (QUARTER, (8, 8, 2), 1),
+  (FREE, (4, 4, 0), 0),
+  (FREE, (5, 5, 10**9), sys.maxsize),
+  (QUEUE, (0, 10, 10), 0),
+  (QUEUE, (2, 10, 8), 2),
+]
+
+
+@pytest.mark.parametrize(("counts", "now", "allowed"), ALLOWED)
+def test_how_many_are_allowed(counts, now, allowed):
+  assert counts.samples_allowed(*now) == allowed
+
+
+# samples_per_insert, min_diff, inserted, sampled, samples allowed, and what the
+# subtraction of the two doubles says.
+ROUNDED = [
+  (0.1, -1.9, 1, 1, 1, 0),
+  (0.7, 2.3, 19, 2, 8, 9),
+]
+
+
+@pytest.mark.parametrize("case", ROUNDED)
+def test_it_rounds_as_reverb_does(case):
+  ratio, min_diff, inserted, sampled, allowed, rounded = case
+  assert int(inserted * ratio - sampled - min_diff) == rounded
+  counts = limiter.Limiter(ratio, 1, min_diff, 99.0)
+  table = reverb.Table(
+    tables.TRANSITIONS,
+    sampler=reverb.selectors.Uniform(),
+    remover=reverb.selectors.Fifo(),
+    max_size=99,
+    rate_limiter=reverb.rate_limiters.RateLimiter(*counts),
+  )
+  server = reverb.Server([table])
+  client = reverb.Client(f"localhost:{server.port}")
+  for _ in range(inserted):
+    client.insert(np.zeros(4, np.uint8), {tables.TRANSITIONS: 1.0})
+  list(client.sample(tables.TRANSITIONS, sampled))
+  assert counts.samples_allowed(inserted, inserted, sampled) == allowed
+  check_allowed(table, allowed)
+  server.stop()
+
+
+@pytest.mark.parametrize(("counts", "now", "inserts", "samples"), MISSING)
+def test_how_many_are_missing(counts, now, inserts, samples):
+  assert counts.inserts_missing(*now) == inserts
+  assert counts.samples_missing(*now) == samples
+  assert counts.bounded == (counts is not FREE)

@@ -1,0 +1,136 @@
+"""Snapshots of several servers, one of which is gone."""
+
+import shutil
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+
+from slipway.replay.items import packing as packing_lib
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import shards_snapshot, tables, trajectory_manager
+from slipway.replay.transport import routes
+from tests.replay import given
+
+PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
+
+
+class Server:
+  """One of them."""
+
+  def __init__(self, folder, shard, restored_from=None):
+    spec = given.make_table_spec(
+      PACKING.row_bytes, min_size=1, samples_per_insert=0.0
+    )
+    self.up, self.shard = True, shard
+    self.root = folder / f"root-{shard}"
+    self.manager = trajectory_manager.TrajectoryManager(
+      [tables.make_table(spec)],
+      portpicker.pick_unused_port(),
+      self.root,
+      restored_from,
+    )
+
+  def write(self, values):
+    writer = writer_lib.ItemWriter(
+      routes.DirectRoute(self.manager.address), tables.TRANSITIONS
+    )
+    assert writer.wait(timeout_s=20)
+    rows = PACKING.pack({"x": np.array(values)})
+    writer.write(rows, np.ones(len(values)))
+    assert writer.close(timeout_s=20)
+
+  def held(self):
+    client = reverb.Client(self.manager.address)
+    drawn = client.sample(tables.TRANSITIONS, 200, emit_timesteps=False)
+    rows = np.stack([np.asarray(item.data[0]) for item in drawn])
+    return set(PACKING.unpack(rows)["x"].tolist())
+
+  def part(self, snapshot):
+    return shards_snapshot.Part(
+      self.manager.address,
+      self.root,
+      snapshot / "replay" / str(self.shard),
+      lambda: self.up,
+    )
+
+
+@pytest.fixture
+def servers(tmp_path):
+  made = [Server(tmp_path, shard) for shard in range(2)]
+  yield made
+  for server in made:
+    server.manager.close()
+
+
+def save(servers, snapshot, last=None):
+  snapshot.mkdir()
+  parts = [server.part(snapshot) for server in servers]
+  paths = last and [last / "replay" / str(server.shard) for server in servers]
+  saving = shards_snapshot.ShardsSaving(parts, lambda: paths)
+  while not saving.wait_copied(timeout_s=0.1):
+    pass
+  saving.finish()
+  return [part.path for part in parts]
+
+
+def test_each_has_its_part(servers, tmp_path):
+  for server, values in zip(servers, ([1, 2, 3], [4, 5]), strict=True):
+    server.write(values)
+  saved = save(servers, tmp_path / "first")
+  for shard, values in enumerate(({1, 2, 3}, {4, 5})):
+    again = Server(tmp_path, shard + 2, saved[shard])
+    assert again.held() == values
+    again.manager.close()
+
+
+def test_one_that_is_gone_has_what_it_had(servers, tmp_path):
+  for server in servers:
+    server.write([server.shard])
+  save(servers, tmp_path / "first")
+  servers[0].write([10])
+  servers[1].up = False
+  saved = save(servers, tmp_path / "second", last=tmp_path / "first")
+  shutil.rmtree(tmp_path / "first")  # as the oldest snapshot goes
+  for shard, values in enumerate(({0, 10}, {1})):
+    again = Server(tmp_path, shard + 2, saved[shard])
+    assert again.held() == values
+    again.manager.close()
+
+
+def test_one_that_was_never_there_is_missing(servers, tmp_path, caplog):
+  servers[0].write([1])
+  servers[1].up = False
+  first, second = save(servers, tmp_path / "first")
+  assert first.exists()
+  assert not second.exists()
+  assert "replay shard 1 is gone, and in this snapshot it is missing" in (
+    caplog.text
+  )
+
+
+def test_one_that_dies_meanwhile(servers, tmp_path):
+  for server in servers:
+    server.write([server.shard])
+  save(servers, tmp_path / "first")
+  (tmp_path / "second").mkdir()
+  # Its server is gone, though nobody has noticed.
+  servers[1].manager.close()
+  ups = iter([True, True])
+  dies = (
+    servers[1]
+    .part(tmp_path / "second")
+    ._replace(is_up=lambda: next(ups, False))
+  )
+  saving = shards_snapshot.ShardsSaving(
+    [servers[0].part(tmp_path / "second"), dies],
+    lambda: [tmp_path / "first" / "replay" / str(shard) for shard in range(2)],
+  )
+  saving.finish()
+  for shard in range(2):
+    again = Server(
+      tmp_path, shard + 2, tmp_path / "second" / "replay" / str(shard)
+    )
+    assert again.held() == {shard}
+    again.manager.close()

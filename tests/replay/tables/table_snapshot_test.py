@@ -1,0 +1,247 @@
+"""Table snapshots: what survives, what a config changes, what is refused."""
+
+import threading
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+
+from slipway.replay.items import packing as packing_lib
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import table_snapshot, tables, trajectory_manager
+from slipway.replay.transport import routes
+from slipway.replay.variables import variables
+from tests.replay import given
+
+PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
+ASKED = {
+  "capacity": 50,
+  "min_size": 20,
+  "samples_per_insert": 4.0,
+  "priority_exponent": 0.6,
+}
+
+
+def serve(tmp_path, restored=False, others=(), packing=PACKING, **fields):
+  spec = given.make_table_spec(packing.row_bytes, **{**ASKED, **fields})
+  return trajectory_manager.TrajectoryManager(
+    [tables.make_table(spec), *others],
+    portpicker.pick_unused_port(),
+    tmp_path / "replay",
+    tmp_path / "saved" if restored else None,
+  )
+
+
+def start_saving(manager, path, root=None):
+  return table_snapshot.Saving(
+    manager.address, root or path.parent / "replay", path
+  )
+
+
+def write(manager, count):
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(manager.address), tables.TRANSITIONS
+  )
+  assert writer.wait(timeout_s=20)
+  values = np.arange(count)
+  writer.write(PACKING.pack({"x": values}), 0.5 + values)
+  assert writer.close(timeout_s=20)
+
+
+def draw(manager, count):
+  client = reverb.Client(manager.address)
+  return list(client.sample(tables.TRANSITIONS, count, emit_timesteps=False))
+
+
+def info(manager):
+  return reverb.Client(manager.address).server_info(5)[tables.TRANSITIONS]
+
+
+def priorities(manager, count):
+  return {item.info.key: item.info.priority for item in draw(manager, count)}
+
+
+@pytest.fixture
+def saved(tmp_path):
+  """A folder with 20 items, 30 times sampled, one of them all but always."""
+  manager = serve(tmp_path)
+  write(manager, 20)
+  drawn = draw(manager, 30)
+  client = reverb.Client(manager.address)
+  client.mutate_priorities(tables.TRANSITIONS, {drawn[0].info.key: 1e12})
+  start_saving(manager, tmp_path / "saved").finish()
+  manager.close()
+  return tmp_path / "saved"
+
+
+def test_counts_and_settings_are_equal_where_the_config_is(tmp_path, saved):
+  manager = serve(tmp_path, restored=True)
+  found = info(manager)
+  limiter = found.rate_limiter_info
+  assert (found.current_size, found.max_size) == (20, 50)
+  assert limiter.insert_stats.completed == 20
+  assert limiter.sample_stats.completed == 30
+  assert limiter.samples_per_insert == 4.0
+  assert limiter.min_size_to_sample == 20
+  # The others' weights are 75 together, beside 16 million.
+  assert 1e12 in priorities(manager, 10).values()
+  manager.close()
+
+
+def test_order_survives(tmp_path, saved):
+  manager = serve(
+    tmp_path,
+    restored=True,
+    capacity=20,
+    samples_per_insert=0.0,
+    priority_exponent=0.0,
+  )
+  write(manager, 15)  # evicts the oldest 15
+  seen = {
+    int(PACKING.unpack(np.array(item.data))["x"][0])
+    for item in draw(manager, 4_000)  # each comes 200 times on average
+  }
+  assert seen == set(range(20))  # 0 to 14 anew, and the last 5 as they were
+  manager.close()
+
+
+def test_the_config_is_applied(tmp_path, saved):
+  manager = serve(
+    tmp_path, restored=True, capacity=30, min_size=10, priority_exponent=0.0
+  )
+  found = info(manager)
+  assert found.max_size == 30
+  assert found.rate_limiter_info.min_size_to_sample == 10
+  assert found.sampler_options.prioritized.priority_exponent == 0.0
+  manager.close()
+
+
+# Samples a sample-to-insert limiter owes: 20 inserts earn 20 * ratio, and the
+# difference to what was drawn must stay within the limiter's bounds.
+@pytest.mark.parametrize("ratio", [0.25, 1.0, 4.0, 64.0, 0.0])
+def test_another_ratio_leaves_nothing_to_catch_up(tmp_path, saved, ratio):
+  manager = serve(tmp_path, restored=True, samples_per_insert=ratio)
+  limiter = info(manager).rate_limiter_info
+  inserted = limiter.insert_stats.completed
+  difference = (
+    inserted * limiter.samples_per_insert - limiter.sample_stats.completed
+  )
+  assert inserted == 20
+  assert limiter.min_diff <= difference <= limiter.max_diff
+  write(manager, 2)  # neither side is held back for long
+  assert len(draw(manager, 1)) == 1
+  manager.close()
+
+
+QUEUE = {"consumed": True, "priority_exponent": None}
+
+
+@pytest.mark.parametrize("capacity", [50, 12, 5])
+def test_a_queue_keeps_what_waits_in_it(tmp_path, capacity):
+  """Also with a capacity that it exceeds: only inserts wait then."""
+  manager = serve(tmp_path, **QUEUE)
+  write(manager, 20)
+  assert len(draw(manager, 8)) == 8
+  start_saving(manager, tmp_path / "saved").finish()
+  manager.close()
+  manager = serve(tmp_path, restored=True, **QUEUE, capacity=capacity)
+  limiter = info(manager).rate_limiter_info
+  assert (limiter.min_diff, limiter.max_diff) == (0.0, capacity)
+  assert manager.status(tables.TRANSITIONS)[:3] == (12, 20, 8)
+  values = [
+    int(PACKING.unpack(np.array(item.data))["x"][0])
+    for item in draw(manager, 12)
+  ]
+  assert values == list(range(8, 20))
+  assert manager.status(tables.TRANSITIONS).size == 0
+  write(manager, 5)
+  assert len(draw(manager, 5)) == 5
+  manager.close()
+
+
+def test_fewer_places_than_items_are_refused(tmp_path, saved):
+  with pytest.raises(ValueError) as error:
+    serve(tmp_path, restored=True, capacity=19, min_size=10)
+  message = str(error.value)
+  assert "20 items" in message and "capacity is 19" in message
+  assert "\n" not in message
+
+
+def test_another_layout_is_refused(tmp_path, saved):
+  wider = packing_lib.Packing({"x": (np.dtype(np.int64), (2,))})
+  with pytest.raises(ValueError, match="another layout") as error:
+    serve(tmp_path, restored=True, packing=wider)
+  assert "\n" not in str(error.value)
+
+
+def test_other_tables_are_refused(tmp_path, saved):
+  with pytest.raises(ValueError, match="has the tables") as error:
+    serve(tmp_path, restored=True, others=[variables.make_table()])
+  assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["tables", "items", "chunks"])
+def test_a_damaged_file_is_refused(tmp_path, saved, name):
+  path = saved / f"{name}.tfrecord"
+  content = bytearray(path.read_bytes())
+  content[len(content) // 2] ^= 0xFF
+  path.write_bytes(content)
+  with pytest.raises(ValueError, match="resume from another snapshot"):
+    serve(tmp_path, restored=True)
+
+
+def test_what_comes_after_the_copy_is_not_saved(tmp_path):
+  manager = serve(tmp_path, samples_per_insert=0.0, capacity=60_000)
+  writer = writer_lib.ItemWriter(
+    routes.DirectRoute(manager.address), tables.TRANSITIONS
+  )
+  rows, ones = PACKING.pack({"x": np.arange(16)}), np.ones(16)
+  stop = threading.Event()
+
+  def run():
+    while not stop.is_set():
+      if writer.wait(timeout_s=0.5):
+        writer.write(rows, ones)
+    writer.close(timeout_s=20)
+
+  thread = threading.Thread(target=run)
+  thread.start()
+  while manager.status(tables.TRANSITIONS).size < 5_000:
+    stop.wait(0.01)
+  before = manager.status(tables.TRANSITIONS).inserted
+  saving = start_saving(manager, tmp_path / "saved")
+  while not saving.wait_copied(timeout_s=0.1):
+    pass
+  after = manager.status(tables.TRANSITIONS).inserted
+  stop.set()
+  thread.join()
+  saving.finish()
+  manager.close()
+  manager = serve(
+    tmp_path, restored=True, samples_per_insert=0.0, capacity=60_000
+  )
+  restored = manager.status(tables.TRANSITIONS)
+  assert before <= restored.inserted <= after
+  assert restored.size == restored.inserted
+  manager.close()
+
+
+def test_a_failed_saving_is_told_to_its_owner(tmp_path):
+  manager = serve(tmp_path)
+  write(manager, 5)
+  saving = start_saving(
+    manager, tmp_path / "missing" / "saved", tmp_path / "replay"
+  )
+  while not saving.wait_copied(timeout_s=0.1):
+    pass
+  with pytest.raises(FileNotFoundError):
+    saving.finish()
+  start_saving(manager, tmp_path / "saved").finish()
+  manager.close()
+
+
+def test_files_that_are_no_checkpoint_are_refused(tmp_path):
+  (tmp_path / "saved").mkdir()
+  with pytest.raises(ValueError, match="no checkpoint of tables"):
+    table_snapshot.fit(tmp_path / "saved", tmp_path / "fitted", [])

@@ -1,0 +1,149 @@
+"""Tests of gateways between a real Reverb server and its clients."""
+
+import contextlib
+import functools
+import threading
+
+import numpy as np
+import pytest
+import reverb
+import tensorflow as tf
+
+from slipway.replay.transport import certificates, gateway, relay_link
+from tests.replay.transport import peers, runs
+
+_DEADLINE_S = 60
+_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+
+
+@contextlib.contextmanager
+def _pair(folder=None):
+  """Of the machine that offers, and of one that reaches."""
+  identities = [None, None]
+  if folder is not None:
+    identities = [runs.identity(folder, name) for name in ("home", "away")]
+  with contextlib.ExitStack() as stack:
+    made = [gateway.Gateway("127.0.0.1", each) for each in identities]
+    for each in made:
+      stack.callback(each.close)
+    yield made
+
+
+@pytest.fixture(params=["tls", "insecure"])
+def gateways(request, tmp_path):
+  with _pair(tmp_path if request.param == "tls" else None) as made:
+    yield made
+
+
+def _serve() -> reverb.Server:
+  signature = tf.TensorSpec([None], tf.uint8)
+  return reverb.Server([reverb.Table.queue("items", 100, signature=signature)])
+
+
+def test_items_go_there_and_back(gateways, tmp_path):
+  home, away = gateways
+  server = _serve()
+  there = home.offer(f"localhost:{server.port}")
+  address = away.reach(f"{tmp_path}/r", lambda: there)
+  assert address == f"unix:{tmp_path}/r"
+  client = reverb.Client(address)
+  rows = np.random.default_rng(0).integers(0, 256, (60, 50_000), np.uint8)
+
+  def write():
+    with client.trajectory_writer(num_keep_alive_refs=1) as writer:
+      for row in rows:
+        writer.append(row)
+        writer.create_item("items", 1.0, writer.history[-1])
+        writer.flush(10)
+      writer.flush()
+
+  writing = threading.Thread(target=write)
+  writing.start()
+  got = [
+    np.ravel(sample.data[0])
+    for sample in server.localhost_client().sample(
+      "items", len(rows), emit_timesteps=False
+    )
+  ]
+  writing.join(_DEADLINE_S)
+  np.testing.assert_array_equal(got, rows)
+  assert client.server_info(10)["items"].current_size == 0
+  for each in gateways:
+    stats = each.stats()
+    assert stats.bytes_up > rows.size
+    assert stats.connections_open >= 1
+    assert (stats.connections_refused, stats.connections_failed) == (0, 0)
+    each.check()
+
+
+def test_what_is_offered_may_move(gateways, tmp_path):
+  home, away = gateways
+  where = None
+  address = away.reach(f"{tmp_path}/r", lambda: where)
+  for size in range(1, 3):
+    server = _serve()
+    where = home.offer(f"localhost:{server.port}")
+    inside = server.localhost_client()
+    for _ in range(size):
+      inside.insert(np.zeros(1, np.uint8), {"items": 1.0})
+    _until(lambda n=size: _size(address) == n)
+    server.stop()
+
+
+def _size(address: str) -> int | None:
+  # A new client of a channel that has failed may have to wait for its turn.
+  with contextlib.suppress(RuntimeError, reverb.errors.ReverbError):
+    return reverb.Client(address).server_info(1)["items"].current_size
+  return None
+
+
+def test_strangers_are_summed_over_all_offers(tmp_path):
+  with _pair(tmp_path) as (home, _), peers.Upstream() as upstream:
+    for _ in range(2):
+      there = home.offer(f"localhost:{upstream.port}")
+      with peers.connect(there, _DEADLINE_S) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+          while stranger.recv(100):
+            pass
+    _until(lambda: home.stats().connections_refused == 2)
+    assert home.stats().connections_total == 2
+    assert upstream.is_left_alone()
+
+
+def test_close_leaves_no_thread(gateways, tmp_path):
+  home, away = gateways
+  before = set(threading.enumerate())
+  there = home.offer("localhost:1")
+  away.reach(f"{tmp_path}/r", lambda: there)
+  assert set(threading.enumerate()) - before
+  home.close()
+  away.close()
+  assert set(threading.enumerate()) == before
+  assert not (tmp_path / "r").exists()
+  with pytest.raises(ConnectionRefusedError):
+    peers.connect(there)
+
+
+def test_an_error_of_one_thread_leaves_no_other_open(tmp_path):
+  made = gateway.Gateway("127.0.0.1", None)
+  there = made.offer("localhost:1")
+
+  def fail():
+    raise KeyError("no address")
+
+  path = made.reach(f"{tmp_path}/r", fail)
+  with peers.connect(path, _DEADLINE_S) as client:
+    client.sendall(relay_link.PREFACE)
+    peers.wait_for_end(client)
+  with pytest.raises(RuntimeError, match="no address"):
+    made.check()
+  with pytest.raises(RuntimeError, match="no address"):
+    made.close()
+  with pytest.raises(ConnectionRefusedError):
+    peers.connect(there)
+
+
+def test_a_folder_without_an_identity_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="cannot be read"):
+    gateway.Gateway("127.0.0.1", certificates.Identity(tmp_path / "machine"))

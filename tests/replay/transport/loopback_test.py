@@ -1,0 +1,156 @@
+"""Tests of what a stranger on another host gets of a confined server."""
+
+import contextlib
+import socket
+
+import pytest
+
+from slipway.replay.transport import loopback
+from tests.replay.transport import hosts
+
+# Serves; confines when it is told to, and is then asked by its own host.
+_SERVER = """
+import sys
+import reverb
+from slipway.replay.transport import loopback
+
+server = reverb.Server([reverb.Table.queue("items", 10)], port=7000)
+print("serving", flush=True)
+sys.stdin.readline()
+loopback.confine(7000)
+print("confined", flush=True)
+for line in sys.stdin:
+  with open("/proc/self/net/tcp6") as file:
+    rows = [row.split() for row in file][1:]
+  # The state 01 is an established one; 0A630003 is written backwards.
+  strangers = [
+    row for row in rows if "0300630A:" in row[2] and row[3] == "01"
+  ]
+  for host in line.split():
+    client = reverb.Client(f"{host}:7000")
+    assert client.server_info(10)["items"].current_size == 0
+  print(len(strangers), flush=True)
+"""
+
+# Connects, and goes half of the way with a second, made by hand under an
+# address of nobody, so that no kernel answers for it. Goes on when told to.
+_STRANGER = """
+import socket, struct, sys
+
+def checksum(data):
+  total = sum(struct.unpack(f">{len(data) // 2}H", data))
+  total = (total >> 16) + (total & 0xFFFF)
+  return ~(total + (total >> 16)) & 0xFFFF
+
+def send(flags, number, confirmed):
+  own, server = map(socket.inet_aton, ("10.99.0.3", "10.99.0.1"))
+  head = [40_000, 7000, number, confirmed, 5 << 4, flags, 60_000]
+  tcp = struct.pack(">HHIIBBHHH", *head, 0, 0)
+  pseudo = own + server + struct.pack(">HH", 6, len(tcp))
+  tcp = struct.pack(">HHIIBBHHH", *head, checksum(pseudo + tcp), 0)
+  ip = struct.pack(">BBHHHBBH4s4s", 69, 0, 0, 0, 0, 64, 6, 0, own, server)
+  raw.sendto(ip + tcp, ("10.99.0.1", 0))
+
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+sniffer = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(2048))
+early = socket.create_connection(("10.99.0.1", 7000), 30)
+send(2, 100, 0)  # SYN
+while True:
+  packet = sniffer.recv(2048)
+  if packet[16:20] == socket.inet_aton("10.99.0.3") and packet[33] == 18:
+    break
+print("connected", flush=True)
+sys.stdin.readline()
+send(16, 101, struct.unpack(">I", packet[24:28])[0] + 1)  # ACK
+try:
+  while early.recv(4096):
+    pass
+except ConnectionResetError:
+  pass
+print("cut", flush=True)
+try:
+  socket.create_connection(("10.99.0.1", 7000), 30)
+except ConnectionRefusedError:
+  print("refused", flush=True)
+"""
+
+
+def _tell(process, line: str) -> None:
+  process.stdin.write(f"{line}\n")
+  process.stdin.flush()
+
+
+def _hear(process) -> str:
+  return process.stdout.readline().strip()
+
+
+def test_strangers_are_refused_also_those_that_came_before():
+  with hosts.pair() as (home, away), contextlib.ExitStack() as stack:
+    # What goes to nobody's address gets to the stranger, whose kernel drops it.
+    where = ("10.99.0.3", "lladdr", away.mac, "dev", "eth0")
+    home.ip("neighbour", "add", *where)
+    server = stack.enter_context(home.start(_SERVER))
+    stack.callback(server.kill)
+    assert _hear(server) == "serving"
+    stranger = stack.enter_context(away.start(_STRANGER))
+    stack.callback(stranger.kill)
+    assert _hear(stranger) == "connected"
+    _tell(server, "confine")
+    assert _hear(server) == "confined"
+    _tell(stranger, "go on")
+    assert _hear(stranger) == "cut"
+    assert _hear(stranger) == "refused"
+    # Its own host reaches it; no stranger is left.
+    _tell(server, "localhost 127.0.0.1 [::1]")
+    assert _hear(server) == "0"
+
+
+def test_connections_of_the_own_host_stay():
+  with (
+    socket.create_server(("::", 0), family=socket.AF_INET6) as server,
+    socket.create_connection(("::1", server.getsockname()[1])) as client,
+    server.accept()[0] as accepted,
+  ):
+    port = server.getsockname()[1]
+    loopback.confine(port)
+    loopback.confine(port)
+    accepted.sendall(b"x")
+    assert client.recv(1) == b"x"
+    with socket.create_connection(("::1", port)):
+      server.accept()[0].close()
+
+
+def _refuse(listening):
+  raise PermissionError(1, "Operation not permitted")
+
+
+def test_one_of_two_ways_is_enough_and_none_is_said(monkeypatch):
+  # Whoever is not root has the device only on some kernels, and on older ones
+  # the filter.
+  with socket.create_server(("", 0)) as server:
+    port = server.getsockname()[1]
+    monkeypatch.setattr(loopback, "_filter", _refuse)
+    loopback.confine(port)
+    device = server.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
+    assert device.rstrip(b"\0") == b"lo"
+    monkeypatch.setattr(loopback, "_bind", _refuse)
+    with pytest.raises(OSError, match=f"port {port} can't be confined"):
+      loopback.confine(port)
+
+
+def test_a_server_that_accepts_nobody_is_named(monkeypatch):
+  monkeypatch.setattr(loopback, "_ACCEPT_TIMEOUT_S", 0.1)
+  with (
+    socket.create_server(("127.0.0.1", 0)) as server,
+    socket.create_connection(server.getsockname()),
+    pytest.raises(OSError, match="accepted nobody"),
+  ):
+    loopback.confine(server.getsockname()[1])
+
+
+def test_a_port_without_a_server_is_refused():
+  with socket.socket() as bound:
+    bound.bind(("127.0.0.1", 0))
+    port = bound.getsockname()[1]
+    with pytest.raises(ValueError, match=f"port {port} has no socket"):
+      loopback.confine(port)

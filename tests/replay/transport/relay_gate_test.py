@@ -1,0 +1,414 @@
+"""Tests of whom the relay serves, and of what it tells about the upstream."""
+
+import asyncio
+import contextlib
+import functools
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import portpicker
+import pytest
+
+from slipway.replay.transport import relay, relay_link, relay_upstream
+from tests.replay.transport import peers
+
+_DEADLINE_S = 30
+_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_relay = peers.relaying
+_wait_for_end = peers.wait_for_end
+_PREFACE = relay_link.PREFACE
+_Gate = peers.Gate
+_Upstream = peers.Upstream
+_take = peers.take
+_reset = peers.reset
+
+
+def _connect(address, data=b""):
+  connection = peers.connect(address, _DEADLINE_S)
+  if data:
+    connection.sendall(data)
+  return connection
+
+
+def _pid(listen):
+  return os.getpid() if listen.startswith("unix:") else 0
+
+
+@pytest.mark.parametrize(
+  "sent",
+  [
+    b"",
+    b"P",
+    b"G",
+    b"PRI * HTTP/1",
+    _PREFACE[:-1],
+    _PREFACE[:-1] + b"\r",
+    os.urandom(1_000) + b"\0",
+  ],
+  ids=["nothing", "begun", "other", "old", "short", "last", "noise"],
+)
+def test_what_is_no_http2_client_never_reaches_the_upstream(listen, sent):
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port, preface_timeout_s=0.1) as running,
+  ):
+    for end in (_wait_for_end, lambda client: client.shutdown(socket.SHUT_WR)):
+      with _connect(running.address) as client:
+        with contextlib.suppress(ConnectionError, BrokenPipeError):
+          client.sendall(sent)
+        with contextlib.suppress(OSError):  # It may be closed already.
+          end(client)
+        _wait_for_end(client)
+    _until(lambda: not running.stats().connections_open)
+    assert running.stats().connections_refused == 2
+    assert running.stats().connections_total == 2
+    assert running.stats().bytes_buffered == 0
+    running.check()
+    assert upstream.is_left_alone()
+
+
+def test_bytes_that_differ_are_not_waited_for(listen):
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port, preface_timeout_s=1e6) as running,
+    _connect(running.address, _PREFACE[:7]) as client,
+  ):
+    _until(lambda: running.stats().bytes_up == 7)
+    assert running.stats().bytes_buffered == 7
+    client.sendall(b"?")
+    _wait_for_end(client)
+
+
+def test_a_preface_may_come_in_pieces(listen):
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port) as running,
+    _connect(running.address) as client,
+  ):
+    for sent in range(len(_PREFACE)):
+      assert upstream.is_left_alone()
+      client.sendall(_PREFACE[sent : sent + 1])
+      _until(lambda sent=sent: running.stats().bytes_up == sent + 1)
+    client.sendall(b"and what follows")
+    client.shutdown(socket.SHUT_WR)
+    with upstream.accept() as peer, peer.makefile("rb") as stream:
+      assert stream.read() == b"and what follows"
+    assert running.stats().connections_refused == 0
+
+
+def test_the_gate_is_asked_by_process(listen):
+  gate = _Gate(admits=False)
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port, gate) as running,
+  ):
+    _until(lambda: gate.reachable)
+    with contextlib.suppress(ConnectionError):
+      _wait_for_end(_connect(running.address, _PREFACE))
+    _until(lambda: running.stats().connections_refused == 1)
+    assert running.stats().clients == {}
+    gate.admits = True
+    with _connect(running.address, _PREFACE), upstream.accept():
+      assert gate.asked == [_pid(listen)] * 2
+      assert running.stats().clients[_pid(listen)].streams == 1
+    assert running.stats().connections_refused == 1
+
+
+@pytest.mark.parametrize(
+  "end",
+  [socket.socket.close, _reset, lambda peer: peer.shutdown(socket.SHUT_WR)],
+  ids=["close", "reset", "shutdown"],
+)
+def test_a_broken_link_is_told_before_its_client_sees_it(listen, end):
+  gate = _Gate()
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port, gate) as running,
+    _connect(running.address, _PREFACE) as client,
+    upstream.accept() as peer,
+  ):
+    gate.client = client
+    end(peer)
+    _wait_for_end(client)
+    assert gate.broken == [(_pid(listen), False)]
+    client.close()
+    peer.close()
+    _until(lambda: not running.stats().connections_open)
+    assert len(gate.broken) == 1
+  assert gate.reachable == [True]  # It still listens.
+
+
+@pytest.mark.parametrize("upstream_ends", [socket.socket.close, _reset])
+@pytest.mark.parametrize(
+  "client_ends",
+  [socket.socket.close, _reset, lambda client: client.shutdown(1)],
+  ids=["close", "reset", "shutdown"],
+)
+def test_a_client_that_goes_first_is_not_told(
+  listen, client_ends, upstream_ends
+):
+  gate = _Gate()
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port, gate) as running,
+    _connect(running.address, _PREFACE) as client,
+    upstream.accept() as peer,
+  ):
+    client_ends(client)
+    _wait_for_end(peer)
+    upstream_ends(peer)
+    _until(lambda: not running.stats().connections_open)
+    assert gate.broken == []
+
+
+def test_a_client_whose_end_is_not_yet_read_is_not_told(listen):
+  gate = _Gate()
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port, gate) as running,
+    _connect(running.address, _PREFACE) as client,
+    upstream.accept() as peer,
+  ):
+    client.settimeout(0.3)
+    with contextlib.suppress(TimeoutError):
+      while True:  # Until the relay reads no more.
+        client.send(bytes(100_000))
+    # An orderly end by TCP would stay with the client, behind what is unread.
+    _reset(client)
+    _reset(peer)
+    _until(lambda: not running.stats().connections_open)
+    assert gate.broken == []
+
+
+def test_a_client_that_ended_and_then_went_is_let_go(listen):
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port) as running,
+  ):
+    client = _connect(running.address, _PREFACE)
+    with upstream.accept() as peer:
+      client.shutdown(socket.SHUT_WR)
+      assert peer.recv(1) == b""
+      assert running.stats().connections_open == 1  # It may still be answered.
+      if listen.startswith("unix:"):
+        client.close()
+      else:
+        # By TCP, a client that only closes looks like one that still reads,
+        # until it answers something by a reset.
+        peer.sendall(b"x")
+        assert client.recv(1) == b"x"
+        client.close()
+        peer.sendall(b"x")
+      _until(lambda: not running.stats().connections_open)
+
+
+def test_neither_close_nor_an_upstream_that_never_was_is_a_break(listen):
+  gate = _Gate()
+  port = portpicker.pick_unused_port()
+  with _relay(listen, port, gate) as running:
+    with _connect(running.address, _PREFACE) as client:
+      _wait_for_end(client)
+    _until(lambda: running.stats().connections_failed == 1)
+    assert gate.reachable == [False]
+    with _Upstream(port) as upstream:
+      _until(lambda: gate.reachable == [False, True])
+      with _connect(running.address, _PREFACE) as client, upstream.accept():
+        running.close()
+        _wait_for_end(client)
+  assert gate.broken == []
+  assert gate.reachable == [False, True]
+
+
+def test_the_upstream_is_probed_while_it_is_away_and_only_then(listen):
+  gate = _Gate()
+  port = portpicker.pick_unused_port()
+  with _relay(listen, port, gate) as running:
+    for restart in range(3):
+      _until(lambda n=restart: gate.reachable == [False, True] * n + [False])
+      with _Upstream(port) as upstream:
+        _until(lambda n=restart: gate.reachable[2 * n :] == [False, True])
+        with (
+          _connect(running.address, _PREFACE) as client,
+          upstream.accept() as peer,
+        ):
+          assert upstream.visits == 1
+          assert upstream.is_left_alone(for_s=0.3)
+          upstream.close()
+          peer.close()
+          _wait_for_end(client)
+    assert gate.broken == [(_pid(listen), False)] * 3
+    running.check()
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_close_while_it_is_probed(listen, told):
+  with _Upstream() as upstream:
+    for port in (portpicker.pick_unused_port(), upstream.port) * 50:
+      gate = _Gate()
+      with _relay(listen, port, gate):
+        _until(lambda gate=gate: gate.reachable or not told)
+      # The thread has ended: `close` raises if it does not.
+      assert gate.broken == []
+
+
+def test_an_upstream_that_listens_a_little_longer_is_noticed(listen):
+  # A killed process may close its connections first.
+  gate = _Gate()
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port, gate) as running,
+  ):
+    with _connect(running.address, _PREFACE), upstream.accept() as peer:
+      peer.close()
+      upstream.wait_for_visit()
+      upstream.close()
+      _until(lambda: gate.reachable == [True, False])
+    assert running.stats().connections_failed == 0
+
+
+def test_an_upstream_that_resets_at_once_does_no_harm(listen):
+  gate = _Gate()
+  listening = socket.create_server(("127.0.0.1", 0), backlog=100)
+  port = listening.getsockname()[1]
+
+  def reset_all():
+    with contextlib.suppress(OSError):
+      while True:
+        _reset(listening.accept()[0])
+
+  thread = threading.Thread(target=reset_all)
+  thread.start()
+  clients = 100
+  with _relay(listen, port, gate) as running:
+    for _ in range(clients):
+      with _connect(running.address, _PREFACE) as client:
+        _wait_for_end(client)
+    _until(lambda: not running.stats().connections_open)
+    stats = running.stats()
+    # A reset that comes while it connects is one more way not to be reached.
+    assert len(gate.broken) + stats.connections_failed == clients
+    assert stats.connections_refused == 0
+    listening.shutdown(socket.SHUT_RDWR)
+    thread.join(_DEADLINE_S)
+    listening.close()
+    with (
+      _Upstream(port) as upstream,
+      _connect(running.address, _PREFACE),
+      upstream.accept(),
+    ):
+      assert gate.reachable[-1]
+    running.check()
+
+
+def test_a_connection_to_itself_reaches_nobody(monkeypatch):
+  # The kernel may choose as its own the very port that nobody listens on.
+  port = portpicker.pick_unused_port()
+  address = ("127.0.0.1", port)
+  told = []
+
+  async def connect():
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(
+      loop,
+      "create_connection",
+      functools.partial(loop.create_connection, local_addr=address),
+    )
+    upstream = relay_upstream.Upstream(lambda: f"127.0.0.1:{port}", told.append)
+    assert not await upstream.connect(asyncio.Protocol())
+    await upstream.close()
+
+  asyncio.run(connect())
+  assert told == [False]
+  socket.create_server(address).close()  # It holds the port no more.
+
+
+_CLIENT = """
+import socket, sys
+kind, address, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if kind == "unix":
+  client = socket.socket(socket.AF_UNIX)
+  client.connect(address)
+else:
+  host, port = address.split(":")
+  client = socket.create_connection((host, int(port)))
+client.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + bytes(size))
+client.recv(1)
+"""
+
+
+def test_bytes_are_counted_by_process(listen):
+  with (
+    _Upstream() as upstream,
+    _relay(listen, upstream.port) as running,
+  ):
+    kind = "unix" if listen.startswith("unix:") else "tcp"
+    processes, peers, sizes = [], [], (1_000, 3_000_000)
+    for size in sizes:
+      path = running.address.removeprefix("unix:")
+      arguments = [sys.executable, "-c", _CLIENT, kind, path, str(size)]
+      processes.append(subprocess.Popen(arguments))
+      peers.append(upstream.accept())
+      assert _take(peers[-1], size) == bytes(size)
+    moved = [(len(_PREFACE) + size, 0) for size in sizes]
+    if kind == "tcp":
+      pids, moved = [0], [tuple(map(sum, zip(*moved, strict=True)))]
+    else:
+      pids = [process.pid for process in processes]
+    streams = len(sizes) // len(pids)
+    expected = {
+      pid: (streams, *counts) for pid, counts in zip(pids, moved, strict=True)
+    }
+    assert running.stats().clients == expected
+    for peer, process in zip(peers, processes, strict=True):
+      peer.sendall(b"x")
+      process.wait(_DEADLINE_S)
+      peer.close()
+    _until(lambda: not running.stats().connections_open)
+    stats = running.stats()
+    assert stats.clients == {
+      pid: (0, up, streams) for pid, (_, up, _) in expected.items()
+    }
+    assert stats.bytes_up == sum(c.bytes_up for c in stats.clients.values())
+    assert stats.bytes_down == len(sizes)
+
+
+class _Failing:
+  """Fails in one of its methods."""
+
+  def __init__(self, name):
+    self._name = name
+
+  def _answer(self, name):
+    if name == self._name:
+      raise KeyError(f"no {name}")
+    return True
+
+  def admit(self, pid):
+    return self._answer("admit")
+
+  def broke(self, pid):
+    self._answer("broke")
+
+  def upstream(self, reachable):
+    self._answer("upstream")
+
+
+@pytest.mark.parametrize("name", ["admit", "broke", "upstream"])
+def test_an_error_of_the_gate_reaches_the_owner(listen, name):
+  with _Upstream() as upstream:
+    running = relay.Relay(listen, f"127.0.0.1:{upstream.port}", _Failing(name))
+    running.start()
+    with _connect(running.address) as client:
+      with contextlib.suppress(ConnectionError):
+        client.sendall(_PREFACE)
+      if name != "admit":
+        upstream.accept().close()
+      _wait_for_end(client)
+    _until(lambda: not running.stats().connections_open)
+    with pytest.raises(RuntimeError, match=f"no {name}"):
+      running.check()
+    with pytest.raises(RuntimeError, match=f"no {name}"):
+      running.close()

@@ -1,0 +1,324 @@
+"""Tests of the relay between real Reverb clients and a real server."""
+
+import contextlib
+import fcntl
+import functools
+import os
+import socket
+import stat
+import sys
+import termios
+import threading
+import time
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+import tensorflow as tf
+
+from slipway.replay.transport import relay, relay_link, relay_peer
+from tests.replay.transport import peers
+
+_ROW = tf.TensorSpec([52], tf.uint8)
+_DEADLINE_S = 30
+_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_connect = peers.connect
+_relay = peers.relaying
+_wait_for_end = peers.wait_for_end
+
+
+def _server(max_size: int = 1_000, signature=_ROW) -> reverb.Server:
+  return reverb.Server(
+    [
+      reverb.Table(
+        "items",
+        sampler=reverb.selectors.Prioritized(1.0),
+        remover=reverb.selectors.Fifo(),
+        max_size=max_size,
+        rate_limiter=reverb.rate_limiters.MinSize(1),
+        signature=signature,
+      ),
+      reverb.Table.queue(
+        "queue", 10, signature=tf.TensorSpec([None], tf.uint8)
+      ),
+    ]
+  )
+
+
+def _stream(address: str) -> socket.socket:
+  """A client that has begun as HTTP/2 clients do."""
+  connection = _connect(address)
+  connection.sendall(relay_link.PREFACE)
+  connection.settimeout(_DEADLINE_S)
+  return connection
+
+
+def _unsent(running: relay.Relay) -> int:
+  """Bytes that the kernel holds for the upstream."""
+  return sum(
+    int.from_bytes(
+      fcntl.ioctl(
+        link.server.transport.get_extra_info("socket").fileno(),
+        termios.TIOCOUTQ,
+        bytes(4),
+      ),
+      sys.byteorder,
+    )
+    for link in tuple(running._links)
+  )
+
+
+def _write(writer, table: str, value, size: int) -> None:
+  writer.append(np.full(size, value, np.uint8))
+  writer.create_item(table, 1.0, writer.history[-1])
+
+
+def test_reverbs_calls_pass(listen):
+  server = _server()
+  with _relay(listen, server.port) as running:
+    client = reverb.Client(running.address)
+    with client.trajectory_writer(num_keep_alive_refs=1) as writer:
+      for value in range(100):
+        _write(writer, "items", value, 52)
+        if value % 16 == 15:
+          writer.flush(40)
+      writer.flush(timeout_ms=10_000)
+    assert client.server_info(10)["items"].current_size == 100
+    [sample] = client.sample("items", 1, emit_timesteps=False)
+    client.mutate_priorities(
+      "items", updates={sample.info.key: 1e9}, deletes=[]
+    )
+    again = client.sample("items", 20, emit_timesteps=False)
+    # The others weigh 99 of 1e9 together.
+    assert {s.info.key for s in again} == {sample.info.key}
+    stats = running.stats()
+    assert stats.connections_open >= 1
+    assert stats.connections_failed == 0
+    assert stats.bytes_up > 100 and stats.bytes_down > 100
+
+
+def test_a_blocked_limiter_blocks_its_writer_and_loses_nothing(listen):
+  server = _server()
+  items, size = 60, 250_000
+  noise = np.random.default_rng(0).integers(0, 256, (items, size), np.uint8)
+  with _relay(listen, server.port) as running:
+    client = reverb.Client(running.address)
+    written = []
+
+    def write():
+      with client.trajectory_writer(num_keep_alive_refs=1) as writer:
+        for row in noise:
+          writer.append(row)
+          writer.create_item("queue", 1.0, writer.history[-1])
+          writer.flush(20)
+          written.append(row)
+        writer.flush()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    queue = server.localhost_client()
+    _until(lambda: queue.server_info(10)["queue"].current_size == 10)
+    # The flow stops where nothing moves between two looks at the counts.
+    seen = []
+
+    def stalled():
+      seen.append((running.stats().bytes_up, len(written)))
+      time.sleep(0.02)
+      return len(seen) > 10 and len(set(seen[-10:])) == 1
+
+    _until(stalled)
+    assert len(written) < items
+    assert running.stats().bytes_buffered <= 1_000_000
+    # Else the writer's stream would be cut by the kernel's user timeout.
+    _until(lambda: _unsent(running) == 0)
+    got = [
+      np.ravel(sample.data[0])
+      for sample in queue.sample("queue", items, emit_timesteps=False)
+    ]
+    thread.join(_DEADLINE_S)
+    assert not thread.is_alive()
+  np.testing.assert_array_equal(got, noise)  # Each once, in order.
+  assert queue.server_info(10)["queue"].current_size == 0
+
+
+def _echo_server(rest: bytes):
+  """Answers once its client has ended: with `rest` and the bytes it got."""
+  listening = socket.create_server(("127.0.0.1", 0))
+
+  def serve():
+    connection, _ = listening.accept()
+    with listening, connection:
+      got = b""
+      while data := connection.recv(65_536):
+        got += data
+      connection.sendall(rest + got)
+
+  threading.Thread(target=serve, daemon=True).start()
+  return listening.getsockname()[1]
+
+
+def test_a_client_that_ended_still_gets_its_answer(listen):
+  port = _echo_server(b"answer")
+  data = os.urandom(3_000_000)
+  with (
+    _relay(listen, port) as running,
+    _stream(running.address) as client,
+  ):
+    client.sendall(data)
+    client.shutdown(socket.SHUT_WR)
+    got = b""
+    while chunk := client.recv(65_536):
+      got += chunk
+    data = relay_link.PREFACE + data
+    assert got == b"answer" + data
+    _until(lambda: running.stats().connections_open == 0)
+    stats = running.stats()
+    assert (stats.bytes_up, stats.bytes_down) == (len(data), len(data) + 6)
+
+
+def test_a_peer_that_does_not_read_bounds_the_relays_memory(listen):
+  with socket.create_server(("127.0.0.1", 0)) as upstream:
+    port = upstream.getsockname()[1]
+    with (
+      _relay(listen, port) as running,
+      _stream(running.address) as client,
+    ):
+      client.settimeout(0.3)
+      sent = len(relay_link.PREFACE)
+      with pytest.raises(TimeoutError):
+        while sent < 100_000_000:
+          sent += client.send(bytes(100_000))
+      # 512 KiB, and what one read brought on top.
+      assert 0 < running.stats().bytes_buffered <= 1_000_000
+      peer, _ = upstream.accept()
+      with peer:
+        client.shutdown(socket.SHUT_WR)
+        got = 0
+        while data := peer.recv(1_000_000):
+          got += len(data)
+        assert got == sent
+
+
+def test_a_peer_that_takes_nothing_for_long_is_given_up(monkeypatch):
+  # Whether it has vanished or does not read, the sender's kernel sees the same.
+  monkeypatch.setattr(relay_peer, "_USER_TIMEOUT_S", 1)
+  with socket.create_server(("127.0.0.1", 0)) as upstream:
+    port = upstream.getsockname()[1]
+    with (
+      _relay("127.0.0.1:0", port) as running,
+      _stream(running.address) as client,
+      contextlib.suppress(ConnectionError),
+    ):
+      while running.stats().connections_open or not running.stats().bytes_up:
+        client.sendall(bytes(100_000))
+    running.check()
+
+
+def test_without_an_upstream_clients_are_closed_until_it_is_there(listen):
+  port = portpicker.pick_unused_port()
+  with _relay(listen, port) as running:
+    with _stream(running.address) as client:
+      _wait_for_end(client)
+    _until(lambda: running.stats().connections_open == 0)
+    assert running.stats().connections_failed == 1
+    with (
+      socket.create_server(("127.0.0.1", port)) as upstream,
+      _stream(running.address),
+    ):
+      peer, _ = upstream.accept()
+      with peer:
+        assert peer.recv(1) == relay_link.PREFACE[:1]
+
+
+def test_close_leaves_no_thread_no_socket_and_no_connection(listen):
+  port = _echo_server(b"")
+  before = set(threading.enumerate())
+  with _relay(listen, port) as running:
+    client = _stream(running.address)
+    _until(lambda: running.stats().bytes_up == len(relay_link.PREFACE))
+    assert set(threading.enumerate()) - before
+  assert not set(threading.enumerate()) - before
+  with client:
+    _wait_for_end(client)
+  with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
+    _connect(running.address)
+  assert not os.path.exists(listen.removeprefix("unix:"))
+  running.close()  # Once more is nothing.
+
+
+def test_close_while_clients_connect(listen):
+  with socket.create_server(("127.0.0.1", 0), backlog=1_000) as upstream:
+    port = upstream.getsockname()[1]
+    for _ in range(50):
+      with (
+        _relay(listen, port) as running,
+        contextlib.ExitStack() as stack,
+      ):
+        for _ in range(10):
+          stack.enter_context(_stream(running.address))
+        running.close()  # Does not wait for what is under way.
+        assert running.stats().connections_open == 0
+
+
+def test_an_error_of_the_thread_reaches_the_owner(listen, monkeypatch):
+  running = relay.Relay(listen, "127.0.0.1:1")
+  running.start()
+  running.check()
+  monkeypatch.setattr(running._upstream, "connect", None)
+  with _stream(running.address) as client:
+    _wait_for_end(client)
+  _until(lambda: running.stats().connections_open == 0)
+  with pytest.raises(RuntimeError, match="met an error of its own"):
+    running.close()
+  with pytest.raises(RuntimeError, match="met an error of its own"):
+    running.check()
+
+
+def test_a_unix_socket_is_this_users_alone_and_replaced_if_stale(tmp_path):
+  path = f"{tmp_path}/r"
+  with socket.socket(socket.AF_UNIX) as left_behind:
+    left_behind.bind(path)
+  with _relay(f"unix:{path}", 1) as running:
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    with pytest.raises(ValueError, match="in use"):
+      relay.Relay(f"unix:{path}", "h:1").start()
+    assert os.path.exists(path)
+    running.check()
+
+
+def test_what_is_no_socket_is_left_alone(tmp_path):
+  path = tmp_path / "r"
+  path.write_text("mine")
+  with pytest.raises(ValueError, match=r"listen is 'unix:.* in use"):
+    relay.Relay(f"unix:{path}", "h:1").start()
+  assert path.read_text() == "mine"
+
+
+def test_a_port_in_use_is_named():
+  with socket.create_server(("127.0.0.1", 0)) as other:
+    address = f"127.0.0.1:{other.getsockname()[1]}"
+    with pytest.raises(ValueError, match=f"listen is '{address}'.*in use"):
+      relay.Relay(address, "h:1").start()
+
+
+@pytest.mark.parametrize(
+  ("listen", "upstream", "message"),
+  [
+    ("unix:" + "p" * 108, "h:1", "path has 108 bytes"),
+    ("unix:", "h:1", "path has 0 bytes"),
+    ("7000", "h:1", "listen is '7000'"),
+    ("h:x", "h:1", "listen is 'h:x'"),
+    ("h:1", "h:70000", "upstream is 'h:70000'"),
+    ("h:1", "unix:", "upstream is 'unix:'"),
+  ],
+)
+def test_an_address_that_cannot_be_one_is_refused(listen, upstream, message):
+  with pytest.raises(ValueError, match=message):
+    relay.Relay(listen, upstream)
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
+def test_a_timeout_that_cannot_be_one_is_refused(seconds):
+  with pytest.raises(ValueError, match=f"preface_timeout_s is {seconds}"):
+    relay.Relay("h:1", "h:1", preface_timeout_s=seconds)

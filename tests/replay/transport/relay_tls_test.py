@@ -1,0 +1,458 @@
+"""Tests of two relays with TLS between them, and of strangers at the second.
+
+Where a test says client, its bytes go client, near relay, TLS, far relay,
+upstream.
+"""
+
+import contextlib
+import functools
+import os
+import random
+import socket
+import threading
+from collections.abc import Iterator
+
+import portpicker
+import pytest
+
+from slipway.replay.transport import (
+  certificates,
+  relay,
+  relay_door,
+  relay_link,
+  relay_tls,
+)
+from tests.replay.transport import peers, runs
+
+_DEADLINE_S = 30
+_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_PREFACE = relay_link.PREFACE
+
+
+@pytest.fixture
+def machine(tmp_path) -> certificates.Identity:
+  return runs.identity(tmp_path)
+
+
+@pytest.fixture(params=["tls", "insecure"])
+def either(request, machine) -> certificates.Identity | None:
+  """None is any machine, as nothing is asked for."""
+  return machine if request.param == "tls" else None
+
+
+@contextlib.contextmanager
+def _running(*args, **kwargs) -> Iterator[relay.Relay]:
+  made = relay.Relay(*args, **kwargs)
+  made.start()
+  try:
+    yield made
+  finally:
+    made.close()
+
+
+def _far(machine: certificates.Identity | None, port: int, **kwargs):
+  tls = machine.server_context() if machine else relay_tls.INSECURE
+  upstream = f"127.0.0.1:{port}"
+  return _running("127.0.0.1:0", upstream, listen_tls=tls, **kwargs)
+
+
+def _near(machine: certificates.Identity | None, listen: str, far, gate=None):
+  upstream = far.address if isinstance(far, relay.Relay) else far
+  tls = machine.client_context() if machine else relay_tls.INSECURE
+  return _running(listen, upstream, gate, upstream_tls=tls)
+
+
+def _client(running: relay.Relay) -> socket.socket:
+  connection = peers.connect(running.address, _DEADLINE_S)
+  connection.sendall(_PREFACE)
+  return connection
+
+
+def _is_idle(*relays: relay.Relay) -> bool:
+  return not any(each.stats().connections_open for each in relays)
+
+
+def test_bytes_pass_and_an_end_comes_after_the_rest(machine, listen):
+  data = os.urandom(3_000_000)
+  with (
+    peers.Upstream() as upstream,
+    _far(machine, upstream.port) as far,
+    _near(machine, listen, far) as near,
+  ):
+    for client_ends in (True, False):
+      client = _client(near)
+      ends = [client, upstream.accept()]
+      with ends[0], ends[1]:
+        for sender, receiver in (ends, ends[::-1]):
+          sending = threading.Thread(target=sender.sendall, args=(data,))
+          sending.start()
+          assert peers.take(receiver, len(data)) == data
+          sending.join()
+        sender, receiver = ends if client_ends else ends[::-1]
+        sender.sendall(data[:100_000])
+        sender.shutdown(socket.SHUT_WR)
+        assert peers.take(receiver, len(data)) == data[:100_000]
+        peers.wait_for_end(sender)  # Both directions end at once.
+    _until(lambda: _is_idle(near, far))
+    sums = (2 * (len(data) + len(_PREFACE)) + 100_000, 2 * len(data) + 100_000)
+    for each in (near, far):
+      stats = each.stats()
+      assert (stats.bytes_up, stats.bytes_down) == sums
+      assert (stats.connections_refused, stats.connections_failed) == (0, 0)
+      assert stats.bytes_buffered == 0
+
+
+@pytest.mark.parametrize("sender_is_client", [True, False])
+def test_a_peer_that_does_not_read_stops_the_sender(
+  machine, listen, sender_is_client
+):
+  with (
+    peers.Upstream() as upstream,
+    _far(machine, upstream.port) as far,
+    _near(machine, listen, far) as near,
+    _client(near) as client,
+    upstream.accept() as peer,
+  ):
+    sender, receiver = (client, peer) if sender_is_client else (peer, client)
+    sender.settimeout(0.5)
+    sent, data = 0, os.urandom(100_000)
+    with pytest.raises(TimeoutError):
+      while sent < 100_000_000:
+        sent += sender.send(data)
+    for each in (near, far):
+      assert 0 < each.stats().bytes_buffered <= 1_500_000
+    sender.settimeout(_DEADLINE_S)
+    sending = threading.Thread(target=sender.sendall, args=(b"end",))
+    sending.start()
+    got = peers.take(receiver, sent + 3)
+    sending.join()
+    assert (len(got), got[-3:]) == (sent + 3, b"end")
+
+
+@pytest.mark.parametrize(
+  "end",
+  [
+    socket.socket.close,
+    peers.reset,
+    lambda peer: peer.shutdown(socket.SHUT_WR),
+  ],
+  ids=["close", "reset", "shutdown"],
+)
+def test_a_broken_link_is_told_before_its_client_sees_it(machine, listen, end):
+  gate = peers.Gate()
+  with (
+    peers.Upstream() as upstream,
+    _far(machine, upstream.port) as far,
+    _near(machine, listen, far, gate) as near,
+    _client(near) as client,
+    upstream.accept() as peer,
+  ):
+    gate.client = client
+    end(peer)
+    peers.wait_for_end(client)
+    assert [seen for _, seen in gate.broken] == [False]
+    _until(lambda: near.stats().connections_open == 0)
+    assert len(gate.broken) == 1
+    assert gate.reachable == [True]
+
+
+def test_a_far_relay_that_goes_breaks_its_links(either, listen):
+  gate = peers.Gate()
+  with (
+    peers.Upstream() as upstream,
+    _far(either, upstream.port) as far,
+    _near(either, listen, far, gate) as near,
+    _client(near) as client,
+    upstream.accept(),
+  ):
+    gate.client = client
+    far.close()
+    peers.wait_for_end(client)
+    assert [seen for _, seen in gate.broken] == [False]
+    _until(lambda: gate.reachable == [True, False])
+
+
+@pytest.mark.parametrize("end", [socket.socket.close, peers.reset])
+def test_a_client_that_goes_first_is_not_told(either, listen, end):
+  gate = peers.Gate()
+  with (
+    peers.Upstream() as upstream,
+    _far(either, upstream.port) as far,
+    _near(either, listen, far, gate) as near,
+  ):
+    client = _client(near)
+    with upstream.accept() as peer:
+      end(client)
+      peers.wait_for_end(peer)
+    _until(lambda: _is_idle(near, far))
+    assert gate.broken == []
+
+
+def test_an_upstream_behind_a_live_relay_is_known_to_be_away(either, listen):
+  gate = peers.Gate()
+  port = portpicker.pick_unused_port()
+  with (
+    _far(either, port) as far,
+    _near(either, listen, far, gate) as near,
+  ):
+    _until(lambda: gate.reachable == [False])
+    with _client(near) as client:
+      peers.wait_for_end(client)
+    with peers.Upstream(port) as upstream:
+      _until(lambda: gate.reachable == [False, True])
+      with _client(near) as client, upstream.accept() as peer:
+        upstream.close()
+        peer.close()
+        peers.wait_for_end(client)
+    _until(lambda: gate.reachable == [False, True, False])
+    assert len(gate.broken) == 1  # The link that there was, and no attempt.
+    # Those who looked for the upstream are no strangers.
+    assert far.stats().connections_refused == 0
+    assert far.stats().connections_failed > 0
+
+
+def test_an_upstream_may_move(either, listen):
+  where: list[str | None] = [None]
+  gate = peers.Gate()
+  with contextlib.ExitStack() as stack:
+    near = stack.enter_context(_near(either, listen, lambda: where[0], gate))
+    _until(lambda: gate.reachable == [False])
+    with _client(near) as client:
+      peers.wait_for_end(client)
+    for moves in range(1, 3):
+      with (
+        peers.Upstream() as upstream,
+        _far(either, upstream.port) as far,
+      ):
+        where[0] = far.address
+        _until(lambda n=moves: gate.reachable == [False, True] * n)
+        with _client(near) as client, upstream.accept():
+          far.close()
+          peers.wait_for_end(client)
+      _until(lambda n=moves: gate.reachable[2 * n :] == [False])
+
+
+def test_what_an_upstream_leaves_behind_is_given_up(either, listen):
+  # As a machine whose power is lost: it closes nothing, and is elsewhere now.
+  gate = peers.Gate()
+  with (
+    peers.Upstream() as before,
+    peers.Upstream() as after,
+    _far(either, before.port) as far_before,
+    _far(either, after.port) as far_after,
+  ):
+    where = [far_before.address]
+    with _near(either, listen, lambda: where[0], gate) as near:
+      _until(lambda: gate.reachable == [True])
+      with _client(near) as client, before.accept():
+        assert gate.broken == []
+        where[0] = far_after.address
+        peers.wait_for_end(client)
+      assert len(gate.broken) == 1
+      with _client(near), after.accept():
+        pass
+
+
+def test_an_upstream_may_be_a_unix_socket(machine, tmp_path):
+  with (
+    peers.Upstream() as upstream,
+    _running(f"unix:{tmp_path}/b", f"127.0.0.1:{upstream.port}") as last,
+    _running(
+      f"unix:{tmp_path}/a",
+      last.address,
+      listen_tls=machine.server_context(),
+    ) as far,
+    _near(machine, f"unix:{tmp_path}/r", far) as near,
+    _client(near) as client,
+    upstream.accept() as peer,
+  ):
+    peer.sendall(b"x")
+    assert client.recv(1) == b"x"
+
+
+# How a stranger begins; returns his socket, which he keeps.
+
+
+def _say(data: bytes):
+  def begin(address, folder):
+    del folder
+    connection = peers.connect(address, _DEADLINE_S)
+    with contextlib.suppress(ConnectionError):
+      connection.sendall(data)
+    return connection
+
+  return begin
+
+
+def _shake(make_context):
+  def begin(address, folder):
+    context = make_context(folder)
+    connection = context.wrap_socket(
+      peers.connect(address, _DEADLINE_S),
+      server_hostname=relay_tls.NAME,
+      do_handshake_on_connect=False,
+    )
+    # By TLS 1.3 a client is done before it hears that it is refused.
+    with contextlib.suppress(OSError):
+      connection.do_handshake()
+      connection.sendall(_PREFACE)
+    return connection
+
+  return begin
+
+
+def _of_another_cluster(folder):
+  made = runs.authority("of another cluster").issue(folder, "machine")
+  other = made.client_context()
+  other.check_hostname = False
+  other.verify_mode = runs.nobody().verify_mode
+  return other
+
+
+def _of_old_tls(folder):
+  del folder
+  context = runs.nobody()
+  context.maximum_version = context.maximum_version.TLSv1_2
+  return context
+
+
+_STRANGERS = {
+  "silent": _say(b""),
+  "http2": _say(_PREFACE),
+  "noise": _say(bytes(range(256)) * 100),
+  "half a hello": _say(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
+  "no certificate": _shake(lambda folder: runs.nobody()),
+  "another cluster's": _shake(_of_another_cluster),
+  "old tls": _shake(_of_old_tls),
+}
+
+
+def _wait_for_end(connection: socket.socket) -> bytes:
+  got = b""
+  with contextlib.suppress(OSError):
+    while data := connection.recv(65_536):
+      got += data
+  return got
+
+
+@pytest.mark.parametrize("name", _STRANGERS)
+def test_a_stranger_gets_nothing_and_is_counted(
+  machine, tmp_path, name, caplog, capfd
+):
+  with (
+    peers.Upstream() as upstream,
+    _far(machine, upstream.port, preface_timeout_s=0.3) as far,
+  ):
+    with peers.connect(far.address):
+      pass  # The loop has all of its files when it has served somebody.
+    _until(lambda: far.stats().connections_refused == 1)
+    before = len(os.listdir("/proc/self/fd"))
+    for count in range(2, 5):
+      stranger = _STRANGERS[name](far.address, tmp_path / str(count))
+      if count == 2:
+        got = _wait_for_end(stranger)
+        # An alert at most, of which a TLS client shows nothing.
+        assert len(got) <= 7
+      else:
+        (socket.socket.close if count == 3 else peers.reset)(stranger)
+      stranger.close()
+      _until(lambda n=count: far.stats().connections_refused == n)
+      stats = far.stats()
+      assert (stats.connections_total, stats.connections_open) == (count, 0)
+    assert upstream.is_left_alone(for_s=0.05)
+    assert (stats.bytes_up, stats.connections_failed) == (0, 0)
+    _until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    far.check()
+  assert caplog.records == []
+  assert capfd.readouterr() == ("", "")
+
+
+def test_many_silent_strangers_do_not_keep_a_machine_out(
+  machine, listen, monkeypatch
+):
+  monkeypatch.setattr(relay_door, "_ENTERING_LIMIT", 10)
+  with (
+    peers.Upstream() as upstream,
+    _far(machine, upstream.port, preface_timeout_s=_DEADLINE_S) as far,
+    _near(machine, listen, far) as near,
+    contextlib.ExitStack() as stack,
+  ):
+    for _ in range(30):
+      stack.enter_context(peers.connect(far.address))
+    _until(lambda: far.stats().connections_refused == 20)
+    with _client(near), upstream.accept():
+      assert far.stats().connections_refused == 21
+      assert far.stats().connections_open == 10
+    far.close()
+    # Whom the relay closes because it ends, it has not refused.
+    assert far.stats().connections_refused == 21
+    assert far.stats().connections_open == 0
+
+
+def test_close_while_strangers_and_machines_come(either, listen):
+  with peers.Upstream() as upstream, contextlib.ExitStack() as stack:
+    for _ in range(20):
+      with (
+        _far(either, upstream.port) as far,
+        _near(either, listen, far) as near,
+      ):
+        for _ in range(5):
+          stack.enter_context(peers.connect(far.address))
+          stack.enter_context(_client(near))
+        far.close()
+        near.close()
+        assert _is_idle(near, far)
+
+
+def test_without_certificates_garbage_is_passed_on_and_does_no_harm():
+  draw = random.Random(1)
+  with (
+    peers.Upstream() as upstream,
+    _far(None, upstream.port) as far,
+  ):
+    for size in [0, 1, 100_000] * 20:
+      with peers.connect(far.address) as stranger:
+        with contextlib.suppress(ConnectionError):
+          stranger.sendall(draw.randbytes(size))
+        if draw.random() < 0.5:
+          stranger.shutdown(socket.SHUT_WR)
+    _until(lambda: far.stats().connections_total == 60)
+    upstream.close()
+    _until(lambda: _is_idle(far))
+    far.check()
+
+
+def test_garbage_disturbs_nobody_and_leaves_nothing(machine, listen, tmp_path):
+  draw = random.Random(1)
+  with (
+    peers.Upstream() as upstream,
+    _far(machine, upstream.port, preface_timeout_s=0.5) as far,
+    _near(machine, listen, far) as near,
+    _client(near) as client,
+    upstream.accept() as peer,
+    contextlib.ExitStack() as stack,
+  ):
+    before, count = len(os.listdir("/proc/self/fd")), 300
+    for index in range(count):
+      name = draw.choice([*_STRANGERS, "record"])
+      begin = _STRANGERS.get(name) or _say(
+        # A handshake record of TLS, with whatever in it.
+        b"\x16\x03\x01" + draw.randbytes(draw.randrange(2, 2_000))
+      )
+      stranger = begin(far.address, tmp_path / str(index))
+      stack.callback(stranger.close)
+      draw.choice([socket.socket.close, peers.reset, lambda stays: None])(
+        stranger
+      )
+      client.sendall(b"%d;" % index)
+      peer.sendall(b"%d;" % index)
+    expected = b"".join(b"%d;" % index for index in range(count))
+    assert peers.take(client, len(expected)) == expected
+    assert peers.take(peer, len(expected)) == expected
+    stack.close()
+    _until(lambda: far.stats().connections_refused == count)
+    assert far.stats().connections_open == 1
+    assert upstream.is_left_alone()
+    _until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    far.check()
+    near.check()

@@ -1,0 +1,58 @@
+"""Socket passing: a server reached by connections that its process passes."""
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+
+from slipway.replay import proxy
+from slipway.replay.tables import trajectory_manager
+from slipway.replay.transport import relay, socket_passing
+from slipway.replay.variables import variables
+
+
+@pytest.fixture
+def path(tmp_path):
+  return str(tmp_path / "replay.sock")
+
+
+def make_manager(path):
+  return trajectory_manager.TrajectoryManager(
+    [reverb.Table.queue("items", 10), variables.make_table()],
+    portpicker.pick_unused_port(),
+    passing_path=path,
+  )
+
+
+def test_a_relay_reaches_a_server_that_is_started_again(path, tmp_path):
+  running = relay.Relay(f"unix:{tmp_path}/relay.sock", f"passed:{path}")
+  running.start()
+  with pytest.raises(OSError):
+    socket_passing.connect(path)
+  for life in range(2):
+    manager = make_manager(path)
+    client = reverb.Client(running.address)
+    client.insert([life], {"items": 1.0})
+    (sample,) = next(client.sample("items", 1))
+    assert sample.data[0] == life
+    manager.close()
+    with pytest.raises(OSError):
+      socket_passing.connect(path)
+  running.close()
+
+
+def test_a_proxy_fetches_variables_through_it(path, tmp_path):
+  manager = make_manager(path)
+  made = proxy.WorkerProxy(
+    f"passed:{path}",
+    f"unix:{tmp_path}/relay.sock",
+    str(tmp_path / "variables"),
+    str(tmp_path / "board"),
+  )
+  made.start()
+  publisher = variables.VariablesPublisher(manager.address)
+  publisher.publish({"w": np.float32(3.0)})
+  while made.stats().version < 1:
+    made.check()
+  made.close()
+  manager.close()

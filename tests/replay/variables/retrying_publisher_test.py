@@ -1,0 +1,82 @@
+"""A publisher whose server goes and comes back."""
+
+import time
+
+import numpy as np
+import portpicker
+import pytest
+import reverb
+
+from slipway.replay.tables import shard_monitor
+from slipway.replay.variables import retrying_publisher, variables
+
+ARRAYS = {"w": np.arange(4.0)}
+DEADLINE_S = 60.0
+
+
+def until(condition):
+  end_s = time.monotonic() + DEADLINE_S
+  while not condition():
+    assert time.monotonic() < end_s
+    time.sleep(0.01)
+
+
+@pytest.fixture
+def port():
+  return portpicker.pick_unused_port()
+
+
+@pytest.fixture
+def monitor(port):
+  monitor = shard_monitor.ShardMonitor(0, f"localhost:{port}", variables.TABLE)
+  yield monitor
+  monitor.close()
+
+
+def serve(port):
+  return reverb.Server([variables.make_table()], port=port)
+
+
+def newest(port):
+  return variables.VariablesClient(f"localhost:{port}").poll(20_000).version
+
+
+def test_what_could_not_be_published_is_pending(port, monitor):
+  publisher = retrying_publisher.RetryingPublisher(monitor, first_version=7)
+  assert publisher.publish(ARRAYS) == 6
+  assert publisher.pending
+  lost = []
+  monitor.on_lost = lambda: lost.append(time.monotonic())
+  version = 6
+  for restarts in range(3):
+    server = serve(port)
+    until(lambda: monitor.up)
+    assert monitor.incarnation == restarts + 1
+    for _ in range(2):
+      assert publisher.publish(ARRAYS) == version + 1
+      version += 1
+      assert not publisher.pending
+    assert newest(port) == version
+    server.stop()
+    del server
+    # At once, or it is noticed by the attempt itself: none waits for ever.
+    began_s = time.monotonic()
+    while not publisher.pending:
+      version = publisher.publish(ARRAYS)
+    assert time.monotonic() - began_s < 30.0
+    until(lambda: not monitor.up)
+    assert len(lost) == restarts + 1
+    assert publisher.publish(ARRAYS) == version
+  publisher.close()
+
+
+def test_counts_of_a_server_that_is_gone(port, monitor):
+  assert monitor.status() is None
+  server = serve(port)
+  until(lambda: monitor.up)
+  assert monitor.status().size == monitor.size == 0
+  monitor.mark_lost()
+  assert not monitor.up
+  assert monitor.wait(DEADLINE_S), "it was there all the time"
+  assert monitor.incarnation == 2
+  server.stop()
