@@ -5,6 +5,7 @@ SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
 .PHONY: help setup setup-ray run test test-learning test-benchmarks \
+  test-examples \
   test-machines chaos soak fuzz check format bench bench-quick wheel lock clean
 .DEFAULT_GOAL := help
 
@@ -25,6 +26,9 @@ test: setup ## Run the tests, all but those that train for long.
 
 test-learning: setup ## Train on real tasks until a return.
 	@exec $(PYTHON) -m pytest -m learning --timeout=1800 $(ARGS)
+
+test-examples: setup ## Run the examples and the commands of the README.
+	@exec $(PYTHON) -m pytest -n 2 --dist=loadfile -m examples $(ARGS)
 
 test-benchmarks: setup ## Run each benchmark in small.
 	@exec $(PYTHON) -m pytest -n 2 --dist=loadfile -m benchmarks $(ARGS)

@@ -1,0 +1,20 @@
+"""Trains on corridor.py, and plays an episode with the result."""
+
+import corridor
+
+import slipway
+
+config = slipway.load_config("apex_dqn:cartpole")
+config.environment.name = "corridor:Corridor"
+config.limits.target_return = 1.0
+result = slipway.train(config, name="corridor", overwrite=True)
+
+policy = slipway.load(result.folder)
+environment = corridor.Corridor()
+observation, done = environment.reset()[0], False
+while not done:
+  observation, reward, terminated, truncated, _ = environment.step(
+    policy(observation)
+  )
+  done = terminated or truncated
+print(f"reward {reward} after {environment.steps} steps")

@@ -1,0 +1,24 @@
+"""A network of one's own: an MLP with residual connections.
+
+    slipway train --config=ppo:cartpole \\
+      --config.network.torso=residual:torso
+
+A torso computes features [B, F] of observations [B, ...]. It is written once:
+`layers.ops` is NumPy where workers act, TensorFlow where the trainer learns,
+and an ONNX graph where a policy is exported (agents/networks/numpy_ops.py has
+the functions). The linear layers of network.hidden_sizes follow it.
+"""
+
+_UNITS, _BLOCKS = 64, 2
+
+
+def torso(layers, observation):
+  """Features [B, 64] of observations [B, ...]."""
+  relu = layers.ops.relu
+  x = layers.ops.float32(layers.ops.flatten(observation))
+  x = layers.linear("torso/first", x, _UNITS)
+  for block in range(_BLOCKS):
+    y = layers.layer_norm(f"torso/norm_{block}", x)
+    y = relu(layers.linear(f"torso/in_{block}", y, _UNITS))
+    x = x + layers.linear(f"torso/out_{block}", y, _UNITS)
+  return relu(x)

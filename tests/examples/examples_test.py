@@ -1,0 +1,105 @@
+"""The examples run, each from a folder of its own."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+_EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+
+pytestmark = [pytest.mark.examples, pytest.mark.timeout(600)]
+
+
+def run(folder, *command):
+  """Runs a command in a folder; returns its output."""
+  done = subprocess.run(
+    command,
+    cwd=folder,
+    env={
+      **os.environ,
+      "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+    },
+    capture_output=True,
+    text=True,
+    timeout=500,
+    check=False,
+  )
+  assert done.returncode == 0, done.stdout + done.stderr
+  return done.stdout
+
+
+def summary(run_folder):
+  return json.loads((run_folder / "summary.json").read_text())
+
+
+def test_own_environment(tmp_path):
+  shutil.copytree(_EXAMPLES / "own_environment", tmp_path, dirs_exist_ok=True)
+  out = run(tmp_path, sys.executable, "train.py")
+  assert "reward 1.0 after 9 steps" in out
+
+
+def test_own_network(tmp_path):
+  shutil.copy(_EXAMPLES / "own_network" / "residual.py", tmp_path)
+  run(
+    *(tmp_path, "slipway", "train", "--config=ppo:cartpole", "--name=own"),
+    "--config.network.torso=residual:torso",
+    "--config.limits.target_return=150",
+  )
+  assert summary(tmp_path / "runs/own")["stopped_because"] == "target_return"
+
+
+@pytest.mark.parametrize("mode", ["single", "sync", "async"])
+def test_own_algorithm(tmp_path, mode):
+  run(
+    *(tmp_path, "slipway", "train", f"--mode={mode}", "--name=own"),
+    f"--config={_EXAMPLES / 'own_algorithm' / 'a2c.py'}",
+    "--config.limits.target_return=100",
+    "--config.limits.trainer_steps=3_000",
+  )
+  assert summary(tmp_path / "runs/own")["stopped_because"] == (
+    "target_return"
+  ), mode
+
+
+def test_own_algorithm_checks_its_fields(tmp_path):
+  done = subprocess.run(
+    [
+      *(sys.executable, "-m", "slipway.launch.train", "--name=own"),
+      f"--config={_EXAMPLES / 'own_algorithm' / 'a2c.py'}",
+      "--config.learner.entropy_weight=-1.0",
+    ],
+    cwd=tmp_path,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert done.returncode == 2
+  assert "config.learner.entropy_weight=-1.0" in done.stderr
+  assert done.stderr.count("\n") == 1
+
+
+def test_seeds(tmp_path):
+  shutil.copy(_EXAMPLES / "seeds.py", tmp_path)
+  out = run(tmp_path, sys.executable, "seeds.py", "4")
+  assert "seed 4: mean of the last" in out
+  assert "median of 1 seeds" in out
+
+
+def test_notebook(tmp_path, monkeypatch):
+  """Runs its cells in order, where output is no terminal, as in a kernel."""
+  cells = json.loads((_EXAMPLES / "notebook.ipynb").read_text())["cells"]
+  sources = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+  monkeypatch.chdir(tmp_path)
+  names = {}
+  with contextlib.redirect_stdout(io.StringIO()) as out:
+    for source in sources:
+      exec(compile(source, "cell", "exec"), names)
+  assert "run folder: runs/notebook" in out.getvalue()
+  assert names["total"] > 20
+  assert names["result"].curves["eval_return"].size != 0
