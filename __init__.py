@@ -29,7 +29,16 @@ _PUBLIC = {
   "start": "slipway.launch.session",
   "train": "slipway.launch.session",
 }
-__all__ = [*_PUBLIC, "__version__"]
+__all__ = [
+  "Policy",
+  "RunResult",
+  "Training",
+  "load",
+  "load_config",
+  "load_result",
+  "start",
+  "train",
+]
 
 if typing.TYPE_CHECKING:
   from slipway.launch.policy import Policy as Policy

@@ -169,7 +169,7 @@ class Builder(typing.Protocol):
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> network.Declaration:
+  ) -> network.PolicyDeclaration:
     """Declares the network that acts."""
     ...
 

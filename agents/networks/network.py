@@ -50,6 +50,10 @@ class Declaration(typing.Protocol):
     """The outputs, from `layers.Layers` and the inputs [B, ...]."""
     ...
 
+
+class PolicyDeclaration(Declaration, typing.Protocol):
+  """A network that actions follow from."""
+
   def greedy(
     self, ops: typing.Any, outputs: typing.Any
   ) -> Mapping[str, typing.Any]:

@@ -286,7 +286,11 @@ class Graph:
     x = self._as_tensor(x)
     example = np.broadcast_to(x.example, shape)
     batch = self.node(
-      "Shape", [Tensor(self, str(self._batch), x.example)], [0], start=0, end=1
+      "Shape",
+      [Tensor(self, str(self._batch), x.example)],
+      np.zeros(1, np.int64),
+      start=0,
+      end=1,
     )
     sizes = [
       batch if isinstance(size, _BatchSize) else np.array([size], np.int64)

@@ -7,7 +7,7 @@ _LENGTH = 10  # places
 
 
 class Corridor(gymnasium.Env):
-  """Action 1 steps right, 0 left; the last place pays 1, and ends an episode."""
+  """Action 1 steps right, 0 left; the last place pays 1 and ends it."""
 
   observation_space = gymnasium.spaces.Box(0, 1, (_LENGTH,), np.float32)
   action_space = gymnasium.spaces.Discrete(2)
