@@ -63,9 +63,10 @@ bench: setup ## Measure against the raw libraries and the peers.
 bench-quick: setup ## Have ratios fallen since those committed? 2 minutes.
 	@exec $(PYTHON) -m benchmarks.guard $(ARGS)
 
-wheel: setup ## Build dist/slipway-*.whl, which installs anywhere.
+wheel: setup ## Build dist/: a wheel, and the lock of what it needs.
 	@exec tools/uv.sh build -q --wheel --no-build-isolation \
 	  --python $(PYTHON) --out-dir dist
+	@cp requirements.txt dist
 
 lock: ## Resolve requirements.in to requirements.txt.
 	@exec tools/lock.sh $(ARGS)

@@ -140,7 +140,7 @@ class Policy:
     except ImportError as error:
       raise ValueError(
         f"the policy can't be exported ({error}): install the package, "
-        "`pip install slipway[onnx]`"
+        "`pip install --no-deps onnx==1.17.0`"
       ) from error
     named = dict(self._declaration.greedy(graph, outputs))
     named["action"] = conversion.write_actions_with(

@@ -4,7 +4,7 @@ A declaration that computes with a `Graph` computes nothing: each function adds
 nodes to an ONNX graph. Tensors carry an example value, from which shapes and
 types follow. `write` makes a file that onnxruntime and others run.
 
-Needs the package onnx, which `slipway[onnx]` installs.
+Needs the package onnx, which is in the lock.
 """
 
 import typing
