@@ -221,8 +221,8 @@ def test_another_capacity_holds_the_same_items(tmp_path, capacity, calls):
 @pytest.mark.parametrize(
   ("capacity", "record_bytes", "exponent", "complaint"),
   [
-    (4, 8, EXPONENT, "5 items of 8 bytes, but the config's table 4 of 8"),
-    (5, 9, EXPONENT, "5 items of 8 bytes, but the config's table 5 of 9"),
+    (4, 8, EXPONENT, "5 items of 8 bytes, but the config's table takes 4 of 8"),
+    (5, 9, EXPONENT, "5 items of 8 bytes, but the config's table takes 5 of 9"),
     (5, 8, None, "priority_exponent=0.5"),
     (5, 8, 0.6, "priority_exponent=0.5"),
   ],

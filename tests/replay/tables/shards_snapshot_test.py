@@ -105,7 +105,7 @@ def test_one_that_was_never_there_is_missing(servers, tmp_path, caplog):
   first, second = save(servers, tmp_path / "first")
   assert first.exists()
   assert not second.exists()
-  assert "replay shard 1 is gone, and in this snapshot it is missing" in (
+  assert "replay shard 1 is down: this snapshot has none of its tables" in (
     caplog.text
   )
 

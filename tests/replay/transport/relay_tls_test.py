@@ -376,7 +376,7 @@ def test_a_stranger_gets_nothing_and_is_counted(
 def test_many_silent_strangers_do_not_keep_a_machine_out(
   machine, listen, monkeypatch
 ):
-  monkeypatch.setattr(relay_tls_listener, "_ENTERING_LIMIT", 10)
+  monkeypatch.setattr(relay_tls_listener, "_HANDSHAKE_LIMIT", 10)
   with (
     peers.Upstream() as upstream,
     _far(machine, upstream.port, preface_timeout_s=_DEADLINE_S) as far,
