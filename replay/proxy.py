@@ -40,7 +40,7 @@ class ProxyStats(NamedTuple):
     relay: counts of the relayed streams, of all shards together.
     workers: counts of each live worker's streams, by the worker's index.
     restarts: proxies that have run on this control block before.
-    version: of the variables in shared memory; 0 before the first.
+    version: version of the variables in shared memory; 0 before the first.
     published_at_s: unix seconds of that version; None before the first.
     versions_fetched: versions that were copied to shared memory.
     waiting_since_s: unix seconds since which the server has not replied; None
@@ -81,10 +81,10 @@ class WorkerProxy:
         that returns the address at that machine's `gateway`, or None while it
         is unknown. The relay's thread calls it at each attempt to connect.
       listen: address for the workers, 'unix:PATH' or 'host:port'.
-      variables_path: of the file that workers read variables from; see
+      variables_path: path of the file that workers read variables from; see
         `shared_variables`.
-      control_block_path: of the file by which workers get their commands; see
-        `control_block`.
+      control_block_path: path of the file by which workers get their commands;
+        see `control_block`.
       poll_period_s: seconds between two polls for a new version.
       tls: context for a server behind a gateway, also if its address is given
         as 'host:port'. None: the server is not behind a gateway.
@@ -219,7 +219,7 @@ class WorkerProxy:
     The control block stays for the next proxy, until its folder is removed.
 
     Raises:
-      RuntimeError: as `check` does, after everything is closed.
+      RuntimeError: a thread met an error; everything is closed before.
     """
     thread, self._thread = self._thread, None
     if thread is None:

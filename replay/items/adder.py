@@ -90,7 +90,7 @@ class NStepAdder:
     """Starts without unfinished transitions.
 
     Args:
-      schema: of an item.
+      schema: schema of an item.
       num_envs: B, the environments stepped at once.
       n_step: n, the rewards summed into one transition.
       discount: gamma, per environment step; learners use `discount_t` only.

@@ -43,7 +43,7 @@ class FrameRecordStream:
     """Appends frame records and creates items; does not block.
 
     Args:
-      table: its name.
+      table: name of the table.
       records: uint8 [M, record_bytes].
       priorities: float [M].
       frames: [M] of the items.

@@ -29,8 +29,8 @@ class FrameRing:
 
     Args:
       num_envs: B.
-      shape: of an observation, [S, ...]: S frames, oldest first.
-      steps: for which a frame is stored, at least.
+      shape: shape of an observation, [S, ...]: S frames, oldest first.
+      steps: minimum number of steps for which a frame is stored.
     """
     self._stack = shape[0]
     self.frame_bytes = padded_bytes(shape)
@@ -68,7 +68,14 @@ class FrameRing:
     return ids
 
   def take(self, ids: np.ndarray) -> np.ndarray:
-    """Returns frames by number [...], uint8 [..., frame_bytes], with MASK."""
+    """Returns copies of frames by their numbers.
+
+    Args:
+      ids: int64 [...].
+
+    Returns:
+      uint8 [..., frame_bytes], each 8 bytes combined with MASK.
+    """
     return self._ring[ids % len(self._ring)]
 
   def get_state(self) -> dict[str, typing.Any]:

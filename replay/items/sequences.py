@@ -37,7 +37,7 @@ class SequenceSchema:
 
   Attributes:
     record: packing of the record.
-    item_shape: of an item, uint8.
+    item_shape: shape of an item, uint8.
     steps: T.
     step_extras: dtype and shape, by name, of the actor's extras that are stored
       for each step.
@@ -58,10 +58,10 @@ class SequenceSchema:
     """Makes the schema for an environment.
 
     Args:
-      spec: of one environment.
+      spec: spec of one environment.
       steps: T.
-      step_extras: see the class.
-      start_extras: see the class.
+      step_extras: extras of each step, as in the class's attributes.
+      start_extras: extras of the first step, as in the class's attributes.
     """
     observations, actions = spec.observations, spec.actions
     flag, number = np.dtype(bool), np.dtype(np.float32)
@@ -131,7 +131,7 @@ def n_step_targets(
 
 
 class PriorityInputs(typing.NamedTuple):
-  """Inputs of the first priorities of B windows."""
+  """Inputs from which the first priorities of B windows are computed."""
 
   reward: np.ndarray  # [B, T]
   discount: np.ndarray  # [B, T]
@@ -159,7 +159,7 @@ class SequenceAdder:
     """Starts without steps.
 
     Args:
-      schema: of an item.
+      schema: schema of an item.
       num_envs: B, the environments stepped at once.
       period: steps from the start of a window to the start of the next, at
         most T.
@@ -226,7 +226,8 @@ class SequenceAdder:
 
     Args:
       observation: [B, ...].
-      extras: of the actor for `observation`; empty if it has not acted yet.
+      extras: extras of the actor for `observation`; empty if it has not acted
+        yet.
     """
     if len(self._steps) < self._schema.steps:
       return None

@@ -40,12 +40,12 @@ class TransitionSchema:
 
   Attributes:
     record: packing of a record.
-    observation_shape: of one observation.
+    observation_shape: shape of one observation.
     stacked_frames: S; 0: whole observations.
     frames_per_item: W, frame records per item: S, and the frames from o_tm1 to
       o_t, of which there are at most S.
     transitions_per_item: G.
-    item_shape: of an item, uint8.
+    item_shape: shape of an item, uint8.
   """
 
   def __init__(
@@ -58,7 +58,7 @@ class TransitionSchema:
     """Makes the schema for an environment.
 
     Args:
-      spec: of one environment.
+      spec: spec of one environment.
       n_step: steps of a transition, at most.
       stacked_frames: S, frames in an observation, its first axis; 0: whole
         observations.

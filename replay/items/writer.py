@@ -51,8 +51,8 @@ class ItemWriter:
     """Keeps the arguments; the first `wait` opens a stream.
 
     Args:
-      route: to the server, direct or through a proxy.
-      table: its name.
+      route: route to the server, direct or through a proxy.
+      table: name of the table.
       kept_frame_records: newest frame records that items may refer to
         (`table_spec.ItemSchema.kept_frame_records`); 0: items have none.
       unconfirmed: items that may be unconfirmed when `write` is called.

@@ -39,9 +39,9 @@ def make_dataset(
   where items that are sampled ahead are lost when the reader stops.
 
   Args:
-    server_address: of the Reverb server; a server in this process is read
-      without gRPC, three times as fast.
-    spec: of the table.
+    server_address: address of the Reverb server; a server in this process is
+      read without gRPC, three times as fast.
+    spec: spec of the table.
   """
   # One sampler is faster than the learner; more of them would hold more stale
   # samples and compete for the table's lock.
@@ -69,7 +69,7 @@ def unpack(schema: typing.Any, samples: typing.Any) -> Batch:
   eighth of the CPU time of an update if the network is small.
 
   Args:
-    schema: of an item.
+    schema: schema of an item.
     samples: `reverb.ReplaySample` with data uint8 [I, *item_shape].
   """
   info = samples.info
@@ -88,7 +88,7 @@ def make_batch(
   """Returns the batch of sampled items, with the shapes in `Batch`.
 
   Args:
-    schema: of an item.
+    schema: schema of an item.
     keys: [I] uint64.
     probabilities: [I] float64.
     table_size: [I] int64.

@@ -86,10 +86,10 @@ class LocalQueue:
     """Restores the state that `save` has written.
 
     Args:
-      folder: as given to `save`.
+      folder: the folder that was passed to `save`.
 
     Raises:
-      ValueError: its items have another size.
+      ValueError: the items in the folder have another size.
     """
     records = np.load(folder / _RECORDS)
     if records.shape[1] != self._records.shape[1]:

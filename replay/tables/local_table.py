@@ -18,8 +18,8 @@ def make_table(
   """Makes the table of a run in one process.
 
   Args:
-    spec: of the table.
-    seed: of the random numbers that choose samples.
+    spec: spec of the table.
+    seed: seed of the random numbers that choose samples.
   """
   record_bytes = math.prod(spec.schema.item_shape)
   if spec.consumed:
@@ -58,7 +58,7 @@ class LocalTable:
       record_bytes: bytes per item.
       priority_exponent: alpha; None: samples are uniform, and priorities have
         no effect.
-      seed: of the random numbers that choose samples.
+      seed: seed of the random numbers that choose samples.
     """
     self._capacity = capacity
     self._exponent = priority_exponent
@@ -171,7 +171,7 @@ class LocalTable:
     To be called on an empty table.
 
     Args:
-      folder: as given to `save`.
+      folder: the folder that was passed to `save`.
 
     Raises:
       ValueError: one line: the items do not fit this table.

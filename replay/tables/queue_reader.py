@@ -33,7 +33,7 @@ class QueueReader:
     """Keeps the arguments; connects at the first batch.
 
     Args:
-      monitor: of the server.
+      monitor: monitor of the server.
       batch_size: items per batch.
     """
     self._monitor, self._batch_size = monitor, batch_size

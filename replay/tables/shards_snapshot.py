@@ -22,9 +22,9 @@ class ShardFolder(NamedTuple):
   """One server, and the folder that its tables are saved to.
 
   Attributes:
-    address: of the server, on this machine.
+    address: address of the server, on this machine.
     root: the `saving_dir` of its TrajectoryManager.
-    path: folder to be made, on the same file system as `root`.
+    path: folder to make, on the same file system as `root`.
     is_up: returns whether the server is up.
   """
 

@@ -52,9 +52,9 @@ class Saving(threading.Thread):
     """Starts the thread; only one may run per server.
 
     Args:
-      address: of the server, on this machine.
+      address: address of the server, on this machine.
       root: the `saving_dir` of its TrajectoryManager.
-      path: folder to be made, on the same file system as `root`.
+      path: folder to make, on the same file system as `root`.
     """
     super().__init__(name="table-saving", daemon=True)
     self._client = reverb.Client(address)
@@ -119,9 +119,9 @@ def fit(
 
   Args:
     saved: folder of the checkpoint, which stays unchanged.
-    fitted: folder to be made, on the same file system: the items are hard
+    fitted: folder to make, on the same file system: the items are hard
       links.
-    tables: empty ones with the settings of the config.
+    tables: empty tables with the settings of the config.
 
   Raises:
     ValueError: one line: the items do not fit the tables.

@@ -15,7 +15,7 @@ class ItemSchema(typing.Protocol):
   """Names, types and positions of an item's fields in its bytes.
 
   Attributes:
-    item_shape: of an item, uint8.
+    item_shape: shape of an item, uint8.
     transitions_per_item: transitions that are sampled together, by one key.
   """
 
@@ -35,7 +35,7 @@ class TableSpec:
   the watchdog and the panel all follow from it.
 
   Attributes:
-    schema: of an item.
+    schema: schema of an item.
     capacity: items in each server's table, at most.
     batch_size: items per batch.
     steps_per_item: environment steps per new item.
@@ -49,7 +49,7 @@ class TableSpec:
       oldest first.
     shards: servers that share the items.
     round_steps: environment steps of all workers in a round of mode 'sync';
-      None: as many as give a batch.
+      None: the number that gives one batch.
   """
 
   schema: ItemSchema
@@ -76,7 +76,7 @@ class TableSpec:
     Args:
       config: the whole config, with the fields of `groups.REPLAY`; its sizes
         are in transitions, those of the table in items.
-      schema: of an item.
+      schema: schema of an item.
       steps_per_item: environment steps per new item.
 
     Raises:
@@ -110,7 +110,7 @@ class TableSpec:
 
     Args:
       config: the whole config, with the fields of `groups.QUEUE`.
-      schema: of an item.
+      schema: schema of an item.
       steps_per_item: environment steps per new item.
     """
     return cls(

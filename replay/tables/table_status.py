@@ -52,8 +52,8 @@ def read(client: "reverb.Client", table: str) -> TableStatus:
   """Returns the status of a server's table.
 
   Args:
-    client: of the server.
-    table: its name.
+    client: client of the server.
+    table: name of the table.
 
   Raises:
     KeyError: the server has no such table.

@@ -17,8 +17,8 @@ def make_table(
   """Makes the table of items, which evicts the oldest first.
 
   Args:
-    spec: of the table.
-    limiter: of the table; None: `spec.limiter`.
+    spec: spec of the table.
+    limiter: limiter of the table; None: `spec.limiter`.
 
   Raises:
     ValueError: Reverb rejects the limiter.
@@ -52,8 +52,8 @@ class TableView:
     """Keeps the arguments; opens no connection.
 
     Args:
-      server_address: of the server that has the table.
-      table: its name.
+      server_address: address of the server that has the table.
+      table: name of the table.
     """
     self._client = reverb.Client(server_address)
     self._table = table

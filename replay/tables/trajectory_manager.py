@@ -37,7 +37,7 @@ class TrajectoryManager:
       restore_from: folder that a `Saving` has made, on the same file system as
         `saving_dir`. `table_snapshot.fit` adapts it to the settings of
         `tables`. None: the tables start empty.
-      passing_path: of a unix socket by which processes in other network
+      passing_path: path of a unix socket by which processes in other network
         namespaces connect; see `socket_passing`. None: there is none.
 
     Raises:

@@ -49,7 +49,7 @@ class CertificateAuthority:
 
     Args:
       key: private key that signs the certificates of machines.
-      certificate: of the authority, PEM.
+      certificate: certificate of the authority, PEM.
     """
     self._key = key
     self._certificate = certificate
@@ -88,8 +88,8 @@ class CertificateAuthority:
     """Issues a key and a certificate to a machine, for this user only.
 
     Args:
-      folder: to be made, in an existing one. It is complete as soon as it
-        exists. If several processes issue to the same folder at once, one
+      folder: path of the new folder, in an existing one. It is complete as soon
+        as it exists. If several processes issue to the same folder at once, one
         succeeds, and all return its identity.
       name: subject of the certificate.
       hosts: names and addresses by which clients verify the machine.

@@ -126,7 +126,7 @@ class ProxyHandle(_Handle):
     stays in force, except that DRAIN becomes RUN.
 
     Args:
-      path: of the file, in a directory on a tmpfs.
+      path: path of the file, in a directory on a tmpfs.
 
     Raises:
       ValueError: the path cannot be used, or another proxy uses it.
@@ -210,8 +210,9 @@ class ShardAdmission:
     """Keeps the arguments.
 
     Args:
-      handle: of the proxy.
-      shard: whose server the relay connects to, below `MAX_SHARDS`.
+      handle: handle of the proxy.
+      shard: index of the shard whose server the relay connects to, below
+        `MAX_SHARDS`.
     """
     self._handle, self._shard = handle, shard
 
@@ -239,9 +240,10 @@ class WorkerHandle(_Handle):
     """Takes the worker's slot; the proxy need not run yet.
 
     Args:
-      path: as given to `ProxyHandle`.
-      index: of the worker on its machine, below `MAX_WORKERS`.
-      shard: that the worker writes to; None: there is one server.
+      path: the path that was passed to `ProxyHandle`.
+      index: index of the worker on its machine, below `MAX_WORKERS`.
+      shard: index of the shard that the worker writes to; None: there is one
+        server.
 
     Raises:
       ValueError: the path cannot be used, or another worker has the slot.

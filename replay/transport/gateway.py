@@ -28,8 +28,8 @@ class Gateway:
 
     Args:
       host: address by which other machines reach this one.
-      identity: of this machine. None: plaintext, for a private network all of
-        whose hosts may read and write the run's data.
+      identity: identity of this machine. None: plaintext, for a private network
+        all of whose hosts may read and write the run's data.
 
     Raises:
       ValueError: the identity cannot be read.
@@ -47,7 +47,7 @@ class Gateway:
     """Makes a service of this machine available to other machines.
 
     Args:
-      address: of the service, which need not run yet; any that
+      address: address of the service, which need not run yet; any that
         `relay_upstream` can connect to.
 
     Returns:
@@ -69,7 +69,8 @@ class Gateway:
     """Makes a service of another machine available on this one.
 
     Args:
-      path: of the unix socket for clients, which only this user may connect to.
+      path: path of the unix socket for clients, which only this user may
+        connect to.
       upstream: returns the result of the other machine's `offer`, or None while
         it is unknown. Called in a thread at each connection, as a service may
         move to another machine.
@@ -114,7 +115,7 @@ class Gateway:
     """Closes all connections and ends the threads.
 
     Raises:
-      RuntimeError: as `check` does, after everything is closed.
+      RuntimeError: a thread met an error; everything is closed before.
     """
     self._closing.close()
 

@@ -214,7 +214,7 @@ class Relay:
     at their writers.
 
     Raises:
-      RuntimeError: as `check` does, after everything is closed.
+      RuntimeError: a thread met an error; everything is closed before.
     """
     thread, self._thread = self._thread, None
     if thread is None:

@@ -67,7 +67,7 @@ class SafeAdmission:
     """Keeps the arguments.
 
     Args:
-      admission: to call; None admits all clients.
+      admission: decides on clients; None admits all clients.
       on_error: called with each exception of `admission`; the client is
         rejected then.
     """

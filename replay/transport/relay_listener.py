@@ -20,7 +20,7 @@ def host_and_port(argument: str, address: str) -> tuple[str, int]:
 
   Args:
     argument: the name to use in an error.
-    address: what to split.
+    address: the text to split.
 
   Raises:
     ValueError: the address has another form.
@@ -77,8 +77,8 @@ class Listener:
   """A listening socket, from its construction to `close`.
 
   Attributes:
-    socket: that listens.
-    address: as given, with the port that was chosen for port 0.
+    socket: the listening socket.
+    address: the given address, with the port that was chosen for port 0.
   """
 
   def __init__(self, address: str):

@@ -39,7 +39,7 @@ async def dial(
     loop: uvloop's, which runs this.
     address: 'host:port' or 'unix:PATH' of the relay.
     protocol: gets its connection once the relay has reached its upstream.
-    tls: of `certificates.Identity.client_context`, or INSECURE.
+    tls: context from `certificates.Identity.client_context`, or INSECURE.
 
   Returns:
     The transport.

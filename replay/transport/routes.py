@@ -13,7 +13,7 @@ class Route(typing.Protocol):
   """An address to write to, and the state of the stream there.
 
   Attributes:
-    address: of the server or the proxy, as a Reverb client takes it.
+    address: address of the server or the proxy, as a Reverb client takes it.
   """
 
   address: str
@@ -42,8 +42,8 @@ class ProxyRoute:
     """Keeps the arguments; opens no connection.
 
     Args:
-      address: of the proxy.
-      handle: of the worker, to the control block of the proxy.
+      address: address of the proxy.
+      handle: handle of the worker, to the control block of the proxy.
     """
     self.address = address
     self._handle = handle

@@ -26,7 +26,7 @@ class Passer:
     """Listens.
 
     Args:
-      path: of the unix socket, which only this user may connect to.
+      path: path of the unix socket, which only this user may connect to.
       port: TCP, of this process's loopback.
 
     Raises:
@@ -50,7 +50,7 @@ def connect(path: str) -> socket.socket:
   """Returns a connection to the server of a `Passer`.
 
   Args:
-    path: of the passer's unix socket.
+    path: path of the passer's unix socket.
 
   Raises:
     OSError: the server or its passer is down.

@@ -26,7 +26,8 @@ class UnixServer:
     """Listens.
 
     Args:
-      path: of the socket; a socket that a dead process has left is replaced.
+      path: path of the socket; a socket that a dead process has left is
+        replaced.
       serve: called with each connection, in a thread of its own. The connection
         is closed when it returns or raises an OSError.
 
@@ -95,7 +96,7 @@ def is_own_user(connection: socket.socket) -> bool:
   The kernel guarantees it (SO_PEERCRED, unix(7)).
 
   Args:
-    connection: of a unix socket.
+    connection: connection of a unix socket.
   """
   return _credentials(connection)[1] in (0, os.geteuid())
 

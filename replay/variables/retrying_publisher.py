@@ -23,7 +23,7 @@ class RetryingPublisher:
 
     Args:
       server: monitor of the server that has the table of variables.
-      first_version: of the first `publish`.
+      first_version: number of the first `publish`.
     """
     self._server = server
     self._version = first_version - 1

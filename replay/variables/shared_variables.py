@@ -42,8 +42,8 @@ _MAGIC_WORD, _CAPACITY_WORD, _COUNT_WORD = 0, 1, 8
 _SLOT_WORDS = (16, 32)
 _SEQUENCE, _VERSION, _TIME, _HEADER_SIZE, _BLOB_SIZE, _CHECKSUM = range(6)
 
-# A reader that is overtaken this often in a row reports nothing new and
-# tries again at its next poll, rather than spin beside a writer at full speed.
+# Copies in a row that the writer may overtake. Then `poll` returns None, and
+# the next poll tries again, rather than compete with a writer at full speed.
 _ATTEMPTS = 8
 
 
@@ -79,7 +79,7 @@ class SharedVariablesWriter:
     """Checks the path.
 
     Args:
-      path: of the file, in a directory on a tmpfs.
+      path: path of the file, in a directory on a tmpfs.
 
     Raises:
       ValueError: the directory cannot be written to.
@@ -185,7 +185,7 @@ class SharedVariables:
     """Keeps the path; the file may be made later.
 
     Args:
-      path: as given to `SharedVariablesWriter`.
+      path: the path that was passed to `SharedVariablesWriter`.
     """
     self._path = path
     self._file: _File | None = None

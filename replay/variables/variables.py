@@ -71,7 +71,7 @@ class VariablesPublisher:
     """Keeps the arguments; opens no connection.
 
     Args:
-      server_address: of the server that has the table.
+      server_address: address of the server that has the table.
       first_version: number of the first version; a resumed trainer continues
         from its checkpoint.
       timeout_ms: milliseconds that `publish` waits for the server.
