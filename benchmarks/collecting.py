@@ -91,7 +91,7 @@ def collect_ours(
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(address),
     tables.TRANSITIONS,
-    filling.make_table_spec(config).schema.kept_cells(
+    filling.make_table_spec(config).schema.kept_frame_records(
       config.topology.environments_per_worker
     ),
   )

@@ -73,13 +73,13 @@ class Place:
       held.close()
 
   def begin_writing(
-    self, writers: list[processes.Member], proxied: bool, row_bytes: int
+    self, writers: list[processes.Member], proxied: bool, record_bytes: int
   ) -> None:
     """Lets writers write until `end_writing`."""
     pathlib.Path(self._folder, "end").unlink(missing_ok=True)
     folder = self._folder if proxied else None
     for index, writer in enumerate(writers):
-      args = (self._port, folder, index, row_bytes, f"{self._folder}/end")
+      args = (self._port, folder, index, record_bytes, f"{self._folder}/end")
       writer.begin(_write, *args)
 
   def end_writing(self, writers: list[processes.Member]) -> list[Wrote]:
@@ -120,27 +120,27 @@ def _serve_proxy(port: int, folder: str):
     f"localhost:{port}",
     f"unix:{folder}/relay",
     f"{folder}/variables",
-    f"{folder}/board",
+    f"{folder}/control_block",
   )
   worker_proxy.start()
   return worker_proxy, worker_proxy.address
 
 
 def _write(
-  port: int, folder: str | None, index: int, row_bytes: int, end: str
+  port: int, folder: str | None, index: int, record_bytes: int, end: str
 ) -> Wrote:
   """Writes noise, batch after confirmed batch, until `end` exists."""
   from slipway.replay.items import writer
-  from slipway.replay.transport import board, routes
+  from slipway.replay.transport import control_block, routes
 
-  seat = None
+  handle = None
   route: routes.Route = routes.DirectRoute(f"localhost:{port}")
   if folder is not None:
-    seat = board.WorkerSeat(f"{folder}/board", index)
-    route = routes.ProxyRoute(f"unix:{folder}/relay", seat)
+    handle = control_block.WorkerHandle(f"{folder}/control_block", index)
+    route = routes.ProxyRoute(f"unix:{folder}/relay", handle)
   items = writer.ItemWriter(route, _QUEUE)
   rows = np.random.default_rng(index).integers(
-    0, 256, (_BATCH, row_bytes), np.uint8
+    0, 256, (_BATCH, record_bytes), np.uint8
   )
   confirmed_at_s = []
   while not os.path.exists(end):
@@ -148,10 +148,10 @@ def _write(
       continue
     items.write(rows, np.ones(_BATCH))
     before = items.lost
-    if items.settle(_LOOK_S) and items.lost == before:
+    if items.flush(_LOOK_S) and items.lost == before:
       confirmed_at_s.append(time.monotonic())
     time.sleep(_PERIOD_S)
   items.close(_LOOK_S)
-  if seat is not None:
-    seat.close()
+  if handle is not None:
+    handle.close()
   return Wrote(confirmed_at_s, items.lost)

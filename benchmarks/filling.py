@@ -72,7 +72,7 @@ def fill(
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(address),
     tables.TRANSITIONS,
-    schema.kept_cells(config.topology.environments_per_worker),
+    schema.kept_frame_records(config.topology.environments_per_worker),
   )
   while writer.written * schema.transitions_per_item < items:
     observation, action, values, *outcome = next(steps)

@@ -72,16 +72,16 @@ def make_cells(config: ml_collections.ConfigDict) -> Cells:
   each, framed = schema.transitions_per_item, False
   if isinstance(schema, transitions.TransitionSchema):
     framed = schema.stacked_frames > 0
-  rows = schema.row.pack(
+  rows = schema.record.pack(
     {
       name: _noise(random, dtype, (count * each, *shape))
-      for name, (dtype, shape) in schema.row.fields.items()
+      for name, (dtype, shape) in schema.record.fields.items()
     }
   )
   if not framed:
     return Cells(rows.reshape(count, *schema.item_shape), 1)
   frames = random.integers(0, 256, (count, schema.frame_bytes), np.uint8)
-  return Cells(np.concatenate([frames, rows], axis=1), schema.window)
+  return Cells(np.concatenate([frames, rows], axis=1), schema.frames_per_item)
 
 
 def variables_of(

@@ -45,14 +45,14 @@ class _Rows:
     """Takes the shape of a row."""
     self.item_shape = item_shape
 
-  def kept_cells(self, num_envs: int) -> int:
+  def kept_frame_records(self, num_envs: int) -> int:
     """Returns 0: no item refers to what was sent before."""
     del num_envs
     return 0
 
 
 def make_rows(items: str) -> np.ndarray:
-  """Rows to write, uint8 [64, row_bytes].
+  """Rows to write, uint8 [64, record_bytes].
 
   Args:
     items: 'small', CartPole's packed transitions, or 'frames', 84x84 bytes of
@@ -84,7 +84,7 @@ def serve(rows: np.ndarray):
   """A server with a run's tables, which are full of rows and never block.
 
   Args:
-    rows: uint8 [M, row_bytes].
+    rows: uint8 [M, record_bytes].
   """
   from slipway.replay.tables import table_spec, tables, trajectory_manager
   from slipway.replay.variables import variables
@@ -122,7 +122,7 @@ def serve_proxy(server_address: str, folder: str):
     server_address,
     f"unix:{folder}/proxy",
     variables_path,
-    f"{folder}/board",
+    f"{folder}/control_block",
   )
   worker_proxy.start()
   variables = shared_variables.SharedVariables(variables_path)
@@ -149,7 +149,7 @@ def write(
 
   Args:
     address: of the server or the proxy.
-    rows: uint8 [M, row_bytes], written again and again.
+    rows: uint8 [M, record_bytes], written again and again.
     window: what is measured.
     cells: rows that are an item, of which each next one adds one.
     streams: that take turns.
@@ -179,7 +179,7 @@ def flush_each(
 
   Args:
     address: of the server or the proxy.
-    rows: uint8 [M, row_bytes], written again and again.
+    rows: uint8 [M, record_bytes], written again and again.
     warm_up: items before the first that is timed.
     flushes: items that are timed.
 
@@ -212,7 +212,7 @@ class Writer:
 
     Args:
       address: of the server or the proxy.
-      rows: uint8 [M, row_bytes], written again and again.
+      rows: uint8 [M, record_bytes], written again and again.
       cells: rows that are an item.
     """
     import reverb

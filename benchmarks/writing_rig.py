@@ -66,7 +66,7 @@ class Rig:
     pids: of the server and the proxy, by these names.
     addresses: where writers connect, by side.
     cores: that may be used.
-    rows: uint8 [M, row_bytes], what is written.
+    rows: uint8 [M, record_bytes], what is written.
   """
 
   crew: list[processes.Member]
@@ -139,7 +139,7 @@ def open_rig(
   Args:
     crew: writers, prepared by `writing.prepare`.
     cores: that may be used.
-    rows: uint8 [M, row_bytes], what will be written.
+    rows: uint8 [M, record_bytes], what will be written.
   """
   shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
   with (

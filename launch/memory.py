@@ -134,7 +134,7 @@ def replay_bytes(table: table_spec.TableSpec) -> int:
   """
   shape = table.schema.item_shape
   # Where items share their frames, each brings one.
-  shared = table.schema.kept_cells(1) > 0
+  shared = table.schema.kept_frame_records(1) > 0
   each = shape[-1] if shared else math.prod(shape)
   return table.shards * table.capacity * (each + _ITEM_BYTES)
 

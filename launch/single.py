@@ -90,7 +90,7 @@ class Single:
       checkpoints.restore(newest.path, learner)
     published = state["published"] if state else None
     self._variables = local_ports.LocalVariables(
-      variable_packing.Snapshot(*published) if published else None
+      variable_packing.VersionedVariables(*published) if published else None
     )
     self._table = self._worker = None
     if table is None:
@@ -231,7 +231,7 @@ class Single:
     self,
     returns: Sequence[float],
     lengths: Sequence[int],
-    snapshot: variable_packing.Snapshot,
+    snapshot: variable_packing.VersionedVariables,
   ) -> None:
     """Records an evaluation; keeps the best variables."""
     self.report()  # the counts of this moment belong to it

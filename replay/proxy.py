@@ -1,9 +1,9 @@
-"""Worker proxy: what a machine's workers share to reach the replay server.
+"""Worker proxy: connects a machine's workers to the replay server.
 
-It relays their Reverb streams, fetches each version of the variables once for
-all of them into shared memory, and passes on what they are told to do. It holds
-no other state: one that is killed and started again with the same arguments
-goes on where it was.
+The proxy relays the Reverb streams of all workers of its machine, fetches each
+version of the variables once into shared memory, and forwards commands to the
+workers. It holds no other state: a proxy that is killed and started again with
+the same arguments continues the work.
 """
 
 import contextlib
@@ -13,42 +13,42 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from slipway.replay.transport import (
-  board,
+  control_block,
   relay,
-  relay_gate,
+  relay_admission,
   relay_listener,
   relay_tls,
 )
 from slipway.replay.variables import shared_variables
 
-# Seconds of one wait for the server, after which the thread looks whether it is
-# to end.
+# Seconds of one wait for the server, after which the thread checks whether to
+# stop.
 _FETCH_TIMEOUT_S = 1.0
 
 # Seconds that `close` waits for the fetching thread: an import of TensorFlow
-# that is under way has to end first.
+# that is under way has to finish first.
 _CLOSE_TIMEOUT_S = 30.0
 
-# Seconds between two looks whether the workers have gone.
+# Seconds between two checks whether the workers have closed their streams.
 _DRAIN_PERIOD_S = 0.01
 
 
 class ProxyStats(NamedTuple):
-  """What the proxy has done since it was made.
+  """Counts of a proxy since it was made.
 
   Attributes:
     relay: counts of the relayed streams, of all shards together.
-    workers: those of each worker that is alive, by its index.
-    restarts: proxies that have served at this place before.
-    version: of the variables that workers see; 0 before the first.
+    workers: counts of each live worker's streams, by the worker's index.
+    restarts: proxies that have run on this control block before.
+    version: version of the variables in shared memory; 0 before the first.
     published_at_s: unix seconds of that version; None before the first.
-    versions_fetched: how many were put into shared memory.
-    waiting_since_s: unix seconds since which the server has not answered; None
-      while it answers.
+    versions_fetched: versions that were copied to shared memory.
+    waiting_since_s: unix seconds since which the server has not replied; None
+      while it replies.
   """
 
   relay: relay.RelayStats
-  workers: Mapping[int, relay_gate.ClientStats]
+  workers: Mapping[int, relay_admission.ClientStats]
   restarts: int
   version: int
   published_at_s: float | None
@@ -57,55 +57,66 @@ class ProxyStats(NamedTuple):
 
 
 class WorkerProxy:
-  """One for each machine that has workers; give it a process of its own."""
+  """Relay, variables and commands of one machine's workers.
+
+  Runs in threads from `start` to `close`; give it a process of its own.
+  """
 
   def __init__(
     self,
     server_address: str | Callable[[], str | None],
     listen: str,
     variables_path: str,
-    board_path: str,
+    control_block_path: str,
     poll_period_s: float = 0.05,
     tls: relay_tls.Tls | None = None,
     shards: Sequence[tuple[str, str | Callable[[], str | None]]] = (),
   ):
-    """Checks the arguments; opens nothing.
+    """Checks the arguments, and opens the control block.
 
     Args:
-      server_address: 'host:port' of the replay server, which need not run yet,
-        or 'passed:PATH' (see `socket_passing`);
-        of several the first, which has the variables. Of a server on another
-        machine: what tells where that machine's `gateway` offers it now, asked
-        with each attempt to connect, in the relay's thread; None is nowhere.
-      listen: where workers connect: 'unix:PATH' or 'host:port'.
-      variables_path: of the file that workers read variables from; see
+      server_address: 'host:port' or 'passed:PATH' (see `socket_passing`) of the
+        replay server, which need not run yet. With shards: of the first one,
+        which has the variables. For a server on another machine: a function
+        that returns the address at that machine's `gateway`, or None while it
+        is unknown. The relay's thread calls it at each attempt to connect.
+      listen: address for the workers, 'unix:PATH' or 'host:port'.
+      variables_path: path of the file that workers read variables from; see
         `shared_variables`.
-      board_path: of the file by which workers are told what to do; see `board`.
-      poll_period_s: seconds between two questions for a new version.
+      control_block_path: path of the file by which workers get their commands;
+        see `control_block`.
+      poll_period_s: seconds between two polls for a new version.
       tls: context for a server behind a gateway, also if its address is given
-        as 'host:port'. None: for one that needs none.
-      shards: of each further server, where workers connect and its address.
+        as 'host:port'. None: the server is not behind a gateway.
+      shards: address for the workers and server address, for each further
+        shard.
 
     Raises:
-      ValueError: an argument cannot be used.
+      ValueError: an argument is invalid, or another proxy uses the control
+        block.
     """
     if poll_period_s <= 0:
       raise ValueError(
-        f"poll_period_s is {poll_period_s}, with which the proxy would ask the"
-        " server without a pause; pass a number of seconds above 0."
+        f"poll_period_s is {poll_period_s}, so the proxy would poll the server"
+        " without a pause; pass a number of seconds above 0."
       )
-    self._seat = board.ProxySeat(board_path)
+    self._handle = control_block.ProxyHandle(control_block_path)
     if tls is None and not isinstance(server_address, str):
       tls = relay_tls.INSECURE
     self._relays = [
-      relay.Relay(where, server, self._seat.gate(shard), upstream_tls=tls)
+      relay.Relay(
+        where,
+        server,
+        control_block.ShardAdmission(self._handle, shard),
+        upstream_tls=tls,
+      )
       for shard, (where, server) in enumerate(
         ((listen, server_address), *shards)
       )
     ]
     self._writer = shared_variables.SharedVariablesWriter(variables_path)
-    # Reverb's client speaks no TLS, takes one address for good, and no socket
-    # that is passed: then the proxy is a client of itself.
+    # Reverb's client supports no TLS, no changing address and no passed socket:
+    # for such a server, the proxy fetches variables through its own relay.
     passed = relay_listener.path_of(str(server_address), relay_listener.PASSED)
     direct = tls is None and passed is None
     self._server_address = str(server_address) if direct else None
@@ -120,15 +131,15 @@ class WorkerProxy:
 
   @property
   def address(self) -> str:
-    """What workers connect to; has the port that was chosen for port 0."""
+    """The address for workers; contains the port that was chosen for port 0."""
     return self._relays[0].address
 
   def start(self) -> None:
-    """Serves workers on return, and variables some seconds later.
+    """Starts the relays, and a thread that fetches variables.
 
-    Reverb's client, which fetches variables, imports TensorFlow: five seconds
-    of CPU that the relay does not need. So the import happens in the fetching
-    thread, while workers already connect.
+    Workers can connect on return. Variables arrive some seconds later: Reverb's
+    client imports TensorFlow, five seconds of CPU that the relay does not need,
+    so that the fetching thread imports it.
 
     Raises:
       ValueError: the port or path to listen on is in use.
@@ -137,32 +148,34 @@ class WorkerProxy:
       for starting in self._relays:
         starting.start()
         stack.callback(starting.close)
-      stack.pop_all()  # all listen: they stay
+      stack.pop_all()  # All relays listen: keep them.
     self._thread = threading.Thread(
       target=self._run, name="variables-proxy", daemon=True
     )
     self._thread.start()
 
-  def direct(self, flow: board.Flow, steps_per_s: float = 0.0) -> None:
-    """Tells the machine's workers what to do; they obey at their next step.
+  def set_command(
+    self, command: control_block.WorkerCommand, steps_per_s: float = 0.0
+  ) -> None:
+    """Sets the command of the machine's workers, from their next step on.
 
     Args:
-      flow: run, pause, or end.
-      steps_per_s: environment steps a second of all of them together; 0: no
-        limit. To be told again when their number has changed.
+      command: run, pause or drain.
+      steps_per_s: environment steps per second of all workers together; 0: no
+        limit. To be set again when the number of workers has changed.
     """
-    self._seat.direct(flow, steps_per_s)
+    self._handle.set_command(command, steps_per_s)
 
   def drain(self, timeout_s: float) -> bool:
-    """Tells the workers to end, and waits until their streams are closed.
+    """Commands the workers to exit, and waits until their streams are closed.
 
     Args:
-      timeout_s: seconds after which those that are left are not waited for.
+      timeout_s: seconds to wait at most.
 
     Returns:
-      True if all were closed.
+      Whether all streams are closed.
     """
-    self._seat.direct(board.Flow.DRAIN, 0.0)
+    self._handle.set_command(control_block.WorkerCommand.DRAIN, 0.0)
     end_s = time.monotonic() + timeout_s
     while self._streams_of_workers():
       if time.monotonic() >= end_s:
@@ -171,29 +184,29 @@ class WorkerProxy:
     return True
 
   def check(self) -> None:
-    """Raises what went wrong in a thread, if anything did.
+    """Raises the first error of a thread, if there was one.
 
     Raises:
-      RuntimeError: from the first error of the thread.
+      RuntimeError: a thread met an error, which is the cause.
     """
     for running in self._relays:
       running.check()
     if self._error is not None:
       raise RuntimeError(
-        f"the proxy at {self.address} can fetch no more variables:"
+        f"the proxy at {self.address} has stopped fetching variables:"
         f" {self._error!r}"
       ) from self._error
 
   def stats(self) -> ProxyStats:
-    """The counts now; callable from any thread, also after `close`."""
+    """Returns the counts; callable from any thread, also after `close`."""
     stats = self._stats()
     return ProxyStats(
       stats,
       {
-        index: stats.clients.get(pid, relay_gate.ClientStats(0, 0, 0))
-        for index, pid in self._seat.workers().items()
+        index: stats.clients.get(pid, relay_admission.ClientStats(0, 0, 0))
+        for index, pid in self._handle.workers().items()
       },
-      self._seat.restarts,
+      self._handle.restarts,
       self._version,
       self._published_at_s,
       self._versions_fetched,
@@ -201,24 +214,24 @@ class WorkerProxy:
     )
 
   def close(self) -> None:
-    """Closes all connections, ends the threads and unlinks the variables.
+    """Closes all connections, stops the threads and unlinks the variables.
 
-    The board stays for a successor; it goes with its folder.
+    The control block stays for the next proxy, until its folder is removed.
 
     Raises:
-      RuntimeError: as `check` does, after all is closed.
+      RuntimeError: a thread met an error; everything is closed before.
     """
     thread, self._thread = self._thread, None
     if thread is None:
       return
     self._stop.set()
     try:
-      with contextlib.ExitStack() as stack:  # all, whatever one raises
+      with contextlib.ExitStack() as stack:  # All of them, even if one raises.
         for running in self._relays:
           stack.callback(running.close)
     finally:
       thread.join(_CLOSE_TIMEOUT_S)
-      self._seat.close()
+      self._handle.close()
     if thread.is_alive():
       raise RuntimeError(
         f"the proxy at {self.address} did not stop fetching variables within"
@@ -231,7 +244,7 @@ class WorkerProxy:
 
   def _streams_of_workers(self) -> int:
     clients = self._stats().clients
-    pids = set(self._seat.workers().values())
+    pids = set(self._handle.workers().values())
     return sum(clients[pid].streams for pid in pids if pid in clients)
 
   def _run(self) -> None:
@@ -246,13 +259,13 @@ class WorkerProxy:
       while not self._stop.is_set():
         self._poll(client)
         self._stop.wait(self._poll_period_s)
-    except BaseException as error:  # Handed to the owner by `check`.
+    except BaseException as error:  # `check` raises it.
       self._error = error
     finally:
       self._writer.close()
 
   def _waits_for(self) -> str | None:
-    if self._seat.server_is_reachable:
+    if self._handle.server_is_reachable:
       return None
     return "the replay server, which this proxy cannot reach"
 
@@ -260,7 +273,7 @@ class WorkerProxy:
     try:
       packed = client.poll(timeout_ms=int(_FETCH_TIMEOUT_S * 1_000))
     except (TimeoutError, ConnectionError):
-      # The server is restarted, or not there yet: wait for it.
+      # The server restarts, or does not run yet: wait for it.
       if self._waiting_since_s is None:
         self._waiting_since_s = time.time()
       return

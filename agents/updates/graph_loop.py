@@ -65,7 +65,7 @@ class GraphLoop:
         items = batch.keys.shape[0]
         pushed = (
           keys.write(i, batch.keys),
-          new.write(i, priorities_lib.of_items(done.priorities, items)),
+          new.write(i, priorities_lib.mean_per_item(done.priorities, items)),
         )
       return (
         i + 1,
@@ -156,7 +156,7 @@ class SampledUpdate:
     metrics = tf.stack(list(done.metrics.values()))
     if not self._spec.prioritized:
       return metrics, batch.versions
-    new = priorities_lib.of_items(done.priorities, self._spec.batch_size)
+    new = priorities_lib.mean_per_item(done.priorities, self._spec.batch_size)
     return metrics, batch.versions, new
 
 

@@ -52,7 +52,7 @@ class LocalUpdates:
     """Returns the counts of the one table."""
     table = self._table
     return [
-      table_status.TableStatus.of(
+      table_status.TableStatus.from_counts(
         table.size, table.inserted, table.sampled, self._spec.min_size
       )
     ]

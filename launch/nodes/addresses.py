@@ -8,7 +8,7 @@ from collections.abc import Callable
 import launchpad as lp
 
 from slipway.launch.nodes import endpoint, ports
-from slipway.replay.transport import board, certificates, routes
+from slipway.replay.transport import certificates, control_block, routes
 from slipway.replay.variables import shared_variables
 
 
@@ -20,9 +20,10 @@ class DataAddresses:
     servers: of the TrajectoryManagers, one a shard of the replay, if they run
       on this machine; the first has the variables.
     proxy_dir: folder in memory that belongs to the run and this machine, with
-      the proxy's socket, the shared variables and the board; None: there is no
-      proxy.
-    first_worker: index of the machine's first worker, which is 0 on the board.
+      the proxy's socket, the shared variables and the control block; None:
+      there is no proxy.
+    first_worker: index of the machine's first worker, which has slot 0 in the
+      control block.
     elsewhere: whether they run on another machine; where, the endpoints in
       proxy_dir say, and may change.
     identity: of this machine, for mutual TLS with others; None: plain TCP.
@@ -75,17 +76,19 @@ class DataAddresses:
     return os.path.join(self.proxy_dir, "variables")
 
   @property
-  def board_path(self) -> str:
-    """The file by which the proxy tells its workers what to do."""
+  def control_block_path(self) -> str:
+    """The file of the control block, which the proxy and its workers map."""
     assert self.proxy_dir is not None
-    return os.path.join(self.proxy_dir, "board")
+    return os.path.join(self.proxy_dir, "control_block")
 
-  def take_seat(self, worker: int) -> board.WorkerSeat | None:
-    """The place of a worker at its proxy's board; None: there is no proxy."""
+  def open_control_block(
+    self, worker: int
+  ) -> control_block.WorkerHandle | None:
+    """Opens a worker's slot in the control block; None: there is no proxy."""
     if not self.proxy_dir:
       return None
-    return board.WorkerSeat(
-      self.board_path,
+    return control_block.WorkerHandle(
+      self.control_block_path,
       worker - self.first_worker,
       self.shard_of(worker) if len(self.servers) > 1 else None,
     )
@@ -95,13 +98,13 @@ class DataAddresses:
     return worker % len(self.servers)
 
   def make_route(
-    self, worker: int, seat: board.WorkerSeat | None
+    self, worker: int, handle: control_block.WorkerHandle | None
   ) -> routes.Route:
-    """The way of a worker's items, through its proxy if it has a seat there."""
+    """Returns the route of a worker's items, by its proxy if it has one."""
     shard = self.shard_of(worker)
-    if seat is None:
+    if handle is None:
       return routes.DirectRoute(self.servers[shard].resolve())
-    return routes.ProxyRoute(self.proxy_listen(shard), seat)
+    return routes.ProxyRoute(self.proxy_listen(shard), handle)
 
   def make_variables_source(
     self, period_s: float = 0.1

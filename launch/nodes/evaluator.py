@@ -50,7 +50,7 @@ class Evaluator:
 
   def evaluate(
     self,
-    snapshot: variable_packing.Snapshot,
+    snapshot: variable_packing.VersionedVariables,
     stopping: Callable[[], bool] = lambda: False,
   ) -> evaluation.Episodes | None:
     """Plays an evaluation.

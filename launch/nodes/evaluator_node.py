@@ -58,7 +58,7 @@ class EvaluatorNode:
     self,
     returns: Sequence[float],
     lengths: Sequence[int],
-    snapshot: variable_packing.Snapshot,
+    snapshot: variable_packing.VersionedVariables,
   ) -> None:
     """Sends an evaluation to the control node; keeps the best variables."""
     evaluation = messages.Evaluation(

@@ -36,16 +36,16 @@ class LocalSink:
 
   def write(
     self,
-    rows: np.ndarray,
+    records: np.ndarray,
     priorities: np.ndarray,
     frames: frames_lib.FrameIds | None = None,
   ) -> None:
     """Inserts items."""
-    items = adder_lib.Items(rows, priorities, frames)
+    items = adder_lib.Items(records, priorities, frames)
     self._table.insert(items.data(), priorities)
-    self.written += len(rows)
+    self.written += len(records)
 
-  def settle(self, timeout_s: float) -> bool:
+  def flush(self, timeout_s: float) -> bool:
     """Returns True: nothing is in flight."""
     del timeout_s
     return True
@@ -67,14 +67,14 @@ class LocalVariables:
 
   pending = False
 
-  def __init__(self, newest: variable_packing.Snapshot | None = None):
+  def __init__(self, newest: variable_packing.VersionedVariables | None = None):
     """Starts with the version of a run that is resumed, if there is one."""
     self.newest = newest
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
     """Makes the variables the newest version; returns it."""
     version = self.newest.version + 1 if self.newest is not None else 1
-    self.newest = variable_packing.Snapshot(
+    self.newest = variable_packing.VersionedVariables(
       version, time.time(), dict(variables)
     )
     return version
@@ -94,7 +94,7 @@ class LocalSource:
     """Reads from `variables`."""
     self._variables, self._version = variables, 0
 
-  def poll(self) -> variable_packing.Snapshot | None:
+  def poll(self) -> variable_packing.VersionedVariables | None:
     """Returns the newest version; None: it was returned before."""
     newest = self._variables.newest
     if newest is None or newest.version == self._version:

@@ -39,14 +39,14 @@ class ItemSink(typing.Protocol):
 
   def write(
     self,
-    rows: np.ndarray,
+    records: np.ndarray,
     priorities: np.ndarray,
     frames: frames_lib.FrameIds | None = None,
   ) -> None:
     """Writes items, right after a `wait` that returned True."""
     ...
 
-  def settle(self, timeout_s: float) -> bool:
+  def flush(self, timeout_s: float) -> bool:
     """Waits until nothing is in flight; returns whether nothing is."""
     ...
 
@@ -58,7 +58,7 @@ class ItemSink(typing.Protocol):
 class VariablesSource(typing.Protocol):
   """Gives each new version of the variables once."""
 
-  def poll(self) -> variable_packing.Snapshot | None:
+  def poll(self) -> variable_packing.VersionedVariables | None:
     """Returns the newest version; None: it was returned before."""
     ...
 
@@ -89,7 +89,7 @@ class EvaluationSink(typing.Protocol):
     self,
     returns: Sequence[float],
     lengths: Sequence[int],
-    snapshot: variable_packing.Snapshot,
+    snapshot: variable_packing.VersionedVariables,
   ) -> None:
     """Takes the episodes that were played with a version."""
     ...

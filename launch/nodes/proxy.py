@@ -5,7 +5,7 @@ import time
 from slipway.launch.nodes import addresses, link
 from slipway.launch.orchestration import control_service, messages
 from slipway.replay import proxy as proxy_lib
-from slipway.replay.transport import board
+from slipway.replay.transport import control_block
 
 _PERIOD_S = 0.05  # between two looks at what to do
 _DRAIN_S = 4.0  # for the workers to end; with closing, 5 s
@@ -34,7 +34,7 @@ class Proxy:
       data.upstream(0),
       data.proxy_listen(0),
       data.variables_path,
-      data.board_path,
+      data.control_block_path,
       poll_period_s,
       data.tls,
       [
@@ -52,8 +52,10 @@ class Proxy:
       while not node_link.wait(_PERIOD_S):
         self._proxy.check()
         command = node_link.command
-        self._proxy.direct(
-          board.Flow.PAUSE if command.paused else board.Flow.RUN,
+        self._proxy.set_command(
+          control_block.WorkerCommand.PAUSE
+          if command.paused
+          else control_block.WorkerCommand.RUN,
           command.steps_per_s,
         )
       self._proxy.drain(_DRAIN_S)

@@ -190,7 +190,7 @@ class SnapshotWriter:
     """Begins to save all servers' tables into the folder of a snapshot."""
     shards = len(self._servers)
     parts = [
-      shards_snapshot.Part(
+      shards_snapshot.ShardFolder(
         server,
         self._folder.replay_saving(shard),
         tables_path(path, shard, shards),

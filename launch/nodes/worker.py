@@ -144,7 +144,7 @@ class Worker:
       return False
     has_collected = self._has_collected(command)
     if command.paused or has_collected:
-      if self._note_wait(self._items.settle(_WAIT_S)):
+      if self._note_wait(self._items.flush(_WAIT_S)):
         if has_collected and self._collected_version != self._version:
           self._collected_version = self._version  # reported without a delay
         else:

@@ -9,7 +9,7 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables
-from slipway.replay.transport import board
+from slipway.replay.transport import control_block
 
 # Items that may be unconfirmed when more are written. Those of a queue get old
 # while they wait, and its capacity shall bound how many wait.
@@ -42,7 +42,7 @@ class WorkerNode:
     self._rates = rates_lib.Rates.from_config(config, spec)
     table = self._rates.table
     assert table is not None  # runs without a table have no workers
-    self._handle = data.take_seat(index)
+    self._handle = data.open_control_block(index)
     self._worker = worker.Worker(
       config,
       spec,
@@ -52,7 +52,9 @@ class WorkerNode:
       writer_lib.ItemWriter(
         data.make_route(index, self._handle),
         tables.TRANSITIONS,
-        table.schema.kept_cells(config.topology.environments_per_worker),
+        table.schema.kept_frame_records(
+          config.topology.environments_per_worker
+        ),
         _UNCONFIRMED_OF_QUEUE if table.consumed else _UNCONFIRMED,
       ),
       data.make_variables_source(self._rates.poll_period_s),
@@ -84,10 +86,10 @@ class WorkerNode:
     handle = self._handle
     if handle is None:
       return node_link.command
-    flow = handle.flow
+    command = handle.command
     return messages.Command(
-      stop=flow is board.Flow.DRAIN,
-      paused=flow is board.Flow.PAUSE,
+      stop=command is control_block.WorkerCommand.DRAIN,
+      paused=command is control_block.WorkerCommand.PAUSE,
       steps_per_s=handle.steps_per_s,
       workers=node_link.command.workers,
     )

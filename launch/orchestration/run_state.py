@@ -508,7 +508,7 @@ class RunState:
     if not servers or self._table_spec is None:
       return None
     counts = [(each.size, each.inserted, each.sampled) for each in servers]
-    status = table_status.TableStatus.of_shards(
+    status = table_status.TableStatus.from_shards(
       counts, self._table_spec.min_size
     )
     return messages.TableCounts(*status)

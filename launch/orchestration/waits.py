@@ -32,8 +32,8 @@ class Wait(typing.NamedTuple):
 
 
 def server(address: str | None) -> str:
-  """Returns the reason for a wait for a replay server that does not answer."""
-  return f"the replay server at {address}, which does not answer"
+  """Returns the reason for a wait for a replay server that is down."""
+  return f"the replay server at {address}, which is down"
 
 
 def reason(report: messages.Report | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Forms n-step transitions from a batch of environments, all at once."""
+"""N-step adder: forms transitions from the steps of several environments."""
 
 import copy
 import typing
@@ -9,7 +9,7 @@ import numpy as np
 from slipway.replay.items import frames as frames_lib
 from slipway.replay.items import grouping, transitions
 
-# What changes from step to step.
+# Attributes that change from step to step.
 _STATE = (
   "_observations",
   "_actions",
@@ -23,58 +23,60 @@ _STATE = (
 )
 
 
-# Extras of an actor from which first priorities are computed.
+# Extras of an actor, from which the adder computes first priorities.
 VALUE_OF_ACTION = "value_of_action"  # [B] float32: q(o_t, a_t)
-VALUE_OF_STATE = "value_of_state"  # [B] float32: max_a q(o_t, a), a bootstrap
+VALUE_OF_STATE = (
+  "value_of_state"  # [B] float32: max_a q(o_t, a), for bootstraps
+)
 
 
 class ActorOutput(typing.NamedTuple):
-  """An actor's actions, and what the adder stores or computes with of them."""
+  """Actions of an actor, and its further outputs for the adder."""
 
   action: np.ndarray  # [B, ...]
   extras: Mapping[str, np.ndarray]  # [B, ...] each, by name
 
 
 class Items(typing.NamedTuple):
-  """M items, to be written before the adder's next step."""
+  """M items, to be written before the next call of the adder."""
 
-  rows: np.ndarray  # [M, row_bytes] uint8, or [M, G, row_bytes] of G each
+  records: np.ndarray  # uint8 [M, record_bytes], or [M, G, record_bytes]
   priorities: np.ndarray  # [M] float32
-  frames: frames_lib.FrameIds | None = None  # [M], where schemas have cells
+  frames: frames_lib.FrameIds | None = None  # [M], for items of frame records
 
   def data(self) -> np.ndarray:
-    """Each item as a table has it, uint8 [M, item bytes]."""
+    """Returns the bytes of each item in a table, uint8 [M, item bytes]."""
     if self.frames is None:
-      return self.rows.reshape(len(self.rows), -1)
+      return self.records.reshape(len(self.records), -1)
     ids, ring = self.frames
-    cells = np.zeros(
-      (*ids.shape, ring.frame_bytes + self.rows.shape[1]), np.uint8
+    frame_records = np.zeros(
+      (*ids.shape, ring.frame_bytes + self.records.shape[1]), np.uint8
     )
-    cells[:, :, : ring.frame_bytes] = ring.take(ids)
-    cells[:, -1, ring.frame_bytes :] = self.rows
-    return cells.reshape(len(cells), -1)
+    frame_records[:, :, : ring.frame_bytes] = ring.take(ids)
+    frame_records[:, -1, ring.frame_bytes :] = self.records
+    return frame_records.reshape(len(frame_records), -1)
 
 
 class NStepAdder:
-  """Turns steps of B environments into n-step transitions with priorities.
+  """Forms n-step transitions with priorities from steps of B environments.
 
-  A transition that starts at time t holds
+  A transition that starts at time t has
 
     r_t = sum_{i<k} gamma^i R_{t+i+1},  discount_t = gamma^k (1 - terminated)
 
   with k = n, or fewer steps where the episode ends before: an episode of
   length T gives T transitions, the last ones shorter. A truncated episode
-  keeps its bootstrap, a terminated one loses it. Its first priority follows
-  from the TD error by the values that the worker computed to act (Horgan et al.
-  2018, "Distributed prioritized experience replay", section 3), so that no
-  network is run for it. Its version is that of the variables that chose its
-  first action; those of the n - 1 after it may be newer.
+  keeps its bootstrap, a terminated one loses it. The first priority is computed
+  from the TD error by the values that the actor has computed to act (Horgan et
+  al. 2018, "Distributed prioritized experience replay", section 3), so no
+  network is run for it. The version is that of the variables that chose the
+  first action; the n - 1 actions after it may come from newer ones.
 
-  Environments reset themselves in the step after the end (gymnasium's
-  NEXT_STEP): that step is no transition and adds nothing.
+  Environments reset in the step after an episode's end (gymnasium's NEXT_STEP);
+  that step is not part of a transition.
 
-  Where observations are stacks of frames, it keeps the numbers of their frames
-  in place of the observations (`frames.FrameRing`).
+  If observations are stacks of frames, the adder keeps the numbers of their
+  frames instead of the observations (`frames.FrameRing`).
   """
 
   def __init__(
@@ -85,15 +87,16 @@ class NStepAdder:
     discount: float,
     priority: Callable[[np.ndarray], np.ndarray] | None = None,
   ):
-    """Starts with no open transition.
+    """Starts without unfinished transitions.
 
     Args:
-      schema: of an item.
+      schema: schema of an item.
       num_envs: B, the environments stepped at once.
-      n_step: rewards summed into one transition.
-      discount: gamma, per environment step; owned here and nowhere else.
-      priority: priorities [M] of TD errors [M], for which actors give the
-        extras VALUE_OF_ACTION and VALUE_OF_STATE; None: all are 1.
+      n_step: n, the rewards summed into one transition.
+      discount: gamma, per environment step; learners use `discount_t` only.
+      priority: returns priorities [M] for TD errors [M]; the actor then has to
+        return the extras VALUE_OF_ACTION and VALUE_OF_STATE. None: all
+        priorities are 1.
     """
     self._schema, self._priority = schema, priority
     self._n = n_step
@@ -106,19 +109,19 @@ class NStepAdder:
       )
       dtype, shape = np.dtype(np.int64), (stack,)
     else:
-      dtype, shape = schema.row.fields["o_tm1"]
+      dtype, shape = schema.record.fields["o_tm1"]
     self._grouping = None
     if schema.transitions_per_item > 1:
       self._grouping = grouping.Grouping(
-        schema.transitions_per_item, schema.row.row_bytes
+        schema.transitions_per_item, schema.record.record_bytes
       )
     self._observations = np.zeros((n_step, num_envs, *shape), dtype)
-    dtype, shape = schema.row.fields["a_tm1"]
+    dtype, shape = schema.record.fields["a_tm1"]
     self._actions = np.zeros((n_step, num_envs, *shape), dtype)
     self._values = np.zeros((n_step, num_envs), np.float32)
     self._versions = np.zeros(n_step, np.int64)
     self._returns = np.zeros((n_step, num_envs), np.float32)
-    # Rewards summed so far by the transition in each slot; 0: slot is free.
+    # Rewards that the transition in each slot has summed; 0: the slot is free.
     self._ages = np.zeros((n_step, num_envs), np.int32)
     self._terminated = np.zeros(num_envs, bool)
     self._ended = np.zeros(num_envs, bool)
@@ -138,9 +141,10 @@ class NStepAdder:
     """Adds one step of every environment; see `slipway.agents.core.Adder`.
 
     Returns:
-      The transitions that end in `observation`, or, where items have several,
-      the items that are full with them; None if there are none. Those that end
-      in `next_observation` come with the next step, when its value is known.
+      The transitions that end in `observation`; with several transitions per
+      item, the items that these complete; None if there are none. Transitions
+      that end in `next_observation` are returned by the next call, when the
+      value of that observation is known.
     """
     del next_observation
     if self._frames is not None:
@@ -165,7 +169,7 @@ class NStepAdder:
   def _finish(
     self, observation: np.ndarray, extras: Mapping[str, np.ndarray]
   ) -> Items | None:
-    """Takes out what is n steps old or belongs to an ended episode."""
+    """Returns transitions of n steps, and those of ended episodes."""
     done = (self._ages == self._n) | (self._ended & (self._ages > 0))
     slots, envs = np.nonzero(done)
     if not len(slots):
@@ -187,34 +191,35 @@ class NStepAdder:
     }
     frames = None
     if self._frames is not None:
-      moved = np.minimum(ages, self._schema.stacked_frames)
-      fields[transitions.MOVED] = moved
-      ids = self._window(fields["o_tm1"], fields["o_t"], moved)
+      offsets = np.minimum(ages, self._schema.stacked_frames)
+      fields[transitions.FRAME_OFFSET] = offsets
+      ids = self._frame_ids(fields["o_tm1"], fields["o_t"], offsets)
       frames = frames_lib.FrameIds(ids, self._frames)
     self._ages[slots, envs] = 0
-    rows = self._schema.row.pack(fields)
+    records = self._schema.record.pack(fields)
     if self._grouping is None:
-      return Items(rows, found, frames)
-    full = self._grouping.add(rows, found)
+      return Items(records, found, frames)
+    full = self._grouping.add(records, found)
     return full and Items(*full)
 
-  def _window(
-    self, before: np.ndarray, after: np.ndarray, moved: np.ndarray
+  def _frame_ids(
+    self, before: np.ndarray, after: np.ndarray, offsets: np.ndarray
   ) -> np.ndarray:
-    """The frames [M, W] of two stacks [M, S] that are `moved` [M] apart.
+    """Returns the frames [M, W] of items from two stacks [M, S].
 
-    Reverb takes two equal neighbours for a run of frames in one chunk, and can
-    neither read nor refuse it. The padding ends with a frame of `after`, which
-    is never the oldest of `before`.
+    The stack `after` is `offsets` [M] frames ahead of `before`. Reverb mistakes
+    two equal neighbours for a run of frames in one chunk, and then can neither
+    read nor reject it. The padding ends with a frame of `after`, which is never
+    the oldest of `before`.
     """
-    stack, size = before.shape[1], self._schema.window
+    stack, size = before.shape[1], self._schema.frames_per_item
     ids = np.empty((len(before), size), np.int64)
-    for m in np.unique(moved):
-      of = moved == m
+    for m in np.unique(offsets):
+      same = offsets == m
       padding = size - m - stack
-      ids[of, :padding] = after[of, :padding]
-      ids[of, padding : size - m] = before[of]
-      ids[of, size - m :] = after[of, stack - m :]
+      ids[same, :padding] = after[same, :padding]
+      ids[same, padding : size - m] = before[same]
+      ids[same, size - m :] = after[same, stack - m :]
     return ids
 
   def get_state(self) -> dict[str, typing.Any]:
@@ -227,7 +232,7 @@ class NStepAdder:
     return state
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Continues with the unfinished transitions of an adder made alike."""
+    """Restores unfinished transitions of an adder with equal arguments."""
     for name in _STATE:
       setattr(self, name, copy.copy(state[name]))
     if self._frames is not None:
@@ -236,7 +241,7 @@ class NStepAdder:
       self._grouping.set_state(state["grouping"])
 
   def check_valid(self) -> None:
-    """Asserts what must hold between two calls; tests call it each time."""
+    """Asserts the invariants between two calls; for tests."""
     assert self._ages.min() >= 0
     assert self._ages.max() <= self._n
     for env in range(self._ages.shape[1]):

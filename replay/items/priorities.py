@@ -1,4 +1,4 @@
-"""Priorities: how they follow from TD errors, for workers and learners.
+"""Priorities: computed from TD errors, by workers and learners alike.
 
 Schaul et al. 2016, "Prioritized experience replay", section 3.3: p = |delta|
 + epsilon; the table raises p to the power alpha when it samples.
@@ -8,34 +8,39 @@ import typing
 
 import numpy as np
 
-# Keeps a transition with no error reachable; Schaul, section 3.3.
+# A transition without error is still sampled now and then; Schaul, 3.3.
 OFFSET = 1e-6
 
 
 def from_td_errors(td_errors: typing.Any) -> typing.Any:
-  """p = |delta| + epsilon, for NumPy arrays and tensors [B] alike."""
+  """Returns p = |delta| + epsilon, for NumPy arrays or tensors [B]."""
   return abs(td_errors) + OFFSET
 
 
 def from_sequences(
   td_errors: typing.Any, learned: typing.Any, eta: float
 ) -> typing.Any:
-  """p = eta max_t |delta_t| + (1 - eta) mean_t |delta_t| + epsilon, [B].
+  """Returns the priorities of sequences, for NumPy arrays or tensors.
+
+    p = eta max_t |delta_t| + (1 - eta) mean_t |delta_t| + epsilon
 
   Kapturowski et al. 2019, "Recurrent experience replay in distributed
-  reinforcement learning", section 2.3. For NumPy arrays and tensors alike.
+  reinforcement learning", section 2.3.
 
   Args:
-    td_errors: float32 [B, T], 0 where a step is not learned from.
-    learned: float32 [B, T], 1, or 0 where a step is not learned from.
-    eta: the weight of the maximum, in [0, 1].
+    td_errors: float32 [B, T], 0 for steps that are masked in the loss.
+    learned: float32 [B, T], 0 for steps that are masked in the loss, else 1.
+    eta: weight of the maximum, in [0, 1].
+
+  Returns:
+    float32 [B].
   """
   size = abs(td_errors)
   if isinstance(size, np.ndarray):
     mean = size.sum(axis=1) / np.maximum(learned.sum(axis=1), 1.0)
     largest = size.max(axis=1)
   else:
-    import tensorflow as tf  # the learner's; workers do without
+    import tensorflow as tf  # not at the top: workers need no TensorFlow
 
     count = tf.maximum(tf.reduce_sum(learned, axis=1), 1.0)
     mean = tf.reduce_sum(size, axis=1) / count
@@ -43,17 +48,17 @@ def from_sequences(
   return eta * largest + (1.0 - eta) * mean + OFFSET
 
 
-def of_items(priorities: typing.Any, items: int) -> typing.Any:
-  """The mean priority of each item [I] of those of its transitions [B].
+def mean_per_item(priorities: typing.Any, items: int) -> typing.Any:
+  """Returns the mean priority [I] of each item's transitions.
 
   Args:
-    priorities: [B], for NumPy arrays and tensors alike.
-    items: I, by which B can be divided.
+    priorities: [B] of transitions, a NumPy array or a tensor.
+    items: I, a divisor of B.
   """
   if priorities.shape[0] == items:
     return priorities
   each = priorities.shape[0] // items
-  # A matrix product, which both have: a mean by slices costs a graph 0.1 ms.
+  # A matrix product, which both support: a mean by slices costs a graph 0.1 ms.
   mean = np.kron(np.eye(items), np.ones((each, 1)) / each)  # [B, I]
   return (priorities[None] @ mean.astype(np.float32))[0]
 
@@ -64,10 +69,10 @@ def is_valid(priorities: np.ndarray) -> np.ndarray:
 
 
 def check(priorities: np.ndarray) -> None:
-  """Refuses what no table can hold.
+  """Raises if a priority is one that a table cannot hold.
 
-  One such priority ends the thread of a Reverb table: from then on all of its
-  readers and writers wait for ever, and nothing tells them why.
+  One such priority ends the thread of a Reverb table: from then on all readers
+  and writers of the table wait for ever, without an error.
 
   Raises:
     ValueError: a priority is negative, infinite or not a number.

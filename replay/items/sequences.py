@@ -1,11 +1,11 @@
 """Sequences: windows of steps, for recurrent and on-policy learning.
 
-A window has T + 1 observations and the T steps between them, and may cross the
-end of an episode: there, `first` is True and a recurrent state starts from
-zero. Windows that start less than T steps apart overlap (Kapturowski et al.
-2019, "Recurrent experience replay in distributed reinforcement learning",
-section 2.3); those that start T steps apart are rollouts, which share one
-observation.
+A window has T + 1 observations and the T steps between them. It may contain the
+end of an episode: the observation after it has `first` set, and a recurrent
+state starts from zero there. Windows that start less than T steps apart overlap
+(Kapturowski et al. 2019, "Recurrent experience replay in distributed
+reinforcement learning", section 2.3). Windows that start T steps apart are
+rollouts, which share one observation with the next.
 """
 
 import typing
@@ -19,30 +19,31 @@ from slipway.replay.items import packing, priorities, transitions
 
 
 class Sequence(typing.NamedTuple):
-  """A window; a batch of them has a leading [B] in each field."""
+  """A window of T steps; in a batch, each field has a leading [B]."""
 
   observation: typing.Any  # [T + 1, ...]
-  action: typing.Any  # [T, ...], as the environment's spec says
+  action: typing.Any  # [T, ...], of the spec's dtype and shape
   reward: typing.Any  # [T] float32
   discount: typing.Any  # [T] float32: gamma, or 0 where terminated
   ended: typing.Any  # [T] bool: the step was the last one of its episode
   first: typing.Any  # [T + 1] bool: the observation begins an episode
-  action_before: typing.Any  # [...], of the step before the window
-  reward_before: typing.Any  # [] float32, the same
-  extras: typing.Any  # by name: of each step [T, ...], or of the first [...]
+  action_before: typing.Any  # [...], action of the step before the window
+  reward_before: typing.Any  # [] float32, reward of the same step
+  extras: typing.Any  # by name: [T, ...] of each step, or [...] of the first
 
 
 class SequenceSchema:
-  """How a `Sequence` lies in the bytes of an item: as one packed record.
+  """Item schema of a `Sequence`: one packed record.
 
   Attributes:
-    row: packing of the record.
-    item_shape: of an item, uint8.
+    record: packing of the record.
+    item_shape: shape of an item, uint8.
     steps: T.
-    step_extras: dtype and shape of the actor's extras that are stored of each
-      step, by name.
-    start_extras: the same, of those stored of the first step only.
-    transitions_per_item: 1: each item is sampled by itself.
+    step_extras: dtype and shape, by name, of the actor's extras that are stored
+      for each step.
+    start_extras: dtype and shape, by name, of the actor's extras that are
+      stored for the first step only.
+    transitions_per_item: 1, as an item is one sequence.
   """
 
   transitions_per_item = 1
@@ -54,20 +55,20 @@ class SequenceSchema:
     step_extras: Mapping[str, packing.Field] | None = None,
     start_extras: Mapping[str, packing.Field] | None = None,
   ):
-    """Lays the fields out for an environment.
+    """Makes the schema for an environment.
 
     Args:
-      spec: of one environment.
+      spec: spec of one environment.
       steps: T.
-      step_extras: see the class.
-      start_extras: see the class.
+      step_extras: extras of each step, as in the class's attributes.
+      start_extras: extras of the first step, as in the class's attributes.
     """
     observations, actions = spec.observations, spec.actions
     flag, number = np.dtype(bool), np.dtype(np.float32)
     self.steps = steps
     self.step_extras = dict(step_extras or {})
     self.start_extras = dict(start_extras or {})
-    self.row = packing.Packing(
+    self.record = packing.Packing(
       {
         "observation": (observations.dtype, (steps + 1, *observations.shape)),
         "action": (actions.dtype, (steps, *actions.shape)),
@@ -85,15 +86,15 @@ class SequenceSchema:
         transitions.VERSION: (np.dtype(np.int64), (steps,)),
       }
     )
-    self.item_shape = (self.row.row_bytes,)
+    self.item_shape = (self.record.record_bytes,)
 
-  def kept_cells(self, num_envs: int) -> int:
-    """Returns 0: no item refers to what was sent before."""
+  def kept_frame_records(self, num_envs: int) -> int:
+    """Returns 0: no item refers to earlier data of its stream."""
     del num_envs
     return 0
 
   def make_sequence(self, fields: dict[str, typing.Any]) -> Sequence:
-    """Returns the fields of records, without the version, as a `Sequence`."""
+    """Returns fields of a record, without the version, as a `Sequence`."""
     names = (*self.step_extras, *self.start_extras)
     extras = {name: fields.pop(name) for name in names}
     return Sequence(**fields, extras=extras)
@@ -106,7 +107,7 @@ def n_step_targets(
   values: np.ndarray,
   n: int,
 ) -> np.ndarray:
-  """n-step returns within windows, for NumPy arrays.
+  """Returns the n-step returns within windows, of NumPy arrays.
 
     G_t(n) = R_{t+1} + d_{t+1} (v_{t+1} if n = 1 or t + 1 ends the episode or
              the window, else G_{t+1}(n - 1))
@@ -115,8 +116,8 @@ def n_step_targets(
     reward: [B, T].
     discount: [B, T], 0 where terminated.
     ended: [B, T] bool.
-    values: [B, T], of the observations after each step.
-    n: steps.
+    values: [B, T], of the observation after each step.
+    n: steps, at least 1.
 
   Returns:
     [B, T].
@@ -130,22 +131,21 @@ def n_step_targets(
 
 
 class PriorityInputs(typing.NamedTuple):
-  """What the first priorities of windows [B] are computed from."""
+  """Inputs from which the first priorities of B windows are computed."""
 
   reward: np.ndarray  # [B, T]
   discount: np.ndarray  # [B, T]
   ended: np.ndarray  # [B, T]
   first: np.ndarray  # [B, T + 1]
-  value_of_action: np.ndarray  # [B, T]: q(o_t, a_t), by the worker's variables
-  value_of_state: np.ndarray  # [B, T + 1]: max_a q(o_t, a), the same
+  value_of_action: np.ndarray  # [B, T]: q(o_t, a_t), computed by the actor
+  value_of_state: np.ndarray  # [B, T + 1]: max_a q(o_t, a), computed by it
 
 
 class SequenceAdder:
-  """Turns steps of B environments into windows of T steps.
+  """Forms windows of T steps from steps of B environments.
 
-  The step in which an environment resets itself (gymnasium's NEXT_STEP) stays
-  in the window, so that windows form a stream; `first` marks the observation
-  after it.
+  The step in which an environment resets (gymnasium's NEXT_STEP) is part of the
+  window, so that windows form a stream; `first` marks the observation after it.
   """
 
   def __init__(
@@ -156,17 +156,18 @@ class SequenceAdder:
     discount: float,
     priority: Callable[[PriorityInputs], np.ndarray] | None = None,
   ):
-    """Starts with no step.
+    """Starts without steps.
 
     Args:
-      schema: of an item.
+      schema: schema of an item.
       num_envs: B, the environments stepped at once.
-      period: steps from one window's start to the next one's, at most T.
+      period: steps from the start of a window to the start of the next, at
+        most T.
       discount: gamma, per environment step.
-      priority: float32 [B], of windows. It needs the value of a window's last
-        observation, so that a window closes when that has been acted on.
-        None: all priorities are 1, and a window closes in the step that
-        completes it.
+      priority: returns priorities float32 [B] of windows. It needs the value of
+        a window's last observation, so `add` returns a window in the call
+        after its last step. None: all priorities are 1, and `add` returns a
+        window in the call of its last step.
     """
     self._schema, self._num_envs = schema, num_envs
     self._period, self._discount = period, discount
@@ -176,7 +177,7 @@ class SequenceAdder:
       values = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
       self._stored = tuple(dict.fromkeys((*self._stored, *values)))
     self._steps: list[dict[str, typing.Any]] = []
-    dtype, shape = schema.row.fields["action_before"]
+    dtype, shape = schema.record.fields["action_before"]
     self._before = {
       "action_before": np.zeros((num_envs, *shape), dtype),
       "reward_before": np.zeros(num_envs, np.float32),
@@ -221,11 +222,12 @@ class SequenceAdder:
   def _close(
     self, observation: np.ndarray, extras: Mapping[str, np.ndarray]
   ) -> adder_lib.Items | None:
-    """Returns the windows that end in `observation`; None: not yet complete.
+    """Returns the windows that end in `observation`, if they are complete.
 
     Args:
       observation: [B, ...].
-      extras: of the actor on it, if it has acted.
+      extras: extras of the actor for `observation`; empty if it has not acted
+        yet.
     """
     if len(self._steps) < self._schema.steps:
       return None
@@ -261,7 +263,7 @@ class SequenceAdder:
       )
       priorities.check(found)
     del self._steps[: self._period]
-    return adder_lib.Items(self._schema.row.pack(fields), found)
+    return adder_lib.Items(self._schema.record.pack(fields), found)
 
   def get_state(self) -> dict[str, typing.Any]:
     """Returns a copy of the unfinished window."""
@@ -274,6 +276,6 @@ class SequenceAdder:
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Continues with the unfinished window of an adder made alike."""
+    """Restores the unfinished window of an adder with equal arguments."""
     self._steps = [dict(step) for step in state["steps"]]
     self._before, self._first = state["before"], state["first"]

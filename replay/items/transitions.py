@@ -1,4 +1,4 @@
-"""What one item of a replay table holds, and how it is laid out."""
+"""Transitions: their fields, and their bytes in an item."""
 
 import typing
 
@@ -7,15 +7,15 @@ from acme import specs
 
 from slipway.replay.items import frames, packing
 
-# Fields that are no part of what is learned from, but of the item.
+# Fields of an item that are not part of the transition.
 VERSION = "version"  # [] int64, of the variables that chose the first action
-MOVED = "moved"  # [] uint8, frames by which o_t is ahead of o_tm1
+FRAME_OFFSET = "frame_offset"  # [] uint8, frames from o_tm1 to o_t
 
 
 class Transition(typing.NamedTuple):
-  """An n-step transition; a batch of them has a leading [B] in each field."""
+  """An n-step transition; in a batch, each field has a leading [B]."""
 
-  o_tm1: typing.Any  # [...] observation, as the environment gave it
+  o_tm1: typing.Any  # [...] observation, as the environment returned it
   a_tm1: typing.Any  # [] int32, or [A] float32
   r_t: typing.Any  # [] float32: sum of gamma^i * reward over k <= n steps
   discount_t: typing.Any  # [] float32: gamma^k, or 0 where terminated
@@ -23,27 +23,29 @@ class Transition(typing.NamedTuple):
 
 
 class TransitionSchema:
-  """How a `Transition` lies in the bytes of an item.
+  """Item schema of a `Transition`, in one of three forms.
 
-  Whole observations: an item is a row, observations included.
+  With whole observations, an item is one packed record.
 
-  Stacks of S frames: an item is W cells, a cell is a frame and a row. The last
-  cell has the newest frame of o_t and the item's row; the S last cells are o_t,
-  and o_tm1 the S that end MOVED cells before the end. What is before is
-  padding, other frames of the two. Cells are shared: each frame lies in the
-  table once (and once more for each transition that an episode's end cut
-  short).
+  With stacks of S frames, an item is W frame records: a frame and a packed
+  record each. The last one has the newest frame of o_t and the item's packed
+  record. The frames of o_t are the last S; those of o_tm1 are the S that end
+  FRAME_OFFSET frame records earlier. Frame records before these are padding:
+  other frames of the two stacks. Items share frame records: the table stores
+  each frame once, and once more per transition that an episode's end cuts
+  short.
 
-  Items of G rows have G transitions, with whole observations.
+  With G transitions per item, an item is G packed records with whole
+  observations.
 
   Attributes:
-    row: packing of a row.
-    observation_shape: of one observation.
-    stacked_frames: S; 0: observations are whole.
-    window: W, cells of an item: S and as many frames as an n-step transition
-      can move on by.
+    record: packing of a record.
+    observation_shape: shape of one observation.
+    stacked_frames: S; 0: whole observations.
+    frames_per_item: W, frame records per item: S, and the frames from o_tm1 to
+      o_t, of which there are at most S.
     transitions_per_item: G.
-    item_shape: of an item, uint8.
+    item_shape: shape of an item, uint8.
   """
 
   def __init__(
@@ -53,23 +55,24 @@ class TransitionSchema:
     stacked_frames: int = 0,
     transitions_per_item: int = 1,
   ):
-    """Lays the fields out for an environment.
+    """Makes the schema for an environment.
 
     Args:
-      spec: of one environment.
+      spec: spec of one environment.
       n_step: steps of a transition, at most.
-      stacked_frames: frames in an observation, its first axis; 0: whole.
-      transitions_per_item: in one row each; 1 where there are frames.
+      stacked_frames: S, frames in an observation, its first axis; 0: whole
+        observations.
+      transitions_per_item: G; 1 with frames.
 
     Raises:
       ValueError: one line: observations are no stack of so many uint8 frames,
-        or there are frames and several transitions an item.
+        or there are frames and several transitions per item.
     """
     observations = spec.observations
     self.observation_shape = observations.shape
     self.stacked_frames = stacked_frames
     self.transitions_per_item = transitions_per_item
-    self.window = stacked_frames + min(n_step, stacked_frames)
+    self.frames_per_item = stacked_frames + min(n_step, stacked_frames)
     fields: dict[str, packing.Field] = {
       "a_tm1": (spec.actions.dtype, spec.actions.shape),
       "r_t": (np.dtype(np.float32), ()),
@@ -79,30 +82,38 @@ class TransitionSchema:
     self.item_shape: tuple[int, ...]
     if stacked_frames:
       _check_stack(spec, stacked_frames, transitions_per_item)
-      self.row = packing.Packing({**fields, MOVED: (np.dtype(np.uint8), ())})
-      self.item_shape = (self.window, self.frame_bytes + self.row.row_bytes)
+      self.record = packing.Packing(
+        {**fields, FRAME_OFFSET: (np.dtype(np.uint8), ())}
+      )
+      self.item_shape = (
+        self.frames_per_item,
+        self.frame_bytes + self.record.record_bytes,
+      )
     else:
       whole = (observations.dtype, observations.shape)
-      self.row = packing.Packing({**fields, "o_tm1": whole, "o_t": whole})
-      self.item_shape = (self.row.row_bytes,)
+      self.record = packing.Packing({**fields, "o_tm1": whole, "o_t": whole})
+      self.item_shape = (self.record.record_bytes,)
       if transitions_per_item > 1:
-        self.item_shape = (transitions_per_item, self.row.row_bytes)
+        self.item_shape = (transitions_per_item, self.record.record_bytes)
 
   @property
   def frame_bytes(self) -> int:
-    """Of the frame in a cell."""
-    return frames.held_bytes(self.observation_shape)
+    """Bytes of the frame in a frame record."""
+    return frames.padded_bytes(self.observation_shape)
 
-  def kept_cells(self, num_envs: int) -> int:
-    """Cells that a writer of B environments' items keeps to refer to; 0: none.
+  def kept_frame_records(self, num_envs: int) -> int:
+    """Returns the frame records that a writer keeps for later items.
 
     Args:
-      num_envs: B.
+      num_envs: B, environments of the writer.
+
+    Returns:
+      A number; 0: items have no frame records.
     """
-    # What is referred to is at most 2 windows old; each step sends a cell an
-    # environment, or a few where episodes end and start. An older one would be
-    # sent again.
-    return 4 * self.window * num_envs
+    # Items refer to frames of at most 2 items ago. Each step sends a frame
+    # record per environment, or a few where episodes end and start. An older
+    # one would be sent again.
+    return 4 * self.frames_per_item * num_envs
 
 
 def _check_stack(
@@ -111,8 +122,8 @@ def _check_stack(
   if transitions_per_item != 1:
     raise ValueError(
       f"config.replay.transitions_per_item={transitions_per_item} needs whole "
-      f"observations, but config.adder.stacked_frames={stacked_frames}: give 1 "
-      "for the one or 0 for the other"
+      f"observations, but config.adder.stacked_frames={stacked_frames}: set "
+      "transitions_per_item to 1 or stacked_frames to 0"
     )
   observations = spec.observations
   shape = observations.shape
@@ -123,7 +134,7 @@ def _check_stack(
   ):
     raise ValueError(
       f"config.adder.stacked_frames={stacked_frames} takes uint8 observations "
-      f"[{stacked_frames}, ...], frames first, but the environment gives "
+      f"[{stacked_frames}, ...], frames first, but the environment has "
       f"{observations.dtype} {list(shape)}: use "
       "--config.adder.stacked_frames=0"
     )

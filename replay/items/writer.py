@@ -1,4 +1,4 @@
-"""Writes items into a table with a Reverb client that never blocks for ever."""
+"""Item writer: writes items to a Reverb table without blocking for ever."""
 
 import time
 import typing
@@ -6,85 +6,85 @@ import typing
 import numpy as np
 import reverb
 
-from slipway.replay.items import cell_stream
+from slipway.replay.items import frame_stream
 from slipway.replay.items import frames as frames_lib
 from slipway.replay.items import priorities as priorities_lib
 from slipway.replay.transport import routes
 
-# Half of them may be unflushed by default. With 16 more, Reverb, which warns of
-# memory from 50 items in flight, is content; a few fill a packet.
+# Half of them may be unflushed by default. A few items fill a packet, and
+# Reverb warns of its memory use from 50 items in flight on.
 MAX_IN_FLIGHT = 32  # items
 
-# Seconds between two looks whether a stream can be opened again.
+# Seconds between two checks whether a stream can be opened again.
 _RETRY_S = 0.02
 
 
 class ItemWriter:
-  """One stream of items to one table, and the next one when it breaks.
+  """Writes items to one table, and opens a new stream when one breaks.
 
-  Each item is written at most once: what was in flight when a stream broke is
-  counted as lost, whether it arrived or not, and not sent again.
+  Each item is written at most once: items in flight when a stream breaks are
+  counted as lost, whether they arrived or not, and are not sent again.
 
   ```python
   writer = ItemWriter(routes.DirectRoute('localhost:7000'), 'transitions')
   while working:
     while not writer.wait(timeout_s=0.2):
-      ...  # writer.waits_for says for what: look whether to stop
+      ...  # `writer.waits_for` has the reason; check whether to stop
     writer.write(*items)
   writer.close(timeout_s=1.0)
   ```
 
   Attributes:
-    written: items taken by `write`.
+    written: items passed to `write`.
     lost: items that were in flight when a stream broke, or at the end.
-    streams: that were opened; each but the first replaced a broken one.
-    waits_for: what the last `wait` that returned False waited for.
+    streams: streams that were opened; all but the first replaced a broken one.
+    waits_for: reason why the last `wait` returned False.
   """
 
   def __init__(
     self,
     route: routes.Route,
     table: str,
-    kept_cells: int = 0,
+    kept_frame_records: int = 0,
     unconfirmed: int = MAX_IN_FLIGHT // 2,
   ):
-    """Opens nothing; the first `wait` does.
+    """Keeps the arguments; the first `wait` opens a stream.
 
     Args:
-      route: to a server, or through a proxy.
-      table: its name.
-      kept_cells: newest cells that items refer to, where items are cells
-        (`table_spec.ItemSchema.kept_cells`); 0: items are rows.
-      unconfirmed: items that may be so when more are written.
+      route: route to the server, direct or through a proxy.
+      table: name of the table.
+      kept_frame_records: newest frame records that items may refer to
+        (`table_spec.ItemSchema.kept_frame_records`); 0: items have none.
+      unconfirmed: items that may be unconfirmed when `write` is called.
     """
     self._route = route
     self._table = table
-    self._kept_cells = kept_cells
+    self._kept_frame_records = kept_frame_records
     self._unconfirmed = unconfirmed
-    self._cells: cell_stream.CellStream | None = None
-    # The client is kept nowhere else: with its writer its channel goes, and
-    # with that the delays that gRPC keeps for an address that failed.
+    self._frame_stream: frame_stream.FrameRecordStream | None = None
+    # Only the writer refers to its client, so the channel is freed with it, and
+    # so are the delays that gRPC keeps for an address that failed.
     self._writer: reverb.TrajectoryWriter | None = None
     self._in_flight = 0  # items, at most
     self._unflushed = 0  # items
     self.written = 0
     self.lost = 0
     self.streams = 0
-    self.waits_for = "a stream, which was not asked for yet"
+    self.waits_for = "a stream, which `wait` has not opened yet"
 
   @property
   def confirmed(self) -> int:
-    """Items that the server is known to have taken; some more may be."""
+    """Items that the server has confirmed; it may have more."""
     return self.written - self.lost - self._in_flight
 
   def wait(self, timeout_s: float) -> bool:
     """Waits until items can be written, at most `timeout_s`.
 
     Returns:
-      False if the table, or what lies before it, holds the writer back.
+      False if the table is full, or no stream can be opened.
 
     Raises:
-      RuntimeError: the server refuses the items.
+      RuntimeError: the server rejects the items.
     """
     if self._writer is not None and self._route.is_broken():
       self._abandon()
@@ -92,77 +92,77 @@ class ItemWriter:
       return False
     if self._unflushed < self._unconfirmed:
       return True
-    return self._flush(self._unconfirmed, timeout_s)
+    return self._flush_to(self._unconfirmed, timeout_s)
 
   def write(
     self,
-    rows: np.ndarray,
+    records: np.ndarray,
     priorities: np.ndarray,
     frames: frames_lib.FrameIds | None = None,
   ) -> None:
-    """Queues items, right after a `wait` that returned True.
+    """Queues items; to be called right after a `wait` that returned True.
 
     Args:
-      rows: uint8 [M, row_bytes].
+      records: uint8 [M, record_bytes].
       priorities: float [M].
-      frames: [M], where items are cells.
+      frames: [M], for items of frame records.
 
     Raises:
-      ValueError: a priority is negative, infinite or not a number, or there is
-        another number of rows.
-      RuntimeError: the server refuses the items, or there was no such `wait`.
+      ValueError: a priority is negative, infinite or not a number, or the
+        number of records is another one.
+      RuntimeError: the server rejects the items, or `wait` was not called.
     """
     if self._writer is None:
       raise RuntimeError(
-        f"{len(rows)} items were to be written without a stream, so none was;"
-        " call `wait` until it returns True first."
+        f"{len(records)} items can't be written, as there is no stream; call"
+        " `wait` until it returns True first."
       )
     priorities_lib.check(priorities)
-    if len(rows) != len(priorities):
+    if len(records) != len(priorities):
       raise ValueError(
-        f"{len(rows)} rows came with {len(priorities)} priorities, so none was"
-        " written; pass one priority a row."
+        f"{len(records)} records came with {len(priorities)} priorities, so"
+        " none was written; pass one priority per record."
       )
-    self.written += len(rows)
-    self._in_flight += len(rows)
-    self._unflushed += len(rows)
+    self.written += len(records)
+    self._in_flight += len(records)
+    self._unflushed += len(records)
     try:
-      if self._cells is None:
-        self._write_rows(self._writer, rows, priorities)
+      if self._frame_stream is None:
+        self._write_records(self._writer, records, priorities)
       else:
         assert frames is not None
-        self._cells.write(self._table, rows, priorities, frames)
+        self._frame_stream.write(self._table, records, priorities, frames)
     except (RuntimeError, reverb.errors.ReverbError):
       if not self._route.is_broken(stalled=True):
         raise
 
-  def _write_rows(
-    self, writer: typing.Any, rows: np.ndarray, priorities: np.ndarray
+  def _write_records(
+    self, writer: typing.Any, records: np.ndarray, priorities: np.ndarray
   ) -> None:
     table = self._table
-    for row, priority in zip(rows, priorities.tolist(), strict=True):
-      writer.append(row)
+    for record, priority in zip(records, priorities.tolist(), strict=True):
+      writer.append(record)
       writer.create_item(table, priority, writer.history[-1])
 
-  def settle(self, timeout_s: float) -> bool:
-    """Waits until nothing is in flight, at most `timeout_s`."""
+  def flush(self, timeout_s: float) -> bool:
+    """Waits until no item is in flight, at most `timeout_s`."""
     if self._writer is None:
       return True
     if self._route.is_broken():
       self._abandon()
       return True
-    return self._flush(0, timeout_s)
+    return self._flush_to(0, timeout_s)
 
   def close(self, timeout_s: float) -> bool:
-    """Sends what is queued, at most for `timeout_s`, and disconnects.
+    """Sends queued items, at most for `timeout_s`, and closes the stream.
 
     Returns:
-      True if nothing was in flight any more.
+      Whether all items are confirmed.
     """
-    settled = self.settle(timeout_s)
+    flushed = self.flush(timeout_s)
     if self._writer is not None:
       self._abandon()
-    return settled
+    return flushed
 
   def _open(self, timeout_s: float) -> bool:
     end_s = time.monotonic() + timeout_s
@@ -174,17 +174,19 @@ class ItemWriter:
       time.sleep(min(_RETRY_S, left_s))
     self._route.renew()
     client = reverb.Client(self._route.address)
-    # An item that is a row refers to nothing older. Items are not validated,
-    # since for that Reverb asks the server, without a timeout.
+    # An item without frame records refers to no older data. Items are not
+    # validated, as Reverb calls the server for that, without a timeout.
     self._writer = client.trajectory_writer(
-      max(1, self._kept_cells), validate_items=False
+      max(1, self._kept_frame_records), validate_items=False
     )
-    if self._kept_cells:
-      self._cells = cell_stream.CellStream(self._writer, self._kept_cells)
+    if self._kept_frame_records:
+      self._frame_stream = frame_stream.FrameRecordStream(
+        self._writer, self._kept_frame_records
+      )
     self.streams += 1
     return True
 
-  def _flush(self, in_flight: int, timeout_s: float) -> bool:
+  def _flush_to(self, in_flight: int, timeout_s: float) -> bool:
     writer: typing.Any = self._writer
     try:
       writer.flush(in_flight, timeout_ms=max(1, int(1000 * timeout_s)))
@@ -203,7 +205,7 @@ class ItemWriter:
     return True
 
   def _abandon(self) -> None:
-    """Ends a stream; counts what was in flight as lost."""
+    """Closes the stream; counts items in flight as lost."""
     writer, self._writer = self._writer, None
     assert writer is not None
     lost = _in_flight(writer, self._in_flight)
@@ -213,7 +215,7 @@ class ItemWriter:
 
 
 def _in_flight(writer: reverb.TrajectoryWriter, at_most: int) -> int:
-  """How many items are unconfirmed, which Reverb tells by waiting only."""
+  """Returns the unconfirmed items, which only `flush` with a timeout shows."""
   low, high = 0, at_most
   while low < high:
     middle = (low + high) // 2
@@ -222,7 +224,7 @@ def _in_flight(writer: reverb.TrajectoryWriter, at_most: int) -> int:
     except reverb.DeadlineExceededError:
       low = middle + 1
     except (RuntimeError, reverb.errors.ReverbError):
-      return at_most  # It has failed as a whole.
+      return at_most  # The whole stream has failed.
     else:
       high = middle
   return high

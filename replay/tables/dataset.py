@@ -1,4 +1,4 @@
-"""The dataset: batches of a table, as tf.data."""
+"""Dataset: batches of a table as a `tf.data.Dataset`."""
 
 import math
 import typing
@@ -10,42 +10,41 @@ from slipway.replay.items import frames, sequences, transitions
 from slipway.replay.items import packing as packing_lib
 from slipway.replay.tables import table_spec, tables
 
-# How long a starved dataset waits before it ends, so that its reader can look
-# whether it should stop; it is then simply iterated again.
+# Milliseconds without an item after which the dataset ends, so that its reader
+# can check whether to stop. The reader then iterates it again.
 STARVED_MS = 500
-_WORD = tf.int64
 
 
 class Batch(typing.NamedTuple):
-  """What a learner learns from, and how it was sampled.
+  """A batch for a learner, and how it was sampled.
 
-  Recorded data has nothing but `data`.
+  Recorded data has the field `data` only.
   """
 
   data: typing.Any  # a Transition or Sequence with [B, ...] in each field
   versions: typing.Any = None  # [B] or [B, T] int64, of the acting variables
-  keys: typing.Any = None  # [I] uint64, of the items: I is B, or B / G
-  probabilities: typing.Any = None  # [B] float64, with which each was sampled
-  table_size: typing.Any = None  # [B] int64, items in the table at that time
-  # [] float32, items of its shard to those of the largest; None: one table
+  keys: typing.Any = None  # [I] uint64, of the items; I is B / G
+  probabilities: typing.Any = None  # [B] float64, of sampling each
+  table_size: typing.Any = None  # [B] int64, items in the table when sampled
+  # [] float32, items of the shard / items of the largest; None: one table
   share: tf.Tensor | None = None
 
 
 def make_dataset(
   server_address: str, spec: table_spec.TableSpec
 ) -> tf.data.Dataset:
-  """An endless dataset for `unpack`, which ends where it starves.
+  """Returns a dataset for `unpack`, which ends only if it starves.
 
-  It samples ahead of its reader, so it is of no use for a queue, from which it
-  would take items that nothing learns from.
+  The dataset samples ahead of its reader. So it is not suitable for a queue,
+  where items that are sampled ahead are lost when the reader stops.
 
   Args:
-    server_address: of the Reverb server; one in this process is read without
-      gRPC, at three times the speed.
-    spec: of the table.
+    server_address: address of the Reverb server; a server in this process is
+      read without gRPC, three times as fast.
+    spec: spec of the table.
   """
-  # One sampler keeps ahead of the learner; more of them hold more stale
-  # samples and fight for the table's lock.
+  # One sampler is faster than the learner; more of them would hold more stale
+  # samples and compete for the table's lock.
   items = reverb.TrajectoryDataset(
     server_address=server_address,
     table=tables.TRANSITIONS,
@@ -56,21 +55,21 @@ def make_dataset(
     rate_limiter_timeout_ms=STARVED_MS,
   )
   options = tf.data.Options()
-  # There is nothing to tune; and the thread that would, misses at times that
-  # its iterator ends, which then waits for it: up to a minute.
+  # There is nothing to tune. The autotuning thread sometimes misses the end of
+  # its iterator, which then waits for the thread for up to a minute.
   options.autotune.enabled = False
   batches = items.batch(spec.batch_size, drop_remainder=True).prefetch(2)
   return batches.with_options(options)
 
 
 def unpack(schema: typing.Any, samples: typing.Any) -> Batch:
-  """The batch in an element of the dataset; to be traced where it is used.
+  """Returns the batch in an element of the dataset; part of the update's graph.
 
-  As a `map` of the dataset it would cost the call of a graph for each batch:
-  an eighth of the CPU time of an update, where the network is small.
+  As a `map` of the dataset it would cost the call of a graph per batch: an
+  eighth of the CPU time of an update if the network is small.
 
   Args:
-    schema: of an item.
+    schema: schema of an item.
     samples: `reverb.ReplaySample` with data uint8 [I, *item_shape].
   """
   info = samples.info
@@ -86,10 +85,10 @@ def make_batch(
   table_size: tf.Tensor,
   data: tf.Tensor,
 ) -> Batch:
-  """The batch in what was sampled, as tensors of the shapes in `Batch`.
+  """Returns the batch of sampled items, with the shapes in `Batch`.
 
   Args:
-    schema: of an item.
+    schema: schema of an item.
     keys: [I] uint64.
     probabilities: [I] float64.
     table_size: [I] int64.
@@ -97,11 +96,11 @@ def make_batch(
   """
   each = schema.transitions_per_item
   if each > 1:
-    data = tf.reshape(data, (-1, schema.row.row_bytes))
+    data = tf.reshape(data, (-1, schema.record.record_bytes))
     probabilities = tf.repeat(probabilities, each)
     table_size = tf.repeat(table_size, each)
   if isinstance(schema, sequences.SequenceSchema):
-    fields = _fields(schema.row, data)
+    fields = _fields(schema.record, data)
     versions = fields.pop(transitions.VERSION)
     learned: typing.Any = schema.make_sequence(fields)
   else:
@@ -114,45 +113,51 @@ def make_batch(
 def _transition_fields(
   schema: transitions.TransitionSchema, data: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """The fields [B, ...] of transitions, from records or from frame stacks."""
+  """Returns the fields [B, ...] of transitions, with or without frames."""
   if not schema.stacked_frames:
-    return _fields(schema.row, data)
-  fields = _fields(schema.row, data[:, -1, schema.frame_bytes :])
-  moved = tf.cast(fields.pop(transitions.MOVED), tf.int32)
-  fields["o_tm1"], fields["o_t"] = _stacks(schema, data, moved)
+    return _fields(schema.record, data)
+  fields = _fields(schema.record, data[:, -1, schema.frame_bytes :])
+  offsets = tf.cast(fields.pop(transitions.FRAME_OFFSET), tf.int32)
+  fields["o_tm1"], fields["o_t"] = _stacks(schema, data, offsets)
   return fields
 
 
 def _stacks(
-  schema: transitions.TransitionSchema, cells: tf.Tensor, moved: tf.Tensor
+  schema: transitions.TransitionSchema,
+  frame_records: tf.Tensor,
+  offsets: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """o_tm1 and o_t of cells [B, W, ...] where they are `moved` [B] apart."""
-  stack, window = schema.stacked_frames, schema.window
-  # All in two dimensions, of 8 bytes: with more of them, or by the byte, the
-  # same costs three times as much.
-  rows = tf.reshape(cells, (-1, schema.item_shape[1]))[:, : schema.frame_bytes]
-  words = tf.bitcast(tf.reshape(rows, (-1, schema.frame_bytes // 8, 8)), _WORD)
+  """Returns o_tm1 and o_t of frame records [B, W, ...], `offsets` [B] apart."""
+  stack, size = schema.stacked_frames, schema.frames_per_item
+  # With two dimensions and words of 8 bytes: more dimensions, or single bytes,
+  # cost three times as much.
+  records = tf.reshape(frame_records, (-1, schema.item_shape[1]))[
+    :, : schema.frame_bytes
+  ]
+  words = tf.bitcast(
+    tf.reshape(records, (-1, schema.frame_bytes // 8, 8)), tf.int64
+  )
   words = tf.bitwise.bitwise_xor(words, tf.constant(frames.MASK))
-  newest = window * tf.range(tf.shape(moved)[0]) + window - 1  # [B]
+  newest = size * tf.range(tf.shape(offsets)[0]) + size - 1  # [B]
 
   def stacks_until(newest: tf.Tensor) -> tf.Tensor:
     index = newest[:, None] + tf.range(1 - stack, 1)  # [B, S]
     taken = tf.bitcast(tf.gather(words, tf.reshape(index, [-1])), tf.uint8)
     taken = tf.reshape(taken, (-1, schema.frame_bytes))
-    size = math.prod(schema.observation_shape[1:])
-    return tf.reshape(taken[:, :size], (-1, *schema.observation_shape))
+    frame_size = math.prod(schema.observation_shape[1:])
+    return tf.reshape(taken[:, :frame_size], (-1, *schema.observation_shape))
 
-  return stacks_until(newest - moved), stacks_until(newest)
+  return stacks_until(newest - offsets), stacks_until(newest)
 
 
 def _fields(
-  packing: packing_lib.Packing, rows: tf.Tensor
+  packing: packing_lib.Packing, records: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """The fields [B, ...] of uint8 rows [B, row_bytes]."""
+  """Returns the fields [B, ...] of uint8 records [B, record_bytes]."""
   fields, start = {}, 0
   for name, (dtype, shape) in packing.fields.items():
     end = start + dtype.itemsize * math.prod(shape)
-    column = rows[:, start:end]
+    column = records[:, start:end]
     start = end
     if dtype.itemsize == 1:
       column = tf.reshape(column, (-1, *shape))

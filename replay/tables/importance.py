@@ -1,4 +1,4 @@
-"""Importance weights: what prioritized sampling distorts, put right."""
+"""Importance weights: correct the bias of prioritized sampling."""
 
 import tensorflow as tf
 
@@ -9,22 +9,25 @@ def importance_weights(
   exponent: tf.Tensor,
   share: tf.Tensor | None = None,
 ) -> tf.Tensor:
-  """w_i = (N P(i))^-beta / max_j w_j. Schaul et al. 2016, section 3.4.
+  """Returns the weights of a batch. Schaul et al. 2016, section 3.4.
 
-  Of K shards each is drawn from as often as the others (a stratified sample),
-  so the item i of shard s with N_s of all N items has P(i) = P_s(i) / K, and
+    w_i = (N P(i))^-beta / max_j w_j
+
+  Each of K shards is sampled equally often (a stratified sample). So an item i
+  of shard s, which has N_s of all N items, has P(i) = P_s(i) / K, and
 
     (N P(i))^-beta = (N_s P_s(i))^-beta * (K N_s / N)^beta.
 
-  The first factor is that of a table alone. The second is the same for a whole
-  batch, which is of one shard, and would be lost with the batch's maximum:
-  it is taken apart, with the largest shard's as its maximum, which is
-  `share`^beta. It is 1 while shards have equally many items, and gives those of
-  a shard that fills again no more weight than the others have.
+  The first factor is that of a single table. The second factor is equal for a
+  whole batch, which comes from one shard, so that dividing by the batch's
+  maximum would remove it. Therefore it is divided separately by its value for
+  the largest shard, which gives `share`^beta. It is 1 while all shards have
+  equally many items. While a shard fills again, its items get no more weight
+  than those of the other shards.
 
   Args:
-    probabilities: [B] P(i), or P_s(i), with which each item was drawn.
-    table_size: [B] N, or N_s, items in the table when each was drawn.
+    probabilities: [B] P(i), or P_s(i), of sampling each item.
+    table_size: [B] N, or N_s, items in the table when each was sampled.
     exponent: [] beta, in [0, 1].
     share: [] N_s / max_t N_t, in [0, 1]; None: there is one table.
 
@@ -32,7 +35,7 @@ def importance_weights(
     float32 [B], at most 1.
   """
   expected = tf.cast(table_size, tf.float64) * probabilities  # [B] N P(i)
-  # A restored or just filled table may report 0 for an item it gave out.
+  # A restored or new table may report 0 for an item that it has returned.
   expected = tf.cast(tf.maximum(expected, 1e-12), tf.float32)
   exponent = tf.cast(exponent, tf.float32)
   weights = tf.pow(expected, -exponent)

@@ -1,102 +1,102 @@
-"""LocalQueue: a queue of one process, whose items are taken out once."""
+"""LocalQueue: an in-process queue, for runs in one process."""
 
 import pathlib
 
 import numpy as np
 
-_ROWS, _COUNTS = "rows.npy", "counts.npy"
+_RECORDS, _COUNTS = "records.npy", "counts.npy"
 
 
 class LocalQueue:
-  """What a Reverb queue does, in this process and for one thread.
+  """An in-process equivalent of a Reverb queue, for one thread.
 
-  Has the interface of `local_table.LocalTable`.
+  The interface is that of `local_table.LocalTable`, without priorities.
 
   ```python
-  queue = LocalQueue(row_bytes)
-  queue.insert(rows, priorities)
-  keys, probabilities, size, rows = queue.sample(8)
+  queue = LocalQueue(record_bytes)
+  queue.insert(records, priorities)
+  keys, probabilities, size, records = queue.sample(8)
   ```
 
   Attributes:
-    inserted: items since the start; the next one's key.
-    sampled: items since the start.
+    inserted: items inserted so far; the key of the next one.
+    sampled: items sampled so far.
   """
 
-  def __init__(self, row_bytes: int):
+  def __init__(self, record_bytes: int):
     """Starts empty.
 
     Args:
-      row_bytes: bytes of an item.
+      record_bytes: bytes of an item.
     """
-    self._rows = np.empty((0, row_bytes), np.uint8)
+    self._records = np.empty((0, record_bytes), np.uint8)
     self.inserted = self.sampled = 0
 
   @property
   def size(self) -> int:
-    """Items that wait."""
-    return len(self._rows)
+    """Items in the queue."""
+    return len(self._records)
 
-  def insert(self, rows: np.ndarray, priorities: np.ndarray) -> None:
+  def insert(self, records: np.ndarray, priorities: np.ndarray) -> None:
     """Appends items.
 
     Args:
-      rows: uint8 [M, row_bytes].
-      priorities: of no effect here.
+      records: uint8 [M, record_bytes].
+      priorities: have no effect.
     """
     del priorities
-    self._rows = np.concatenate([self._rows, rows])
-    self.inserted += len(rows)
+    self._records = np.concatenate([self._records, records])
+    self.inserted += len(records)
 
   def sample(
     self, batch_size: int
   ) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
-    """Takes the oldest items out.
+    """Removes and returns the oldest items.
 
     Returns:
-      As `LocalTable.sample`: keys, probabilities, the size before, rows.
+      Keys, probabilities, the size before, and records, as `LocalTable.sample`.
 
     Raises:
-      ValueError: fewer items wait.
+      ValueError: the queue has fewer items.
     """
     size = self.size
     if size < batch_size:
       raise ValueError(
-        f"batch_size={batch_size} is more than the {size} items that wait in "
-        "the queue, so no batch can be taken: insert more"
+        f"batch_size={batch_size} is more than the {size} items in the queue, "
+        "so no batch can be sampled: insert more"
       )
     keys = np.arange(self.sampled, self.sampled + batch_size, dtype=np.uint64)
-    rows, self._rows = np.split(self._rows, [batch_size])
+    records, self._records = np.split(self._records, [batch_size])
     self.sampled += batch_size
-    return keys, np.ones(batch_size), size, rows
+    return keys, np.ones(batch_size), size, records
 
   def save(self, folder: pathlib.Path) -> None:
-    """Writes all that the next samples depend on.
+    """Saves the whole state, uncompressed.
 
     Args:
-      folder: exists, and is empty.
+      folder: an empty one.
 
     Raises:
       OSError: the disk rejects the files.
     """
-    np.save(folder / _ROWS, self._rows)
+    np.save(folder / _RECORDS, self._records)
     np.save(folder / _COUNTS, np.array([self.inserted, self.sampled]))
 
   def load(self, folder: pathlib.Path) -> None:
-    """Continues as the queue that was saved.
+    """Restores the state that `save` has written.
 
     Args:
-      folder: to which `save` wrote.
+      folder: the folder that was passed to `save`.
 
     Raises:
-      ValueError: its items have another size.
+      ValueError: the items in the folder have another size.
     """
-    rows = np.load(folder / _ROWS)
-    if rows.shape[1] != self._rows.shape[1]:
+    records = np.load(folder / _RECORDS)
+    if records.shape[1] != self._records.shape[1]:
       raise ValueError(
-        f"{str(folder)!r} holds items of {rows.shape[1]} bytes, but the "
-        f"config's have {self._rows.shape[1]}: resume with the environment "
+        f"{str(folder)!r} holds items of {records.shape[1]} bytes, but the "
+        f"config's have {self._records.shape[1]}: resume with the environment "
         "and the algorithm they were saved with"
       )
-    self._rows = rows
+    self._records = records
     self.inserted, self.sampled = np.load(folder / _COUNTS).tolist()

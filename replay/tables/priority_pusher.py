@@ -1,4 +1,4 @@
-"""PriorityPusher: sends new priorities to a server, which may be down."""
+"""Priority pusher: sends new priorities to a server that may be down."""
 
 import queue
 import threading
@@ -12,24 +12,24 @@ from absl import logging
 from slipway.replay.items import priorities as priorities_lib
 from slipway.replay.tables import shard_monitor, tables
 
-# Pushes that wait: more are of no use, as new priorities come of new samples.
+# Pushes that may wait. More are not needed: new priorities need new samples.
 _WAITING = 2
-_LOOK_S = 0.1  # between two checks whether the server is up
+_CHECK_S = 0.1  # between two checks whether the server is up
 _NOTHING = ()
 
 
 class PriorityPusher:
-  """Pushes priorities from a thread of its own.
+  """Sends priorities to one server, in a thread of its own.
 
-  A push to a server that is down waits until it is up. In the trainer's graph
-  nothing could end that wait.
+  Reverb's call blocks while the server is down. As an operation of the
+  trainer's graph it could not be cancelled.
   """
 
   def __init__(self, shard: shard_monitor.ShardMonitor):
-    """Connects at the first push.
+    """Starts the thread, which connects at the first push.
 
     Args:
-      shard: that has the items.
+      shard: monitor of the server that has the items.
     """
     self._shard = shard
     self._queue: queue.Queue = queue.Queue(_WAITING)
@@ -39,12 +39,11 @@ class PriorityPusher:
     self._thread.start()
 
   def push(self, keys: np.ndarray, priorities: np.ndarray) -> None:
-    """Sets priorities soon; those of items that were evicted are left out.
+    """Queues priorities; the table ignores those of evicted items.
 
-    Waits for earlier ones while the server is up. What a server that is down
-    does not take is dropped: the items it restarts with have priorities. Single
-    items whose priority is no number are damaged: they keep the priority that
-    they have, which is logged once.
+    Blocks while the queue is full and the server is up. If the server is down,
+    the priorities are dropped: its restored items have priorities. An item
+    whose new priority is invalid keeps its old one, which is logged once.
 
     Args:
       keys: uint64 [N]; the last of equal ones counts.
@@ -59,21 +58,21 @@ class PriorityPusher:
         priorities_lib.check(priorities)
       logging.log_first_n(
         logging.WARNING,
-        "%d of %d new priorities are not finite: these items are damaged, and "
-        "keep their old ones",
+        "%d of %d new priorities are invalid: their items keep the old ones; "
+        "check rewards and observations for values that are not finite",
         1,
         int((~valid).sum()),
         len(valid),
       )
       keys, priorities = keys[valid], priorities[valid]
-    while self._shard.up and not self._put((keys, priorities), _LOOK_S):
+    while self._shard.up and not self._put((keys, priorities), _CHECK_S):
       pass
 
   def close(self, timeout_s: float) -> None:
-    """Stops the thread, after what is queued if that takes no longer.
+    """Sends queued priorities and stops the thread.
 
     Args:
-      timeout_s: seconds after which the thread is left, as a daemon.
+      timeout_s: seconds to wait at most; the daemon thread is left then.
     """
     if self._put(None, timeout_s):
       self._thread.join(timeout_s)
@@ -86,13 +85,13 @@ class PriorityPusher:
     return True
 
   def _run(self) -> None:
-    client, life = None, 0
+    client, incarnation = None, 0
     while (pushed := self._get()) is not None:
-      if not self._shard.up or life != self._shard.incarnation:
-        client, life = None, self._shard.incarnation
+      if not self._shard.up or incarnation != self._shard.incarnation:
+        client, incarnation = None, self._shard.incarnation
       if pushed is _NOTHING or not self._shard.up:
         continue
-      # The client that takes arrays: `reverb.Client` takes a dictionary, and
+      # `TFClient` takes arrays: `reverb.Client` takes a dictionary, and
       # building it holds the interpreter's lock.
       client = client or reverb.TFClient(self._shard.address)
       keys, priorities = pushed
@@ -107,9 +106,9 @@ class PriorityPusher:
         self._shard.mark_lost()
 
   def _get(self) -> typing.Any:
-    # A client of a server that is down is not kept until the next push: its
-    # channel would try again after longer and longer delays.
+    # The client of a server that is down must not be kept until the next push:
+    # its channel would connect again after longer and longer delays.
     try:
-      return self._queue.get(timeout=_LOOK_S)
+      return self._queue.get(timeout=_CHECK_S)
     except queue.Empty:
       return _NOTHING

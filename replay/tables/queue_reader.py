@@ -1,4 +1,4 @@
-"""QueueReader: takes whole batches out of a queue, and nothing else."""
+"""Queue reader: takes whole batches out of a queue, never parts of one."""
 
 import threading
 import typing
@@ -16,32 +16,32 @@ class Samples(typing.NamedTuple):
 
   keys: np.ndarray  # uint64 [I]
   probabilities: np.ndarray  # float64 [I]
-  table_size: int  # items in the queue before
+  table_size: int  # items in the queue before the batch was taken
   data: np.ndarray  # uint8 [I, item bytes]
 
 
 class QueueReader:
   """Reads one server's queue from one thread.
 
-  `reverb.TrajectoryDataset` reads ahead, and a queue gives each item once: what
-  was read ahead is lost with its iterator. A sampler that is asked for exactly
-  one batch takes 1.6 ms for 8 items, a dataset of exactly one 22 ms
+  `reverb.TrajectoryDataset` samples ahead, and a queue returns each item once:
+  items that were sampled ahead are lost when the iterator ends. A sampler for
+  exactly one batch takes 1.6 ms for 8 items, a dataset of one batch 22 ms
   (docs/libraries.md).
   """
 
   def __init__(self, monitor: shard_monitor.ShardMonitor, batch_size: int):
-    """Connects at the first batch.
+    """Keeps the arguments; connects at the first batch.
 
     Args:
-      monitor: of the server.
+      monitor: monitor of the server.
       batch_size: items per batch.
     """
     self._monitor, self._batch_size = monitor, batch_size
-    # Items that are in the queue at least: no other reader takes any.
+    # Lower bound of the items in the queue: no other reader takes any.
     self._size = 0
     self._client: reverb.Client | None = None
-    self._incarnation = 0  # of the server, that the client is for
-    self._late: list[_Sampling] = []  # that waited for a server that was down
+    self._incarnation = 0  # of the server that the client is connected to
+    self._late: list[_Sampling] = []  # blocked as the server was down
 
   def status(self) -> table_status.TableStatus | None:
     """Returns the queue's counts; None: the server does not reply."""
@@ -53,7 +53,7 @@ class QueueReader:
     return status
 
   def take(self) -> Samples | None:
-    """Takes a batch; None: the queue has no whole one, or is down."""
+    """Takes a batch; None: the queue has no whole batch, or is down."""
     if (late := self._take_late()) is not None:
       return late
     # A poll of the counts costs as much as the batch does.
@@ -78,7 +78,7 @@ class QueueReader:
     return sampling.samples
 
   def _take_late(self) -> Samples | None:
-    """Returns the batch of a sampling that found its server again."""
+    """Returns the batch of a blocked call that has finished; None: none has."""
     for sampling in self._late:
       if not sampling.is_alive():
         self._late.remove(sampling)
@@ -87,13 +87,13 @@ class QueueReader:
 
 
 class _Sampling(threading.Thread):
-  """One batch on its way, in a thread that its reader need not wait for.
+  """One call of Reverb's `sample`, in a daemon thread that can be left.
 
-  Reverb's `sample` has no timeout and cannot be cancelled: with a server that
-  died, it waits until one is up at the address, and then takes items from it.
+  The call has no timeout and cannot be cancelled. If the server died, the call
+  blocks until a server is up at the address, and then takes items from it.
 
   Attributes:
-    samples: the batch, at the end; None: the server replied with an error.
+    samples: the batch, when the thread has ended; None: the call has failed.
   """
 
   def __init__(self, client: reverb.Client, batch_size: int, table_size: int):

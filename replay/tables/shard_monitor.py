@@ -1,8 +1,8 @@
-"""ShardMonitor: one replay server, as its trainer sees it.
+"""Shard monitor: watches one replay server for the trainer.
 
-Reverb's samplers and clients wait for a server that is down for as long as it
-is, without an error and without a timeout. So a thread checks whether the
-server is up, and makes its readers give up where it is not.
+Reverb's samplers and clients block while their server is down, without an error
+or a timeout. So a thread checks whether the server is up, and cancels its
+readers if it is down.
 """
 
 import threading
@@ -19,30 +19,30 @@ from slipway.replay.transport import routes
 _PERIOD_S = 0.2
 # Seconds between two polls of its size, which take the table's lock.
 _SIZE_PERIOD_S = 1.0
-# A server that accepts connections and does not reply for so many seconds
-# hangs: longer than a large table is listed for a snapshot.
+# A server that accepts connections but does not reply for so many seconds is
+# taken to hang. Listing a large table for a snapshot takes less.
 _SILENT_AFTER_S = 20.0
 
 
 class ShardMonitor:
-  """Watches a server from a thread of its own until `close`.
+  """Watches one server in a thread of its own until `close`.
 
   Attributes:
     index: among the shards, from 0.
     address: 'host:port' of its server.
-    incarnation: how often the server was found after it was down: what was
-      opened with an earlier one is of no use.
+    incarnation: count of the times that the server came up; connections to an
+      earlier incarnation are invalid.
     size: items in its table at the last poll.
-    on_lost: called in the thread when the server is found down.
+    on_lost: called when the server is found down, mostly in the thread.
   """
 
   def __init__(self, index: int, address: str, table: str):
-    """Takes the server as down until the thread finds it.
+    """Starts the thread; the server counts as down until the thread finds it.
 
     Args:
       index: among the shards, from 0.
       address: 'host:port' of its server.
-      table: whose counts are polled.
+      table: name of the table whose counts are polled.
 
     Raises:
       ValueError: the address has another form.
@@ -52,11 +52,11 @@ class ShardMonitor:
     self.on_lost: Callable[[], None] = lambda: None
     self._route = routes.DirectRoute(address)
     self._table = table
-    # For the reader's own thread. A client that failed is dropped, since its
-    # channel would make new ones wait with it.
+    # For the reader's own thread. A client that has failed is dropped, as new
+    # clients would share the delays of its channel.
     self._view: tables.TableView | None = None
     self._up = threading.Event()
-    self._lock = threading.Lock()  # held where `up` changes
+    self._lock = threading.Lock()  # held while `up` changes
     self._closed = threading.Event()
     self._thread = threading.Thread(
       target=self._run, name=f"shard {index}", daemon=True
@@ -65,7 +65,7 @@ class ShardMonitor:
 
   @property
   def up(self) -> bool:
-    """Whether the server is up, as far as is known."""
+    """Whether the server was up at the last check."""
     return self._up.is_set()
 
   def wait(self, timeout_s: float) -> bool:
@@ -73,7 +73,7 @@ class ShardMonitor:
     return self._up.wait(timeout_s)
 
   def status(self) -> table_status.TableStatus | None:
-    """Returns the counts of its table now; None: the server does not reply."""
+    """Returns the counts of the table; None: the server does not reply."""
     if not self.up:
       self._view = None
       return None
@@ -86,9 +86,9 @@ class ShardMonitor:
     return status
 
   def mark_lost(self) -> None:
-    """Takes the server as down until the thread finds it again.
+    """Marks the server as down until the thread finds it up again.
 
-    For a reader that got an error from it; otherwise the thread notices.
+    To be called by a reader that gets an error from the server.
     """
     with self._lock:
       if not self._up.is_set():
@@ -102,7 +102,7 @@ class ShardMonitor:
     self.on_lost()
 
   def close(self) -> None:
-    """Ends the thread."""
+    """Stops the thread."""
     self._closed.set()
     self._thread.join()
 
@@ -123,10 +123,10 @@ class ShardMonitor:
             self.mark_lost()
         else:
           replied_at_s = time.monotonic()
-          self._find()
+          self._mark_up()
       self._closed.wait(_PERIOD_S)
 
-  def _find(self) -> None:
+  def _mark_up(self) -> None:
     with self._lock:
       if self._up.is_set():
         return
@@ -146,6 +146,6 @@ class ShardMonitor:
 def statuses(
   monitors: Sequence[ShardMonitor],
 ) -> list[table_status.TableStatus]:
-  """Returns the counts of the servers that are up and reply."""
+  """Returns the counts of all servers that are up and reply."""
   found = [monitor.status() for monitor in monitors if monitor.up]
   return [status for status in found if status is not None]

@@ -1,6 +1,7 @@
-"""The tables of several servers, saved together; one that is gone is left out.
+"""Shards snapshot: saves the tables of several servers together.
 
-What it had when it was last saved takes its place, if there is any.
+For a server that is down, the snapshot gets the tables that were saved before,
+if there are any.
 """
 
 import os
@@ -14,17 +15,17 @@ from absl import logging
 
 from slipway.replay.tables import table_snapshot
 
-_LOOK_S = 0.1  # between two looks whether a server is still there
+_CHECK_S = 0.1  # between two checks whether a server is still up
 
 
-class Part(NamedTuple):
-  """What is saved of one server.
+class ShardFolder(NamedTuple):
+  """One server, and the folder that its tables are saved to.
 
   Attributes:
-    address: of the server, of this machine.
+    address: address of the server, on this machine.
     root: the `saving_dir` of its TrajectoryManager.
-    path: folder to be made, of the same file system as `root`.
-    is_up: says whether the server is there.
+    path: folder to make, on the same file system as `root`.
+    is_up: returns whether the server is up.
   """
 
   address: str
@@ -34,76 +35,76 @@ class Part(NamedTuple):
 
 
 class ShardsSaving:
-  """Checkpoints of several servers on their way to the disk.
+  """Saves the tables of several servers; used like `table_snapshot.Saving`.
 
-  Goes like `table_snapshot.Saving`, and waits for none that is gone.
+  It never waits for a server that is down.
   """
 
   def __init__(
     self,
-    parts: Sequence[Part],
+    folders: Sequence[ShardFolder],
     last: Callable[[], Sequence[pathlib.Path] | None],
   ):
-    """Starts those of all servers that are there.
+    """Starts to save the tables of all servers that are up.
 
     Args:
-      parts: one a server; the folder that their paths are in is made.
-      last: the same folders in the snapshot before; None: there is none. Asked
-        where a server is gone.
+      folders: one per server; the parent of their paths is made.
+      last: returns the same folders in the last snapshot, or None if there is
+        none; called if a server is down.
     """
-    self._parts, self._last = parts, last
-    for part in parts:
-      part.path.parent.mkdir(exist_ok=True)
+    self._folders, self._last = folders, last
+    for folder in folders:
+      folder.path.parent.mkdir(exist_ok=True)
     self._savings = [
-      table_snapshot.Saving(part.address, part.root, part.path)
-      if part.is_up()
+      table_snapshot.Saving(folder.address, folder.root, folder.path)
+      if folder.is_up()
       else None
-      for part in parts
+      for folder in folders
     ]
 
   def wait_copied(self, timeout_s: float) -> bool:
-    """Waits until what is saved no longer changes with any table.
+    """Waits until no insert or sample changes the snapshot any more.
 
     Args:
       timeout_s: seconds for each server.
     """
     return all(
-      saving is None or saving.wait_copied(timeout_s) or not part.is_up()
-      for part, saving in zip(self._parts, self._savings, strict=True)
+      saving is None or saving.wait_copied(timeout_s) or not folder.is_up()
+      for folder, saving in zip(self._folders, self._savings, strict=True)
     )
 
   def finish(self) -> None:
-    """Waits until all is written, or what takes its place.
+    """Waits until the tables of all shards are written.
 
     Raises:
-      OSError: the disk refuses.
+      OSError: the disk rejects the files.
     """
-    for shard, part in enumerate(self._parts):
+    for shard, folder in enumerate(self._folders):
       if not self._is_saved(shard):
         last = self._last()
         known = last is not None and last[shard].exists()
         logging.warning(
-          "replay shard %d is gone, and in this snapshot %s",
+          "replay shard %d is down: this snapshot has %s",
           shard,
-          "as it was in the last one" if known else "it is missing",
+          "its tables of the last one" if known else "none of its tables",
         )
         if last is not None and known:
-          shutil.rmtree(part.path, ignore_errors=True)
-          shutil.copytree(last[shard], part.path, copy_function=os.link)
+          shutil.rmtree(folder.path, ignore_errors=True)
+          shutil.copytree(last[shard], folder.path, copy_function=os.link)
 
   def _is_saved(self, shard: int) -> bool:
-    part, saving = self._parts[shard], self._savings[shard]
+    folder, saving = self._folders[shard], self._savings[shard]
     if saving is None:
       return False
-    # One that asks a server that is gone may wait for ever.
-    while saving.is_alive() and part.is_up():
-      saving.join(_LOOK_S)
+    # A call of a server that is down may block for ever.
+    while saving.is_alive() and folder.is_up():
+      saving.join(_CHECK_S)
     if saving.is_alive():
       return False
     try:
       saving.finish()
     except (RuntimeError, OSError, reverb.errors.ReverbError) as error:
-      said = " ".join(str(error).split())
-      logging.warning("replay shard %d was not saved: %s", shard, said)
+      message = " ".join(str(error).split())
+      logging.warning("replay shard %d was not saved: %s", shard, message)
       return False
     return True

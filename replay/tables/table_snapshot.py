@@ -1,12 +1,14 @@
-"""Reverb's checkpoints: saved while learning goes on, and fitted to a config.
+"""Table snapshot: saves Reverb's tables during training, and restores them.
 
-Reverb lists the items of its tables under their lock, and then compresses and
-writes them for many times as long without it. Nobody is told when the lock is
-given back, but who asks for a table's counts meanwhile is answered only then;
-and the file of the items is opened soon after.
+Reverb lists the items of its tables while it holds their lock. Then it releases
+the lock, and compresses and writes the items, which takes many times as long.
+There is no call that shows when the lock is released. But a request for a
+table's counts gets its reply only then, and Reverb opens the file of the items
+soon after.
 
-What Reverb restores, it restores as it was: limiter, size, exponent and
-signature of the checkpoint replace, without a word, those of the program.
+Reverb restores a checkpoint unchanged: its limiter, size, exponent and
+signature replace those of the program, without a warning. So `fit` changes them
+before.
 """
 
 import math
@@ -27,37 +29,37 @@ _TABLES, _ITEMS, _CHUNKS = (
 )
 _DONE = "DONE"  # Reverb reads no folder without it
 _COMPRESSION = "ZLIB"
-_LOOK_PERIOD_S = 0.005
-# A server that takes so long for an answer was listing a table. It begins with
-# that microseconds after it has made its folder, and nobody is asked before.
-_HELD_S = 0.05
-_ANSWER_S = 5
+_CHECK_PERIOD_S = 0.005
+# Seconds: a server whose reply takes longer was listing a table. It starts that
+# microseconds after it has made its folder, before which no request is sent.
+_LOCKED_S = 0.05
+_REPLY_S = 5
 
 
 class Saving(threading.Thread):
-  """One checkpoint on its way to the disk.
+  """Saves the tables of one server, in a thread of its own.
 
   ```python
   saving = table_snapshot.Saving(address, root, path)
   while not saving.wait_copied(timeout_s=0.1):  # the tables are locked
     ...
-  learn()  # nothing that happens now is in the checkpoint
+  learn()  # the checkpoint does not change any more
   saving.finish()
   ```
   """
 
   def __init__(self, address: str, root: pathlib.Path, path: pathlib.Path):
-    """Starts at once; one at a time for each server.
+    """Starts the thread; only one may run per server.
 
     Args:
-      address: of the server, of this machine.
+      address: address of the server, on this machine.
       root: the `saving_dir` of its TrajectoryManager.
-      path: folder to be made, of the same file system as `root`.
+      path: folder to make, on the same file system as `root`.
     """
     super().__init__(name="table-saving", daemon=True)
     self._client = reverb.Client(address)
     self._root, self._path = root, path
-    # A saving that failed half-way would look like the beginning of this one.
+    # Files of one that failed half-way would look like those of this one.
     empty(root)
     self._error: Exception | None = None
     self.start()
@@ -65,39 +67,39 @@ class Saving(threading.Thread):
   def run(self) -> None:
     try:
       os.rename(self._client.checkpoint(), self._path)
-    except Exception as error:  # Handed to the owner by `finish`.
+    except Exception as error:  # `finish` raises it.
       self._error = error
 
   def wait_copied(self, timeout_s: float) -> bool:
-    """Waits until what is saved no longer changes with the tables.
+    """Waits until no insert or sample changes the checkpoint any more.
 
     Returns:
-      False: it is not so yet. True also where saving has failed.
+      False after the timeout. True also if saving has failed.
     """
     end_s = time.monotonic() + timeout_s
     while self.is_alive() and not self._is_copied():
       if time.monotonic() >= end_s:
         return False
-      time.sleep(_LOOK_PERIOD_S)
+      time.sleep(_CHECK_PERIOD_S)
     return True
 
   def _is_copied(self) -> bool:
     if any(self._root.glob(f"*/{_ITEMS}")):
       return True
     if not any(self._root.iterdir()):
-      return False  # nor begun
-    asked_s = time.monotonic()
+      return False  # not begun
+    requested_s = time.monotonic()
     try:
-      self._client.server_info(timeout=_ANSWER_S)
+      self._client.server_info(timeout=_REPLY_S)
     except (RuntimeError, reverb.errors.ReverbError):
       return False
-    return time.monotonic() - asked_s > _HELD_S
+    return time.monotonic() - requested_s > _LOCKED_S
 
   def finish(self) -> None:
-    """Waits until all is written.
+    """Waits until everything is written.
 
     Raises:
-      RuntimeError: the server could not save, or is gone.
+      RuntimeError: the server could not save, or is down.
       OSError: the checkpoint could not be moved.
     """
     self.join()
@@ -108,21 +110,21 @@ class Saving(threading.Thread):
 def fit(
   saved: pathlib.Path, fitted: pathlib.Path, tables: Sequence[reverb.Table]
 ) -> None:
-  """Makes of a checkpoint one that restores to tables as they are asked for.
+  """Copies a checkpoint, with the settings of other tables.
 
   Items, priorities and counts stay. Limiter, size, sampler and remover become
-  those of `tables`. Where a limiter has changed so that the counts would hold
-  a side back for what was right before, the samples are counted as the
-  nearest number that the new limiter allows: neither side has to catch up. Of
-  a queue, all items that wait can be sampled; only inserts may have to wait.
+  those of `tables`. If the counts are out of the new limiter's bounds, the
+  count of samples becomes the nearest one within: neither side has to catch up.
+  Of a queue, all items can be sampled; only inserts may block.
 
   Args:
-    saved: folder of the checkpoint; is left as it is.
-    fitted: folder to be made, of the same file system: the items are links.
-    tables: as the config asks for them, empty.
+    saved: folder of the checkpoint, which stays unchanged.
+    fitted: folder to make, on the same file system: the items are hard
+      links.
+    tables: empty tables with the settings of the config.
 
   Raises:
-    ValueError: the items cannot live in the tables; one line that says why.
+    ValueError: one line: the items do not fit the tables.
   """
   wanted = {table.name: _info(table) for table in tables}
   try:
@@ -136,7 +138,7 @@ def fit(
     raise ValueError(
       f"the checkpoint has the tables {[r.table_name for r in records]}, but "
       f"the config makes {sorted(wanted)}: resume with the config it was "
-      "saved with, or start anew"
+      "saved with, or start a new run"
     )
   for record in records:
     _fit(record, wanted[record.table_name])
@@ -151,7 +153,7 @@ def fit(
 
 
 def empty(folder: pathlib.Path) -> None:
-  """Removes what a server that was killed has left, and makes the folder."""
+  """Makes a folder empty: removes what a killed server has left there."""
   shutil.rmtree(folder, ignore_errors=True)
   folder.mkdir(parents=True)
 
@@ -171,41 +173,41 @@ def _read(path: pathlib.Path) -> list[checkpoint_pb2.PriorityTableCheckpoint]:
 def _fit(
   record: checkpoint_pb2.PriorityTableCheckpoint, wanted: schema_pb2.TableInfo
 ) -> None:
-  """Gives the record of a table the settings that are wanted."""
+  """Changes the record of a table to the wanted settings."""
   name = record.table_name
   if record.signature != wanted.signature:
     raise ValueError(
-      f"the items of table {name!r} were saved with another layout than the "
+      f"the items of table {name!r} were saved with another schema than the "
       "config's, so they would be misread: resume with the environment and "
-      "the algorithm they were saved with, or start anew"
+      "the algorithm they were saved with, or start a new run"
     )
   size = record.rate_limiter.insert_count - record.rate_limiter.delete_count
   if size > wanted.max_size:
     raise ValueError(
       f"table {name!r} was saved with {size:,} items, but the config's "
       f"capacity is {wanted.max_size:,}: raise it to {size:,} or more, or "
-      "start anew"
+      "start a new run"
     )
   record.max_size = wanted.max_size
   record.max_times_sampled = wanted.max_times_sampled
   record.sampler.CopyFrom(wanted.sampler_options)
   record.remover.CopyFrom(wanted.remover_options)
-  limiter, asked = record.rate_limiter, wanted.rate_limiter_info
+  limiter, target = record.rate_limiter, wanted.rate_limiter_info
   for field in (
     "samples_per_insert",
     "min_diff",
     "max_diff",
     "min_size_to_sample",
   ):
-    setattr(limiter, field, getattr(asked, field))
+    setattr(limiter, field, getattr(target, field))
   if wanted.max_times_sampled == 1:
-    # A queue has a sample for each item that waits, also where its capacity is
-    # now smaller: otherwise the newest items could never be sampled.
+    # Each item in a queue can be sampled, also if the capacity is smaller now:
+    # otherwise the newest items could never be sampled.
     limiter.sample_count = limiter.delete_count
     return
-  earned = limiter.insert_count * limiter.samples_per_insert
+  granted = limiter.insert_count * limiter.samples_per_insert
   limiter.sample_count = max(
     0,
-    min(limiter.sample_count, math.floor(earned - limiter.min_diff)),
-    math.ceil(earned - limiter.max_diff),
+    min(limiter.sample_count, math.floor(granted - limiter.min_diff)),
+    math.ceil(granted - limiter.max_diff),
   )

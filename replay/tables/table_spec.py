@@ -1,4 +1,4 @@
-"""TableSpec: what a run's table holds, and how its items are sampled."""
+"""TableSpec: schema and sizes of a run's table, and how it is sampled."""
 
 import dataclasses
 import typing
@@ -12,42 +12,44 @@ _MAX_COUNT = 2.0**53
 
 
 class ItemSchema(typing.Protocol):
-  """How an item lies in bytes.
+  """Names, types and positions of an item's fields in its bytes.
 
   Attributes:
-    item_shape: of an item, uint8.
-    transitions_per_item: what is sampled together with one key.
+    item_shape: shape of an item, uint8.
+    transitions_per_item: transitions that are sampled together, by one key.
   """
 
   item_shape: tuple[int, ...]
   transitions_per_item: int
 
-  def kept_cells(self, num_envs: int) -> int:
-    """Returns the newest cells that a writer keeps to refer to; 0: none."""
+  def kept_frame_records(self, num_envs: int) -> int:
+    """Returns the frame records that a writer keeps for later items."""
     ...
 
 
 @dataclasses.dataclass(frozen=True)
 class TableSpec:
-  """Everything that differs between algorithms about how data is sampled.
+  """An algorithm's declaration of its table.
 
-  Reverb's table, the table of a run in one process, the dataset, the schedule
-  of updates, the watchdog and the panel all follow from it.
+  Reverb's table, the in-process table, the dataset, the schedule of updates,
+  the watchdog and the panel all follow from it.
 
   Attributes:
-    schema: of an item.
-    capacity: items that each server holds; of a queue, items that may wait.
+    schema: schema of an item.
+    capacity: items in each server's table, at most.
     batch_size: items per batch.
-    steps_per_item: environment steps that an item brings.
+    steps_per_item: environment steps per new item.
     min_size: items in each server's table before the first is sampled.
-    samples_per_insert: samples that each insert grants; 0: any number.
-    tolerance: the part of min_size by which that ratio may drift.
+    samples_per_insert: samples that each insert grants; 0: no limit.
+    tolerance: how far samples may deviate from that ratio, as a fraction of the
+      samples that min_size inserts grant.
     priority_exponent: alpha, to which priorities are raised; None: items are
       sampled uniformly and have no priorities.
-    consumed: each item is sampled once, the oldest first.
-    shards: servers, each of which has a part of the items.
+    consumed: whether the table is a queue: each item is sampled once, the
+      oldest first.
+    shards: servers that share the items.
     round_steps: environment steps of all workers in a round of mode 'sync';
-      None: as many as bring a batch.
+      None: the number that gives one batch.
   """
 
   schema: ItemSchema
@@ -69,13 +71,13 @@ class TableSpec:
     schema: ItemSchema,
     steps_per_item: int,
   ) -> "TableSpec":
-    """Returns the table of an algorithm that samples with replacement.
+    """Returns the spec of a table that is sampled with replacement.
 
     Args:
       config: the whole config, with the fields of `groups.REPLAY`; its sizes
         are in transitions, those of the table in items.
-      schema: of an item.
-      steps_per_item: environment steps that an item brings.
+      schema: schema of an item.
+      steps_per_item: environment steps per new item.
 
     Raises:
       ValueError: one line: no batch could ever be sampled.
@@ -104,12 +106,12 @@ class TableSpec:
     schema: ItemSchema,
     steps_per_item: int,
   ) -> "TableSpec":
-    """Returns the table of an algorithm that learns from each item once.
+    """Returns the spec of a queue, whose items are used once.
 
     Args:
       config: the whole config, with the fields of `groups.QUEUE`.
-      schema: of an item.
-      steps_per_item: environment steps that an item brings.
+      schema: schema of an item.
+      steps_per_item: environment steps per new item.
     """
     return cls(
       schema=schema,
@@ -123,12 +125,12 @@ class TableSpec:
 
   @property
   def prioritized(self) -> bool:
-    """Whether items are sampled by their priorities."""
+    """Whether items are sampled by priority."""
     return self.priority_exponent is not None
 
   @property
   def limiter(self) -> limiter_lib.Limiter:
-    """The limiter of each server's table where both sides run freely."""
+    """Limiter of each server's table, except in mode 'sync'."""
     if self.consumed:
       return limiter_lib.Limiter.from_queue(self.capacity)
     if not self.samples_per_insert:
@@ -139,21 +141,21 @@ class TableSpec:
 
   @property
   def round_limiter(self) -> limiter_lib.Limiter:
-    """The limiter in rounds, whose schedule decides which side runs."""
+    """Limiter in mode 'sync', where the rounds decide which side runs."""
     if self.consumed:
       return limiter_lib.Limiter.from_queue(limiter_lib.UNBOUNDED)
     return limiter_lib.Limiter.from_min_size(self.min_size)
 
 
 def _check(config: ml_collections.ConfigDict, table: TableSpec) -> None:
-  """Raises ValueError, one line, where the sizes would block for ever."""
+  """Raises ValueError, one line, if the sizes would block for ever."""
   replay, batch_size = config.replay, config.learner.batch_size
   together = table.schema.transitions_per_item
   if batch_size % together:
     raise ValueError(
       f"config.learner.batch_size={batch_size} is no multiple of "
-      f"config.replay.transitions_per_item={together}, so a batch could not "
-      "consist of whole items: change one of them"
+      f"config.replay.transitions_per_item={together}, so a batch would not "
+      "have whole items: change one of them"
     )
   if table.capacity < table.batch_size:
     shards = f" in {replay.shards} shards" if replay.shards > 1 else ""
@@ -165,8 +167,8 @@ def _check(config: ml_collections.ConfigDict, table: TableSpec) -> None:
   if table.min_size > table.capacity:
     raise ValueError(
       f"config.replay.min_size={replay.min_size} is above "
-      f"config.replay.capacity={replay.capacity}: the table could never hold "
-      "enough and the trainer would wait for ever; lower min_size"
+      f"config.replay.capacity={replay.capacity}: the table could never have "
+      "enough items, and the trainer would wait for ever; lower min_size"
     )
   limiter = table.limiter
   if table.samples_per_insert and not limiter.max_diff < _MAX_COUNT:

@@ -1,40 +1,46 @@
-"""What a table of transitions says of itself, wherever it is held."""
+"""Table status: counts of a table in a server or in this process."""
 
 import typing
 from collections.abc import Sequence
 
 if typing.TYPE_CHECKING:
-  import reverb  # `single` has a table without it
+  import reverb  # not at run time: mode `single` has no Reverb
 
 
 class TableStatus(typing.NamedTuple):
-  """Counts of a table."""
+  """Counts of one or several tables."""
 
-  size: int  # items
-  inserted: int  # items since the start
-  sampled: int  # items since the start
+  size: int  # items in the table
+  inserted: int  # items so far
+  sampled: int  # items so far
   samples_per_insert: float  # measured after the minimum size was reached
 
   @classmethod
-  def of(
+  def from_counts(
     cls, size: int, inserted: int, sampled: int, min_size: int
   ) -> "TableStatus":
-    """Measures the ratio from the counts.
+    """Returns the status of one table.
 
-    Nothing is sampled before the table has its minimum size, so the ratio is
-    of the samples to the inserts since then.
-    """
-    return cls.of_shards([(size, inserted, sampled)], min_size)
-
-  @classmethod
-  def of_shards(
-    cls, counts: Sequence[tuple[int, int, int]], min_size: int
-  ) -> "TableStatus":
-    """Those of several tables, and the ratio over all of them.
+    No item is sampled before the table has its minimum size, so the ratio is
+    that of the samples to the inserts since then.
 
     Args:
-      counts: size, inserted and sampled of each.
-      min_size: items of each before its first sample.
+      size: items in the table.
+      inserted: items so far.
+      sampled: items so far.
+      min_size: items in the table before the first is sampled.
+    """
+    return cls.from_shards([(size, inserted, sampled)], min_size)
+
+  @classmethod
+  def from_shards(
+    cls, counts: Sequence[tuple[int, int, int]], min_size: int
+  ) -> "TableStatus":
+    """Returns the sums over several tables, and the ratio of the sums.
+
+    Args:
+      counts: size, inserted and sampled of each table.
+      min_size: items in each table before the first is sampled.
     """
     size, inserted, sampled = (sum(each) for each in zip(*counts, strict=True))
     since = sum(max(0, inserts - min_size) for _, inserts, _ in counts)
@@ -43,19 +49,19 @@ class TableStatus(typing.NamedTuple):
 
 
 def read(client: "reverb.Client", table: str) -> TableStatus:
-  """Counts of a table of a server.
+  """Returns the status of a server's table.
 
   Args:
-    client: of the server.
-    table: its name.
+    client: client of the server.
+    table: name of the table.
 
   Raises:
     KeyError: the server has no such table.
-    RuntimeError: the server does not answer.
+    RuntimeError: the server does not reply.
   """
   info = client.server_info(timeout=5)[table]
   limiter = info.rate_limiter_info
-  return TableStatus.of(
+  return TableStatus.from_counts(
     size=info.current_size,
     inserted=limiter.insert_stats.completed,
     sampled=limiter.sample_stats.completed,

@@ -1,4 +1,4 @@
-"""The tables of a run: Reverb's, from their spec."""
+"""Reverb's table of a run, made from its `TableSpec`."""
 
 import reverb
 import tensorflow as tf
@@ -6,21 +6,22 @@ import tensorflow as tf
 from slipway.replay.tables import limiter as limiter_lib
 from slipway.replay.tables import table_spec, table_status
 
-TRANSITIONS = "transitions"  # the table that workers write and trainers read
-_QUEUE_SIZE = 1 << 30  # items: a queue's limiter bounds it, and evicts nothing
+TRANSITIONS = "transitions"  # name of the table of items
+# Items. A queue is bounded by its limiter: it must not evict items.
+_QUEUE_SIZE = 1 << 30
 
 
 def make_table(
   spec: table_spec.TableSpec, limiter: limiter_lib.Limiter | None = None
 ) -> reverb.Table:
-  """Makes the table of transitions, of which the oldest are evicted first.
+  """Makes the table of items, which evicts the oldest first.
 
   Args:
-    spec: of the table.
-    limiter: that blocks one side or the other; None: `spec.limiter`.
+    spec: spec of the table.
+    limiter: limiter of the table; None: `spec.limiter`.
 
   Raises:
-    ValueError: Reverb rejects the limiter, with what it would block.
+    ValueError: Reverb rejects the limiter.
   """
   limiter = limiter or spec.limiter
   sampler = reverb.selectors.Uniform()
@@ -45,23 +46,23 @@ def make_table(
 
 
 class TableView:
-  """The counts of one table, from anywhere."""
+  """Reads the status of one server's table."""
 
   def __init__(self, server_address: str, table: str):
-    """Does not connect yet.
+    """Keeps the arguments; opens no connection.
 
     Args:
-      server_address: of the server that has the table.
-      table: its name.
+      server_address: address of the server that has the table.
+      table: name of the table.
     """
     self._client = reverb.Client(server_address)
     self._table = table
 
   def status(self) -> table_status.TableStatus:
-    """Returns the counts now.
+    """Returns the table's status.
 
     Raises:
       KeyError: the server has no such table.
-      RuntimeError: the server does not answer.
+      RuntimeError: the server does not reply.
     """
     return table_status.read(self._client, self._table)

@@ -1,4 +1,4 @@
-"""The TrajectoryManager: a Reverb server with the tables of a run."""
+"""TrajectoryManager: a Reverb server with the tables of a run."""
 
 import pathlib
 import shutil
@@ -12,7 +12,11 @@ from slipway.replay.transport import loopback, socket_passing
 
 
 class TrajectoryManager:
-  """Holds the tables, serves them on one port, saves and restores them."""
+  """Serves a run's tables on one port, and restores and saves them.
+
+  Attributes:
+    address: 'localhost:PORT'.
+  """
 
   def __init__(
     self,
@@ -22,23 +26,23 @@ class TrajectoryManager:
     restore_from: pathlib.Path | None = None,
     passing_path: str | None = None,
   ):
-    """Starts serving, with what was saved if `restore_from` says where.
+    """Starts serving, with the items of a checkpoint if there is one.
 
     Args:
       tables: at least one.
-      port: TCP, for this host alone: see `loopback`.
-      saving_dir: of this object alone, and emptied: where Reverb writes what
-        `table_snapshot.Saving` asks for. None: nothing can be saved or
-        restored.
-      restore_from: folder that a `Saving` has made, of the same file
-        system as `saving_dir`; see `table_snapshot.fit` for what becomes of
-        it where `tables` are other ones.
-      passing_path: of a unix socket by which processes outside of this one's
-        network connect; see `socket_passing`. None: there is none.
+      port: TCP, restricted to this host: see `loopback`.
+      saving_dir: folder of this object alone, which is emptied. Reverb writes
+        checkpoints there for `table_snapshot.Saving`. None: tables can't be
+        saved or restored.
+      restore_from: folder that a `Saving` has made, on the same file system as
+        `saving_dir`. `table_snapshot.fit` adapts it to the settings of
+        `tables`. None: the tables start empty.
+      passing_path: path of a unix socket by which processes in other network
+        namespaces connect; see `socket_passing`. None: there is none.
 
     Raises:
-      OSError: the port is taken, or can't be kept from strangers.
-      ValueError: what was saved does not fit the tables, or is damaged.
+      OSError: the port is in use, or can't be restricted to this host.
+      ValueError: the checkpoint does not fit the tables, or is damaged.
     """
     _check_port(port)
     self._saving_dir = saving_dir
@@ -62,11 +66,11 @@ class TrajectoryManager:
       self._passer = socket_passing.Passer(passing_path, port)
 
   def status(self, table: str) -> table_status.TableStatus:
-    """Counts of one table."""
+    """Returns the status of one table, by its name."""
     return table_status.read(self._client, table)
 
   def close(self) -> None:
-    """Stops serving; clients that wait get an error."""
+    """Stops serving; blocked clients get an error."""
     if self._passer is not None:
       self._passer.close()
     self._server.stop()
@@ -92,7 +96,7 @@ class TrajectoryManager:
     if not where or where.resolve() in (saved / "_").resolve().parents:
       raise ValueError(
         f"restore_from={str(saved)!r} needs a saving_dir outside of it, but "
-        f"that is {where and str(where)!r}, which is emptied: give the "
+        f"saving_dir={where and str(where)!r}, which is emptied: give the "
         "TrajectoryManager a folder of its own"
       )
 
@@ -100,7 +104,7 @@ class TrajectoryManager:
     self, tables: Sequence[reverb.Table], port: int, saved: pathlib.Path
   ) -> reverb.Server:
     assert self._saving_dir
-    # Not in the folder itself, where Reverb would take it for its newest.
+    # Not in the folder itself, where Reverb would take it for its newest one.
     fitted = self._saving_dir.with_name(f"{self._saving_dir.name}.restored")
     shutil.rmtree(fitted, ignore_errors=True)
     table_snapshot.fit(saved, fitted, tables)

@@ -1,8 +1,8 @@
 """Certificates: identities of a cluster's machines, and TLS between them.
 
-A cluster has one certificate authority. It follows from a secret that all
-machines share, so each machine issues its own identity: no private key leaves
-its machine.
+A cluster has one certificate authority. Its key is derived from a secret that
+all machines share, so each machine issues its own identity, and no private key
+leaves its machine.
 
 ```python
 authority = CertificateAuthority.from_secret(secret)
@@ -42,23 +42,23 @@ KEY, CERTIFICATE, AUTHORITY = "key.pem", "certificate.pem", "authority.pem"
 
 
 class CertificateAuthority:
-  """Issues the identities of machines that are to trust one another."""
+  """Issues identities to machines, which trust one another."""
 
   def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes):
-    """Keeps both; see `from_secret`.
+    """Keeps the arguments; see `from_secret`.
 
     Args:
-      key: signs the certificates of machines.
-      certificate: of this key, PEM.
+      key: private key that signs the certificates of machines.
+      certificate: certificate of the authority, PEM.
     """
     self._key = key
     self._certificate = certificate
 
   @classmethod
   def from_secret(cls, secret: str) -> "CertificateAuthority":
-    """Derives the authority of all machines that know a secret.
+    """Derives the authority from a secret of the cluster.
 
-    The public key of an authority is no secret, so guesses of the secret can
+    The public key of an authority is not secret, so guesses of the secret can
     be verified offline: each costs 32 MiB and a tenth of a second (RFC 7914).
 
     Args:
@@ -85,12 +85,12 @@ class CertificateAuthority:
     name: str,
     hosts: Sequence[str] = (relay_tls.NAME,),
   ) -> "Identity":
-    """Makes a machine's key and certificate, readable by this user only.
+    """Issues a key and a certificate to a machine, for this user only.
 
     Args:
-      folder: a new one; its parent exists. It is complete as soon as it
-        exists. Of several processes that make it at once, one succeeds, and
-        all return its identity.
+      folder: path of the new folder, in an existing one. It is complete as soon
+        as it exists. If several processes issue to the same folder at once, one
+        succeeds, and all return its identity.
       name: subject of the certificate.
       hosts: names and addresses by which clients verify the machine.
 
@@ -102,7 +102,7 @@ class CertificateAuthority:
       tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)
     )
     try:
-      temporary.chmod(0o700)  # Whatever the umask takes away.
+      temporary.chmod(0o700)  # Independent of the umask.
       for file, data in (
         (KEY, _key_pem(key)),
         (CERTIFICATE, self._sign(key.public_key(), name, hosts)),
@@ -114,7 +114,7 @@ class CertificateAuthority:
       temporary.rename(folder)
     except OSError:
       shutil.rmtree(temporary)
-      if not folder.exists():  # Else another process was faster.
+      if not folder.exists():  # Otherwise another process was faster.
         raise
     return Identity(folder)
 

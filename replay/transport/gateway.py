@@ -1,9 +1,9 @@
-"""Gateway: what one machine of a run offers to the others, and reaches on them.
+"""Gateway: connects the services of a run's machines by mutual TLS.
 
-Servers without authentication listen on the loopback of their own host only
-(`loopback`). The gateway relays to them what comes from machines of the
-cluster, by mutual TLS, and nothing else. Without an identity it relays what
-comes from anywhere.
+Servers without authentication accept connections from their own host only
+(`loopback`). The gateway of that host accepts connections from machines of the
+cluster, by mutual TLS, and relays them to the server. Without an identity it
+uses plaintext and relays connections from every peer.
 
 ```python
 gateway = Gateway(address_of_this_machine, identity)
@@ -21,15 +21,15 @@ from slipway.replay.transport import certificates, relay, relay_link, relay_tls
 
 
 class Gateway:
-  """One a machine; each offer and each way has a thread, until `close`."""
+  """One machine's relays, each in a thread of its own, until `close`."""
 
   def __init__(self, host: str, identity: certificates.Identity | None):
-    """Opens nothing.
+    """Keeps the arguments; opens no connection.
 
     Args:
-      host: this machine's address, which others know it by.
-      identity: of this machine. None: plain TCP, for a private network in
-        which everybody may read and write all that belongs to the run.
+      host: address by which other machines reach this one.
+      identity: identity of this machine. None: plaintext, for a private network
+        all of whose hosts may read and write the run's data.
 
     Raises:
       ValueError: the identity cannot be read.
@@ -44,11 +44,11 @@ class Gateway:
     self._closing = contextlib.ExitStack()
 
   def offer(self, address: str | Callable[[], str | None]) -> str:
-    """Lets other machines reach a service that only this machine can.
+    """Makes a service of this machine available to other machines.
 
     Args:
-      address: of the service, which need not run yet; any that
-        `relay_upstream` connects to.
+      address: address of the service, which need not run yet; any that
+        `relay_upstream` can connect to.
 
     Returns:
       'host:port' that other machines' gateways and proxies connect to.
@@ -66,16 +66,18 @@ class Gateway:
     upstream: Callable[[], str | None],
     preface: bytes = relay_link.PREFACE,
   ) -> str:
-    """Lets this machine's processes reach what another machine offers.
+    """Makes a service of another machine available on this one.
 
     Args:
-      path: of a unix socket that they connect to; for this user alone.
-      upstream: what `offer` returned there; None while it is not known. Asked
-        with each connection, by a thread of its own, as offers move.
+      path: path of the unix socket for clients, which only this user may
+        connect to.
+      upstream: returns the result of the other machine's `offer`, or None while
+        it is unknown. Called in a thread at each connection, as a service may
+        move to another machine.
       preface: first bytes of every client.
 
     Returns:
-      'unix:PATH', which gRPC takes for an address.
+      'unix:PATH', an address for gRPC clients.
 
     Raises:
       ValueError: the path is in use, or too long.
@@ -90,19 +92,19 @@ class Gateway:
     )
 
   def check(self) -> None:
-    """Raises what went wrong in a thread, if anything did.
+    """Raises the first error of a thread, if there was one.
 
     Raises:
-      RuntimeError: from the first error of a thread.
+      RuntimeError: a thread met an error, which is the cause.
     """
     for running in self._relays:
       running.check()
 
   def stats(self) -> relay.RelayStats:
-    """The sums now; callable from any thread, also after `close`.
+    """Returns sums over all relays; callable from any thread, also later.
 
     Refused connections are those of peers without a certificate of the
-    cluster's authority, and those of this machine that did not begin with the
+    cluster's authority, and those of local clients that did not send the
     preface.
     """
     return relay.RelayStats.total(
@@ -113,7 +115,7 @@ class Gateway:
     """Closes all connections and ends the threads.
 
     Raises:
-      RuntimeError: as `check` does, after all is closed.
+      RuntimeError: a thread met an error; everything is closed before.
     """
     self._closing.close()
 

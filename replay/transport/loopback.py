@@ -1,7 +1,7 @@
-"""Loopback: shuts strangers out of servers that bind all interfaces.
+"""Loopback: restricts a listening port to connections from the same host.
 
-Reverb and Courier can bind nothing else, and ask nobody for a name. Linux lets
-the process that holds their socket say afterwards whom it hears.
+The servers of Reverb and Courier always bind all interfaces, and authenticate
+no client. On Linux, the process that holds the socket can restrict it later.
 
 ```python
 server = reverb.Server(tables, port=7000)
@@ -21,34 +21,34 @@ from collections.abc import Callable, Iterator
 
 _DEVICE = "lo"
 
-# Of Linux's headers, not in Python's module.
+# Constants of Linux that Python's socket module lacks.
 _SO_ATTACH_FILTER = 26
-_LOAD_WORD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06  # of a classic BPF
+_LOAD_WORD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06  # classic BPF
 _INTERFACE_OF_PACKET = 2**32 - 0x1000 + 8
 _WHOLE_PACKET = 2**32 - 1
 
-# Where struct tcp_info of a listening socket counts those not yet accepted.
+# Offset in struct tcp_info of the connections that wait to be accepted.
 _WAITING_AT = 24
 
-# Seconds for the server to accept those that connected before it was confined,
-# and for its thread to have them among its files, which takes microseconds.
+# Seconds for the server to accept earlier connections. After that, its thread
+# needs microseconds to have them among the process's file descriptors.
 _ACCEPT_TIMEOUT_S = 5.0
 _ACCEPT_PERIOD_S = 0.01
 
 
 def confine(port: int) -> None:
-  """Lets only 'localhost' connect to a port on which this process listens.
+  """Restricts a port of this process to connections over loopback.
 
-  From then on the kernel refuses who comes from another interface; those that
-  were connected already are shut down on return. To be called as soon as the
-  server is up. This host's own processes reach it by loopback addresses only:
-  an answer from lo finds no way to the address of another interface.
+  From then on the kernel rejects connections from other interfaces; those that
+  exist already are shut down on return. To be called as soon as the server is
+  up. Processes of this host have to connect to a loopback address: a reply from
+  the interface lo has no route to the address of another interface.
 
   Args:
     port: TCP, on which a server of this process listens.
 
   Raises:
-    OSError: the kernel refuses, or the server accepts nobody.
+    OSError: the kernel rejects it, or the server accepts no connection.
     ValueError: no socket of this process listens on the port.
   """
   with contextlib.ExitStack() as stack:
@@ -59,8 +59,8 @@ def confine(port: int) -> None:
     ]
     if not listening:
       raise ValueError(
-        f"port {port} has no socket of this process that listens: strangers"
-        " can't be shut out of it; confine a port where the server runs."
+        f"no socket of this process listens on port {port}, so the port can't"
+        " be restricted to this host; call this in the server's process."
       )
     for connection in listening:
       _confine(connection, port)
@@ -72,7 +72,7 @@ def confine(port: int) -> None:
 
 
 def _sockets_at(port: int) -> Iterator[socket.socket]:
-  """Copies of this process's TCP sockets with the port; to be closed."""
+  """Yields copies of this process's TCP sockets with the port; to be closed."""
   for name in os.listdir("/proc/self/fd"):
     try:
       is_socket = stat.S_ISSOCK(os.fstat(int(name)).st_mode)
@@ -95,27 +95,27 @@ def _is_tcp_at(connection: socket.socket, port: int) -> bool:
 
 
 def _confine(listening: socket.socket, port: int) -> None:
-  # The filter drops what comes from elsewhere, also the last packet of a
-  # connection that was half made before, which the device alone lets through;
-  # the device answers with a reset, so that a stranger's client need not wait.
-  # Some kernels keep the one for root, those before 5.7 the other.
+  # The filter drops all packets from other interfaces, also the last packet of
+  # a handshake that began before, which the bound device would accept. The
+  # bound device replies with a reset, so that a remote client need not wait.
+  # Some kernels allow the filter to root only, those before 5.7 the device.
   by_filter, by_device = (
-    _refusal(_filter, listening),
-    _refusal(_bind, listening),
+    _error_of(_filter, listening),
+    _error_of(_bind, listening),
   )
   if by_filter and by_device:
     raise OSError(
       by_filter.errno,
-      f"port {port} can't be confined to this host ({by_filter.strerror}), and"
-      " strangers could reach it: run where the kernel allows socket filters or"
-      " SO_BINDTODEVICE",
+      f"port {port} can't be restricted to this host ({by_filter.strerror}), so"
+      " other hosts could connect: run where the kernel allows socket filters"
+      " or SO_BINDTODEVICE",
     ) from by_filter
 
 
-def _refusal(
+def _error_of(
   confine_by: Callable[[socket.socket], None], listening: socket.socket
 ) -> OSError | None:
-  """Why the kernel refuses one of the two; None: it does not."""
+  """Returns the kernel's error for one of the two; None: it has worked."""
   try:
     confine_by(listening)
   except OSError as error:
@@ -124,7 +124,7 @@ def _refusal(
 
 
 def _bind(listening: socket.socket) -> None:
-  """Has the kernel answer on the loopback interface only."""
+  """Binds the socket to the loopback interface."""
   bound = listening.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
   if bound.rstrip(b"\0") != _DEVICE.encode():
     listening.setsockopt(
@@ -133,7 +133,7 @@ def _bind(listening: socket.socket) -> None:
 
 
 def _filter(listening: socket.socket) -> None:
-  """Has the kernel look at the interface of each packet."""
+  """Attaches a filter that drops packets from other interfaces."""
   program = b"".join(
     struct.pack("HBBI", *instruction)
     for instruction in (
@@ -144,7 +144,7 @@ def _filter(listening: socket.socket) -> None:
     )
   )
   memory = ctypes.create_string_buffer(program, len(program))
-  # struct sock_fprog: how many instructions, and where.
+  # struct sock_fprog: the number of instructions, and their address.
   listening.setsockopt(
     socket.SOL_SOCKET,
     _SO_ATTACH_FILTER,
@@ -153,14 +153,14 @@ def _filter(listening: socket.socket) -> None:
 
 
 def _wait_until_accepted(listening: list[socket.socket], port: int) -> None:
-  """Waits until none is left of those that connected before."""
+  """Waits until the server has accepted all earlier connections."""
   end_s = time.monotonic() + _ACCEPT_TIMEOUT_S
   while any(map(_waiting, listening)):
     if time.monotonic() >= end_s:
       raise TimeoutError(
-        f"the server on port {port} has accepted nobody for"
-        f" {_ACCEPT_TIMEOUT_S} s, and strangers may be among those that wait:"
-        " confine a server that runs."
+        f"the server on port {port} has accepted no connection for"
+        f" {_ACCEPT_TIMEOUT_S} s, and other hosts may be among those that wait:"
+        " call this after the server has started."
       )
     time.sleep(_ACCEPT_PERIOD_S)
   time.sleep(_ACCEPT_PERIOD_S)

@@ -1,11 +1,11 @@
 """Relay: passes bytes between a machine's workers and the Reverb server.
 
-A client's first 24 bytes tell HTTP/2 from garbage, of which the server never
-hears. The relay understands nothing of what follows, which makes it cheap: a
-relay of gRPC messages in Python costs about ten times the CPU. Back-pressure
-goes through it: what a peer does not read stays with who sent it, but for a few
-hundred kilobytes of each connection. Works without Reverb and TensorFlow, so
-that it listens within milliseconds.
+The relay checks a client's first 24 bytes, by which HTTP/2 clients begin, and
+disconnects all others before they reach the server. It does not parse what
+follows, which makes it cheap: a relay of gRPC messages in Python costs about
+ten times the CPU. It keeps back-pressure: while one side does not read, the
+relay buffers at most half a megabyte and then stops reading the other side. It
+imports neither Reverb nor TensorFlow, so it listens within milliseconds.
 
 ```python
 relay = Relay('unix:/run/user/1000/slipway/relay', 'replay-host:7000')
@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 import uvloop
 
 from slipway.replay.transport import (
-  relay_door,
-  relay_gate,
+  relay_admission,
   relay_link,
   relay_listener,
   relay_tls,
+  relay_tls_listener,
   relay_upstream,
 )
 
@@ -42,20 +42,20 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class RelayStats(NamedTuple):
-  """What the relay has done since it was made.
+  """Counts of a relay since it was made.
 
   Attributes:
     connections_open: clients that are connected now.
-    connections_total: clients that have ever been.
-    connections_failed: those that were closed because the upstream could not be
-      reached.
+    connections_total: clients that have connected so far.
+    connections_failed: connections that were closed because the upstream could
+      not be reached.
     bytes_up: received from clients.
     bytes_down: received from the upstream.
-    bytes_buffered: received and not yet passed on; bounded by back-pressure.
-    connections_refused: those that were not admitted, or ended or were closed
-      without having begun as an HTTP/2 client begins; with TLS, without having
-      shown a certificate of the authority.
-    clients: by process id; 0 has all those that come by TCP.
+    bytes_buffered: received and not yet forwarded; bounded by back-pressure.
+    connections_refused: connections that were not admitted, or that ended
+      before the client had sent HTTP/2's preface or, with TLS, a certificate of
+      the authority.
+    clients: counts by process id; clients by TCP share the id 0.
   """
 
   connections_open: int
@@ -65,15 +65,15 @@ class RelayStats(NamedTuple):
   bytes_down: int
   bytes_buffered: int
   connections_refused: int
-  clients: Mapping[int, relay_gate.ClientStats]
+  clients: Mapping[int, relay_admission.ClientStats]
 
   @classmethod
   def total(cls, stats: Iterable["RelayStats"]) -> "RelayStats":
-    """Those of any number of relays together."""
+    """Returns the sums over several relays."""
     stats = tuple(stats)
-    merged: dict[int, relay_gate.ClientStats] = {}
+    merged: dict[int, relay_admission.ClientStats] = {}
     for pid, client in itertools.chain(*(s.clients.items() for s in stats)):
-      known = merged.get(pid, relay_gate.ClientStats())
+      known = merged.get(pid, relay_admission.ClientStats())
       merged[pid] = known.plus(
         client.bytes_up, client.bytes_down, client.streams
       )
@@ -85,16 +85,16 @@ class RelayStats(NamedTuple):
 
 
 class Relay:
-  """Listens for clients and gives each a connection to the upstream.
+  """Listens for clients, and connects each of them to the upstream.
 
-  Runs in a thread of its own from `start` to `close`.
+  The relay runs in a thread of its own from `start` to `close`.
   """
 
   def __init__(
     self,
     listen: str,
     upstream: str | Callable[[], str | None],
-    gate: relay_gate.ClientGate | None = None,
+    admission: relay_admission.Admission | None = None,
     preface_timeout_s: float = _PREFACE_TIMEOUT_S,
     listen_tls: relay_tls.Tls | None = None,
     upstream_tls: relay_tls.Tls | None = None,
@@ -105,36 +105,37 @@ class Relay:
     Args:
       listen: 'unix:PATH', which only this user may connect to, or 'host:port'.
       upstream: 'host:port', 'unix:PATH' or 'passed:PATH' (see
-        `socket_passing`) of the Reverb server, which need not
-        run yet. If it can move: what tells where it is now, asked with each
-        attempt to connect, in the relay's thread; None is nowhere.
-      gate: decides who is served; None serves all, and probes no upstream.
-      preface_timeout_s: seconds for a client to begin as an HTTP/2 client, or
-        with TLS to show its certificate.
-      listen_tls: context, or `relay_tls.INSECURE`, for clients that are relays
-        with an `upstream_tls`. None: clients are what speaks HTTP/2.
-      upstream_tls: the same for an upstream that is a relay with `listen_tls`.
-        None: it is the server itself.
-      preface: first bytes of every client without TLS; by default those of
-        HTTP/2.
+        `socket_passing`) of the Reverb server, which need not run yet. For a
+        server whose address may change: a function that returns the address, or
+        None while it is unknown. The relay's thread calls it at each attempt to
+        connect.
+      admission: decides which clients are served. None: all are, and the
+        upstream is not probed.
+      preface_timeout_s: seconds for a client to send the preface or, with TLS,
+        its certificate.
+      listen_tls: context, or `relay_tls.INSECURE`, where the clients are relays
+        with an `upstream_tls`. None: the clients are HTTP/2 clients.
+      upstream_tls: context, or `relay_tls.INSECURE`, where the upstream is a
+        relay with `listen_tls`. None: the upstream is the server itself.
+      preface: first bytes of every client without TLS; by default HTTP/2's.
 
     Raises:
-      ValueError: an argument cannot be one.
+      ValueError: an argument is invalid.
     """
     relay_listener.check("listen", listen)
     if isinstance(upstream, str):
       relay_listener.check("upstream", upstream)
     if not 0 < preface_timeout_s < math.inf:
       raise ValueError(
-        f"preface_timeout_s is {preface_timeout_s}, with which clients would be"
-        " closed at once or never; pass a number of seconds above 0."
+        f"preface_timeout_s is {preface_timeout_s}, so clients would be closed"
+        " at once or never; pass a finite number of seconds above 0."
       )
     self._listen = listen
-    self._gate = relay_gate.Guard(gate, self._keep)
+    self._admission = relay_admission.SafeAdmission(admission, self._keep)
     self._preface_timeout_s = preface_timeout_s
     self._upstream = relay_upstream.Upstream(
       (lambda: upstream) if isinstance(upstream, str) else upstream,
-      None if gate is None else self._gate.upstream,
+      None if admission is None else self._admission.on_reachable,
       upstream_tls,
     )
     self._may_move = not isinstance(upstream, str)
@@ -151,7 +152,7 @@ class Relay:
     self._lock = threading.Lock()
     self._links: set[relay_link.Link] = set()
     self._clients: dict[
-      int, relay_gate.ClientStats
+      int, relay_admission.ClientStats
     ] = {}  # of links that have ended
     self._total = 0
     self._failed = 0
@@ -160,7 +161,7 @@ class Relay:
 
   @property
   def address(self) -> str:
-    """What clients connect to; has the port that was chosen for port 0."""
+    """The address for clients; contains the port that was chosen for port 0."""
     return self._listener.address if self._listener else self._listen
 
   def start(self) -> None:
@@ -177,23 +178,23 @@ class Relay:
     self._thread.start()
 
   def check(self) -> None:
-    """Raises what went wrong in the thread, if anything did.
+    """Raises the first error of the thread, if there was one.
 
     Raises:
-      RuntimeError: from the first error of the thread.
+      RuntimeError: the thread met an error, which is the cause.
     """
     if self._error is not None:
       raise RuntimeError(
-        f"the relay at {self.address} met an error of its own: {self._error!r}"
+        f"the relay at {self.address} failed: {self._error!r}"
       ) from self._error
 
   def stats(self) -> RelayStats:
-    """The counts now; callable from any thread, also after `close`."""
+    """Returns the counts; callable from any thread, also after `close`."""
     with self._lock:
       links, clients = tuple(self._links), dict(self._clients)
       total, failed, refused = self._total, self._failed, self._refused
     for link in links:
-      client = clients.get(link.pid, relay_gate.ClientStats())
+      client = clients.get(link.pid, relay_admission.ClientStats())
       clients[link.pid] = client.plus(*link.received, streams=1)
     return RelayStats(
       connections_open=len(links),
@@ -209,11 +210,11 @@ class Relay:
   def close(self) -> None:
     """Closes the listener and all connections, and ends the thread.
 
-    Bytes that are still in the relay are dropped; writers send again what was
-    not confirmed to them.
+    Bytes that are still in the relay are dropped; their items are unconfirmed
+    at their writers.
 
     Raises:
-      RuntimeError: as `check` does, after all is closed.
+      RuntimeError: a thread met an error; everything is closed before.
     """
     thread, self._thread = self._thread, None
     if thread is None:
@@ -223,7 +224,7 @@ class Relay:
     self._listener.close()
     if thread.is_alive():
       raise RuntimeError(
-        f"the relay at {self.address} did not end within {_CLOSE_TIMEOUT_S} s;"
+        f"the relay at {self.address} did not stop within {_CLOSE_TIMEOUT_S} s;"
         " its connections stay open until this process ends."
       )
     self.check()
@@ -242,7 +243,7 @@ class Relay:
         lambda: self._make_link().client, sock=self._listener.socket
       )
     else:
-      server = relay_door.Door(
+      server = relay_tls_listener.TlsListener(
         self._listener.socket, self._listen_tls, self._make_link
       )
     self._upstream.probe()
@@ -254,16 +255,16 @@ class Relay:
       following.cancel()
     server.close()
     await self._upstream.close()
-    await asyncio.sleep(0)  # Those that are accepted get their link.
+    await asyncio.sleep(0)  # Accepted connections get their link.
     for link in tuple(self._links):
       link.abort()
-    # Each link takes itself out when the loop tells it that it is closed.
+    # Each link removes itself when the loop has closed its connections.
     while self._links:
       await asyncio.sleep(0)
 
   def _on_moved(self) -> None:
     for link in tuple(self._links):
-      link.leave()
+      link.close_upstream()
 
   def _make_link(self) -> relay_link.Link:
     return relay_link.Link(self._calls, self._preface_timeout_s)
@@ -272,7 +273,7 @@ class Relay:
     with self._lock:
       self._links.add(link)
       self._total += 1
-    return self._gate.admit(link.pid)
+    return self._admission.admit(link.pid)
 
   async def _connect(self, protocol: asyncio.Protocol) -> bool:
     reached = await self._upstream.connect(protocol)
@@ -280,22 +281,22 @@ class Relay:
     return reached
 
   def _on_broken(self, link: relay_link.Link) -> None:
-    self._gate.broke(link.pid)
-    self._upstream.doubt()
+    self._admission.on_broken(link.pid)
+    self._upstream.probe_again()
 
   def _on_ended(self, link: relay_link.Link) -> None:
     with self._lock:
       self._links.discard(link)
       self._refused += link.refused
       if any(link.received):
-        client = self._clients.get(link.pid, relay_gate.ClientStats())
+        client = self._clients.get(link.pid, relay_admission.ClientStats())
         self._clients[link.pid] = client.plus(*link.received)
 
   def _on_loop_error(self, loop, context) -> None:
-    """Keeps the first error that no connection can be blamed for."""
+    """Keeps the first error that belongs to no connection."""
     del loop
     self._keep(context.get("exception") or RuntimeError(context["message"]))
 
   def _keep(self, error: BaseException) -> None:
-    """Hands the first error to the owner by `check`."""
+    """Keeps the first error, which `check` raises."""
     self._error = self._error or error

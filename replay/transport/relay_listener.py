@@ -1,4 +1,4 @@
-"""Relay listener: a listening socket that is the only one at its address."""
+"""Relay listener: addresses of relays, and sockets that listen on them."""
 
 import contextlib
 import os
@@ -16,11 +16,11 @@ _BACKLOG = 1024
 
 
 def host_and_port(argument: str, address: str) -> tuple[str, int]:
-  """Splits 'host:port', where an IPv6 host may have brackets.
+  """Splits 'host:port'; an IPv6 host may have brackets.
 
   Args:
     argument: the name to use in an error.
-    address: what to split.
+    address: the text to split.
 
   Raises:
     ValueError: the address has another form.
@@ -28,21 +28,29 @@ def host_and_port(argument: str, address: str) -> tuple[str, int]:
   host, colon, port = address.rpartition(":")
   if not colon or not host or not port.isdecimal() or int(port) > 65_535:
     raise ValueError(
-      f"{argument} is {address!r}, which cannot be connected to; write"
-      " 'host:port' with a port up to 65535."
+      f"{argument} is {address!r}, which is no address; write 'host:port'"
+      " with a port up to 65535."
     )
   return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def path_of(address: str, kind: str = _UNIX) -> str | None:
-  """The path of 'unix:PATH', or of another kind; None for all else."""
+  """Returns the path of an address 'unix:PATH' or 'passed:PATH'.
+
+  Args:
+    address: any address.
+    kind: prefix of the addresses that have a path, "unix:" or `PASSED`.
+
+  Returns:
+    The path; None: the address is of another kind.
+  """
   if not address.startswith(kind):
     return None
   return address.removeprefix(kind)
 
 
 def check(argument: str, address: str) -> None:
-  """Raises if the address can be nobody's, in whatever state the host is.
+  """Raises if the address has no valid form.
 
   Args:
     argument: the name to use in an error.
@@ -61,20 +69,25 @@ def check(argument: str, address: str) -> None:
   if not 0 < size <= _PATH_LIMIT:
     raise ValueError(
       f"{argument} is {address!r}, whose path has {size} bytes where a unix"
-      f" socket takes 1 to {_PATH_LIMIT}; name a shorter path."
+      f" socket takes 1 to {_PATH_LIMIT}; give a shorter path."
     )
 
 
 class Listener:
-  """Listens from its construction to `close`."""
+  """A listening socket, from its construction to `close`.
+
+  Attributes:
+    socket: the listening socket.
+    address: the given address, with the port that was chosen for port 0.
+  """
 
   def __init__(self, address: str):
     """Binds and listens.
 
-    A unix socket that was left behind by a process that died is replaced.
+    A unix socket that a dead process has left behind is replaced.
 
     Args:
-      address: 'unix:PATH', for this user alone, or 'host:port'.
+      address: 'unix:PATH', which only this user may connect to, or 'host:port'.
 
     Raises:
       ValueError: the address is in use, or cannot be listened on.
@@ -97,12 +110,12 @@ class Listener:
     except OSError as error:
       raise ValueError(
         f"listen is {address!r}, which cannot be listened on"
-        f" ({error.strerror or error}), so no worker could connect; stop what"
-        " uses it, or name another address."
+        f" ({error.strerror or error}), so no worker could connect; stop the"
+        " process that uses it, or give another address."
       ) from error
 
   def close(self) -> None:
-    """Stops listening and removes a unix socket's path, if still its own."""
+    """Stops listening; removes a unix socket's path if it is still its own."""
     self.socket.close()
     if self._path is not None:
       with contextlib.suppress(FileNotFoundError):
@@ -113,8 +126,8 @@ class Listener:
     _remove_if_stale(path)
     self.socket = socket.socket(socket.AF_UNIX)
     try:
-      # The path takes these rights when it is bound: there is no moment in
-      # which another user may connect.
+      # The path gets these permissions when it is bound, so another user can't
+      # connect at any time.
       os.fchmod(self.socket.fileno(), 0o600)
       self.socket.bind(path)
       self._path, self._identity = path, _identity(path)
@@ -130,7 +143,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _remove_if_stale(path: str) -> None:
-  """Unlinks a socket that nobody listens on; leaves all else for `bind`."""
+  """Unlinks a socket on which no process listens; leaves any other file."""
   try:
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
       return
@@ -143,4 +156,4 @@ def _remove_if_stale(path: str) -> None:
     except ConnectionRefusedError:
       os.unlink(path)
     except BlockingIOError:
-      pass  # Its backlog is full: somebody listens.
+      pass  # Its backlog is full, so a process listens.

@@ -1,8 +1,9 @@
 """Relay TLS: connections between two relays that authenticate each other.
 
-The relay that listens says one byte when it has reached its own upstream, so
-that the other one can tell an upstream that is there from a relay alone: else a
-worker would be told that its streams break, each time it opens one.
+The relay that listens sends one byte, the ready message, when it has reached
+its own upstream. So the relay that connects can distinguish an upstream that is
+down from a relay that is down. Otherwise it would report to a worker that its
+stream has broken, each time the worker opens one.
 """
 
 import asyncio
@@ -14,15 +15,15 @@ from slipway.replay.transport import relay_listener
 # The name in the certificates of all machines, whatever their addresses.
 NAME = "slipway"
 
-# In place of a context: two relays that speak in plain, and trust everybody.
+# In place of a context: two relays use plaintext, and trust every peer.
 INSECURE: Literal["insecure"] = "insecure"
 Tls: TypeAlias = ssl.SSLContext | Literal["insecure"]
 
-# Says that the upstream is reached; what follows is relayed.
-GREETING = b"\1"
+# The ready message: the upstream is reached. What follows is relayed.
+READY = b"\1"
 
-# Seconds for the rest to be sent and the end to be confirmed when one side
-# ends; later it is dropped.
+# Seconds to send what is buffered and to confirm the end when one side ends;
+# what is left then is dropped.
 SHUTDOWN_TIMEOUT_S = 5.0
 
 
@@ -32,23 +33,23 @@ async def dial(
   protocol: asyncio.Protocol,
   tls: Tls,
 ) -> Any:
-  """Connects a protocol to what is behind a relay that greets.
+  """Connects a protocol to the upstream of another relay.
 
   Args:
     loop: uvloop's, which runs this.
     address: 'host:port' or 'unix:PATH' of the relay.
-    protocol: told of its connection once the relay has reached its upstream.
-    tls: of `certificates.Identity.client_context`, or INSECURE.
+    protocol: gets its connection once the relay has reached its upstream.
+    tls: context from `certificates.Identity.client_context`, or INSECURE.
 
   Returns:
     The transport.
 
   Raises:
-    OSError: the relay or its upstream is not there, or is no machine of the
-      cluster.
+    OSError: the relay or its upstream is down, or has no certificate of the
+      cluster's authority.
   """
-  greeted: asyncio.Future = loop.create_future()
-  waiting = _Waiting(protocol, greeted)
+  ready: asyncio.Future = loop.create_future()
+  waiting = _Waiting(protocol, ready)
   options: Any = {}
   if tls != INSECURE:
     options = {
@@ -63,21 +64,21 @@ async def dial(
     else:
       host, port = relay_listener.host_and_port("upstream", address)
       await loop.create_connection(lambda: waiting, host, port, **options)
-    return await greeted
+    return await ready
   except BaseException:
-    greeted.cancel()
+    ready.cancel()
     waiting.abort()
     raise
 
 
 class _Waiting(asyncio.Protocol):
-  """Waits for the greeting, then gives its connection to another protocol."""
+  """Waits for the ready message, then hands over to another protocol."""
 
   _transport: Any = None
 
-  def __init__(self, protocol: asyncio.Protocol, greeted: asyncio.Future):
+  def __init__(self, protocol: asyncio.Protocol, ready: asyncio.Future):
     self._protocol = protocol
-    self._greeted = greeted
+    self._greeted = ready
 
   def abort(self) -> None:
     if self._transport is not None:
@@ -87,13 +88,13 @@ class _Waiting(asyncio.Protocol):
     self._transport = transport
 
   def data_received(self, data):
-    if not data.startswith(GREETING):
+    if not data.startswith(READY):
       self.abort()
       return
     self._transport.set_protocol(self._protocol)
     self._protocol.connection_made(self._transport)
-    if len(data) > len(GREETING):
-      self._protocol.data_received(data[len(GREETING) :])
+    if len(data) > len(READY):
+      self._protocol.data_received(data[len(READY) :])
     if not self._greeted.done():
       self._greeted.set_result(self._transport)
 

@@ -1,4 +1,4 @@
-"""Relay upstream: connects to the server, and finds out whether it is there."""
+"""Relay upstream: connects to the server, and probes whether it is up."""
 
 import asyncio
 import itertools
@@ -12,20 +12,23 @@ from slipway.replay.transport import relay_listener, relay_tls, socket_passing
 # Seconds for the upstream's host to accept; the worker's gRPC tries again.
 _CONNECT_TIMEOUT_S = 5.0
 
-# Seconds between two looks for an upstream that is not there: short beside a
-# server's start, and a refused connection costs microseconds.
+# Seconds between two probes of an upstream that is down: short in comparison
+# with a server's start, and a refused connection costs microseconds.
 _PROBE_PERIOD_S = 0.1
 
-# Seconds between two looks whether it has moved, each of which reads a file.
+# Seconds between two checks of a changing address, each of which reads a file.
 _FOLLOW_PERIOD_S = 0.5
 
-# Looks after a link broke. A process that dies closes its sockets one by one,
+# Probes after a link broke. A process that dies closes its sockets one by one,
 # and may still listen when the first of its connections ends.
-_LOOKS = 2
+_PROBES = 2
 
 
 class Upstream:
-  """What is known of the server; all methods are for the loop's thread."""
+  """Connections to the server, and whether it can be reached.
+
+  All methods are for the event loop's thread.
+  """
 
   def __init__(
     self,
@@ -33,50 +36,51 @@ class Upstream:
     on_change: Callable[[bool], None] | None,
     tls: relay_tls.Tls | None = None,
   ):
-    """Connects to nothing yet.
+    """Keeps the arguments; opens no connection.
 
     Args:
-      find: an address as `relay_listener.check` takes it;
-        asked with each attempt. None: not known yet.
-      on_change: told whether the upstream is reachable, when that is first
-        known and when it changes. None: nobody asks, so nothing is probed.
-      tls: to speak with a relay that greets; None: with the server itself.
+      find: returns an address as `relay_listener.check` takes it, or None while
+        it is unknown; called at each attempt.
+      on_change: receives whether the upstream is reachable, first and at each
+        change. None: the upstream is not probed.
+      tls: context for an upstream that is a relay, which sends a ready message;
+        None: the upstream is the server itself.
     """
     self._find = find
     self._tls: relay_tls.Tls | None = tls
     self._on_change = on_change
     self._reachable: bool | None = None
-    self._looks = 0
+    self._probes_left = 0
     self._probing: asyncio.Task | None = None
     self._attempts = itertools.count(1)
     self._closed = False
     self._newest = 0  # The attempt that decided what is known.
 
   def probe(self) -> None:
-    """Looks whether it is reachable, until it is."""
+    """Starts to probe the upstream until it is reachable."""
     if self._on_change is None or self._closed:
       return
     if self._probing is None or self._probing.done():
       loop = asyncio.get_running_loop()
       self._probing = loop.create_task(self._probe())
 
-  def doubt(self) -> None:
-    """Looks again, though it was reachable: it has broken a link."""
-    self._looks = _LOOKS
+  def probe_again(self) -> None:
+    """Probes a reachable upstream again, as it has broken a link."""
+    self._probes_left = _PROBES
     self.probe()
 
   async def connect(self, protocol: asyncio.Protocol) -> bool:
-    """Connects the protocol; False if the upstream cannot be reached."""
+    """Connects the protocol; returns False if the upstream is unreachable."""
     return await self._reach(protocol) is not None
 
   async def follow(self, on_moved: Callable[[], None]) -> None:
-    """Looks for ever whether it has moved.
+    """Watches the upstream's address until `close`.
 
-    A machine that has lost its power says nothing: without this, connections
-    to it would stand until the kernel gives up what was sent, in minutes.
+    A machine that has lost power closes no connection. Without this check,
+    connections to it would stay open until the kernel gives up, in minutes.
 
     Args:
-      on_moved: called when it is found elsewhere than before.
+      on_moved: called when the address has changed.
     """
     before = self._find()
     while not self._closed:
@@ -88,7 +92,7 @@ class Upstream:
         before = now
 
   async def close(self) -> None:
-    """Ends the probing."""
+    """Stops probing."""
     # Python 3.10's `wait_for` swallows a cancellation that comes with a result.
     self._closed = True
     if self._probing is not None:
@@ -116,7 +120,7 @@ class Upstream:
         transport = None
     except (OSError, asyncio.TimeoutError):
       transport = None
-    self._learn(attempt, transport is not None)
+    self._update(attempt, transport is not None)
     return transport
 
   async def _dial(self, address: str, protocol: asyncio.Protocol) -> Any:
@@ -124,9 +128,9 @@ class Upstream:
     if self._tls is not None:
       return await relay_tls.dial(loop, address, protocol, self._tls)
     path = relay_listener.path_of(address)
-    door = relay_listener.path_of(address, relay_listener.PASSED)
-    if door is not None:
-      passed = await loop.run_in_executor(None, socket_passing.connect, door)
+    passing = relay_listener.path_of(address, relay_listener.PASSED)
+    if passing is not None:
+      passed = await loop.run_in_executor(None, socket_passing.connect, passing)
       connected = await loop.create_connection(lambda: protocol, sock=passed)
     elif path is not None:
       connected = await loop.create_unix_connection(lambda: protocol, path)
@@ -135,8 +139,8 @@ class Upstream:
       connected = await loop.create_connection(lambda: protocol, host, port)
     return connected[0]
 
-  def _learn(self, attempt: int, reachable: bool) -> None:
-    # One that began before the attempt that decided tells of an older state.
+  def _update(self, attempt: int, reachable: bool) -> None:
+    # An attempt that began before the deciding one describes an older state.
     if attempt < self._newest:
       return
     self._newest = attempt
@@ -151,14 +155,14 @@ class Upstream:
   async def _probe(self) -> None:
     try:
       while True:
-        self._looks = max(0, self._looks - 1)
+        self._probes_left = max(0, self._probes_left - 1)
         visit = await self._reach(asyncio.Protocol())
         if visit is not None:
           visit.close()
         if self._is_done():
           return
         await asyncio.sleep(_PROBE_PERIOD_S)
-        if self._is_done():  # A link's connection may have told meanwhile.
+        if self._is_done():  # A link may have connected meanwhile.
           return
     except Exception as error:
       message = "the upstream could not be probed"
@@ -167,14 +171,14 @@ class Upstream:
       )
 
   def _is_done(self) -> bool:
-    return self._closed or (bool(self._reachable) and self._looks == 0)
+    return self._closed or (bool(self._reachable) and self._probes_left == 0)
 
 
 def _is_to_itself(transport: asyncio.Transport) -> bool:
-  """Whether the kernel chose the port that is sought as the one to call from.
+  """Returns whether TCP has connected the socket with itself.
 
-  Then TCP connects the socket with itself, where nobody listens on a port of
-  the range that it chooses from: once in some ten thousand attempts.
+  That happens if no process listens on the port and the kernel chooses the very
+  same port as the source: once in some ten thousand attempts.
   """
   if transport.is_closing():  # It was reset meanwhile.
     return False

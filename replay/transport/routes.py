@@ -1,72 +1,82 @@
-"""Routes: a worker's way to the server, and whether its stream still holds."""
+"""Routes: a worker's connection to a replay server, direct or by a proxy."""
 
 import socket
 import typing
 
-from slipway.replay.transport import board, relay_listener
+from slipway.replay.transport import control_block, relay_listener
 
-# Seconds for a host to accept. One that takes longer is busy or gone.
+# Seconds for a host to accept. A host that takes longer is overloaded or down.
 _CONNECT_TIMEOUT_S = 1.0
 
 
 class Route(typing.Protocol):
-  """Where to write, and when."""
+  """An address to write to, and the state of the stream there.
 
-  address: str  # that a Reverb client takes
+  Attributes:
+    address: address of the server or the proxy, as a Reverb client takes it.
+  """
+
+  address: str
 
   def waits_for(self) -> str | None:
-    """What a new stream would have to wait for; None: it can be opened."""
+    """Returns what prevents a new stream; None: a stream can be opened."""
     ...
 
   def is_broken(self, stalled: bool = False) -> bool:
-    """Whether a stream opened since `renew` has broken for good.
+    """Returns whether a stream has broken since the last `renew`.
 
     Args:
-      stalled: it has not moved for a while, so that a closer look is due.
+      stalled: the stream has not moved for a while, so a slower check is due.
     """
     ...
 
   def renew(self) -> None:
-    """Says that no stream is open: the next one is a new one."""
+    """Forgets broken streams; to be called before a new stream is opened."""
     ...
 
 
 class ProxyRoute:
-  """Through the proxy of the worker's machine, which knows what broke."""
+  """Route through the machine's proxy, which reports broken streams."""
 
-  def __init__(self, address: str, seat: board.WorkerSeat):
-    """Opens nothing.
+  def __init__(self, address: str, handle: control_block.WorkerHandle):
+    """Keeps the arguments; opens no connection.
 
     Args:
-      address: of the proxy.
-      seat: the worker's, at the proxy's board.
+      address: address of the proxy.
+      handle: handle of the worker, to the control block of the proxy.
     """
     self.address = address
-    self._seat = seat
+    self._handle = handle
 
   def waits_for(self) -> str | None:
-    """What a new stream would have to wait for; None: it can be opened."""
-    if not self._seat.proxy_is_alive:
-      return f"the proxy at {self.address}, which is not there"
-    if not self._seat.server_is_reachable:
-      return f"{self._seat.server}, which its proxy cannot reach"
+    """Returns what prevents a new stream; None: a stream can be opened."""
+    if not self._handle.proxy_is_alive:
+      return f"the proxy at {self.address}, which is down"
+    if not self._handle.server_is_reachable:
+      return f"{self._handle.server}, which its proxy cannot reach"
     return None
 
   def is_broken(self, stalled: bool = False) -> bool:
-    """Whether the proxy says so, or is gone; costs two words of memory."""
-    seat = self._seat
-    return seat.stream_is_broken or (stalled and not seat.proxy_is_alive)
+    """Returns whether the stream broke or the proxy is down.
+
+    Costs two reads of shared memory unless `stalled` is True.
+    """
+    handle = self._handle
+    return handle.stream_is_broken or (stalled and not handle.proxy_is_alive)
 
   def renew(self) -> None:
-    """Lets the proxy admit this process again."""
-    self._seat.acknowledge()
+    """Acknowledges broken streams, so that the proxy admits this process."""
+    self._handle.acknowledge()
 
 
 class DirectRoute:
-  """Straight to the server, whose death shows when nothing moves any more."""
+  """Route to the server without a proxy.
+
+  A dead server is noticed only when the stream has stalled.
+  """
 
   def __init__(self, address: str):
-    """Opens nothing.
+    """Keeps the address; opens no connection.
 
     Args:
       address: 'host:port' of the server.
@@ -79,19 +89,19 @@ class DirectRoute:
     self._broken = False
 
   def waits_for(self) -> str | None:
-    """What a new stream would have to wait for; None: it can be opened."""
+    """Returns what prevents a new stream; None: a stream can be opened."""
     if not self._accepts():
-      return f"the replay server at {self.address}, which does not answer"
+      return f"the replay server at {self.address}, which is down"
     return None
 
   def is_broken(self, stalled: bool = False) -> bool:
-    """Whether the server was found gone when the stream had stalled."""
+    """Returns whether the server was down when the stream had stalled."""
     if stalled and not self._broken:
       self._broken = not self._accepts()
     return self._broken
 
   def renew(self) -> None:
-    """Forgets what broke."""
+    """Forgets broken streams; to be called before a new stream is opened."""
     self._broken = False
 
   def _accepts(self) -> bool:
@@ -101,8 +111,8 @@ class DirectRoute:
       with socket.create_connection(
         self._host_and_port, _CONNECT_TIMEOUT_S
       ) as connection:
-        # Where nobody listens, the kernel may choose the very port that is
-        # sought to call from, and connect the socket with itself.
+        # If no process listens on the port, the kernel may choose the very
+        # same port as the source, and connect the socket with itself.
         return connection.getsockname() != connection.getpeername()
     except OSError:
       return False

@@ -1,9 +1,9 @@
-"""Socket passing: connections to a server that only its own process can reach.
+"""Socket passing: connections to a server in a private network namespace.
 
-A server in a private network namespace has ports that no process outside can
-connect to. A process inside connects for those that it trusts, and passes them
-the connected socket (SCM_RIGHTS, unix(7)). From then on nothing stands between
-client and server.
+No process outside of the namespace can connect to a port inside. So the
+server's process connects to its own port on behalf of clients of the same user,
+and passes them the connected socket (SCM_RIGHTS, unix(7)). After that, client
+and server exchange bytes without a further hop.
 
 ```python
 passer = Passer('/dev/shm/run/replay.sock', 7000)  # in the server's process
@@ -20,13 +20,13 @@ _TIMEOUT_S = 5.0
 
 
 class Passer:
-  """Passes connections to a port of this process, from now to `close`."""
+  """Passes connected sockets of a port of this process, until `close`."""
 
   def __init__(self, path: str, port: int):
     """Listens.
 
     Args:
-      path: of the unix socket, which only this user may connect to.
+      path: path of the unix socket, which only this user may connect to.
       port: TCP, of this process's loopback.
 
     Raises:
@@ -36,26 +36,29 @@ class Passer:
     self._server = unix_server.UnixServer(path, self._pass)
 
   def close(self) -> None:
-    """Passes no more; connections that were passed stay."""
+    """Stops passing sockets; those that were passed stay connected."""
     self._server.close()
 
   def _pass(self, client: socket.socket) -> None:
     client.settimeout(_TIMEOUT_S)
-    # Where the server is not up, the client sees an end.
+    # If the server is down, the client sees the end of its connection.
     with socket.create_connection(("localhost", self._port)) as connected:
       socket.send_fds(client, [b"\0"], [connected.fileno()])
 
 
 def connect(path: str) -> socket.socket:
-  """Returns a connection to the server behind a `Passer`.
+  """Returns a connection to the server of a `Passer`.
+
+  Args:
+    path: path of the passer's unix socket.
 
   Raises:
-    OSError: there is no such server now.
+    OSError: the server or its passer is down.
   """
-  with socket.socket(socket.AF_UNIX) as door:
-    door.settimeout(_TIMEOUT_S)
-    door.connect(path)
-    _, descriptors, _, _ = socket.recv_fds(door, 1, 1)
+  with socket.socket(socket.AF_UNIX) as passer:
+    passer.settimeout(_TIMEOUT_S)
+    passer.connect(path)
+    _, descriptors, _, _ = socket.recv_fds(passer, 1, 1)
   if not descriptors:
-    raise ConnectionRefusedError(f"no server is up behind {path!r}")
+    raise ConnectionRefusedError(f"the server of {path!r} is down")
   return socket.socket(fileno=descriptors[0])

@@ -1,4 +1,4 @@
-"""Unix server: accepts the connections of this user's own processes."""
+"""Unix server: serves connections by a unix socket from the same user."""
 
 import contextlib
 import os
@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from slipway.replay.transport import relay_listener
 
-# Seconds without accepting where the kernel could not, mostly for want of
-# files.
+# Seconds to wait after the kernel could not accept, mostly for lack of file
+# descriptors.
 _PAUSE_S = 0.1
 _UCRED = struct.Struct("3i")  # Linux's struct ucred: pid, uid, gid
 
@@ -26,7 +26,8 @@ class UnixServer:
     """Listens.
 
     Args:
-      path: of the socket; one that a process that died left is replaced.
+      path: path of the socket; a socket that a dead process has left is
+        replaced.
       serve: called with each connection, in a thread of its own. The connection
         is closed when it returns or raises an OSError.
 
@@ -50,7 +51,7 @@ class UnixServer:
       self._closed = True
       connections = tuple(self._connections)
     for open_socket in (self._listener.socket, *connections):
-      with contextlib.suppress(OSError):  # it has ended meanwhile
+      with contextlib.suppress(OSError):  # It has ended meanwhile.
         open_socket.shutdown(socket.SHUT_RDWR)
     self._thread.join()
     self._listener.close()
@@ -66,7 +67,7 @@ class UnixServer:
         threading.Thread(
           target=self._run, args=(connection,), name="serves", daemon=True
         ).start()
-      except RuntimeError:  # this process may have no more threads now
+      except RuntimeError:  # The process has reached its limit of threads.
         connection.close()
         time.sleep(_PAUSE_S)
 
@@ -85,17 +86,17 @@ class UnixServer:
 
 
 def pid_of(connection: socket.socket) -> int:
-  """The process that connected a unix socket; 0 for TCP, where none is told."""
+  """Returns the id of the process that connected; 0 for TCP: unknown."""
   return _credentials(connection)[0]
 
 
 def is_own_user(connection: socket.socket) -> bool:
-  """Whether the process at the other end belongs to this user, or to root.
+  """Returns whether the peer's process belongs to this user, or to root.
 
-  The kernel vouches for it (SO_PEERCRED, unix(7)).
+  The kernel guarantees it (SO_PEERCRED, unix(7)).
 
   Args:
-    connection: of a unix socket.
+    connection: connection of a unix socket.
   """
   return _credentials(connection)[1] in (0, os.geteuid())
 

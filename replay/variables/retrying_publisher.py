@@ -1,4 +1,4 @@
-"""A publisher of variables that continues when their server is back."""
+"""Retrying publisher: publishes variables to a server that may be down."""
 
 from collections.abc import Mapping
 
@@ -11,24 +11,24 @@ _TIMEOUT_MS = 2_000  # the trainer pauses meanwhile
 
 
 class RetryingPublisher:
-  """Publishes to the server that has the variables, while it is up.
+  """Publishes variables while their server is up, and skips while it is down.
 
   Attributes:
-    pending: whether the last variables did not reach the server, so that newer
-      ones should be published as soon as it is up.
+    pending: whether the last variables did not reach the server, so the caller
+      should publish as soon as the server is up.
   """
 
   def __init__(self, server: shard_monitor.ShardMonitor, first_version: int):
-    """Connects at the first version.
+    """Keeps the arguments; connects at the first `publish`.
 
     Args:
-      server: that has the table of variables.
-      first_version: of the first `publish`.
+      server: monitor of the server that has the table of variables.
+      first_version: number of the first `publish`.
     """
     self._server = server
     self._version = first_version - 1
     self._publisher: variables_lib.VariablesPublisher | None = None
-    self._incarnation = 0  # of the server, that the publisher is for
+    self._incarnation = 0  # of the server that the publisher is connected to
     self.pending = False
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
@@ -38,7 +38,7 @@ class RetryingPublisher:
       variables: arrays by name.
 
     Returns:
-      The last version that was used; it may not have reached the server.
+      The last version number; it may not have reached the server.
 
     Raises:
       ValueError: an array's dtype cannot be sent.

@@ -1,25 +1,27 @@
-"""Shared variables: the newest version, once for all processes of a machine.
+"""Shared variables: the newest version, in memory that a machine's nodes share.
 
-The proxy writes, every worker maps the same memory and copies a version when it
-changed. Nobody waits for anybody: not a reader for a writer that died halfway,
-not the writer for a slow reader. Works without Reverb and TensorFlow.
+The proxy writes each version once; every worker maps the same memory and copies
+a version when it has changed. Neither side ever blocks: a reader does not wait
+for a writer that died halfway, nor the writer for a slow reader. The module
+imports neither Reverb nor TensorFlow.
 
 The file, meant for a tmpfs such as /dev/shm, holds one page and two slots:
 
-  magic | capacity | count | slot 0's numbers | slot 1's numbers | ... | data
+  magic | capacity | count | fields of slot 0 | fields of slot 1 | ... | data
 
-`count` is the number of versions written. Version number `count` lies whole in
-slot `count % 2`, and the next one goes into the other slot, so a writer that
-dies halfway spoils only what no reader was pointed to. A reader that is
-overtaken twice while it copies sees it in the slot's own sequence number
-(a seqlock), which is odd while the slot is written to.
+`count` is the number of versions written. Version number `count` is complete in
+slot `count % 2`, and the next version goes into the other slot. So a writer
+that dies halfway damages only the slot that no reader reads. A reader that the
+writer overtakes twice while it copies notices it by the slot's own sequence
+number (a seqlock), which is odd while the slot is being written.
 
-Ordering: x86-64, the only machine that Reverb's wheels are built for, keeps
-stores in order with stores and loads with loads; aligned 8-byte words are
-stored and loaded whole, and each of Python's statements below is its own call,
-which no compiler reorders. The checksum over a slot (about the cost of the copy
-itself, and only when a version changed) makes "never half a version"
-independent of that argument.
+Ordering: x86-64, the only architecture of Reverb's wheels, keeps stores in
+  order
+with stores and loads with loads. Aligned 8-byte words are stored and loaded
+whole, and each of the Python statements below is a call of its own, which no
+compiler reorders. The checksum over a slot (about the cost of the copy itself,
+and only when a version has changed) excludes half versions even without that
+argument.
 """
 
 import contextlib
@@ -34,14 +36,14 @@ from slipway.replay.variables import variable_packing
 _MAGIC = int.from_bytes(b"slipway1", "little")
 _PAGE = 4096  # bytes before the data
 
-# Words of 8 bytes in the page. Each slot's numbers have a cache line or more of
-# their own: readers poll `count` only.
+# Words of 8 bytes in the page. The fields of each slot have a cache line or
+# more of their own: readers poll `count` only.
 _MAGIC_WORD, _CAPACITY_WORD, _COUNT_WORD = 0, 1, 8
 _SLOT_WORDS = (16, 32)
 _SEQUENCE, _VERSION, _TIME, _HEADER_SIZE, _BLOB_SIZE, _CHECKSUM = range(6)
 
-# A reader that is overtaken this often in a row reports nothing new and tries
-# again at its next poll, rather than spin beside a writer at full speed.
+# Copies in a row that the writer may overtake. Then `poll` returns None, and
+# the next poll tries again, rather than compete with a writer at full speed.
 _ATTEMPTS = 8
 
 
@@ -55,8 +57,8 @@ class _File:
   def __init__(self, descriptor: int, size: int, write: bool):
     access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
     self._mmap = mmap.mmap(descriptor, size, access=access)
-    # Native 8-byte words: one load or store each, where `struct` with a fixed
-    # byte order would go byte by byte.
+    # Native 8-byte words: one load or store each; `struct` with a fixed byte
+    # order would use single bytes.
     memory = np.frombuffer(self._mmap, np.uint8)
     self.words = memoryview(self._mmap)[:_PAGE].cast("Q")
     self.times = memoryview(self._mmap)[:_PAGE].cast("d")
@@ -67,18 +69,17 @@ class _File:
 
 
 class SharedVariablesWriter:
-  """The one writer of a file of shared variables.
+  """The only writer of a file of shared variables.
 
-  The file appears with the first version and not before: a restarted writer
-  replaces what its predecessor left only when it has something newer. A path
-  must therefore belong to one run.
+  The file is made at the first version: a restarted writer replaces the file of
+  an earlier one only when it has a version. So a path must belong to one run.
   """
 
   def __init__(self, path: str):
     """Checks the path.
 
     Args:
-      path: of the file, in a directory on a tmpfs.
+      path: path of the file, in a directory on a tmpfs.
 
     Raises:
       ValueError: the directory cannot be written to.
@@ -86,9 +87,9 @@ class SharedVariablesWriter:
     directory = os.path.dirname(os.path.abspath(path))
     if not os.access(directory, os.W_OK | os.X_OK):
       raise ValueError(
-        f"variables path {path!r}: {directory} is no directory that this user"
-        " may write to, so no worker would get variables; name one on a tmpfs,"
-        " such as /dev/shm."
+        f"variables path {path!r}: this user may not write to {directory}, so"
+        " no worker would get variables; give a path on a tmpfs, such as"
+        " /dev/shm."
       )
     self._path = path
     self._file: _File | None = None
@@ -100,22 +101,22 @@ class SharedVariablesWriter:
     header: np.ndarray,
     blob: np.ndarray,
   ) -> None:
-    """Makes a version the newest; costs one copy and one checksum of it.
+    """Writes the newest version; costs one copy and one checksum.
 
     Args:
-      version: the publisher's count.
+      version: number of the version.
       published_at_s: unix seconds.
       header: uint8 [H] from `variable_packing.pack`.
       blob: uint8 [B] from `variable_packing.pack`.
 
     Raises:
-      OSError: the file system is full (nothing was changed).
+      OSError: the file system is full; the last version stays.
     """
     file = self._file
     needed = header.size + blob.size
     if file is None or file.slots[0].size < needed:
-      # A quarter of room more than asked for, so that a header that grows by a
-      # digit does not mean a new file.
+      # A quarter more than needed, so that a header that grows by a digit does
+      # not need a new file.
       capacity = needed + needed // 4
       capacity = -(-capacity // _PAGE) * _PAGE
       with self._new_file(capacity) as file:
@@ -126,7 +127,7 @@ class SharedVariablesWriter:
 
   @contextlib.contextmanager
   def _new_file(self, capacity: int):
-    """Yields a file to be filled, which then takes the path in one step."""
+    """Yields a file to fill, and then renames it to the path."""
     draft = f"{self._path}.draft"
     with contextlib.suppress(FileNotFoundError):
       os.unlink(draft)  # Left by a writer that was killed here.
@@ -178,31 +179,31 @@ def _write(file: _File, version, published_at_s, header, blob) -> None:
 
 
 class SharedVariables:
-  """Reads a file of shared variables; one for each worker process."""
+  """Reads a file of shared variables; one per worker process."""
 
   def __init__(self, path: str):
-    """Does not touch the file, which may appear later.
+    """Keeps the path; the file may be made later.
 
     Args:
-      path: as given to `SharedVariablesWriter`.
+      path: the path that was passed to `SharedVariablesWriter`.
     """
     self._path = path
     self._file: _File | None = None
-    self._count = 0  # of the version that was last returned from this file
+    self._count = 0  # `count` of the last version from this file
     self._identity = (0, 0.0)  # its version and time of publication
 
-  def poll(self) -> variable_packing.Snapshot | None:
-    """The newest version, if it is another one than was last returned.
+  def poll(self) -> variable_packing.VersionedVariables | None:
+    """Returns the newest version if it has changed since the last call.
 
-    Never waits. Without a change it costs one word of shared memory and one
-    `os.stat`, which tells whether a restarted proxy has replaced the file.
+    Never blocks. Without a change it costs one word of shared memory and one
+    `os.stat`, which shows whether a restarted proxy has replaced the file.
 
     Returns:
-      A snapshot of this caller's own memory, aligned to 64 bytes, or None: no
-      other version, no file yet, or (at a writer's full speed) overtaken.
+      A copy of the version, aligned to 64 bytes; None: no new version, no file
+      yet, or the writer has overtaken each attempt.
 
     Raises:
-      ValueError: the file at the path is none of shared variables.
+      ValueError: the file at the path is not one of shared variables.
     """
     file = self._file
     if file is None or file.words[_COUNT_WORD] == self._count:
@@ -213,7 +214,7 @@ class SharedVariables:
       snapshot = self._read(file)
       if snapshot is not None:
         identity = snapshot[:2]
-        # A restarted proxy's file opens with the version that is known already.
+        # The file of a restarted proxy begins with a version that is known.
         if identity == self._identity:
           return None
         self._identity = identity
@@ -221,7 +222,7 @@ class SharedVariables:
     return None
 
   def _attach(self) -> _File | None:
-    """The file at the path now, mapped again if it is another one."""
+    """Returns the file at the path, mapped again if it was replaced."""
     try:
       status = os.stat(self._path)
     except FileNotFoundError:
@@ -246,16 +247,15 @@ class SharedVariables:
       or file.words[_CAPACITY_WORD] != file.slots[0].size
     ):
       raise ValueError(
-        f"variables path {self._path!r} holds a file that no writer of this"
-        " user and release made, so it is not read; remove it or name another"
-        " path."
+        f"variables path {self._path!r} is a file that no writer of this user"
+        " and release made, so it is not read; remove it or give another path."
       )
     self._file = file
     self._count = 0
     return file
 
-  def _read(self, file: _File) -> variable_packing.Snapshot | None:
-    """Copies the newest slot; None if it was overwritten meanwhile."""
+  def _read(self, file: _File) -> variable_packing.VersionedVariables | None:
+    """Copies the newest slot; returns None if it was overwritten meanwhile."""
     words = file.words
     count = words[_COUNT_WORD]
     slot = _SLOT_WORDS[count % 2]
@@ -279,4 +279,6 @@ class SharedVariables:
       return None
     variables = variable_packing.unpack(header, blob)
     self._count = count
-    return variable_packing.Snapshot(version, published_at_s, variables)
+    return variable_packing.VersionedVariables(
+      version, published_at_s, variables
+    )

@@ -1,7 +1,7 @@
 """Variable packing: named arrays as one header and one blob of bytes.
 
-The header is JSON and the blob is raw memory, so that whoever receives them
-never runs code that a sender chose, as a pickle would. Works without Reverb and
+The header is JSON and the blob is raw memory. So a receiver never runs code of
+the sender, as it would with a pickle. The module imports neither Reverb nor
 TensorFlow: a worker behind a proxy needs neither to read its variables.
 
 ```python
@@ -18,20 +18,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Bytes; a cache line, and what the widest vector loads want.
+# Bytes: a cache line, and the alignment of the widest vector loads.
 ALIGNMENT = 64
 
-# Booleans, integers, floats, complex numbers: what `np.dtype(text)` restores
-# alone. An extension type such as bfloat16 would come back as raw bytes.
+# Booleans, integers, floats, complex numbers: `np.dtype(text)` restores these
+# without other packages. An extension type such as bfloat16 would be restored
+# as raw bytes.
 _KINDS = "biufc"
 
 
-class Snapshot(NamedTuple):
-  """One whole version of the variables.
+class VersionedVariables(NamedTuple):
+  """One version of the variables.
 
   Attributes:
-    version: the publisher's count, from 1.
-    published_at_s: when it was published, unix seconds.
+    version: number of the version, from 1.
+    published_at_s: time of its publication, unix seconds.
     variables: arrays by name.
   """
 
@@ -41,7 +42,7 @@ class Snapshot(NamedTuple):
 
 
 class Field(NamedTuple):
-  """Where one array lies in the blob; `offset` in bytes."""
+  """Name, dtype, shape and offset in bytes of one array in a blob."""
 
   name: str
   dtype: np.dtype
@@ -50,23 +51,23 @@ class Field(NamedTuple):
 
   @property
   def size(self) -> int:
-    """The bytes of the array, padding excluded."""
+    """Bytes of the array, padding excluded."""
     return self.dtype.itemsize * math.prod(self.shape)
 
 
-class Layout(NamedTuple):
-  """Names, dtypes, shapes and offsets of the arrays of one blob."""
+class BlobLayout(NamedTuple):
+  """All fields of one blob, in the order of their offsets."""
 
   fields: tuple[Field, ...]
 
   @property
   def size(self) -> int:
-    """The bytes of the blob."""
+    """Bytes of the blob."""
     return max((field.offset + field.size for field in self.fields), default=0)
 
   @classmethod
-  def of(cls, variables: Mapping[str, np.ndarray]) -> "Layout":
-    """Lays the arrays out in the mapping's order.
+  def from_arrays(cls, variables: Mapping[str, np.ndarray]) -> "BlobLayout":
+    """Returns the layout of arrays, in the mapping's order.
 
     Raises:
       ValueError: an array's dtype has no portable name.
@@ -78,7 +79,7 @@ class Layout(NamedTuple):
       if value.dtype.kind not in _KINDS:
         raise ValueError(
           f"variables[{name!r}] has dtype {value.dtype}, which a receiver"
-          " could not restore without a pickle; cast it to a boolean, integer,"
+          " cannot restore without a pickle; cast it to a boolean, integer,"
           " float or complex dtype."
         )
       offset = -(-end // ALIGNMENT) * ALIGNMENT
@@ -87,13 +88,13 @@ class Layout(NamedTuple):
     return cls(tuple(fields))
 
   def to_bytes(self) -> bytes:
-    """The layout as compact JSON."""
-    rows = [[f.name, f.dtype.str, f.shape, f.offset] for f in self.fields]
-    return json.dumps(rows, separators=(",", ":")).encode()
+    """Returns the layout as compact JSON."""
+    fields = [[f.name, f.dtype.str, f.shape, f.offset] for f in self.fields]
+    return json.dumps(fields, separators=(",", ":")).encode()
 
   @classmethod
-  def from_bytes(cls, header: bytes) -> "Layout":
-    """Restores what `to_bytes` wrote.
+  def from_bytes(cls, header: bytes) -> "BlobLayout":
+    """Returns the layout that `to_bytes` has written.
 
     Raises:
       ValueError: the bytes are not a layout.
@@ -103,7 +104,7 @@ class Layout(NamedTuple):
 
 # A worker sees the same header with each version of its variables.
 @functools.lru_cache(maxsize=8)
-def _parse(header: bytes) -> Layout:
+def _parse(header: bytes) -> BlobLayout:
   try:
     fields = tuple(
       Field(
@@ -113,20 +114,20 @@ def _parse(header: bytes) -> Layout:
     )
   except (TypeError, ValueError) as error:
     raise ValueError(
-      f"header {header[:40]!r} is not a layout of variables ({error}), so the"
-      " blob cannot be read; sender and receiver must run the same release."
+      f"header {header[:40]!r} is no layout of variables ({error}), so the blob"
+      " cannot be read; run the same release on sender and receiver."
     ) from error
   for field in fields:
     if field.dtype.kind not in _KINDS or min((field.offset, *field.shape)) < 0:
       raise ValueError(
-        f"header has the field {field}, which no layout has, so the blob"
-        " cannot be read; sender and receiver must run the same release."
+        f"header has the invalid field {field}, so the blob cannot be"
+        " read; run the same release on sender and receiver."
       )
-  return Layout(fields)
+  return BlobLayout(fields)
 
 
 def aligned_empty(size: int) -> np.ndarray:
-  """Uninitialised uint8 [size] whose first byte is aligned to `ALIGNMENT`."""
+  """Returns uninitialised uint8 [size], aligned to `ALIGNMENT`."""
   memory = np.empty(size + ALIGNMENT, np.uint8)
   start = -memory.ctypes.data % ALIGNMENT
   return memory[start : start + size]
@@ -145,7 +146,7 @@ def pack(variables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
   Raises:
     ValueError: an array's dtype has no portable name.
   """
-  layout = Layout.of(variables)
+  layout = BlobLayout.from_arrays(variables)
   blob = aligned_empty(layout.size)
   end = 0
   for field, value in zip(layout.fields, variables.values(), strict=True):
@@ -156,19 +157,19 @@ def pack(variables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unpack(header: np.ndarray, blob: np.ndarray) -> dict[str, np.ndarray]:
-  """The arrays as views of the blob; aligned where the blob is.
+  """Returns the arrays as views of the blob; aligned if the blob is.
 
   Args:
     header: uint8 [H] from `pack`.
     blob: uint8 [B] from `pack`, contiguous.
 
   Raises:
-    ValueError: the header is no layout, or one of another blob.
+    ValueError: the header is no layout, or belongs to another blob.
   """
-  layout = Layout.from_bytes(header.tobytes())
+  layout = BlobLayout.from_bytes(header.tobytes())
   if layout.size != blob.size:
     raise ValueError(
-      f"blob has {blob.size} bytes where its header tells of {layout.size}, so"
+      f"blob has {blob.size} bytes but its header describes {layout.size}, so"
       " it cannot be read; pass the header and the blob of one version."
     )
   return {field.name: _view(blob, field) for field in layout.fields}

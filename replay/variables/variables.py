@@ -1,15 +1,15 @@
 """Variables: their Reverb table, the trainer's publisher, and its readers.
 
 The table holds one item, the newest version, as a header and a blob of bytes
-(see `variable_packing`). The trainer publishes; a machine's proxy fetches each
-version once, or a worker without a proxy fetches it itself.
+(see `variable_packing`). The trainer publishes versions. A machine's proxy
+fetches each version once; a worker without a proxy fetches it itself.
 
 ```python
 server = reverb.Server([variables.make_table()])
 publisher = variables.VariablesPublisher(f'localhost:{server.port}')
 source = variables.ServerVariables(f'localhost:{server.port}')
 publisher.publish({'w': w})
-snapshot = source.poll()
+newest = source.poll()  # None: no new version
 ```
 """
 
@@ -28,13 +28,13 @@ from slipway.replay.variables import variable_packing
 
 TABLE = "variables"
 
-# Seconds that one question to the server may take in a fetch's own thread.
-# Reverb counts them in whole seconds.
+# Seconds that one call of the server may take in the thread of a fetch.
+# Reverb takes whole seconds only.
 _INFO_TIMEOUT_S = 2
 
 
-class PackedSnapshot(NamedTuple):
-  """One version as it travels; header uint8 [H], blob uint8 [B]."""
+class PackedVariables(NamedTuple):
+  """One version as it is sent: header uint8 [H], blob uint8 [B]."""
 
   version: int
   published_at_s: float
@@ -43,7 +43,7 @@ class PackedSnapshot(NamedTuple):
 
 
 def make_table() -> reverb.Table:
-  """A table of one item, the newest version, which is sampled at any rate."""
+  """Returns the table: one item, the newest version, sampled at any rate."""
   return reverb.Table(
     name=TABLE,
     sampler=reverb.selectors.Fifo(),
@@ -60,7 +60,7 @@ def make_table() -> reverb.Table:
 
 
 class VariablesPublisher:
-  """Puts versions into the table; one for each table, used by one thread."""
+  """Writes versions to the table; one per table, for one thread."""
 
   def __init__(
     self,
@@ -68,26 +68,26 @@ class VariablesPublisher:
     first_version: int = 1,
     timeout_ms: int = 30_000,
   ):
-    """Does not connect yet.
+    """Keeps the arguments; opens no connection.
 
     Args:
-      server_address: of the server that has the table.
-      first_version: of the first `publish`; a resumed trainer goes on from its
-        checkpoint.
-      timeout_ms: how long `publish` waits for the server.
+      server_address: address of the server that has the table.
+      first_version: number of the first version; a resumed trainer continues
+        from its checkpoint.
+      timeout_ms: milliseconds that `publish` waits for the server.
 
     Raises:
       ValueError: `first_version` is below 1.
     """
     if first_version < 1:
       raise ValueError(
-        f"first_version is {first_version}, but versions count from 1 and"
-        " readers take lower ones for none; pass 1 or more."
+        f"first_version is {first_version}, but versions count from 1, and 0"
+        " means that there is none; pass 1 or more."
       )
     self._address = server_address
     self._client = reverb.Client(server_address)
     self._writer: reverb.TrajectoryWriter | None = None
-    self._sizes = (-1, -1)  # of the header and the blob that it takes
+    self._sizes = (-1, -1)  # of header and blob, which the writer is for
     self._next_version = first_version
     self._timeout_ms = timeout_ms
 
@@ -98,12 +98,12 @@ class VariablesPublisher:
       variables: arrays by name.
 
     Returns:
-      The version, one more than the last one.
+      The version's number, one more than the last one.
 
     Raises:
       ValueError: an array's dtype cannot be sent.
-      ConnectionError: the server did not confirm in time. The version counts as
-        used, and arrives by itself if the server comes back.
+      ConnectionError: the server did not confirm in time. The version's number
+        is used, and the version arrives by itself if the server is up again.
     """
     header, blob = variable_packing.pack(variables)
     version = self._next_version
@@ -125,25 +125,25 @@ class VariablesPublisher:
     except (RuntimeError, reverb.errors.ReverbError) as error:
       raise ConnectionError(
         f"version {version} of the variables was not confirmed by"
-        f" {self._address} within {self._timeout_ms} ms, so workers go on with"
-        f" an older one; is the replay server running? ({error})"
+        f" {self._address} within {self._timeout_ms} ms, so workers keep an"
+        f" older one; is the replay server running? ({error})"
       ) from error
     return version
 
   def close(self) -> None:
-    """Ends the writer's stream."""
+    """Closes the stream."""
     if self._writer is not None:
       self._writer.close()
     self._writer = None
 
   def _writer_of(self, *sizes: int) -> reverb.TrajectoryWriter:
-    """The last writer, which is faster, unless the sizes have changed.
+    """Returns a writer for these sizes: the last one, if they are its own.
 
     The first append of a Reverb writer fixes the shape of each column.
     """
     if self._writer is None or sizes != self._sizes:
       self.close()
-      # To validate items, Reverb asks the server, without a timeout.
+      # To validate items, Reverb calls the server without a timeout.
       self._writer = self._client.trajectory_writer(
         num_keep_alive_refs=1, validate_items=False
       )
@@ -152,34 +152,34 @@ class VariablesPublisher:
 
 
 class _Fetch(threading.Thread):
-  """One question to a server, in a thread that its asker need not wait for.
+  """One call of a server, in a daemon thread that its caller may leave.
 
-  Reverb's `sample` has no timeout: against a server that died it blocks until
-  one is back at the address. As a daemon it does not keep the process alive.
+  Reverb's `sample` has no timeout: if the server died, it blocks until a server
+  is up at the address. A daemon thread does not keep the process alive.
   """
 
   def __init__(self, function):
     super().__init__(name="variables-fetch", daemon=True)
     self._function = function
-    self._result: PackedSnapshot | None = None
+    self._result: PackedVariables | None = None
     self._error: Exception | None = None
     self.start()
 
   def run(self):
     try:
       self._result = self._function()
-    except Exception as error:  # Handed to the asker, who is its owner.
+    except Exception as error:  # `result` raises it.
       self._error = error
 
-  def result(self) -> PackedSnapshot | None:
-    """The answer of a fetch that has ended; raises what it raised."""
+  def result(self) -> PackedVariables | None:
+    """Returns the reply of a finished fetch, or raises its error."""
     if self._error is not None:
       raise self._error
     return self._result
 
 
 def _wait_for_fetches() -> None:
-  """A process that ends while a thread is in Reverb's C++ is aborted."""
+  """Waits at exit: a process whose thread is in Reverb's C++ would abort."""
   for thread in threading.enumerate():
     if isinstance(thread, _Fetch):
       thread.join(_INFO_TIMEOUT_S + 1)
@@ -189,57 +189,57 @@ atexit.register(_wait_for_fetches)
 
 
 class VariablesClient:
-  """Fetches versions from the table, each once; used by one thread.
+  """Fetches each version from the table once; for one thread.
 
-  Each poll asks for the table's count of inserts (0.2 ms) and samples the item
-  only if that moved, or if the server may have been another one meanwhile.
+  Each poll reads the table's count of inserts (0.2 ms), and samples the item
+  only if the count has changed or the server may have restarted meanwhile.
   """
 
   def __init__(
     self, address: str, waits_for: Callable[[], str | None] | None = None
   ):
-    """Does not connect yet.
+    """Keeps the arguments; opens no connection.
 
     Args:
       address: 'host:port' of the Reverb server; with `waits_for` also another
-        one that a Reverb client takes.
-      waits_for: says what a new client would have to wait for, None where it
-        need not. By default the server itself is asked, straight.
+        form that a Reverb client takes.
+      waits_for: returns what prevents a new connection, or None. By default, an
+        attempt to connect to the server.
 
     Raises:
       ValueError: the address has another form.
     """
     self._address = address
     self._waits_for = waits_for or routes.DirectRoute(address).waits_for
-    self._client: reverb.Client | None = None  # from the first answer on
+    self._client: reverb.Client | None = None  # from the first reply on
     self._fetch: _Fetch | None = None
-    self._inserts = -1  # that the table had seen at the last sample
-    self._uptime_ms = 0  # of the table at the last poll
-    self._identity = (0, 0.0)  # version and time of the last that was returned
+    self._inserts = -1  # count of inserts at the last sample
+    self._uptime_ms = 0  # of the table, at the last poll
+    self._identity = (0, 0.0)  # number and time of the last version
 
-  def poll(self, timeout_ms: int = 1_000) -> PackedSnapshot | None:
-    """The newest version, if it is another one than was last returned.
+  def poll(self, timeout_ms: int = 1_000) -> PackedVariables | None:
+    """Returns the newest version if it has changed since the last call.
 
     Args:
-      timeout_ms: how long to wait for the server. What was asked for is not
-        lost after that: the next poll waits for the same answer.
+      timeout_ms: milliseconds to wait for the server. After a timeout, the next
+        poll waits for the same reply.
 
     Returns:
-      The version, or None: no other one, or none published yet.
+      The version; None: no new version, or none was published yet.
 
     Raises:
-      TimeoutError: no answer in time.
+      TimeoutError: the server did not reply in time.
       ConnectionError: the server cannot be reached.
       ValueError: the server has no table of variables.
     """
     if self._fetch is None:
-      self._fetch = _Fetch(self._ask)
+      self._fetch = _Fetch(self._fetch_newest)
     self._fetch.join(timeout_ms / 1_000)
     if self._fetch.is_alive():
-      self._inserts = -1  # The answer may come from the server's successor.
+      self._inserts = -1  # The reply may come from a restarted server.
       raise TimeoutError(
-        f"{self._address} did not tell of variables within {timeout_ms} ms;"
-        " is the replay server running?"
+        f"{self._address} sent no variables within {timeout_ms} ms; is the"
+        " replay server running?"
       )
     fetch, self._fetch = self._fetch, None
     snapshot = fetch.result()
@@ -248,28 +248,28 @@ class VariablesClient:
     self._identity = snapshot[:2]
     return snapshot
 
-  def _ask(self) -> PackedSnapshot | None:
+  def _fetch_newest(self) -> PackedVariables | None:
     client = self._client
     if client is None:
       if (reason := self._waits_for()) is not None:
-        raise ConnectionError(f"no variables can be had from {reason}")
+        raise ConnectionError(f"no variables can be fetched from {reason}")
       client = reverb.Client(self._address)
-    # A client that has failed is dropped: its channel would try again after
-    # longer and longer delays, and have all new clients do the same.
+    # A client that has failed is dropped: its channel would connect again after
+    # longer and longer delays, and new clients would share them.
     self._client = None
     try:
       tables = client.server_info(_INFO_TIMEOUT_S)
     except (RuntimeError, reverb.errors.ReverbError) as error:
-      self._inserts = -1  # Its successor may have the same count.
+      self._inserts = -1  # A restarted server may have the same count.
       raise ConnectionError(
-        f"{self._address} cannot be asked for variables; is the replay server"
-        f" running? ({error})"
+        f"{self._address} does not reply; is the replay server running?"
+        f" ({error})"
       ) from error
     if TABLE not in tables:
       raise ValueError(
         f"{self._address} has the tables {sorted(tables)} and no {TABLE!r}, so"
-        " no variables can come from it; add variables.make_table() to the"
-        " server, or name another address."
+        " no variables can be fetched; add variables.make_table() to the"
+        " server, or give another address."
       )
     info = tables[TABLE]
     times = info.table_worker_time.ListFields()
@@ -288,11 +288,11 @@ class VariablesClient:
       data: Any = next(sampler).data
     except (RuntimeError, reverb.errors.ReverbError) as error:
       raise ConnectionError(
-        f"{self._address} broke off while it sent variables ({error})"
+        f"{self._address} disconnected while it sent variables ({error})"
       ) from error
     self._inserts = completed
     self._client = client
-    return PackedSnapshot(
+    return PackedVariables(
       int(data["version"]),
       float(data["published_at_s"]),
       data["header"],
@@ -301,21 +301,21 @@ class VariablesClient:
 
 
 class ServerVariables:
-  """The variables of a worker without a proxy, straight from the server.
+  """Source of variables for a worker without a proxy: the server itself.
 
-  Has the `poll` of `shared_variables.SharedVariables`.
+  The method `poll` is that of `shared_variables.SharedVariables`.
   """
 
   def __init__(
     self, address: str, period_s: float = 0.1, timeout_ms: int = 1_000
   ):
-    """Does not connect yet.
+    """Keeps the arguments; opens no connection.
 
     Args:
       address: 'host:port' of the Reverb server.
-      period_s: the server is asked at most this often, in seconds.
-      timeout_ms: how long one poll may wait for it. A server that is gone costs
-        this once, and nothing more until it answers.
+      period_s: seconds between two calls of the server, at least.
+      timeout_ms: milliseconds that a poll may wait for the server. A server
+        that is down costs this once, and nothing more until it replies.
     """
     self._client = VariablesClient(address)
     self._period_s = period_s
@@ -323,12 +323,12 @@ class ServerVariables:
     self._next_s = time.monotonic()
     self._waiting = False
 
-  def poll(self) -> variable_packing.Snapshot | None:
-    """The newest version, if it is another one than was last returned.
+  def poll(self) -> variable_packing.VersionedVariables | None:
+    """Returns the newest version if it has changed since the last call.
 
     Returns:
-      A snapshot, or None: no other version, none yet, asked less than a period
-      ago, or the server is gone.
+      The version; None: no new version, none yet, the last call is less than a
+      period ago, or the server is down.
 
     Raises:
       ValueError: the server has no table of variables.
@@ -346,4 +346,4 @@ class ServerVariables:
     if packed is None:
       return None
     variables = variable_packing.unpack(packed.header, packed.blob)
-    return variable_packing.Snapshot(*packed[:2], variables)
+    return variable_packing.VersionedVariables(*packed[:2], variables)

@@ -194,7 +194,7 @@ adder = builder.make_adder(config, spec)
 x = np.ones((8, 4))
 for _ in range(2):
   items = adder.add(x, output, np.ones(8), no, no, no, x, 1)
-print(output.action.shape, items.rows.shape, 'tensorflow' in sys.modules)
+print(output.action.shape, items.records.shape, 'tensorflow' in sys.modules)
 """
   assert run_python(code) == "(8,) (8, 52) False"
 
@@ -254,6 +254,6 @@ def test_adder_follows_the_config():
     items = adder.add(
       observation, output, np.float32([1]), no, no, no, observation, 1
     )
-  found = builder.make_table(config, spec).schema.row.unpack(items.rows)
+  found = builder.make_table(config, spec).schema.record.unpack(items.records)
   np.testing.assert_array_equal(found["r_t"], [1.5])
   np.testing.assert_array_equal(found["discount_t"], [0.25])

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from slipway.replay import proxy as proxy_lib
 from slipway.replay.items import writer as writer_lib
-from slipway.replay.transport import board, routes
+from slipway.replay.transport import control_block, routes
 from slipway.replay.variables import variables
 
 pytestmark = pytest.mark.timeout(300)
@@ -49,7 +49,7 @@ def _serve_proxy(port: int, folder: str, ready) -> None:
     f"localhost:{port}",
     f"unix:{folder}/relay",
     f"{folder}/variables",
-    f"{folder}/board",
+    f"{folder}/control_block",
   )
   proxy.start()
   ready.set()
@@ -66,8 +66,8 @@ def _write(port: int, folder: str, index: int, source: int, ready) -> None:
   that was lost.
   """
   if os.path.exists(f"{folder}/relay"):
-    seat = board.WorkerSeat(f"{folder}/board", index)
-    route = routes.ProxyRoute(f"unix:{folder}/relay", seat)
+    handle = control_block.WorkerHandle(f"{folder}/control_block", index)
+    route = routes.ProxyRoute(f"unix:{folder}/relay", handle)
   else:
     route = routes.DirectRoute(f"localhost:{port}")
   writer = writer_lib.ItemWriter(route, _TABLE)

@@ -38,7 +38,7 @@ def count_by_version(folder, config):
     for item in client.sample(tables.TRANSITIONS, 2_000, emit_timesteps=False):
       if item.info.key not in seen:
         seen.add(item.info.key)
-        fields = table.schema.row.unpack(item.data[0][None])
+        fields = table.schema.record.unpack(item.data[0][None])
         counts[int(fields[transitions.VERSION][0])] += 1
   manager.close()
   return counts

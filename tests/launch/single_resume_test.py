@@ -240,7 +240,7 @@ def test_damaged_snapshots_are_passed_over(tmp_path, whole):
   end(run.start(limit(100), "--config.snapshot.keep=3"))
   end(run.resume(limit(200)))
   end(run.resume(limit(300)))
-  run.damage(2, "table/rows.npy")
+  run.damage(2, "table/records.npy")
   run.damage(3, "single.pkl")
   said = end(run.resume(limit(STEPS)))
   assert "000003 is damaged and not used" in said
@@ -273,7 +273,7 @@ def test_a_snapshot_that_does_not_fit_is_one_line(tmp_path):
         copy = path / file.relative_to(newest.path)
         copy.parent.mkdir(exist_ok=True)
         copy.write_bytes(file.read_bytes())
-    np.save(path / "table" / "rows.npy", np.zeros((5, 3), np.uint8))
+    np.save(path / "table" / "records.npy", np.zeros((5, 3), np.uint8))
   process = run.resume(limit(60))
   _, said = process.communicate(timeout=_DEADLINE_S)
   assert process.returncode == 1 and said.count("\n") == 1, said

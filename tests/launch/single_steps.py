@@ -133,7 +133,7 @@ class Stepped:
     counts = self.counts()
     if counts["trainer_steps"] // PERIOD > counts["evaluations"]:
       return EVALUATION
-    status = table_status.TableStatus.of(
+    status = table_status.TableStatus.from_counts(
       *counts["table"], self.rates.table.min_size
     )
     return UPDATE if self.rates.is_update_due(status) else COLLECTION

@@ -5,13 +5,13 @@ import typing
 from slipway.replay.tables import table_spec
 
 
-class RowSchema(typing.NamedTuple):
-  """Items that are rows of so many bytes."""
+class RecordSchema(typing.NamedTuple):
+  """Items that are records of so many bytes."""
 
   item_shape: tuple[int, ...]
   transitions_per_item: int = 1
 
-  def kept_cells(self, num_envs: int) -> int:
+  def kept_frame_records(self, num_envs: int) -> int:
     del num_envs
     return 0
 
@@ -19,7 +19,7 @@ class RowSchema(typing.NamedTuple):
 def make_table_spec(
   schema: typing.Any = 8, prioritized: bool = True, **fields: typing.Any
 ) -> table_spec.TableSpec:
-  """A table spec, by default of rows of 8 bytes with priorities.
+  """A table spec, by default of records of 8 bytes with priorities.
 
   Args:
     schema: of an item, or its bytes.
@@ -27,7 +27,7 @@ def make_table_spec(
     **fields: of the spec that differ from these.
   """
   if isinstance(schema, int):
-    schema = RowSchema((schema,))
+    schema = RecordSchema((schema,))
   return table_spec.TableSpec(
     **{
       "schema": schema,

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from slipway.replay import proxy
 from slipway.replay.items import writer as writer_lib
-from slipway.replay.transport import board, gateway, relay_tls, routes
+from slipway.replay.transport import control_block, gateway, relay_tls, routes
 from slipway.replay.variables import shared_variables, variables
 from tests.replay.transport import peers, runs
 
@@ -28,10 +28,10 @@ class _Home:
     self.server = None
 
   def serve(self, first_version: int) -> None:
-    rows = tf.TensorSpec([4], tf.uint8)
+    records = tf.TensorSpec([4], tf.uint8)
     tables = [
       variables.make_table(),
-      reverb.Table.queue("t", 99, signature=rows),
+      reverb.Table.queue("t", 99, signature=records),
     ]
     self.server = reverb.Server(tables, port=self.port)
     address = f"localhost:{self.port}"
@@ -56,7 +56,7 @@ def identity(request, tmp_path):
 def _write(writer, value: int) -> None:
   assert writer.wait(_DEADLINE_S)
   writer.write(np.full((1, 4), value, np.uint8), np.ones(1))
-  assert writer.settle(_DEADLINE_S)
+  assert writer.flush(_DEADLINE_S)
 
 
 def test_items_go_and_variables_come_also_when_the_server_moves(
@@ -67,14 +67,14 @@ def test_items_go_and_variables_come_also_when_the_server_moves(
     lambda: where[0],
     f"unix:{tmp_path}/relay",
     f"{tmp_path}/variables",
-    f"{tmp_path}/board",
+    f"{tmp_path}/control_block",
     poll_period_s=0.01,
     tls=identity and identity.client_context(),
   )
   worker_proxy.start()
-  seat = board.WorkerSeat(f"{tmp_path}/board", 0)
+  handle = control_block.WorkerHandle(f"{tmp_path}/control_block", 0)
   writer = writer_lib.ItemWriter(
-    routes.ProxyRoute(worker_proxy.address, seat), "t"
+    routes.ProxyRoute(worker_proxy.address, handle), "t"
   )
   shared = shared_variables.SharedVariables(f"{tmp_path}/variables")
   _until(lambda: worker_proxy.stats().waiting_since_s)
@@ -112,7 +112,7 @@ def test_a_proxy_without_a_certificate_is_a_stranger(tmp_path):
       home.address,
       f"unix:{folder}/relay",
       f"{folder}/variables",
-      f"{folder}/board",
+      f"{folder}/control_block",
       tls=tls,
     )
     before = home.gateway.stats().connections_refused

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from slipway.replay import proxy
 from slipway.replay.items import writer as writer_lib
-from slipway.replay.transport import board, relay_gate, routes
+from slipway.replay.transport import control_block, relay_admission, routes
 from slipway.replay.variables import shared_variables, variables
 from tests.replay.transport import peers
 
@@ -32,7 +32,7 @@ def make_proxy(server_address: str, folder, poll_period_s: float = 0.01):
     server_address,
     f"unix:{folder}/relay",
     f"{folder}/variables",
-    f"{folder}/board",
+    f"{folder}/control_block",
     poll_period_s,
   )
 
@@ -85,7 +85,7 @@ def test_close_leaves_no_thread_and_no_file(running, tmp_path):
   server, publisher = _serve(port, 1)
   publisher.publish({})
   _until(shared.poll)
-  board.WorkerSeat(f"{tmp_path}/board", 0)
+  control_block.WorkerHandle(f"{tmp_path}/control_block", 0)
   assert worker_proxy.stats().workers
   worker_proxy.close()
   # A node reports what its proxy did after it was closed.
@@ -93,8 +93,8 @@ def test_close_leaves_no_thread_and_no_file(running, tmp_path):
   assert (stats.version, stats.workers) == (1, {})
   names = {thread.name for thread in threading.enumerate()}
   assert not names & {"relay", "variables-proxy"}
-  # The board is left for a successor.
-  assert os.listdir(tmp_path) == ["board"]
+  # The control block is left for a successor.
+  assert os.listdir(tmp_path) == ["control_block"]
   publisher.close()
   del server
 
@@ -108,7 +108,7 @@ def test_an_error_of_the_thread_reaches_the_owner(tmp_path):
     broken.check()
   with pytest.raises(RuntimeError, match="no 'variables'"):
     broken.close()
-  assert os.listdir(tmp_path) == ["board"]
+  assert os.listdir(tmp_path) == ["control_block"]
 
 
 def _write(writer, value: int) -> None:
@@ -119,28 +119,28 @@ def _write(writer, value: int) -> None:
 def test_workers_are_told_counted_and_drained(running, tmp_path):
   port, worker_proxy, _ = running
   server = _serve_table(port)
-  seat = board.WorkerSeat(f"{tmp_path}/board", 5)
-  assert worker_proxy.stats().workers == {5: relay_gate.ClientStats()}
-  route = routes.ProxyRoute(worker_proxy.address, seat)
+  handle = control_block.WorkerHandle(f"{tmp_path}/control_block", 5)
+  assert worker_proxy.stats().workers == {5: relay_admission.ClientStats()}
+  route = routes.ProxyRoute(worker_proxy.address, handle)
   writer = writer_lib.ItemWriter(route, "t")
   _until(lambda: writer.wait(0.1))
   for value in range(10):
     _write(writer, value)
-  assert writer.settle(_DEADLINE_S)
+  assert writer.flush(_DEADLINE_S)
   stats = worker_proxy.stats()
   assert stats.restarts == 0
   assert stats.workers[5].streams == 1
   assert stats.workers[5].bytes_up == stats.relay.bytes_up > 40
   assert stats.workers[5].bytes_down == stats.relay.bytes_down > 0
 
-  worker_proxy.direct(board.Flow.PAUSE, 30.0)
-  assert seat.flow == board.Flow.PAUSE
-  assert seat.steps_per_s == 30.0
+  worker_proxy.set_command(control_block.WorkerCommand.PAUSE, 30.0)
+  assert handle.command == control_block.WorkerCommand.PAUSE
+  assert handle.steps_per_s == 30.0
   assert not worker_proxy.drain(timeout_s=0.1), "its stream is open"
-  assert seat.flow == board.Flow.DRAIN
+  assert handle.command == control_block.WorkerCommand.DRAIN
 
   def obey():
-    _until(lambda: seat.flow == board.Flow.DRAIN)
+    _until(lambda: handle.command == control_block.WorkerCommand.DRAIN)
     _write(writer, 10)
     assert writer.close(_DEADLINE_S)
 
@@ -157,8 +157,8 @@ def test_workers_are_told_counted_and_drained(running, tmp_path):
 
 def test_a_worker_says_what_it_waits_for(running, tmp_path):
   _, worker_proxy, _ = running
-  seat = board.WorkerSeat(f"{tmp_path}/board", 0)
-  route = routes.ProxyRoute(worker_proxy.address, seat)
+  handle = control_block.WorkerHandle(f"{tmp_path}/control_block", 0)
+  route = routes.ProxyRoute(worker_proxy.address, handle)
   writer = writer_lib.ItemWriter(route, "t")
   assert not writer.wait(0.05)
   assert writer.waits_for == "the replay server, which its proxy cannot reach"
@@ -179,17 +179,20 @@ def test_workers_write_to_their_own_shards(tmp_path):
     f"localhost:{ports[0]}",
     f"unix:{tmp_path}/relay",
     f"{tmp_path}/variables",
-    f"{tmp_path}/board",
+    f"{tmp_path}/control_block",
     shards=[(f"unix:{tmp_path}/relay-1", f"localhost:{ports[1]}")],
   )
   worker_proxy.start()
-  seats = [board.WorkerSeat(f"{tmp_path}/board", i, i % 2) for i in range(2)]
+  handles = [
+    control_block.WorkerHandle(f"{tmp_path}/control_block", i, i % 2)
+    for i in range(2)
+  ]
   listens = ["relay", "relay-1"]
   writers = [
     writer_lib.ItemWriter(
-      routes.ProxyRoute(f"unix:{tmp_path}/{where}", seat), "t"
+      routes.ProxyRoute(f"unix:{tmp_path}/{where}", handle), "t"
     )
-    for where, seat in zip(listens, seats, strict=True)
+    for where, handle in zip(listens, handles, strict=True)
   ]
   server = _serve_table(ports[0])
   _until(lambda: writers[0].wait(0.1))
@@ -202,7 +205,7 @@ def test_workers_write_to_their_own_shards(tmp_path):
   for writer, count in zip(writers, (3, 5), strict=True):
     for value in range(count):
       _write(writer, value)
-    assert writer.settle(_DEADLINE_S)
+    assert writer.flush(_DEADLINE_S)
   held = [
     reverb.Client(f"localhost:{port}").server_info(10)["t"].current_size
     for port in ports

@@ -80,7 +80,7 @@ def test_first_priorities_are_the_learner_s_errors(burn_in, n_step):
   assert len(found) > 5
   for items in found:
     learner = builder.make_learner(config, SPEC)
-    found = learner.update(make_batch(config, items.rows)).priorities
+    found = learner.update(make_batch(config, items.records)).priorities
     np.testing.assert_allclose(found, items.priorities, rtol=1e-4, atol=1e-5)
 
 
@@ -89,7 +89,7 @@ def test_error_on_a_fixed_batch_falls():
   config.learner.learning_rate = 0.01
   learner = registry.make_builder("r2d2").make_learner(config, SPEC)
   items = collect(config, learner.get_variables(), 40)[-1]
-  batch = make_batch(config, items.rows)
+  batch = make_batch(config, items.records)
   update = tf.function(learner.update, autograph=False)
   errors = [update(batch).priorities.numpy().mean() for _ in range(300)]
   assert errors[-1] < 0.3 * errors[0]
@@ -110,7 +110,7 @@ def test_nothing_is_learned_of_the_burn_in_and_of_resets():
 
   variables = builder.make_learner(config, SPEC).get_variables()
   items = collect(config, variables, 60)[-1]
-  batch = make_batch(config, items.rows)
+  batch = make_batch(config, items.records)
   ended = batch.data.ended.numpy()
   # What ends in the window, but for its last step: the next one is a reset.
   env, t = (int(x[0]) for x in np.nonzero(ended[:, 4:-1]))

@@ -69,9 +69,12 @@ def test_every_step_becomes_one_transition(recorded, n_step):
   for _ in range(STEPS):
     new = collector.step()
     if new is not None:
-      assert new.rows.shape == (len(new.priorities), schema.row.row_bytes)
+      assert new.records.shape == (
+        len(new.priorities),
+        schema.record.record_bytes,
+      )
       assert (new.priorities > 0).all()
-      items += len(new.rows)
+      items += len(new.records)
     firsts = sum(int(step.first.sum()) for step in recorded)
     assert collector.env_steps == len(recorded) * NUM_ENVS - firsts
     assert items == collector.env_steps - open_transitions(recorded, n_step)
@@ -83,7 +86,7 @@ def test_transitions_are_those_of_the_environments(recorded):
   collector, schema = make_collector(make_config())
   assert collector.step() is None
   for _ in range(40):
-    fields = schema.row.unpack(collector.step().rows)
+    fields = schema.record.unpack(collector.step().records)
     before = recorded[-2]
     real = ~before.first
     np.testing.assert_array_equal(fields["o_t"], before.observation[real])
@@ -107,7 +110,7 @@ def test_transitions_have_the_version_that_made_them(recorded):
     if random.random() < 0.3:
       version += int(random.integers(1, 4))  # some are missed
       collector.load(version, learner.get_variables())
-    fields = schema.row.unpack(collector.step().rows)
+    fields = schema.record.unpack(collector.step().records)
     np.testing.assert_array_equal(fields[transitions.VERSION], made_by)
   assert version > 50
   collector.close()
@@ -132,7 +135,7 @@ def test_the_training_return_is_of_the_last_episodes(recorded):
 def run(collector, steps):
   """All rows that a collector makes, and its returns."""
   made = [collector.step() for _ in range(steps)]
-  rows = [items.rows for items in made if items is not None]
+  rows = [items.records for items in made if items is not None]
   return np.concatenate(rows).tobytes(), collector.training_return
 
 
@@ -164,7 +167,7 @@ def test_without_its_environments_a_collector_begins_new_episodes(recorded):
   # Nothing of the old episodes gets into the new ones' transitions.
   made = [other.step() for _ in range(4)]
   assert [items is None for items in made] == [True] * 3 + [False]
-  fields = schema.row.unpack(made[3].rows)
+  fields = schema.record.unpack(made[3].records)
   np.testing.assert_array_equal(fields["o_t"], recorded[2].observation)
   np.testing.assert_array_equal(
     collector._actor.get_state()["env_steps"] + 4 * NUM_ENVS,
@@ -205,7 +208,7 @@ def collect(seed, worker, **restarts):
   # The learner's seed is the config's too: what differs is the environments.
   rows = [collector.step() for _ in range(30)]
   collector.close()
-  return np.concatenate([items.rows for items in rows if items is not None])
+  return np.concatenate([items.records for items in rows if items is not None])
 
 
 def test_seeds():

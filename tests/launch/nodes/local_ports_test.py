@@ -32,7 +32,7 @@ def test_a_sink_writes_at_once(table):
   assert table.inserted == table.size == 5
   assert (sink.written, sink.confirmed, sink.lost) == (5, 5, 0)
   assert sink.streams == 1, "it never reconnects"
-  assert sink.settle(timeout_s=0.0)
+  assert sink.flush(timeout_s=0.0)
   assert sink.close(timeout_s=0.0)
 
 
@@ -55,7 +55,7 @@ def test_versions_count_up():
 
 
 def test_versions_continue_those_of_a_resumed_run():
-  resumed = variable_packing.Snapshot(7, 1.6e9, {"w": np.ones(2)})
+  resumed = variable_packing.VersionedVariables(7, 1.6e9, {"w": np.ones(2)})
   variables = local_ports.LocalVariables(resumed)
   assert variables.make_source().poll() is resumed
   assert variables.publish({"w": np.zeros(2)}) == 8

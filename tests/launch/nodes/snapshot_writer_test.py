@@ -98,7 +98,7 @@ def write(node, config):
     config, factory.make_spec(config.environment)
   )
   random = np.random.default_rng(0)
-  rows = table.schema.row.pack(
+  rows = table.schema.record.pack(
     {
       "o_tm1": random.normal(size=(COUNT, 4)),
       "a_tm1": random.integers(2, size=COUNT),

@@ -99,7 +99,7 @@ def write(node, config, numbers, versions):
   schema = registry.make_builder(config.agent).make_table(config, spec).schema
   count = len(numbers)
   observations = np.random.default_rng(0).normal(size=(2, count, 4))
-  rows = schema.row.pack(
+  rows = schema.record.pack(
     {
       "o_tm1": observations[0],
       "a_tm1": np.zeros(count),

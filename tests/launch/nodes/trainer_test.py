@@ -31,7 +31,7 @@ def published(run):
 def write(run, count, version=1):
   """Writes transitions that were made with a version of the variables."""
   random = np.random.default_rng(run.table.inserted)
-  rows = run.schema.row.pack(
+  rows = run.schema.record.pack(
     {
       "o_tm1": random.normal(size=(count, 4)),
       "a_tm1": random.integers(2, size=count),
@@ -48,10 +48,10 @@ def write_rollouts(run, count, version=1):
   """Writes rollouts of a queue, with fields of no importance."""
   fields = {
     name: np.zeros((count, *shape), dtype)
-    for name, (dtype, shape) in run.schema.row.fields.items()
+    for name, (dtype, shape) in run.schema.record.fields.items()
   }
   fields[transitions.VERSION] += version
-  run.sink.write(run.schema.row.pack(fields), np.ones(count))
+  run.sink.write(run.schema.record.pack(fields), np.ones(count))
 
 
 def test_the_first_variables_are_published_at_once():

@@ -37,7 +37,7 @@ def versions_in(run):
   """The version of each item of a table, oldest first."""
   keys, _, _, rows = run.table.sample(4_000)
   _, first = np.unique(keys, return_index=True)
-  return run.schema.row.unpack(rows[first])[transitions.VERSION].tolist()
+  return run.schema.record.unpack(rows[first])[transitions.VERSION].tolist()
 
 
 def test_without_variables_nothing_is_collected():
@@ -121,7 +121,7 @@ class ClosedSink(local_ports.LocalSink):
   def wait(self, timeout_s):
     return self.is_open
 
-  def settle(self, timeout_s):
+  def flush(self, timeout_s):
     return self.is_open
 
 

@@ -45,7 +45,9 @@ def make_rates(mode="async", table: typing.Any = REPLAY, environments=8):
 
 def counts_of(table, size, inserted=None, sampled=0):
   inserted = size if inserted is None else inserted
-  return table_status.TableStatus.of(size, inserted, sampled, table.min_size)
+  return table_status.TableStatus.from_counts(
+    size, inserted, sampled, table.min_size
+  )
 
 
 _RATIO = limiter_lib.Limiter(8.0, 1_000, 4_000.0, 12_000.0)

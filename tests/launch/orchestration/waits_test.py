@@ -30,7 +30,7 @@ SAYINGS = [
   ("worker", 3, [(SERVER, 5.0), (GONE, 4_000.0), (SERVER, 7.0)],
    f"1 of 3 workers wait for the proxy, which is gone, since {clock(4_000.0)} "
    "(4,000 s); 2 of 3 workers wait for the replay server at localhost:7000, "
-   f"which does not answer, since {clock(7.0)} (7 s)"),
+   f"which is down, since {clock(7.0)} (7 s)"),
   ("worker", 1, [(GONE, 4.0)],
    f"the worker waits for the proxy, which is gone, since {clock(4.0)} (4 s)"),
   ("proxy", 2, [(SERVER, 4.0)],

@@ -143,8 +143,8 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
     adder.check_valid()
     if items is None:
       continue
-    fields = schema.row.unpack(items.rows)
-    assert len(items.priorities) == len(items.rows) > 0
+    fields = schema.record.unpack(items.records)
+    assert len(items.priorities) == len(items.records) > 0
     for i, priority in enumerate(items.priorities):
       env, start = fields["o_tm1"][i].astype(int)
       np.testing.assert_array_equal(fields["o_t"][i], [env, k])
@@ -268,7 +268,7 @@ def test_observations_are_copied():
   adder.add(observation, *step, observation, 1)
   observation[:] = 5
   items = adder.add(observation, *step, observation, 1)
-  fields = schema.row.unpack(items.rows)
+  fields = schema.record.unpack(items.records)
   np.testing.assert_array_equal(fields["o_tm1"], [[1, 2]])
   np.testing.assert_array_equal(fields["o_t"], [[5, 5]])
 
@@ -303,7 +303,7 @@ def test_an_item_has_the_version_of_its_first_action(
       observation, output, reward, *flags, observation + 1, version
     )
     if items is not None:
-      fields = schema.row.unpack(items.rows)
+      fields = schema.record.unpack(items.records)
       starts = fields["o_tm1"][:, 0].tolist()
       found.update(zip(starts, fields[transitions.VERSION], strict=True))
   assert [found[start] for start in sorted(found)] == expected
@@ -360,14 +360,14 @@ def test_items_of_several_transitions_have_the_same_transitions():
       output = make_output(np.arange(3), values, values)
       items = adder.add(observation, output, *step, observation + 1, version=1)
       if items is not None:
-        assert items.rows.shape[1:] == schema.item_shape
+        assert items.records.shape[1:] == schema.item_shape
         found[size].append(items)
-  alone = np.concatenate([items.rows for items in found[1]])
+  alone = np.concatenate([items.records for items in found[1]])
   each_priority = np.concatenate([items.priorities for items in found[1]])
-  together = np.concatenate([items.rows for items in found[each]])
+  together = np.concatenate([items.records for items in found[each]])
   full = len(alone) // each * each
   np.testing.assert_array_equal(
-    together.reshape(-1, schema.row.row_bytes), alone[:full]
+    together.reshape(-1, schema.record.record_bytes), alone[:full]
   )
   np.testing.assert_allclose(
     np.concatenate([items.priorities for items in found[each]]),

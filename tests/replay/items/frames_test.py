@@ -190,7 +190,7 @@ class Path:
     self.writer = writer_lib.ItemWriter(
       routes.DirectRoute(self.manager.address),
       tables.TRANSITIONS,
-      self.schema.kept_cells(num_envs),
+      self.schema.kept_frame_records(num_envs),
     )
 
   def _serve(self):
@@ -230,7 +230,7 @@ def test_stacks_survive_the_way_through_a_server(path):
   n, num_envs = path.adder._n, len(path.adder._ended)
   steps = list(play(num_envs, 4, 120))
   path.write(steps)
-  assert path.writer.settle(timeout_s=20)
+  assert path.writer.flush(timeout_s=20)
   expected = expect(steps, n)
   assert path.manager.status(tables.TRANSITIONS).size == len(expected)
   assert path.sampled(expected, len(expected)) == set(expected)
@@ -248,7 +248,7 @@ def test_a_new_stream_gets_the_frames_that_it_lacks(path):
     assert not path.writer.wait(timeout_s=0.1)
   path.manager = path._serve()
   path.write(steps[110:])
-  assert path.writer.settle(timeout_s=20)
+  assert path.writer.flush(timeout_s=20)
   assert path.writer.streams == 2
   size = path.manager.status(tables.TRANSITIONS).size
   expected = expect(steps, 3)
@@ -263,7 +263,10 @@ def test_each_frame_is_sent_once():
   assert path.writer.wait(timeout_s=20)
   sent = []
   append = path.writer._writer.append
-  path.writer._writer.append = lambda cell: (sent.append(cell), append(cell))
+  path.writer._writer.append = lambda frame_record: (
+    sent.append(frame_record),
+    append(frame_record),
+  )
   steps = list(play(4, 4, 200))
   path.write(steps)
   assert path.writer.close(timeout_s=20)
@@ -303,7 +306,7 @@ def test_an_observation_that_is_no_stack_is_refused():
   random, no = np.random.default_rng(0), np.zeros(2, bool)
   shape = (2, 4, *SHAPE)
   ring.add(random.integers(0, 256, shape, np.uint8), no)
-  with pytest.raises(ValueError, match="not the one before moved on by one"):
+  with pytest.raises(ValueError, match="not the one before shifted by one"):
     ring.add(random.integers(0, 256, shape, np.uint8), no)
 
 

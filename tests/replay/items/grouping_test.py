@@ -11,22 +11,22 @@ def batches(counts):
   start = 0
   for count in counts:
     numbers = np.arange(start, start + count)
-    rows = np.stack([numbers % 256, numbers // 256], axis=1).astype(np.uint8)
-    yield rows, numbers.astype(np.float32)
+    records = np.stack([numbers % 256, numbers // 256], axis=1).astype(np.uint8)
+    yield records, numbers.astype(np.float32)
     start += count
 
 
-def numbers_of(rows):
-  return rows[..., 0].astype(int) + 256 * rows[..., 1]
+def numbers_of(records):
+  return records[..., 0].astype(int) + 256 * records[..., 1]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8, 50])
 @pytest.mark.parametrize("seed", range(3))
 def test_all_come_in_order_with_their_mean_priority(size, seed):
   counts = np.random.default_rng(seed).integers(0, 20, 40)
-  groups, found = grouping.Grouping(size, row_bytes=2), []
-  for rows, priority in batches(counts):
-    full = groups.add(rows, priority)
+  groups, found = grouping.Grouping(size, record_bytes=2), []
+  for records, priority in batches(counts):
+    full = groups.add(records, priority)
     if full is not None:
       assert full[0].shape == (len(full[1]), size, 2)
       means = numbers_of(full[0]).mean(axis=1)
@@ -38,11 +38,11 @@ def test_all_come_in_order_with_their_mean_priority(size, seed):
 
 def test_what_waits_goes_on_elsewhere():
   first, second, third = batches([5, 4, 7])
-  groups = grouping.Grouping(8, row_bytes=2)
+  groups = grouping.Grouping(8, record_bytes=2)
   assert groups.add(*first) is None
   state = groups.get_state()
   assert groups.add(*second) is not None, "changes nothing that was taken"
-  other = grouping.Grouping(8, row_bytes=2)
+  other = grouping.Grouping(8, record_bytes=2)
   other.set_state(state)
   full = other.add(*third)
   assert full is not None
@@ -53,5 +53,5 @@ def test_what_waits_goes_on_elsewhere():
 def test_priorities_of_items_are_means(items):
   new = np.random.default_rng(0).random(6)
   np.testing.assert_allclose(
-    priorities.of_items(new, items), new.reshape(items, -1).mean(axis=1)
+    priorities.mean_per_item(new, items), new.reshape(items, -1).mean(axis=1)
   )

@@ -52,20 +52,20 @@ def assert_equal(found, expected):
 def test_round_trip_of_one_field(dtype, shape):
   packing = packing_lib.Packing({"x": (np.dtype(dtype), shape)})
   batch = random_batch(packing.fields, 5)
-  rows = packing.pack(batch)
-  assert rows.dtype == np.uint8
-  assert rows.shape == (5, batch["x"][0].nbytes)
-  assert rows.tobytes() == batch["x"].tobytes()
-  assert_equal(packing.unpack(rows), batch)
+  records = packing.pack(batch)
+  assert records.dtype == np.uint8
+  assert records.shape == (5, batch["x"][0].nbytes)
+  assert records.tobytes() == batch["x"].tobytes()
+  assert_equal(packing.unpack(records), batch)
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
 def test_round_trip_of_all_fields_at_once(size):
   packing = packing_lib.Packing(all_fields())
   batch = random_batch(packing.fields, size, seed=size)
-  rows = packing.pack(batch)
-  assert rows.shape == (size, packing.row_bytes)
-  assert_equal(packing.unpack(rows), batch)
+  records = packing.pack(batch)
+  assert records.shape == (size, packing.record_bytes)
+  assert_equal(packing.unpack(records), batch)
 
 
 def test_tensorflow_takes_out_what_numpy_packed():
@@ -83,19 +83,19 @@ def test_row_has_no_padding():
       "c": (np.dtype(np.bool_), ()),
     }
   )
-  assert packing.row_bytes == 3 + 8 + 1
+  assert packing.record_bytes == 3 + 8 + 1
 
 
 def test_unpacked_fields_share_memory():
   packing = packing_lib.Packing({"x": (np.dtype(np.float32), (3,))})
-  rows = packing.pack({"x": np.ones((2, 3), np.float32)})
-  assert np.shares_memory(packing.unpack(rows)["x"], rows)
+  records = packing.pack({"x": np.ones((2, 3), np.float32)})
+  assert np.shares_memory(packing.unpack(records)["x"], records)
 
 
 def test_packing_converts_to_the_dtype_of_the_field():
   packing = packing_lib.Packing({"a": (np.dtype(np.int32), ())})
-  rows = packing.pack({"a": np.array([1, 2], np.int64)})
-  np.testing.assert_array_equal(packing.unpack(rows)["a"], [1, 2])
+  records = packing.pack({"a": np.array([1, 2], np.int64)})
+  np.testing.assert_array_equal(packing.unpack(records)["a"], [1, 2])
 
 
 @pytest.mark.parametrize("dtype", ["O", "U3", "M8[s]", "c8"])
@@ -123,7 +123,7 @@ def test_transition_layout_follows_the_spec():
     discounts=specs.BoundedArray((), np.float32, 0, 1),
   )
   schema = transitions.TransitionSchema(spec, n_step=3)
-  assert set(schema.row.fields) == {
+  assert set(schema.record.fields) == {
     *transitions.Transition._fields,
     transitions.VERSION,
   }

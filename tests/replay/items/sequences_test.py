@@ -129,12 +129,12 @@ def test_windows_are_what_happened(steps, period, spec, priority):
     np.testing.assert_array_equal(
       items.priorities, np.full(envs, priority is None)
     )
-    rows = schema.row.unpack(items.rows)
+    records = schema.record.unpack(items.records)
     for env in range(envs):
       expected = expect_window(record, start, steps, env)
-      assert set(expected) == set(rows)
+      assert set(expected) == set(records)
       for name, value in expected.items():
-        np.testing.assert_array_equal(rows[name][env], value, err_msg=name)
+        np.testing.assert_array_equal(records[name][env], value, err_msg=name)
   assert len(starts) == (length - steps - delay) // period + 1
 
 
@@ -142,7 +142,7 @@ def test_rollouts_come_at_their_last_step_and_share_an_observation():
   schema, adder = make_adder(8, 8, 3, None)
   found = list(feed(adder, play(3, 20)))
   assert [t for t, x in enumerate(found, start=1) if x is not None] == [8, 16]
-  one, two = (schema.row.unpack(found[t - 1].rows) for t in (8, 16))
+  one, two = (schema.record.unpack(found[t - 1].records) for t in (8, 16))
   np.testing.assert_array_equal(
     one["observation"][:, -1], two["observation"][:, 0]
   )
@@ -218,4 +218,4 @@ def test_another_adder_continues_equally(at, priority):
   for items, wanted in zip(feed(other, record[at:]), expected, strict=True):
     assert (items is None) == (wanted is None)
     if wanted is not None:
-      np.testing.assert_array_equal(items.rows, wanted.rows)
+      np.testing.assert_array_equal(items.records, wanted.records)

@@ -14,7 +14,7 @@ from tests.replay import given
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
 
 
-def rows(start, count):
+def records(start, count):
   return PACKING.pack({"x": np.arange(start, start + count)})
 
 
@@ -65,7 +65,7 @@ def limited():
 def test_written_items_arrive_with_their_priorities(unlimited):
   before = status(unlimited).size
   writer = make_writer(unlimited)
-  writer.write(rows(0, 30), np.full(30, 0.25))
+  writer.write(records(0, 30), np.full(30, 0.25))
   assert writer.wait(timeout_s=20)
   assert writer.written == 30
   assert writer.close(timeout_s=20)
@@ -80,7 +80,7 @@ def test_close_sends_what_is_queued(unlimited):
   before = status(unlimited).inserted
   writer = make_writer(unlimited)
   for i in range(5):  # too few for `wait` to flush
-    writer.write(rows(i, 1), np.full(1, 0.25))
+    writer.write(records(i, 1), np.full(1, 0.25))
     assert writer.wait(timeout_s=20)
   assert writer.close(timeout_s=20)
   assert writer.written == 5
@@ -89,7 +89,7 @@ def test_close_sends_what_is_queued(unlimited):
 
 def test_nothing_to_write(unlimited):
   writer = make_writer(unlimited)
-  writer.write(rows(0, 0), np.zeros(0))
+  writer.write(records(0, 0), np.zeros(0))
   assert writer.wait(timeout_s=20)
   assert writer.close(timeout_s=20)
   assert writer.written == 0
@@ -97,8 +97,8 @@ def test_nothing_to_write(unlimited):
 
 def test_rows_and_priorities_must_match(unlimited):
   writer = make_writer(unlimited)
-  with pytest.raises(ValueError, match="2 rows came with 3 priorities"):
-    writer.write(rows(0, 2), np.ones(3))
+  with pytest.raises(ValueError, match="2 records came with 3 priorities"):
+    writer.write(records(0, 2), np.ones(3))
   writer.close(timeout_s=20)
 
 
@@ -107,9 +107,9 @@ def test_bad_priority_is_refused_before_the_table_sees_it(unlimited, bad):
   before = status(unlimited).inserted
   writer = make_writer(unlimited)
   with pytest.raises(ValueError, match=r"priorities\[1\]=.* finite"):
-    writer.write(rows(0, 2), np.array([0.25, bad]))
+    writer.write(records(0, 2), np.array([0.25, bad]))
   assert writer.written == 0
-  writer.write(rows(0, 2), np.full(2, 0.25))
+  writer.write(records(0, 2), np.full(2, 0.25))
   assert writer.close(timeout_s=20)
   assert status(unlimited).inserted == before + 2
 
@@ -117,7 +117,7 @@ def test_bad_priority_is_refused_before_the_table_sees_it(unlimited, bad):
 def test_limiter_holds_the_writer_until_items_are_sampled(limited):
   writer = make_writer(limited)
   count = writer_lib.MAX_IN_FLIGHT
-  writer.write(rows(0, count), np.ones(count))
+  writer.write(records(0, count), np.ones(count))
   assert not writer.wait(timeout_s=0.3)
   assert not writer.wait(timeout_s=0.1), "it is still held"
   assert status(limited).inserted == 3
@@ -132,11 +132,11 @@ def test_limiter_holds_the_writer_until_items_are_sampled(limited):
 
 def test_the_items_on_their_way_can_be_bounded(limited):
   writer = make_writer(limited, unconfirmed=1)
-  writer.write(rows(0, 5), np.ones(5))
+  writer.write(records(0, 5), np.ones(5))
   assert not writer.wait(timeout_s=0.3), "two are on their way"
   sample(limited, 1)
   assert writer.wait(timeout_s=20)
-  writer.write(rows(5, 1), np.ones(1))
+  writer.write(records(5, 1), np.ones(1))
   assert not writer.wait(timeout_s=0.1)
   sample(limited, 5)
   assert writer.close(timeout_s=20)
@@ -144,7 +144,7 @@ def test_the_items_on_their_way_can_be_bounded(limited):
 
 def test_close_gives_up_on_a_table_that_holds_it(limited):
   writer = make_writer(limited)
-  writer.write(rows(0, 30), np.ones(30))
+  writer.write(records(0, 30), np.ones(30))
   assert not writer.close(timeout_s=0.3)
   assert status(limited).inserted == 3
 
@@ -153,25 +153,25 @@ def test_a_restarted_server_gets_a_fresh_stream():
   manager = serve(samples_per_insert=0.0)
   port = int(manager.address.split(":")[1])
   writer = make_writer(manager)
-  writer.write(rows(0, 30), np.ones(30))
-  assert writer.settle(timeout_s=20)
+  writer.write(records(0, 30), np.ones(30))
+  assert writer.flush(timeout_s=20)
   assert (writer.confirmed, writer.lost, writer.streams) == (30, 0, 1)
   manager.close()
-  writer.write(rows(30, 20), np.ones(20))
+  writer.write(records(30, 20), np.ones(20))
   while writer.lost == 0:
     assert not writer.wait(timeout_s=0.1)
   assert (writer.confirmed, writer.lost) == (30, 20)
   assert not writer.wait(timeout_s=0.1)
   assert writer.waits_for == (
-    f"the replay server at {manager.address}, which does not answer"
+    f"the replay server at {manager.address}, which is down"
   )
-  with pytest.raises(RuntimeError, match=r"2 items .* without a stream"):
-    writer.write(rows(0, 2), np.ones(2))
-  assert writer.settle(timeout_s=0.1), "nothing is in flight"
+  with pytest.raises(RuntimeError, match=r"2 items .* there is no stream"):
+    writer.write(records(0, 2), np.ones(2))
+  assert writer.flush(timeout_s=0.1), "nothing is in flight"
 
   successor = serve(port, samples_per_insert=0.0)
   assert writer.wait(timeout_s=20)
-  writer.write(rows(50, 5), np.ones(5))
+  writer.write(records(50, 5), np.ones(5))
   assert writer.close(timeout_s=20)
   assert (writer.written, writer.confirmed, writer.lost) == (55, 35, 20)
   assert writer.streams == 2
@@ -183,7 +183,7 @@ def test_a_restarted_server_gets_a_fresh_stream():
 def test_what_a_close_leaves_behind_is_counted(limited):
   writer = make_writer(limited)
   inserted = status(limited).inserted
-  writer.write(rows(0, 30), np.ones(30))
+  writer.write(records(0, 30), np.ones(30))
   assert not writer.close(timeout_s=0.3)
   took = status(limited).inserted - inserted
   assert (writer.confirmed, writer.lost) == (took, 30 - took)
@@ -195,7 +195,7 @@ def test_a_table_that_is_not_there_is_no_fault_to_wait_out(unlimited):
   assert writer.wait(timeout_s=20)
   with pytest.raises(RuntimeError, match="none"):
     for _ in range(1_000):
-      writer.write(rows(0, 16), np.ones(16))
+      writer.write(records(0, 16), np.ones(16))
       assert writer.wait(timeout_s=20)
 
 

@@ -62,9 +62,9 @@ def write(manager, items):
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(manager.address), tables.TRANSITIONS
   )
-  rows = SCHEMA.row.pack(items)
+  records = SCHEMA.record.pack(items)
   assert writer.wait(timeout_s=20)
-  writer.write(rows, np.ones(len(rows)))
+  writer.write(records, np.ones(len(records)))
   assert writer.close(timeout_s=20)
 
 
@@ -162,8 +162,8 @@ def test_items_of_several_transitions_become_batches_of_transitions():
     routes.DirectRoute(manager.address), tables.TRANSITIONS
   )
   assert writer.wait(timeout_s=20)
-  rows = schema.row.pack(items).reshape(-1, *schema.item_shape)
-  writer.write(rows, np.ones(len(rows)))
+  records = schema.record.pack(items).reshape(-1, *schema.item_shape)
+  writer.write(records, np.ones(len(records)))
   assert writer.close(timeout_s=20)
   dataset = dataset_lib.make_dataset(manager.address, spec)
   for samples in dataset.take(20):

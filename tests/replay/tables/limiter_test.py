@@ -74,14 +74,14 @@ def check_against_reverb(table, counts, consumed=False):
   client = reverb.Client(f"localhost:{server.port}")
   random = np.random.default_rng(3)
   inserted = sampled = blocked = 0
-  row = np.zeros(4, np.uint8)
+  record = np.zeros(4, np.uint8)
   for _ in range(60):
     now = (inserted - sampled * consumed, inserted, sampled)
     if random.random() < 0.5:
       free = counts.samples_missing(*now) == 0
       assert table.can_insert(1) == free
       if free:
-        client.insert(row, {tables.TRANSITIONS: 1.0})
+        client.insert(record, {tables.TRANSITIONS: 1.0})
         inserted += 1
     else:
       free = counts.inserts_missing(*now) == 0
@@ -145,12 +145,12 @@ def test_a_whole_batch_is_reached_by_inserting_alone(seed):
   server = reverb.Server([table])
   client = reverb.Client(f"localhost:{server.port}")
   inserted = sampled = 0
-  row = np.zeros(4, np.uint8)
+  record = np.zeros(4, np.uint8)
 
   def insert():
     nonlocal inserted
     assert counts.samples_missing(inserted, inserted, sampled) == 0
-    client.insert(row, {tables.TRANSITIONS: 1.0})
+    client.insert(record, {tables.TRANSITIONS: 1.0})
     inserted += 1
 
   for _ in range(5):

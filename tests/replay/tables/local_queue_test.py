@@ -29,10 +29,14 @@ def test_tables_and_queues_have_one_interface(tmp_path, kind):
   table = local_table.make_table(spec, seed=1)
   insert(table, 12)
   sampled = table.sample(5)
-  keys, probabilities, size, rows = sampled
+  keys, probabilities, size, records = sampled
   assert (keys.dtype, probabilities.dtype) == (np.uint64, np.float64)
-  assert (keys.shape, probabilities.shape, rows.shape) == ((5,), (5,), (5, 8))
-  np.testing.assert_array_equal(rows.view(np.uint64)[:, 0], keys)
+  assert (keys.shape, probabilities.shape, records.shape) == (
+    (5,),
+    (5,),
+    (5, 8),
+  )
+  np.testing.assert_array_equal(records.view(np.uint64)[:, 0], keys)
   assert (size, table.inserted, table.sampled) == (12, 12, 5)
   assert table.size == (7 if spec.consumed else 12)
   table.save(tmp_path)
@@ -56,9 +60,9 @@ def test_items_come_once_and_in_order():
   queue, keys = local_queue.LocalQueue(8), []
   for inserted, sampled in ((5, 2), (0, 3), (7, 4), (1, 4)):
     insert(queue, inserted)
-    found, probabilities, size, rows = queue.sample(sampled)
+    found, probabilities, size, records = queue.sample(sampled)
     assert size == queue.size + sampled
-    np.testing.assert_array_equal(rows.view(np.uint64)[:, 0], found)
+    np.testing.assert_array_equal(records.view(np.uint64)[:, 0], found)
     np.testing.assert_array_equal(probabilities, np.ones(sampled))
     keys += found.tolist()
   assert keys == list(range(13))
@@ -74,9 +78,9 @@ def test_a_batch_that_is_not_whole_is_an_error_and_takes_nothing():
 
 
 def test_items_are_copied():
-  queue, rows = local_queue.LocalQueue(8), make_rows(0, 4)
-  queue.insert(rows, np.ones(4))
-  rows[:] = 0
+  queue, records = local_queue.LocalQueue(8), make_rows(0, 4)
+  queue.insert(records, np.ones(4))
+  records[:] = 0
   assert queue.sample(4)[3].view(np.uint64)[:, 0].tolist() == [0, 1, 2, 3]
 
 

@@ -42,10 +42,10 @@ def test_items_are_drawn_in_proportion(exponent):
   table = make_table(8, exponent)
   table.insert(make_rows(0, 5), PRIORITIES)
   table.check_valid()
-  keys, probabilities, table_size, rows = table.sample(SAMPLES)
+  keys, probabilities, table_size, records = table.sample(SAMPLES)
   assert (keys.dtype, probabilities.dtype) == (np.uint64, np.float64)
   assert (table_size, table.sampled) == (5, SAMPLES)
-  np.testing.assert_array_equal(rows.view(np.uint64)[:, 0], keys)
+  np.testing.assert_array_equal(records.view(np.uint64)[:, 0], keys)
   expected = expected_frequencies(PRIORITIES, exponent)
   np.testing.assert_allclose(probabilities, expected[keys.astype(int)])
   assert_frequencies(np.bincount(keys.astype(int), minlength=5), expected)
@@ -76,11 +76,11 @@ def test_oldest_is_evicted(capacity, exponent):
     if not table.inserted:
       continue
     assert table.size == min(table.inserted, capacity)
-    keys, _, table_size, rows = table.sample(64)
+    keys, _, table_size, records = table.sample(64)
     assert table_size == table.size
     assert keys.min() >= table.inserted - table.size
     assert keys.max() < table.inserted
-    np.testing.assert_array_equal(rows.view(np.uint64)[:, 0], keys)
+    np.testing.assert_array_equal(records.view(np.uint64)[:, 0], keys)
   keys = table.sample(SAMPLES)[0]
   assert len(set(keys.tolist())) == table.size
 
@@ -203,8 +203,8 @@ def test_another_capacity_holds_the_same_items(tmp_path, capacity, calls):
   assert loaded.size == table.size
 
   def weights(table):
-    keys, probabilities, _, rows = table.sample(SAMPLES)
-    np.testing.assert_array_equal(rows.view(np.uint64)[:, 0], keys)
+    keys, probabilities, _, records = table.sample(SAMPLES)
+    np.testing.assert_array_equal(records.view(np.uint64)[:, 0], keys)
     return dict(zip(keys.tolist(), probabilities.tolist(), strict=True))
 
   found, expected = weights(loaded), weights(table)
@@ -219,21 +219,21 @@ def test_another_capacity_holds_the_same_items(tmp_path, capacity, calls):
 
 
 @pytest.mark.parametrize(
-  ("capacity", "row_bytes", "exponent", "complaint"),
+  ("capacity", "record_bytes", "exponent", "complaint"),
   [
-    (4, 8, EXPONENT, "5 items of 8 bytes, but the config's table 4 of 8"),
-    (5, 9, EXPONENT, "5 items of 8 bytes, but the config's table 5 of 9"),
+    (4, 8, EXPONENT, "5 items of 8 bytes, but the config's table takes 4 of 8"),
+    (5, 9, EXPONENT, "5 items of 8 bytes, but the config's table takes 5 of 9"),
     (5, 8, None, "priority_exponent=0.5"),
     (5, 8, 0.6, "priority_exponent=0.5"),
   ],
 )
 def test_a_table_that_does_not_fit_is_refused(
-  tmp_path, capacity, row_bytes, exponent, complaint
+  tmp_path, capacity, record_bytes, exponent, complaint
 ):
   table = make_table()
   table.insert(make_rows(0, 5), PRIORITIES)
   table.save(tmp_path)
-  other = local_table.LocalTable(capacity, row_bytes, exponent, 0)
+  other = local_table.LocalTable(capacity, record_bytes, exponent, 0)
   with pytest.raises(ValueError, match="resume with") as error:
     other.load(tmp_path)
   assert complaint in str(error.value) and "\n" not in str(error.value)
@@ -275,11 +275,11 @@ def test_agrees_with_reverb(exponent):
   address = f"localhost:{server.port}"
   table = make_table(5, exponent)
   # Two more than fit: both have to evict the first two.
-  rows, priorities = make_rows(0, 7), np.array([5, 6, *PRIORITIES])
-  table.insert(rows, priorities)
+  records, priorities = make_rows(0, 7), np.array([5, 6, *PRIORITIES])
+  table.insert(records, priorities)
   with reverb.Client(address).trajectory_writer(1) as writer:
-    for row, priority in zip(rows, priorities, strict=True):
-      writer.append(row)
+    for record, priority in zip(records, priorities, strict=True):
+      writer.append(record)
       writer.create_item("t", priority, writer.history[-1])
   items = reverb.TrajectoryDataset(
     address, "t", tf.uint8, tf.TensorShape([8]), 200

@@ -21,7 +21,7 @@ class Server:
 
   def __init__(self, folder, shard, restored_from=None):
     spec = given.make_table_spec(
-      PACKING.row_bytes, min_size=1, samples_per_insert=0.0
+      PACKING.record_bytes, min_size=1, samples_per_insert=0.0
     )
     self.up, self.shard = True, shard
     self.root = folder / f"root-{shard}"
@@ -37,18 +37,18 @@ class Server:
       routes.DirectRoute(self.manager.address), tables.TRANSITIONS
     )
     assert writer.wait(timeout_s=20)
-    rows = PACKING.pack({"x": np.array(values)})
-    writer.write(rows, np.ones(len(values)))
+    records = PACKING.pack({"x": np.array(values)})
+    writer.write(records, np.ones(len(values)))
     assert writer.close(timeout_s=20)
 
   def held(self):
     client = reverb.Client(self.manager.address)
     drawn = client.sample(tables.TRANSITIONS, 200, emit_timesteps=False)
-    rows = np.stack([np.asarray(item.data[0]) for item in drawn])
-    return set(PACKING.unpack(rows)["x"].tolist())
+    records = np.stack([np.asarray(item.data[0]) for item in drawn])
+    return set(PACKING.unpack(records)["x"].tolist())
 
   def part(self, snapshot):
-    return shards_snapshot.Part(
+    return shards_snapshot.ShardFolder(
       self.manager.address,
       self.root,
       snapshot / "replay" / str(self.shard),
@@ -105,7 +105,7 @@ def test_one_that_was_never_there_is_missing(servers, tmp_path, caplog):
   first, second = save(servers, tmp_path / "first")
   assert first.exists()
   assert not second.exists()
-  assert "replay shard 1 is gone, and in this snapshot it is missing" in (
+  assert "replay shard 1 is down: this snapshot has none of its tables" in (
     caplog.text
   )
 

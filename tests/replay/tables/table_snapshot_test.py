@@ -24,7 +24,7 @@ ASKED = {
 
 
 def serve(tmp_path, restored=False, others=(), packing=PACKING, **fields):
-  spec = given.make_table_spec(packing.row_bytes, **{**ASKED, **fields})
+  spec = given.make_table_spec(packing.record_bytes, **{**ASKED, **fields})
   return trajectory_manager.TrajectoryManager(
     [tables.make_table(spec), *others],
     portpicker.pick_unused_port(),
@@ -170,7 +170,7 @@ def test_fewer_places_than_items_are_refused(tmp_path, saved):
 
 def test_another_layout_is_refused(tmp_path, saved):
   wider = packing_lib.Packing({"x": (np.dtype(np.int64), (2,))})
-  with pytest.raises(ValueError, match="another layout") as error:
+  with pytest.raises(ValueError, match="another schema") as error:
     serve(tmp_path, restored=True, packing=wider)
   assert "\n" not in str(error.value)
 
@@ -196,13 +196,13 @@ def test_what_comes_after_the_copy_is_not_saved(tmp_path):
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(manager.address), tables.TRANSITIONS
   )
-  rows, ones = PACKING.pack({"x": np.arange(16)}), np.ones(16)
+  records, ones = PACKING.pack({"x": np.arange(16)}), np.ones(16)
   stop = threading.Event()
 
   def run():
     while not stop.is_set():
       if writer.wait(timeout_s=0.5):
-        writer.write(rows, ones)
+        writer.write(records, ones)
     writer.close(timeout_s=20)
 
   thread = threading.Thread(target=run)

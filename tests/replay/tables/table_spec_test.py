@@ -28,7 +28,7 @@ def make_config(each=1, shards=1, batch_size=64, **replay):
 
 
 def make_spec(config, each=1):
-  schema = given.RowSchema((8 * each,), each)
+  schema = given.RecordSchema((8 * each,), each)
   return table_spec.TableSpec.replay(config, schema, each)
 
 
@@ -54,7 +54,7 @@ def test_sizes_are_in_items_of_a_shard(each, shards, expected):
 
 def test_a_window_of_several_steps_is_sampled_by_itself():
   spec = table_spec.TableSpec.replay(
-    make_config(batch_size=16), given.RowSchema((8,)), steps_per_item=40
+    make_config(batch_size=16), given.RecordSchema((8,)), steps_per_item=40
   )
   assert (spec.capacity, spec.min_size, spec.batch_size) == (25, 3, 16)
   assert spec.steps_per_item == 40
@@ -90,7 +90,7 @@ def test_a_queue_holds_what_may_wait():
       "learner": {"batch_size": 16},
     }
   )
-  spec = table_spec.TableSpec.queue(config, given.RowSchema((8,)), 20)
+  spec = table_spec.TableSpec.queue(config, given.RecordSchema((8,)), 20)
   assert (spec.capacity, spec.batch_size, spec.shards) == (32, 16, 2)
   assert spec.consumed and not spec.prioritized
   assert spec.round_steps is None

@@ -27,7 +27,7 @@ SAMPLES = 20_000
 
 def make_spec(**fields):
   return given.make_table_spec(
-    PACKING.row_bytes,
+    PACKING.record_bytes,
     **{
       "capacity": 5,
       "min_size": 5,
@@ -59,7 +59,7 @@ def draw(address, count):
   """Infos and values of `count` samples, drawn from now on."""
   items = reverb.TrajectoryDataset(
       address, tables.TRANSITIONS, tf.uint8,
-      tf.TensorShape([PACKING.row_bytes]), 200,
+      tf.TensorShape([PACKING.record_bytes]), 200,
   )  # fmt: skip
   sample = next(iter(items.batch(count)))
   return sample.info, PACKING.unpack(sample.data.numpy())["x"]

@@ -24,7 +24,7 @@ PRIORITIES = np.array([0.5, 1.0, 2.0, 4.0, 9.0])
 
 def serve(port=None, folder=None, restore_from=None):
   spec = given.make_table_spec(
-    PACKING.row_bytes, capacity=50, min_size=2, samples_per_insert=0.0
+    PACKING.record_bytes, capacity=50, min_size=2, samples_per_insert=0.0
   )
   return trajectory_manager.TrajectoryManager(
     [tables.make_table(spec)],

@@ -47,12 +47,12 @@ def test_items_go_there_and_back(gateways, tmp_path):
   address = away.reach(f"{tmp_path}/r", lambda: there)
   assert address == f"unix:{tmp_path}/r"
   client = reverb.Client(address)
-  rows = np.random.default_rng(0).integers(0, 256, (60, 50_000), np.uint8)
+  records = np.random.default_rng(0).integers(0, 256, (60, 50_000), np.uint8)
 
   def write():
     with client.trajectory_writer(num_keep_alive_refs=1) as writer:
-      for row in rows:
-        writer.append(row)
+      for record in records:
+        writer.append(record)
         writer.create_item("items", 1.0, writer.history[-1])
         writer.flush(10)
       writer.flush()
@@ -62,15 +62,15 @@ def test_items_go_there_and_back(gateways, tmp_path):
   got = [
     np.ravel(sample.data[0])
     for sample in server.localhost_client().sample(
-      "items", len(rows), emit_timesteps=False
+      "items", len(records), emit_timesteps=False
     )
   ]
   writing.join(_DEADLINE_S)
-  np.testing.assert_array_equal(got, rows)
+  np.testing.assert_array_equal(got, records)
   assert client.server_info(10)["items"].current_size == 0
   for each in gateways:
     stats = each.stats()
-    assert stats.bytes_up > rows.size
+    assert stats.bytes_up > records.size
     assert stats.connections_open >= 1
     assert (stats.connections_refused, stats.connections_failed) == (0, 0)
     each.check()

@@ -21,15 +21,13 @@ loopback.confine(7000)
 print("confined", flush=True)
 for line in sys.stdin:
   with open("/proc/self/net/tcp6") as file:
-    rows = [row.split() for row in file][1:]
+    lines = [line.split() for line in file][1:]
   # The state 01 is an established one; 0A630003 is written backwards.
-  strangers = [
-    row for row in rows if "0300630A:" in row[2] and row[3] == "01"
-  ]
+  remote = [x for x in lines if "0300630A:" in x[2] and x[3] == "01"]
   for host in line.split():
     client = reverb.Client(f"{host}:7000")
     assert client.server_info(10)["items"].current_size == 0
-  print(len(strangers), flush=True)
+  print(len(remote), flush=True)
 """
 
 # Connects, and goes half of the way with a second, made by hand under an
@@ -134,7 +132,7 @@ def test_one_of_two_ways_is_enough_and_none_is_said(monkeypatch):
     device = server.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
     assert device.rstrip(b"\0") == b"lo"
     monkeypatch.setattr(loopback, "_bind", _refuse)
-    with pytest.raises(OSError, match=f"port {port} can't be confined"):
+    with pytest.raises(OSError, match=f"port {port} can't be restricted"):
       loopback.confine(port)
 
 
@@ -143,7 +141,7 @@ def test_a_server_that_accepts_nobody_is_named(monkeypatch):
   with (
     socket.create_server(("127.0.0.1", 0)) as server,
     socket.create_connection(server.getsockname()),
-    pytest.raises(OSError, match="accepted nobody"),
+    pytest.raises(OSError, match="accepted no connection"),
   ):
     loopback.confine(server.getsockname()[1])
 
@@ -152,5 +150,7 @@ def test_a_port_without_a_server_is_refused():
   with socket.socket() as bound:
     bound.bind(("127.0.0.1", 0))
     port = bound.getsockname()[1]
-    with pytest.raises(ValueError, match=f"port {port} has no socket"):
+    with pytest.raises(
+      ValueError, match=f"no socket of this process listens on port {port}"
+    ):
       loopback.confine(port)

@@ -49,7 +49,7 @@ def wait_for_end(connection):
     assert connection.recv(1) == b""
 
 
-class Gate:
+class RecordingAdmission:
   """Writes down what it is asked and told."""
 
   def __init__(self, admits=True):
@@ -63,11 +63,11 @@ class Gate:
     self.asked.append(pid)
     return self.admits
 
-  def broke(self, pid):
+  def on_broken(self, pid):
     seen = self.client and select.select([self.client], [], [], 0)[0]
     self.broken.append((pid, bool(seen)))
 
-  def upstream(self, reachable):
+  def on_reachable(self, reachable):
     self.reachable.append(reachable)
 
 

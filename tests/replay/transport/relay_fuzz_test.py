@@ -33,15 +33,15 @@ _ROW = 64  # bytes of an item, the first eight of which number it
 _SERVER = """
 import os, sys
 import reverb, tensorflow as tf
-row = tf.TensorSpec([64], tf.uint8)
-table = reverb.Table.queue("items", 1_000_000, signature=row)
+record = tf.TensorSpec([64], tf.uint8)
+table = reverb.Table.queue("items", 1_000_000, signature=record)
 server = reverb.Server([table], port=int(sys.argv[1]) or None)
 print(server.port, flush=True)
 sys.stdin.read()  # Until its owner is gone.
 os._exit(0)
 """
 
-# Streams to a server until its connection ends; prints what the gate wrote.
+# Streams to a server until its connection ends; prints what the server wrote.
 _CLIENT = """
 import select, socket, struct, sys
 address, words, index = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -131,9 +131,9 @@ class _Writer:
     try:
       with self._client.trajectory_writer(num_keep_alive_refs=1) as writer:
         while not self._stop.is_set():
-          row = noise.integers(0, 256, (_ROW,), np.uint8)
-          row[:8] = np.frombuffer(struct.pack("<q", self.written), np.uint8)
-          writer.append(row)
+          record = noise.integers(0, 256, (_ROW,), np.uint8)
+          record[:8] = np.frombuffer(struct.pack("<q", self.written), np.uint8)
+          writer.append(record)
           writer.create_item("items", 1.0, writer.history[-1])
           writer.flush(4)
           self.written += 1
@@ -288,12 +288,12 @@ class _Gate:
   def admit(self, pid):
     return True
 
-  def broke(self, pid):
+  def on_broken(self, pid):
     index = self.index_of.get(pid, self._size - 1)
     word = os.pread(self._file, 1, index)[0]
     os.pwrite(self._file, bytes([word + 1]), index)
 
-  def upstream(self, reachable):
+  def on_reachable(self, reachable):
     self.reachable.append(reachable)
 
 
@@ -310,9 +310,9 @@ def test_a_killed_server_is_told_to_each_client_before_it_sees_it(
   path, count = tmp_path / "words", 8
   with contextlib.ExitStack() as stack:
     server = stack.enter_context(_Server())
-    gate = _Gate(path, count)
-    stack.callback(gate.close)
-    running = stack.enter_context(_relay(listen, server.port, gate))
+    admission = _Gate(path, count)
+    stack.callback(admission.close)
+    running = stack.enter_context(_relay(listen, server.port, admission))
     client = reverb.Client(running.address)
     assert client.server_info(_DEADLINE_S)["items"].current_size == 0
     by_process = listen.startswith("unix:")
@@ -327,7 +327,7 @@ def test_a_killed_server_is_told_to_each_client_before_it_sees_it(
       stack.enter_context(process)
       stack.callback(process.kill)
       processes.append(process)
-      gate.index_of[process.pid] = index
+      admission.index_of[process.pid] = index
     for process in processes:
       assert process.stdout.readline() == "served\n"
     links = running.stats().connections_open
@@ -335,21 +335,21 @@ def test_a_killed_server_is_told_to_each_client_before_it_sees_it(
     if by_process:
       clients = running.stats().clients
       assert all(clients[process.pid].streams == 1 for process in processes)
-    assert gate.reachable == [True]
+    assert admission.reachable == [True]
 
     server.kill()
     seen = [int(process.stdout.readline()) for process in processes]
-    _until(lambda: gate.reachable == [True, False])
+    _until(lambda: admission.reachable == [True, False])
     if by_process:
       assert seen == [1] * count
-      assert gate.words() == [1] * count + [links - count]
+      assert admission.words() == [1] * count + [links - count]
     else:
       assert all(word >= 1 for word in seen)
-      assert gate.words() == [0] * count + [links]
+      assert admission.words() == [0] * count + [links]
     restarted = stack.enter_context(_Server(server.port))
     assert restarted.port == server.port
-    _until(lambda: gate.reachable == [True, False, True])
+    _until(lambda: admission.reachable == [True, False, True])
     _until(lambda: _is_answered(client))
     # What could not connect meanwhile had no link to break.
-    assert sum(gate.words()) == links
+    assert sum(admission.words()) == links
     running.check()

@@ -18,9 +18,9 @@ import pytest
 from slipway.replay.transport import (
   certificates,
   relay,
-  relay_door,
   relay_link,
   relay_tls,
+  relay_tls_listener,
 )
 from tests.replay.transport import peers, runs
 
@@ -56,10 +56,12 @@ def _far(machine: certificates.Identity | None, port: int, **kwargs):
   return _running("127.0.0.1:0", upstream, listen_tls=tls, **kwargs)
 
 
-def _near(machine: certificates.Identity | None, listen: str, far, gate=None):
+def _near(
+  machine: certificates.Identity | None, listen: str, far, admission=None
+):
   upstream = far.address if isinstance(far, relay.Relay) else far
   tls = machine.client_context() if machine else relay_tls.INSECURE
-  return _running(listen, upstream, gate, upstream_tls=tls)
+  return _running(listen, upstream, admission, upstream_tls=tls)
 
 
 def _client(running: relay.Relay) -> socket.socket:
@@ -139,73 +141,75 @@ def test_a_peer_that_does_not_read_stops_the_sender(
   ids=["close", "reset", "shutdown"],
 )
 def test_a_broken_link_is_told_before_its_client_sees_it(machine, listen, end):
-  gate = peers.Gate()
+  admission = peers.RecordingAdmission()
   with (
     peers.Upstream() as upstream,
     _far(machine, upstream.port) as far,
-    _near(machine, listen, far, gate) as near,
+    _near(machine, listen, far, admission) as near,
     _client(near) as client,
     upstream.accept() as peer,
   ):
-    gate.client = client
+    admission.client = client
     end(peer)
     peers.wait_for_end(client)
-    assert [seen for _, seen in gate.broken] == [False]
+    assert [seen for _, seen in admission.broken] == [False]
     _until(lambda: near.stats().connections_open == 0)
-    assert len(gate.broken) == 1
-    assert gate.reachable == [True]
+    assert len(admission.broken) == 1
+    assert admission.reachable == [True]
 
 
 def test_a_far_relay_that_goes_breaks_its_links(either, listen):
-  gate = peers.Gate()
+  admission = peers.RecordingAdmission()
   with (
     peers.Upstream() as upstream,
     _far(either, upstream.port) as far,
-    _near(either, listen, far, gate) as near,
+    _near(either, listen, far, admission) as near,
     _client(near) as client,
     upstream.accept(),
   ):
-    gate.client = client
+    admission.client = client
     far.close()
     peers.wait_for_end(client)
-    assert [seen for _, seen in gate.broken] == [False]
-    _until(lambda: gate.reachable == [True, False])
+    assert [seen for _, seen in admission.broken] == [False]
+    _until(lambda: admission.reachable == [True, False])
 
 
 @pytest.mark.parametrize("end", [socket.socket.close, peers.reset])
 def test_a_client_that_goes_first_is_not_told(either, listen, end):
-  gate = peers.Gate()
+  admission = peers.RecordingAdmission()
   with (
     peers.Upstream() as upstream,
     _far(either, upstream.port) as far,
-    _near(either, listen, far, gate) as near,
+    _near(either, listen, far, admission) as near,
   ):
     client = _client(near)
     with upstream.accept() as peer:
       end(client)
       peers.wait_for_end(peer)
     _until(lambda: _is_idle(near, far))
-    assert gate.broken == []
+    assert admission.broken == []
 
 
 def test_an_upstream_behind_a_live_relay_is_known_to_be_away(either, listen):
-  gate = peers.Gate()
+  admission = peers.RecordingAdmission()
   port = portpicker.pick_unused_port()
   with (
     _far(either, port) as far,
-    _near(either, listen, far, gate) as near,
+    _near(either, listen, far, admission) as near,
   ):
-    _until(lambda: gate.reachable == [False])
+    _until(lambda: admission.reachable == [False])
     with _client(near) as client:
       peers.wait_for_end(client)
     with peers.Upstream(port) as upstream:
-      _until(lambda: gate.reachable == [False, True])
+      _until(lambda: admission.reachable == [False, True])
       with _client(near) as client, upstream.accept() as peer:
         upstream.close()
         peer.close()
         peers.wait_for_end(client)
-    _until(lambda: gate.reachable == [False, True, False])
-    assert len(gate.broken) == 1  # The link that there was, and no attempt.
+    _until(lambda: admission.reachable == [False, True, False])
+    assert (
+      len(admission.broken) == 1
+    )  # The link that there was, and no attempt.
     # Those who looked for the upstream are no strangers.
     assert far.stats().connections_refused == 0
     assert far.stats().connections_failed > 0
@@ -213,10 +217,12 @@ def test_an_upstream_behind_a_live_relay_is_known_to_be_away(either, listen):
 
 def test_an_upstream_may_move(either, listen):
   where: list[str | None] = [None]
-  gate = peers.Gate()
+  admission = peers.RecordingAdmission()
   with contextlib.ExitStack() as stack:
-    near = stack.enter_context(_near(either, listen, lambda: where[0], gate))
-    _until(lambda: gate.reachable == [False])
+    near = stack.enter_context(
+      _near(either, listen, lambda: where[0], admission)
+    )
+    _until(lambda: admission.reachable == [False])
     with _client(near) as client:
       peers.wait_for_end(client)
     for moves in range(1, 3):
@@ -225,16 +231,16 @@ def test_an_upstream_may_move(either, listen):
         _far(either, upstream.port) as far,
       ):
         where[0] = far.address
-        _until(lambda n=moves: gate.reachable == [False, True] * n)
+        _until(lambda n=moves: admission.reachable == [False, True] * n)
         with _client(near) as client, upstream.accept():
           far.close()
           peers.wait_for_end(client)
-      _until(lambda n=moves: gate.reachable[2 * n :] == [False])
+      _until(lambda n=moves: admission.reachable[2 * n :] == [False])
 
 
 def test_what_an_upstream_leaves_behind_is_given_up(either, listen):
   # As a machine whose power is lost: it closes nothing, and is elsewhere now.
-  gate = peers.Gate()
+  admission = peers.RecordingAdmission()
   with (
     peers.Upstream() as before,
     peers.Upstream() as after,
@@ -242,13 +248,13 @@ def test_what_an_upstream_leaves_behind_is_given_up(either, listen):
     _far(either, after.port) as far_after,
   ):
     where = [far_before.address]
-    with _near(either, listen, lambda: where[0], gate) as near:
-      _until(lambda: gate.reachable == [True])
+    with _near(either, listen, lambda: where[0], admission) as near:
+      _until(lambda: admission.reachable == [True])
       with _client(near) as client, before.accept():
-        assert gate.broken == []
+        assert admission.broken == []
         where[0] = far_after.address
         peers.wait_for_end(client)
-      assert len(gate.broken) == 1
+      assert len(admission.broken) == 1
       with _client(near), after.accept():
         pass
 
@@ -370,7 +376,7 @@ def test_a_stranger_gets_nothing_and_is_counted(
 def test_many_silent_strangers_do_not_keep_a_machine_out(
   machine, listen, monkeypatch
 ):
-  monkeypatch.setattr(relay_door, "_ENTERING_LIMIT", 10)
+  monkeypatch.setattr(relay_tls_listener, "_HANDSHAKE_LIMIT", 10)
   with (
     peers.Upstream() as upstream,
     _far(machine, upstream.port, preface_timeout_s=_DEADLINE_S) as far,

@@ -47,7 +47,7 @@ def test_a_proxy_fetches_variables_through_it(path, tmp_path):
     f"passed:{path}",
     f"unix:{tmp_path}/relay.sock",
     str(tmp_path / "variables"),
-    str(tmp_path / "board"),
+    str(tmp_path / "control_block"),
   )
   made.start()
   publisher = variables.VariablesPublisher(manager.address)

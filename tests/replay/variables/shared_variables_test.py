@@ -162,7 +162,7 @@ def test_a_file_of_another_kind_is_refused(path, content):
 
 
 def test_a_path_that_cannot_be_written_is_refused(tmp_path):
-  with pytest.raises(ValueError, match="is no directory that this user"):
+  with pytest.raises(ValueError, match="this user may not write"):
     shared_variables.SharedVariablesWriter(str(tmp_path / "none" / "v"))
 
 

@@ -57,8 +57,8 @@ def test_equal_variables_are_equal_bytes():
 
 
 def test_layout_survives_its_header():
-  layout = variable_packing.Layout.of(_ARRAYS)
-  assert variable_packing.Layout.from_bytes(layout.to_bytes()) == layout
+  layout = variable_packing.BlobLayout.from_arrays(_ARRAYS)
+  assert variable_packing.BlobLayout.from_bytes(layout.to_bytes()) == layout
 
 
 @pytest.mark.parametrize("value", [np.array(["text"]), np.array([None])])
@@ -162,7 +162,7 @@ def test_a_server_that_does_not_answer_costs_one_timeout():
   # Accepts connections, in its backlog, and never answers.
   with socket.create_server(("localhost", 0)) as silent:
     address = f"localhost:{silent.getsockname()[1]}"
-    with pytest.raises(TimeoutError, match=f"{address} did not tell"):
+    with pytest.raises(TimeoutError, match=f"{address} sent no variables"):
       variables.VariablesClient(address).poll(50)
     source = variables.ServerVariables(address, 0.0, timeout_ms=50)
     assert source.poll() is None

@@ -20,7 +20,7 @@ _until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
 _relay = peers.relaying
 _wait_for_end = peers.wait_for_end
 _PREFACE = relay_link.PREFACE
-_Gate = peers.Gate
+_Gate = peers.RecordingAdmission
 _Upstream = peers.Upstream
 _take = peers.take
 _reset = peers.reset
@@ -100,19 +100,19 @@ def test_a_preface_may_come_in_pieces(listen):
 
 
 def test_the_gate_is_asked_by_process(listen):
-  gate = _Gate(admits=False)
+  admission = _Gate(admits=False)
   with (
     _Upstream() as upstream,
-    _relay(listen, upstream.port, gate) as running,
+    _relay(listen, upstream.port, admission) as running,
   ):
-    _until(lambda: gate.reachable)
+    _until(lambda: admission.reachable)
     with contextlib.suppress(ConnectionError):
       _wait_for_end(_connect(running.address, _PREFACE))
     _until(lambda: running.stats().connections_refused == 1)
     assert running.stats().clients == {}
-    gate.admits = True
+    admission.admits = True
     with _connect(running.address, _PREFACE), upstream.accept():
-      assert gate.asked == [_pid(listen)] * 2
+      assert admission.asked == [_pid(listen)] * 2
       assert running.stats().clients[_pid(listen)].streams == 1
     assert running.stats().connections_refused == 1
 
@@ -123,22 +123,22 @@ def test_the_gate_is_asked_by_process(listen):
   ids=["close", "reset", "shutdown"],
 )
 def test_a_broken_link_is_told_before_its_client_sees_it(listen, end):
-  gate = _Gate()
+  admission = _Gate()
   with (
     _Upstream() as upstream,
-    _relay(listen, upstream.port, gate) as running,
+    _relay(listen, upstream.port, admission) as running,
     _connect(running.address, _PREFACE) as client,
     upstream.accept() as peer,
   ):
-    gate.client = client
+    admission.client = client
     end(peer)
     _wait_for_end(client)
-    assert gate.broken == [(_pid(listen), False)]
+    assert admission.broken == [(_pid(listen), False)]
     client.close()
     peer.close()
     _until(lambda: not running.stats().connections_open)
-    assert len(gate.broken) == 1
-  assert gate.reachable == [True]  # It still listens.
+    assert len(admission.broken) == 1
+  assert admission.reachable == [True]  # It still listens.
 
 
 @pytest.mark.parametrize("upstream_ends", [socket.socket.close, _reset])
@@ -150,10 +150,10 @@ def test_a_broken_link_is_told_before_its_client_sees_it(listen, end):
 def test_a_client_that_goes_first_is_not_told(
   listen, client_ends, upstream_ends
 ):
-  gate = _Gate()
+  admission = _Gate()
   with (
     _Upstream() as upstream,
-    _relay(listen, upstream.port, gate) as running,
+    _relay(listen, upstream.port, admission) as running,
     _connect(running.address, _PREFACE) as client,
     upstream.accept() as peer,
   ):
@@ -161,14 +161,14 @@ def test_a_client_that_goes_first_is_not_told(
     _wait_for_end(peer)
     upstream_ends(peer)
     _until(lambda: not running.stats().connections_open)
-    assert gate.broken == []
+    assert admission.broken == []
 
 
 def test_a_client_whose_end_is_not_yet_read_is_not_told(listen):
-  gate = _Gate()
+  admission = _Gate()
   with (
     _Upstream() as upstream,
-    _relay(listen, upstream.port, gate) as running,
+    _relay(listen, upstream.port, admission) as running,
     _connect(running.address, _PREFACE) as client,
     upstream.accept() as peer,
   ):
@@ -180,7 +180,7 @@ def test_a_client_whose_end_is_not_yet_read_is_not_told(listen):
     _reset(client)
     _reset(peer)
     _until(lambda: not running.stats().connections_open)
-    assert gate.broken == []
+    assert admission.broken == []
 
 
 def test_a_client_that_ended_and_then_went_is_let_go(listen):
@@ -206,30 +206,32 @@ def test_a_client_that_ended_and_then_went_is_let_go(listen):
 
 
 def test_neither_close_nor_an_upstream_that_never_was_is_a_break(listen):
-  gate = _Gate()
+  admission = _Gate()
   port = portpicker.pick_unused_port()
-  with _relay(listen, port, gate) as running:
+  with _relay(listen, port, admission) as running:
     with _connect(running.address, _PREFACE) as client:
       _wait_for_end(client)
     _until(lambda: running.stats().connections_failed == 1)
-    assert gate.reachable == [False]
+    assert admission.reachable == [False]
     with _Upstream(port) as upstream:
-      _until(lambda: gate.reachable == [False, True])
+      _until(lambda: admission.reachable == [False, True])
       with _connect(running.address, _PREFACE) as client, upstream.accept():
         running.close()
         _wait_for_end(client)
-  assert gate.broken == []
-  assert gate.reachable == [False, True]
+  assert admission.broken == []
+  assert admission.reachable == [False, True]
 
 
 def test_the_upstream_is_probed_while_it_is_away_and_only_then(listen):
-  gate = _Gate()
+  admission = _Gate()
   port = portpicker.pick_unused_port()
-  with _relay(listen, port, gate) as running:
+  with _relay(listen, port, admission) as running:
     for restart in range(3):
-      _until(lambda n=restart: gate.reachable == [False, True] * n + [False])
+      _until(
+        lambda n=restart: admission.reachable == [False, True] * n + [False]
+      )
       with _Upstream(port) as upstream:
-        _until(lambda n=restart: gate.reachable[2 * n :] == [False, True])
+        _until(lambda n=restart: admission.reachable[2 * n :] == [False, True])
         with (
           _connect(running.address, _PREFACE) as client,
           upstream.accept() as peer,
@@ -239,7 +241,7 @@ def test_the_upstream_is_probed_while_it_is_away_and_only_then(listen):
           upstream.close()
           peer.close()
           _wait_for_end(client)
-    assert gate.broken == [(_pid(listen), False)] * 3
+    assert admission.broken == [(_pid(listen), False)] * 3
     running.check()
 
 
@@ -247,30 +249,30 @@ def test_the_upstream_is_probed_while_it_is_away_and_only_then(listen):
 def test_close_while_it_is_probed(listen, told):
   with _Upstream() as upstream:
     for port in (portpicker.pick_unused_port(), upstream.port) * 50:
-      gate = _Gate()
-      with _relay(listen, port, gate):
-        _until(lambda gate=gate: gate.reachable or not told)
+      admission = _Gate()
+      with _relay(listen, port, admission):
+        _until(lambda admission=admission: admission.reachable or not told)
       # The thread has ended: `close` raises if it does not.
-      assert gate.broken == []
+      assert admission.broken == []
 
 
 def test_an_upstream_that_listens_a_little_longer_is_noticed(listen):
   # A killed process may close its connections first.
-  gate = _Gate()
+  admission = _Gate()
   with (
     _Upstream() as upstream,
-    _relay(listen, upstream.port, gate) as running,
+    _relay(listen, upstream.port, admission) as running,
   ):
     with _connect(running.address, _PREFACE), upstream.accept() as peer:
       peer.close()
       upstream.wait_for_visit()
       upstream.close()
-      _until(lambda: gate.reachable == [True, False])
+      _until(lambda: admission.reachable == [True, False])
     assert running.stats().connections_failed == 0
 
 
 def test_an_upstream_that_resets_at_once_does_no_harm(listen):
-  gate = _Gate()
+  admission = _Gate()
   listening = socket.create_server(("127.0.0.1", 0), backlog=100)
   port = listening.getsockname()[1]
 
@@ -282,14 +284,14 @@ def test_an_upstream_that_resets_at_once_does_no_harm(listen):
   thread = threading.Thread(target=reset_all)
   thread.start()
   clients = 100
-  with _relay(listen, port, gate) as running:
+  with _relay(listen, port, admission) as running:
     for _ in range(clients):
       with _connect(running.address, _PREFACE) as client:
         _wait_for_end(client)
     _until(lambda: not running.stats().connections_open)
     stats = running.stats()
     # A reset that comes while it connects is one more way not to be reached.
-    assert len(gate.broken) + stats.connections_failed == clients
+    assert len(admission.broken) + stats.connections_failed == clients
     assert stats.connections_refused == 0
     listening.shutdown(socket.SHUT_RDWR)
     thread.join(_DEADLINE_S)
@@ -299,7 +301,7 @@ def test_an_upstream_that_resets_at_once_does_no_harm(listen):
       _connect(running.address, _PREFACE),
       upstream.accept(),
     ):
-      assert gate.reachable[-1]
+      assert admission.reachable[-1]
     running.check()
 
 
@@ -389,10 +391,10 @@ class _Failing:
   def admit(self, pid):
     return self._answer("admit")
 
-  def broke(self, pid):
+  def on_broken(self, pid):
     self._answer("broke")
 
-  def upstream(self, reachable):
+  def on_reachable(self, reachable):
     self._answer("upstream")
 
 

@@ -1,4 +1,4 @@
-"""Relay door: accepts other relays, which have to show a certificate."""
+"""TLS listener of a relay: accepts other relays by their certificates."""
 
 import asyncio
 import socket
@@ -6,17 +6,18 @@ from collections.abc import Callable
 
 from slipway.replay.transport import relay_link, relay_tls
 
-# Clients that may be at their handshake at once, which takes milliseconds: a
-# stranger who opens more and says nothing would use up the process's files.
-_ENTERING_LIMIT = 128
+# Clients in their handshake at once, which takes milliseconds. Without a limit,
+# an unauthenticated peer that opens connections and sends nothing would use up
+# the file descriptors of the process.
+_HANDSHAKE_LIMIT = 128
 
-# Seconds without accepting where the kernel could not, mostly for want of
-# files.
+# Seconds to wait after the kernel could not accept, mostly for lack of file
+# descriptors.
 _PAUSE_S = 0.1
 
 
-class Door:
-  """Gives each connection to a link, from its construction to `close`."""
+class TlsListener:
+  """Accepts connections until `close`, and makes a link for each."""
 
   def __init__(
     self,
@@ -24,24 +25,24 @@ class Door:
     tls: relay_tls.Tls,
     make_link: Callable[[], relay_link.Link],
   ):
-    """Accepts from now on, in the loop that runs this.
+    """Starts to accept in the running event loop.
 
     Args:
-      listening: a socket that listens; it stays its owner's.
-      tls: what a client is asked for.
-      make_link: called with each connection.
+      listening: a socket that listens; the caller closes it.
+      tls: context that verifies clients.
+      make_link: returns a link for a new connection.
     """
     listening.setblocking(False)
     self._listening = listening
     self._tls: relay_tls.Tls = tls
     self._make_link = make_link
-    self._entering: list[relay_link.Link] = []
+    self._in_handshake: list[relay_link.Link] = []
     self._pause: asyncio.TimerHandle | None = None
     self._loop = asyncio.get_running_loop()
     self._resume()
 
   def close(self) -> None:
-    """Accepts no more."""
+    """Stops accepting."""
     if self._pause is not None:
       self._pause.cancel()
     self._loop.remove_reader(self._listening.fileno())
@@ -53,15 +54,15 @@ class Door:
     try:
       connection, _ = self._listening.accept()
     except (BlockingIOError, ConnectionAbortedError):
-      return  # It has gone meanwhile.
+      return  # The client has disconnected meanwhile.
     except OSError:
       self._loop.remove_reader(self._listening.fileno())
       self._pause = self._loop.call_later(_PAUSE_S, self._resume)
       return
     connection.setblocking(False)
-    self._entering = [link for link in self._entering if link.is_entering]
-    if len(self._entering) >= _ENTERING_LIMIT:
-      self._entering.pop(0).refuse()
+    self._in_handshake = [x for x in self._in_handshake if x.is_in_handshake]
+    if len(self._in_handshake) >= _HANDSHAKE_LIMIT:
+      self._in_handshake.pop(0).cancel_handshake()
     link = self._make_link()
-    self._entering.append(link)
-    link.enter(connection, self._tls)
+    self._in_handshake.append(link)
+    link.start_handshake(connection, self._tls)
