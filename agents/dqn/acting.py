@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from slipway.agents import exploration
+from slipway.agents.networks import action_masks
 from slipway.agents.networks import network as network_lib
 from slipway.replay import adder as adder_lib
 
@@ -16,6 +17,7 @@ class EpsilonGreedyActor:
   def __init__(
     self,
     network: network_lib.ActingNetwork,
+    mask: action_masks.ActionMask,
     epsilons: exploration.Epsilons | None,
     seed: int,
   ):
@@ -23,10 +25,11 @@ class EpsilonGreedyActor:
 
     Args:
       network: acts as a `q_network.QNetwork`.
+      mask: of its environment's actions.
       epsilons: of each environment; None: always greedy.
       seed: of its own random numbers.
     """
-    self._network = network
+    self._network, self._mask = network, mask
     self._explorer = exploration.Explorer(epsilons, seed)
     self._noise = None if epsilons is None else self._explorer.random
 
@@ -39,7 +42,7 @@ class EpsilonGreedyActor:
     """Acts on observations [B, ...]; the other arguments have no effect."""
     del reward, first
     q_t = self._network(observation, random=self._noise).values
-    return self._explorer.choose(q_t)
+    return self._explorer.choose(q_t, self._mask.find_legal(observation))
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     """Takes over a learner's variables."""

@@ -38,7 +38,7 @@ class Builder:
     # Imports trfl and Keras, which workers and evaluators do without.
     from slipway.agents.dqn import learning
 
-    return learning.DQNLearner(config, spec)
+    return learning.DQNLearner(config, discrete.number_actions(spec))
 
   def make_actor(
     self,
@@ -51,6 +51,7 @@ class Builder:
     """Makes the exploring actor of a worker."""
     return acting.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
+      discrete.make_mask(spec),
       exploration.Epsilons(
         config.exploration, config.topology, worker, env_steps
       ),
@@ -63,6 +64,7 @@ class Builder:
     """Makes the actor that is evaluated."""
     return acting.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
+      discrete.make_mask(spec),
       None,
       config.seed,
     )
@@ -71,7 +73,7 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> q_network.QNetwork:
     """Declares the network of values, by which actors act."""
-    return q_network.QNetwork(config.network, spec)
+    return q_network.QNetwork(config.network, discrete.number_actions(spec))
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -91,7 +93,7 @@ def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> transitions.TransitionSchema:
   return transitions.TransitionSchema(
-    spec,
+    discrete.number_actions(spec),
     config.adder.n_step,
     config.adder.stacked_frames,
     config.replay.transitions_per_item,
