@@ -48,6 +48,10 @@ def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
   return spec
 
 
-def make_mask(spec: specs.EnvironmentSpec) -> action_masks.ActionMask:
-  """Makes the mask of an environment's actions, which are numbers."""
+def make_mask(
+  spec: specs.EnvironmentSpec,
+) -> action_masks.ActionMask | None:
+  """Makes the mask of an environment's numbered actions; None: it has none."""
+  if not isinstance(spec.observations, arrays.MaskedArray):
+    return None
   return action_masks.ActionMask(number_actions(spec))

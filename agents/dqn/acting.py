@@ -17,17 +17,17 @@ class EpsilonGreedyActor:
   def __init__(
     self,
     network: network_lib.ActingNetwork,
-    mask: action_masks.ActionMask,
     epsilons: exploration.Epsilons | None,
     seed: int,
+    mask: action_masks.ActionMask | None = None,
   ):
     """Starts without variables.
 
     Args:
       network: acts as a `q_network.QNetwork`.
-      mask: of its environment's actions.
       epsilons: of each environment; None: always greedy.
       seed: of its own random numbers.
+      mask: reads which actions are legal; None: all are.
     """
     self._network, self._mask = network, mask
     self._explorer = exploration.Explorer(epsilons, seed)
@@ -42,7 +42,8 @@ class EpsilonGreedyActor:
     """Acts on observations [B, ...]; the other arguments have no effect."""
     del reward, first
     q_t = self._network(observation, random=self._noise).values
-    return self._explorer.choose(q_t, self._mask.find_legal(observation))
+    legal = None if self._mask is None else self._mask.find_legal(observation)
+    return self._explorer.choose(q_t, legal)
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     """Takes over a learner's variables."""

@@ -51,11 +51,11 @@ class Builder:
     """Makes the exploring actor of a worker."""
     return acting.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
-      discrete.make_mask(spec),
       exploration.Epsilons(
         config.exploration, config.topology, worker, env_steps
       ),
-      seed=seeds.for_restart(config.seed + worker, restarts),
+      seeds.for_restart(config.seed + worker, restarts),
+      discrete.make_mask(spec),
     )
 
   def make_greedy_actor(
@@ -64,9 +64,9 @@ class Builder:
     """Makes the actor that is evaluated."""
     return acting.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
-      discrete.make_mask(spec),
       None,
       config.seed,
+      discrete.make_mask(spec),
     )
 
   def make_network(

@@ -25,7 +25,6 @@ class ActionMask:
 
   Attributes:
     observations: the spec of the observations without their masks.
-    masked: whether observations carry masks.
   """
 
   def __init__(self, spec: specs.EnvironmentSpec):
@@ -40,7 +39,6 @@ class ActionMask:
     """
     self._spec = spec.observations
     self.observations = arrays.remove_mask(spec.observations)
-    self.masked = isinstance(self._spec, arrays.MaskedArray)
     # Outputs that are illegal: linear in the actions that are.
     self._weights: np.ndarray | None = None  # [M, A]
     self._padding: np.ndarray | None = None  # [A]
@@ -76,10 +74,8 @@ class ActionMask:
     alone = ops.reshape(observation[:, :-size], shape)
     return alone, illegal * ILLEGAL
 
-  def find_legal(self, observation: np.ndarray) -> np.ndarray | None:
-    """Returns which actions are legal, bool [B, A]; None: all are."""
-    if not self.masked:
-      return None
+  def find_legal(self, observation: np.ndarray) -> np.ndarray:
+    """Returns which actions are legal, bool [B, A], of masked observations."""
     _, penalty = self.split(numpy_ops, observation)
     assert penalty is not None
     return penalty == 0

@@ -19,19 +19,19 @@ class RecurrentActor:
   def __init__(
     self,
     network: network_lib.ActingNetwork,
-    mask: action_masks.ActionMask,
     state_size: int,
     epsilons: exploration.Epsilons | None,
     seed: int,
+    mask: action_masks.ActionMask | None = None,
   ):
     """Starts without variables, before the first episodes.
 
     Args:
       network: acts as a `recurrent_q_network.RecurrentQNetwork`.
-      mask: of its environment's actions.
       state_size: S, of one environment.
       epsilons: of each environment; None: always greedy.
       seed: of its own random numbers.
+      mask: reads which actions are legal; None: all are.
     """
     self._network, self._mask, self._state_size = network, mask, state_size
     self._explorer = exploration.Explorer(epsilons, seed)
@@ -55,7 +55,8 @@ class RecurrentActor:
     q_t, self._state = self._network(
       observation, self._action, reward, first, before
     )
-    output = self._explorer.choose(q_t, self._mask.find_legal(observation))
+    legal = None if self._mask is None else self._mask.find_legal(observation)
+    output = self._explorer.choose(q_t, legal)
     self._action = output.action
     return output._replace(extras={**output.extras, STATE: before})
 

@@ -94,10 +94,10 @@ class Builder:
   ) -> core.Actor:
     return acting.RecurrentActor(
       network_lib.make_acting(self.make_network(config, spec)),
-      discrete.make_mask(spec),
       recurrent_q_network.state_size(config.network),
       epsilons,
       seed,
+      discrete.make_mask(spec),
     )
 
 
