@@ -1,5 +1,7 @@
 """Environments of many spaces, 'tests.environments.shaped:Shaped-v0'."""
 
+import typing
+
 import gymnasium
 import ml_collections
 import numpy as np
@@ -47,15 +49,21 @@ class Shaped(gymnasium.Env):
   error. The last observation of an episode has no legal action.
   """
 
+  metadata: typing.ClassVar = {"render_modes": ["rgb_array"], "render_fps": 30}
+
   def __init__(
-    self, observation="vector", action="discrete", masked=False, length=5
+    self,
+    observation="vector",
+    action="discrete",
+    masked=False,
+    length=5,
+    render_mode=None,
   ):
     self.observation_space = OBSERVATIONS[observation]
     self.action_space = ACTIONS[action]
     self._sizes, self._masked, self._length = SIZES[action], masked, length
     self._steps, self._mask = 0, None
-    self.metadata = {"render_modes": ["rgb_array"], "render_fps": 30}
-    self.render_mode = "rgb_array"
+    self.render_mode = render_mode
 
   def reset(self, *, seed=None, options=None):
     super().reset(seed=seed)
