@@ -7,6 +7,7 @@ from slipway.agents import core, discrete, exploration, seeds
 from slipway.agents.dqn import acting
 from slipway.agents.networks import network, q_network
 from slipway.configs import value
+from slipway.environments import arrays
 from slipway.replay import adder, priorities, table_spec, transitions
 
 
@@ -21,6 +22,14 @@ class Builder:
     """Raises ValueError, one line, if it can't serve this environment."""
     value.check(config)
     discrete.check(config, spec)
+    masked = isinstance(spec.observations, arrays.MaskedArray)
+    if masked and config.adder.stacked_frames:
+      raise ValueError(
+        f"config.adder.stacked_frames={config.adder.stacked_frames} stores "
+        "frames without the action masks that "
+        "config.environment.action_mask=True adds to observations: use "
+        "--config.adder.stacked_frames=0"
+      )
     self.make_table(config, spec)
 
   def make_table(

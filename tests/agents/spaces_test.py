@@ -110,6 +110,15 @@ def test_what_an_algorithm_can_not_serve_is_one_line(name, kwargs, says):
   assert "\n" not in str(caught.value)
 
 
+def test_masks_are_not_stored_with_single_frames():
+  config = make_config("dqn", observation="shwc", masked=True)
+  config.adder.stacked_frames = 2
+  spec = factory.make_spec(config.environment)
+  with pytest.raises(ValueError, match="without the action masks") as caught:
+    registry.make_builder(config.agent).check(config, spec)
+  assert "\n" not in str(caught.value)
+
+
 def test_more_joint_actions_than_have_values_are_one_line(monkeypatch):
   many = gymnasium.spaces.MultiDiscrete([17, 16])
   monkeypatch.setitem(shaped.ACTIONS, "many", many)
