@@ -78,8 +78,14 @@ class Explorer:
     self._epsilons = epsilons
     self.random = np.random.default_rng(seed)
 
-  def choose(self, q_t: np.ndarray) -> adder.ActorOutput:
-    """Chooses by values [B, A].
+  def choose(
+    self, q_t: np.ndarray, legal: np.ndarray | None = None
+  ) -> adder.ActorOutput:
+    """Chooses by values.
+
+    Args:
+      q_t: [B, A], below all others where an action is illegal.
+      legal: bool [B, A]: actions that may be explored; None: all.
 
     Returns:
       Actions int32 [B], with the extras from which first priorities follow.
@@ -90,7 +96,10 @@ class Explorer:
     value_of_state = q_t[rows, action]
     if self._epsilons is not None:
       explore = self.random.random(batch_size) < self._epsilons.next()
-      other = self.random.integers(num_actions, size=batch_size)
+      if legal is None:
+        other = self.random.integers(num_actions, size=batch_size)
+      else:
+        other = (self.random.random(q_t.shape) * legal).argmax(axis=1)
       action = np.where(explore, other, action).astype(np.int32)
     return adder.ActorOutput(
       action,

@@ -10,6 +10,7 @@ from acme import specs
 from slipway.agents import seeds
 from slipway.agents.networks import actor_critic, distributions, numpy_ops
 from slipway.agents.networks import network as network_lib
+from slipway.environments import arrays
 from slipway.replay.items import adder
 
 LOG_PROB = "log_prob"  # extra: float32 [B], of the actions
@@ -27,14 +28,19 @@ def make_policy(
     network: the section of the config, with the fields of `groups.POLICY`.
     spec: of one environment.
     continuous: the distribution of continuous actions, one of
-      `distributions.KINDS`; that of discrete ones is categorical.
+      `distributions.KINDS`; that of discrete ones is categorical, or a product
+      of categorical ones.
   """
-  discrete = isinstance(spec.actions, specs.DiscreteArray)
+  kind = continuous
+  if isinstance(spec.actions, specs.DiscreteArray):
+    kind = "categorical"
+  elif isinstance(spec.actions, arrays.MultiDiscreteArray):
+    kind = "product_categorical"
   return actor_critic.PolicyNetwork(
     spec,
     network.torso,
     network.hidden_sizes,
-    "categorical" if discrete else continuous,
+    kind,
     network.activation,
     network.orthogonal,
   )

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 import ml_collections
 import numpy as np
 import tensorflow as tf
+from acme import specs
 
 from slipway.agents import optimizer, targets
-from slipway.agents.networks import tf_network
+from slipway.agents.networks import action_masks, tf_network
+from slipway.environments import arrays
 from slipway.replay.tables import dataset, importance
 
 
@@ -24,16 +26,19 @@ class QLearner:
   def __init__(
     self,
     config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
     make_network: Callable[[], tf_network.Network],
   ):
     """Makes both networks with equal variables.
 
     Args:
       config: the whole config.
+      spec: of one environment.
       make_network: called twice; makes networks with equal variables.
     """
     self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
+    self._masked = isinstance(spec.observations, arrays.MaskedArray)
     self.online = make_network()
     self.target = make_network()
     self._optimizer = optimizer.Optimizer(
@@ -84,6 +89,12 @@ class QLearner:
       "optimizer": self._optimizer,
       "steps": self.steps,
     }
+
+  def _legal_mean(self, values: tf.Tensor) -> tf.Tensor:
+    """Returns the mean of the values of legal actions, []."""
+    if self._masked:
+      values = tf.boolean_mask(values, values > 0.5 * action_masks.ILLEGAL)
+    return tf.reduce_mean(values)
 
   def _weights(self, batch: dataset.Batch) -> tf.Tensor:
     """Returns importance weights [B]; ones where sampling is uniform.

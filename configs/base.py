@@ -35,6 +35,11 @@ FIELDS: fields.Fields = {
     "CartPole-v1", "a gymnasium id; {game} in it stands for environment.game"
   ),
   "environment.game": Field("", "the game that replaces {game} in the name"),
+  "environment.action_mask": Field(
+    False,
+    "whether reset and step return info['action_mask'], outside of which no "
+    "action is taken",
+  ),
   "environment.kwargs": Field(
     {}, "keyword arguments of the environment's constructor, by free names"
   ),

@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from slipway.environments import user_code
+from slipway.environments import masks, spaces, user_code
 
 _NO_INFO: dict = {}
 _NUMBERS = {"a number": "biuf", "a bool": "biu"}  # NumPy's kinds
@@ -77,31 +77,40 @@ class CheckedEnvironment(gymnasium.Wrapper):
     steps: since then.
   """
 
-  def __init__(self, env: gymnasium.Env, index: int):
-    """Wraps `env`, the environment of an index in its batch."""
+  def __init__(self, env: gymnasium.Env, index: int, masked: bool = False):
+    """Wraps an environment.
+
+    Args:
+      env: The environment.
+      index: In its batch.
+      masked: Whether its infos have action masks.
+    """
     super().__init__(env)
     self.index = index
+    self._masks = masks.MaskReader(env.action_space) if masked else None
     self.seed: int | None = None
     self.steps = 0
     self._observation: Any = None  # the last one
 
   def reset(self, *, seed=None, options=None):
-    """Resets the environment; leaves its infos out."""
+    """Resets the environment; of its infos, only the mask is returned."""
     if seed is not None:
       self.seed, self.steps = seed, 0
     try:
-      self._observation, _ = self.env.reset(seed=seed, options=options)
+      self._observation, info = self.env.reset(seed=seed, options=options)
     except KeyboardInterrupt:
       raise
     except BaseException as error:
       raise Fault.from_error(self.index, "reset()", error) from error
-    return self._observation, _NO_INFO
+    if self._masks is None:
+      return self._observation, _NO_INFO
+    return self._observation, self._read_mask("reset()", info, False)
 
   def step(self, action):
-    """Steps the environment; leaves its infos out."""
+    """Steps the environment; of its infos, only the mask is returned."""
     self.steps += 1
     try:
-      observation, reward, terminated, truncated, _ = self.env.step(action)
+      observation, reward, terminated, truncated, info = self.env.step(action)
     except KeyboardInterrupt:
       raise
     except BaseException as error:
@@ -113,7 +122,10 @@ class CheckedEnvironment(gymnasium.Wrapper):
     if type(truncated) is not bool:
       self._check_number("truncated", truncated, "a bool")
     self._observation = observation
-    return observation, reward, terminated, truncated, _NO_INFO
+    if self._masks is None:
+      return observation, reward, terminated, truncated, _NO_INFO
+    info = self._read_mask("step()", info, bool(terminated))
+    return observation, reward, terminated, truncated, info
 
   def close(self):
     """Closes the environment."""
@@ -134,25 +146,24 @@ class CheckedEnvironment(gymnasium.Wrapper):
     """
     space = self.env.observation_space
     try:
-      try:
-        array = np.asarray(self._observation)
-      except ValueError:  # lists of different lengths
-        array = np.asarray(self._observation, dtype=object)
+      mismatch = spaces.find_mismatch(space, self._observation)
     except KeyboardInterrupt:
       raise
     except BaseException as error:  # of a method such as __array__
       call = f"reading the observation of {call}"
       return Fault.from_error(self.index, call, error)
-    if array.shape == space.shape and np.can_cast(
-      array.dtype, space.dtype, "same_kind"
-    ):
+    if mismatch is None:
       return None
-    return Fault(
-      self.index,
-      f"{call} returned an observation of shape {array.shape} and type "
-      f"{array.dtype}, but its observation_space is "
-      f"{' '.join(user_code.show(space, str).split())}: correct one of them",
-    )
+    return Fault(self.index, f"{call} returned {mismatch}: correct one of them")
+
+  def _read_mask(
+    self, call: str, info: Any, terminated: bool
+  ) -> dict[str, np.ndarray]:
+    assert self._masks is not None
+    try:
+      return self._masks.read_one(self.index, info, terminated)
+    except masks.InvalidMaskError as error:
+      raise Fault(self.index, f"{call} returned {error}") from None
 
   def _check_number(self, field: str, value: Any, needed: str) -> None:
     number = isinstance(value, (bool, int, float, np.generic, np.ndarray)) and (
@@ -176,12 +187,16 @@ class Numbering:
     count: environments so far.
   """
 
-  def __init__(self):
-    """Has wrapped none."""
-    self.count = 0
+  def __init__(self, masked: bool = False):
+    """Has wrapped none.
+
+    Args:
+      masked: Whether the environments' infos have action masks.
+    """
+    self.count, self._masked = 0, masked
 
   def __call__(self, env: gymnasium.Env) -> CheckedEnvironment:
     """Returns the next environment, checked."""
-    checked = CheckedEnvironment(env, self.count)
+    checked = CheckedEnvironment(env, self.count, self._masked)
     self.count += 1
     return checked

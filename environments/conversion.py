@@ -5,58 +5,120 @@ or in [-1, 1]. Environments, and files of recorded episodes, hold the values of
 the space. Each function here takes a batch of either and returns the other.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
+from dm_env import specs
 from gymnasium import spaces
 
-from slipway.environments import checked
+from slipway.environments import arrays, checked
+from slipway.environments import spaces as spaces_lib
 
 Convert = Callable[[np.ndarray], np.ndarray]
 
 
 def make_observation_reader(
   space: gymnasium.Space, dtype: np.dtype, copy: bool
-) -> Convert:
+) -> Callable[[Any], np.ndarray]:
   """Returns the function from a space's observations to those of the spec.
 
+  It takes a batch in the space's structure, [B, ...] in each leaf, and returns
+  one array [B, ...]. It raises `checked.Fault` for values not in the space.
+
   Args:
-    space: Discrete or Box, of one environment.
+    space: Of one environment; `spaces.find_unsupported` has no objection.
     dtype: The spec's.
     copy: Whether the result of a Box must be a new array. Otherwise an array
       that already has `dtype` is returned as it is.
   """
+  box = spaces_lib.only_box(space)
+  if box is None:
+    return _make_flattener(space)
+  (leaf,) = spaces_lib.leaves(space)
+  if copy or dtype != box.dtype:
+    read = lambda values: np.array(values, dtype, order="C")  # noqa: E731
+  else:
+    read = lambda values: values  # noqa: E731
+  if not leaf.path:
+    return read
+  return lambda observations: read(spaces_lib.select(observations, leaf.path))
+
+
+def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
+  placed, size = [], 0
+  for leaf in spaces_lib.leaves(space):
+    placed.append((leaf, slice(size, size + leaf.size)))
+    size += leaf.size
+
+  def flatten(observations: Any) -> np.ndarray:
+    parts = [spaces_lib.select(observations, leaf.path) for leaf, _ in placed]
+    vectors = np.zeros((len(parts[0]), size), np.float32)
+    for (leaf, place), values in zip(placed, parts, strict=True):
+      _write_leaf(leaf, np.asarray(values), vectors[:, place])
+    return vectors
+
+  return flatten
+
+
+def _write_leaf(
+  leaf: spaces_lib.Leaf, values: np.ndarray, vectors: np.ndarray
+) -> None:
+  """Writes a leaf's values [B, ...] to its part of the vectors [B, size]."""
+  values = values.reshape(len(values), -1)
+  space: Any = leaf.space
+  if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+    vectors[...] = values
+    return
+  sizes = np.array(spaces_lib.component_sizes(space))
+  index = values - np.reshape(space.start, -1)
+  outside = ((index < 0) | (index >= sizes)).any(axis=1)
+  if outside.any():
+    env = int(np.argmax(outside))
+    shown = values[env] if len(sizes) > 1 else values[env, 0]
+    raise checked.Fault(
+      env,
+      f"the observation{spaces_lib.subscripts(leaf.path)} {shown} is not in "
+      f"its observation_space {spaces_lib.one_line(space)}: correct one of "
+      "them",
+    )
+  offsets = np.cumsum(sizes) - sizes
+  vectors[np.arange(len(values))[:, None], index + offsets] = 1
+
+
+def make_recorded_space(
+  space: gymnasium.Space, observations: specs.Array
+) -> gymnasium.Space:
+  """Returns the space in which recorded observations are written.
+
+  It is the environment's own for Discrete and Box; for others, and for images,
+  which Minari would store as lossy JPEG, a Box of vectors.
+
+  Args:
+    space: The environment's.
+    observations: The spec of the observations, without a mask.
+  """
   if isinstance(space, spaces.Discrete):
-    size, start = int(space.n), int(space.start)
-
-    def one_hot(observations: np.ndarray) -> np.ndarray:
-      ones = observations - start
-      if ones.min() < 0 or ones.max() >= size:
-        index = int(np.argmax((ones < 0) | (ones >= size)))
-        raise checked.Fault(
-          index,
-          f"the observation {observations[index]} is not in its "
-          f"observation_space {space}: correct one of them",
-        )
-      result = np.zeros((len(ones), size), dtype)
-      result[np.arange(len(ones)), ones] = 1
-      return result
-
-    return one_hot
-  if copy or dtype != space.dtype:
-    return lambda observations: np.array(observations, dtype, order="C")
-  return lambda observations: observations
+    return space
+  if isinstance(space, spaces.Box) and not _is_image(space):
+    return space
+  size, dtype = math.prod(observations.shape), observations.dtype
+  if dtype == np.uint8:
+    return spaces.Box(0, 255, (size,), np.uint8)
+  return spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
 
 def write_observations(
   space: gymnasium.Space, observations: np.ndarray
 ) -> np.ndarray:
-  """Converts observations of the spec [B, ...] to the space's own."""
+  """Converts observations of the spec [B, ...] to a Discrete's or Box's own."""
   if isinstance(space, spaces.Discrete):
     return observations.argmax(axis=1) + int(space.start)
-  return observations.astype(space.dtype, copy=False)
+  shape: Any = space.shape
+  own = observations.reshape(len(observations), *shape)
+  return own.astype(space.dtype, copy=False)
 
 
 def make_action_writer(space: gymnasium.Space) -> Convert | None:
@@ -65,8 +127,12 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
   Actions for a Box are clipped to [-1, 1] and rescaled to the Box's bounds,
   which -1 and 1 reach exactly.
 
+  Those for a MultiDiscrete or MultiBinary are values of the components [B, K],
+  or numbers of joint actions [B], as of `arrays.JointActionArray`.
+
   Args:
-    space: Discrete, or a Box of bounded floats, of one environment.
+    space: Discrete, MultiDiscrete, MultiBinary, or a Box of bounded floats, of
+      one environment.
 
   Returns:
     The function, or None if both are the same.
@@ -74,6 +140,8 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
   if isinstance(space, spaces.Discrete):
     start = int(space.start)
     return (lambda actions: actions + start) if start else None
+  if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
+    return _make_component_writer(space)
   low, high, dtype = *_bounds(space), space.dtype
 
   def rescale(actions: np.ndarray) -> np.ndarray:
@@ -109,10 +177,41 @@ def read_actions(space: gymnasium.Space, actions: np.ndarray) -> np.ndarray:
   """
   if isinstance(space, spaces.Discrete):
     return (actions - int(space.start)).astype(np.int32)
+  if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
+    counted = actions - getattr(space, "start", 0)
+    return counted.reshape(len(actions), -1).astype(np.int32)
   low, high = _bounds(space)
   width = np.where(high > low, high - low, 1.0)
   scaled = (2.0 * actions - low - high) / width
   return np.clip(scaled, -1.0, 1.0).astype(np.float32)
+
+
+def _make_component_writer(
+  space: spaces.MultiDiscrete | spaces.MultiBinary,
+) -> Convert:
+  shape: Any = space.shape
+  start = np.reshape(getattr(space, "start", 0), -1)
+  sizes = spaces_lib.component_sizes(space) or ()
+  table: np.ndarray | None = None
+  if math.prod(sizes) <= arrays.MOST_JOINT_ACTIONS:
+    table = arrays.list_joint_actions(sizes)
+
+  def write(actions: np.ndarray) -> np.ndarray:
+    if actions.ndim == 1:
+      assert table is not None
+      actions = table[actions]
+    own = (actions + start).astype(space.dtype, copy=False)
+    return own.reshape(len(own), *shape)
+
+  return write
+
+
+def _is_image(space: spaces.Box) -> bool:
+  """Whether Minari stores or reads such observations as JPEG images."""
+  shape = space.shape
+  if space.dtype != np.uint8 or len(shape) not in (2, 3):
+    return False
+  return len(shape) == 2 or shape[-1] in (1, 3) or min(shape[:2]) >= 32
 
 
 def _bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:

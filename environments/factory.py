@@ -43,7 +43,8 @@ def make(
       `my_package:MyEnv-v0`, or `my_module:MyEnv`, an environment's class;
       `game`, which stands in its place `{game}`, if it
       has one; `kwargs`, a ConfigDict of keyword arguments to its
-      constructor (for `ALE/*`, to `ale_py.AtariVectorEnv`).
+      constructor (for `ALE/*`, to `ale_py.AtariVectorEnv`); `action_mask`,
+      whether its infos have action masks.
     num_envs: At least 1.
     seed: At least 0. The same seed gives the same trajectories; environments
       within a batch differ, and so do batches of neighbouring seeds.
@@ -65,10 +66,11 @@ def make(
       f"seed is {seed}: NumPy's generators take none below 0; give 0 or more"
     )
   name, kwargs = read(config)
-  envs = _construct(name, kwargs, num_envs)
+  masked = bool(config.get("action_mask", False))
+  envs = _construct(name, kwargs, num_envs, masked)
   try:
     return vector.VectorEnvironment(
-      envs, name, _spread(seed), copy_observations=not is_atari(name)
+      envs, name, _spread(seed), not is_atari(name), masked
     )
   except ValueError:
     envs.close()
@@ -85,9 +87,8 @@ def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
     Exception: as `make`, and `reset`, `step` and `close` of what it makes.
   """
   environment = make(config, num_envs=1, seed=0)
-  actions = environment.spec.actions
-  environment.reset()
-  environment.step(np.zeros((1, *actions.shape), actions.dtype))
+  step, random = environment.reset(), np.random.default_rng(0)
+  environment.step(environment.sample_actions(step.observation, random))
   environment.close()
   return environment.spec
 
@@ -204,7 +205,7 @@ def _nearest_id(env_id: str) -> str | None:
 
 
 def _construct(
-  name: str, kwargs: dict[str, Any], num_envs: int
+  name: str, kwargs: dict[str, Any], num_envs: int, masked: bool
 ) -> gymnasium.vector.VectorEnv:
   """Calls gymnasium, and explains its errors in the config's terms."""
   spec = _find_spec(name)
@@ -218,7 +219,7 @@ def _construct(
     )
   defaults: dict[str, Any] = {}
   batching: dict[str, Any] = {}
-  wrap = checked.Numbering()
+  wrap = checked.Numbering(masked)
   if mode == "sync":
     # `checked` checks. One buffer serves all steps: VectorEnvironment makes the
     # caller's copy.

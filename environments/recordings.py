@@ -4,10 +4,13 @@ The folder has the layout of Minari's own datasets: `data/` holds the files.
 `minari.MinariDataset("FOLDER/data")` opens it, and `minari.load_dataset` does
 where MINARI_DATASETS_PATH is the folder's parent. Datasets that Minari has
 written can be read here too. Files hold the environment's own observations and
-actions; `read` converts them as `conversion` says.
+actions; `read` converts them as `conversion` says. Observations of several
+parts, and images, are written as vectors (`conversion.make_recorded_space`);
+action masks are `infos["action_mask"]`, as many as observations.
 https://minari.farama.org/content/dataset_standards
 """
 
+import math
 import os
 import pathlib
 import re
@@ -21,7 +24,14 @@ import numpy as np
 from minari.data_collector import EpisodeBuffer
 from minari.dataset import minari_storage
 
-from slipway.environments import conversion, factory, specs, vector
+from slipway.environments import (
+  arrays,
+  conversion,
+  factory,
+  masks,
+  specs,
+  vector,
+)
 
 _DATA = "data"
 
@@ -74,7 +84,7 @@ class Recorder:
       environment: Its steps will be added.
 
     Raises:
-      ValueError: The folder has files, or Minari would change the values.
+      ValueError: The folder has files.
       OSError: The folder's parent can't be written to.
     """
     self._folder = pathlib.Path(folder).absolute()
@@ -85,14 +95,10 @@ class Recorder:
         f"folder is {str(folder)!r}, which already has files, so no episodes "
         "are recorded there: give a new folder or remove this one"
       )
-    space = environment.observation_space
-    if _is_image(space.shape or (), space.dtype):
-      raise ValueError(
-        f"the observations are uint8 {list(space.shape or ())}, which Minari "
-        "stores as lossy JPEG images, so no episodes are recorded: stack "
-        "frames along a first axis or use another environment"
-      )
-    self._observation_space = space
+    self._spec = environment.spec.observations
+    self._observation_space = conversion.make_recorded_space(
+      environment.observation_space, arrays.remove_mask(self._spec)
+    )
     self._action_space = environment.action_space
     self._write_actions = conversion.make_action_writer(self._action_space)
     # Per environment, the unfinished episode.
@@ -107,7 +113,7 @@ class Recorder:
     self._written.mkdir()
     self._storage = minari_storage.MinariStorage.new(
       self._written / _DATA,
-      space,
+      self._observation_space,
       self._action_space,
       factory.make_gymnasium_spec(config),
     )
@@ -178,16 +184,18 @@ class Recorder:
     )
     # Minari stores a uint8 array of rank 2 as one JPEG image per row, but a
     # list of the rows as it is. It takes arrays; its annotations say lists.
-    own: Any = conversion.write_observations(
-      self._observation_space, np.stack(observations)
-    )
+    infos: dict[str, Any] = {}
+    seen = np.stack(observations)
+    if isinstance(self._spec, arrays.MaskedArray):
+      seen, infos[masks.KEY] = self._spec.split(seen)
+    own: Any = conversion.write_observations(self._observation_space, seen)
     columns: dict[str, Any] = {
       "observations": list(own) if own.ndim == 2 else own,
       "actions": actions,
       "rewards": rewards,
       "terminations": terminated,
       "truncations": truncated,
-      "infos": {},
+      "infos": infos,
     }
     self._storage.update_episodes([EpisodeBuffer(**columns)])
 
@@ -209,32 +217,40 @@ def read(
       has no episodes, or has another environment's observations or actions.
   """
   dataset, recorded = _load(pathlib.Path(folder))
+  observations_spec = arrays.remove_mask(spec.observations)
   found = specs.make_spec(
     dataset.id, dataset.observation_space, dataset.action_space
   )
-  for what in ("observations", "actions"):
-    ours, theirs = _kind(getattr(spec, what)), _kind(getattr(found, what))
-    if ours != theirs:
+  for what, ours, theirs in (
+    ("observations", _kind(observations_spec), _kind(found.observations)),
+    ("actions", _kind(spec.actions), _kind(found.actions)),
+  ):
+    flat = f"{observations_spec.dtype} [{math.prod(observations_spec.shape)}]"
+    if ours != theirs and (what != "observations" or theirs != flat):
       raise ValueError(
         f"folder is {str(folder)!r}, whose {what} are {theirs}, but those of "
         f"the environment are {ours}, so its episodes can't be used: give "
         "episodes of the same environment"
       )
   convert = conversion.make_observation_reader(
-    dataset.observation_space, spec.observations.dtype, copy=False
+    dataset.observation_space, observations_spec.dtype, copy=False
   )
   columns: tuple[list, ...] = ([], [], [], [], [])
   for episode in recorded:
     length = len(episode)
     if not length:
       continue
-    observations = np.asarray(episode.observations)
+    observations = convert(episode.observations)
+    observations = observations.reshape(-1, *observations_spec.shape)
     if len(observations) != length + 1:
       raise ValueError(
         f"folder is {str(folder)!r}, whose episode {episode.id} has "
         f"{len(observations)} observations for {length} steps, so which belong "
         f"together is unknown: record it with {length + 1} observations"
       )
+    if isinstance(spec.observations, arrays.MaskedArray):
+      mask = _read_masks(folder, episode, spec.observations.mask_size)
+      observations = spec.observations.join(observations, mask)
     terminated = np.array(episode.terminations, np.bool_)
     truncated = np.array(episode.truncations, np.bool_)
     truncated[-1] |= not terminated[-1]
@@ -242,7 +258,7 @@ def read(
     for column, values in zip(
       columns,
       (
-        convert(observations),
+        observations,
         conversion.read_actions(dataset.action_space, actions),
         np.asarray(episode.rewards, np.float32),
         terminated,
@@ -283,14 +299,22 @@ def _load(
 
 def _kind(spec: specs.Array) -> str:
   """Describes what values of two environments must have in common."""
-  count = getattr(spec, "num_values", None)
-  if count is not None:
-    return f"{count} discrete values"
+  sizes = arrays.component_sizes(spec)
+  if sizes is not None:
+    return f"{' x '.join(map(str, sizes))} discrete values"
   return f"{spec.dtype} {list(spec.shape)}"
 
 
-def _is_image(shape: tuple[int, ...], dtype: np.dtype | None) -> bool:
-  """Whether Minari stores or reads such observations as JPEG images."""
-  if dtype != np.uint8 or len(shape) not in (2, 3):
-    return False
-  return len(shape) == 2 or shape[-1] in (1, 3) or min(shape[:2]) >= 32
+def _read_masks(
+  folder: str | os.PathLike[str], episode: minari.EpisodeData, size: int
+) -> np.ndarray:
+  """Returns the action masks [N + 1, M] of an episode's observations."""
+  mask = np.asarray((episode.infos or {}).get(masks.KEY))
+  if mask.shape != (len(episode) + 1, size):
+    raise ValueError(
+      f"folder is {str(folder)!r}, whose episode {episode.id} has no "
+      f"infos['{masks.KEY}'] {[len(episode) + 1, size]}, so which actions were "
+      "legal is unknown: record it with masks, or set "
+      "--config.environment.action_mask=false"
+    )
+  return mask

@@ -12,7 +12,6 @@ worth is tried out, on environments of its own.
 
 import ml_collections
 import numpy as np
-from dm_env import specs
 
 from slipway.environments import factory, vector
 
@@ -44,26 +43,18 @@ def _go_on_equally(
   one: vector.VectorEnvironment, other: vector.VectorEnvironment
 ) -> bool:
   random = np.random.default_rng(0)
-  one.reset()
+  step = one.reset()
   other.reset()
   for _ in range(_STEPS):
-    one.step(_draw(one.spec.actions, random))
+    step = one.step(one.sample_actions(step.observation, random))
   other.set_state(one.get_state())
   for _ in range(_STEPS):
-    actions = _draw(one.spec.actions, random)
-    if not _equal(one.step(actions), other.step(actions)):
+    actions = one.sample_actions(step.observation, random)
+    step = one.step(actions)
+    if not _equal(step, other.step(actions)):
       return False
   # Unseeded: from where the generators are.
   return _equal(one.reset(), other.reset())
-
-
-def _draw(spec: specs.Array, random: np.random.Generator) -> np.ndarray:
-  """Actions [B, ...] of any value that is allowed."""
-  if isinstance(spec, specs.DiscreteArray):
-    return random.integers(spec.num_values, size=_NUM_ENVS, dtype=np.int32)
-  assert isinstance(spec, specs.BoundedArray)
-  size = (_NUM_ENVS, *spec.shape)
-  return random.uniform(spec.minimum, spec.maximum, size).astype(spec.dtype)
 
 
 def _equal(arrays, others) -> bool:

@@ -5,7 +5,10 @@
 | Box observation, uint8 | BoundedArray uint8 | as it is |
 | Box observation, other | BoundedArray, Array if unbounded, float32 | cast |
 | Discrete(n, start) observation | BoundedArray float32 [n] | one-hot |
+| other discrete observation, Dict, Tuple | Array float32 [N] | see `spaces` |
+| any of these with an action mask | `arrays.MaskedArray` | flat, and the mask |
 | Discrete(n, start) action | DiscreteArray int32 of n | 0 to n - 1 |
+| MultiDiscrete, MultiBinary action | `arrays.MultiDiscreteArray` | from 0 |
 | Box action of bounded floats | BoundedArray float32, -1 to 1 | rescaled |
 
 So an algorithm for continuous actions acts in [-1, 1], whatever the
@@ -25,6 +28,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 from acme import specs
 
+from slipway.environments import arrays
+from slipway.environments import spaces as spaces_lib
+
 Array = specs.Array
 DiscreteArray = specs.DiscreteArray
 EnvironmentSpec = specs.EnvironmentSpec
@@ -34,51 +40,74 @@ def make_spec(
   name: str,
   observation_space: gymnasium.Space,
   action_space: gymnasium.Space,
+  masked: bool = False,
 ) -> EnvironmentSpec:
   """Describes one environment, without the batch dimension.
 
   Args:
     name: The gymnasium id, for the error message.
-    observation_space: Discrete or Box.
-    action_space: Discrete, or a Box of bounded floats.
+    observation_space: Discrete, MultiDiscrete, MultiBinary, Box, or a Dict or
+      Tuple of them.
+    action_space: Discrete, MultiDiscrete, MultiBinary, or a Box of bounded
+      floats.
+    masked: Whether observations carry action masks.
 
   Returns:
     Observations and actions by the table above; rewards float32 scalars;
     discounts float32 scalars in [0, 1].
 
   Raises:
-    ValueError: A space is of another kind.
+    ValueError: A space is of another kind, or actions are no discrete ones
+      that a mask could forbid.
   """
+  observations = _observation_spec(name, observation_space)
+  actions = _action_spec(name, action_space)
+  if masked:
+    sizes = arrays.component_sizes(actions)
+    if sizes is None:
+      raise ValueError(
+        f"config.environment.action_mask is True, but the action space of "
+        f"{name!r} is {spaces_lib.one_line(action_space)}, of which no action "
+        "can be masked: set --config.environment.action_mask=false"
+      )
+    observations = arrays.MaskedArray(observations, sum(sizes))
   return EnvironmentSpec(
-    observations=_observation_spec(name, observation_space),
-    actions=_action_spec(name, action_space),
+    observations=observations,
+    actions=actions,
     rewards=specs.Array((), np.float32, "reward"),
     discounts=specs.BoundedArray((), np.float32, 0.0, 1.0, "discount"),
   )
 
 
 def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
-  if isinstance(space, spaces.Discrete):
-    return specs.BoundedArray(
-      (int(space.n),), np.float32, 0.0, 1.0, "observation"
-    )
-  if not isinstance(space, spaces.Box):
+  unsupported = spaces_lib.find_unsupported(space)
+  if unsupported:
     raise ValueError(
       f"config.environment.name is {name!r}, whose observation space "
-      f"{_one_line(space)} no network here can read: supported are Discrete "
-      "and Box; choose another environment or register it with a flattening "
-      "wrapper"
+      f"{unsupported}, which no network here can read: supported are Box, "
+      "Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of them "
+      "without images; choose another environment or register it with an "
+      "observation wrapper"
     )
-  if space.dtype == np.uint8:
-    return _bounded(space, np.uint8, "observation")
-  if not space.is_bounded("both"):
-    return specs.Array(space.shape, np.float32, "observation")
-  return _bounded(space, np.float32, "observation")
+  box = spaces_lib.only_box(space)
+  if box is None:
+    size = sum(leaf.size for leaf in spaces_lib.leaves(space))
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+      return specs.Array((size,), np.float32, "observation")
+    return specs.BoundedArray((size,), np.float32, 0.0, 1.0, "observation")
+  if box.dtype == np.uint8:
+    return _bounded(box, np.uint8, "observation")
+  if not box.is_bounded("both"):
+    return specs.Array(box.shape, np.float32, "observation")
+  return _bounded(box, np.float32, "observation")
 
 
 def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
   if isinstance(space, spaces.Discrete):
     return specs.DiscreteArray(int(space.n), np.int32, "action")
+  if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
+    sizes = spaces_lib.component_sizes(space) or ()
+    return arrays.MultiDiscreteArray(sizes, "action")
   if (
     isinstance(space, spaces.Box)
     and np.issubdtype(space.dtype, np.floating)
@@ -87,9 +116,10 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
     return specs.BoundedArray(space.shape, np.float32, -1.0, 1.0, "action")
   raise ValueError(
     f"config.environment.name is {name!r}, whose action space "
-    f"{_one_line(space)} no agent here can act in: supported are Discrete and "
-    "Box of bounded floats, to whose bounds actions are rescaled; choose "
-    "another environment or register it with an action wrapper"
+    f"{spaces_lib.one_line(space)} no agent here can act in: supported are "
+    "Discrete, MultiDiscrete, MultiBinary, and Box of bounded floats, to whose "
+    "bounds actions are rescaled; choose another environment or register it "
+    "with an action wrapper"
   )
 
 
@@ -103,7 +133,3 @@ def _bounded(space: spaces.Box, dtype: type, name: str) -> specs.BoundedArray:
     for bound in bounds
   )
   return specs.BoundedArray(space.shape, dtype, low, high, name)
-
-
-def _one_line(space: gymnasium.Space) -> str:
-  return " ".join(str(space).split())

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from slipway.environments import checked, conversion, specs
+from slipway.environments import arrays, checked, conversion, masks, specs
 
 # SyncVectorEnv keeps what it was made by: closures, which no pickle takes.
 _NOT_SAVED = ("env_fns",)
@@ -71,6 +71,7 @@ class VectorEnvironment:
     name: str,
     seed: int,
     copy_observations: bool = True,
+    masked: bool = False,
   ):
     """Wraps `envs`.
 
@@ -82,6 +83,7 @@ class VectorEnvironment:
       copy_observations: False only where `envs` returns a new, C-contiguous
         buffer from every step; otherwise each observation is copied once, into
         the spec's dtype, since gymnasium writes the next one over it.
+      masked: Whether infos have action masks, as `masks` describes them.
 
     Raises:
       ValueError: Another autoreset mode, or spaces without a spec.
@@ -99,8 +101,9 @@ class VectorEnvironment:
         "that it is NEXT_STEP"
       )
     self.spec = specs.make_spec(
-      name, envs.single_observation_space, envs.single_action_space
+      name, envs.single_observation_space, envs.single_action_space, masked
     )
+    self._masks = masks.MaskReader(envs.single_action_space) if masked else None
     self.num_envs = envs.num_envs
     self._envs = envs
     self.name = name
@@ -114,7 +117,8 @@ class VectorEnvironment:
     )
     self._write_actions = conversion.make_action_writer(self.action_space)
     self._has_floats = self.spec.observations.dtype.kind == "f"
-    self._shape = (self.num_envs, *(self.observation_space.shape or ()))
+    own_shape = self.observation_space.shape  # None: a Dict or Tuple
+    self._shape = None if own_shape is None else (self.num_envs, *own_shape)
 
   def read_observations(self, observations: np.ndarray) -> np.ndarray:
     """Converts the space's own observations [B, ...] to those of the spec."""
@@ -141,7 +145,7 @@ class VectorEnvironment:
       checked.EnvironmentFailedError: one of them failed.
     """
     try:
-      observation, _ = self._envs.reset(seed=self._seed)
+      observation, infos = self._envs.reset(seed=self._seed)
       if self._seed is not None:
         self._steps = 0
       self._seed = None
@@ -151,6 +155,7 @@ class VectorEnvironment:
         "reset()",
         *(observation, np.zeros(self.num_envs, np.float32)),
         *(nothing.copy(), nothing.copy(), ~nothing),
+        infos,
       )
     except KeyboardInterrupt:
       raise
@@ -161,8 +166,9 @@ class VectorEnvironment:
     """Steps every environment once.
 
     Args:
-      actions: As the spec says: int32 from 0 [B], or float32 [B, ...] in
-        [-1, 1], to which they are clipped.
+      actions: As the spec says: int32 from 0 [B] or [B, K], or float32
+        [B, ...] in [-1, 1], to which they are clipped. For actions of K
+        components also the numbers of joint actions, int32 [B].
 
     Returns:
       The step, in arrays that nothing writes to afterwards.
@@ -177,15 +183,30 @@ class VectorEnvironment:
     actions = self.write_actions(actions)
     self._steps += 1
     try:
-      observation, reward, terminated, truncated, _ = self._envs.step(actions)
+      observation, reward, terminated, truncated, infos = self._envs.step(
+        actions
+      )
       self._done = terminated | truncated
       return self._make_step(
-        "step()", observation, reward, terminated, truncated, first
+        "step()", observation, reward, terminated, truncated, first, infos
       )
     except KeyboardInterrupt:
       raise
     except BaseException as error:
       raise self._explain("step()", error) from error
+
+  def sample_actions(
+    self, observation: np.ndarray, random: np.random.Generator
+  ) -> np.ndarray:
+    """Samples actions [B, ...] uniformly, without those that a mask forbids.
+
+    Args:
+      observation: What is acted on.  # [B, ...]
+      random: Of the samples.
+    """
+    return arrays.sample_actions(
+      self.spec.observations, self.spec.actions, observation, random
+    )
 
   def get_state(self) -> bytes:
     """The environments as they are now, pickled.
@@ -229,19 +250,21 @@ class VectorEnvironment:
   def _make_step(
     self,
     call: str,
-    observation: np.ndarray,
+    observation: Any,
     reward: np.ndarray,
     terminated: np.ndarray,
     truncated: np.ndarray,
     first: np.ndarray,
+    infos: dict[str, Any],
   ) -> StepBatch:
     """Returns a step as the spec says, after a look at all of it at once."""
-    if observation.shape != self._shape or reward.shape != self._shape[:1]:
+    shape = None if self._shape is None else observation.shape
+    if shape != self._shape or reward.shape != (self.num_envs,):
       raise checked.Fault(
         None,
-        f"{call} of the vector environment returned observations "
-        f"{observation.shape} and rewards {reward.shape}, not {self._shape} "
-        f"and {self._shape[:1]}: correct it or its spaces",
+        f"{call} of the vector environment returned observations {shape} and "
+        f"rewards {reward.shape}, not {self._shape} and {(self.num_envs,)}: "
+        "correct it or its spaces",
       )
     observation = self._observe(observation)
     reward = reward.astype(np.float32, copy=False)
@@ -253,7 +276,25 @@ class VectorEnvironment:
         self._check_finite(call, "observation", observation)
     if not math.isfinite(np.add.reduce(reward)):
       self._check_finite(call, "reward", reward)
+    if self._masks is not None:
+      observation = self._add_mask(call, observation, infos, terminated)
     return StepBatch(observation, reward, terminated, truncated, first)
+
+  def _add_mask(
+    self,
+    call: str,
+    observation: np.ndarray,
+    infos: dict[str, Any],
+    terminated: np.ndarray,
+  ) -> np.ndarray:
+    """Returns observations [B, N + M], each with its action mask."""
+    assert self._masks is not None
+    assert isinstance(self.spec.observations, arrays.MaskedArray)
+    try:
+      mask = self._masks.read_batch(infos, terminated)
+    except masks.InvalidMaskError as error:
+      raise checked.Fault(error.index, f"{call} returned {error}") from None
+    return self.spec.observations.join(observation, mask)
 
   def _check_finite(self, call: str, field: str, values: np.ndarray) -> None:
     """Raises the fault of the first environment whose values aren't finite."""

@@ -139,5 +139,6 @@ def _with_kwargs(
   config: ml_collections.ConfigDict, kwargs: dict[str, Any]
 ) -> ml_collections.ConfigDict:
   """Returns a copy with some constructor arguments added or replaced."""
-  name, own = factory.read(config)
-  return ml_collections.ConfigDict({"name": name, "kwargs": {**own, **kwargs}})
+  config = config.copy_and_resolve_references()
+  config.kwargs = ml_collections.ConfigDict(config.kwargs.to_dict() | kwargs)
+  return config

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from slipway.agents import exploration
+from slipway.agents.networks import action_masks
 from slipway.agents.networks import network as network_lib
 from slipway.replay.items import adder as adder_lib
 
@@ -18,6 +19,7 @@ class EpsilonGreedyActor:
     network: network_lib.ActingNetwork,
     epsilons: exploration.Epsilons | None,
     seed: int,
+    mask: action_masks.ActionMask | None = None,
   ):
     """Starts without variables.
 
@@ -25,8 +27,9 @@ class EpsilonGreedyActor:
       network: acts as a `q_network.QNetwork`.
       epsilons: of each environment; None: always greedy.
       seed: of its own random numbers.
+      mask: reads which actions are legal; None: all are.
     """
-    self._network = network
+    self._network, self._mask = network, mask
     self._explorer = exploration.Explorer(epsilons, seed)
     self._noise = None if epsilons is None else self._explorer.random
 
@@ -39,7 +42,8 @@ class EpsilonGreedyActor:
     """Acts on observations [B, ...]; the other arguments have no effect."""
     del reward, first
     q_t = self._network(observation, random=self._noise).values
-    return self._explorer.choose(q_t)
+    legal = None if self._mask is None else self._mask.find_legal(observation)
+    return self._explorer.choose(q_t, legal)
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     """Takes over a learner's variables."""

@@ -7,6 +7,7 @@ from slipway.agents import core, discrete, exploration, seeds
 from slipway.agents.dqn import acting
 from slipway.agents.networks import network, q_network
 from slipway.configs import value
+from slipway.environments import arrays
 from slipway.replay.items import adder, priorities, transitions
 from slipway.replay.tables import table_spec
 
@@ -22,6 +23,14 @@ class Builder:
     """Raises ValueError, one line, if it can't serve this environment."""
     value.check(config)
     discrete.check(config, spec)
+    masked = isinstance(spec.observations, arrays.MaskedArray)
+    if masked and config.adder.stacked_frames:
+      raise ValueError(
+        f"config.adder.stacked_frames={config.adder.stacked_frames} stores "
+        "frames without the action masks that "
+        "config.environment.action_mask=True adds to observations: use "
+        "--config.adder.stacked_frames=0"
+      )
     self.make_table(config, spec)
 
   def make_table(
@@ -39,7 +48,7 @@ class Builder:
     # Imports trfl and Keras, which workers and evaluators do without.
     from slipway.agents.dqn import learning
 
-    return learning.DQNLearner(config, spec)
+    return learning.DQNLearner(config, discrete.number_actions(spec))
 
   def make_actor(
     self,
@@ -55,7 +64,8 @@ class Builder:
       exploration.Epsilons(
         config.exploration, config.topology, worker, env_steps
       ),
-      seed=seeds.for_restart(config.seed + worker, restarts),
+      seeds.for_restart(config.seed + worker, restarts),
+      discrete.make_mask(spec),
     )
 
   def make_greedy_actor(
@@ -66,13 +76,14 @@ class Builder:
       network.make_acting(self.make_network(config, spec)),
       None,
       config.seed,
+      discrete.make_mask(spec),
     )
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> q_network.QNetwork:
     """Declares the network of values, by which actors act."""
-    return q_network.QNetwork(config.network, spec)
+    return q_network.QNetwork(config.network, discrete.number_actions(spec))
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -92,7 +103,7 @@ def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> transitions.TransitionSchema:
   return transitions.TransitionSchema(
-    spec,
+    discrete.number_actions(spec),
     config.adder.n_step,
     config.adder.stacked_frames,
     config.replay.transitions_per_item,

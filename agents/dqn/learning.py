@@ -26,7 +26,9 @@ class DQNLearner(q_learner.QLearner):
       spec: of an environment with discrete actions.
     """
     network = q_network.QNetwork(config.network, spec)
-    super().__init__(config, lambda: tf_network.Network(network, config.seed))
+    super().__init__(
+      config, spec, lambda: tf_network.Network(network, config.seed)
+    )
     self._objective = objectives.make_objective(config)
     self._samples = network.samples
     self._samples_quantiles = config.network.head == "implicit_quantile"
@@ -43,7 +45,7 @@ class DQNLearner(q_learner.QLearner):
       )
     metrics = {
       **self.descend(tape, batch, output.loss),
-      "q_mean": tf.reduce_mean(online.values),
+      "q_mean": self._legal_mean(online.values),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }
     return core.Update(metrics, priorities.from_td_errors(output.td_error))

@@ -6,7 +6,12 @@ import typing
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import distributions, initializers, torsos
+from slipway.agents.networks import (
+  action_masks,
+  distributions,
+  initializers,
+  torsos,
+)
 from slipway.agents.networks import layers as layers_lib
 
 Array = layers_lib.Array
@@ -38,7 +43,8 @@ class PolicyNetwork:
     """Declares the network.
 
     Args:
-      spec: of the environment; A actions, or actions of A numbers.
+      spec: of the environment; A actions, actions of A numbers, or actions of
+        K components with at most N values.
       torso: see `torsos.torso`.
       sizes: units of the linear layers before the output.
       kind: one of `distributions.KINDS`.
@@ -51,20 +57,28 @@ class PolicyNetwork:
     """
     distributions.check_kind(kind)
     self.inputs, self.small = (spec.observations,), torsos.is_small(torso)
+    self._mask = action_masks.ActionMask(spec)
     self._torso, self._sizes, self._kind = torso, tuple(sizes), kind
     self._activation, self._orthogonal = activation, orthogonal
+    self._components = 1
     if kind == "categorical":
       self._actions = spec.actions.num_values
+    elif kind == "product_categorical":
+      components = typing.cast(typing.Any, spec.actions).sizes
+      self._components = len(components)
+      self._actions = self._components * max(components)
     else:
       self._actions = int(np.prod(spec.actions.shape))
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Parameters [B, P] of observations [B, ...].
 
-    P is A for 'categorical', the logits; otherwise 2 A, the means and then the
-    logarithms of the deviations.
+    P is A for 'categorical', the logits; K N for 'product_categorical', those
+    of each component; otherwise 2 A, the means and then the logarithms of the
+    deviations.
     """
     ops, size = layers.ops, self._actions
+    observation, penalty = self._mask.split(ops, observation)
     x = torsos.torso(
       layers,
       self._torso,
@@ -77,8 +91,8 @@ class PolicyNetwork:
       size = 2 * size
     gain = 0.01 if self._orthogonal else None
     output = layers.linear("output", x, size, gain)
-    if self._kind == "categorical":
-      return output
+    if self._kind in ("categorical", "product_categorical"):
+      return output if penalty is None else output + penalty
     if self._kind == "gaussian":
       log_std = layers.variable("log_std", (size,), initializers.zeros)
       return ops.concat([output, ops.broadcast_to(log_std, ops.shape(output))])
@@ -95,7 +109,9 @@ class PolicyNetwork:
     self, ops: typing.Any, parameters: Array
   ) -> distributions.Distribution:
     """The distribution of parameters [B, P], in NumPy or in TensorFlow."""
-    return distributions.make_distribution(self._kind, ops, parameters)
+    return distributions.make_distribution(
+      self._kind, ops, parameters, self._components
+    )
 
 
 class ValueNetwork:
@@ -113,11 +129,13 @@ class ValueNetwork:
   ):
     """Declares the network; see `PolicyNetwork`; the output's gain is 1."""
     self.inputs, self.small = (spec.observations,), torsos.is_small(torso)
+    self._mask = action_masks.ActionMask(spec)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation, self._orthogonal = activation, orthogonal
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Values [B] of observations [B, ...]."""
+    observation, _ = self._mask.split(layers.ops, observation)
     x = torsos.torso(
       layers,
       self._torso,

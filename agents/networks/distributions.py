@@ -12,7 +12,7 @@ import numpy as np
 
 Array = typing.Any
 
-KINDS = ("categorical", "gaussian", "tanh_gaussian")
+KINDS = ("categorical", "product_categorical", "gaussian", "tanh_gaussian")
 
 
 class Categorical:
@@ -43,6 +43,35 @@ class Categorical:
     """-sum_a p(a) log p(a), [B]."""
     logs = self._ops.log_softmax(self.logits)
     return -self._ops.sum(self._ops.exp(logs) * logs, -1)
+
+
+class ProductCategorical:
+  """Actions of K independent components, each a `Categorical` of N values.
+
+    log p(a) = sum_k log p_k(a_k)
+
+  Components of fewer values have logits of `action_masks.ILLEGAL` beyond them.
+  """
+
+  def __init__(self, ops: typing.Any, logits: Array):
+    """Takes logits [B, K, N]."""
+    self._ops, self._components = ops, Categorical(ops, logits)
+
+  def sample(self, random: typing.Any) -> Array:
+    """Actions int32 [B, K]."""
+    return self._components.sample(random)
+
+  def mode(self) -> Array:
+    """The most probable actions, int32 [B, K]."""
+    return self._components.mode()
+
+  def log_prob(self, action: Array) -> Array:
+    """log p(action) [B] of actions int [B, K]."""
+    return self._ops.sum(self._components.log_prob(action), -1)
+
+  def entropy(self) -> Array:
+    """The sum of the components' entropies, [B]."""
+    return self._ops.sum(self._components.entropy(), -1)
 
 
 class Gaussian:
@@ -110,18 +139,20 @@ class TanhGaussian:
     return self._normal.log_prob(x) - ops.sum(slope, -1)
 
 
-Distribution = Categorical | Gaussian | TanhGaussian
+Distribution = Categorical | ProductCategorical | Gaussian | TanhGaussian
 
 
 def make_distribution(
-  kind: str, ops: typing.Any, parameters: Array
+  kind: str, ops: typing.Any, parameters: Array, components: int = 1
 ) -> Distribution:
   """Makes the distribution of a policy's parameters.
 
   Args:
     kind: one of `KINDS`.
     ops: `numpy_ops` or `tf_ops`.
-    parameters: logits [B, A], or means and log deviations [B, 2 A].
+    parameters: logits [B, A] or [B, K * N], or means and log deviations
+      [B, 2 A].
+    components: K, of 'product_categorical'.
 
   Raises:
     ValueError: no distribution has this name.
@@ -129,6 +160,10 @@ def make_distribution(
   check_kind(kind)
   if kind == "categorical":
     return Categorical(ops, parameters)
+  if kind == "product_categorical":
+    size = parameters.shape[-1] // components
+    logits = ops.reshape(parameters, (-1, components, size))
+    return ProductCategorical(ops, logits)
   mean, log_std = ops.split(parameters, 2)
   make = Gaussian if kind == "gaussian" else TanhGaussian
   return make(ops, mean, log_std)

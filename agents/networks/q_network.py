@@ -6,7 +6,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import heads, torsos
+from slipway.agents.networks import action_masks, heads, torsos
 from slipway.agents.networks import layers as layers_lib
 
 Array = layers_lib.Array
@@ -16,7 +16,8 @@ class Output(typing.NamedTuple):
   """What a Q-network computes: K outputs per action, and their mean.
 
   The outputs of `expected` are the values, of `categorical` the logits of the
-  atoms, of `quantile` and `implicit_quantile` the quantiles.
+  atoms, of `quantile` and `implicit_quantile` the quantiles. Values of illegal
+  actions are below all others (`action_masks`).
   """
 
   values: Array  # [B, A] float32, q(o, .)
@@ -40,7 +41,10 @@ class QNetwork:
       config: the `network` section of a config.
       spec: of an environment with discrete actions, A of them.
     """
-    self.inputs = (spec.observations,)
+    self.inputs, self._mask = (
+      (spec.observations,),
+      action_masks.ActionMask(spec),
+    )
     self.small = torsos.is_small(config.torso)
     self._head = heads.make_head(config)
     self.samples = config.noisy or self._head.sampled
@@ -69,6 +73,7 @@ class QNetwork:
     """
     ops = layers.ops
     noise = None if random is None else ops.Noise(random)
+    observation, penalty = self._mask.split(ops, observation)
     x = torsos.torso(layers, self._torso, self._torso_sizes, observation)
     taus, width = self._head.taus, self._head.outputs
     if self._head.sampled:
@@ -88,7 +93,10 @@ class QNetwork:
     outputs = by_action(advantage, self._num_actions)
     if value is not None:
       outputs = combine(ops, by_action(value, 1), outputs)
-    return Output(self._head.values(ops, outputs), outputs, taus)
+    values = self._head.values(ops, outputs)
+    if penalty is not None:
+      values = values + penalty
+    return Output(values, outputs, taus)
 
   def greedy(self, ops: typing.Any, outputs: Output) -> dict[str, Array]:
     """The 'action' of the highest value, int32 [B]."""

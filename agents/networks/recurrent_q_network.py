@@ -6,8 +6,8 @@ import ml_collections
 import numpy as np
 from acme import specs
 
+from slipway.agents.networks import action_masks, q_network, torsos
 from slipway.agents.networks import layers as layers_lib
-from slipway.agents.networks import q_network, torsos
 
 Array = layers_lib.Array
 
@@ -47,6 +47,7 @@ class RecurrentQNetwork:
       specs.Array((), bool),
       specs.Array((state_size(config),), np.float32),
     )
+    self._mask = action_masks.ActionMask(spec)
     self.small = torsos.is_small(config.torso)
     self._torso, self._dueling = config.torso, config.dueling
     *torso_sizes, self._head_size = config.hidden_sizes
@@ -74,9 +75,9 @@ class RecurrentQNetwork:
       state: float32 [B, 2 H], before the step.
     """
     inputs = Inputs(observation, action_before, reward_before, first)
-    x, going = self._features(layers, inputs)
+    x, going, penalty = self._features(layers, inputs)
     hidden, state = self._step(layers, x, state * going)
-    return self._head(layers, hidden), state
+    return self._head(layers, hidden, penalty), state
 
   def greedy(
     self, ops: typing.Any, outputs: tuple[Array, Array]
@@ -97,7 +98,7 @@ class RecurrentQNetwork:
     """
     ops, steps = layers.ops, inputs.first.shape[1]
     merged = Inputs(*(ops.reshape(x, (-1, *x.shape[2:])) for x in inputs))
-    x, going = self._features(layers, merged)
+    x, going, penalty = self._features(layers, merged)
     x = ops.reshape(x, (-1, steps, x.shape[1]))
     going = ops.reshape(going, (-1, steps, 1))
     hidden = []
@@ -105,21 +106,25 @@ class RecurrentQNetwork:
       h, state = self._step(layers, x[:, t], state * going[:, t])
       hidden.append(h)
     merged_hidden = ops.reshape(ops.stack(hidden, 1), (-1, self._lstm_size))
-    values = self._head(layers, merged_hidden)
+    values = self._head(layers, merged_hidden, penalty)
     return ops.reshape(values, (-1, steps, self._num_actions)), state
 
   def _features(
     self, layers: layers_lib.Layers, inputs: Inputs
-  ) -> tuple[Array, Array]:
-    """The LSTM's inputs [B, F], and [B, 1]: 0 where an episode begins."""
+  ) -> tuple[Array, Array, Array | None]:
+    """Returns the LSTM's inputs, where episodes continue, and masks.
+
+    Returns:
+      The inputs [B, F]; [B, 1], 0 where an episode begins; what is added to the
+      values of illegal actions [B, A], None: nothing.
+    """
     ops = layers.ops
+    observation, penalty = self._mask.split(ops, inputs.observation)
     going = 1.0 - ops.float32(inputs.first)[:, None]
-    features = torsos.torso(
-      layers, self._torso, self._torso_sizes, inputs.observation
-    )
+    features = torsos.torso(layers, self._torso, self._torso_sizes, observation)
     action = ops.one_hot(inputs.action_before, self._num_actions) * going
     reward = inputs.reward_before[:, None] * going
-    return ops.concat([features, action, reward]), going
+    return ops.concat([features, action, reward]), going, penalty
 
   def _step(
     self, layers: layers_lib.Layers, x: Array, state: Array
@@ -133,13 +138,15 @@ class RecurrentQNetwork:
     h = ops.sigmoid(o) * ops.tanh(c)
     return h, ops.concat([h, c])
 
-  def _head(self, layers: layers_lib.Layers, hidden: Array) -> Array:
-    advantage, value = q_network.streams(
+  def _head(
+    self, layers: layers_lib.Layers, hidden: Array, penalty: Array | None
+  ) -> Array:
+    values, value = q_network.streams(
       layers, hidden, self._head_size, self._num_actions, 1, self._dueling
     )
-    if value is None:
-      return advantage
-    return q_network.combine(layers.ops, value, advantage)
+    if value is not None:
+      values = q_network.combine(layers.ops, value, values)
+    return values if penalty is None else values + penalty
 
 
 def state_size(config: ml_collections.ConfigDict) -> int:

@@ -1,5 +1,6 @@
 """Torsos: features of observations, and which observations they take."""
 
+import math
 import typing
 
 import ml_collections
@@ -9,6 +10,7 @@ from acme import specs
 from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import numpy_ops
 from slipway.configs import parts
+from slipway.environments import arrays
 
 # Torsos that act faster in NumPy than in TensorFlow.
 _SMALL = ("mlp", "minatar_cnn")
@@ -28,27 +30,67 @@ def is_small(kind: str) -> bool:
   )
 
 
+# Heights and widths of the smallest images of which a torso leaves a pixel.
+_SMALLEST = {"minatar_cnn": 3, "nature_cnn": 36}
+
+
+class Layout(typing.NamedTuple):
+  """The axes of an image, or of a stack of images.
+
+  Attributes:
+    stack: images; 1: there is no such axis, or it counts as the channels.
+    channels: of an image.
+    height: of an image.
+    width: of an image.
+    channels_last: the channels are the last axis, not the one before height.
+  """
+
+  stack: int
+  channels: int
+  height: int
+  width: int
+  channels_last: bool
+
+
+def find_layout(shape: tuple[int, ...]) -> Layout | None:
+  """Returns the layout of images of a shape; None: they are no images.
+
+  [H, W], [C, H, W] and [H, W, C] are images, [S, C, H, W] and [S, H, W, C]
+  stacks of them. Two equal neighbours are height and width; where no two are,
+  the smaller one of the outer axes is the channels.
+  """
+  if len(shape) == 2:
+    return Layout(1, 1, *shape, channels_last=False)
+  if len(shape) not in (3, 4):
+    return None
+  stack, (a, b, c) = math.prod(shape[:-3]), shape[-3:]
+  if a == b or (b != c and c <= a):
+    return Layout(stack, c, a, b, channels_last=True)
+  return Layout(stack, a, b, c, channels_last=False)
+
+
 def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
   """Raises ValueError, one line, if the torso can't take the observations."""
-  shape, dtype = spec.observations.shape, spec.observations.dtype
   if parts.is_own(config.torso):
     _check_own(config.torso, spec)
     return
-  if config.torso == "minatar_cnn" and (len(shape) != 3 or min(shape[:2]) < 3):
-    raise ValueError(
-      f"config.network.torso='minatar_cnn' takes boards [height >= 3, width >= "
-      f"3, channels], but the environment gives {dtype} {list(shape)}: use "
-      "--config.network.torso=mlp"
-    )
-  if config.torso != "nature_cnn":
+  if config.torso not in _SMALLEST:
     return
-  if len(shape) != 3 or dtype != np.uint8 or min(shape[1:]) < 36:
+  observations = arrays.remove_mask(spec.observations)
+  layout, smallest = find_layout(observations.shape), _SMALLEST[config.torso]
+  only = "uint8 " if config.torso == "nature_cnn" else ""
+  if (
+    layout is None
+    or min(layout.height, layout.width) < smallest
+    or (only and observations.dtype != np.uint8)
+  ):
     raise ValueError(
-      f"config.network.torso='nature_cnn' takes uint8 frames [stack, "
-      f"height >= 36, width >= 36], but the environment gives {dtype} "
-      f"{list(shape)}: use --config.network.torso=mlp"
+      f"config.network.torso={config.torso!r} takes {only}images [H, W], "
+      f"[C, H, W] or [H, W, C] of H and W >= {smallest}, also stacked along a "
+      f"first axis, but the environment gives {observations.dtype} "
+      f"{list(observations.shape)}: use --config.network.torso=mlp"
     )
 
 
@@ -71,16 +113,25 @@ def torso(
       architecture"), or 'module:name' of a function of the user's. It gets
       `layers` and the observations, and returns [B, ...].
     sizes: units of the linear layers.
-    observation: as `check` allows for the kind.
+    observation: as `check` allows for the kind; 'nature_cnn' scales pixels to
+      [0, 1].
     activation: of the linear layers, as of `layers.mlp`.
     gain: of an orthogonal initialisation; None: truncated normal.
   """
   x, relu = observation, layers.ops.relu
   if kind == "nature_cnn":
-    x = relu(layers.frames_conv("torso/conv_0", x, 32, gain))
+    layout = _layout_of(x)
+    if layout.channels_last:
+      x = _to_channels_last(layers.ops, x) / 255
+      x = relu(layers.conv("torso/conv_0", x, 32, 8, 4, gain))
+    else:
+      size = (layout.height, layout.width)
+      x = layers.ops.reshape(x, (-1, layout.stack * layout.channels, *size))
+      x = relu(layers.frames_conv("torso/conv_0", x, 32, gain))
     x = relu(layers.conv("torso/conv_1", x, 64, 4, 2, gain))
     x = relu(layers.conv("torso/conv_2", x, 64, 3, 1, gain))
   elif kind == "minatar_cnn":
+    x = _to_channels_last(layers.ops, x)
     x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, gain))
   elif parts.is_own(kind):
     x = _load(kind)(layers, x)
@@ -117,3 +168,22 @@ def _check_own(kind: str, spec: specs.EnvironmentSpec) -> None:
       f"config.network.torso={kind!r} returns {list(shape)} for a batch of 2, "
       "so there would be no features: return [B, ...]"
     )
+
+
+def _to_channels_last(ops: typing.Any, x: typing.Any) -> typing.Any:
+  """Returns images as float32 [B, H, W, S * C]."""
+  stack, channels, height, width, last = _layout_of(x)
+  x = ops.float32(x)
+  if not last:
+    x = ops.reshape(x, (-1, stack * channels, height, width))
+    x = ops.swapaxes(ops.swapaxes(x, 1, 2), 2, 3)
+  elif stack > 1:
+    x = ops.reshape(x, (-1, stack, height, width, channels))
+    x = ops.swapaxes(ops.swapaxes(x, 1, 2), 2, 3)
+  return ops.reshape(x, (-1, height, width, stack * channels))
+
+
+def _layout_of(x: typing.Any) -> Layout:
+  layout = find_layout(tuple(x.shape[1:]))
+  assert layout is not None
+  return layout

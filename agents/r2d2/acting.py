@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from slipway.agents import exploration
+from slipway.agents.networks import action_masks
 from slipway.agents.networks import network as network_lib
 from slipway.replay.items import adder as adder_lib
 
@@ -21,6 +22,7 @@ class RecurrentActor:
     state_size: int,
     epsilons: exploration.Epsilons | None,
     seed: int,
+    mask: action_masks.ActionMask | None = None,
   ):
     """Starts without variables, before the first episodes.
 
@@ -29,8 +31,9 @@ class RecurrentActor:
       state_size: S, of one environment.
       epsilons: of each environment; None: always greedy.
       seed: of its own random numbers.
+      mask: reads which actions are legal; None: all are.
     """
-    self._network, self._state_size = network, state_size
+    self._network, self._mask, self._state_size = network, mask, state_size
     self._explorer = exploration.Explorer(epsilons, seed)
     self._state = np.zeros((0, state_size), np.float32)  # [B, S]
     self._action = np.zeros(0, np.int32)  # [B], the last ones
@@ -52,7 +55,8 @@ class RecurrentActor:
     q_t, self._state = self._network(
       observation, self._action, reward, first, before
     )
-    output = self._explorer.choose(q_t)
+    legal = None if self._mask is None else self._mask.find_legal(observation)
+    output = self._explorer.choose(q_t, legal)
     self._action = output.action
     return output._replace(extras={**output.extras, STATE: before})
 

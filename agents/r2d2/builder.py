@@ -43,7 +43,7 @@ class Builder:
     # Imports trfl and Keras, which workers and evaluators do without.
     from slipway.agents.r2d2 import learning
 
-    return learning.R2D2Learner(config, spec)
+    return learning.R2D2Learner(config, discrete.number_actions(spec))
 
   def make_actor(
     self,
@@ -70,7 +70,9 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> recurrent_q_network.RecurrentQNetwork:
     """Declares the network of values, by which actors act."""
-    return recurrent_q_network.RecurrentQNetwork(config.network, spec)
+    return recurrent_q_network.RecurrentQNetwork(
+      config.network, discrete.number_actions(spec)
+    )
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -96,6 +98,7 @@ class Builder:
       recurrent_q_network.state_size(config.network),
       epsilons,
       seed,
+      discrete.make_mask(spec),
     )
 
 
@@ -128,7 +131,7 @@ def _make_schema(
 ) -> sequences.SequenceSchema:
   size = recurrent_q_network.state_size(config.network)
   return sequences.SequenceSchema(
-    spec,
+    discrete.number_actions(spec),
     config.adder.burn_in + config.adder.unroll,
     start_extras={acting.STATE: (np.dtype(np.float32), (size,))},
   )

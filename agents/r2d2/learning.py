@@ -26,7 +26,7 @@ class R2D2Learner(q_learner.QLearner):
     """
     self._network = recurrent_q_network.RecurrentQNetwork(config.network, spec)
     super().__init__(
-      config, lambda: tf_network.Network(self._network, config.seed)
+      config, spec, lambda: tf_network.Network(self._network, config.seed)
     )
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
 
@@ -58,7 +58,7 @@ class R2D2Learner(q_learner.QLearner):
       )
     metrics = {
       **self.descend(tape, batch, output.loss),
-      "q_mean": tf.reduce_mean(q),
+      "q_mean": self._legal_mean(q),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }
     return core.Update(

@@ -6,6 +6,7 @@ from acme import specs
 from slipway.agents import core, policies
 from slipway.agents.networks import actor_critic
 from slipway.configs import sac
+from slipway.environments import arrays
 from slipway.replay.items import adder, transitions
 from slipway.replay.tables import table_spec
 
@@ -20,12 +21,13 @@ class Builder(policies.PolicyActors):
   ) -> None:
     """Raises ValueError, one line, for what can't be served."""
     sac.check(config)
-    if isinstance(spec.actions, specs.DiscreteArray):
+    sizes = arrays.component_sizes(spec.actions)
+    if sizes is not None:
       raise ValueError(
         f"config.agent={config.agent!r} takes continuous actions, but "
         f"config.environment.name={config.environment.name!r} has "
-        f"{spec.actions.num_values} discrete ones: choose another environment "
-        "or algorithm"
+        f"{' x '.join(map(str, sizes))} discrete ones: choose another "
+        "environment or algorithm"
       )
     self.make_table(config, spec)
 

@@ -82,7 +82,6 @@ def test_an_argument_limits_episodes(name):
     ("", {}, [".name is ''", "'module:Class'"]),
     (3, {}, [".name is 3", "'CartPole-v1'"]),
     ("absent:Toy-v0", {}, ["'absent:Toy-v0'", "importing absent failed"]),
-    ("Blackjack-v1", {}, [".name is 'Blackjack-v1'", "Tuple(", "supported"]),
     (
       "CartPole-v1",
       {"gravity": 3.0},

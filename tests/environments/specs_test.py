@@ -1,11 +1,13 @@
 """Specs: spaces in, specs out."""
 
+import pickle
+
 import numpy as np
 import pytest
 from acme import specs as acme_specs
 from gymnasium import spaces
 
-from slipway.environments import specs
+from slipway.environments import arrays, specs
 
 BIT = spaces.Discrete(2)
 INF = np.inf
@@ -41,6 +43,18 @@ INF = np.inf
     (
       spaces.Discrete(5, start=3),
       acme_specs.BoundedArray((5,), np.float32, 0.0, 1.0, "observation"),
+    ),
+    (
+      spaces.MultiDiscrete([2, 3]),
+      acme_specs.BoundedArray((5,), np.float32, 0.0, 1.0, "observation"),
+    ),
+    (
+      spaces.Dict({"a": BIT, "b": spaces.Tuple([spaces.MultiBinary(3), BIT])}),
+      acme_specs.Array((7,), np.float32, "observation"),
+    ),
+    (
+      spaces.Dict({"a": spaces.Box(0, 255, (9, 9), np.uint8)}),
+      acme_specs.BoundedArray((9, 9), np.uint8, 0, 255, "observation"),
     ),
   ],
 )
@@ -79,12 +93,46 @@ def test_actions(space, expected):
 
 
 @pytest.mark.parametrize(
+  ("space", "sizes"),
+  [
+    (spaces.MultiDiscrete([[2, 3], [4, 5]]), (2, 3, 4, 5)),
+    (spaces.MultiBinary((2, 1)), (2, 2)),
+  ],
+)
+def test_components_and_masks_survive_a_pickle(space, sizes):
+  spec = specs.make_spec("Toy-v0", BIT, space, masked=True)
+  for found in (spec, pickle.loads(pickle.dumps(spec))):
+    assert found.actions.sizes == sizes
+    assert found.actions.shape == (len(sizes),)
+    assert found.observations.mask_size == sum(sizes)
+    assert found.observations.shape == (2 + sum(sizes),)
+  joint = pickle.loads(pickle.dumps(arrays.JointActionArray(sizes)))
+  assert joint.num_values == np.prod(sizes)
+
+
+def test_continuous_actions_have_no_mask():
+  with pytest.raises(ValueError, match="action_mask is True, but") as caught:
+    specs.make_spec("Toy-v0", BIT, spaces.Box(-1, 1, (2,)), masked=True)
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
   ("observation", "action", "fields"),
   [
-    (spaces.Tuple([BIT, BIT]), BIT, ["observation", "Tuple(", "and Box"]),
-    (spaces.Dict({"a": BIT}), BIT, ["observation", "Dict(", "and Box"]),
-    (spaces.MultiBinary(3), BIT, ["observation", "MultiBinary(3)"]),
-    (BIT, spaces.MultiDiscrete([2, 2]), ["action", "MultiDiscrete([2 2])"]),
+    (spaces.Text(3), BIT, ["observation", "is Text(", "and Tuple"]),
+    (
+      spaces.Dict({"a": spaces.Tuple([BIT, spaces.Text(3)])}),
+      BIT,
+      ["is Text(", "at observation['a'][1]"],
+    ),
+    (
+      spaces.Dict({"a": BIT, "b": spaces.Box(0, 255, (9, 9), np.uint8)}),
+      BIT,
+      ["the image Box(0, 255, (9, 9), uint8) at observation['b']"],
+    ),
+    (spaces.Dict(), BIT, ["observation", "has no parts"]),
+    (BIT, spaces.Dict({"a": BIT}), ["action", "Dict("]),
+    (BIT, spaces.Tuple([BIT, BIT]), ["action", "Tuple("]),
     (BIT, spaces.Box(0, 9, (2,), np.int64), ["action", "int64", "floats"]),
     (BIT, spaces.Box(-INF, INF, (2,)), ["action", "inf", "bounded floats"]),
     (

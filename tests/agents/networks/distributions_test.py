@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from slipway.agents.networks import distributions, numpy_ops, tf_ops
+from slipway.agents.networks import (
+  action_masks,
+  distributions,
+  numpy_ops,
+  tf_ops,
+)
 
 SAMPLES = 50_000
 LOGITS = np.float32([[0.3, -1.2, 2.0, 0.0]])
@@ -52,6 +57,34 @@ def test_probabilities_sum_to_one():
   np.testing.assert_allclose(np.exp(logs).sum(), 1.0, rtol=1e-5)
   entropy = -(np.exp(logs) * logs).sum()
   np.testing.assert_allclose(policy.entropy(), [entropy], rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_product_is_the_sum_over_all_joint_actions(backend):
+  """Components of 2 and 3 values; the first has an output to spare."""
+  ops, array, random = BACKENDS[backend]
+  logits = np.float32([[0.5, -1.0, action_masks.ILLEGAL, 0.2, -0.3, 1.0]])
+  policy = distributions.make_distribution(
+    "product_categorical", ops, array(logits), components=2
+  )
+  first = numpy_ops.softmax(logits[:, :2])[0]
+  second = numpy_ops.softmax(logits[:, 3:])[0]
+  entropy, best = 0.0, (0.0, None)
+  for joint in np.ndindex(2, 3):
+    p = first[joint[0]] * second[joint[1]]
+    found = np.asarray(policy.log_prob(array(np.int32([joint]))))
+    np.testing.assert_allclose(found, [np.log(p)], rtol=1e-5)
+    entropy, best = entropy - p * np.log(p), max(best, (p, joint))
+  np.testing.assert_allclose(policy.entropy(), [entropy], rtol=1e-5)
+  np.testing.assert_array_equal(policy.mode(), [best[1]])
+  many = distributions.make_distribution(
+    "product_categorical", ops, array(np.repeat(logits, SAMPLES, 0)), 2
+  )
+  sampled = np.asarray(many.sample(random))
+  assert sampled.dtype == np.int32
+  counts = np.zeros((2, 3))
+  np.add.at(counts, tuple(sampled.T), 1 / SAMPLES)
+  np.testing.assert_allclose(counts, np.outer(first, second), atol=0.01)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

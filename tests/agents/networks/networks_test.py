@@ -171,7 +171,7 @@ def test_variables_are_copies():
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [((4,), np.float32), ((4, 84, 84), np.float32), ((4, 35, 84), np.uint8),
-     ((84, 84, 3), np.uint8)],
+     ((84, 35, 3), np.uint8), ((36,) * 5, np.uint8)],
 )  # fmt: skip
 def test_torso_that_cannot_see_is_one_line(shape, dtype):
   spec = given.make_spec(shape, dtype)

@@ -1,0 +1,152 @@
+"""Spaces: observations of several parts, as one vector.
+
+A Dict or Tuple, also of Dicts and Tuples, becomes one float32 vector: its
+leaves in the order of the space, one after the other. gymnasium sorts the keys
+of a plain dict, and `gymnasium.spaces.flatten` has the same order.
+
+| leaf | in the vector |
+|---|---|
+| Box, without images | its numbers, in C order |
+| Discrete(n, start) | one-hot, n numbers |
+| MultiDiscrete | one-hot, for each component |
+| MultiBinary | zeros and ones |
+
+A Dict or Tuple whose only leaf is a Box, an image say, becomes this leaf.
+"""
+
+import math
+import typing
+from collections.abc import Iterator
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from slipway.environments import user_code
+
+Path = tuple[typing.Any, ...]
+
+
+class Leaf(typing.NamedTuple):
+  """A part of an observation that has no parts.
+
+  Attributes:
+    path: The keys and indices that lead to it.
+    space: Its own.
+  """
+
+  path: Path
+  space: gymnasium.Space
+
+  @property
+  def size(self) -> int:
+    """Numbers that it takes in the vector."""
+    if isinstance(self.space, (spaces.Discrete, spaces.MultiDiscrete)):
+      return sum(component_sizes(self.space) or ())
+    return math.prod(self.space.shape or ())
+
+
+def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
+  """Lists the leaves of a space, in its order; of one without parts, itself."""
+  if isinstance(space, spaces.Dict):
+    parts = list(space.spaces.items())
+  elif isinstance(space, spaces.Tuple):
+    parts = list(enumerate(space.spaces))
+  else:
+    yield Leaf(path, space)
+    return
+  for key, part in parts:
+    yield from leaves(part, (*path, key))
+
+
+def only_box(space: gymnasium.Space) -> spaces.Box | None:
+  """Returns the Box that is all of an observation; None: there is more."""
+  found = list(leaves(space))
+  if len(found) == 1 and isinstance(found[0].space, spaces.Box):
+    return found[0].space
+  return None
+
+
+def component_sizes(space: gymnasium.Space) -> tuple[int, ...] | None:
+  """Returns the number of values of each component, in C order.
+
+  Returns:
+    One number for a Discrete; None: the space is not discrete.
+  """
+  if isinstance(space, spaces.Discrete):
+    return (int(space.n),)
+  if isinstance(space, spaces.MultiDiscrete):
+    return tuple(space.nvec.reshape(-1).tolist())
+  if isinstance(space, spaces.MultiBinary):
+    return (2,) * math.prod(space.shape)
+  return None
+
+
+def find_unsupported(space: gymnasium.Space) -> str | None:
+  """Describes the part of an observation space that can't be served, if any."""
+  found = list(leaves(space))
+  if not found:
+    return f"{one_line(space)} has no parts"
+  for leaf in found:
+    if isinstance(leaf.space, spaces.Box):
+      if len(found) > 1 and _is_image(leaf.space):
+        return (
+          f"has the image {one_line(leaf.space)} at "
+          f"observation{subscripts(leaf.path)} next to other parts"
+        )
+    elif not isinstance(
+      leaf.space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+    ):
+      where = f" at observation{subscripts(leaf.path)}" if leaf.path else ""
+      return f"is {one_line(leaf.space)}{where}"
+  return None
+
+
+def select(observations: typing.Any, path: Path) -> typing.Any:
+  """Returns the part of observations at a leaf's path."""
+  for key in path:
+    observations = observations[key]
+  return observations
+
+
+def find_mismatch(
+  space: gymnasium.Space, observation: typing.Any
+) -> str | None:
+  """Describes how an observation differs from its space, if it does."""
+  for leaf in leaves(space):
+    where = f"observation{subscripts(leaf.path)}"
+    try:
+      value = select(observation, leaf.path)
+    except (KeyError, IndexError, TypeError) as error:
+      return (
+        f"an observation without {where} ({user_code.describe(error)}), but "
+        f"its observation_space has {one_line(leaf.space)} there"
+      )
+    try:
+      array = np.asarray(value)
+    except ValueError:  # lists of different lengths
+      array = np.asarray(value, dtype=object)
+    if array.shape != leaf.space.shape or not np.can_cast(
+      array.dtype, leaf.space.dtype, "same_kind"
+    ):
+      of = f" with {where}" if leaf.path else ""
+      return (
+        f"an observation{of} of shape {array.shape} and type {array.dtype}, "
+        f"but its observation_space is {one_line(leaf.space)}"
+        f"{' there' if leaf.path else ''}"
+      )
+  return None
+
+
+def subscripts(path: Path) -> str:
+  """Writes a path as Python does: "['goal'][0]"."""
+  return "".join(f"[{key!r}]" for key in path)
+
+
+def one_line(space: gymnasium.Space) -> str:
+  """Writes a space, which gymnasium prints on several lines, on one."""
+  return " ".join(user_code.show(space, str).split())
+
+
+def _is_image(space: spaces.Box) -> bool:
+  return space.dtype == np.uint8 and len(space.shape) > 1

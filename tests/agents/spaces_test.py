@@ -1,0 +1,132 @@
+"""Algorithms in environments of many spaces: legal actions, finite updates."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from slipway.agents import registry
+from slipway.configs import catalog, fields
+from slipway.environments import factory
+from tests.agents import collected
+from tests.environments import shaped
+
+CONFIGS = catalog.algorithms()
+
+
+def make_config(name, **kwargs):
+  config = CONFIGS[name].get_config("cartpole")
+  config.network.hidden_sizes = (16, 16)
+  config.topology.environments_per_worker = 4
+  for field, value in shaped.config_of(**kwargs).items():
+    config.environment[field] = value
+  return config
+
+
+def learn(config):
+  """Makes an update of what a worker has collected; returns its metrics."""
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  fields.validate(config, builder.fields)
+  builder.check(config, spec)
+  learner = builder.make_learner(config, spec)
+  table = builder.make_table(config, spec)
+  # The environment raises an error at an illegal action.
+  data = collected.collect(config, learner.get_variables(), table.batch_size)
+  metrics, priorities = learner.update(collected.make_batch(table.schema, data))
+  if priorities is not None:
+    assert np.isfinite(priorities).all()
+    assert np.max(priorities) < 1e4  # of no illegal action's value
+  return {name: float(x) for name, x in metrics.items()}
+
+
+@pytest.mark.parametrize("action", shaped.ACTIONS)
+@pytest.mark.parametrize(
+  "name",
+  ["dqn", "munchausen_dqn", "c51", "iqn", "rainbow", "r2d2", "ppo"],
+)
+def test_masked_actions_are_neither_taken_nor_learned_from(name, action):
+  config = make_config(name, observation="parts", action=action, masked=True)
+  metrics = learn(config)
+  assert all(np.isfinite(x) for x in metrics.values())
+  for metric in ("loss", "q_mean", "policy_loss", "kl", "gradient_norm"):
+    assert abs(metrics.get(metric, 0.0)) < 1e3
+  if name == "ppo":
+    # Half of all actions are illegal.
+    assert 0 < metrics["entropy"] < np.log(shaped.SIZES[action]).sum()
+
+
+@pytest.mark.parametrize("name", ["dqn", "ppo"])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+  "observation", ["hw", "hwc", "chw", "shwc", "schw", "inner_image"]
+)
+def test_images_of_all_layouts(name, observation, masked):
+  config = make_config(name, observation=observation, masked=masked)
+  config.network.torso = "nature_cnn"
+  config.learner.batch_size = 8
+  if name == "ppo":
+    config.learner.batch_size, config.learner.minibatch_size = 4, 8
+    config.adder.unroll = 8
+  assert all(np.isfinite(x) for x in learn(config).values())
+
+
+def test_one_policy_for_colour_images_of_both_layouts():
+  """The pixels are the same: so are the values, whatever the layout."""
+  images = np.random.default_rng(0).integers(0, 256, (4, 40, 48, 3), np.uint8)
+  found = []
+  for observation, batch in (
+    ("hwc", images),
+    ("chw", images.transpose(0, 3, 1, 2)),
+  ):
+    for torso in ("nature_cnn", "minatar_cnn"):
+      config = make_config("ppo", observation=observation)
+      config.network.torso = torso
+      spec = factory.make_spec(config.environment)
+      builder = registry.make_builder(config.agent)
+      builder.check(config, spec)
+      actor = builder.make_actor(config, spec, worker=0)
+      actor.load(builder.make_learner(config, spec).get_variables())
+      output = actor.act(batch, np.zeros(4, np.float32), np.ones(4, bool))
+      found.append(output.extras["log_prob"])
+  np.testing.assert_allclose(found[0], found[2], rtol=1e-4)
+  np.testing.assert_allclose(found[1], found[3], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+  ("name", "kwargs", "says"),
+  [
+    ("sac", {"action": "multi_discrete"}, "2 x 4 x 3 discrete ones"),
+    ("sac", {"masked": True}, "4 discrete ones"),
+  ],
+)
+def test_what_an_algorithm_can_not_serve_is_one_line(name, kwargs, says):
+  config = make_config("ppo", **kwargs)
+  environment = config.environment
+  config = CONFIGS[name].get_config()
+  config.environment = environment
+  spec = factory.make_spec(config.environment)
+  with pytest.raises(ValueError, match=says) as caught:
+    registry.make_builder(config.agent).check(config, spec)
+  assert "\n" not in str(caught.value)
+
+
+def test_masks_are_not_stored_with_single_frames():
+  config = make_config("dqn", observation="shwc", masked=True)
+  config.adder.stacked_frames = 2
+  spec = factory.make_spec(config.environment)
+  with pytest.raises(ValueError, match="without the action masks") as caught:
+    registry.make_builder(config.agent).check(config, spec)
+  assert "\n" not in str(caught.value)
+
+
+def test_more_joint_actions_than_have_values_are_one_line(monkeypatch):
+  many = gymnasium.spaces.MultiDiscrete([17, 16])
+  monkeypatch.setitem(shaped.ACTIONS, "many", many)
+  monkeypatch.setitem(shaped.SIZES, "many", (17, 16))
+  for name in ("dqn", "r2d2"):
+    config = make_config(name, action="many")
+    spec = factory.make_spec(config.environment)
+    with pytest.raises(ValueError, match="272, of 2 components") as caught:
+      registry.make_builder(config.agent).check(config, spec)
+    assert "\n" not in str(caught.value)
+  assert learn(make_config("ppo", action="many"))

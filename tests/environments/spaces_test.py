@@ -1,0 +1,187 @@
+"""Spaces: parts become one vector, components and masks reach both sides."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from slipway.environments import (
+  arrays,
+  checked,
+  conversion,
+  factory,
+  masks,
+  specs,
+)
+from tests.environments import given, shaped
+
+BATCH = 3
+DISCRETE = spaces.Discrete(3)
+
+
+def read_batch(space, values):
+  """Reads a batch as a vector environment of gymnasium returns it."""
+  batch = gymnasium.vector.utils.create_empty_array(space, len(values))
+  batch = gymnasium.vector.utils.concatenate(space, values, batch)
+  spec = specs.make_spec("Own-v0", space, DISCRETE).observations
+  read = conversion.make_observation_reader(space, spec.dtype, copy=True)
+  read_values = read(batch)
+  assert read_values.dtype == spec.dtype
+  assert read_values.shape == (len(values), *spec.shape)
+  return read_values
+
+
+@pytest.mark.parametrize(
+  "name", ["parts", "tuple", "multi_discrete", "multi_binary"]
+)
+def test_parts_lie_in_the_vector_as_gymnasium_flattens_them(name):
+  space = shaped.OBSERVATIONS[name]
+  values = [space.sample() for _ in range(BATCH)]
+  expected = np.stack([spaces.flatten(space, value) for value in values])
+  np.testing.assert_array_equal(
+    read_batch(space, values), expected.astype(np.float32)
+  )
+
+
+def test_an_only_part_is_the_observation():
+  space = shaped.OBSERVATIONS["inner_image"]
+  values = [space.sample() for _ in range(BATCH)]
+  found = read_batch(space, values)
+  assert found.dtype == np.uint8
+  np.testing.assert_array_equal(found, [value["camera"] for value in values])
+
+
+@pytest.mark.parametrize("action", shaped.ACTIONS)
+@pytest.mark.parametrize("masked", [False, True])
+def test_actions_of_components_arrive(action, masked):
+  """The environment raises an error for any that is not legal."""
+  config = shaped.config_of(observation="parts", action=action, masked=masked)
+  environment = factory.make(config, BATCH, seed=0)
+  random, step = np.random.default_rng(0), environment.reset()
+  for _ in range(30):
+    actions = environment.sample_actions(step.observation, random)
+    assert actions.dtype == environment.spec.actions.dtype
+    assert actions.shape == (BATCH, *environment.spec.actions.shape)
+    step = environment.step(actions)
+    environment.spec.observations.validate(step.observation[0])
+  environment.close()
+
+
+@pytest.mark.parametrize("action", ["multi_discrete", "multi_binary"])
+def test_numbers_of_joint_actions_stand_for_their_components(action):
+  sizes = shaped.SIZES[action]
+  joint = arrays.JointActionArray(sizes)
+  write = conversion.make_action_writer(shaped.ACTIONS[action])
+  expected = list(np.ndindex(*sizes))
+  assert joint.num_values == len(expected)
+  np.testing.assert_array_equal(joint.components, expected)
+  own = write(np.arange(len(expected)))
+  np.testing.assert_array_equal(own, write(np.array(expected)))
+  back = conversion.read_actions(shaped.ACTIONS[action], own)
+  np.testing.assert_array_equal(back, expected)
+  assert all(map(shaped.ACTIONS[action].contains, own))
+
+
+def test_masks_follow_their_observations():
+  config = shaped.config_of(observation="parts", masked=True)
+  environment = factory.make(config, 1, seed=0)
+  spec = environment.spec.observations
+  raw = shaped.Shaped(observation="parts", masked=True)
+  step = environment.reset()
+  info = raw.reset(seed=environment._envs.envs[0].seed)[1]
+  for i in range(1, 8):
+    _, mask = spec.split(step.observation)
+    # Terminated: nothing acts, and nothing is a legal action.
+    expected = info["action_mask"] if i != 6 else np.ones(4, bool)
+    np.testing.assert_array_equal(mask[0], expected)
+    action = int(np.argmax(mask[0]))
+    step = environment.step(np.array([action]))
+    info = raw.reset()[1] if i == 6 else raw.step(action + 2)[4]
+  environment.close()
+
+
+def mask_after(info):
+  """Returns a function that makes an environment whose steps have an info."""
+
+  class Own(shaped.Shaped):
+    def step(self, action):
+      return *super().step(action)[:4], info
+
+  return Own
+
+
+@pytest.mark.parametrize(
+  ("info", "says"),
+  [
+    ({}, "step() returned no info['action_mask'], though"),
+    (None, "no info['action_mask'], though"),
+    ({"action_mask": [1, 1, 1, 1]}, "that is list: return a NumPy array"),
+    ({"action_mask": np.ones(3, bool)}, "bool [3]: return a NumPy array"),
+    ({"action_mask": np.ones((1, 4), bool)}, "bool [1, 4]: return a NumPy"),
+    ({"action_mask": np.ones(4)}, "float64 [4]: return a NumPy array"),
+    ({"action_mask": np.full(4, 2)}, "contains 2: give 1 for legal"),
+    ({"action_mask": np.zeros(4, int)}, "without a legal action, though"),
+  ],
+)
+def test_a_mask_that_is_of_no_use_is_one_line(info, says):
+  gymnasium.register("Own-v0", mask_after(info), disable_env_checker=True)
+  try:
+    config = given.config_of("Own-v0", masked=True)
+    config.action_mask = True
+    environment = factory.make(config, 2, seed=0)
+    step, random = environment.reset(), np.random.default_rng(0)
+    with pytest.raises(checked.EnvironmentFailedError) as caught:
+      environment.step(environment.sample_actions(step.observation, random))
+    environment.close()
+  finally:
+    del gymnasium.registry["Own-v0"]
+  assert caught.value.index == 0
+  assert "\n" not in caught.value.line
+  assert says in caught.value.line
+
+
+def test_a_component_without_a_legal_value_is_named():
+  reader = masks.MaskReader(spaces.MultiDiscrete([2, 3]))
+  batch = np.array([[1, 1, 0, 1, 0], [1, 0, 0, 0, 0]], np.int8)
+  with pytest.raises(masks.InvalidMaskError, match="for component 1") as caught:
+    reader.read_batch({"action_mask": batch}, np.array([False, False]))
+  assert caught.value.index == 1
+  ended = reader.read_batch({"action_mask": batch}, np.array([False, True]))
+  np.testing.assert_array_equal(ended, [[1, 1, 0, 1, 0], [1] * 5])
+
+
+def test_masks_of_environments_that_are_a_batch_of_their_own():
+  reader = masks.MaskReader(spaces.Discrete(2))
+  batch = np.array([[True, False], [False, False]])
+  infos = {"action_mask": batch, "_action_mask": np.array([True, False])}
+  found = reader.read_batch(infos, np.array([False, True]))
+  np.testing.assert_array_equal(found, [[True, False], [True, True]])
+  with pytest.raises(masks.InvalidMaskError, match="no info") as caught:
+    reader.read_batch(infos, np.array([False, False]))
+  assert caught.value.index == 1
+  with pytest.raises(masks.InvalidMaskError, match="no infos"):
+    reader.read_batch({}, np.array([False, False]))
+  with pytest.raises(masks.InvalidMaskError, match=r"bool \[1, 2\]"):
+    reader.read_batch({"action_mask": batch[:1]}, np.array([False, False]))
+
+
+class Short(shaped.Shaped):
+  """Leaves a part of its observations out."""
+
+  def step(self, action):
+    observation, *others = super().step(action)
+    del observation["pair"]
+    return observation, *others
+
+
+def test_a_part_that_is_missing_is_named():
+  gymnasium.register("Short-v0", Short, disable_env_checker=True)
+  try:
+    config = given.config_of("Short-v0", observation="parts")
+    with pytest.raises(checked.EnvironmentFailedError) as caught:
+      factory.make_spec(config)
+  finally:
+    del gymnasium.registry["Short-v0"]
+  line = caught.value.line
+  assert "an observation without observation['pair'][0] (KeyError" in line
+  assert "\n" not in line
