@@ -8,7 +8,12 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import seeds
-from slipway.agents.networks import actor_critic, distributions, numpy_ops
+from slipway.agents.networks import (
+  actor_critic,
+  distributions,
+  normalization,
+  numpy_ops,
+)
 from slipway.agents.networks import network as network_lib
 from slipway.replay import adder
 
@@ -20,6 +25,7 @@ def make_policy(
   network: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
   continuous: str = "gaussian",
+  normalized: bool = False,
 ) -> actor_critic.PolicyNetwork:
   """Declares the policy of a config.
 
@@ -28,6 +34,7 @@ def make_policy(
     spec: of one environment.
     continuous: the distribution of continuous actions, one of
       `distributions.KINDS`; that of discrete ones is categorical.
+    normalized: as of `actor_critic.PolicyNetwork`.
   """
   discrete = isinstance(spec.actions, specs.DiscreteArray)
   return actor_critic.PolicyNetwork(
@@ -37,6 +44,7 @@ def make_policy(
     "categorical" if discrete else continuous,
     network.activation,
     network.orthogonal,
+    normalized,
   )
 
 
@@ -89,13 +97,24 @@ class PolicyActor:
 
 
 class PolicyActors:
-  """The actors of a Builder whose algorithm learns a policy."""
+  """The actors of a Builder whose algorithm learns a policy.
+
+  Attributes:
+    continuous: the distribution of continuous actions; see `make_policy`.
+  """
+
+  continuous = "gaussian"
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> actor_critic.PolicyNetwork:
     """Declares the policy, the network that acts."""
-    return make_policy(config.network, spec)
+    return make_policy(
+      config.network,
+      spec,
+      self.continuous,
+      normalization.normalizes_observations(config),
+    )
 
   def make_actor(
     self,

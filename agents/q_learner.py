@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 import ml_collections
 import numpy as np
 import tensorflow as tf
+from acme import specs
 
-from slipway.agents import optimizer, targets
+from slipway.agents import normalizer, optimizer, targets
 from slipway.agents.networks import tf_network
 from slipway.replay import dataset, importance
 
@@ -16,6 +17,7 @@ class QLearner:
   """An online network, its optimizer, and a target network that follows.
 
   Attributes:
+    normalizer: of the batches; networks take its observations.
     online: the network that learns.
     target: of the same variables as `online` had at its last copy.
     steps: updates done, int64.
@@ -24,16 +26,19 @@ class QLearner:
   def __init__(
     self,
     config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
     make_network: Callable[[], tf_network.Network],
   ):
     """Makes both networks with equal variables.
 
     Args:
       config: the whole config.
+      spec: of one environment.
       make_network: called twice; makes networks with equal variables.
     """
     self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
+    self.normalizer = normalizer.Normalizer(config, spec)
     self.online = make_network()
     self.target = make_network()
     self._optimizer = optimizer.Optimizer(
@@ -73,12 +78,13 @@ class QLearner:
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """A copy of the online network's variables, by name."""
-    return self.online.get_variables()
+    return self.online.get_variables() | self.normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """Both networks, the optimizer and the step count."""
+    """Both networks, the optimizer, the step count, and any statistics."""
     return {
+      **self.normalizer.checkpointed,
       "online": self.online,
       "target": self.target,
       "optimizer": self._optimizer,

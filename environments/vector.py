@@ -34,12 +34,14 @@ class StepBatch(NamedTuple):
 
   Attributes:
     observation: As the spec says, C-contiguous.  # [B, ...]
-    reward: float32.  # [B]
+    reward: float32, scaled and clipped as the config says.  # [B]
     terminated: bool; the environment ended the episode: no bootstrap.  # [B]
     truncated: bool; a limit cut the episode: bootstrap.  # [B]
     first: bool; the observation opens an episode: after `reset`, or where the
       step was an autoreset, which ignores its action. The reward is 0, and it
       is never a transition.  # [B]
+    raw_reward: float32, the environment's own, of which returns are reported;
+      the same array as `reward` where that is not scaled or clipped.  # [B]
   """
 
   observation: np.ndarray
@@ -47,6 +49,7 @@ class StepBatch(NamedTuple):
   terminated: np.ndarray
   truncated: np.ndarray
   first: np.ndarray
+  raw_reward: np.ndarray
 
 
 class VectorEnvironment:
@@ -71,6 +74,7 @@ class VectorEnvironment:
     name: str,
     seed: int,
     copy_observations: bool = True,
+    read_rewards: conversion.Convert | None = None,
   ):
     """Wraps `envs`.
 
@@ -82,6 +86,8 @@ class VectorEnvironment:
       copy_observations: False only where `envs` returns a new, C-contiguous
         buffer from every step; otherwise each observation is copied once, into
         the spec's dtype, since gymnasium writes the next one over it.
+      read_rewards: From the environments' rewards [B] to those that agents
+        learn from; None: they are the same.
 
     Raises:
       ValueError: Another autoreset mode, or spaces without a spec.
@@ -112,6 +118,7 @@ class VectorEnvironment:
     self._observe = conversion.make_observation_reader(
       self.observation_space, self.spec.observations.dtype, copy_observations
     )
+    self._read_rewards = read_rewards
     self._write_actions = conversion.make_action_writer(self.action_space)
     self._has_floats = self.spec.observations.dtype.kind == "f"
     self._shape = (self.num_envs, *(self.observation_space.shape or ()))
@@ -246,7 +253,12 @@ class VectorEnvironment:
         self._check_finite(call, "observation", observation)
     if not math.isfinite(np.add.reduce(reward)):
       self._check_finite(call, "reward", reward)
-    return StepBatch(observation, reward, terminated, truncated, first)
+    raw_reward = reward
+    if self._read_rewards is not None:
+      reward = self._read_rewards(reward)
+    return StepBatch(
+      observation, reward, terminated, truncated, first, raw_reward
+    )
 
   def _check_finite(self, call: str, field: str, values: np.ndarray) -> None:
     """Raises the fault of the first environment whose values aren't finite."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from slipway.replay import frames as frames_lib
-from slipway.replay import grouping, transitions
+from slipway.replay import grouping, returns, transitions
 
 # What changes from step to step.
 _STATE = (
@@ -118,6 +118,11 @@ class NStepAdder:
     self._values = np.zeros((n_step, num_envs), np.float32)
     self._versions = np.zeros(n_step, np.int64)
     self._returns = np.zeros((n_step, num_envs), np.float32)
+    self._running = None
+    if returns.FIELD in schema.row.fields:
+      self._running = returns.RunningReturns(num_envs, discount)
+      # After the first step of the transition in each slot.
+      self._running_returns = np.zeros((n_step, num_envs), np.float32)
     # Rewards summed so far by the transition in each slot; 0: slot is free.
     self._ages = np.zeros((n_step, num_envs), np.int32)
     self._terminated = np.zeros(num_envs, bool)
@@ -153,6 +158,8 @@ class NStepAdder:
       self._values[slot] = output.extras[VALUE_OF_ACTION]
     self._versions[slot] = version
     self._returns[slot] = 0.0
+    if self._running is not None:
+      self._running_returns[slot] = self._running.add(reward, first)
     growing = self._ages > 0
     growing[slot] = real
     self._returns += growing * self._discounts[self._ages] * reward
@@ -171,20 +178,22 @@ class NStepAdder:
     if not len(slots):
       return None
     ages = self._ages[slots, envs]
-    returns = self._returns[slots, envs]
+    rewards = self._returns[slots, envs]
     discounts = self._discounts[ages] * ~self._terminated[envs]
     found = np.ones(len(slots), np.float32)
     if self._priority is not None:
-      targets = returns + discounts * extras[VALUE_OF_STATE][envs]
+      targets = rewards + discounts * extras[VALUE_OF_STATE][envs]
       found = self._priority(targets - self._values[slots, envs])
     fields = {
       "o_tm1": self._observations[slots, envs],
       "a_tm1": self._actions[slots, envs],
-      "r_t": returns,
+      "r_t": rewards,
       "discount_t": discounts,
       "o_t": observation[envs],
       transitions.VERSION: self._versions[slots],
     }
+    if self._running is not None:
+      fields[returns.FIELD] = self._running_returns[slots, envs]
     frames = None
     if self._frames is not None:
       moved = np.minimum(ages, self._schema.stacked_frames)
@@ -224,6 +233,9 @@ class NStepAdder:
       state["frames"] = self._frames.get_state()
     if self._grouping is not None:
       state["grouping"] = self._grouping.get_state()
+    if self._running is not None:
+      state["running"] = self._running.values.copy()
+      state["running_returns"] = self._running_returns.copy()
     return state
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
@@ -234,6 +246,9 @@ class NStepAdder:
       self._frames.set_state(state["frames"])
     if self._grouping is not None:
       self._grouping.set_state(state["grouping"])
+    if self._running is not None:
+      self._running.values = state["running"].copy()
+      self._running_returns = state["running_returns"].copy()
 
   def check_valid(self) -> None:
     """Asserts what must hold between two calls; tests call it each time."""

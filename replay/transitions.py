@@ -5,7 +5,7 @@ import typing
 import numpy as np
 from acme import specs
 
-from slipway.replay import frames, packing
+from slipway.replay import frames, packing, returns
 
 # Fields that are no part of what is learned from, but of the item.
 VERSION = "version"  # [] int64, of the variables that chose the first action
@@ -20,6 +20,8 @@ class Transition(typing.NamedTuple):
   r_t: typing.Any  # [] float32: sum of gamma^i * reward over k <= n steps
   discount_t: typing.Any  # [] float32: gamma^k, or 0 where terminated
   o_t: typing.Any  # [...] observation, k steps later
+  # [] float32, after the first step; None: the schema does not have it.
+  running_return: typing.Any = None
 
 
 class TransitionSchema:
@@ -52,6 +54,7 @@ class TransitionSchema:
     n_step: int,
     stacked_frames: int = 0,
     transitions_per_item: int = 1,
+    running_returns: bool = False,
   ):
     """Lays the fields out for an environment.
 
@@ -60,6 +63,7 @@ class TransitionSchema:
       n_step: steps of a transition, at most.
       stacked_frames: frames in an observation, its first axis; 0: whole.
       transitions_per_item: in one row each; 1 where there are frames.
+      running_returns: whether transitions have them.
 
     Raises:
       ValueError: one line: observations are no stack of so many uint8 frames,
@@ -76,6 +80,8 @@ class TransitionSchema:
       "discount_t": (np.dtype(np.float32), ()),
       VERSION: (np.dtype(np.int64), ()),
     }
+    if running_returns:
+      fields[returns.FIELD] = (np.dtype(np.float32), ())
     self.item_shape: tuple[int, ...]
     if stacked_frames:
       _check_stack(spec, stacked_frames, transitions_per_item)

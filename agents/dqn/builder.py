@@ -5,7 +5,7 @@ from acme import specs
 
 from slipway.agents import core, discrete, exploration, seeds
 from slipway.agents.dqn import acting
-from slipway.agents.networks import network, q_network
+from slipway.agents.networks import network, normalization, q_network
 from slipway.configs import value
 from slipway.replay import adder, priorities, table_spec, transitions
 
@@ -21,6 +21,7 @@ class Builder:
     """Raises ValueError, one line, if it can't serve this environment."""
     value.check(config)
     discrete.check(config, spec)
+    normalization.check(config, spec)
     self.make_table(config, spec)
 
   def make_table(
@@ -71,7 +72,9 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> q_network.QNetwork:
     """Declares the network of values, by which actors act."""
-    return q_network.QNetwork(config.network, spec)
+    return q_network.QNetwork(
+      config.network, spec, normalization.normalizes_observations(config)
+    )
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -95,4 +98,5 @@ def _make_schema(
     config.adder.n_step,
     config.adder.stacked_frames,
     config.replay.transitions_per_item,
+    config.normalization.rewards,
   )

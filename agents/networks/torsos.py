@@ -7,6 +7,7 @@ import numpy as np
 from acme import specs
 
 from slipway.agents.networks import layers as layers_lib
+from slipway.agents.networks import normalization
 
 # Torsos that act faster in NumPy than in TensorFlow.
 SMALL = ("mlp", "minatar_cnn")
@@ -40,6 +41,7 @@ def torso(
   observation: typing.Any,
   activation: str = "relu",
   gain: float | None = None,
+  normalized: bool = False,
 ) -> typing.Any:
   """Features [B, F] of observations [B, ...].
 
@@ -54,7 +56,11 @@ def torso(
     observation: as `check` allows for the kind.
     activation: of the linear layers, as of `layers.mlp`.
     gain: of an orthogonal initialisation; None: truncated normal.
+    normalized: whether observations are normalized first, by
+      `normalization.normalize`.
   """
+  if normalized:
+    observation = normalization.normalize(layers, observation)
   x, relu = observation, layers.ops.relu
   if kind == "nature_cnn":
     x = relu(layers.frames_conv("torso/conv_0", x, 32, gain))

@@ -26,13 +26,16 @@ class R2D2Learner(q_learner.QLearner):
     """
     self._network = recurrent_q_network.RecurrentQNetwork(config.network, spec)
     super().__init__(
-      config, lambda: tf_network.Network(self._network, config.seed)
+      config, spec, lambda: tf_network.Network(self._network, config.seed)
     )
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes one gradient step; the priorities are of the errors before it."""
-    sequence: sequences.Sequence = batch.data
+    self.normalizer.add_observations(batch.data.observation)
+    sequence: sequences.Sequence = batch.data._replace(
+      observation=self.normalizer.observations(batch.data.observation)
+    )
     start = self._burn_in
     early, late = _split(_inputs(sequence), start)
     online_state, target_state = (

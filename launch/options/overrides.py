@@ -191,7 +191,8 @@ def check_items(
   """
   for name, value in fields_lib.flatten(config).items():
     old = before.get(name)
-    if isinstance(old, tuple) and {*map(type, value)} - {*map(type, old)}:
+    kinds = {*map(type, old or ("",))} if isinstance(old, tuple) else set()
+    if kinds and {*map(type, value)} - kinds:
       raise ValueError(wrong_type(f"--{_PREFIX}{name}={value}", old))
 
 
