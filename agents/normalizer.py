@@ -180,7 +180,7 @@ class Normalizer(tf.Module):
     if self._returns is None:
       return rewards
     if first is not None:
-      running_returns = tf.boolean_mask(running_returns, ~first)
+      running_returns = tf.boolean_mask(running_returns, tf.logical_not(first))
     self._returns.update(tf.reshape(running_returns, [-1]))
     clip = self._reward_clip
     return tf.clip_by_value(rewards * self._returns.scale, -clip, clip)

@@ -76,9 +76,8 @@ class PPOLearner:
     # A batch is learned from with the statistics that it was collected with, so
     # that ratios of probabilities start at 1. The first batch has only its own.
     rollout, is_first = batch.data, self.steps == 0
-    observation = rollout.observation[
-      :, :-1
-    ]  # the last begins the next rollout
+    # The last observation of a rollout is the first one of the next.
+    observation = rollout.observation[:, :-1]
     self._normalizer.add_observations(observation, is_first)
     steps = self._flatten(self._normalize(rollout))
     values = steps.pop("value")
@@ -104,7 +103,7 @@ class PPOLearner:
       (tf.constant(0), order, tf.zeros([len(_METRICS)])),
       parallel_iterations=1,
     )
-    self._normalizer.add_observations(observation, ~is_first)
+    self._normalizer.add_observations(observation, tf.logical_not(is_first))
     with tf.control_dependencies([sums]):
       self.steps.assign_add(1)
     means = tf.unstack(sums / tf.cast(total, tf.float32))
