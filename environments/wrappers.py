@@ -149,6 +149,10 @@ class _OwnWrapper:
       )
     return wrapped
 
+  def __repr__(self) -> str:
+    """Returns the name: gymnasium's specs of environments show it."""
+    return self._name
+
 
 def _load(name: str) -> Callable[[gymnasium.Env], Any]:
   """Imports a wrapper by 'module:Name'."""
