@@ -233,6 +233,8 @@ def _construct(
   else:
     chain = wrappers.make_wrappers(config)
   mode = "sync" if chain else vectorization_mode(name)
+  if limit and mode != "sync" and not _takes_limit(name):
+    mode = "sync"
   count_envs = checked.Numbering()
   if mode == "sync":
     if limit:
@@ -307,6 +309,11 @@ def _refusal(name: str, kwargs: dict[str, Any], error: BaseException) -> str:
     f"config.environment.kwargs is {kwargs}, with which the constructor of "
     f"{name!r} fails, so it cannot be made: {user_code.describe(error)}"
   )
+
+
+def _takes_limit(name: str) -> bool:
+  """Whether the constructor of a batch limits episodes itself."""
+  return is_atari(name) or "max_episode_steps" in _arguments(name)
 
 
 def _arguments(name: str) -> list[str]:

@@ -198,10 +198,11 @@ def check_items(
 
 def wrong_type(argument: str, default: typing.Any) -> str:
   """Returns one line about an override with a value of the wrong type."""
+  items = " (one flag for each item)" if isinstance(default, tuple) else ""
   return (
     f"{fields_lib.shorten(argument)}: the field's type is "
-    f"{fields_lib.type_name(default)}, so this value can't be used; it is "
-    f"{default!r} by default"
+    f"{fields_lib.type_name(default)}{items}, so this value can't be used; it "
+    f"is {default!r} by default"
   )
 
 

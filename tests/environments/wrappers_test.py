@@ -181,6 +181,18 @@ def test_an_environment_that_is_one_batch_is_wrapped_one_by_one():
   assert steps[-1].truncated.all()
 
 
+def test_a_batch_without_a_time_limit_of_its_own_is_stepped_one_by_one():
+  gymnasium.register(
+    "Batch-v0", entry_point=Clock, vector_entry_point=lambda num_envs: None
+  )
+  config = given.config_of("Batch-v0", {"time_limit": 2})
+  environment = factory.make(config, 2, seed=0)
+  del gymnasium.registry["Batch-v0"]
+  environment.reset()
+  steps = [environment.step(ZERO.repeat(2)) for _ in range(2)]
+  assert [step.truncated.all() for step in steps] == [False, True]
+
+
 def test_discrete_observations_are_one_hot_in_each_frame():
   config = given.config_of("FrozenLake-v1", {"time_limit": 2})
   assert factory.make_spec(config).observations.shape == (16,)
