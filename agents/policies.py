@@ -8,7 +8,12 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import seeds
-from slipway.agents.networks import actor_critic, distributions, numpy_ops
+from slipway.agents.networks import (
+  actor_critic,
+  distributions,
+  normalization,
+  numpy_ops,
+)
 from slipway.agents.networks import network as network_lib
 from slipway.environments import arrays
 from slipway.replay.items import adder
@@ -21,6 +26,7 @@ def make_policy(
   network: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
   continuous: str = "gaussian",
+  normalized: bool = False,
 ) -> actor_critic.PolicyNetwork:
   """Declares the policy of a config.
 
@@ -30,6 +36,7 @@ def make_policy(
     continuous: the distribution of continuous actions, one of
       `distributions.KINDS`; that of discrete ones is categorical, or a product
       of categorical ones.
+    normalized: as of `actor_critic.PolicyNetwork`.
   """
   kind = continuous
   if isinstance(spec.actions, specs.DiscreteArray):
@@ -43,6 +50,7 @@ def make_policy(
     kind,
     network.activation,
     network.orthogonal,
+    normalized,
   )
 
 
@@ -95,13 +103,24 @@ class PolicyActor:
 
 
 class PolicyActors:
-  """The actors of a Builder whose algorithm learns a policy."""
+  """The actors of a Builder whose algorithm learns a policy.
+
+  Attributes:
+    continuous: the distribution of continuous actions; see `make_policy`.
+  """
+
+  continuous = "gaussian"
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> actor_critic.PolicyNetwork:
     """Declares the policy, the network that acts."""
-    return make_policy(config.network, spec)
+    return make_policy(
+      config.network,
+      spec,
+      self.continuous,
+      normalization.normalizes_observations(config),
+    )
 
   def make_actor(
     self,

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import optimizer, targets
+from slipway.agents import normalizer, optimizer, targets
 from slipway.agents.networks import action_masks, tf_network
 from slipway.environments import arrays
 from slipway.replay.tables import dataset, importance
@@ -18,6 +18,7 @@ class QLearner:
   """An online network, its optimizer, and a target network that follows.
 
   Attributes:
+    normalizer: of the batches; networks take its observations.
     online: the network that learns.
     target: of the same variables as `online` had at its last copy.
     steps: updates done, int64.
@@ -39,6 +40,7 @@ class QLearner:
     self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
     self._masked = isinstance(spec.observations, arrays.MaskedArray)
+    self.normalizer = normalizer.Normalizer(config, spec)
     self.online = make_network()
     self.target = make_network()
     self._optimizer = optimizer.Optimizer(
@@ -78,12 +80,13 @@ class QLearner:
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """A copy of the online network's variables, by name."""
-    return self.online.get_variables()
+    return self.online.get_variables() | self.normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """Both networks, the optimizer and the step count."""
+    """Both networks, the optimizer, the step count, and any statistics."""
     return {
+      **self.normalizer.checkpointed,
       "online": self.online,
       "target": self.target,
       "optimizer": self._optimizer,

@@ -138,7 +138,7 @@ def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
       )
       step = environment.step(action)
       yield Step(
-        before.observation, action, values, *step[1:], step.observation
+        before.observation, action, values, *step[1:5], step.observation
       )
       before = step
   finally:

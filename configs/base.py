@@ -43,6 +43,55 @@ FIELDS: fields.Fields = {
   "environment.kwargs": Field(
     {}, "keyword arguments of the environment's constructor, by free names"
   ),
+  "environment.wrappers": Field(
+    (),
+    "wrappers as 'module:Name', called with one environment each, the "
+    "innermost first",
+    checks.matching(
+      lambda names: all(0 < x.find(":") < len(x) - 1 for x in names),
+      "names 'module:Name'",
+      "there would be nothing to import",
+      ("Name",),
+    ),
+  ),
+  "environment.frame_skip": Field(
+    1,
+    "steps of the environment for which an action is repeated, and whose "
+    "rewards are summed, within the wrappers; ALE/*: kwargs.frameskip",
+    checks.at_least(1, "no action would be made").up_to(
+      10_000, "an environment step could not be interrupted for hours"
+    ),
+  ),
+  "environment.frame_stack": Field(
+    0,
+    "newest observations that are stacked along a new first axis, outside of "
+    "the wrappers; 0: none; ALE/*: kwargs.stack_num",
+    checks.at_least(0, "there would be no observation", "0: none").up_to(
+      255, "no memory holds the observations"
+    ),
+  ),
+  "environment.time_limit": Field(
+    0,
+    "environment steps after which an episode is truncated; 0: the "
+    "environment's own limit",
+    checks.at_least(0, "no episode would begin", "0: its own").up_to(
+      10**8, "games of ALE count their frames in 32 bits"
+    ),
+  ),
+  "environment.reward_scale": Field(
+    1.0,
+    "factor of the rewards that are learned from; reported returns are not "
+    "scaled",
+    checks.above(0, "rewards would vanish, or become costs").up_to(
+      1e6, "rewards would be infinite in float32"
+    ),
+  ),
+  "environment.reward_clip": Field(
+    0.0,
+    "size to which the rewards that are learned from are clipped, once scaled; "
+    "reported returns are not clipped; 0: none",
+    checks.at_least(0, "no reward has a negative size", "0: none"),
+  ),
   # Processes and machines.
   "topology.workers": Field(
     1,

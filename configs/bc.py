@@ -12,6 +12,7 @@ from slipway.configs import base, fields, groups, presets
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.POLICY,
+  **groups.NORMALIZED_OBSERVATIONS,
   **groups.LEARNER,
   "dataset.path": fields.Field(
     "", "folder of the recorded episodes, a Minari dataset; it must be given"

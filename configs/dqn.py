@@ -77,10 +77,10 @@ def _atari(c: ml_collections.ConfigDict, game: str) -> None:
   # Machado et al. 2018 advise sticky actions; the DQN papers had none.
   c.environment.kwargs.repeat_action_probability = 0.0
   c.environment.kwargs.frameskip = 4  # frames an action; Mnih, table 1
-  c.environment.kwargs.reward_clipping = True  # to [-1, 1]; Mnih, methods
+  c.environment.reward_clip = 1.0  # Mnih, methods
   c.environment.kwargs.noop_max = 30  # no-ops at a start; Mnih, table 1
   # 5 minutes of play; Mnih, methods: a greedy policy may stall for ever.
-  c.environment.kwargs.max_num_frames_per_episode = 18_000
+  c.environment.time_limit = 4_500  # 18,000 frames
   c.network.torso = "nature_cnn"
   c.network.hidden_sizes = (512,)  # Mnih, methods
   c.network.lowest_return = -10.0  # Bellemare, section 5

@@ -40,7 +40,8 @@ class Field(typing.NamedTuple):
   Attributes:
     default: its value where no config sets another; a value of the field must
       have the same type. A mapping declares a section whose names are free. A
-      float may be infinite only where the default is.
+      float may be infinite only where the default is. The items of an empty
+      tuple are strings.
     meaning: one phrase with the unit and the source of the default.
     check: its range; None: any value of the type.
   """
@@ -238,8 +239,8 @@ def type_name(value: typing.Any) -> str:
   """Returns 'int', 'tuple of int' and so on, for the type of a value."""
   if isinstance(value, Mapping):
     return "ConfigDict"
-  if isinstance(value, tuple) and value:
-    return f"tuple of {type(value[0]).__name__}"
+  if isinstance(value, tuple):
+    return f"tuple of {' or '.join(sorted(x.__name__ for x in _kinds(value)))}"
   return type(value).__name__
 
 
@@ -291,8 +292,13 @@ def _has_type(value: typing.Any, default: typing.Any) -> bool:
   if isinstance(default, float):
     return isinstance(value, int | float) and not isinstance(value, bool)
   if isinstance(default, tuple):
-    kinds = {type(x) for x in default}
-    return isinstance(value, tuple) and {type(x) for x in value} <= kinds
+    return isinstance(value, tuple) and (
+      not value or _kinds(value) <= _kinds(default)
+    )
   if isinstance(default, Mapping):
     return isinstance(value, ml_collections.ConfigDict)
   return type(value) is type(default)
+
+
+def _kinds(items: tuple) -> set[type]:
+  return {type(x) for x in items} or {str}

@@ -257,6 +257,25 @@ POLICY: fields.Fields = {
 }
 
 
+NORMALIZED_OBSERVATIONS: fields.Fields = {
+  "normalization.observations": Field(
+    False,
+    "whether networks get observations with mean 0 and deviation 1, by the "
+    "batches that were learned from, clipped at 10; Engstrom et al. 2020, "
+    "section 2; for vectors",
+  ),
+}
+
+NORMALIZED_REWARDS: fields.Fields = {
+  "normalization.rewards": Field(
+    False,
+    "whether the learner divides rewards by the deviation of the running "
+    "discounted return, and clips them at 10; Engstrom et al. 2020, section 2; "
+    "reported returns are the environment's own",
+  ),
+}
+
+
 def check_replay(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between the fields of `REPLAY` and the others.
 

@@ -13,6 +13,8 @@ Field = fields.Field
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.POLICY,
+  **groups.NORMALIZED_OBSERVATIONS,
+  **groups.NORMALIZED_REWARDS,
   **groups.LEARNER,
   **groups.QUEUE,
   "adder.unroll": Field(

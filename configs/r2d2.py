@@ -47,6 +47,7 @@ _OWN: fields.Fields = {
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.TORSO,
+  **groups.NORMALIZED_OBSERVATIONS,
   **groups.Q_LEARNING,
   **groups.N_STEP,
   **groups.EPSILON,

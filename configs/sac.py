@@ -12,6 +12,8 @@ Field = fields.Field
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.POLICY,
+  **groups.NORMALIZED_OBSERVATIONS,
+  **groups.NORMALIZED_REWARDS,
   **groups.LEARNER,
   **groups.REPLAY,
   **groups.N_STEP,

@@ -84,6 +84,8 @@ _OWN: fields.Fields = {
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.TORSO,
+  **groups.NORMALIZED_OBSERVATIONS,
+  **groups.NORMALIZED_REWARDS,
   **groups.Q_LEARNING,
   **groups.N_STEP,
   **groups.STACKED_FRAMES,
@@ -117,6 +119,13 @@ def check(config: ml_collections.ConfigDict) -> None:
       "them"
     )
   _check_munchausen(config)
+  if config.normalization.rewards and config.replay.sampler == "prioritized":
+    raise ValueError(
+      "config.normalization.rewards=True is computed by the trainer, but with "
+      "config.replay.sampler='prioritized' workers compute first priorities, "
+      "from rewards as they are: use 'uniform', or config.environment."
+      "reward_scale"
+    )
 
 
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:

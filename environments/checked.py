@@ -200,3 +200,7 @@ class Numbering:
     checked = CheckedEnvironment(env, self.count, self._masked)
     self.count += 1
     return checked
+
+  def __repr__(self) -> str:
+    """Returns the same for the same state, unlike an address."""
+    return f"Numbering(count={self.count})"

@@ -7,7 +7,10 @@ for `ALE/*` ids, and gymnasium's SyncVectorEnv, a loop, for all others.
 An `ALE/*` id keeps what its registration says, so `ALE/Pong-v5` has sticky
 actions (`repeat_action_probability` 0.25) unless kwargs say otherwise; the rest
 are the defaults of `ale_py.AtariVectorEnv`: 4 grey frames of 84 x 84 stacked,
-uint8, frame skip 4, up to 30 no-ops at first, rewards clipped to [-1, 1].
+uint8, frame skip 4, up to 30 no-ops at first. Rewards are those of the game.
+
+An environment with wrappers (`wrappers.make_wrappers`) is always stepped by the
+loop.
 """
 
 import copy
@@ -24,10 +27,17 @@ import ml_collections
 import numpy as np
 from gymnasium.envs import registration
 
-from slipway.environments import checked, specs, user_code, vector
+from slipway.environments import checked, specs, user_code, vector, wrappers
 
 _CLOSE = 0.6  # likeness of a name that is suggested
+# Arguments that are fields of the config: there is one way to set each.
+_FIELDS = {"max_episode_steps": "time_limit"}
+_ATARI_FIELDS = {
+  "max_num_frames_per_episode": "time_limit",
+  "reward_clipping": "reward_clip",
+}
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
+_ATARI_FRAME_SKIP = 4  # its default
 # JAX, and in gymnasium 1.3.0 one environment's autoreset takes the others of
 # the batch back by a step.
 _JAX_ENTRY_POINT = "gymnasium.envs.phys2d."
@@ -43,8 +53,10 @@ def make(
       `my_package:MyEnv-v0`, or `my_module:MyEnv`, an environment's class;
       `game`, which stands in its place `{game}`, if it
       has one; `kwargs`, a ConfigDict of keyword arguments to its
-      constructor (for `ALE/*`, to `ale_py.AtariVectorEnv`); `action_mask`,
-      whether its infos have action masks.
+      constructor (for `ALE/*`, to `ale_py.AtariVectorEnv`). What else the
+      `environment` section of a config has may be absent: `action_mask`,
+      whether its infos have action masks; `time_limit`, the fields of
+      `wrappers.make_wrappers` and of `wrappers.make_reward_reader`.
     num_envs: At least 1.
     seed: At least 0. The same seed gives the same trajectories; environments
       within a batch differ, and so do batches of neighbouring seeds.
@@ -54,8 +66,8 @@ def make(
 
   Raises:
     ValueError: In one line, what of the above cannot be served, and why.
-    user_code.UserCodeError: The module that registers the id, or the
-      constructor, failed in code that is the user's.
+    user_code.UserCodeError: The module that registers the id, the constructor
+      or a wrapper failed in code that is the user's.
   """
   if num_envs < 1:
     raise ValueError(
@@ -67,10 +79,15 @@ def make(
     )
   name, kwargs = read(config)
   masked = bool(config.get("action_mask", False))
-  envs = _construct(name, kwargs, num_envs, masked)
+  envs = _construct(config, name, kwargs, num_envs, masked)
   try:
     return vector.VectorEnvironment(
-      envs, name, _spread(seed), not is_atari(name), masked
+      envs,
+      name,
+      _spread(seed),
+      copy_observations=not is_atari(name),
+      masked=masked,
+      read_rewards=wrappers.make_reward_reader(config),
     )
   except ValueError:
     envs.close()
@@ -116,17 +133,19 @@ def make_gymnasium_spec(
   """Returns what `gymnasium.make` takes to make one environment of a config.
 
   Returns:
-    The spec, or None where it can't be written to a file, or where kwargs are
-    those of the vector environment alone, as for `ALE/*`.
+    The spec, or None where it can't be written to a file, where kwargs are
+    those of the vector environment alone, as for `ALE/*`, or where the
+    environment is wrapped.
 
   Raises:
     ValueError: as `make`.
   """
   name, kwargs = read(config)
-  if is_atari(name):
+  if is_atari(name) or wrappers.make_wrappers(config):
     return None
   spec = copy.deepcopy(_find_spec(name))
   spec.kwargs.update(kwargs)
+  spec.max_episode_steps = config.get("time_limit", 0) or spec.max_episode_steps
   try:
     spec.to_json()
   except ValueError:
@@ -205,37 +224,56 @@ def _nearest_id(env_id: str) -> str | None:
 
 
 def _construct(
-  name: str, kwargs: dict[str, Any], num_envs: int, masked: bool
+  config: ml_collections.ConfigDict,
+  name: str,
+  kwargs: dict[str, Any],
+  num_envs: int,
+  masked: bool,
 ) -> gymnasium.vector.VectorEnv:
   """Calls gymnasium, and explains its errors in the config's terms."""
   spec = _find_spec(name)
-  mode = vectorization_mode(name)
-  own = inspect.signature(gymnasium.make_vec).parameters.keys() - {"kwargs"}
-  for argument in sorted(own & kwargs.keys()):
-    raise ValueError(
-      f"config.environment.kwargs.{argument} is {kwargs[argument]!r}, but how "
-      "environments are batched is not the constructor's to say, so none was "
-      f"made: remove {argument}"
-    )
-  defaults: dict[str, Any] = {}
+  _check_arguments(name, kwargs)
+  chain, limit = [], config.get("time_limit", 0)
+  arguments: dict[str, Any] = {}
   batching: dict[str, Any] = {}
-  wrap = checked.Numbering(masked)
+  if is_atari(name):
+    wrappers.check_atari(config)
+    # Workers are processes: one core each, instead of every core for each.
+    arguments = {"num_threads": 1, "reward_clipping": False}
+    if limit:
+      frames = limit * kwargs.get("frameskip", _ATARI_FRAME_SKIP)
+      arguments["max_num_frames_per_episode"] = frames
+  else:
+    chain = wrappers.make_wrappers(config)
+  mode = "sync" if chain else vectorization_mode(name)
+  if limit and mode != "sync" and not _takes_limit(name):
+    mode = "sync"
+  count_envs = checked.Numbering(masked)
   if mode == "sync":
+    if limit:
+      arguments["max_episode_steps"] = -1  # no limit of its own
+      chain.append(wrappers.limit_episodes(limit))
     # `checked` checks. One buffer serves all steps: VectorEnvironment makes the
     # caller's copy.
-    defaults["disable_env_checker"] = True
-    batching = {"vector_kwargs": {"copy": False}, "wrappers": [wrap]}
-  if is_atari(name):
-    # Workers are processes: one core each, instead of every core for each.
-    defaults["num_threads"] = 1
+    arguments["disable_env_checker"] = True
+    batching = {
+      "vector_kwargs": {"copy": False},
+      "wrappers": [*chain, count_envs],
+    }
+  elif limit and not is_atari(name):
+    arguments["max_episode_steps"] = limit
   try:
     return gymnasium.make_vec(
       spec,
       num_envs,
       vectorization_mode=mode,
       **batching,
-      **(defaults | kwargs),
+      **(arguments | kwargs),
     )
+  except checked.Fault as fault:
+    raise checked.EnvironmentFailedError(name, fault) from fault
+  except wrappers.WrapperError:
+    raise
   except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
     raise ValueError(
       f"config.environment.name is {name!r}, which needs a package that is not "
@@ -245,10 +283,28 @@ def _construct(
     raise
   except BaseException as error:
     if user_code.is_in_user_code(error):
-      index = wrap.count if mode == "sync" else None
+      index = count_envs.count if mode == "sync" else None
       fault = checked.Fault.from_error(index, "its constructor", error)
       raise checked.EnvironmentFailedError(name, fault) from error
     raise ValueError(_refusal(name, kwargs, error)) from error
+
+
+def _check_arguments(name: str, kwargs: dict[str, Any]) -> None:
+  """Checks that no argument is what something else decides."""
+  fields = _FIELDS | (_ATARI_FIELDS if is_atari(name) else {})
+  for argument in sorted(fields.keys() & kwargs.keys()):
+    raise ValueError(
+      f"config.environment.kwargs.{argument} is {kwargs[argument]!r}, but a "
+      "field of the config sets this argument, so no environment was made: set "
+      f"config.environment.{fields[argument]} instead"
+    )
+  own = inspect.signature(gymnasium.make_vec).parameters.keys() - {"kwargs"}
+  for argument in sorted(own & kwargs.keys()):
+    raise ValueError(
+      f"config.environment.kwargs.{argument} is {kwargs[argument]!r}, but how "
+      "environments are batched is not the constructor's to say, so none was "
+      f"made: remove {argument}"
+    )
 
 
 def _refusal(name: str, kwargs: dict[str, Any], error: BaseException) -> str:
@@ -266,6 +322,11 @@ def _refusal(name: str, kwargs: dict[str, Any], error: BaseException) -> str:
     f"config.environment.kwargs is {kwargs}, with which the constructor of "
     f"{name!r} fails, so it cannot be made: {user_code.describe(error)}"
   )
+
+
+def _takes_limit(name: str) -> bool:
+  """Whether the constructor of a batch limits episodes itself."""
+  return is_atari(name) or "max_episode_steps" in _arguments(name)
 
 
 def _arguments(name: str) -> list[str]:

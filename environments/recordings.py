@@ -150,7 +150,7 @@ class Recorder:
       self._steps[env].append(
         (
           actions[env],
-          step.reward[env],
+          step.raw_reward[env],
           step.terminated[env],
           step.truncated[env],
         )

@@ -157,5 +157,35 @@ class NoisyReward(gymnasium.Env):
     return np.ones(1, np.float32), reward, True, False, {}
 
 
-for _class in (Catch, MemoryChain, CombinationLock, NoisyReward):
+class Scales(gymnasium.Env):
+  """One step, which only a small number explains: needs normalization.
+
+  Observations are uniform float32 [2], the first number within 1e-3 of 0, the
+  second within 1e3 of it. The reward is 1 for the action that names the first
+  number's sign, and -1 for the other; the second number means nothing.
+  """
+
+  SCALES = np.array([1e-3, 1e3])
+
+  def __init__(self):
+    """Has no parameters."""
+    high = self.SCALES.astype(np.float32)
+    self.observation_space = spaces.Box(-high, high)
+    self.action_space = spaces.Discrete(2)
+    self._observation = np.zeros(2, np.float32)
+
+  def reset(self, *, seed=None, options=None):
+    """Shows two numbers."""
+    super().reset(seed=seed)
+    numbers = self.SCALES * self.np_random.uniform(-1.0, 1.0, 2)
+    self._observation = numbers.astype(np.float32)
+    return self._observation, {}
+
+  def step(self, action):
+    """Pays, and ends."""
+    right = int(action) == int(self._observation[0] > 0)
+    return self._observation, 1.0 if right else -1.0, True, False, {}
+
+
+for _class in (Catch, MemoryChain, CombinationLock, NoisyReward, Scales):
   gymnasium.register(f"{_class.__name__}-v0", f"{__name__}:{_class.__name__}")

@@ -34,12 +34,14 @@ class StepBatch(NamedTuple):
 
   Attributes:
     observation: As the spec says, C-contiguous.  # [B, ...]
-    reward: float32.  # [B]
+    reward: float32, scaled and clipped as the config says.  # [B]
     terminated: bool; the environment ended the episode: no bootstrap.  # [B]
     truncated: bool; a limit cut the episode: bootstrap.  # [B]
     first: bool; the observation opens an episode: after `reset`, or where the
       step was an autoreset, which ignores its action. The reward is 0, and it
       is never a transition.  # [B]
+    raw_reward: float32, the environment's own, of which returns are reported;
+      the same array as `reward` where that is not scaled or clipped.  # [B]
   """
 
   observation: np.ndarray
@@ -47,6 +49,7 @@ class StepBatch(NamedTuple):
   terminated: np.ndarray
   truncated: np.ndarray
   first: np.ndarray
+  raw_reward: np.ndarray
 
 
 class VectorEnvironment:
@@ -72,6 +75,7 @@ class VectorEnvironment:
     seed: int,
     copy_observations: bool = True,
     masked: bool = False,
+    read_rewards: conversion.Convert | None = None,
   ):
     """Wraps `envs`.
 
@@ -84,6 +88,8 @@ class VectorEnvironment:
         buffer from every step; otherwise each observation is copied once, into
         the spec's dtype, since gymnasium writes the next one over it.
       masked: Whether infos have action masks, as `masks` describes them.
+      read_rewards: From the environments' rewards [B] to those that agents
+        learn from; None: they are the same.
 
     Raises:
       ValueError: Another autoreset mode, or spaces without a spec.
@@ -115,6 +121,7 @@ class VectorEnvironment:
     self._observe = conversion.make_observation_reader(
       self.observation_space, self.spec.observations.dtype, copy_observations
     )
+    self._read_rewards = read_rewards
     self._write_actions = conversion.make_action_writer(self.action_space)
     self._has_floats = self.spec.observations.dtype.kind == "f"
     own_shape = self.observation_space.shape  # None: a Dict or Tuple
@@ -278,7 +285,12 @@ class VectorEnvironment:
       self._check_finite(call, "reward", reward)
     if self._masks is not None:
       observation = self._add_mask(call, observation, infos, terminated)
-    return StepBatch(observation, reward, terminated, truncated, first)
+    raw_reward = reward
+    if self._read_rewards is not None:
+      reward = self._read_rewards(reward)
+    return StepBatch(
+      observation, reward, terminated, truncated, first, raw_reward
+    )
 
   def _add_mask(
     self,

@@ -108,7 +108,7 @@ def _play(
   for _ in range(max_steps):
     actions = act(step)
     step = player.step(actions)
-    episode_return += float(step.reward[0])
+    episode_return += float(step.raw_reward[0])
     frames.append(
       player.render()
       if screen is None
@@ -139,6 +139,7 @@ def _with_kwargs(
   config: ml_collections.ConfigDict, kwargs: dict[str, Any]
 ) -> ml_collections.ConfigDict:
   """Returns a copy with some constructor arguments added or replaced."""
-  config = config.copy_and_resolve_references()
-  config.kwargs = ml_collections.ConfigDict(config.kwargs.to_dict() | kwargs)
-  return config
+  changed = config.copy_and_resolve_references()
+  with changed.unlocked():
+    changed.kwargs.update(kwargs)
+  return changed

@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     _check_fits(builder.make_network(config, spec), variables, folder)
     actor = builder.make_greedy_actor(config, spec)
     actor.load(variables)
-    environment = evaluation.make_environment(
+    environment = factory.make(
       config.environment, min(flags.episodes, _MAX_ENVS), flags.seed
     )
     if flags.record is not None:

@@ -31,6 +31,7 @@ _FIXED = {
   "agent": "the saved variables are another algorithm's",
   "environment": "the saved transitions are of another environment",
   "network": "the saved variables would not fit",
+  "normalization": "the saved variables were learned by the other setting",
   "adder": "the saved transitions were formed otherwise",
   "replay.transitions_per_item": "the saved items have as many as that",
   "replay.shards": "the saved items are shared out among as many servers",

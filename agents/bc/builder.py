@@ -6,7 +6,7 @@ import ml_collections
 from acme import specs
 
 from slipway.agents import core, policies
-from slipway.agents.networks import torsos
+from slipway.agents.networks import normalization, torsos
 from slipway.configs import bc
 
 
@@ -23,6 +23,7 @@ class Builder(policies.PolicyActors):
 
     bc.check(config)
     torsos.check(config.network, spec)
+    normalization.check(config, spec)
     batches.Batches(config, spec)
 
   def make_table(

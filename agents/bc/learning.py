@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import core, optimizer, policies
+from slipway.agents import core, normalizer, optimizer, policies
 from slipway.agents.networks import tf_network, tf_ops
 from slipway.replay.tables import dataset as dataset_lib
 
@@ -35,6 +35,7 @@ class BCLearner:
       spec: of one environment.
     """
     self._learning_rate = config.learner.learning_rate
+    self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
     self._declaration = policies.make_policy(config.network, spec)
     self._policy = tf_network.Network(
       self._declaration, config.seed, policies.POLICY
@@ -48,10 +49,10 @@ class BCLearner:
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Learns from recorded steps, which have no priorities."""
+    self._normalizer.add_observations(batch.data.observation)
+    observation = self._normalizer.observations(batch.data.observation)
     with tf.GradientTape() as tape:
-      policy = self._declaration.distribution(
-        tf_ops, self._policy(batch.data.observation)
-      )
+      policy = self._declaration.distribution(tf_ops, self._policy(observation))
       loss = -tf.reduce_mean(policy.log_prob(batch.data.action))
     norm = self._optimizer.minimize(loss, tape, self._learning_rate)
     with tf.control_dependencies([norm]):
@@ -60,12 +61,13 @@ class BCLearner:
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the policy's variables, by name."""
-    return self._policy.get_variables()
+    return self._policy.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """The policy, the optimizer and the step count."""
+    """The policy, the optimizer, the step count, and any statistics."""
     return {
+      **self._normalizer.checkpointed,
       "policy": self._policy,
       "optimizer": self._optimizer,
       "steps": self.steps,

@@ -5,7 +5,7 @@ from acme import specs
 
 from slipway.agents import core, discrete, exploration, seeds
 from slipway.agents.dqn import acting
-from slipway.agents.networks import network, q_network
+from slipway.agents.networks import network, normalization, q_network
 from slipway.configs import value
 from slipway.environments import arrays
 from slipway.replay.items import adder, priorities, transitions
@@ -31,6 +31,7 @@ class Builder:
         "config.environment.action_mask=True adds to observations: use "
         "--config.adder.stacked_frames=0"
       )
+    normalization.check(config, spec)
     self.make_table(config, spec)
 
   def make_table(
@@ -83,7 +84,11 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> q_network.QNetwork:
     """Declares the network of values, by which actors act."""
-    return q_network.QNetwork(config.network, discrete.number_actions(spec))
+    return q_network.QNetwork(
+      config.network,
+      discrete.number_actions(spec),
+      normalization.normalizes_observations(config),
+    )
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -107,4 +112,5 @@ def _make_schema(
     config.adder.n_step,
     config.adder.stacked_frames,
     config.replay.transitions_per_item,
+    config.normalization.rewards,
   )

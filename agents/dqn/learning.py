@@ -37,11 +37,12 @@ class DQNLearner(q_learner.QLearner):
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes one gradient step; the priorities are of the errors before it."""
-    target, target_tm1, selector = self._look_ahead(batch.data)
+    data = self.normalizer.transitions(batch.data)
+    target, target_tm1, selector = self._look_ahead(data)
     with tf.GradientTape() as tape:
-      online = self.online(batch.data.o_tm1, self._draw(0), self._quantiles)
+      online = self.online(data.o_tm1, self._draw(0), self._quantiles)
       output = self._objective.loss(
-        batch.data, objectives.Evidence(online, target, target_tm1, selector)
+        data, objectives.Evidence(online, target, target_tm1, selector)
       )
     metrics = {
       **self.descend(tape, batch, output.loss),

@@ -39,6 +39,7 @@ class PolicyNetwork:
     kind: str,
     activation: str = "relu",
     orthogonal: bool = False,
+    normalized: bool = False,
   ):
     """Declares the network.
 
@@ -51,6 +52,8 @@ class PolicyNetwork:
       activation: 'relu' or 'tanh'.
       orthogonal: orthogonal initialisation, with a gain of sqrt(2), and 0.01
         for the output; otherwise truncated normal.
+      normalized: whether it normalizes its observations; where it learns, the
+        learner does.
 
     Raises:
       ValueError: no distribution has this name.
@@ -61,6 +64,7 @@ class PolicyNetwork:
     self._torso, self._sizes, self._kind = torso, tuple(sizes), kind
     self._activation, self._orthogonal = activation, orthogonal
     self._components = 1
+    self._normalized = normalized
     if kind == "categorical":
       self._actions = spec.actions.num_values
     elif kind == "product_categorical":
@@ -86,6 +90,7 @@ class PolicyNetwork:
       observation,
       self._activation,
       math.sqrt(2) if self._orthogonal else None,
+      self._normalized,
     )
     if self._kind == "tanh_gaussian":
       size = 2 * size

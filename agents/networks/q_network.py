@@ -33,13 +33,18 @@ class QNetwork:
   """
 
   def __init__(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    normalized: bool = False,
   ):
     """Declares the network.
 
     Args:
       config: the `network` section of a config.
       spec: of an environment with discrete actions, A of them.
+      normalized: whether it normalizes its observations; where it learns, the
+        learner does.
     """
     self.inputs, self._mask = (
       (spec.observations,),
@@ -52,6 +57,7 @@ class QNetwork:
     self._torso, self._dueling = config.torso, config.dueling
     *torso_sizes, self._head_size = config.hidden_sizes
     self._torso_sizes = tuple(torso_sizes)
+    self._normalized = normalized
     self._noisy, self._noisy_std = config.noisy, config.noisy_std
     self._cosines = np.pi * np.arange(config.cosines, dtype=np.float32)
 
@@ -74,7 +80,13 @@ class QNetwork:
     ops = layers.ops
     noise = None if random is None else ops.Noise(random)
     observation, penalty = self._mask.split(ops, observation)
-    x = torsos.torso(layers, self._torso, self._torso_sizes, observation)
+    x = torsos.torso(
+      layers,
+      self._torso,
+      self._torso_sizes,
+      observation,
+      normalized=self._normalized,
+    )
     taus, width = self._head.taus, self._head.outputs
     if self._head.sampled:
       shape = (ops.shape(x)[0], quantiles)

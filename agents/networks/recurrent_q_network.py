@@ -32,13 +32,18 @@ class RecurrentQNetwork:
   samples = False
 
   def __init__(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    normalized: bool = False,
   ):
     """Declares the network.
 
     Args:
       config: the `network` section of a config.
       spec: of an environment with discrete actions, A of them.
+      normalized: whether it normalizes its observations; where it learns, the
+        learner does.
     """
     self.inputs = (
       spec.observations,
@@ -52,6 +57,7 @@ class RecurrentQNetwork:
     self._torso, self._dueling = config.torso, config.dueling
     *torso_sizes, self._head_size = config.hidden_sizes
     self._torso_sizes = tuple(torso_sizes)
+    self._normalized = normalized
     self._num_actions = spec.actions.num_values
     self._lstm_size = config.lstm_size
 
@@ -121,7 +127,13 @@ class RecurrentQNetwork:
     ops = layers.ops
     observation, penalty = self._mask.split(ops, inputs.observation)
     going = 1.0 - ops.float32(inputs.first)[:, None]
-    features = torsos.torso(layers, self._torso, self._torso_sizes, observation)
+    features = torsos.torso(
+      layers,
+      self._torso,
+      self._torso_sizes,
+      observation,
+      normalized=self._normalized,
+    )
     action = ops.one_hot(inputs.action_before, self._num_actions) * going
     reward = inputs.reward_before[:, None] * going
     return ops.concat([features, action, reward]), going, penalty

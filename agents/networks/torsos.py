@@ -8,7 +8,7 @@ import numpy as np
 from acme import specs
 
 from slipway.agents.networks import layers as layers_lib
-from slipway.agents.networks import numpy_ops
+from slipway.agents.networks import normalization, numpy_ops
 from slipway.configs import parts
 from slipway.environments import arrays
 
@@ -101,6 +101,7 @@ def torso(
   observation: typing.Any,
   activation: str = "relu",
   gain: float | None = None,
+  normalized: bool = False,
 ) -> typing.Any:
   """Features [B, F] of observations [B, ...].
 
@@ -117,7 +118,11 @@ def torso(
       [0, 1].
     activation: of the linear layers, as of `layers.mlp`.
     gain: of an orthogonal initialisation; None: truncated normal.
+    normalized: whether observations are normalized first, by
+      `normalization.normalize`.
   """
+  if normalized:
+    observation = normalization.normalize(layers, observation)
   x, relu = observation, layers.ops.relu
   if kind == "nature_cnn":
     layout = _layout_of(x)

@@ -5,9 +5,9 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import core, policies
-from slipway.agents.networks import torsos
+from slipway.agents.networks import normalization, torsos
 from slipway.configs import ppo
-from slipway.replay.items import sequences
+from slipway.replay.items import returns, sequences
 from slipway.replay.tables import table_spec
 
 
@@ -22,6 +22,7 @@ class Builder(policies.PolicyActors):
     """Raises ValueError, one line, for what can't be served."""
     ppo.check(config)
     torsos.check(config.network, spec)
+    normalization.check(config, spec)
 
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -55,8 +56,11 @@ class Builder(policies.PolicyActors):
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> sequences.SequenceSchema:
+  stored = [policies.LOG_PROB]
+  if config.normalization.rewards:
+    stored.append(returns.FIELD)
   return sequences.SequenceSchema(
     spec,
     config.adder.unroll,
-    step_extras={policies.LOG_PROB: (np.dtype(np.float32), ())},
+    step_extras={name: (np.dtype(np.float32), ()) for name in stored},
   )

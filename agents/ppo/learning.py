@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import core, optimizer, policies
+from slipway.agents import core, normalizer, optimizer, policies
 from slipway.agents.losses import policy_gradient
 from slipway.agents.networks import actor_critic, tf_network, tf_ops
-from slipway.replay.items import sequences
+from slipway.replay.items import returns, sequences
 from slipway.replay.tables import dataset as dataset_lib
 
 _METRICS = (
@@ -45,6 +45,7 @@ class PPOLearner:
     """
     self._learner = config.learner.copy_and_resolve_references()
     self._seed, network = config.seed, config.network
+    self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
     self._declaration = policies.make_policy(network, spec)
     self._policy = tf_network.Network(
       self._declaration, config.seed, policies.POLICY
@@ -72,8 +73,13 @@ class PPOLearner:
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Learns from a batch of rollouts, which has no priorities."""
-    rollout: sequences.Sequence = batch.data
-    steps = self._flatten(rollout)
+    # A batch is learned from with the statistics that it was collected with, so
+    # that ratios of probabilities start at 1. The first batch has only its own.
+    rollout, is_first = batch.data, self.steps == 0
+    # The last observation of a rollout is the first one of the next.
+    observation = rollout.observation[:, :-1]
+    self._normalizer.add_observations(observation, is_first)
+    steps = self._flatten(self._normalize(rollout))
     values = steps.pop("value")
     learned = steps["learned"]
     count: typing.Any = learned.shape[0]
@@ -97,6 +103,7 @@ class PPOLearner:
       (tf.constant(0), order, tf.zeros([len(_METRICS)])),
       parallel_iterations=1,
     )
+    self._normalizer.add_observations(observation, tf.logical_not(is_first))
     with tf.control_dependencies([sums]):
       self.steps.assign_add(1)
     means = tf.unstack(sums / tf.cast(total, tf.float32))
@@ -111,17 +118,28 @@ class PPOLearner:
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the policy's variables, by name."""
-    return self._policy.get_variables()
+    return self._policy.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """Both networks, the optimizer and the step count."""
+    """Both networks, the optimizer, the step count, and any statistics."""
     return {
+      **self._normalizer.checkpointed,
       "policy": self._policy,
       "value": self._value,
       "optimizer": self._optimizer,
       "steps": self.steps,
     }
+
+  def _normalize(self, rollout: sequences.Sequence) -> sequences.Sequence:
+    return rollout._replace(
+      observation=self._normalizer.observations(rollout.observation),
+      reward=self._normalizer.rewards(
+        rollout.reward,
+        rollout.extras.get(returns.FIELD),
+        rollout.first[:, 1:],
+      ),
+    )
 
   def _flatten(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
     """Returns what minibatches are taken from, [B * T, ...] each."""

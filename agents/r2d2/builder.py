@@ -7,7 +7,7 @@ from acme import specs
 from slipway.agents import core, discrete, exploration, seeds
 from slipway.agents.losses import rescaling
 from slipway.agents.networks import network as network_lib
-from slipway.agents.networks import recurrent_q_network
+from slipway.agents.networks import normalization, recurrent_q_network
 from slipway.agents.r2d2 import acting
 from slipway.configs import r2d2
 from slipway.replay.items import priorities, sequences
@@ -25,6 +25,7 @@ class Builder:
     """Raises ValueError, one line, if it can't serve this environment."""
     r2d2.check(config)
     discrete.check(config, spec)
+    normalization.check(config, spec)
     self.make_table(config, spec)
 
   def make_table(
@@ -71,7 +72,9 @@ class Builder:
   ) -> recurrent_q_network.RecurrentQNetwork:
     """Declares the network of values, by which actors act."""
     return recurrent_q_network.RecurrentQNetwork(
-      config.network, discrete.number_actions(spec)
+      config.network,
+      discrete.number_actions(spec),
+      normalization.normalizes_observations(config),
     )
 
   def make_adder(

@@ -32,7 +32,10 @@ class R2D2Learner(q_learner.QLearner):
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes one gradient step; the priorities are of the errors before it."""
-    sequence: sequences.Sequence = batch.data
+    self.normalizer.add_observations(batch.data.observation)
+    sequence: sequences.Sequence = batch.data._replace(
+      observation=self.normalizer.observations(batch.data.observation)
+    )
     start = self._burn_in
     early, late = _split(_inputs(sequence), start)
     online_state, target_state = (

@@ -4,7 +4,6 @@ import ml_collections
 from acme import specs
 
 from slipway.agents import core, policies
-from slipway.agents.networks import actor_critic
 from slipway.configs import sac
 from slipway.environments import arrays
 from slipway.replay.items import adder, transitions
@@ -15,6 +14,7 @@ class Builder(policies.PolicyActors):
   """Describes SAC: Haarnoja et al. 2018."""
 
   fields = sac.FIELDS
+  continuous = "tanh_gaussian"  # bounded, unlike a Gaussian
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -46,13 +46,8 @@ class Builder(policies.PolicyActors):
     # Imports TensorFlow, which workers and evaluators do without.
     from slipway.agents.sac import learning
 
-    return learning.SACLearner(config, spec, self.make_network(config, spec))
-
-  def make_network(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> actor_critic.PolicyNetwork:
-    """Declares the policy: Gaussian actions, bounded by tanh."""
-    return policies.make_policy(config.network, spec, "tanh_gaussian")
+    policy = policies.make_policy(config.network, spec, self.continuous)
+    return learning.SACLearner(config, spec, policy)
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -73,4 +68,5 @@ def _make_schema(
     spec,
     config.adder.n_step,
     transitions_per_item=config.replay.transitions_per_item,
+    running_returns=config.normalization.rewards,
   )

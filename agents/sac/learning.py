@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import core, optimizer, policies, targets
+from slipway.agents import core, normalizer, optimizer, policies, targets
 from slipway.agents.losses import soft_actor_critic
 from slipway.agents.networks import actor_critic, tf_network, tf_ops
 from slipway.replay.items import transitions
@@ -43,6 +43,7 @@ class SACLearner:
     """
     learner = self._learner = config.learner.copy_and_resolve_references()
     self._seed = config.seed
+    self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
     self._declaration = policy
     self._policy = tf_network.Network(
       self._declaration, config.seed, policies.POLICY
@@ -74,7 +75,7 @@ class SACLearner:
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes a step of each loss; there are no priorities."""
-    data: transitions.Transition = batch.data
+    data: transitions.Transition = self._normalizer.transitions(batch.data)
     rate = self._learner.learning_rate
     temperature = tf.exp(self._log_temperature)
 
@@ -129,12 +130,13 @@ class SACLearner:
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the policy's variables, by name."""
-    return self._policy.get_variables()
+    return self._policy.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """All networks, optimizers, the temperature and the step count."""
+    """All networks, optimizers, the temperature, the step count, statistics."""
     return {
+      **self._normalizer.checkpointed,
       "policy": self._policy,
       "critics": self._critics,
       "targets": self._targets,

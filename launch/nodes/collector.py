@@ -91,7 +91,7 @@ class Collector:
     )
     self._before = step
     self.env_steps += len(step.first) - int(np.count_nonzero(step.first))
-    self._episode_returns += step.reward
+    self._episode_returns += step.raw_reward
     ended = step.terminated | step.truncated
     if ended.any():
       self._returns.extend(self._episode_returns[ended].tolist())

@@ -4,12 +4,11 @@ import time
 import typing
 from collections.abc import Callable
 
-import ml_collections
 import numpy as np
 from absl import logging
 
 from slipway.agents import core
-from slipway.environments import factory, vector
+from slipway.environments import vector
 
 # Takes the actions [B, ...], or None with a reset; the step that followed; and
 # whether the environment's episode counts, bool [B].
@@ -23,24 +22,8 @@ _LONG_S = 300.0
 class Episodes(typing.NamedTuple):
   """Finished episodes, in no order."""
 
-  returns: list[float]  # undiscounted sums of rewards
+  returns: list[float]  # undiscounted sums of the environment's own rewards
   lengths: list[int]  # environment steps
-
-
-def make_environment(
-  config: ml_collections.ConfigDict, num_envs: int, seed: int
-) -> vector.VectorEnvironment:
-  """The environments of an evaluation: rewards as the game gives them.
-
-  Args:
-    config: the `environment` part of a config.
-    num_envs: episodes played at once.
-    seed: of the environments.
-  """
-  config = config.copy_and_resolve_references()
-  if "reward_clipping" in config.kwargs:
-    config.kwargs.reward_clipping = False
-  return factory.make(config, num_envs, seed)
 
 
 def play(
@@ -86,7 +69,7 @@ def play(
     step = environment.step(output.action)
     if observe is not None:
       observe(output.action, step, shares > 0)
-    returns += step.reward
+    returns += step.raw_reward
     lengths += ~step.first
     for env in np.flatnonzero(step.terminated | step.truncated):
       if shares[env]:
@@ -110,8 +93,7 @@ def _warn(name: str, lengths: np.ndarray, waited_s: float) -> None:
   logging.warning(
     "an episode of %s (index %d) has not ended after %d steps, and none that "
     "the evaluation waits for in the last %.0f s: if it never ends, there will "
-    "be no result; limit it by config.environment.kwargs.max_episode_steps "
-    "(ALE/*: max_num_frames_per_episode)",
+    "be no result; limit it by config.environment.time_limit",
     name,
     index,
     lengths[index],

@@ -8,6 +8,7 @@ import ml_collections
 from acme import specs
 
 from slipway.agents import core, seeds
+from slipway.environments import factory
 from slipway.launch.nodes import evaluation, ports
 from slipway.launch.orchestration import messages, waits
 from slipway.replay.variables import variable_packing
@@ -42,7 +43,7 @@ class Evaluator:
     self._results, self._savable = results, savable
     self._since_s: float | None = None  # monotonic: the running evaluation's
     self._actor = builder.make_greedy_actor(config, spec)
-    self._environment = evaluation.make_environment(
+    self._environment = factory.make(
       config.environment,
       self._episodes,
       seeds.for_restart(config.seed + _SEED, restarts),

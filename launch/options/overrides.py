@@ -203,16 +203,18 @@ def check_items(
   """
   for name, value in fields_lib.flatten(config).items():
     old = before.get(name)
-    if isinstance(old, tuple) and {*map(type, value)} - {*map(type, old)}:
+    kinds = {*map(type, old or ("",))} if isinstance(old, tuple) else set()
+    if kinds and {*map(type, value)} - kinds:
       raise ValueError(wrong_type(f"--{_PREFIX}{name}={value}", old))
 
 
 def wrong_type(argument: str, default: typing.Any) -> str:
   """Returns one line about an override with a value of the wrong type."""
+  items = " (one flag for each item)" if isinstance(default, tuple) else ""
   return (
     f"{fields_lib.shorten(argument)}: the field's type is "
-    f"{fields_lib.type_name(default)}, so this value can't be used; it is "
-    f"{default!r} by default"
+    f"{fields_lib.type_name(default)}{items}, so this value can't be used; it "
+    f"is {default!r} by default"
   )
 
 

@@ -12,7 +12,7 @@ TRANSITIONS = "transitions"
 LIMITER = (TABLE, TRANSITIONS)  # reasons that the table's limiter decides
 EPISODES = "episodes to end"
 _CAUSES = {
-  EPISODES: ": environment.kwargs.max_episode_steps limits them",
+  EPISODES: ": environment.time_limit limits them",
   TABLE: ": the trainer is behind",
   TRANSITIONS: ": the workers are behind",
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from slipway.replay.items import frames as frames_lib
-from slipway.replay.items import grouping, transitions
+from slipway.replay.items import grouping, returns, transitions
 
 # Attributes that change from step to step.
 _STATE = (
@@ -121,6 +121,11 @@ class NStepAdder:
     self._values = np.zeros((n_step, num_envs), np.float32)
     self._versions = np.zeros(n_step, np.int64)
     self._returns = np.zeros((n_step, num_envs), np.float32)
+    self._running = None
+    if returns.FIELD in schema.record.fields:
+      self._running = returns.RunningReturns(num_envs, discount)
+      # After the first step of the transition in each slot.
+      self._running_returns = np.zeros((n_step, num_envs), np.float32)
     # Rewards that the transition in each slot has summed; 0: the slot is free.
     self._ages = np.zeros((n_step, num_envs), np.int32)
     self._terminated = np.zeros(num_envs, bool)
@@ -157,6 +162,8 @@ class NStepAdder:
       self._values[slot] = output.extras[VALUE_OF_ACTION]
     self._versions[slot] = version
     self._returns[slot] = 0.0
+    if self._running is not None:
+      self._running_returns[slot] = self._running.add(reward, first)
     growing = self._ages > 0
     growing[slot] = real
     self._returns += growing * self._discounts[self._ages] * reward
@@ -175,20 +182,22 @@ class NStepAdder:
     if not len(slots):
       return None
     ages = self._ages[slots, envs]
-    returns = self._returns[slots, envs]
+    rewards = self._returns[slots, envs]
     discounts = self._discounts[ages] * ~self._terminated[envs]
     found = np.ones(len(slots), np.float32)
     if self._priority is not None:
-      targets = returns + discounts * extras[VALUE_OF_STATE][envs]
+      targets = rewards + discounts * extras[VALUE_OF_STATE][envs]
       found = self._priority(targets - self._values[slots, envs])
     fields = {
       "o_tm1": self._observations[slots, envs],
       "a_tm1": self._actions[slots, envs],
-      "r_t": returns,
+      "r_t": rewards,
       "discount_t": discounts,
       "o_t": observation[envs],
       transitions.VERSION: self._versions[slots],
     }
+    if self._running is not None:
+      fields[returns.FIELD] = self._running_returns[slots, envs]
     frames = None
     if self._frames is not None:
       offsets = np.minimum(ages, self._schema.stacked_frames)
@@ -229,6 +238,9 @@ class NStepAdder:
       state["frames"] = self._frames.get_state()
     if self._grouping is not None:
       state["grouping"] = self._grouping.get_state()
+    if self._running is not None:
+      state["running"] = self._running.values.copy()
+      state["running_returns"] = self._running_returns.copy()
     return state
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
@@ -239,6 +251,9 @@ class NStepAdder:
       self._frames.set_state(state["frames"])
     if self._grouping is not None:
       self._grouping.set_state(state["grouping"])
+    if self._running is not None:
+      self._running.values = state["running"].copy()
+      self._running_returns = state["running_returns"].copy()
 
   def check_valid(self) -> None:
     """Asserts the invariants between two calls; for tests."""

@@ -15,7 +15,7 @@ import numpy as np
 from acme import specs
 
 from slipway.replay.items import adder as adder_lib
-from slipway.replay.items import packing, priorities, transitions
+from slipway.replay.items import packing, priorities, returns, transitions
 
 
 class Sequence(typing.NamedTuple):
@@ -40,7 +40,7 @@ class SequenceSchema:
     item_shape: shape of an item, uint8.
     steps: T.
     step_extras: dtype and shape, by name, of the actor's extras that are stored
-      for each step.
+      for each step; the adder itself computes `returns.FIELD`.
     start_extras: dtype and shape, by name, of the actor's extras that are
       stored for the first step only.
     transitions_per_item: 1, as an item is one sequence.
@@ -172,7 +172,11 @@ class SequenceAdder:
     self._schema, self._num_envs = schema, num_envs
     self._period, self._discount = period, discount
     self._priority = priority
-    self._stored = (*schema.step_extras, *schema.start_extras)
+    self._running = None
+    if returns.FIELD in schema.step_extras:
+      self._running = returns.RunningReturns(num_envs, discount)
+    extras = (*schema.step_extras, *schema.start_extras)
+    self._stored = tuple(name for name in extras if name != returns.FIELD)
     if priority is not None:
       values = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
       self._stored = tuple(dict.fromkeys((*self._stored, *values)))
@@ -213,6 +217,8 @@ class SequenceAdder:
         **self._before,
       }
     )
+    if self._running is not None:
+      self._steps[-1][returns.FIELD] = self._running.add(reward, first)
     self._first = first
     self._before = {"action_before": output.action, "reward_before": reward}
     if self._priority is None:
@@ -267,15 +273,20 @@ class SequenceAdder:
 
   def get_state(self) -> dict[str, typing.Any]:
     """Returns a copy of the unfinished window."""
-    return {
+    state: dict[str, typing.Any] = {
       "steps": [
         {name: x.copy() for name, x in step.items()} for step in self._steps
       ],
       "before": {name: x.copy() for name, x in self._before.items()},
       "first": self._first.copy(),
     }
+    if self._running is not None:
+      state["running"] = self._running.values.copy()
+    return state
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
     """Restores the unfinished window of an adder with equal arguments."""
     self._steps = [dict(step) for step in state["steps"]]
     self._before, self._first = state["before"], state["first"]
+    if self._running is not None:
+      self._running.values = state["running"]

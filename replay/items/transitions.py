@@ -5,7 +5,7 @@ import typing
 import numpy as np
 from acme import specs
 
-from slipway.replay.items import frames, packing
+from slipway.replay.items import frames, packing, returns
 
 # Fields of an item that are not part of the transition.
 VERSION = "version"  # [] int64, of the variables that chose the first action
@@ -20,6 +20,8 @@ class Transition(typing.NamedTuple):
   r_t: typing.Any  # [] float32: sum of gamma^i * reward over k <= n steps
   discount_t: typing.Any  # [] float32: gamma^k, or 0 where terminated
   o_t: typing.Any  # [...] observation, k steps later
+  # [] float32, after the first step; None: the schema does not have it.
+  running_return: typing.Any = None
 
 
 class TransitionSchema:
@@ -54,6 +56,7 @@ class TransitionSchema:
     n_step: int,
     stacked_frames: int = 0,
     transitions_per_item: int = 1,
+    running_returns: bool = False,
   ):
     """Makes the schema for an environment.
 
@@ -63,6 +66,7 @@ class TransitionSchema:
       stacked_frames: S, frames in an observation, its first axis; 0: whole
         observations.
       transitions_per_item: G; 1 with frames.
+      running_returns: whether transitions have them.
 
     Raises:
       ValueError: one line: observations are no stack of so many uint8 frames,
@@ -79,6 +83,8 @@ class TransitionSchema:
       "discount_t": (np.dtype(np.float32), ()),
       VERSION: (np.dtype(np.int64), ()),
     }
+    if running_returns:
+      fields[returns.FIELD] = (np.dtype(np.float32), ())
     self.item_shape: tuple[int, ...]
     if stacked_frames:
       _check_stack(spec, stacked_frames, transitions_per_item)

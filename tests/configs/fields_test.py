@@ -130,6 +130,8 @@ def test_a_value_that_no_machine_can_serve(field, value, says):
     ("network.hidden_sizes", [64], "tuple of int"),
     ("network.hidden_sizes", (64, 8.5), "tuple of int"),
     ("environment.kwargs", 3, "ConfigDict"),
+    ("environment.wrappers", "module:Name", "tuple of str"),
+    ("environment.wrappers", ("module:Name", 3), "tuple of str"),
   ],
 )
 def test_a_value_of_another_type(field, value, wanted):

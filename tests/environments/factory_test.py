@@ -57,20 +57,6 @@ def test_discrete_observations_are_one_hot():
   np.testing.assert_array_equal(step.observation, np.eye(16)[[4, 1]])
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "LunarLander-v3"])
-def test_an_argument_limits_episodes(name):
-  config = given.config_of(name, max_episode_steps=3)
-  environment = factory.make(config, 2, seed=0)
-  environment.reset()
-  steps = [environment.step(np.zeros(2, np.int32)) for _ in range(3)]
-  assert [step.truncated.tolist() for step in steps] == [
-    [False, False],
-    [False, False],
-    [True, True],
-  ]
-  environment.close()
-
-
 @pytest.mark.parametrize(
   ("name", "kwargs", "fields"),
   [
@@ -101,6 +87,21 @@ def test_an_argument_limits_episodes(name):
     ),
     ("FrozenLake-v1", {"map_name": "9x9"}, ["kwargs is", "KeyError: '9x9'"]),
     ("CartPole-v1", {"num_envs": 4}, [".kwargs.num_envs is 4", "remove"]),
+    (
+      "CartPole-v1",
+      {"max_episode_steps": 4},
+      [".kwargs.max_episode_steps is 4", "config.environment.time_limit"],
+    ),
+    (
+      "ALE/Pong-v5",
+      {"max_num_frames_per_episode": 8},
+      [".max_num_frames_per_episode is 8", "config.environment.time_limit"],
+    ),
+    (
+      "ALE/Pong-v5",
+      {"reward_clipping": True},
+      [".kwargs.reward_clipping is True", "config.environment.reward_clip"],
+    ),
   ],
 )
 def test_a_config_is_refused_in_one_line(name, kwargs, fields):

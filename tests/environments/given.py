@@ -3,5 +3,8 @@
 import ml_collections
 
 
-def config_of(name, **kwargs):
-  return ml_collections.ConfigDict({"name": name, "kwargs": kwargs})
+def config_of(name, fields=None, **kwargs):
+  """Returns an `environment` section of these fields and kwargs."""
+  return ml_collections.ConfigDict(
+    {"name": name, "kwargs": kwargs, **(fields or {})}
+  )

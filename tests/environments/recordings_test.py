@@ -57,7 +57,7 @@ def assert_equal(episodes, expected):
   assert episodes.lengths.tolist() == [len(steps) - 1 for steps in expected]
   resets = np.cumsum([0] + [len(steps) for steps in expected[:-1]])
   rows = [row for steps in expected for row in steps]
-  _, observations, rewards, terminated, truncated, _ = zip(*rows, strict=True)
+  _, observations, rewards, terminated, truncated, *_ = zip(*rows, strict=True)
   np.testing.assert_array_equal(episodes.observations, np.stack(observations))
   for column, values in (
     (episodes.rewards, rewards),

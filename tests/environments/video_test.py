@@ -19,10 +19,10 @@ def zeros(step):
   ("config", "max_steps", "steps", "size", "frames_per_second"),
   [
     (given.config_of("CartPole-v1"), 4, 4, (600, 400), 50),
-    (given.config_of("CartPole-v1", max_episode_steps=3), 9, 3, (600, 400), 50),
+    (given.config_of("CartPole-v1", {"time_limit": 3}), 9, 3, (600, 400), 50),
     (given.config_of("FrozenLake-v1"), 2, 2, (256, 256), 4),
     (
-      given.config_of("ALE/Pong-v5", max_num_frames_per_episode=40),
+      given.config_of("ALE/Pong-v5", {"time_limit": 10}),
       99,
       10,
       (160, 210),
@@ -87,7 +87,7 @@ def test_the_return_is_the_sum_of_the_episodes_rewards(tmp_path):
   config = given.config_of("CartPole-v1", sutton_barto_reward=True)
   path = tmp_path / "fall.mp4"
   assert video.record(config, zeros, path, seed=0, max_steps=50) == -1
-  config = given.config_of("CartPole-v1", max_episode_steps=7)
+  config = given.config_of("CartPole-v1", {"time_limit": 7})
   assert video.record(config, zeros, path, seed=0, max_steps=50) == 7
 
 

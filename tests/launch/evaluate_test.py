@@ -11,10 +11,11 @@ from slipway.launch import evaluate
 from slipway.launch.runs import best_variables, outbox, run_folder
 
 
-@pytest.fixture
-def run(tmp_path):
+@pytest.fixture(params=[False, True], ids=["plain", "normalized"])
+def run(tmp_path, request):
   """The folder of a run with untrained variables."""
   config = dqn.get_config()
+  config.normalization.observations = request.param
   folder = run_folder.RunFolder.create(tmp_path / "runs", "a", overwrite=False)
   folder.write_config(config)
   spec = factory.make_spec(config.environment)
@@ -70,3 +71,11 @@ def test_the_variables_of_another_network(run, capsys):
   config.network.hidden_sizes = (64, 8)
   run.write_config(config)
   assert f"{str(run.best)!r} has no variable" in refusal(run, capsys)
+
+
+@pytest.mark.parametrize("run", [True], indirect=True)
+def test_variables_without_the_statistics(run, capsys):
+  version, variables = best_variables.load(run.best)
+  del variables["normalization/mean"]
+  best_variables.save(run.best, version, variables, outbox.Outbox())
+  assert "has no variable 'normalization/mean'" in refusal(run, capsys)

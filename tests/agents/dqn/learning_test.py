@@ -64,7 +64,7 @@ class ByHand:
 
   def update(self, batch, weights):
     """Returns TD errors, loss and the gradient's norm before clipping."""
-    o_tm1, a_tm1, r_t, discount_t, o_t = (x.numpy() for x in batch.data)
+    o_tm1, a_tm1, r_t, discount_t, o_t = (x.numpy() for x in batch.data[:5])
     rows, c = np.arange(BATCH), self._config.learner
     _, _, w2, _ = self.online
     q_t, _, _ = self._forward(self.target, o_t)

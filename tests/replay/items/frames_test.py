@@ -74,16 +74,15 @@ def play_atari(steps):
   """Pong of 15 steps an episode, by random actions."""
   config = ml_collections.ConfigDict()
   config.name = "ALE/Pong-v5"
-  config.kwargs = ml_collections.ConfigDict(
-    {"max_num_frames_per_episode": 60, "noop_max": 3}
-  )
+  config.time_limit = 15
+  config.kwargs = ml_collections.ConfigDict({"noop_max": 3})
   environment = factory.make(config, num_envs=3, seed=0)
   random, before = np.random.default_rng(0), environment.reset()
   for t in range(steps):
     step = environment.step(random.integers(6, size=3, dtype=np.int32))
     # The adder is told actions that name the step.
     yield Step(
-      before.observation, t * 3 + np.arange(3, dtype=np.int32), *step[1:]
+      before.observation, t * 3 + np.arange(3, dtype=np.int32), *step[1:5]
     )
     before = step
   environment.close()

@@ -124,7 +124,7 @@ def test_transition_layout_follows_the_spec():
   )
   schema = transitions.TransitionSchema(spec, n_step=3)
   assert set(schema.record.fields) == {
-    *transitions.Transition._fields,
+    *("o_tm1", "a_tm1", "r_t", "discount_t", "o_t"),
     transitions.VERSION,
   }
   assert schema.item_shape == (2 * 4 * 84 * 84 + 2 * 4 + 4 + 4 + 8,)

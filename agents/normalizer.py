@@ -1,0 +1,186 @@
+"""Normalizer: running statistics of what a learner's batches contain."""
+
+import typing
+from collections.abc import Sequence
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from slipway.agents.networks import normalization, tf_ops
+from slipway.replay.items import transitions
+
+_EPSILON = 1e-8  # added to variances; gymnasium's NormalizeObservation
+
+
+class RunningStatistics(tf.Module):
+  """Mean and variance of all values so far, in float64.
+
+  Attributes:
+    count: values so far, [].
+    mean: their mean, [...]; 0 before the first.
+  """
+
+  def __init__(self, shape: Sequence[int], name: str):
+    """Starts without values.
+
+    Args:
+      shape: of one value.
+      name: of the module.
+    """
+    super().__init__(name=name)
+    zeros = tf.zeros(shape, tf.float64)
+    self.count = tf.Variable(tf.zeros((), tf.float64), trainable=False)
+    self.mean = tf.Variable(zeros, trainable=False)
+    self._squares = tf.Variable(zeros, trainable=False)
+
+  @property
+  def scale(self) -> tf.Tensor:
+    """1 / deviation, float32 [...]; nearly 1 before the first value."""
+    # The comparison, not a quotient of zeros, makes the variance 1.
+    variance = tf.where(
+      self.count > 0,
+      self._squares / tf.maximum(self.count, 1.0),
+      tf.ones_like(self._squares),
+    )
+    return tf.cast(tf.math.rsqrt(variance + _EPSILON), tf.float32)
+
+  def update(self, values: tf.Tensor, is_due: tf.Tensor | bool = True) -> None:
+    """Adds values.
+
+    Chan et al. 1979, "Updating formulae and a pairwise algorithm for computing
+    sample variances" (http://i.stanford.edu/pub/cstr/reports/cs/tr/79/773/
+    CS-TR-79-773.pdf), equations 2.1:
+
+      M := M + M_b + delta^2 n n_b / (n + n_b), delta = mean_b - mean
+
+    with M the sum of squared distances from the mean.
+
+    Args:
+      values: [N, ...]; N may be 0.
+      is_due: [] bool; False: nothing is added.
+    """
+    values = tf.cast(values, tf.float64)
+    size = tf.cast(tf.shape(values)[0], tf.float64)
+    mean = tf.math.divide_no_nan(tf.reduce_sum(values, 0), size)
+    squares = tf.reduce_sum((values - mean) ** 2, 0)
+    due = tf.cast(is_due, tf.float64)
+    added = due * size
+    total = self.count + added
+    share = tf.math.divide_no_nan(added, total)
+    delta = mean - self.mean
+    self._squares.assign_add(due * squares + delta**2 * self.count * share)
+    self.mean.assign_add(delta * share)
+    self.count.assign(total)
+
+
+class Normalizer(tf.Module):
+  """Normalizes a learner's batches, as a config says.
+
+  Where the config normalizes nothing, it returns what it gets, and adds nothing
+  to the graph. Learners call it with each batch; their networks get normalized
+  observations. Those that act get what `get_variables` returns.
+  """
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    name: str = "",
+  ):
+    """Starts without statistics.
+
+    Args:
+      config: the whole config.
+      spec: of one environment.
+      name: of the network that acts, if the learner names its networks; see
+        `tf_network.Network`.
+    """
+    super().__init__(name="normalizer")
+    self._prefix = f"{name}/" if name else ""
+    self._observations = self._returns = None
+    if normalization.normalizes_observations(config):
+      shape = spec.observations.shape
+      self._observations = RunningStatistics(shape, "observations")
+    if normalization.normalizes_rewards(config):
+      self._returns = RunningStatistics((), "returns")
+      # A reward of n steps is a sum of n.
+      self._reward_clip = normalization.CLIP * config.adder.get("n_step", 1)
+
+  @property
+  def checkpointed(self) -> dict[str, typing.Any]:
+    """The statistics, for `Learner.checkpointed`; {}: there are none."""
+    if self._observations is None and self._returns is None:
+      return {}
+    return {"normalizer": self}
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    """Returns a copy of what networks that act need, by name."""
+    if self._observations is None:
+      return {}
+    return {
+      self._prefix + normalization.MEAN: self._observations.mean.numpy().astype(
+        np.float32
+      ),
+      self._prefix + normalization.SCALE: self._observations.scale.numpy(),
+    }
+
+  def transitions(
+    self, batch: transitions.Transition
+  ) -> transitions.Transition:
+    """Adds a batch of transitions to the statistics; returns it normalized."""
+    self.add_observations(batch.o_tm1)
+    return batch._replace(
+      o_tm1=self.observations(batch.o_tm1),
+      o_t=self.observations(batch.o_t),
+      r_t=self.rewards(batch.r_t, batch.running_return),
+    )
+
+  def add_observations(
+    self, observations: tf.Tensor, is_due: tf.Tensor | bool = True
+  ) -> None:
+    """Adds observations to the statistics.
+
+    Args:
+      observations: [..., *shape of one].
+      is_due: [] bool; False: nothing is added.
+    """
+    if self._observations is not None:
+      shape = self._observations.mean.shape
+      self._observations.update(tf.reshape(observations, (-1, *shape)), is_due)
+
+  def observations(self, observations: typing.Any) -> typing.Any:
+    """Returns observations [..., *shape of one], normalized."""
+    if self._observations is None:
+      return observations
+    mean = tf.cast(self._observations.mean, tf.float32)
+    scale = self._observations.scale
+    return normalization.apply(tf_ops, observations, mean, scale)
+
+  def rewards(
+    self,
+    rewards: typing.Any,
+    running_returns: typing.Any,
+    first: tf.Tensor | None = None,
+  ) -> typing.Any:
+    """Adds running returns to the statistics; returns rewards, normalized.
+
+    Rewards are divided by the deviation of the running returns: Engstrom et al.
+    2020, "Implementation matters in deep policy gradients"
+    (https://arxiv.org/abs/2005.12729), appendix A.2, and gymnasium's
+    NormalizeReward.
+
+    Args:
+      rewards: [...].
+      running_returns: [...], of `returns.RunningReturns`; None where rewards
+        aren't normalized.
+      first: [...] bool, the steps that are autoresets; None: none are.
+    """
+    if self._returns is None:
+      return rewards
+    if first is not None:
+      running_returns = tf.boolean_mask(running_returns, tf.logical_not(first))
+    self._returns.update(tf.reshape(running_returns, [-1]))
+    clip = self._reward_clip
+    return tf.clip_by_value(rewards * self._returns.scale, -clip, clip)

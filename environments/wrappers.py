@@ -1,0 +1,176 @@
+"""Wrappers: what a config puts around an environment, and what rewards become.
+
+From the inside out: `frame_skip`, `wrappers` in their order, `frame_stack`,
+`time_limit`. So a wrapper of an image computes it once per environment step,
+frames are stacked as the wrappers return them, and a time limit counts
+environment steps, each of which is `frame_skip` frames.
+"""
+
+import functools
+import importlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import ml_collections
+import numpy as np
+from gymnasium import wrappers as gymnasium_wrappers
+
+from slipway.environments import checked, conversion, user_code
+
+Wrapper = Callable[[gymnasium.Env], gymnasium.Env]
+
+# What ale_py's vector environment does itself, and the argument for it.
+_ATARI = {"frame_skip": "frameskip", "frame_stack": "stack_num"}
+
+
+class WrapperError(ValueError):
+  """A wrapper can't be called, or returned no environment."""
+
+
+def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
+  """Returns the functions that wrap one environment, the innermost first.
+
+  Gymnasium keeps them with the environments, so they can be pickled.
+  The time limit is not among them: see `limit_episodes`.
+
+  Args:
+    config: The `environment` section of a config: `frame_skip`, `wrappers` and
+      `frame_stack`, each of which may be absent.
+
+  Raises:
+    ValueError: One line: a wrapper can't be imported, or can't be called.
+    user_code.UserCodeError: The module of a wrapper failed.
+  """
+  found: list[Wrapper] = []
+  skip, stack = config.get("frame_skip", 1), config.get("frame_stack", 0)
+  if skip > 1:
+    found.append(
+      functools.partial(gymnasium_wrappers.RepeatAction, num_repeats=skip)
+    )
+  found += [_OwnWrapper(name) for name in config.get("wrappers", ())]
+  if stack:
+    found.append(
+      functools.partial(
+        gymnasium_wrappers.FrameStackObservation, stack_size=stack
+      )
+    )
+  return found
+
+
+def limit_episodes(steps: int) -> Wrapper:
+  """Returns the function that truncates episodes after so many steps."""
+  return functools.partial(
+    gymnasium_wrappers.TimeLimit, max_episode_steps=steps
+  )
+
+
+def check_atari(config: ml_collections.ConfigDict) -> None:
+  """Checks that nothing is to be wrapped, for a batch that can't be.
+
+  Raises:
+    ValueError: One line with the field and its value.
+  """
+  for field, argument in _ATARI.items():
+    value = config.get(field, 0)
+    if value > 1:
+      raise ValueError(
+        f"config.environment.{field} is {value!r}, but ale_py steps the games "
+        "as one batch, in which no single game can be wrapped: set "
+        f"config.environment.kwargs.{argument}"
+      )
+  names = config.get("wrappers", ())
+  if names:
+    raise ValueError(
+      f"config.environment.wrappers is {names!r}, but ale_py steps the games "
+      "as one batch, in which no single game can be wrapped: leave wrappers "
+      "out, or register an environment of your own that wraps one game"
+    )
+
+
+def make_reward_reader(
+  config: ml_collections.ConfigDict,
+) -> conversion.Convert | None:
+  """Returns the function from rewards to those that agents learn from.
+
+    min(max(scale R, -clip), clip)
+
+  Args:
+    config: The `environment` section of a config: `reward_scale` and
+      `reward_clip`, each of which may be absent.
+
+  Returns:
+    The function of float32 [B], or None if both are the same.
+  """
+  scale = np.float32(config.get("reward_scale", 1.0))
+  clip = np.float32(config.get("reward_clip", 0.0) or math.inf)
+  if scale == 1 and clip == math.inf:
+    return None
+  # np.clip takes three times as long for a few numbers.
+  return lambda rewards: np.minimum(np.maximum(scale * rewards, -clip), clip)
+
+
+class _OwnWrapper:
+  """A wrapper of the user's, called with an environment."""
+
+  def __init__(self, name: str):
+    """Imports 'module:Name'."""
+    self._name = name
+    self._wrap = _load(name)
+
+  def __call__(self, env: gymnasium.Env) -> gymnasium.Env:
+    """Returns the environment in the wrapper.
+
+    Raises:
+      WrapperError: One line: it returns no environment, or is a library's and
+        failed.
+      checked.Fault: The user's own code failed.
+    """
+    try:
+      wrapped = self._wrap(env)
+    except KeyboardInterrupt:
+      raise
+    except BaseException as error:
+      if user_code.is_in_user_code(error):
+        call = f"the wrapper {self._name!r}"
+        raise checked.Fault.from_error(None, call, error) from error
+      raise WrapperError(
+        f"config.environment.wrappers has {self._name!r}, which can't be "
+        f"called with an environment ({user_code.describe(error)}), so none "
+        "was made: give the name of a function of your own that passes the "
+        "other arguments"
+      ) from error
+    if not isinstance(wrapped, gymnasium.Env):
+      raise WrapperError(
+        f"config.environment.wrappers has {self._name!r}, which returned an "
+        f"object of type {type(wrapped).__name__}, so there is nothing to "
+        "step: return a gymnasium.Env"
+      )
+    return wrapped
+
+  def __repr__(self) -> str:
+    """Returns the name: gymnasium's specs of environments show it."""
+    return self._name
+
+
+def _load(name: str) -> Callable[[gymnasium.Env], Any]:
+  """Imports a wrapper by 'module:Name'."""
+  module, _, attribute = name.partition(":")
+  try:
+    wrap = getattr(importlib.import_module(module), attribute)
+    if not callable(wrap):
+      raise TypeError(f"{type(wrap).__name__} object is not callable")
+    return wrap
+  except KeyboardInterrupt:
+    raise
+  except BaseException as error:
+    line = (
+      f"config.environment.wrappers has {name!r}, which can't be imported "
+      f"({user_code.describe(error)}), so no environment could be made: give "
+      "'module:Name' of a function or class that takes an environment, in a "
+      "module on the Python path"
+    )
+    if user_code.is_in_user_code(error):
+      raise user_code.UserCodeError(line, error) from error
+    raise ValueError(line) from error

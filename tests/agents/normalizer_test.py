@@ -1,0 +1,245 @@
+"""Normalization: the statistics are NumPy's, and all networks use the same."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from slipway.agents import normalizer, policies, registry
+from slipway.agents.networks import normalization
+from slipway.configs import bc, c51, dqn, ppo, r2d2, sac
+from slipway.environments import factory
+from slipway.replay.items import returns, transitions
+from tests.agents import collected
+
+SCALES = np.array([1e-3, 1.0, 1e3, 1e6])
+GET_CONFIG = {
+  "dqn": dqn.get_config,
+  "c51": c51.get_config,
+  "r2d2": r2d2.get_config,
+  "ppo": ppo.get_config,
+  "sac": sac.get_config,
+}
+
+
+def make_config(name, rewards=False):
+  config = GET_CONFIG[name]()
+  config.network.hidden_sizes = (16, 16)
+  config.topology.environments_per_worker = 4
+  config.normalization.observations = True
+  if rewards:
+    config.normalization.rewards = True
+  if name == "ppo":
+    config.learner.update({"epochs": 2, "minibatch_size": 64})
+  if name == "sac":
+    config.environment.time_limit = 30  # episodes end
+  return config
+
+
+def make_statistics(batches):
+  statistics = normalizer.RunningStatistics(batches[0].shape[1:], "any")
+  update = tf.function(statistics.update, autograph=False)
+  for batch in batches:
+    update(tf.constant(batch))
+  return statistics
+
+
+@pytest.mark.parametrize(
+  "sizes", [[1000], [1] * 20, [3, 500, 1, 64, 2], [5, 0, 7]]
+)
+def test_statistics_are_those_of_all_values(sizes):
+  random = np.random.default_rng(0)
+  batches = [
+    (SCALES * random.normal(3.0, 1.0, (size, 4))).astype(np.float32)
+    for size in sizes
+  ]
+  statistics = make_statistics(batches)
+  values = np.concatenate(batches).astype(np.float64)
+  assert statistics.count.numpy() == len(values)
+  np.testing.assert_allclose(statistics.mean, values.mean(0), rtol=1e-12)
+  scale = 1 / np.sqrt(values.var(0) + 1e-8)
+  np.testing.assert_allclose(statistics.scale, scale, rtol=1e-6)
+
+
+def test_before_the_first_value_nothing_changes():
+  statistics = normalizer.RunningStatistics((2,), "any")
+  np.testing.assert_array_equal(statistics.mean, [0, 0])
+  np.testing.assert_allclose(statistics.scale, [1, 1], rtol=1e-6)
+
+
+def test_what_is_not_due_is_not_added():
+  statistics = normalizer.RunningStatistics((2,), "any")
+  statistics.update(tf.ones((3, 2)), tf.constant(True))
+  statistics.update(5 * tf.ones((4, 2)), tf.constant(False))
+  assert statistics.count.numpy() == 3
+  np.testing.assert_array_equal(statistics.mean, [1, 1])
+
+
+def play(config, variables, items):
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  table = builder.make_table(config, spec)
+  data = collected.collect(config, variables, items)
+  return collected.make_batch(table.schema, data)
+
+
+def learn(config, updates=2):
+  """Returns a learner after some updates, and the batches of them."""
+  spec = factory.make_spec(config.environment)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  update = tf.function(learner.update, autograph=False)
+  batches = []
+  for _ in range(updates):
+    items = config.learner.batch_size // config.replay.get(
+      "transitions_per_item", 1
+    )
+    batches.append(play(config, learner.get_variables(), items))
+    update(batches[-1])
+  return learner, batches
+
+
+def seen(batch):
+  """Returns the observations that statistics are of, [N, F]."""
+  data = batch.data
+  if isinstance(data, transitions.Transition):
+    return data.o_tm1.numpy()
+  return data.observation.numpy().reshape(-1, data.observation.shape[-1])
+
+
+@pytest.mark.parametrize("name", GET_CONFIG)
+def test_a_learner_publishes_the_statistics_of_its_batches(name):
+  config = make_config(name)
+  learner, batches = learn(config)
+  prefix = f"{policies.POLICY}/" if name in ("ppo", "sac") else ""
+  variables = learner.get_variables()
+  if name == "ppo":  # each observation once: the last begins the next rollout
+    values = np.concatenate(
+      [b.data.observation[:, :-1].numpy().reshape(-1, 4) for b in batches]
+    )
+  else:
+    values = np.concatenate([seen(batch) for batch in batches])
+  mean = variables[prefix + normalization.MEAN]
+  scale = variables[prefix + normalization.SCALE]
+  assert mean.dtype == scale.dtype == np.float32
+  np.testing.assert_allclose(mean, values.mean(0), rtol=1e-4, atol=1e-6)
+  np.testing.assert_allclose(scale, 1 / values.std(0), rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["dqn", "ppo", "sac"])
+def test_what_acts_computes_what_learns(name):
+  """In NumPy, with normalization as a layer; in TensorFlow, without."""
+  config = make_config(name)
+  learner, batches = learn(config)
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  actor = builder.make_greedy_actor(config, spec)
+  actor.load(learner.get_variables())
+  observation = seen(batches[0])[:32]
+  normalize = normalizer.Normalizer(config, spec)
+  for batch in batches:
+    rows = batch.data.observation[:, :-1] if name == "ppo" else seen(batch)
+    normalize.add_observations(rows)
+  inputs = normalize.observations(observation)
+  assert abs(inputs).numpy().max() <= normalization.CLIP
+  checkpointed = learner.checkpointed
+  if name == "dqn":
+    expected = checkpointed["online"](inputs).values.numpy().argmax(1)
+  else:
+    outputs = checkpointed["policy"](inputs).numpy()
+    expected = outputs.argmax(1)
+    if name == "sac":
+      expected = np.tanh(outputs[:, :1])
+  action = actor.act(
+    observation, np.zeros(32, np.float32), np.zeros(32, bool)
+  ).action
+  np.testing.assert_allclose(action, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["dqn", "ppo", "sac"])
+def test_rewards_have_the_scale_of_running_returns(name):
+  config = make_config(name, rewards=True)
+  if name == "dqn":
+    config.adder.n_step = 3
+  if name == "ppo":
+    config.learner.batch_size = 32
+  learner, batches = learn(config, 1)
+  (batch,) = batches
+  if name == "ppo":
+    values = batch.data.extras[returns.FIELD].numpy()
+    values = values[~batch.data.first.numpy()[:, 1:]]
+  else:
+    values = batch.data.running_return.numpy()
+  assert values.std() > 0.1
+  statistics = learner.checkpointed["normalizer"]
+  found = statistics.rewards(tf.constant([0.5]), tf.zeros([0])).numpy()
+  np.testing.assert_allclose(found, 0.5 / values.std(), rtol=1e-3)
+
+
+def test_ppo_starts_at_ratios_of_one():
+  """The statistics of a batch count from the next one on."""
+  config = make_config("ppo")
+  config.learner.update({"epochs": 1, "minibatch_size": 256})
+  learner, _ = learn(config)
+  config.topology.environments_per_worker = 8
+  batch = play(config, learner.get_variables(), config.learner.batch_size)
+  metrics = learner.update(batch).metrics
+  assert abs(metrics["kl"]) < 1e-6
+  assert metrics["clip_fraction"] == 0
+
+
+@pytest.mark.parametrize(
+  ("name", "rewards"), [("dqn", True), ("r2d2", False), ("ppo", True)]
+)
+def test_a_checkpoint_has_the_statistics(name, rewards, tmp_path):
+  config = make_config(name, rewards)
+  learner, _ = learn(config)
+  spec = factory.make_spec(config.environment)
+  other = registry.make_builder(config.agent).make_learner(config, spec)
+  collected.restored(learner, other, tmp_path)
+  one, two = learner.get_variables(), other.get_variables()
+  assert one.keys() == two.keys()
+  for variable, value in one.items():
+    np.testing.assert_array_equal(value, two[variable], err_msg=variable)
+
+
+@pytest.mark.parametrize("name", GET_CONFIG)
+def test_off_nothing_is_published_or_saved(name):
+  config = make_config(name)
+  config.normalization.observations = False
+  spec = factory.make_spec(config.environment)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  names = itertools.chain(learner.get_variables(), learner.checkpointed)
+  assert not any("normaliz" in name for name in names)
+
+
+@pytest.mark.parametrize(
+  ("get_config", "changes", "parts"),
+  [
+    (
+      lambda: dqn.get_config("pong"),
+      {"normalization.observations": True},
+      ["config.normalization.observations=True", "uint8 [4, 84, 84]"],
+    ),
+    (
+      dqn.get_config,
+      {"normalization.rewards": True, "replay.sampler": "prioritized"},
+      ["config.normalization.rewards=True", "'prioritized'", "'uniform'"],
+    ),
+  ],
+)
+def test_errors_are_one_line(get_config, changes, parts):
+  config = get_config()
+  config.update_from_flattened_dict(changes)
+  spec = factory.make_spec(config.environment)
+  with pytest.raises(ValueError) as caught:
+    registry.make_builder(config.agent).check(config, spec)
+  message = str(caught.value)
+  assert "\n" not in message
+  for part in parts:
+    assert part in message
+
+
+@pytest.mark.parametrize("get_config", [r2d2.get_config, bc.get_config])
+def test_what_can_not_normalize_rewards_has_no_such_field(get_config):
+  assert "rewards" not in get_config().normalization

@@ -1,0 +1,267 @@
+"""Wrappers: what each field of a config does to a small environment."""
+
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from slipway.environments import factory, saving, user_code
+from tests.environments import given
+
+HERE = __name__
+ZERO = np.zeros(1, np.int32)
+
+
+class Clock(gymnasium.Env):
+  """Shows the steps so far, pays as much, and ends after seven of them."""
+
+  observation_space = spaces.Box(0.0, 9.0, (1,), np.float32)
+  action_space = spaces.Discrete(2)
+
+  def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self._steps = 0
+    return self._observe(), {}
+
+  def step(self, action):
+    self._steps += 1
+    return self._observe(), float(self._steps), self._steps == 7, False, {}
+
+  def _observe(self):
+    return np.array([self._steps], np.float32)
+
+
+class TimesTen(gymnasium.ObservationWrapper):
+  """Multiplies observations."""
+
+  def observation(self, observation):
+    return 10 * observation
+
+
+def plus_one(env):
+  space = env.observation_space
+  return gymnasium.wrappers.TransformObservation(env, lambda x: x + 1, space)
+
+
+def fail(env):
+  raise RuntimeError("no\nsuch thing")
+
+
+def nothing(env):
+  return None
+
+
+@pytest.fixture(autouse=True)
+def registered():
+  gymnasium.register("Clock-v0", entry_point=Clock)
+  yield
+  del gymnasium.registry["Clock-v0"]
+
+
+def play(fields, steps, num_envs=1):
+  """Returns the step of the reset, and those after it."""
+  config = given.config_of("Clock-v0", fields)
+  environment = factory.make(config, num_envs, seed=0)
+  found = [environment.reset()]
+  found += [environment.step(ZERO.repeat(num_envs)) for _ in range(steps)]
+  environment.close()
+  return found
+
+
+def names(*attributes):
+  return {"wrappers": tuple(f"{HERE}:{name}" for name in attributes)}
+
+
+# fields, observations of an episode, rewards, whether it was terminated
+TABLE = [
+  ({}, [0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7], True),
+  ({"frame_skip": 3}, [0, 3, 6, 7], [6, 15, 7], True),
+  ({"time_limit": 2}, [0, 1, 2], [1, 2], False),
+  ({"time_limit": 7}, [0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7], True),
+  ({"time_limit": 2, "frame_skip": 3}, [0, 3, 6], [6, 15], False),
+  (
+    {"frame_stack": 3, "frame_skip": 3},
+    [[0, 0, 0], [0, 0, 3], [0, 3, 6], [3, 6, 7]],
+    [6, 15, 7],
+    True,
+  ),
+  ({**names("TimesTen"), "time_limit": 2}, [0, 10, 20], [1, 2], False),
+  # The first is the innermost.
+  (
+    {**names("TimesTen", "plus_one"), "time_limit": 2},
+    [1, 11, 21],
+    [1, 2],
+    False,
+  ),
+  (
+    {**names("plus_one", "TimesTen"), "time_limit": 2},
+    [10, 20, 30],
+    [1, 2],
+    False,
+  ),
+  (
+    {**names("TimesTen"), "frame_stack": 2, "time_limit": 2},
+    [[0, 0], [0, 10], [10, 20]],
+    [1, 2],
+    False,
+  ),
+]
+
+
+@pytest.mark.parametrize(
+  ("fields", "observations", "rewards", "terminated"), TABLE
+)
+def test_an_episode(fields, observations, rewards, terminated):
+  first, *steps, reset = play(fields, len(rewards) + 1)
+  seen = [first.observation, *(step.observation for step in steps)]
+  assert [x[0].squeeze().tolist() for x in seen] == observations
+  assert [float(step.reward[0]) for step in steps] == rewards
+  assert [bool(s.terminated[0] or s.truncated[0]) for s in steps] == [
+    *[False] * (len(steps) - 1), True,
+  ]  # fmt: skip
+  assert steps[-1].terminated[0] == terminated
+  assert reset.first[0]
+  np.testing.assert_array_equal(reset.observation, first.observation)
+
+
+# fields, what is learned from the rewards 1, 2, 3 (and 6, 15 of skipped frames)
+REWARDS = [
+  ({}, [1, 2, 3]),
+  ({"reward_scale": 0.5}, [0.5, 1, 1.5]),
+  ({"reward_clip": 2.0}, [1, 2, 2]),
+  ({"reward_scale": 0.5, "reward_clip": 1.0}, [0.5, 1, 1]),
+  ({"reward_scale": 2.0, "reward_clip": 4.0}, [2, 4, 4]),
+]
+
+
+@pytest.mark.parametrize(("fields", "learned"), REWARDS)
+def test_rewards(fields, learned):
+  _, *steps = play(fields, 3, num_envs=2)
+  assert [s.reward.tolist() for s in steps] == [[r, r] for r in learned]
+  assert [s.raw_reward.tolist() for s in steps] == [[1, 1], [2, 2], [3, 3]]
+  for step in steps:
+    assert step.reward.dtype == step.raw_reward.dtype == np.float32
+    assert (step.reward is step.raw_reward) == (not fields)
+
+
+def test_negative_rewards_are_clipped():
+  config = given.config_of("Pendulum-v1", {"reward_clip": 0.25})
+  environment = factory.make(config, 3, seed=0)
+  environment.reset()
+  step = environment.step(np.zeros((3, 1), np.float32))
+  np.testing.assert_array_equal(
+    step.reward, np.maximum(step.raw_reward, np.float32(-0.25))
+  )
+  assert (step.raw_reward < 0).all()
+
+
+def test_atari_rewards_are_clipped_for_learning_only():
+  fields = {"reward_clip": 1.0}
+  config = given.config_of("ALE/SpaceInvaders-v5", fields)  # rewards from 5
+  environment = factory.make(config, 1, seed=3)
+  environment.reset()
+  steps = [environment.step(np.ones(1, np.int32)) for _ in range(250)]
+  assert max(float(step.reward[0]) for step in steps) == 1.0
+  assert max(float(step.raw_reward[0]) for step in steps) >= 5.0
+
+
+def test_the_spec_is_of_the_wrapped_environment():
+  config = given.config_of("Clock-v0", {"frame_stack": 4})
+  assert factory.make_spec(config).observations.shape == (4, 1)
+
+
+def test_an_environment_that_is_one_batch_is_wrapped_one_by_one():
+  config = given.config_of("CartPole-v1", {"frame_skip": 2, "time_limit": 3})
+  environment = factory.make(config, 2, seed=0)
+  environment.reset()
+  steps = [environment.step(np.zeros(2, np.int32)) for _ in range(3)]
+  assert [step.reward.tolist() for step in steps] == [[2.0, 2.0]] * 3
+  assert steps[-1].truncated.all()
+
+
+def test_a_batch_without_a_time_limit_of_its_own_is_stepped_one_by_one():
+  gymnasium.register(
+    "Batch-v0", entry_point=Clock, vector_entry_point=lambda num_envs: None
+  )
+  config = given.config_of("Batch-v0", {"time_limit": 2})
+  environment = factory.make(config, 2, seed=0)
+  del gymnasium.registry["Batch-v0"]
+  environment.reset()
+  steps = [environment.step(ZERO.repeat(2)) for _ in range(2)]
+  assert [step.truncated.all() for step in steps] == [False, True]
+
+
+def test_discrete_observations_are_one_hot_in_each_frame():
+  config = given.config_of("FrozenLake-v1", {"time_limit": 2})
+  assert factory.make_spec(config).observations.shape == (16,)
+
+
+@pytest.mark.parametrize(
+  "fields",
+  [
+    {"frame_skip": 2, "frame_stack": 2, "time_limit": 5},
+    names("TimesTen"),
+  ],
+)
+def test_wrapped_environments_are_saved_exactly(fields):
+  assert saving.is_exact(given.config_of("CartPole-v1", fields))
+
+
+@pytest.mark.parametrize(
+  ("name", "fields", "parts"),
+  [
+    ("Clock-v0", {"wrappers": ("absent:X",)}, ["'absent:X'", "ModuleNotFound"]),
+    ("Clock-v0", names("Absent"), [":Absent'", "AttributeError"]),
+    ("Clock-v0", names("HERE"), [":HERE'", "str object is not callable"]),
+    ("Clock-v0", names("nothing"), [":nothing'", "type NoneType"]),
+    (
+      "Clock-v0",
+      {"wrappers": ("gymnasium.wrappers:ResizeObservation",)},
+      ["ResizeObservation'", "missing 1 required", "a function of your own"],
+    ),
+    (
+      "ALE/Pong-v5",
+      {"frame_skip": 2},
+      [".frame_skip is 2", "kwargs.frameskip"],
+    ),
+    (
+      "ALE/Pong-v5",
+      {"frame_stack": 2},
+      [".frame_stack is 2", "kwargs.stack_n"],
+    ),
+    (
+      "ALE/Pong-v5",
+      names("plus_one"),
+      [".wrappers is ('", "leave wrappers out"],
+    ),
+  ],
+)
+def test_errors_are_one_line(name, fields, parts):
+  with pytest.raises(ValueError) as caught:
+    factory.make_spec(given.config_of(name, fields))
+  message = str(caught.value)
+  assert "\n" not in message
+  for part in ["config.environment.", *parts]:
+    assert part in message
+
+
+def test_an_error_in_a_wrapper_is_shown_with_its_lines():
+  with pytest.raises(user_code.UserCodeError) as caught:
+    factory.make_spec(given.config_of("Clock-v0", names("fail")))
+  assert "environment Clock-v0: the wrapper '" in caught.value.line
+  assert "raised RuntimeError: no" in caught.value.line
+  assert "in fail" in caught.value.traceback
+
+
+def test_a_module_that_fails_is_shown_with_its_lines(tmp_path, monkeypatch):
+  (tmp_path / "broken_wrapper.py").write_text("x = 1 / 0\n")
+  monkeypatch.syspath_prepend(tmp_path)
+  with pytest.raises(user_code.UserCodeError) as caught:
+    factory.make_spec(
+      given.config_of("Clock-v0", {"wrappers": ("broken_wrapper:X",)})
+    )
+  assert "'broken_wrapper:X'" in caught.value.line
+  assert "ZeroDivisionError" in caught.value.traceback
+  sys.modules.pop("broken_wrapper", None)
