@@ -16,14 +16,13 @@ fields.validate(config, FIELDS)
 """
 
 import copy
-import difflib
 import math
 import typing
 from collections.abc import Collection, Mapping
 
 import ml_collections
 
-from slipway.configs import checks
+from slipway.configs import checks, names
 
 # Counts are exact up to here where they are doubles: in JSON, in Reverb's rate
 # limiter and in metrics.
@@ -39,7 +38,7 @@ class Field(typing.NamedTuple):
 
   Attributes:
     default: its value where no config sets another; a value of the field must
-      have the same type. A mapping declares a section whose names are free. A
+      have the same type. An empty tuple declares one of strings. A mapping declares a section whose names are free. A
       float may be infinite only where the default is.
     meaning: one phrase with the unit and the source of the default.
     check: its range; None: any value of the type.
@@ -238,8 +237,8 @@ def type_name(value: typing.Any) -> str:
   """Returns 'int', 'tuple of int' and so on, for the type of a value."""
   if isinstance(value, Mapping):
     return "ConfigDict"
-  if isinstance(value, tuple) and value:
-    return f"tuple of {type(value[0]).__name__}"
+  if isinstance(value, tuple):
+    return f"tuple of {type(value[0] if value else '').__name__}"
   return type(value).__name__
 
 
@@ -256,7 +255,7 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
   """
   if section := _section_fields(name, known):
     return f"give one of the section's fields, {prefix}{name}.{section}"
-  near = _nearest(name, known)
+  near = names.find_field(name, known)
   if near is not None:
     return f"did you mean {prefix}{near}?"
   section = name.rpartition(".")[0]
@@ -270,28 +269,11 @@ def _section_fields(section: str, known: Collection[str]) -> str:
   return ", ".join(x.removeprefix(f"{section}.") for x in names)
 
 
-def _nearest(name: str, known: Collection[str]) -> str | None:
-  """Compares last names: common sections would make all names look alike."""
-
-  def likeness(a: str, b: str) -> float:
-    return difflib.SequenceMatcher(None, a, b).ratio()
-
-  section, _, last = name.rpartition(".")
-  close = []
-  for candidate in known:
-    its_section, _, its_last = candidate.rpartition(".")
-    inside = its_section == section
-    like = likeness(its_last, last)
-    if like >= (0.6 if inside else 0.8):
-      close.append((inside, like, likeness(candidate, name), candidate))
-  return max(close)[-1] if close else None
-
-
 def _has_type(value: typing.Any, default: typing.Any) -> bool:
   if isinstance(default, float):
     return isinstance(value, int | float) and not isinstance(value, bool)
   if isinstance(default, tuple):
-    kinds = {type(x) for x in default}
+    kinds = {type(x) for x in default} or {str}
     return isinstance(value, tuple) and {type(x) for x in value} <= kinds
   if isinstance(default, Mapping):
     return isinstance(value, ml_collections.ConfigDict)

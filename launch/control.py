@@ -4,7 +4,6 @@ Calls the control node of a run at the address in the run's folder, and imports
 neither TensorFlow nor Reverb, so that it starts at once.
 """
 
-import difflib
 import json
 import socket
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 from absl import flags as absl_flags
 
-from slipway.configs import base
+from slipway.configs import base, names
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.display import status_text
 from slipway.launch.options import flags as flags_lib
@@ -209,9 +208,9 @@ def _parse(
     )
   word, *args = words
   if word not in _WORDS:
-    near = difflib.get_close_matches(word, _WORDS, n=1, cutoff=0.0)[0]
     raise ValueError(
-      f"{word!r} is none of {', '.join(_WORDS)}: did you mean {near}?"
+      f"{word!r} is no command, so nothing is done: "
+      f"{names.advise(word, _WORDS)}"
     )
   if len(args) != len(_WORDS[word]):
     wanted = " ".join([word, *_WORDS[word]])

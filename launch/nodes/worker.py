@@ -72,6 +72,11 @@ class Worker:
     return self._collector.env_steps
 
   @property
+  def episodes(self) -> int:
+    """Training episodes of this process that have ended."""
+    return self._collector.episodes
+
+  @property
   def collected_version(self) -> int:
     """The version with which the share of a round is complete; 0: none."""
     return self._collected_version
@@ -111,6 +116,7 @@ class Worker:
     items = self._items
     return messages.WorkerReport(
       env_steps=self._collector.env_steps,
+      episodes=self._collector.episodes,
       items_written=items.written,
       items_confirmed=items.confirmed,
       items_lost=items.lost,

@@ -139,6 +139,7 @@ class WorkerReport(
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
     env_steps: environment steps.
+    episodes: training episodes that have ended.
     items_written: handed to the writer.
     items_confirmed: that the server has confirmed.
     items_lost: items that were lost in flight.
@@ -155,6 +156,7 @@ class WorkerReport(
 
   incarnation: Seconds = 0.0
   env_steps: Count = 0
+  episodes: Count = 0
   items_written: Count = 0
   items_confirmed: Count = 0
   items_lost: Count = 0

@@ -14,6 +14,7 @@ from slipway.configs import base
 from slipway.launch.orchestration import (
   commands,
   control_service,
+  limits,
   messages,
   run_state,
   settings,
@@ -43,6 +44,7 @@ _STARTS_WITHIN_S = 15.0
 # time after which they give a call up.
 _CATCHES_UP_WITHIN_S = 2.0
 _LONGEST_POLL_S = 1.0
+_ENDED_BY_EVALUATION = ("target_return", "evaluations_without_improvement")
 _METRICS_PERIOD_S = 1.0  # also of saving what a successor needs
 
 
@@ -219,7 +221,7 @@ class RunControl(control_service.ControlService):
     """
     self._catch_up()
     with self._lock:
-      if self._closed or self._saved.stopped_because == "target_return":
+      if self._closed or self._saved.stopped_because in _ENDED_BY_EVALUATION:
         return False
       row = results_lib.make_evaluation(
         self._state.status(),
@@ -318,17 +320,19 @@ class RunControl(control_service.ControlService):
 
     Args:
       field: one of `settings.FIELDS`.
-      value: a number, or its text.
+      value: of the field's type, or its text.
 
     Raises:
       ValueError: also if there is no such field, or it can't have the value.
     """
     with self._lock:
       self._check_not_stopping()
-      number = settings.change(self._config, field, value)
-      logging.info("%s is %s now", field, number)
+      changed = settings.change(self._config, field, value)
+      logging.info("%s is %s now", field, changed)
       self._commands.steps_per_s = self._config.rates.environment_steps_per_s
-      self._commands.trainer_steps_limit = self._config.limits.trainer_steps
+      self._commands.trainer_steps_limit = limits.last_trainer_step(
+        self._config.limits
+      )
       self._save_state()
 
   def status(self) -> run_status.RunStatus:
@@ -445,17 +449,10 @@ class RunControl(control_service.ControlService):
     )
 
   def _check_limits(self, status: run_status.RunStatus) -> None:
-    limits = self._config.limits
-    for limit, count in (
-      ("environment_steps", status.env_steps),
-      ("trainer_steps", status.trainer_steps),
-      ("wall_clock_s", status.wall_s),
-    ):
-      if limits[limit] and count >= limits[limit]:
-        self.stop(limit)
-    reached = status.evaluation.mean_return
-    if reached is not None and reached >= limits.target_return:
-      self.stop("target_return")
+    counts = limits.Counts.from_status(status)
+    reason = limits.find_reason(self._config.limits, counts)
+    if reason is not None:
+      self.stop(reason)
 
   def _may_stop(self, role: str) -> bool:
     if self._saved.stopped_because is None:

@@ -119,6 +119,52 @@ LIMITS = [
   ),
   ({"wall_clock_s": 1_000.0}, lambda c: None, None),
   ({"wall_clock_s": 49.0}, lambda c: None, "wall_clock_s"),
+  (
+    {"episodes": 5},
+    lambda c: [c.report("worker", i, Worker(episodes=2)) for i in range(2)],
+    None,
+  ),
+  (
+    {"episodes": 4},
+    lambda c: [c.report("worker", i, Worker(episodes=2)) for i in range(2)],
+    "episodes",
+  ),
+  # The first evaluation and a higher one improve, an equal one does not.
+  (
+    {"evaluations_without_improvement": 2},
+    lambda c: [evaluate(c, value) for value in (3.0, 2.0, 4.0, 4.0)],
+    None,
+  ),
+  (
+    {"evaluations_without_improvement": 2},
+    lambda c: [evaluate(c, value) for value in (3.0, 2.0, 4.0, 4.0, 1.0)],
+    "evaluations_without_improvement",
+  ),
+  # Several limits together; the config's target return is 475.
+  (
+    {"combine": "all", "trainer_steps": 7},
+    lambda c: c.report("trainer", 0, Trainer(trainer_steps=8)),
+    None,
+  ),
+  (
+    {"combine": "all", "trainer_steps": 7},
+    lambda c: [
+      c.report("trainer", 0, Trainer(trainer_steps=8)),
+      evaluate(c, 480.0),
+    ],
+    "all_limits",
+  ),
+  # All at the same time: what counts is the last evaluation.
+  (
+    {"combine": "all", "trainer_steps": 7},
+    lambda c: [
+      evaluate(c, 480.0),
+      evaluate(c, 470.0),
+      c.report("trainer", 0, Trainer(trainer_steps=8)),
+    ],
+    None,
+  ),
+  ({"combine": "all"}, lambda c: evaluate(c, 480.0), "target_return"),
 ]
 
 
@@ -130,6 +176,16 @@ def test_limits(make_control, limits, happens, reason):
   assert control.status().stopped_because == reason
   first = set(stop_order.GROUPS[0].roles)
   assert may_stop(control) == (first if reason else set())
+
+
+def test_a_trainer_stops_at_its_limit_unless_it_ends_with_others(make_control):
+  control = make_control(trainer_steps=7)
+  for combine, last in (("all", 0), ("any", 7)):
+    control.set("limits.combine", combine)
+    assert command(control, "trainer").trainer_steps_limit == last
+  control.set("limits.target_return", "inf")
+  control.set("limits.combine", "all")  # of one limit
+  assert command(control, "trainer").trainer_steps_limit == 7
 
 
 def test_the_first_reason_is_kept(make_control):
