@@ -38,8 +38,9 @@ class Field(typing.NamedTuple):
 
   Attributes:
     default: its value where no config sets another; a value of the field must
-      have the same type. An empty tuple declares one of strings. A mapping declares a section whose names are free. A
-      float may be infinite only where the default is.
+      have the same type. An empty tuple declares one of strings. A mapping
+      declares a section whose names are free. A float may be infinite only
+      where the default is.
     meaning: one phrase with the unit and the source of the default.
     check: its range; None: any value of the type.
   """

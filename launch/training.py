@@ -15,6 +15,7 @@ from slipway.agents import registry
 from slipway.configs import fields
 from slipway.environments import factory, user_code
 from slipway.launch import memory, resumption, train_flags
+from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
 from slipway.launch.processes import descendants, signals
 from slipway.launch.runs import (
@@ -52,6 +53,7 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
       spec = factory.make_spec(config.environment)
       builder = registry.make_builder(config.agent)
       builder.check(config, spec)
+      hooks.check(config.hooks)
       if flags.launch != "ray":  # whose machines have memory of their own
         memory.check(config, spec, builder, memory.machine_bytes())
       launch = _prepare_launch(flags)

@@ -11,6 +11,7 @@ import msgspec
 from absl import logging
 
 from slipway.configs import base
+from slipway.launch.hooks import caller
 from slipway.launch.orchestration import (
   commands,
   control_service,
@@ -59,6 +60,7 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
     stop_requested_at_s: monotonic seconds of the stop.
     stop_grace_from_s: monotonic seconds from which the graces of the stop
       order count.
+    snapshot: number of the newest that the hooks know; 0: none.
   """
 
   config: str
@@ -67,6 +69,7 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
   stopped_because: str | None = None
   stop_requested_at_s: float = 0.0
   stop_grace_from_s: float = 0.0
+  snapshot: int = 0
 
 
 class RunControl(control_service.ControlService):
@@ -132,6 +135,7 @@ class RunControl(control_service.ControlService):
           expected.get("proxy", 0),
           config.rates.environment_steps_per_s,
         ),
+        snapshot=snapshot.number if snapshot else 0,
       )
     self._commands = self._saved.commands
     self._state = run_state.RunState(self._config, self._saved.run, rates)
@@ -145,6 +149,10 @@ class RunControl(control_service.ControlService):
     self._forced = False  # a node failed, or the run must end soon
     self._closed = False
     self._metrics_due_s = 0.0
+    self._hooks = caller.Caller(self._config, folder.path)
+    if self._restored_at_s < 0.0:
+      self._results.write_config(self._config)
+      self._hooks.send("start", self.status)
 
   @property
   def outbox(self) -> outbox.Outbox:
@@ -232,6 +240,7 @@ class RunControl(control_service.ControlService):
       best = self._state.add_evaluation(row)
       self._save_state()  # a successor does not count it twice
       self._results.add_evaluation(row)
+      self._hooks.send("evaluation", self.status)
       return best
 
   def stop(self, reason: str) -> None:
@@ -355,6 +364,7 @@ class RunControl(control_service.ControlService):
         workers_target=self._commands.workers,
         machines=dict(self._machines),
         unwritten=sorted({*status.unwritten, *self._results.outbox.unwritten}),
+        failed_hooks=self._hooks.failed,
         stopped_because=self._saved.stopped_because,
       )
 
@@ -363,6 +373,7 @@ class RunControl(control_service.ControlService):
     with self._lock:
       status = self.status()
       self._check_limits(status)
+      self._check_snapshot(status)
       working = status.phase in ("starting", "running")
       now_s = time.monotonic()
       if self._watchdog.look(status, working, now_s):
@@ -399,14 +410,21 @@ class RunControl(control_service.ControlService):
     self._released.wait(timeout_s)
 
   def close(self) -> None:
-    """Writes the results that are written once, at the end."""
+    """Writes the results that are written once, at the end.
+
+    Raises:
+      OSError: one line: the disk is full.
+    """
     with self._lock:
       self._closed = True
       status = self.status()
+      self._check_snapshot(status)
       self._results.add_metrics(status)
       self._results.write_summary(status)
       self._results.draw_curves()
-      self._results.close()
+    # Without the lock: others read the status while the hooks end.
+    self._hooks.close(self.status)
+    self._results.close()
 
   def _take(
     self, role: str, index: int, report: messages.Report, finished: bool
@@ -453,6 +471,12 @@ class RunControl(control_service.ControlService):
     reason = limits.find_reason(self._config.limits, counts)
     if reason is not None:
       self.stop(reason)
+
+  def _check_snapshot(self, status: run_status.RunStatus) -> None:
+    """Calls the hooks if there is a new snapshot."""
+    if status.snapshots.written > self._saved.snapshot:
+      self._saved.snapshot = status.snapshots.written
+      self._hooks.send("snapshot", self.status)
 
   def _may_stop(self, role: str) -> bool:
     if self._saved.stopped_because is None:

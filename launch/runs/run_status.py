@@ -285,6 +285,7 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: by index.
     machines: by part of the run; empty: the run is on one machine.
     unwritten: names of files, and 'snapshot', that wait for space on the disk.
+    failed_hooks: errors of the hooks that are not called any more, by name.
   """
 
   name: str = "run"
@@ -320,3 +321,4 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   workers: dict[int, WorkerStatus] = {}
   machines: dict[str, MachineStatus] = {}
   unwritten: list[str] = []
+  failed_hooks: dict[str, str] = {}
