@@ -54,12 +54,14 @@ def main(argv: Sequence[str]) -> int:
     argv: the program's name and its arguments.
 
   Returns:
-    Exit status: 0 it is done, 1 the run has ended or does not answer, 2 it was
-    rejected.
+    Exit status: 0 it is done, 1 the run has ended (`status` then prints its
+    summary) or does not answer, 2 it was rejected.
   """
   try:
     values, words = _parse(argv)
     folder = run_folder.RunFolder.open(values.run)
+    if words == ["status"] and _has_ended(folder):
+      _show_summary(folder, values.json)  # and below, that it has ended
     _execute(_Run(folder), words, values.json)
   except ValueError as error:
     print(f"control: {error}", file=sys.stderr)
@@ -176,6 +178,23 @@ def _show(status: run_status.RunStatus, as_json: bool) -> None:
     return
   with panel_lib.Panel() as panel:
     panel.update(status)
+
+
+def _has_ended(folder: run_folder.RunFolder) -> bool:
+  return run_address.read(folder) is None and folder.summary.exists()
+
+
+def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
+  """Prints the summary of a run that has ended."""
+  text = folder.summary.read_text("utf-8")
+  if as_json:
+    print(text, end="")
+    return
+  for name, value in json.loads(text).items():
+    known = value not in (None, {}, 0)
+    shown = f"{value:,.6g}" if isinstance(value, float) else value
+    if known:
+      print(f"{name:<26}{shown}")
 
 
 def _why_not_found(folder: run_folder.RunFolder) -> str:

@@ -14,7 +14,7 @@ from absl import flags as absl_flags
 from slipway.agents import registry
 from slipway.configs import fields
 from slipway.environments import factory, user_code
-from slipway.launch import memory, resumption, train_flags
+from slipway.launch import ending, memory, resumption, train_flags
 from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
 from slipway.launch.processes import descendants, signals
@@ -68,6 +68,8 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
     try:
       print(said, flush=True)
       launch(run_lib.Run(config, spec, folder, started_at_s), taken)
+      print(ending.describe(folder, config), flush=True)
+      ending.check_learned(folder, config)
     except (RuntimeError, OSError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 1

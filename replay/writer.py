@@ -35,7 +35,8 @@ class ItemWriter:
 
   Attributes:
     written: items taken by `write`.
-    lost: items that were in flight when a stream broke, or at the end.
+    lost: items that were in flight when a stream broke.
+    discarded: items in flight at `close` that the table no longer took.
     streams: that were opened; each but the first replaced a broken one.
     waits_for: what the last `wait` that returned False waited for.
   """
@@ -68,13 +69,14 @@ class ItemWriter:
     self._unflushed = 0  # items
     self.written = 0
     self.lost = 0
+    self.discarded = 0
     self.streams = 0
     self.waits_for = "a stream, which was not asked for yet"
 
   @property
   def confirmed(self) -> int:
     """Items that the server is known to have taken; some more may be."""
-    return self.written - self.lost - self._in_flight
+    return self.written - self.lost - self.discarded - self._in_flight
 
   def wait(self, timeout_s: float) -> bool:
     """Waits until items can be written, at most `timeout_s`.
@@ -160,7 +162,7 @@ class ItemWriter:
     """
     settled = self.settle(timeout_s)
     if self._writer is not None:
-      self._abandon()
+      self.discarded += self._end_stream()
     return settled
 
   def _open(self, timeout_s: float) -> bool:
@@ -203,12 +205,16 @@ class ItemWriter:
 
   def _abandon(self) -> None:
     """Ends a stream; counts what was in flight as lost."""
+    self.lost += self._end_stream()
+
+  def _end_stream(self) -> int:
+    """Ends a stream; returns how many items were in flight."""
     writer, self._writer = self._writer, None
     assert writer is not None
-    lost = _in_flight(writer, self._in_flight)
+    in_flight = _in_flight(writer, self._in_flight)
     writer.close()
-    self.lost += lost
     self._in_flight = self._unflushed = 0
+    return in_flight
 
 
 def _in_flight(writer: reverb.TrajectoryWriter, at_most: int) -> int:

@@ -104,7 +104,9 @@ class Worker:
   def close(self) -> None:
     """Writes what is in flight, and closes the environments."""
     if not self._items.close(_FLUSH_S):
-      logging.info("items that were never confirmed: %d", self._items.lost)
+      logging.info(
+        "items that the table no longer took: %d", self._items.discarded
+      )
     self._collector.close()
 
   def report(self) -> messages.WorkerReport:
@@ -120,6 +122,7 @@ class Worker:
       items_written=items.written,
       items_confirmed=items.confirmed,
       items_lost=items.lost,
+      items_discarded=items.discarded,
       reconnects=max(0, items.streams - 1),
       variables_version=self._version,
       variable_loads=self._loads,

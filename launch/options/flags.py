@@ -25,6 +25,13 @@ def define_evaluate_flags() -> flags.FlagValues:
     upper_bound=10**9,
     flag_values=values,
   )
+  flags.DEFINE_string(
+    "which",
+    "best",
+    "Which variables to play: best, those of the best evaluation; latest, "
+    "those of the newest snapshot; or the number of a snapshot.",
+    flag_values=values,
+  )
   flags.DEFINE_integer(
     "seed",
     2_000_000,

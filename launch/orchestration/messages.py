@@ -143,6 +143,7 @@ class WorkerReport(
     items_written: handed to the writer.
     items_confirmed: that the server has confirmed.
     items_lost: items that were lost in flight.
+    items_discarded: items in flight at the end that the table no longer took.
     reconnects: streams that were opened again.
     variables_version: on which the worker acts; 0: none.
     variable_loads: versions that were loaded.
@@ -160,6 +161,7 @@ class WorkerReport(
   items_written: Count = 0
   items_confirmed: Count = 0
   items_lost: Count = 0
+  items_discarded: Count = 0
   reconnects: Count = 0
   variables_version: Count = 0
   variable_loads: Count = 0

@@ -272,6 +272,7 @@ class RunControl(control_service.ControlService):
     with self._lock:
       self._check_not_stopping()
       self._commands.paused = True
+      self._state.clear_rates()
       self._save_state()
 
   def resume(self) -> None:
@@ -384,7 +385,10 @@ class RunControl(control_service.ControlService):
         self._saved.stop_grace_from_s = now_s
       if now_s >= self._metrics_due_s:
         self._metrics_due_s = now_s + _METRICS_PERIOD_S
-        self._state.update_rates()
+        if self._commands.paused:  # a mean over the last seconds would fade
+          self._state.clear_rates()
+        else:
+          self._state.update_rates()
         self._results.add_metrics(self.status())
         self._save_state()
         self._results.outbox.flush()

@@ -116,14 +116,7 @@ class RunState:
     self._config = config
     self._table_spec, self._publish_period = rates.table, rates.publish_period
     self.saved = saved
-    self._env_steps_rate = rate.Rate()
-    self._trainer_steps_rate = rate.Rate()
-    self._items_rate = rate.Rate()
-    self._episodes_rate = rate.Rate()
-    self._proxy_bytes_rate = rate.Rate()
-    self._variable_loads_rate = rate.Rate()
-    self._rates = run_status.RatesStatus()
-    self._proxy_bytes_per_s = self._variable_loads_per_s = 0.0
+    self.clear_rates()
 
   def report(
     self,
@@ -302,6 +295,17 @@ class RunState:
         )
     return None
 
+  def clear_rates(self) -> None:
+    """Sets the rates to 0; none of what was before counts for the next ones."""
+    self._env_steps_rate = rate.Rate()
+    self._trainer_steps_rate = rate.Rate()
+    self._items_rate = rate.Rate()
+    self._episodes_rate = rate.Rate()
+    self._proxy_bytes_rate = rate.Rate()
+    self._variable_loads_rate = rate.Rate()
+    self._rates = run_status.RatesStatus()
+    self._proxy_bytes_per_s = self._variable_loads_per_s = 0.0
+
   def update_rates(self) -> None:
     """Measures the rates; to be called regularly by one caller."""
     now_s = time.monotonic()
@@ -351,6 +355,7 @@ class RunState:
         workers.items_written,
         workers.items_confirmed,
         workers.items_lost + saved.lost.inserted,
+        workers.items_discarded,
       ),
       replay=self._replay(),
       rates=self._rates,

@@ -55,6 +55,7 @@ class Summary(msgspec.Struct, frozen=True):
   variables_age_s: float | None
   items_confirmed: int
   items_lost: int
+  items_discarded: int
   env_steps_lost: int
   trainer_steps_lost: int
   reconnects: int
@@ -86,6 +87,7 @@ class Summary(msgspec.Struct, frozen=True):
       variables_age_s=status.variables.mean_age_s,
       items_confirmed=status.items.confirmed,
       items_lost=status.items.lost,
+      items_discarded=status.items.discarded,
       env_steps_lost=status.env_steps_lost,
       trainer_steps_lost=status.trainer_steps_lost,
       reconnects=status.reconnects,

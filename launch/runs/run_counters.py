@@ -24,6 +24,7 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     items_written: handed to a worker's writer.
     items_confirmed: that the server has confirmed.
     items_lost: items that were lost in flight.
+    items_discarded: items in flight at the end that the table no longer took.
     reconnects: streams that a worker has opened again.
     variable_loads: versions of the variables that a worker has loaded.
     bytes_up: relayed by a proxy to replay.
@@ -36,6 +37,7 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   items_written: Count = 0
   items_confirmed: Count = 0
   items_lost: int = 0
+  items_discarded: Count = 0
   reconnects: Count = 0
   variable_loads: Count = 0
   bytes_up: Count = 0

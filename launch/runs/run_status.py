@@ -59,11 +59,14 @@ class ItemsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     written: handed to the writers.
     confirmed: that the server has confirmed.
     lost: with a stream, a process or a table that was restored.
+    discarded: in flight as a worker stopped in order, when the table took no
+      more.
   """
 
   written: int = 0
   confirmed: int = 0
   lost: int = 0
+  discarded: int = 0
 
 
 class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -25,6 +25,7 @@ def from_status(status: run_status.RunStatus) -> dict[str, Any]:
     ),
     "items/confirmed": items.confirmed,
     "items/lost": items.lost,
+    "items/discarded": items.discarded,
     "items/per_s": rates.items_per_s,
     "workers/reconnects": status.reconnects,
     "nodes/restarts": status.restarts,

@@ -11,7 +11,12 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.environments import factory
-from slipway.launch.orchestration import messages, run_control, stop_order
+from slipway.launch.orchestration import (
+  messages,
+  run_control,
+  run_state,
+  stop_order,
+)
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_folder, run_status
 
@@ -299,6 +304,28 @@ def test_a_paused_run_waits_for_nothing_else(make_control):
   assert control.status().waiting == "paused"
   control.resume()
   assert "transitions" in control.status().waiting
+
+
+def test_a_paused_run_has_no_speed(make_control, monkeypatch):
+  control = make_control()
+  steps = iter(range(0, 10_000, 100))
+
+  def second():
+    control.clock.now_s += 1.0
+    control.report("worker", 0, Worker(env_steps=next(steps)))
+    control.tick()
+    return control.status().rates.env_steps_per_s
+
+  control.clock.time = time.time
+  monkeypatch.setattr(run_state, "time", control.clock)
+  assert [second() for _ in range(3)] == [0.0, 100.0, 100.0]
+  control.pause()
+  assert control.status().rates.env_steps_per_s == 0.0
+  control.clock.now_s += 60.0
+  control.tick()
+  control.resume()
+  # What was before the pause does not count.
+  assert [second() for _ in range(2)] == [0.0, 100.0]
 
 
 def test_a_paused_run_stops_in_order(make_control):
