@@ -194,7 +194,7 @@ def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
     known = value not in (None, {}, 0)
     shown = f"{value:,.6g}" if isinstance(value, float) else value
     if known:
-      print(f"{name:<26}{shown}")
+      print(f"{name:<28}{shown}")
 
 
 def _why_not_found(folder: run_folder.RunFolder) -> str:

@@ -52,8 +52,8 @@ def check_learned(
   ):
     raise RuntimeError(
       f"config.limits.wall_clock_s={config.limits.wall_clock_s} was over "
-      "before the first update, so nothing was learned: give more seconds; they "
-      "count from the command, and the start takes the first few"
+      "before the first update, so nothing was learned: give more seconds; "
+      "they count from the command, and the start takes the first few"
     )
 
 

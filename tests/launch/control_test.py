@@ -173,7 +173,7 @@ def test_a_run_obeys(run, tell):
   asking.until(lambda: not run_address.path_in(run).exists())
   status, out, err = tell(run, "status")
   assert status == 1
-  assert "trainer_steps             7\n" in out
+  assert "trainer_steps               7\n" in out
   assert json.loads(tell(run, "status", "--json")[1])["trainer_steps"] == 7
   assert err == (
     f"control: run {str(run.path)!r} has ended: a user stopped it by "

@@ -14,7 +14,7 @@ from slipway.launch.runs import run_folder
 def make_run(tmp_path):
   """Makes a run that has ended: its folder and its config."""
 
-  def make(because, best=True, snapshot=True, trainer_steps=9, **limits):
+  def make(because, best=True, snapshot=True, learned=9, **limits):
     config = dqn.get_config()
     config.limits.target_return = math.inf
     config.limits.update(limits)
@@ -22,7 +22,7 @@ def make_run(tmp_path):
     folder.write_config(config)
     summary = {
       "stopped_because": because,
-      "trainer_steps": trainer_steps,
+      "trainer_steps": learned,
       "wall_s": 70.5,
     }
     folder.summary.write_text(json.dumps(summary))
@@ -76,7 +76,7 @@ def test_nothing_is_advised_that_can_not_be_done(make_run):
 def test_a_time_that_was_over_before_the_first_update(
   make_run, because, steps, fails
 ):
-  folder, config = make_run(because, trainer_steps=steps, wall_clock_s=1.0)
+  folder, config = make_run(because, learned=steps, wall_clock_s=1.0)
   if not fails:
     ending.check_learned(folder, config)
     return

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 import time
 import types
 from concurrent import futures
@@ -19,6 +20,7 @@ from slipway.launch.orchestration import (
 )
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_folder, run_status
+from tests.launch import asking
 
 EXPECTED = {"worker": 2, "evaluator": 1, "proxy": 1, "trainer": 1, "replay": 1}
 REPORTS = {
@@ -52,9 +54,11 @@ def make_control(tmp_path, monkeypatch):
     state_path=None,
     fixed="",
     rates=None,
+    hooks=(),
     **limits,
   ):
     config = dqn.get_config()
+    config.hooks = hooks
     config.watchdog.period_s = period_s
     config.rates.environment_steps_per_s = steps_per_s
     config.limits.update(limits)
@@ -467,6 +471,56 @@ def test_results(make_control):
   assert row["variables_version"] == "3"
   assert control.folder.curves_png.stat().st_size > 0
   assert len(list(control.folder.events.iterdir())) == 1
+
+
+def snapshot(number):
+  return Trainer(snapshots=messages.SnapshotReport(written=number))
+
+
+def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
+  """Those of a control node, and of the one after it, which goes on."""
+  (tmp_path / "control_hooks.py").write_text(
+    "calls = []\n"
+    "def notify(event):\n"
+    "  status = event.status\n"
+    "  calls.append((event.name, status.evaluation.count,\n"
+    "                status.snapshots.written, status.phase))\n"
+  )
+  monkeypatch.syspath_prepend(tmp_path)
+  hooks, path = ("control_hooks:notify",), tmp_path / "control.json"
+  control = make_control(hooks=hooks, state_path=path)
+  evaluate(control, 3.0)
+  for number in (0, 1, 1):
+    control.report("trainer", 0, snapshot(number))
+    control.tick()
+  control.clock.now_s += 2.0
+  control.tick()  # saves its state
+  second = make_control(state_path=path)
+  second.clock.now_s += 3.0  # all nodes had the time to report
+  second.report("trainer", 0, snapshot(1))
+  second.tick()
+  evaluate(second, 4.0)
+  second.stop("SIGTERM")
+  second.finished("trainer", 0, snapshot(2))
+  second.close()
+  asking.until(lambda: len(sys.modules["control_hooks"].calls) == 6)
+  assert sys.modules.pop("control_hooks").calls == [
+    ("start", 0, 0, "starting"),
+    ("evaluation", 1, 0, "starting"),
+    ("snapshot", 1, 1, "starting"),
+    ("evaluation", 2, 1, "starting"),
+    ("snapshot", 2, 2, "stopped"),
+    ("end", 2, 2, "stopped"),
+  ]
+
+
+def test_a_hook_that_fails_is_in_the_status(make_control):
+  control = make_control(hooks=("csv", "no_such:hook"))
+  asking.until(lambda: control.status().failed_hooks)
+  (failed,) = control.status().failed_hooks.items()
+  assert failed[0] == "no_such:hook"
+  assert "can't be imported" in failed[1]
+  control.close()
 
 
 def test_a_snapshot_is_requested_of_the_trainer(make_control):
