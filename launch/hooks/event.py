@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import numbers
 import pathlib
 import typing
 
@@ -52,7 +51,7 @@ class Event:
     return {
       name: value
       for name, value in found.items()
-      if isinstance(value, numbers.Real) and math.isfinite(value)
+      if isinstance(value, int | float) and math.isfinite(value)
     }
 
   @property

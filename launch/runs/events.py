@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tensorboard.compat.proto import event_pb2, tensor_pb2, types_pb2
+from tensorboard.compat.proto import event_pb2, types_pb2
 from tensorboard.plugins.hparams import summary_v2 as hparams
 from tensorboard.plugins.text import metadata as text_metadata
 from tensorboard.summary.writer import record_writer
@@ -85,13 +85,12 @@ class Events:
     rows = [f"| {name} | `{value!r}` |" for name, value in values.items()]
     table = "\n".join(["| field | value |", "|---|---|", *rows])
     event = event_pb2.Event()
-    event.summary.value.add(
+    text = event.summary.value.add(
       tag="config",
       metadata=text_metadata.create_summary_metadata("config", ""),
-      tensor=tensor_pb2.TensorProto(
-        dtype=types_pb2.DT_STRING, string_val=[table.encode()]
-      ),
     )
+    text.tensor.dtype = types_pb2.DT_STRING
+    text.tensor.string_val.append(table.encode())
     self._write(event)
     event = event_pb2.Event()
     event.summary.CopyFrom(
