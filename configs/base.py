@@ -30,6 +30,12 @@ FIELDS: fields.Fields = {
       2**31 - 1, "environments take 31 bits"
     ),
   ),
+  "hooks": Field(
+    (),
+    "what is called at start, evaluations, snapshots and the end: 'csv', "
+    "'wandb', 'mlflow', or 'module:name' of a function or class",
+    checks.matching(all, "names", "nothing could be called", ("",)),
+  ),
   # The environment.
   "environment.name": Field(
     "CartPole-v1", "a gymnasium id; {game} in it stands for environment.game"
@@ -244,6 +250,11 @@ FIELDS: fields.Fields = {
     "trainer steps that end the run; 0: no limit",
     checks.at_least(0, "the run would end before it starts", "0: none"),
   ),
+  "limits.episodes": Field(
+    0,
+    "training episodes of all workers that end the run; 0: no limit",
+    checks.at_least(0, "the run would end before it starts", "0: none"),
+  ),
   "limits.wall_clock_s": Field(
     0.0,
     "seconds since the command that end the run; 0: no limit",
@@ -253,6 +264,17 @@ FIELDS: fields.Fields = {
   ),
   "limits.target_return": Field(
     math.inf, "mean return of one evaluation that ends the run; inf: no limit"
+  ),
+  "limits.evaluations_without_improvement": Field(
+    0,
+    "evaluations in a row without a new highest mean return that end the run; "
+    "0: no limit",
+    checks.at_least(0, "the run would end before it starts", "0: none"),
+  ),
+  "limits.combine": Field(
+    "any",
+    "the run ends when 'any' limit is reached, or when 'all' that are set are",
+    checks.one_of(("any", "all"), "it would be unclear when the run ends"),
   ),
 }
 

@@ -16,14 +16,13 @@ fields.validate(config, FIELDS)
 """
 
 import copy
-import difflib
 import math
 import typing
 from collections.abc import Collection, Mapping
 
 import ml_collections
 
-from slipway.configs import checks
+from slipway.configs import checks, names
 
 # Counts are exact up to here where they are doubles: in JSON, in Reverb's rate
 # limiter and in metrics.
@@ -257,7 +256,7 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
   """
   if section := _section_fields(name, known):
     return f"give one of the section's fields, {prefix}{name}.{section}"
-  near = _nearest(name, known)
+  near = names.find_field(name, known)
   if near is not None:
     return f"did you mean {prefix}{near}?"
   section = name.rpartition(".")[0]
@@ -269,23 +268,6 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
 def _section_fields(section: str, known: Collection[str]) -> str:
   names = [x for x in known if section and x.startswith(f"{section}.")]
   return ", ".join(x.removeprefix(f"{section}.") for x in names)
-
-
-def _nearest(name: str, known: Collection[str]) -> str | None:
-  """Compares last names: common sections would make all names look alike."""
-
-  def likeness(a: str, b: str) -> float:
-    return difflib.SequenceMatcher(None, a, b).ratio()
-
-  section, _, last = name.rpartition(".")
-  close = []
-  for candidate in known:
-    its_section, _, its_last = candidate.rpartition(".")
-    inside = its_section == section
-    like = likeness(its_last, last)
-    if like >= (0.6 if inside else 0.8):
-      close.append((inside, like, likeness(candidate, name), candidate))
-  return max(close)[-1] if close else None
 
 
 def _has_type(value: typing.Any, default: typing.Any) -> bool:

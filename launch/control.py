@@ -4,7 +4,6 @@ Calls the control node of a run at the address in the run's folder, and imports
 neither TensorFlow nor Reverb, so that it starts at once.
 """
 
-import difflib
 import json
 import socket
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 from absl import flags as absl_flags
 
-from slipway.configs import base
+from slipway.configs import base, names
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.display import status_text
 from slipway.launch.options import flags as flags_lib
@@ -55,12 +54,14 @@ def main(argv: Sequence[str]) -> int:
     argv: the program's name and its arguments.
 
   Returns:
-    Exit status: 0 it is done, 1 the run has ended or does not answer, 2 it was
-    rejected.
+    Exit status: 0 it is done, 1 the run has ended (`status` then prints its
+    summary) or does not answer, 2 it was rejected.
   """
   try:
     values, words = _parse(argv)
     folder = run_folder.RunFolder.open(values.run)
+    if words == ["status"] and _has_ended(folder):
+      _show_summary(folder, values.json)  # and below, that it has ended
     _execute(_Run(folder), words, values.json)
   except ValueError as error:
     print(f"control: {error}", file=sys.stderr)
@@ -179,6 +180,23 @@ def _show(status: run_status.RunStatus, as_json: bool) -> None:
     panel.update(status)
 
 
+def _has_ended(folder: run_folder.RunFolder) -> bool:
+  return run_address.read(folder) is None and folder.summary.exists()
+
+
+def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
+  """Prints the summary of a run that has ended."""
+  text = folder.summary.read_text("utf-8")
+  if as_json:
+    print(text, end="")
+    return
+  for name, value in json.loads(text).items():
+    known = value not in (None, {}, 0)
+    shown = f"{value:,.6g}" if isinstance(value, float) else value
+    if known:
+      print(f"{name:<28}{shown}")
+
+
 def _why_not_found(folder: run_folder.RunFolder) -> str:
   name = repr(str(folder.path))
   if folder.summary.exists():
@@ -209,9 +227,9 @@ def _parse(
     )
   word, *args = words
   if word not in _WORDS:
-    near = difflib.get_close_matches(word, _WORDS, n=1, cutoff=0.0)[0]
     raise ValueError(
-      f"{word!r} is none of {', '.join(_WORDS)}: did you mean {near}?"
+      f"{word!r} is no command, so nothing is done: "
+      f"{names.advise(word, _WORDS)}"
     )
   if len(args) != len(_WORDS[word]):
     wanted = " ".join([word, *_WORDS[word]])

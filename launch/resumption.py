@@ -14,6 +14,7 @@ from absl import logging
 
 from slipway.configs import fields
 from slipway.launch import run_config
+from slipway.launch.orchestration import limits as limits_lib
 from slipway.launch.runs import (
   config_file,
   run_address,
@@ -41,11 +42,14 @@ _FIXED_IN_SINGLE = {
   "seed": "the saved random states go on",
   "replay.sampler": "a uniform table saves no priorities",
 }
-# limit: the count that reaches it, how it is called and written
-_COUNTED_BY = {
-  "environment_steps": ("environment_steps", "{:,} environment steps"),
-  "trainer_steps": ("trainer_steps", "{:,} trainer steps"),
-  "wall_clock_s": ("wall_s", "taken {:,.1f} s"),
+# limit: how its count is written
+_COUNTED_AS = {
+  "environment_steps": "{:,} environment steps",
+  "trainer_steps": "{:,} trainer steps",
+  "episodes": "{:,} episodes",
+  "wall_clock_s": "taken {:,.1f} s",
+  "target_return": "a mean return of {:,.2f} in its last evaluation",
+  "evaluations_without_improvement": "{:,} evaluations without improvement",
 }
 
 
@@ -232,18 +236,14 @@ def _check_limits(
   limits: ml_collections.ConfigDict, counters: run_counters.RunCounters
 ) -> None:
   """Raises ValueError for a limit that would end the run at once."""
-  for limit, (count, has) in _COUNTED_BY.items():
-    reached = getattr(counters, count)
-    if limits[limit] and reached >= limits[limit]:
-      _refuse(limit, limits[limit], f"has {has.format(reached)}", "0")
-  reached = counters.eval_return
-  if reached is not None and reached >= limits.target_return:
-    said = f"has a mean return of {reached:,.2f} in its last evaluation"
-    _refuse("target_return", limits.target_return, said, "inf")
-
-
-def _refuse(limit: str, value: float, has: str, none: str) -> typing.NoReturn:
+  counts = limits_lib.Counts.from_counters(counters)
+  if limits_lib.find_reason(limits, counts) is None:
+    return
+  name = limits_lib.find_reached(limits, counts)[0]
+  has = _COUNTED_AS[name].format(getattr(counts, name))
+  none = "inf" if name == "target_return" else "0"
   raise ValueError(
-    f"config.limits.{limit}={value!r} is reached: the run {has}, so it would "
-    f"end at once; raise it with --config.limits.{limit}=... ({none}: no limit)"
+    f"config.limits.{name}={limits[name]!r} is reached: the run has {has}, so "
+    f"it would end at once; raise it with --config.limits.{name}=... "
+    f"({none}: no limit)"
   )

@@ -34,6 +34,7 @@ from slipway.launch.orchestration import (
   messages,
   run_control,
 )
+from slipway.launch.orchestration import limits as limits_lib
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.processes import memory_folder
 from slipway.launch.processes import signals as signals_lib
@@ -57,7 +58,8 @@ _ONE_WORKER = (
 _UPLOAD_S = 4.0  # for the last snapshot
 # A limit that counts ends the run only once everything that was granted until
 # then is done, so that equal runs end equally.
-_COUNTED = ("environment_steps", "trainer_steps", "target_return")
+_COUNTED = ({*limits_lib.Counts._fields} - {"wall_clock_s"}) | {limits_lib.ALL}
+_STEPS = ("environment_steps", "trainer_steps", "episodes")
 
 
 class Single:
@@ -123,7 +125,10 @@ class Single:
     self._evaluator = evaluator_lib.Evaluator(
       config, spec, builder, self._take, self._restarts, self._savable
     )
-    self._evaluated_at = self._env_steps_before = 0
+    self._evaluated_at = self._env_steps_before = self._episodes_before = 0
+    limits = config.limits
+    self._last_trainer_step = limits_lib.last_trainer_step(limits)
+    self._step_limits = [(n, limits[n]) for n in _STEPS if limits[n]]
     if newest and state:
       self._restore(newest.path, state)
     elif not self._savable:
@@ -266,21 +271,29 @@ class Single:
     steps = self._trainer.steps
     if steps // period > self._evaluated_at // period:
       return False
-    limit = self._config.limits.trainer_steps
-    if self._table is None or (limit and steps >= limit):
+    last = self._last_trainer_step
+    if self._table is None or (last and steps >= last):
       return True
     return not self._rates.is_update_due(self._updates.statuses()[0])
 
   def _has_steps_enough(self) -> bool:
-    limits = self._config.limits
-    return self._env_steps() >= (
-      limits.environment_steps or math.inf
-    ) or self._trainer.steps >= (limits.trainer_steps or math.inf)
+    """Returns whether a limit on steps or episodes is reached."""
+    counts = {
+      "environment_steps": self._env_steps(),
+      "trainer_steps": self._trainer.steps,
+      "episodes": self._episodes(),
+    }
+    return any(counts[name] >= limit for name, limit in self._step_limits)
 
   def _env_steps(self) -> int:
     """Returns the environment steps of the run."""
     made = self._worker.env_steps if self._worker is not None else 0
     return self._env_steps_before + made
+
+  def _episodes(self) -> int:
+    """Returns the training episodes of the run."""
+    ended = self._worker.episodes if self._worker is not None else 0
+    return self._episodes_before + ended
 
   def _check_control(self) -> None:
     """Reports, shows the status, and finds out whether to stop or save."""
@@ -315,6 +328,7 @@ class Single:
     state = {
       "restarts": self._restarts,
       "env_steps": self._env_steps(),
+      "episodes": self._episodes(),
       "evaluated_at": self._evaluated_at,
       "grants": self._rates.grants,
       "published": tuple(self._variables.newest or ()),
@@ -328,6 +342,7 @@ class Single:
   ) -> None:
     self._evaluated_at = state["evaluated_at"]
     self._env_steps_before = state["env_steps"]
+    self._episodes_before = state["episodes"]
     self._evaluator.set_state(state["evaluator"])
     if self._worker is not None:
       self._worker.set_state(state["worker"])

@@ -145,6 +145,7 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
     argv = [argv[0], f"--resume={resume}", *argv[1:]]
   fields = fields_lib.flatten(config)
   overrides.check_names(argv, fields)
+  argv = overrides.quote_names(argv, fields)
   values = flags_lib.parse(define(argv, config), argv, usage, fields)
   if resume is not None:
     given = {name for name in _OF_A_NEW_RUN if values[name].present}

@@ -14,7 +14,8 @@ from absl import flags as absl_flags
 from slipway.agents import registry
 from slipway.configs import fields
 from slipway.environments import factory, user_code
-from slipway.launch import memory, resumption, train_flags
+from slipway.launch import ending, memory, resumption, train_flags
+from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
 from slipway.launch.processes import descendants, signals
 from slipway.launch.runs import (
@@ -53,6 +54,7 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
       spec = factory.make_spec(config.environment)
       builder = registry.make_builder(config.agent)
       builder.check(config, spec)
+      hooks.check(config.hooks)
       if flags.launch != "ray":  # whose machines have memory of their own
         memory.check(config, spec, builder, memory.machine_bytes())
       launch = _prepare_launch(flags)
@@ -67,6 +69,8 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
     try:
       print(said, flush=True)
       launch(run_lib.Run(config, spec, folder, started_at_s), taken)
+      print(ending.describe(folder, config), flush=True)
+      ending.check_learned(folder, config)
     except (RuntimeError, OSError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 1

@@ -27,6 +27,11 @@ _Row = tuple[_Cell, ...]
 _FRAME_LINES = 2
 # What a sentence about a wait may take, and one about a stall.
 _WAIT_LINES, _STALL_LINES = 2, 5
+# Labels of the rows that a terminal of few rows does without, the first first.
+_DISPENSABLE = (
+  *("proxy", "loading", "variables", "items", "training", "sampling"),
+  *("snapshot", "learning", "replay", "best", "speed"),
+)
 
 _PHASE_STYLES = {
   "starting": "yellow",
@@ -61,6 +66,7 @@ class Panel:
     """
     self._console = console or _Console()
     self._live: rich.live.Live | None = None
+    self._size: rich.console.ConsoleDimensions | None = None  # that was drawn
     self._shown: run_status.RunStatus | None = None  # in plain lines
     self._line_due_s = 0.0
 
@@ -82,12 +88,17 @@ class Panel:
     if not self._console.is_terminal or self._console.is_dumb_terminal:
       self._print_lines(status)
       return
-    live = self._live
-    if live is None:
-      live = rich.live.Live(console=self._console, auto_refresh=False)
-      live.start()
-      self._live = live
-    live.update(render(status, self._console), refresh=True)
+    size = self._console.size
+    if self._live is not None and size != self._size:
+      # The terminal has wrapped what it shows, so none of it can be replaced.
+      self._live.stop()
+      self._console.clear()
+      self._live = None
+    if self._live is None:
+      self._live = rich.live.Live(console=self._console, auto_refresh=False)
+      self._live.start()
+    self._size = size
+    self._live.update(render(status, self._console), refresh=True)
 
   def close(self) -> None:
     """Leaves the last status on the terminal.
@@ -129,33 +140,56 @@ def render(
 
   Its rows are those of the limits and roles that a run has, known or not, and
   the one whose length varies is the last: nothing jumps. Where a terminal has
-  few rows, there are no empty ones, and a stall takes those of the time left.
+  few rows, there are no empty ones, a stall takes those of the time left, and
+  measurements are left out: the last row, the diagnostic one, is always there.
   """
   blocks = _numbers(status)
   over = status.phase in ("stopping", "stopped")
   limits = [] if over else list(status_text.limits(status))
+  width = min(_WIDTH, console.width)
+  margin = 2 if width >= _ROOMY else 1
+  inner = console.options.update(width=width - 2 * (margin + 1))
   room = console.height - _FRAME_LINES - sum(map(len, blocks))
-  # Nodes, restarts and waits.
-  room -= 2 + bool(status.machines) + bool(status.unwritten)
-  room -= _STALL_LINES if _stalled(status) else _WAIT_LINES
+  room -= _height(console, inner, _facts(status, []))
+  room -= max(
+    _STALL_LINES if _stalled(status) else _WAIT_LINES,
+    _height(console, inner, _diagnosis(status, over)),
+  )
   if _stalled(status) and room < len(limits):
     limits = []
   room -= len(limits)
+  blocks = _shorten(blocks, -room)
   gaps = len(blocks)  # between the blocks, and before the sentences
-  width = min(_WIDTH, console.width)
   return rich.panel.Panel(
     rich.console.Group(
       _table(blocks, spaced=room >= gaps),
       *([rich.text.Text()] if room >= gaps else []),
-      _sentences(status, limits, over),
+      _facts(status, limits),
+      _diagnosis(status, over),
     ),
     title=_title(status, console.options.ascii_only),
     title_align="left",
     box=rich.box.ROUNDED,
     border_style="dim",
-    padding=(int(room >= gaps + 2), 2 if width >= _ROOMY else 1),
+    padding=(int(room >= gaps + 2), margin),
     width=width,
   )
+
+
+def _shorten(blocks: list[list[_Row]], lines: int) -> list[list[_Row]]:
+  """Leaves out so many rows, the most dispensable ones."""
+  labels = [row[0] for rows in blocks for row in rows]
+  dropped = [x for x in _DISPENSABLE if x in labels][: max(0, lines)]
+  return [[row for row in rows if row[0] not in dropped] for rows in blocks]
+
+
+def _height(
+  console: rich.console.Console,
+  options: rich.console.ConsoleOptions,
+  table: rich.table.Table,
+) -> int:
+  """Returns the lines that a table takes, some of which may be wrapped."""
+  return len(console.render_lines(table, options, pad=False))
 
 
 def _title(status: run_status.RunStatus, ascii_only: bool) -> rich.text.Text:
@@ -313,14 +347,19 @@ def _stalled(status: run_status.RunStatus) -> bool:
   return status.stalled_s is not None
 
 
-def _sentences(
-  status: run_status.RunStatus, limits: Iterable[tuple[str, str]], over: bool
-) -> rich.table.Table:
-  """Returns the time left, nodes and machines, restarts, and waits."""
+def _labelled() -> rich.table.Table:
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(ratio=1)
-  label = "time left"
+  return table
+
+
+def _facts(
+  status: run_status.RunStatus, limits: Iterable[tuple[str, str]]
+) -> rich.table.Table:
+  """Returns the time left, nodes and machines, restarts, and failures."""
+  table = _labelled()
+  label = "all of" if status_text.needs_all(status) else "time left"
   for time_left, limit in limits:
     table.add_row(label, f"{time_left} {limit}")
     label = ""
@@ -340,6 +379,17 @@ def _sentences(
   if status.unwritten:
     disk = rich.text.Text(status_text.unwritten(status), _MISSED)
     table.add_row("disk", disk)
+  for text in status_text.failed_hooks(status):
+    table.add_row(
+      "hooks",
+      rich.text.Text(text, _MISSED, no_wrap=True, overflow="ellipsis"),
+    )
+  return table
+
+
+def _diagnosis(status: run_status.RunStatus, over: bool) -> rich.table.Table:
+  """Returns which node waits for what, or why the run has stopped."""
+  table = _labelled()
   if over:
     table.add_row("because", status_text.reason(status.stopped_because))
   else:

@@ -16,8 +16,11 @@ MISSING = "-"
 _REASONS = {
   "environment_steps": "the limit of environment steps was reached",
   "trainer_steps": "the limit of trainer steps was reached",
+  "episodes": "the limit of training episodes was reached",
   "wall_clock_s": "the limit of wall-clock time was reached",
   "target_return": "the target return was reached",
+  "evaluations_without_improvement": "the evaluations no longer improved",
+  "all_limits": "all limits were reached",
   "control": "a user stopped it by slipway control",
 }
 
@@ -71,9 +74,10 @@ def about(seconds: float) -> str:
 
 
 def limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
-  """Yields (time left, limit) of each limit on steps or time that is set.
+  """Yields (time left, limit) of each limit that is set.
 
-  The time left to a limit on steps is an estimate from the current rate.
+  The time left to a limit on steps is an estimate from the current rate. That
+  of evaluations is a count. The target return is shown with the evaluations.
   """
   wanted, rates = status.limits, status.rates
   for limit, done, per_s, unit in (
@@ -89,6 +93,7 @@ def limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
       rates.trainer_steps_per_s,
       "trainer steps",
     ),
+    (wanted.episodes, status.episodes, rates.episodes_per_s, "episodes"),
   ):
     if limit:
       left = about(max(limit - done, 0) / per_s) if per_s > 0 else MISSING
@@ -96,6 +101,17 @@ def limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
   if wanted.wall_clock_s:
     left_s = max(wanted.wall_clock_s - status.wall_s, 0.0)
     yield about(left_s), f"to {clock(wanted.wall_clock_s)} of wall-clock time"
+  if wanted.evaluations_without_improvement:
+    yield (
+      count(status.evaluation.without_improvement),
+      f"of {count(wanted.evaluations_without_improvement)} evaluations without "
+      "improvement",
+    )
+
+
+def needs_all(status: run_status.RunStatus) -> bool:
+  """Returns whether only all of the limits together end the run."""
+  return status.limits.combine == "all"
 
 
 def target_return(status: run_status.RunStatus) -> float | None:
@@ -203,7 +219,8 @@ def progress_line(status: run_status.RunStatus) -> str:
       f"snapshot {count(snapshots.age_s)} s old, "
       f"{count(snapshots.written)} written"
     )
-  parts += [f"{left} {limit}" for left, limit in limits(status)]
+  ends = [f"{left} {limit}" for left, limit in limits(status)]
+  parts += [" and ".join(ends)] if ends and needs_all(status) else ends
   parts += [
     f"{role} {up} of {expected} up"
     for role, up, expected in nodes(status)
@@ -224,6 +241,7 @@ def progress_line(status: run_status.RunStatus) -> str:
   ]
   if status.unwritten:
     parts.append(unwritten(status))
+  parts += failed_hooks(status)
   if status.waiting:
     parts.append(f"waiting: {status.waiting}")
   return _line(status, "; ".join(parts))
@@ -233,6 +251,14 @@ def unwritten(status: run_status.RunStatus) -> str:
   """Returns what waits for space on the disk."""
   names = ("events" if n.startswith("events.") else n for n in status.unwritten)
   return f"not written yet: {', '.join(names)} (is the disk full?)"
+
+
+def failed_hooks(status: run_status.RunStatus) -> list[str]:
+  """Returns a text per hook that has failed."""
+  return [
+    f"hook {name} failed: {error}"
+    for name, error in status.failed_hooks.items()
+  ]
 
 
 def evaluation_line(status: run_status.RunStatus) -> str:

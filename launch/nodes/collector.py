@@ -58,6 +58,7 @@ class Collector:
     self._version = 0  # of the variables; 0: none were loaded
     # Of all environments together, without autoresets; of this process.
     self.env_steps = 0
+    self.episodes = 0  # that have ended; of this process
 
   @property
   def training_return(self) -> float | None:
@@ -94,6 +95,7 @@ class Collector:
     self._episode_returns += step.raw_reward
     ended = step.terminated | step.truncated
     if ended.any():
+      self.episodes += int(np.count_nonzero(ended))
       self._returns.extend(self._episode_returns[ended].tolist())
       self._episode_returns[ended] = 0.0
     return items
@@ -125,7 +127,7 @@ class Collector:
     """Continues as the collector of the same worker and config would have.
 
     Without its environments, it starts new episodes, and the transitions that
-    were unfinished in the old ones are lost. `env_steps` stays.
+    were unfinished in the old ones are lost. `env_steps` and `episodes` stay.
     """
     self._actor.set_state(state["actor"])
     self._returns.extend(state["returns"])

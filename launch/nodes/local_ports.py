@@ -17,7 +17,7 @@ class LocalSink:
   Implements `ports.ItemSink`: nothing is ever in flight, or lost.
   """
 
-  lost, streams, waits_for = 0, 1, ""
+  lost, discarded, streams, waits_for = 0, 0, 1, ""
 
   def __init__(self, table: local_table.LocalTable | local_queue.LocalQueue):
     """Writes to `table`."""

@@ -18,13 +18,15 @@ class ItemSink(typing.Protocol):
 
   Attributes:
     written: items taken by `write`.
-    lost: items that were in flight when a stream broke, or at the end.
+    lost: items that were in flight when a stream broke.
+    discarded: items in flight at `close` that the table no longer took.
     streams: that were opened.
     waits_for: what the last `wait` that returned False waited for.
   """
 
   written: int
   lost: int
+  discarded: int
   streams: int
   waits_for: str
 

@@ -7,7 +7,7 @@ import ml_collections
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
 from slipway.launch.nodes import policy_age, ports
-from slipway.launch.orchestration import messages
+from slipway.launch.orchestration import limits, messages
 from slipway.launch.orchestration import rates as rates_lib
 
 _RUN = messages.Command()
@@ -44,7 +44,7 @@ class Trainer:
     self._variables = variables
     self._publications = rates_lib.Publications(rates)
     self._steps = self._started_at = int(learner.steps)
-    self._limit = config.limits.trainer_steps  # 0: none
+    self._limit = limits.last_trainer_step(config.limits)  # 0: none
     self._learned: dict[str, float | None] = {}
     self._first_step_at_s: float | None = None  # unix
     self._waiting_since_s: float | None = time.monotonic()

@@ -72,6 +72,11 @@ class Worker:
     return self._collector.env_steps
 
   @property
+  def episodes(self) -> int:
+    """Training episodes of this process that have ended."""
+    return self._collector.episodes
+
+  @property
   def collected_version(self) -> int:
     """The version with which the share of a round is complete; 0: none."""
     return self._collected_version
@@ -99,7 +104,9 @@ class Worker:
   def close(self) -> None:
     """Writes what is in flight, and closes the environments."""
     if not self._items.close(_FLUSH_S):
-      logging.info("items that were never confirmed: %d", self._items.lost)
+      logging.info(
+        "items that the table no longer took: %d", self._items.discarded
+      )
     self._collector.close()
 
   def report(self) -> messages.WorkerReport:
@@ -111,9 +118,11 @@ class Worker:
     items = self._items
     return messages.WorkerReport(
       env_steps=self._collector.env_steps,
+      episodes=self._collector.episodes,
       items_written=items.written,
       items_confirmed=items.confirmed,
       items_lost=items.lost,
+      items_discarded=items.discarded,
       reconnects=max(0, items.streams - 1),
       variables_version=self._version,
       variable_loads=self._loads,

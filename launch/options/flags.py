@@ -1,12 +1,12 @@
 """Flags of commands, parsed, and their errors as one line each."""
 
-import difflib
 import sys
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from absl import flags
 
+from slipway.configs import names
 from slipway.launch.options import overrides
 
 
@@ -23,6 +23,13 @@ def define_evaluate_flags() -> flags.FlagValues:
     "How many greedy episodes to play.",
     lower_bound=1,
     upper_bound=10**9,
+    flag_values=values,
+  )
+  flags.DEFINE_string(
+    "which",
+    "best",
+    "Which variables to play: best, those of the best evaluation; latest, "
+    "those of the newest snapshot; or the number of a snapshot.",
     flag_values=values,
   )
   flags.DEFINE_integer(
@@ -89,8 +96,8 @@ def parse(
     rest = values(list(argv))
   except flags.UnrecognizedFlagError as error:
     raise ValueError(
-      f"--{error.flagname} is no flag, so it would do nothing: did you mean "
-      f"--{_nearest(error.flagname, list(values))}?"
+      f"--{error.flagname} is no flag, so it would do nothing: "
+      f"{_advise(error.flagname, list(values), fields or {}, argv[0])}"
     ) from error
   except flags.Error as error:
     raise ValueError(_explain(error, values, fields or {})) from error
@@ -106,8 +113,18 @@ def asks_for_help(argv: Sequence[str]) -> bool:
   return any(a in ("--help", "-h", "--helpfull") for a in argv[1:])
 
 
-def _nearest(name: str, names: Sequence[str]) -> str:
-  return difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
+def _advise(
+  name: str, known: Sequence[str], fields: Collection[str], command: str
+) -> str:
+  """Returns what to give in place of a flag that does not exist."""
+  exact = [x for x in fields if x.rpartition(".")[2] == name]
+  near = names.find_alias(name, known) or names.find_word(name, known)
+  field = names.find_field(name, fields)
+  if field is not None and (exact or near is None):
+    return f"did you mean --{overrides.PREFIX}{field}?"
+  if near is not None:
+    return f"did you mean --{near}?"
+  return f"`{command} --help` shows all flags"
 
 
 def _explain(
@@ -124,10 +141,14 @@ def _explain(
   _, of_config, field = name.rpartition("config.")
   if of_config and field in fields:
     return overrides.wrong_type(argument, fields[field])
+  if value == "None" and "other than None" in why:  # a required flag
+    return (
+      f"--{name} is missing, so it is not known what to use: give "
+      f"--{name}=FOLDER, such as runs/first"
+    )
   choices = getattr(values[name].parser, "enum_values", None)
   if choices:
-    return (
-      f"{argument} is none of {', '.join(choices)}: did you mean "
-      f"{_nearest(value, choices)}?"
-    )
+    near = names.find_word(value, choices)
+    advice = f"did you mean {near}?" if near else "give one of them"
+    return f"{argument} is none of {', '.join(choices)}: {advice}"
   return f"{argument} can't be used: {why}"

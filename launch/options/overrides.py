@@ -18,7 +18,7 @@ from slipway.environments import user_code
 from slipway.launch.runs import config_file
 
 DEFAULT_CONFIG = "apex_dqn:cartpole"
-_PREFIX = "config."
+PREFIX = "config."
 _KWARGS = "environment.kwargs."
 
 
@@ -56,13 +56,13 @@ def split(argv: Sequence[str]) -> CommandLine:
     name = flag.lstrip("-")
     if flag in ("--config", "-config", "--resume", "-resume"):
       sources[name] = value if given else next(arguments, "")
-    elif name.startswith(_PREFIX + _KWARGS):
+    elif name.startswith(PREFIX + _KWARGS):
       if not given:
         raise ValueError(
           f"{flag} has no value, so the environment would not get it: give "
           f"{flag}=VALUE"
         )
-      kwargs[name.removeprefix(_PREFIX + _KWARGS)] = value
+      kwargs[name.removeprefix(PREFIX + _KWARGS)] = value
     else:
       rest.append(argument)
   return CommandLine([argv[0], *rest], sources, kwargs)
@@ -149,7 +149,7 @@ def help_text(
   lines = []
   for name, field in fields.items():
     value = fields_lib.get(config, name)
-    flag = "mode" if name == "mode" else f"{_PREFIX}{name}"
+    flag = "mode" if name == "mode" else f"{PREFIX}{name}"
     if isinstance(value, ml_collections.ConfigDict):
       lines.append(f"  --{flag}.NAME=VALUE, now {value.to_dict()}")
     else:
@@ -172,8 +172,8 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
   """
   for argument in argv[1:]:
     name = argument.lstrip("-").partition("=")[0]
-    field = name.removeprefix("no").removeprefix(_PREFIX)
-    if not name.startswith((_PREFIX, "no" + _PREFIX)):
+    field = name.removeprefix("no").removeprefix(PREFIX)
+    if not name.startswith((PREFIX, "no" + PREFIX)):
       continue
     shown = fields_lib.shorten(argument)
     if field == "mode":
@@ -185,8 +185,30 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
       raise ValueError(
         f"{shown}: the config has no field {fields_lib.show(field)}, so "
         "nothing would change: "
-        f"{fields_lib.advise(field, known, f'--{_PREFIX}')}"
+        f"{fields_lib.advise(field, known, f'--{PREFIX}')}"
       )
+
+
+def quote_names(
+  argv: Sequence[str], before: Mapping[str, typing.Any]
+) -> list[str]:
+  """Returns arguments in which fields that hold names are tuples of strings.
+
+  So `--config.hooks=csv,my_hooks:notify` needs no quotes.
+
+  Args:
+    argv: the program's name and its arguments.
+    before: the values by name without the overrides.
+  """
+  quoted = []
+  for argument in argv:
+    flag, given, value = argument.partition("=")
+    old = before.get(flag.lstrip("-").removeprefix(PREFIX))
+    holds_names = isinstance(old, tuple) and {*map(type, old)} <= {str}
+    if given and holds_names and not value.startswith(("(", "[", "'", '"')):
+      value = repr(tuple(x.strip() for x in value.split(",") if x.strip()))
+    quoted.append(f"{flag}{given}{value}")
+  return quoted
 
 
 def check_items(
@@ -203,9 +225,9 @@ def check_items(
   """
   for name, value in fields_lib.flatten(config).items():
     old = before.get(name)
-    kinds = {*map(type, old or ("",))} if isinstance(old, tuple) else set()
-    if kinds and {*map(type, value)} - kinds:
-      raise ValueError(wrong_type(f"--{_PREFIX}{name}={value}", old))
+    kinds = {*map(type, old or ("",))} if isinstance(old, tuple) else None
+    if kinds is not None and {*map(type, value)} - kinds:
+      raise ValueError(wrong_type(f"--{PREFIX}{name}={value}", old))
 
 
 def wrong_type(argument: str, default: typing.Any) -> str:
@@ -240,7 +262,7 @@ def set_kwargs(
     old = target.get(name)
     if isinstance(old, float) and type(value) is int:
       value = float(value)
-    argument = f"--{_PREFIX}{_KWARGS}{name}={text}"
+    argument = f"--{PREFIX}{_KWARGS}{name}={text}"
     if not isinstance(old, (types.NoneType, type(value))):
       raise ValueError(wrong_type(argument, old))
     try:

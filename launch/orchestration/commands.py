@@ -13,7 +13,8 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
     proxies: number of proxies that share the limit on environment steps.
     steps_per_s: limit on environment steps of all workers; 0: none.
     paused: whether no node should make steps.
-    trainer_steps_limit: limit of the trainer's steps; None: the config's.
+    trainer_steps_limit: trainer step after which there is none, 0: no such
+      step; None: the config's limit.
     saves_requested: snapshots that were requested so far.
   """
 

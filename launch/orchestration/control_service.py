@@ -93,7 +93,7 @@ class ControlService(typing.Protocol):
 
     Args:
       field: one of `settings.FIELDS`.
-      value: a number, or its text.
+      value: of the field's type, or its text.
     """
     ...
 

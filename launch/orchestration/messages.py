@@ -139,9 +139,11 @@ class WorkerReport(
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
     env_steps: environment steps.
+    episodes: training episodes that have ended.
     items_written: handed to the writer.
     items_confirmed: that the server has confirmed.
     items_lost: items that were lost in flight.
+    items_discarded: items in flight at the end that the table no longer took.
     reconnects: streams that were opened again.
     variables_version: on which the worker acts; 0: none.
     variable_loads: versions that were loaded.
@@ -155,9 +157,11 @@ class WorkerReport(
 
   incarnation: Seconds = 0.0
   env_steps: Count = 0
+  episodes: Count = 0
   items_written: Count = 0
   items_confirmed: Count = 0
   items_lost: Count = 0
+  items_discarded: Count = 0
   reconnects: Count = 0
   variables_version: Count = 0
   variable_loads: Count = 0

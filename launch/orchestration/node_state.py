@@ -119,5 +119,6 @@ def _without_items_in_flight(
   counts: run_counters.NodeCounts,
 ) -> run_counters.NodeCounts:
   """Counts as lost what was in flight when the node's process ended."""
-  lost = counts.items_written - counts.items_confirmed
+  delivered = counts.items_confirmed + counts.items_discarded
+  lost = counts.items_written - delivered
   return msgspec.structs.replace(counts, items_lost=lost)

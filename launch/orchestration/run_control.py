@@ -11,9 +11,11 @@ import msgspec
 from absl import logging
 
 from slipway.configs import base
+from slipway.launch.hooks import caller
 from slipway.launch.orchestration import (
   commands,
   control_service,
+  limits,
   messages,
   run_state,
   settings,
@@ -43,6 +45,7 @@ _STARTS_WITHIN_S = 15.0
 # time after which they give a call up.
 _CATCHES_UP_WITHIN_S = 2.0
 _LONGEST_POLL_S = 1.0
+_ENDED_BY_EVALUATION = ("target_return", "evaluations_without_improvement")
 _METRICS_PERIOD_S = 1.0  # also of saving what a successor needs
 
 
@@ -57,6 +60,7 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
     stop_requested_at_s: monotonic seconds of the stop.
     stop_grace_from_s: monotonic seconds from which the graces of the stop
       order count.
+    snapshot: number of the newest that the hooks know; 0: none.
   """
 
   config: str
@@ -65,6 +69,7 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
   stopped_because: str | None = None
   stop_requested_at_s: float = 0.0
   stop_grace_from_s: float = 0.0
+  snapshot: int = 0
 
 
 class RunControl(control_service.ControlService):
@@ -130,6 +135,7 @@ class RunControl(control_service.ControlService):
           expected.get("proxy", 0),
           config.rates.environment_steps_per_s,
         ),
+        snapshot=snapshot.number if snapshot else 0,
       )
     self._commands = self._saved.commands
     self._state = run_state.RunState(self._config, self._saved.run, rates)
@@ -143,6 +149,10 @@ class RunControl(control_service.ControlService):
     self._forced = False  # a node failed, or the run must end soon
     self._closed = False
     self._metrics_due_s = 0.0
+    self._hooks = caller.Caller(self._config, folder.path)
+    if self._restored_at_s < 0.0:
+      self._results.write_config(self._config)
+      self._hooks.send("start", self.status)
 
   @property
   def outbox(self) -> outbox.Outbox:
@@ -219,7 +229,7 @@ class RunControl(control_service.ControlService):
     """
     self._catch_up()
     with self._lock:
-      if self._closed or self._saved.stopped_because == "target_return":
+      if self._closed or self._saved.stopped_because in _ENDED_BY_EVALUATION:
         return False
       row = results_lib.make_evaluation(
         self._state.status(),
@@ -230,6 +240,7 @@ class RunControl(control_service.ControlService):
       best = self._state.add_evaluation(row)
       self._save_state()  # a successor does not count it twice
       self._results.add_evaluation(row)
+      self._hooks.send("evaluation", self.status)
       return best
 
   def stop(self, reason: str) -> None:
@@ -261,6 +272,7 @@ class RunControl(control_service.ControlService):
     with self._lock:
       self._check_not_stopping()
       self._commands.paused = True
+      self._state.clear_rates()
       self._save_state()
 
   def resume(self) -> None:
@@ -318,17 +330,19 @@ class RunControl(control_service.ControlService):
 
     Args:
       field: one of `settings.FIELDS`.
-      value: a number, or its text.
+      value: of the field's type, or its text.
 
     Raises:
       ValueError: also if there is no such field, or it can't have the value.
     """
     with self._lock:
       self._check_not_stopping()
-      number = settings.change(self._config, field, value)
-      logging.info("%s is %s now", field, number)
+      changed = settings.change(self._config, field, value)
+      logging.info("%s is %s now", field, changed)
       self._commands.steps_per_s = self._config.rates.environment_steps_per_s
-      self._commands.trainer_steps_limit = self._config.limits.trainer_steps
+      self._commands.trainer_steps_limit = limits.last_trainer_step(
+        self._config.limits
+      )
       self._save_state()
 
   def status(self) -> run_status.RunStatus:
@@ -351,6 +365,7 @@ class RunControl(control_service.ControlService):
         workers_target=self._commands.workers,
         machines=dict(self._machines),
         unwritten=sorted({*status.unwritten, *self._results.outbox.unwritten}),
+        failed_hooks=self._hooks.failed,
         stopped_because=self._saved.stopped_because,
       )
 
@@ -359,6 +374,7 @@ class RunControl(control_service.ControlService):
     with self._lock:
       status = self.status()
       self._check_limits(status)
+      self._check_snapshot(status)
       working = status.phase in ("starting", "running")
       now_s = time.monotonic()
       if self._watchdog.look(status, working, now_s):
@@ -369,7 +385,10 @@ class RunControl(control_service.ControlService):
         self._saved.stop_grace_from_s = now_s
       if now_s >= self._metrics_due_s:
         self._metrics_due_s = now_s + _METRICS_PERIOD_S
-        self._state.update_rates()
+        if self._commands.paused:  # a mean over the last seconds would fade
+          self._state.clear_rates()
+        else:
+          self._state.update_rates()
         self._results.add_metrics(self.status())
         self._save_state()
         self._results.outbox.flush()
@@ -395,14 +414,21 @@ class RunControl(control_service.ControlService):
     self._released.wait(timeout_s)
 
   def close(self) -> None:
-    """Writes the results that are written once, at the end."""
+    """Writes the results that are written once, at the end.
+
+    Raises:
+      OSError: one line: the disk is full.
+    """
     with self._lock:
       self._closed = True
       status = self.status()
+      self._check_snapshot(status)
       self._results.add_metrics(status)
       self._results.write_summary(status)
       self._results.draw_curves()
-      self._results.close()
+    # Without the lock: others read the status while the hooks end.
+    self._hooks.close(self.status)
+    self._results.close()
 
   def _take(
     self, role: str, index: int, report: messages.Report, finished: bool
@@ -445,17 +471,16 @@ class RunControl(control_service.ControlService):
     )
 
   def _check_limits(self, status: run_status.RunStatus) -> None:
-    limits = self._config.limits
-    for limit, count in (
-      ("environment_steps", status.env_steps),
-      ("trainer_steps", status.trainer_steps),
-      ("wall_clock_s", status.wall_s),
-    ):
-      if limits[limit] and count >= limits[limit]:
-        self.stop(limit)
-    reached = status.evaluation.mean_return
-    if reached is not None and reached >= limits.target_return:
-      self.stop("target_return")
+    counts = limits.Counts.from_status(status)
+    reason = limits.find_reason(self._config.limits, counts)
+    if reason is not None:
+      self.stop(reason)
+
+  def _check_snapshot(self, status: run_status.RunStatus) -> None:
+    """Calls the hooks if there is a new snapshot."""
+    if status.snapshots.written > self._saved.snapshot:
+      self._saved.snapshot = status.snapshots.written
+      self._hooks.send("snapshot", self.status)
 
   def _may_stop(self, role: str) -> bool:
     if self._saved.stopped_because is None:

@@ -35,6 +35,7 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
     evaluations: evaluations so far, those before a resume included.
     evaluation: the last one since the command; None: there was none.
     best_return: highest mean return so far; None: there was none.
+    without_improvement: evaluations since `best_return` last rose.
     first_step_at_s: unix seconds of the first update; None: none yet.
     learning_since: counts at the first update; None: none yet.
     lost: work that was lost so far.
@@ -49,6 +50,7 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
   evaluations: int = 0
   evaluation: curves.Evaluation | None = None
   best_return: float | None = None
+  without_improvement: int = 0
   first_step_at_s: float | None = None
   learning_since: run_status.Milestone | None = None
   lost: run_counters.Losses = run_counters.Losses()
@@ -73,6 +75,7 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
     if resumed:
       run.evaluations = resumed.evaluations
       run.best_return = resumed.best_eval_return
+      run.without_improvement = resumed.evaluations_without_improvement
       run.lost = resumed.lost
       run.nodes = {
         role: {
@@ -113,13 +116,7 @@ class RunState:
     self._config = config
     self._table_spec, self._publish_period = rates.table, rates.publish_period
     self.saved = saved
-    self._env_steps_rate = rate.Rate()
-    self._trainer_steps_rate = rate.Rate()
-    self._items_rate = rate.Rate()
-    self._proxy_bytes_rate = rate.Rate()
-    self._variable_loads_rate = rate.Rate()
-    self._rates = run_status.RatesStatus()
-    self._proxy_bytes_per_s = self._variable_loads_per_s = 0.0
+    self.clear_rates()
 
   def report(
     self,
@@ -171,8 +168,11 @@ class RunState:
     self.saved.evaluations += 1
     self.saved.evaluation = evaluation
     best = self.saved.best_return
+    self.saved.without_improvement += 1
     if best is not None and evaluation.eval_return < best:
       return False
+    if best is None or evaluation.eval_return > best:
+      self.saved.without_improvement = 0
     self.saved.best_return = evaluation.eval_return
     return True
 
@@ -182,6 +182,7 @@ class RunState:
     return run_counters.RunCounters(
       mode=status.mode,
       environment_steps=status.env_steps,
+      episodes=status.episodes,
       trainer_steps=status.trainer_steps,
       variables_version=self.variables_version(),
       replay_size=status.replay.size if status.replay else 0,
@@ -189,6 +190,7 @@ class RunState:
       evaluations=self.saved.evaluations,
       eval_return=status.evaluation.mean_return,
       best_eval_return=self.saved.best_return,
+      evaluations_without_improvement=self.saved.without_improvement,
       resumes=status.resumes,
       lost=self.saved.lost,
       nodes={
@@ -293,6 +295,17 @@ class RunState:
         )
     return None
 
+  def clear_rates(self) -> None:
+    """Sets the rates to 0; none of what was before counts for the next ones."""
+    self._env_steps_rate = rate.Rate()
+    self._trainer_steps_rate = rate.Rate()
+    self._items_rate = rate.Rate()
+    self._episodes_rate = rate.Rate()
+    self._proxy_bytes_rate = rate.Rate()
+    self._variable_loads_rate = rate.Rate()
+    self._rates = run_status.RatesStatus()
+    self._proxy_bytes_per_s = self._variable_loads_per_s = 0.0
+
   def update_rates(self) -> None:
     """Measures the rates; to be called regularly by one caller."""
     now_s = time.monotonic()
@@ -303,6 +316,7 @@ class RunState:
         self._trainer_steps(), now_s
       ),
       items_per_s=self._items_rate.add(workers.items_confirmed, now_s),
+      episodes_per_s=self._episodes_rate.add(workers.episodes, now_s),
     )
     self._proxy_bytes_per_s = self._proxy_bytes_rate.add(
       proxies.bytes_up, now_s
@@ -333,6 +347,7 @@ class RunState:
       learning_since=saved.learning_since,
       env_steps=workers.env_steps,
       env_steps_lost=saved.lost.env_steps,
+      episodes=workers.episodes,
       trainer_steps=self._trainer_steps(),
       trainer_steps_lost=saved.lost.trainer_steps,
       training_return=self._mean("training_return"),
@@ -340,6 +355,7 @@ class RunState:
         workers.items_written,
         workers.items_confirmed,
         workers.items_lost + saved.lost.inserted,
+        workers.items_discarded,
       ),
       replay=self._replay(),
       rates=self._rates,
@@ -489,6 +505,7 @@ class RunState:
       mean_return,
       (last and last.eval_episodes) or 0,
       self.saved.best_return,
+      self.saved.without_improvement,
     )
 
   @property

@@ -45,7 +45,8 @@ def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
   if not os.path.exists(path):
     raise ValueError(
       f"{path} does not exist: the run has not been evaluated yet, so there "
-      "is nothing to play; let it run until its first evaluation"
+      "is nothing to play; let it run until its first evaluation, or play its "
+      "newest snapshot, --which=latest"
     )
   try:
     with zipfile.ZipFile(path) as archive:

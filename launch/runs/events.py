@@ -1,6 +1,7 @@
-"""Events: scalars in a file that TensorBoard reads."""
+"""Events: scalars and a config in a file that TensorBoard reads."""
 
 import io
+import math
 import numbers
 import os
 import pathlib
@@ -9,7 +10,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tensorboard.compat.proto import event_pb2
+from tensorboard.compat.proto import event_pb2, types_pb2
+from tensorboard.plugins.hparams import summary_v2 as hparams
+from tensorboard.plugins.text import metadata as text_metadata
 from tensorboard.summary.writer import record_writer
 
 from slipway.launch.runs import outbox as outbox_lib
@@ -70,11 +73,42 @@ class Events:
         event.summary.value.add(tag=name, simple_value=value)
     self._write(event)
 
+  def add_config(self, values: Mapping[str, Any]) -> None:
+    """Appends a config: a table of text, and hyperparameters.
+
+    Args:
+      values: of all fields by name.
+
+    Raises:
+      OSError: As the constructor.
+    """
+    rows = [f"| {name} | `{value!r}` |" for name, value in values.items()]
+    table = "\n".join(["| field | value |", "|---|---|", *rows])
+    event = event_pb2.Event()
+    text = event.summary.value.add(
+      tag="config",
+      metadata=text_metadata.create_summary_metadata("config", ""),
+    )
+    text.tensor.dtype = types_pb2.DT_STRING
+    text.tensor.string_val.append(table.encode())
+    self._write(event)
+    event = event_pb2.Event()
+    event.summary.CopyFrom(
+      hparams.hparams_pb({k: _hyperparameter(v) for k, v in values.items()})
+    )
+    self._write(event)
+
   def _write(self, event: Any) -> None:
     event.wall_time = time.time()
     record = io.BytesIO()  # whole, whatever the disk takes of it
     record_writer.RecordWriter(record).write(event.SerializeToString())
     self._outbox.append(self.path, record.getvalue())
+
+
+def _hyperparameter(value: Any) -> bool | int | float | str:
+  """Returns a value as the plugin takes it: its JSON has no inf."""
+  finite = isinstance(value, int | float) and math.isfinite(value)
+  return value if finite or isinstance(value, str) else str(value)
 
 
 def _next_path(

@@ -5,10 +5,18 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import ml_collections
 import msgspec
 import numpy as np
 
-from slipway.launch.runs import curves, events, run_folder, run_status
+from slipway.configs import fields
+from slipway.launch.runs import (
+  curves,
+  events,
+  run_folder,
+  run_status,
+  scalars,
+)
 from slipway.launch.runs import outbox as outbox_lib
 
 # TensorBoard's name: the column of an evaluation.
@@ -39,6 +47,7 @@ class Summary(msgspec.Struct, frozen=True):
   eval_episodes: int
   best_eval_return: float | None
   env_steps: int
+  episodes: int
   trainer_steps: int
   wall_s: float
   start_up_s: float | None
@@ -46,6 +55,7 @@ class Summary(msgspec.Struct, frozen=True):
   variables_age_s: float | None
   items_confirmed: int
   items_lost: int
+  items_discarded: int
   env_steps_lost: int
   trainer_steps_lost: int
   reconnects: int
@@ -62,13 +72,14 @@ class Summary(msgspec.Struct, frozen=True):
   @classmethod
   def from_status(cls, status: run_status.RunStatus) -> "Summary":
     """Returns the summary of a run's last status."""
-    env_steps, trainer_steps, wall_s = _growth(status)
+    env_steps, trainer_steps, wall_s = scalars.growth(status)
     return cls(
       mode=status.mode,
       eval_return=status.evaluation.mean_return,
       eval_episodes=status.evaluation.episodes,
       best_eval_return=status.evaluation.best_mean_return,
       env_steps=status.env_steps,
+      episodes=status.episodes,
       trainer_steps=status.trainer_steps,
       wall_s=status.wall_s,
       start_up_s=status.start_up_s,
@@ -76,6 +87,7 @@ class Summary(msgspec.Struct, frozen=True):
       variables_age_s=status.variables.mean_age_s,
       items_confirmed=status.items.confirmed,
       items_lost=status.items.lost,
+      items_discarded=status.items.discarded,
       env_steps_lost=status.env_steps_lost,
       trainer_steps_lost=status.trainer_steps_lost,
       reconnects=status.reconnects,
@@ -85,9 +97,9 @@ class Summary(msgspec.Struct, frozen=True):
       snapshots=status.snapshots.written,
       snapshot_upload_failures=status.snapshots.upload_failures,
       stopped_because=status.stopped_because,
-      env_steps_per_s=_ratio(env_steps, wall_s),
-      trainer_steps_per_s=_ratio(trainer_steps, wall_s),
-      trainer_steps_per_env_step=_ratio(trainer_steps, env_steps),
+      env_steps_per_s=scalars.ratio(env_steps, wall_s),
+      trainer_steps_per_s=scalars.ratio(trainer_steps, wall_s),
+      trainer_steps_per_env_step=scalars.ratio(trainer_steps, env_steps),
     )
 
 
@@ -163,6 +175,10 @@ class Results:
     if env_steps is not None:
       self._write_evaluations_since(env_steps)
 
+  def write_config(self, config: ml_collections.ConfigDict) -> None:
+    """Adds a config to TensorBoard's events, as text and hyperparameters."""
+    self._events.add_config(fields.flatten(config))
+
   def add_evaluation(self, evaluation: curves.Evaluation) -> None:
     """Appends one evaluation to curves.csv and to TensorBoard's events."""
     line = io.StringIO()
@@ -174,7 +190,7 @@ class Results:
 
   def add_metrics(self, status: run_status.RunStatus) -> None:
     """Appends the status to TensorBoard's events, by environment steps."""
-    self._events.add(_scalars(status), status.env_steps)
+    self._events.add(scalars.from_status(status), status.env_steps)
 
   def write_summary(self, status: run_status.RunStatus) -> None:
     """Writes summary.json: a `Summary`; numbers without a value are null."""
@@ -229,76 +245,6 @@ class Results:
       {name: row.get(column) for name, column in _EVALUATION.items()},
       int(row.get("env_steps") or 0),
     )
-
-
-def _scalars(status: run_status.RunStatus) -> dict[str, Any]:
-  """Returns the numbers of a status by TensorBoard's names."""
-  rates, snapshots = status.rates, status.snapshots
-  variables, items = status.variables, status.items
-  env_steps, trainer_steps, _ = _growth(status)
-  scalars = {
-    "throughput/environment_steps_per_s": rates.env_steps_per_s,
-    "throughput/trainer_steps_per_s": rates.trainer_steps_per_s,
-    "progress/trainer_steps": status.trainer_steps,
-    "progress/environment_steps_lost": status.env_steps_lost,
-    "progress/trainer_steps_lost": status.trainer_steps_lost,
-    "progress/wall_clock_s": status.wall_s,
-    "replay/trainer_steps_per_environment_step": _ratio(
-      trainer_steps, env_steps
-    ),
-    "items/confirmed": items.confirmed,
-    "items/lost": items.lost,
-    "items/per_s": rates.items_per_s,
-    "workers/reconnects": status.reconnects,
-    "nodes/restarts": status.restarts,
-    "run/resumes": status.resumes,
-    "snapshots/written": snapshots.written,
-    "snapshots/age_s": snapshots.age_s,
-    "snapshots/pause_s": snapshots.pause_s,
-    "snapshots/newest_uploaded": snapshots.uploaded,
-    "snapshots/upload_failures": snapshots.upload_failures,
-    "variables/version": variables.version,
-    "variables/loads_per_trainer_step": variables.loads_per_trainer_step,
-    "variables/mean_age_s": variables.mean_age_s,
-    "training/mean_return": status.training_return,
-  }
-  if status.replay is not None:
-    scalars |= {
-      "replay/size_items": status.replay.size,
-      "replay/inserted_items": status.replay.inserted,
-      "replay/sampled_items": status.replay.sampled,
-      "replay/samples_per_insert": status.replay.samples_per_insert,
-      "replay/shards_up": status.replay.shards_up,
-    }
-  groups: dict[str, dict[str, Any]] = {"learner": status.metrics}
-  if status.proxy is not None:
-    groups["proxy"] = msgspec.structs.asdict(status.proxy)
-  for index, worker in status.workers.items():
-    groups[f"worker_{index}"] = msgspec.structs.asdict(worker)
-  for group, values in groups.items():
-    for name, value in values.items():
-      scalars[f"{group}/{name}"] = value
-  return scalars
-
-
-def _growth(status: run_status.RunStatus) -> tuple[int, int, float]:
-  """Returns the counts since the first update.
-
-  They are environment steps, trainer steps and seconds; all are 0 for a run
-  that has not learned.
-  """
-  since = status.learning_since
-  if since is None:
-    return 0, 0, 0.0
-  return (
-    status.env_steps - since.env_steps,
-    status.trainer_steps - since.trainer_steps,
-    status.wall_s - since.wall_s,
-  )
-
-
-def _ratio(count: float, by: float) -> float | None:
-  return count / by if by > 0 else None
 
 
 def _cell(value: Any) -> Any:

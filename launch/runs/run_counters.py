@@ -20,9 +20,11 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     env_steps: environment steps of a worker.
+    episodes: training episodes of a worker that have ended.
     items_written: handed to a worker's writer.
     items_confirmed: that the server has confirmed.
     items_lost: items that were lost in flight.
+    items_discarded: items in flight at the end that the table no longer took.
     reconnects: streams that a worker has opened again.
     variable_loads: versions of the variables that a worker has loaded.
     bytes_up: relayed by a proxy to replay.
@@ -31,9 +33,11 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """
 
   env_steps: Count = 0
+  episodes: Count = 0
   items_written: Count = 0
   items_confirmed: Count = 0
   items_lost: int = 0
+  items_discarded: Count = 0
   reconnects: Count = 0
   variable_loads: Count = 0
   bytes_up: Count = 0
@@ -80,6 +84,7 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   Attributes:
     mode: the config's.
     environment_steps: of all workers.
+    episodes: training episodes of all workers.
     trainer_steps: updates of the learner.
     variables_version: last published; the next one is higher.
     replay_size: items in the table.
@@ -88,6 +93,8 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     evaluations: rows of curves.csv.
     eval_return: mean return of the last evaluation; None: there was none.
     best_eval_return: highest mean return so far; None: there was none.
+    evaluations_without_improvement: evaluations since the mean return was last
+      higher than all before.
     resumes: how often the run was resumed.
     lost: work that was lost so far.
     nodes: by role and index.
@@ -95,6 +102,7 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   mode: str
   environment_steps: Count
+  episodes: Count
   trainer_steps: Count
   variables_version: Count
   replay_size: Count
@@ -102,6 +110,7 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   evaluations: Count
   eval_return: float | None
   best_eval_return: float | None
+  evaluations_without_improvement: Count
   resumes: Count
   lost: Losses
   nodes: dict[str, dict[int, NodeCounters]]

@@ -59,11 +59,14 @@ class ItemsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     written: handed to the writers.
     confirmed: that the server has confirmed.
     lost: with a stream, a process or a table that was restored.
+    discarded: in flight as a worker stopped in order, when the table took no
+      more.
   """
 
   written: int = 0
   confirmed: int = 0
   lost: int = 0
+  discarded: int = 0
 
 
 class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,12 +77,14 @@ class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env_steps_per_s_target: the limit on them; 0: none.
     trainer_steps_per_s: updates of the learner.
     items_per_s: items that the server has confirmed.
+    episodes_per_s: training episodes of all workers.
   """
 
   env_steps_per_s: float = 0.0
   env_steps_per_s_target: float = 0.0
   trainer_steps_per_s: float = 0.0
   items_per_s: float = 0.0
+  episodes_per_s: float = 0.0
 
 
 class VariablesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,12 +111,15 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mean_return: of the last evaluation; None: there was none.
     episodes: of the last evaluation; 0: the run was resumed after it.
     best_mean_return: highest mean return so far; None: there was none.
+    without_improvement: evaluations since the mean return was last higher than
+      all before.
   """
 
   count: int = 0
   mean_return: float | None = None
   episodes: int = 0
   best_mean_return: float | None = None
+  without_improvement: int = 0
 
 
 class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,14 +146,21 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   Attributes:
     environment_steps: of all workers.
     trainer_steps: updates of the learner.
+    episodes: training episodes of all workers.
     wall_clock_s: seconds since the command.
     target_return: mean return of an evaluation.
+    evaluations_without_improvement: evaluations in a row without a new highest
+      mean return.
+    combine: 'any' limit ends the run, or 'all' of them together.
   """
 
   environment_steps: int = 0
   trainer_steps: int = 0
+  episodes: int = 0
   wall_clock_s: float = 0.0
   target_return: float = math.inf
+  evaluations_without_improvement: int = 0
+  combine: str = "any"
 
 
 class NodesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -252,6 +267,7 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     learning_since: counts at the first update; None: none yet.
     env_steps: environment steps of all workers, those that died included.
     env_steps_lost: environment steps after the snapshots that nodes restored.
+    episodes: training episodes of all workers.
     trainer_steps: updates of the learner.
     trainer_steps_lost: updates after the snapshots that the trainer restored.
     training_return: mean return of the workers' last episodes.
@@ -272,6 +288,7 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: by index.
     machines: by part of the run; empty: the run is on one machine.
     unwritten: names of files, and 'snapshot', that wait for space on the disk.
+    failed_hooks: errors of the hooks that are not called any more, by name.
   """
 
   name: str = "run"
@@ -286,6 +303,7 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   learning_since: Milestone | None = None
   env_steps: int = 0
   env_steps_lost: int = 0
+  episodes: int = 0
   trainer_steps: int = 0
   trainer_steps_lost: int = 0
   training_return: float | None = None
@@ -306,3 +324,4 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   workers: dict[int, WorkerStatus] = {}
   machines: dict[str, MachineStatus] = {}
   unwritten: list[str] = []
+  failed_hooks: dict[str, str] = {}

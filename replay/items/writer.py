@@ -36,7 +36,8 @@ class ItemWriter:
 
   Attributes:
     written: items passed to `write`.
-    lost: items that were in flight when a stream broke, or at the end.
+    lost: items that were in flight when a stream broke.
+    discarded: items in flight at `close` that the table no longer took.
     streams: streams that were opened; all but the first replaced a broken one.
     waits_for: reason why the last `wait` returned False.
   """
@@ -69,13 +70,14 @@ class ItemWriter:
     self._unflushed = 0  # items
     self.written = 0
     self.lost = 0
+    self.discarded = 0
     self.streams = 0
     self.waits_for = "a stream, which `wait` has not opened yet"
 
   @property
   def confirmed(self) -> int:
     """Items that the server has confirmed; it may have more."""
-    return self.written - self.lost - self._in_flight
+    return self.written - self.lost - self.discarded - self._in_flight
 
   def wait(self, timeout_s: float) -> bool:
     """Waits until items can be written, at most `timeout_s`.
@@ -161,7 +163,7 @@ class ItemWriter:
     """
     flushed = self.flush(timeout_s)
     if self._writer is not None:
-      self._abandon()
+      self.discarded += self._end_stream()
     return flushed
 
   def _open(self, timeout_s: float) -> bool:
@@ -206,12 +208,16 @@ class ItemWriter:
 
   def _abandon(self) -> None:
     """Closes the stream; counts items in flight as lost."""
+    self.lost += self._end_stream()
+
+  def _end_stream(self) -> int:
+    """Closes the stream; returns how many items were in flight."""
     writer, self._writer = self._writer, None
     assert writer is not None
-    lost = _in_flight(writer, self._in_flight)
+    in_flight = _in_flight(writer, self._in_flight)
     writer.close()
-    self.lost += lost
     self._in_flight = self._unflushed = 0
+    return in_flight
 
 
 def _in_flight(writer: reverb.TrajectoryWriter, at_most: int) -> int:

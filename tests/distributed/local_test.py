@@ -87,8 +87,15 @@ def test_the_default_topology_until_trainer_steps(start_run):
   assert after == before
 
 
-def test_replay_apart_and_no_proxy_until_environment_steps(start_run):
+def test_replay_apart_and_no_proxy_until_environment_steps(
+  start_run, tmp_path, monkeypatch
+):
+  (tmp_path / "my_hooks.py").write_text(
+    "def notify(event):\n  print('called at', event.name, flush=True)\n"
+  )
+  monkeypatch.setenv("PYTHONPATH", str(tmp_path))
   run = start_run(
+    "--config.hooks=csv,my_hooks:notify",
     "--config.limits.environment_steps=10_000",
     "--config.topology.workers=1",
     "--config.topology.proxy=False",
@@ -100,12 +107,18 @@ def test_replay_apart_and_no_proxy_until_environment_steps(start_run):
   check_results(run)
   assert run.summary["stopped_because"] == "environment_steps"
   assert run.summary["env_steps"] >= 10_000
+  for name in ("start", "evaluation", "snapshot", "end"):
+    assert f"called at {name}\n" in run.log("control/0")
+  rows = (run.path / "metrics.csv").read_text().splitlines()
+  assert len(rows) == 1 + len(run.evaluations)
+  assert f"evaluate: slipway evaluate --run={run.path}\n" in run.stdout
+  assert run.stdout.endswith("--config.limits.environment_steps=20000\n")
   nodes = {"control/0", "trainer/0", "replay/0", "evaluator/0"}
   assert logs_of(run) == {*nodes, "worker/0", "runner"}
 
 
 THREADS = [
-  (("--config.limits.wall_clock_s=4",), "wall_clock_s"),
+  (("--config.limits.episodes=100",), "episodes"),
   pytest.param(
     ("--config.limits.target_return=1",),
     "target_return",

@@ -172,7 +172,9 @@ def test_a_run_obeys(run, tell):
   assert tell(run, "stop") == (0, "stopped\n", "")
   asking.until(lambda: not run_address.path_in(run).exists())
   status, out, err = tell(run, "status")
-  assert (status, out) == (1, "")
+  assert status == 1
+  assert "trainer_steps               7\n" in out
+  assert json.loads(tell(run, "status", "--json")[1])["trainer_steps"] == 7
   assert err == (
     f"control: run {str(run.path)!r} has ended: a user stopped it by "
     "slipway control\n"
@@ -226,8 +228,8 @@ def test_a_process_of_its_own(run):
 # arguments, words of the line
 REFUSED = [
   ((), "there is no command, so nothing is done: give one of status, pause"),
-  (("stat",), "'stat' is none of status, pause, resume, stop, save, set, "
-   "workers: did you mean status?"),
+  (("stat",), "'stat' is no command, so nothing is done: did you mean status?"),
+  (("xyz",), "use one of status, pause, resume, stop, save, set, workers"),
   (("workers",), "give 'workers N'"),
   (("set", "limits.trainer_steps"), "give 'set FIELD VALUE'"),
   (("pause", "5"), "'pause 5' has not the arguments of 'pause'"),
@@ -251,7 +253,8 @@ def test_no_run(tmp_path, tell, capsys):
   assert status == 2
   assert "is not a run" in err
   assert control_command.main(["control", "status"]) == 2
-  assert "--run" in capsys.readouterr().err
+  err = capsys.readouterr().err
+  assert "--run is missing" in err and "None" not in err
 
 
 def test_help(capsys):

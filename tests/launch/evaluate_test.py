@@ -2,13 +2,21 @@
 
 import re
 
+import msgspec
 import pytest
 
 from slipway.agents import registry
 from slipway.configs import dqn
 from slipway.environments import factory, recordings
 from slipway.launch import evaluate
-from slipway.launch.runs import best_variables, outbox, run_folder
+from slipway.launch.runs import (
+  best_variables,
+  checkpoints,
+  outbox,
+  run_folder,
+  snapshot_store,
+)
+from tests.launch import saved
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "normalized"])
@@ -46,8 +54,36 @@ def test_a_folder_with_files_is_left_alone(run, capsys):
   assert error.count("\n") == 1
 
 
-def refusal(run, capsys):
-  assert evaluate.main(["evaluate", f"--run={run.path}", "--episodes=1"]) == 2
+def write_snapshot(run, version):
+  """Writes a snapshot of another learner, as a run does."""
+  config = run.read_config()
+  spec = factory.make_spec(config.environment)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  with snapshot_store.open_store(config, run).writing(1_500) as path:
+    counters = msgspec.structs.replace(
+      saved.COUNTERS, variables_version=version
+    )
+    counters.write(path)
+    checkpoints.save(path, learner)
+
+
+def test_other_variables_than_the_best(run, capsys):
+  assert "no whole snapshot" in refusal(run, capsys, "--which=latest")
+  for version in (8, 9):
+    write_snapshot(run, version)
+  for which, version in (("best", 7), ("1", 8), ("2", 9), ("latest", 9)):
+    flags = [f"--run={run.path}", f"--which={which}", "--episodes=1"]
+    assert evaluate.main(["evaluate", *flags]) == 0
+    assert f"1 episodes of version {version}:" in capsys.readouterr().out
+  assert "--which=3" in refusal(run, capsys, "--which=3")
+  assert "nor a number" in refusal(run, capsys, "--which=newest")
+  run.best.unlink()
+  assert "--which=latest" in refusal(run, capsys)
+
+
+def refusal(run, capsys, *flags):
+  arguments = [f"--run={run.path}", "--episodes=1", *flags]
+  assert evaluate.main(["evaluate", *arguments]) == 2
   error = capsys.readouterr().err
   assert error.count("\n") == 1
   return error

@@ -5,6 +5,7 @@ from slipway.launch.runs import run_counters
 COUNTERS = run_counters.RunCounters(
   mode="async",
   environment_steps=12_345,
+  episodes=120,
   trainer_steps=1_500,
   variables_version=75,
   replay_size=3_000,
@@ -12,6 +13,7 @@ COUNTERS = run_counters.RunCounters(
   evaluations=3,
   eval_return=210.25,
   best_eval_return=240.0,
+  evaluations_without_improvement=2,
   resumes=0,
   lost=run_counters.Losses(),
   nodes={},

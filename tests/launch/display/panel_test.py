@@ -30,7 +30,9 @@ STATUS = run_status.RunStatus(
   variables=run_status.VariablesStatus(771, 0.2134, 0.04931, 0.05),
   evaluation=run_status.EvaluationStatus(17, 312.35, 20, 340.05),
   training_return=188.2,
-  limits=run_status.Limits(1_000_000, 0, 1800.0, 475.0),
+  limits=run_status.Limits(
+    environment_steps=1_000_000, wall_clock_s=1800.0, target_return=475.0
+  ),
   nodes={
     "trainer": run_status.NodesStatus(1, 1),
     "worker": run_status.NodesStatus(3, 4),
@@ -48,7 +50,8 @@ ALL_UP = {"worker": run_status.NodesStatus(1, 1)}
 def changed(status=STATUS, **fields):
   """A status with other fields; a dict changes fields of a section."""
   for name, value in fields.items():
-    if isinstance(value, dict) and name not in ("nodes", "machines"):
+    whole = ("nodes", "machines", "failed_hooks")
+    if isinstance(value, dict) and name not in whole:
       section = getattr(status, name)
       fields[name] = msgspec.structs.replace(section, **value)
   return msgspec.structs.replace(status, **fields)
@@ -219,6 +222,72 @@ def test_a_stall_stands_out():
     with console.capture() as captured:
       console.print(panel.render(status, console))
     assert ("\x1b[33mworkers wait" in captured.get()) == yellow
+
+
+STALL = (
+  "nothing moves since 12:03:11 (31 s): workers wait to insert into table "
+  "'transitions': the trainer must sample 8 more items first; 1,500 inserted x "
+  "8 - 0 sampled = 12,000 in 4,000 to 12,000; 1,500 items of at least 1,000"
+)
+MANY = {
+  role: run_status.NodesStatus(12, 12)
+  for role in ("replay", "trainer", "proxy", "worker", "evaluator")
+}
+# Of a run that has much to show.
+CROWDED = [
+  {},
+  {"nodes": MANY, "limits": {"episodes": 500, "trainer_steps": 9}},
+  {"waiting": STALL, "stalled_s": 31.0, "nodes": MANY},
+  {"machines": {"home": run_status.MachineStatus("10.0.0.1", False)},
+   "unwritten": ["curves.csv"], "failed_hooks": {"a:b": "ValueError: " * 9}},
+  {"phase": "stopping", "stopped_because": "environment_steps"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fields", CROWDED)
+@pytest.mark.parametrize(
+  ("width", "height"), [(60, 20), (80, 20), (60, 24), (80, 24)]
+)
+def test_a_small_terminal_shows_the_diagnosis(width, height, fields):
+  status = changed(**fields)
+  lines = drawn(status, width=width, height=height)
+  assert len(lines) <= height
+  assert lines[-1].startswith("╰")  # nothing is cut off
+  text = " ".join(" ".join(lines).replace("│", " ").split())
+  shown = "the limit of environment" if "phase" in fields else status.waiting
+  assert shown in text
+  assert "123,456 steps" in text and "312.35 mean return" in text
+
+
+def test_limits_that_end_the_run_together():
+  limits = {"combine": "all", "evaluations_without_improvement": 10}
+  status = changed(limits=limits, evaluation={"without_improvement": 3})
+  text = " ".join(" ".join(drawn(status)).replace("│", " ").split())
+  assert "all of 5 min to 1,000,000 environment steps" in text
+  assert "3 of 10 evaluations without improvement nodes up" in text
+  line = status_text.progress_line(status)
+  assert "wall-clock time and 3 of 10 evaluations without" in line
+
+
+def test_a_hook_that_failed_stands_in_its_row():
+  status = changed(failed_hooks={"mine:notify": "ValueError: boom"})
+  shown = "hook mine:notify failed: ValueError: boom"
+  (line,) = (line for line in drawn(status) if "hook" in line)
+  assert line.strip("│ ").split("  ")[0] == "hooks" and shown in line
+  assert f"; {shown}; waiting" in status_text.progress_line(status)
+
+
+def test_a_terminal_that_changes_its_size_is_cleared():
+  console = console_of()
+  seen = ""
+  with panel.Panel(console) as shown:
+    for width, clears in ((80, False), (80, False), (60, True), (60, False)):
+      console.size = rich.console.ConsoleDimensions(width, 24)
+      shown.update(STATUS)
+      new, seen = written(console).removeprefix(seen), written(console)
+      assert ("\x1b[2J" in new) == clears
+    lines = new.split("\n")
+    assert {len(line) for line in lines if line.startswith("│")} == {60}
 
 
 # The section and field of a target, the label of its row, how 2.0 of it is

@@ -5,7 +5,10 @@ import pytest
 from slipway.launch.options import flags
 
 EVALUATE_REFUSED = [
-  ((), ["--run"]),
+  ((), ["--run is missing", "--run=FOLDER"]),
+  (("--run=a", "--runn=b"), ["did you mean --run?"]),
+  (("--run=a", "--colour=b"), ["`evaluate --help` shows all flags"]),
+  (("--run=a", "--render"), ["did you mean --video?"]),
   (("--run=a", "--episodes=0"), ["--episodes=0"]),
   (("--run=a", f"--episodes={10**23}"), [f"--episodes={10**23}"]),
   (("--run=a", f"--seed={2**31}"), [f"--seed={2**31}"]),

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 import time
 import types
 from concurrent import futures
@@ -11,9 +12,15 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.environments import factory
-from slipway.launch.orchestration import messages, run_control, stop_order
+from slipway.launch.orchestration import (
+  messages,
+  run_control,
+  run_state,
+  stop_order,
+)
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_folder, run_status
+from tests.launch import asking
 
 EXPECTED = {"worker": 2, "evaluator": 1, "proxy": 1, "trainer": 1, "replay": 1}
 REPORTS = {
@@ -47,9 +54,11 @@ def make_control(tmp_path, monkeypatch):
     state_path=None,
     fixed="",
     rates=None,
+    hooks=(),
     **limits,
   ):
     config = dqn.get_config()
+    config.hooks = hooks
     config.watchdog.period_s = period_s
     config.rates.environment_steps_per_s = steps_per_s
     config.limits.update(limits)
@@ -119,6 +128,52 @@ LIMITS = [
   ),
   ({"wall_clock_s": 1_000.0}, lambda c: None, None),
   ({"wall_clock_s": 49.0}, lambda c: None, "wall_clock_s"),
+  (
+    {"episodes": 5},
+    lambda c: [c.report("worker", i, Worker(episodes=2)) for i in range(2)],
+    None,
+  ),
+  (
+    {"episodes": 4},
+    lambda c: [c.report("worker", i, Worker(episodes=2)) for i in range(2)],
+    "episodes",
+  ),
+  # The first evaluation and a higher one improve, an equal one does not.
+  (
+    {"evaluations_without_improvement": 2},
+    lambda c: [evaluate(c, value) for value in (3.0, 2.0, 4.0, 4.0)],
+    None,
+  ),
+  (
+    {"evaluations_without_improvement": 2},
+    lambda c: [evaluate(c, value) for value in (3.0, 2.0, 4.0, 4.0, 1.0)],
+    "evaluations_without_improvement",
+  ),
+  # Several limits together; the config's target return is 475.
+  (
+    {"combine": "all", "trainer_steps": 7},
+    lambda c: c.report("trainer", 0, Trainer(trainer_steps=8)),
+    None,
+  ),
+  (
+    {"combine": "all", "trainer_steps": 7},
+    lambda c: [
+      c.report("trainer", 0, Trainer(trainer_steps=8)),
+      evaluate(c, 480.0),
+    ],
+    "all_limits",
+  ),
+  # All at the same time: what counts is the last evaluation.
+  (
+    {"combine": "all", "trainer_steps": 7},
+    lambda c: [
+      evaluate(c, 480.0),
+      evaluate(c, 470.0),
+      c.report("trainer", 0, Trainer(trainer_steps=8)),
+    ],
+    None,
+  ),
+  ({"combine": "all"}, lambda c: evaluate(c, 480.0), "target_return"),
 ]
 
 
@@ -130,6 +185,16 @@ def test_limits(make_control, limits, happens, reason):
   assert control.status().stopped_because == reason
   first = set(stop_order.GROUPS[0].roles)
   assert may_stop(control) == (first if reason else set())
+
+
+def test_a_trainer_stops_at_its_limit_unless_it_ends_with_others(make_control):
+  control = make_control(trainer_steps=7)
+  for combine, last in (("all", 0), ("any", 7)):
+    control.set("limits.combine", combine)
+    assert command(control, "trainer").trainer_steps_limit == last
+  control.set("limits.target_return", "inf")
+  control.set("limits.combine", "all")  # of one limit
+  assert command(control, "trainer").trainer_steps_limit == 7
 
 
 def test_the_first_reason_is_kept(make_control):
@@ -243,6 +308,28 @@ def test_a_paused_run_waits_for_nothing_else(make_control):
   assert control.status().waiting == "paused"
   control.resume()
   assert "transitions" in control.status().waiting
+
+
+def test_a_paused_run_has_no_speed(make_control, monkeypatch):
+  control = make_control()
+  steps = iter(range(0, 10_000, 100))
+
+  def second():
+    control.clock.now_s += 1.0
+    control.report("worker", 0, Worker(env_steps=next(steps)))
+    control.tick()
+    return control.status().rates.env_steps_per_s
+
+  control.clock.time = time.time
+  monkeypatch.setattr(run_state, "time", control.clock)
+  assert [second() for _ in range(3)] == [0.0, 100.0, 100.0]
+  control.pause()
+  assert control.status().rates.env_steps_per_s == 0.0
+  control.clock.now_s += 60.0
+  control.tick()
+  control.resume()
+  # What was before the pause does not count.
+  assert [second() for _ in range(2)] == [0.0, 100.0]
 
 
 def test_a_paused_run_stops_in_order(make_control):
@@ -384,6 +471,56 @@ def test_results(make_control):
   assert row["variables_version"] == "3"
   assert control.folder.curves_png.stat().st_size > 0
   assert len(list(control.folder.events.iterdir())) == 1
+
+
+def snapshot(number):
+  return Trainer(snapshots=messages.SnapshotReport(written=number))
+
+
+def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
+  """Those of a control node, and of the one after it, which goes on."""
+  (tmp_path / "control_hooks.py").write_text(
+    "calls = []\n"
+    "def notify(event):\n"
+    "  status = event.status\n"
+    "  calls.append((event.name, status.evaluation.count,\n"
+    "                status.snapshots.written, status.phase))\n"
+  )
+  monkeypatch.syspath_prepend(tmp_path)
+  hooks, path = ("control_hooks:notify",), tmp_path / "control.json"
+  control = make_control(hooks=hooks, state_path=path)
+  evaluate(control, 3.0)
+  for number in (0, 1, 1):
+    control.report("trainer", 0, snapshot(number))
+    control.tick()
+  control.clock.now_s += 2.0
+  control.tick()  # saves its state
+  second = make_control(state_path=path)
+  second.clock.now_s += 3.0  # all nodes had the time to report
+  second.report("trainer", 0, snapshot(1))
+  second.tick()
+  evaluate(second, 4.0)
+  second.stop("SIGTERM")
+  second.finished("trainer", 0, snapshot(2))
+  second.close()
+  asking.until(lambda: len(sys.modules["control_hooks"].calls) == 6)
+  assert sys.modules.pop("control_hooks").calls == [
+    ("start", 0, 0, "starting"),
+    ("evaluation", 1, 0, "starting"),
+    ("snapshot", 1, 1, "starting"),
+    ("evaluation", 2, 1, "starting"),
+    ("snapshot", 2, 2, "stopped"),
+    ("end", 2, 2, "stopped"),
+  ]
+
+
+def test_a_hook_that_fails_is_in_the_status(make_control):
+  control = make_control(hooks=("csv", "no_such:hook"))
+  asking.until(lambda: control.status().failed_hooks)
+  (failed,) = control.status().failed_hooks.items()
+  assert failed[0] == "no_such:hook"
+  assert "can't be imported" in failed[1]
+  control.close()
 
 
 def test_a_snapshot_is_requested_of_the_trainer(make_control):

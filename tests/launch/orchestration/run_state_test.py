@@ -282,6 +282,17 @@ def test_a_restarted_node_continues_its_counts():
   assert state.status().restarts == 2
 
 
+def test_what_a_worker_discards_as_it_stops_is_not_lost():
+  state = make_state()
+  report = Worker(items_written=9, items_confirmed=7, items_discarded=2)
+  state.report("worker", 0, report, finished=True)
+  for _ in range(2):
+    items = state.status().items
+    assert (items.written, items.lost, items.discarded) == (9, 0, 2)
+    # Nor after a resume.
+    state = make_state(state.counters())
+
+
 def test_a_node_that_has_ended_waits_no_more():
   state = make_state()
   ((role, index, report),) = waiting(8.0)

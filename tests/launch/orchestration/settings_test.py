@@ -17,6 +17,9 @@ CHANGES = [
   ("limits.wall_clock_s", "1e3", 1_000.0),
   ("limits.target_return", "-90", -90.0),
   ("limits.target_return", "inf", math.inf),
+  ("limits.episodes", "9", 9),
+  ("limits.evaluations_without_improvement", 3, 3),
+  ("limits.combine", "all", "all"),
 ]
 
 
@@ -33,7 +36,11 @@ def test_a_change(field, value, held):
 REFUSED = [
   ("limits.trainer_step", 3, "did you mean limits.trainer_steps?"),
   ("replay.capacity", 3, "'replay.capacity' is no field that can change"),
-  ("", 3, "did you mean "),
+  ("", 3, "use one of rates.environment_steps_per_s, limits."),
+  ("trainer_steps", 3, "did you mean limits.trainer_steps?"),
+  ("patience", 3, "did you mean limits.evaluations_without_improvement?"),
+  ("limits.combine", "both", "must be one of 'any', 'all'"),
+  ("limits.combine", 3, "type, str, so it stays 'any'"),
   ("limits.trainer_steps", -1, "config.limits.trainer_steps=-1 must be at"),
   ("limits.trainer_steps", "1e3", "type, int, so it stays 0"),
   ("limits.trainer_steps", 1.5, "type, int"),

@@ -17,8 +17,10 @@ from tensorboard.backend.event_processing import (
   plugin_event_accumulator,
   tag_types,
 )
+from tensorboard.plugins.hparams import metadata
 from tensorboard.util import tensor_util
 
+from slipway.configs import dqn
 from slipway.launch.runs import curves, results, run_folder, run_status
 from tests.launch import small_disk
 
@@ -456,3 +458,27 @@ def test_damaged_lines_of_the_curves_are_left_out(tmp_path, caplog):
   assert rows["env_steps"].tolist() == [100, 200, 300]
   assert "has 4 damaged lines" in caplog.text
   results.Results(folder, env_steps=200).close()
+
+
+def test_the_config_is_text_and_hyperparameters(tmp_path):
+  folder = make_folder(tmp_path)
+  written = results.Results(folder)
+  config = dqn.get_config()
+  config.limits.target_return = math.inf
+  written.write_config(config)
+  written.close()
+  reader = event_accumulator.EventAccumulator(str(folder.events))
+  reader.Reload()
+  (event,) = reader.Tensors("config")
+  (table,) = event.tensor_proto.string_val
+  assert b"| replay.capacity | `50000` |" in table
+  assert b"| limits.target_return | `inf` |" in table
+  content = reader.SummaryMetadata("_hparams_/session_start_info")
+  found = metadata.parse_session_start_info_plugin_data(
+    content.plugin_data.content
+  ).hparams
+  assert found["replay.capacity"].number_value == 50_000
+  assert found["topology.proxy"].bool_value is True
+  assert found["network.hidden_sizes"].string_value == "(64, 64)"
+  # The plugin's JSON has no inf.
+  assert found["limits.target_return"].string_value == "inf"

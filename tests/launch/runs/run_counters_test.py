@@ -9,6 +9,7 @@ from slipway.launch.runs import run_counters
 COUNTERS = run_counters.RunCounters(
   mode="async",
   environment_steps=123_456_789_012,
+  episodes=7_000,
   trainer_steps=4_000,
   variables_version=41,
   replay_size=50_000,
@@ -16,6 +17,7 @@ COUNTERS = run_counters.RunCounters(
   evaluations=7,
   eval_return=-21.0,
   best_eval_return=None,
+  evaluations_without_improvement=0,
   resumes=1,
   lost=run_counters.Losses(trainer_steps=40),
   nodes={

@@ -1,0 +1,79 @@
+"""Ending: what a command prints about the run that it has ended."""
+
+import json
+import math
+import shlex
+import typing
+
+import ml_collections
+
+from slipway.launch.orchestration import limits
+from slipway.launch.runs import run_folder
+
+
+def describe(
+  folder: run_folder.RunFolder, config: ml_collections.ConfigDict
+) -> str:
+  """Returns lines with the run's results, and how to evaluate and resume it.
+
+  Args:
+    folder: of the run, with its summary.
+    config: with which the run began.
+  """
+  path = shlex.quote(str(folder.path))
+  lines = [
+    f"results:  {path} (summary.json, curves.csv, curves.png; for "
+    f"TensorBoard: {shlex.quote(str(folder.events))})"
+  ]
+  if folder.best.exists():
+    lines.append(f"evaluate: slipway evaluate --run={path}")
+  if any(folder.snapshots.glob("[0-9]*")):
+    raised = _raise_limit(config.limits, _read(folder))
+    lines.append(f"resume:   slipway train --resume={path}{raised}")
+  return "\n".join(lines)
+
+
+def check_learned(
+  folder: run_folder.RunFolder, config: ml_collections.ConfigDict
+) -> None:
+  """Checks that a run was not over before it began.
+
+  Args:
+    folder: of the run, with its summary.
+    config: with which the run began.
+
+  Raises:
+    RuntimeError: one line: the time was up before the first update.
+  """
+  summary = _read(folder)
+  if (
+    summary["stopped_because"] == "wall_clock_s"
+    and not summary["trainer_steps"]
+  ):
+    raise RuntimeError(
+      f"config.limits.wall_clock_s={config.limits.wall_clock_s} was over "
+      "before the first update, so nothing was learned: give more seconds; "
+      "they count from the command, and the start takes the first few"
+    )
+
+
+def _read(folder: run_folder.RunFolder) -> dict[str, typing.Any]:
+  return json.loads(folder.summary.read_text("utf-8"))
+
+
+def _raise_limit(
+  config: ml_collections.ConfigDict, summary: dict[str, typing.Any]
+) -> str:
+  """Returns the flag without which a resume would end at once; '': none."""
+  because = summary["stopped_because"]
+  names = limits.find_set(config)
+  if because == limits.ALL and names:
+    because = names[0]
+  if because not in names:  # nor if the limit was set during the run
+    return ""
+  value = "inf"
+  if because == "wall_clock_s":
+    value = str(math.ceil(2 * max(config[because], summary["wall_s"])))
+  elif because != "target_return":
+    value = str(2 * config[because])
+  return f" --config.limits.{because}={value}"

@@ -1,0 +1,140 @@
+"""Caller: calls a run's hooks, which neither delay nor end the run."""
+
+import contextlib
+import pathlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+import ml_collections
+from absl import logging
+
+from slipway.environments import user_code
+from slipway.launch.hooks import catalog
+from slipway.launch.hooks import event as event_lib
+from slipway.launch.runs import run_status
+
+_MAX_WAITING = 64  # events of one hook
+_CLOSE_S = 10.0  # for all hooks at the end: an upload takes a few seconds
+
+
+class Caller:
+  """Calls hooks, each in a thread of its own and with one event at a time.
+
+  A hook that fails is logged once and not called again. A hook that is slow
+  misses events.
+
+  ```python
+  caller = Caller(config, folder.path)
+  caller.send('start', control.status)
+  caller.close(control.status)
+  ```
+  """
+
+  def __init__(self, config: ml_collections.ConfigDict, folder: pathlib.Path):
+    """Starts a thread per hook, which imports it.
+
+    Args:
+      config: the whole config; `hooks` has the names.
+      folder: of the run.
+    """
+    self._config = ml_collections.FrozenConfigDict(config)
+    self._folder = folder
+    self._threads = [_Thread(name) for name in config.hooks]
+
+  @property
+  def failed(self) -> dict[str, str]:
+    """The errors of the hooks that have failed, by the hook's name."""
+    return {x.hook: x.error for x in self._threads if x.error is not None}
+
+  def send(
+    self, name: event_lib.Name, status: Callable[[], run_status.RunStatus]
+  ) -> None:
+    """Calls the hooks soon; returns at once.
+
+    Args:
+      name: of the event.
+      status: returns the status of the run; not called without hooks.
+    """
+    if not self._threads:
+      return
+    event = event_lib.Event(name, status(), self._folder, self._config)
+    for thread in self._threads:
+      thread.send(event)
+
+  def close(self, status: Callable[[], run_status.RunStatus]) -> None:
+    """Calls the hooks for the last time; waits a few seconds for them.
+
+    Args:
+      status: returns the last status of the run.
+    """
+    end_s = time.monotonic() + _CLOSE_S
+    self.send("end", status)
+    for thread in self._threads:
+      thread.close(end_s - time.monotonic())
+
+
+class _Thread:
+  """Calls one hook.
+
+  Attributes:
+    hook: its name.
+    error: one line, once it has failed; None: it has not.
+  """
+
+  def __init__(self, hook: str):
+    self.hook, self.error = hook, None
+    self._events: queue.Queue[event_lib.Event | None] = queue.Queue(
+      _MAX_WAITING
+    )
+    self._is_slow = False
+    self._thread = threading.Thread(
+      target=self._run, name=f"hook {hook}", daemon=True
+    )
+    self._thread.start()
+
+  def send(self, event: event_lib.Event) -> None:
+    """Queues an event; of a full queue, the oldest one is dropped.
+
+    For one thread at a time.
+    """
+    if self.error is not None:
+      return
+    if self._events.full():
+      if not self._is_slow:
+        self._is_slow = True
+        logging.warning(
+          "hook %s is slower than the run: it misses events", self.hook
+        )
+      with contextlib.suppress(queue.Empty):  # the hook took it meanwhile
+        self._events.get_nowait()
+    self._events.put(event)
+
+  def close(self, timeout_s: float) -> None:
+    """Waits until the hook has handled its events."""
+    end_s = time.monotonic() + timeout_s
+    if self.error is None:
+      with contextlib.suppress(queue.Full):
+        self._events.put(None, timeout=max(0.0, timeout_s))
+    self._thread.join(max(0.0, end_s - time.monotonic()))
+    if self._thread.is_alive():
+      logging.warning(
+        "hook %s has not ended within %.0f s: what it has not done is lost",
+        self.hook,
+        _CLOSE_S,
+      )
+
+  def _run(self) -> None:
+    try:
+      call = catalog.make(self.hook)
+      while (event := self._events.get()) is not None:
+        call(event)
+    except BaseException as error:  # whatever the user's code raises
+      self.error = user_code.describe(error)
+      logging.error(
+        "hook %s failed, and is not called again: %s\n%s",
+        self.hook,
+        self.error,
+        user_code.format_traceback(error),
+      )

@@ -1,0 +1,69 @@
+"""CsvFile: a hook that writes all metrics of each evaluation to metrics.csv."""
+
+import csv
+import io
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from slipway.launch.hooks import event as event_lib
+from slipway.launch.runs import outbox
+
+FILE = "metrics.csv"  # in the run's folder
+_COUNT = "evaluation/count"
+
+
+class CsvFile:
+  """Writes one row per evaluation, with a column per metric.
+
+  curves.csv has the returns; this file has all that TensorBoard shows.
+  """
+
+  def __init__(self):
+    """Writes nothing yet."""
+    self._outbox = outbox.Outbox()
+    self._columns: list[str] | None = None  # None: the file was not read
+
+  def __call__(self, event: event_lib.Event) -> None:
+    """Appends a row, or, in a resumed run, removes those after its snapshot."""
+    path = event.folder / FILE
+    if event.name == "start":
+      count = event.status.evaluation.count
+      rows = [row for row in _read(path) if float(row[_COUNT]) <= count]
+      self._write(path, rows)
+    elif event.name == "evaluation":
+      self._append(path, event.metrics)
+    else:
+      self._outbox.flush()
+
+  def _append(self, path: pathlib.Path, metrics: Mapping[str, float]) -> None:
+    columns = self._columns
+    if columns is None or metrics.keys() - set(columns):
+      # The learner's metrics are known from the first update on.
+      self._write(path, [*_read(path), metrics])
+    else:
+      self._outbox.append(path, _format(columns, [metrics]))
+
+  def _write(
+    self, path: pathlib.Path, rows: Sequence[Mapping[str, object]]
+  ) -> None:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    header = [dict(zip(columns, columns, strict=True))] if columns else []
+    self._columns = columns
+    self._outbox.replace(path, _format(columns, [*header, *rows]))
+
+
+def _format(
+  columns: Sequence[str], rows: Sequence[Mapping[str, object]]
+) -> bytes:
+  text = io.StringIO()
+  writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+  writer.writerows(rows)
+  return text.getvalue().encode()
+
+
+def _read(path: pathlib.Path) -> list[dict[str, str]]:
+  """Returns the rows of the file; none where it is missing."""
+  if not path.exists():
+    return []
+  with open(path, newline="", encoding="utf-8") as file:
+    return list(csv.DictReader(file))

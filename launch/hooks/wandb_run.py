@@ -1,0 +1,53 @@
+"""WandbRun: a hook that logs to Weights & Biases.
+
+W&B's own variables configure it: WANDB_API_KEY, WANDB_PROJECT, WANDB_ENTITY,
+and WANDB_MODE=offline for a machine without network.
+"""
+
+import secrets
+import typing
+
+from slipway.launch.hooks import event as event_lib
+
+_STEP = "progress/environment_steps"
+_ID = "wandb_run_id"  # in the run's folder: a resume continues the same run
+
+
+class WandbRun:
+  """Logs the config at the start, and all metrics of each evaluation."""
+
+  def __init__(self):
+    """Imports the package."""
+    import wandb  # pyright: ignore[reportMissingImports]
+
+    self._wandb = wandb
+    self._run: typing.Any = None
+
+  def __call__(self, event: event_lib.Event) -> None:
+    """Logs one event."""
+    if self._run is None:  # also in a control node that was restarted
+      self._run = self._begin(event)
+    if event.name in ("evaluation", "end"):
+      self._run.log(event.metrics)
+    if event.name == "end":
+      self._run.summary["stopped_because"] = event.status.stopped_because
+      self._run.finish(exit_code=int(event.failed))
+      # Waits for its process, which would be killed with the run's.
+      self._wandb.teardown()
+
+  def _begin(self, event: event_lib.Event) -> typing.Any:
+    path = event.folder / _ID
+    if not path.exists():
+      path.write_text(secrets.token_hex(8), encoding="utf-8")
+    run = self._wandb.init(
+      id=path.read_text(encoding="utf-8"),
+      resume="allow",
+      name=event.status.name,
+      dir=event.folder,
+      config=event.hyperparameters,
+      # Neither changes the streams of the run's process.
+      settings=self._wandb.Settings(console="off", silent=True),
+    )
+    run.define_metric(_STEP)
+    run.define_metric("*", step_metric=_STEP)
+    return run

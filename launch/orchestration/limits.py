@@ -1,0 +1,117 @@
+"""Limits: when a run ends."""
+
+import typing
+
+import ml_collections
+
+from slipway.launch.runs import run_counters, run_status
+
+ALL = "all_limits"  # the reason of a stop by several limits together
+
+
+class Counts(typing.NamedTuple):
+  """How far a run has come, under the names of the limits in a config.
+
+  Attributes:
+    environment_steps: environment steps of all workers.
+    trainer_steps: updates of the learner.
+    episodes: training episodes of all workers.
+    wall_clock_s: seconds that the run has taken.
+    target_return: mean return of the last evaluation; None: there was none.
+    evaluations_without_improvement: evaluations since the mean return was last
+      higher than all before.
+  """
+
+  environment_steps: int = 0
+  trainer_steps: int = 0
+  episodes: int = 0
+  wall_clock_s: float = 0.0
+  target_return: float | None = None
+  evaluations_without_improvement: int = 0
+
+  @classmethod
+  def from_status(cls, status: run_status.RunStatus) -> "Counts":
+    """Returns the counts of a run's status."""
+    return cls(
+      status.env_steps,
+      status.trainer_steps,
+      status.episodes,
+      status.wall_s,
+      status.evaluation.mean_return,
+      status.evaluation.without_improvement,
+    )
+
+  @classmethod
+  def from_counters(cls, counters: run_counters.RunCounters) -> "Counts":
+    """Returns the counts of a snapshot."""
+    return cls(
+      counters.environment_steps,
+      counters.trainer_steps,
+      counters.episodes,
+      counters.wall_s,
+      counters.eval_return,
+      counters.evaluations_without_improvement,
+    )
+
+
+def find_set(limits: ml_collections.ConfigDict) -> list[str]:
+  """Returns the names of the limits that are set.
+
+  Args:
+    limits: section `limits` of a config.
+  """
+  return [
+    name
+    for name in Counts._fields
+    if limits[name] != (float("inf") if name == "target_return" else 0)
+  ]
+
+
+def find_reached(
+  limits: ml_collections.ConfigDict, counts: Counts
+) -> list[str]:
+  """Returns the names of the limits that are reached.
+
+  Args:
+    limits: section `limits` of a config.
+    counts: of the run.
+  """
+  values = counts._asdict()
+  return [
+    name
+    for name in find_set(limits)
+    if values[name] is not None and values[name] >= limits[name]
+  ]
+
+
+def find_reason(
+  limits: ml_collections.ConfigDict, counts: Counts
+) -> str | None:
+  """Returns why a run ends now; None: it continues.
+
+  Args:
+    limits: section `limits` of a config.
+    counts: of the run.
+
+  Returns:
+    The name of a limit, or `ALL` where several ones end the run together.
+  """
+  reached = find_reached(limits, counts)
+  if limits.combine == "any" or not reached:
+    return reached[0] if reached else None
+  if reached != find_set(limits):
+    return None
+  return reached[0] if len(reached) == 1 else ALL
+
+
+def last_trainer_step(limits: ml_collections.ConfigDict) -> int:
+  """Returns the trainer step after which there is none; 0: no such step.
+
+  Where a run ends by several limits together, the trainer continues after its
+  own.
+
+  Args:
+    limits: section `limits` of a config.
+  """
+  alone = limits.combine == "any" or find_set(limits) == ["trainer_steps"]
+  return limits.trainer_steps if alone else 0

@@ -1,0 +1,87 @@
+"""Ending: where the results are, and how to evaluate and resume the run."""
+
+import json
+import math
+
+import pytest
+
+from slipway.configs import dqn
+from slipway.launch import ending
+from slipway.launch.runs import run_folder
+
+
+@pytest.fixture
+def make_run(tmp_path):
+  """Makes a run that has ended: its folder and its config."""
+
+  def make(because, best=True, snapshot=True, learned=9, **limits):
+    config = dqn.get_config()
+    config.limits.target_return = math.inf
+    config.limits.update(limits)
+    folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+    folder.write_config(config)
+    summary = {
+      "stopped_because": because,
+      "trainer_steps": learned,
+      "wall_s": 70.5,
+    }
+    folder.summary.write_text(json.dumps(summary))
+    if best:
+      folder.best.write_bytes(b"")
+    if snapshot:
+      (folder.snapshots / "000001").mkdir()
+    return folder, config
+
+  return make
+
+
+# Why the run ended, its limits, and the flag without which it would end again.
+RESUMES = [
+  ("SIGINT", {"trainer_steps": 9}, ""),
+  ("trainer_steps", {"trainer_steps": 9}, " --config.limits.trainer_steps=18"),
+  ("target_return", {"target_return": 2.0},
+   " --config.limits.target_return=inf"),
+  ("wall_clock_s", {"wall_clock_s": 60.0}, " --config.limits.wall_clock_s=141"),
+  ("evaluations_without_improvement", {"evaluations_without_improvement": 4},
+   " --config.limits.evaluations_without_improvement=8"),
+  ("all_limits", {"episodes": 5, "trainer_steps": 9, "combine": "all"},
+   " --config.limits.trainer_steps=18"),
+  ("episodes", {}, ""),  # set by `slipway control set`
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("because", "limits", "flag"), RESUMES)
+def test_the_last_lines(make_run, because, limits, flag):
+  folder, config = make_run(because, **limits)
+  results, evaluate, resume = ending.describe(folder, config).split("\n")
+  assert str(folder.path) in results and str(folder.events) in results
+  assert evaluate == f"evaluate: slipway evaluate --run={folder.path}"
+  assert resume == f"resume:   slipway train --resume={folder.path}{flag}"
+
+
+def test_nothing_is_advised_that_can_not_be_done(make_run):
+  folder, config = make_run("SIGINT", best=False, snapshot=False)
+  assert len(ending.describe(folder, config).split("\n")) == 1
+
+
+@pytest.mark.parametrize(
+  ("because", "steps", "fails"),
+  [
+    ("wall_clock_s", 0, True),
+    ("wall_clock_s", 1, False),
+    ("environment_steps", 0, False),
+    ("SIGINT", 0, False),
+  ],
+)
+def test_a_time_that_was_over_before_the_first_update(
+  make_run, because, steps, fails
+):
+  folder, config = make_run(because, learned=steps, wall_clock_s=1.0)
+  if not fails:
+    ending.check_learned(folder, config)
+    return
+  with pytest.raises(
+    RuntimeError, match=r"wall_clock_s=1\.0 was over"
+  ) as error:
+    ending.check_learned(folder, config)
+  assert "\n" not in str(error.value)
