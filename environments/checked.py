@@ -68,6 +68,29 @@ class EnvironmentFailedError(user_code.UserCodeError):
     super().__init__(f"environment {name}{where}: {fault.what}", fault.cause)
 
 
+def describe_misfit(space: gymnasium.Space, observation: Any) -> str | None:
+  """Returns why an observation is none of a space, to NumPy's casting rules.
+
+  Returns:
+    What follows 'an observation'; None: it fits.
+
+  Raises:
+    Exception: of any kind: a method of the observation raised it.
+  """
+  try:
+    array = np.asarray(observation)
+  except ValueError:  # lists of different lengths
+    array = np.asarray(observation, dtype=object)
+  if array.shape == space.shape and np.can_cast(
+    array.dtype, space.dtype, "same_kind"
+  ):
+    return None
+  return (
+    f"of shape {array.shape} and type {array.dtype}, but its observation_space "
+    f"is {' '.join(user_code.show(space, str).split())}: correct one of them"
+  )
+
+
 class CheckedEnvironment(gymnasium.Wrapper):
   """Checks one environment; any error of its own becomes a `Fault`.
 
@@ -134,25 +157,15 @@ class CheckedEnvironment(gymnasium.Wrapper):
     """
     space = self.env.observation_space
     try:
-      try:
-        array = np.asarray(self._observation)
-      except ValueError:  # lists of different lengths
-        array = np.asarray(self._observation, dtype=object)
+      misfit = describe_misfit(space, self._observation)
     except KeyboardInterrupt:
       raise
     except BaseException as error:  # of a method such as __array__
       call = f"reading the observation of {call}"
       return Fault.from_error(self.index, call, error)
-    if array.shape == space.shape and np.can_cast(
-      array.dtype, space.dtype, "same_kind"
-    ):
+    if misfit is None:
       return None
-    return Fault(
-      self.index,
-      f"{call} returned an observation of shape {array.shape} and type "
-      f"{array.dtype}, but its observation_space is "
-      f"{' '.join(user_code.show(space, str).split())}: correct one of them",
-    )
+    return Fault(self.index, f"{call} returned an observation {misfit}")
 
   def _check_number(self, field: str, value: Any, needed: str) -> None:
     number = isinstance(value, (bool, int, float, np.generic, np.ndarray)) and (

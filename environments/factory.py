@@ -23,7 +23,14 @@ import ml_collections
 import numpy as np
 from gymnasium.envs import registration
 
-from slipway.environments import checked, specs, user_code, vector
+from slipway.environments import (
+  asynchronous,
+  checked,
+  external,
+  specs,
+  user_code,
+  vector,
+)
 
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
 # JAX, and in gymnasium 1.3.0 one environment's autoreset takes the others of
@@ -62,7 +69,7 @@ def make(
       f"seed is {seed}: NumPy's generators take none below 0; give 0 or more"
     )
   name, kwargs = read(config)
-  envs = _construct(name, kwargs, num_envs)
+  envs = _construct(name, kwargs, num_envs, config.get("asynchronous", False))
   try:
     return vector.VectorEnvironment(
       envs, name, _spread(seed), copy_observations=not is_atari(name)
@@ -76,17 +83,46 @@ def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
   """Describes the environment that `make` would make.
 
   One is made and stepped once: what is wrong with an environment shows here,
-  before anything is started.
+  before anything is started. One that is external has no steps.
 
   Raises:
     Exception: as `make`, and `reset`, `step` and `close` of what it makes.
   """
   environment = make(config, num_envs=1, seed=0)
-  actions = environment.spec.actions
-  environment.reset()
-  environment.step(np.zeros((1, *actions.shape), actions.dtype))
+  if not config.get("external", False):
+    actions = environment.spec.actions
+    environment.reset()
+    environment.step(np.zeros((1, *actions.shape), actions.dtype))
   environment.close()
   return environment.spec
+
+
+def make_external(
+  config: ml_collections.ConfigDict,
+) -> tuple[vector.VectorEnvironment, external.Exchange]:
+  """Makes one environment that is stepped by another loop.
+
+  The config's own environment is made for its spaces only.
+
+  Args:
+    config: as for `make`.
+
+  Returns:
+    The environment, for a worker, and the exchange, for the loop.
+
+  Raises:
+    Exception: as `make`.
+  """
+  name, kwargs = read(config)
+  made = _construct(name, kwargs, 1)
+  made.close()
+  spaces = made.single_observation_space, made.single_action_space
+  exchange = external.Exchange(spaces[0])
+  wrap = checked.Numbering()
+  envs = gymnasium.vector.SyncVectorEnv(
+    [lambda: wrap(external.ExternalEnvironment(*spaces, exchange))], copy=False
+  )
+  return vector.VectorEnvironment(envs, name, seed=0), exchange
 
 
 def read(config: ml_collections.ConfigDict) -> tuple[str, dict[str, Any]]:
@@ -194,7 +230,7 @@ def _nearest_id(env_id: str) -> str:
 
 
 def _construct(
-  name: str, kwargs: dict[str, Any], num_envs: int
+  name: str, kwargs: dict[str, Any], num_envs: int, in_threads: bool = False
 ) -> gymnasium.vector.VectorEnv:
   """Calls gymnasium, and explains its errors in the config's terms."""
   spec = _find_spec(name)
@@ -213,7 +249,8 @@ def _construct(
     # `checked` checks. One buffer serves all steps: VectorEnvironment makes the
     # caller's copy.
     defaults["disable_env_checker"] = True
-    batching = {"vector_kwargs": {"copy": False}, "wrappers": [wrap]}
+    wrappers = [asynchronous.InThread, wrap] if in_threads else [wrap]
+    batching = {"vector_kwargs": {"copy": False}, "wrappers": wrappers}
   if is_atari(name):
     # Workers are processes: one core each, instead of every core for each.
     defaults["num_threads"] = 1

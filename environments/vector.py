@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from slipway.environments import checked, conversion, specs
+from slipway.environments import asynchronous, checked, conversion, specs
 
 # SyncVectorEnv keeps what it was made by: closures, which no pickle takes.
 _NOT_SAVED = ("env_fns",)
@@ -103,6 +103,7 @@ class VectorEnvironment:
     )
     self.num_envs = envs.num_envs
     self._envs = envs
+    self._threads = asynchronous.make_batch(envs)
     self.name = name
     self._seed: int | None = seed  # of the next reset
     self._first_seed, self._steps = seed, 0
@@ -133,6 +134,8 @@ class VectorEnvironment:
       checked.EnvironmentFailedError: one of them failed.
     """
     try:
+      if self._threads is not None:
+        self._threads.start_resets(self._seed)
       observation, _ = self._envs.reset(seed=self._seed)
       if self._seed is not None:
         self._steps = 0
@@ -170,6 +173,8 @@ class VectorEnvironment:
       actions = self._write_actions(actions)
     self._steps += 1
     try:
+      if self._threads is not None:
+        self._threads.start_steps(actions, first)
       observation, reward, terminated, truncated, _ = self._envs.step(actions)
       self._done = terminated | truncated
       return self._make_step(
@@ -199,6 +204,7 @@ class VectorEnvironment:
     """
     parts, self._seed, self._done = pickle.loads(state)
     vars(self._envs).update(parts)
+    self._threads = asynchronous.make_batch(self._envs)
 
   def render(self) -> np.ndarray:
     """Returns the first environment's frame, uint8 [H, W, 3]."""

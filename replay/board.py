@@ -1,9 +1,10 @@
 """Board: what a machine's proxy and its workers tell one another, in memory.
 
 A file of one page of words and a line of words for each worker, which all of
-them map. A word has one writer; reading one costs a worker 50 ns, so that it
-can look at each step whether it is to pause, how fast to go, and whether its
-stream still holds.
+them map. External processes that collect for a run are workers, too, with lines
+after those of the run's own. A word has one writer; reading one costs a worker
+50 ns, so that it can look at each step whether it is to pause, how fast to go,
+and whether its stream still holds.
 
 Who is alive, the kernel tells: the proxy and each worker hold a lock on a byte
 of the file, which goes with their process, however that ends.
@@ -22,13 +23,15 @@ import mmap
 import os
 import struct
 
-MAX_WORKERS = 256
+MAX_WORKERS = 256  # of the run's own
+MAX_EXTERNALS = 64  # external processes, whose indices follow the workers'
 MAX_SHARDS = 16  # replay servers
 
 _MAGIC = b"slipway3"  # the first word
 _LINE = 8  # words: a cache line, so that workers do not slow one another
 _HEAD = 64  # words before the first line
-_SIZE = 8 * (_HEAD + _LINE * MAX_WORKERS)  # bytes
+_LINES = MAX_WORKERS + MAX_EXTERNALS
+_SIZE = 8 * (_HEAD + _LINE * _LINES)  # bytes
 
 # Words of the head, written by the proxy; from _REACHABLE on one a shard.
 _STARTS, _FLOW, _STEPS_PER_S, _REACHABLE = 1, 16, 17, 32
@@ -47,6 +50,10 @@ class Flow(enum.IntEnum):
 
 
 _FLOWS = tuple(Flow)  # by value: a lookup costs a fifth of `Flow(value)`
+
+
+class InUseError(ValueError):
+  """Another process has the place that was to be taken."""
 
 
 class _Seat:
@@ -85,7 +92,7 @@ class _Seat:
     try:
       self._lock(fcntl.F_OFD_SETLK, lock)
     except BlockingIOError:
-      raise ValueError(
+      raise InUseError(
         f"board path {path!r} is in use by another {holder}, and two would"
         " undo one another; stop that one, or name another path."
       ) from None
@@ -149,13 +156,14 @@ class ProxySeat(_Seat):
   def workers(self) -> dict[int, int]:
     """Process ids of the workers that are alive, by index.
 
-    After `close` there are none: nobody can be asked.
+    Indices from `MAX_WORKERS` on are those of external processes. After `close`
+    there are none: nobody can be asked.
     """
     if self._descriptor < 0:
       return {}
     return {
       index: self._words[_HEAD + _LINE * index + _PID]
-      for index in range(MAX_WORKERS)
+      for index in range(_LINES)
       if self._words[_HEAD + _LINE * index + _PID]
       and self._is_locked(1 + index)
     }
@@ -236,16 +244,19 @@ class WorkerSeat(_Seat):
 
     Args:
       path: as given to `ProxySeat`.
-      index: of the worker on its machine, below `MAX_WORKERS`.
+      index: of the worker on its machine, below `MAX_WORKERS`; of an external
+        process, from `MAX_WORKERS` on.
       shard: that the worker writes to; None: there is one server.
 
     Raises:
-      ValueError: the path cannot be used, or another worker has the line.
+      InUseError: another worker has the line.
+      ValueError: the path cannot be used.
     """
-    if not 0 <= index < MAX_WORKERS:
+    if not 0 <= index < _LINES:
       raise ValueError(
         f"worker index {index} has no line on the board of its machine, which"
-        f" has {MAX_WORKERS}; start fewer workers a machine."
+        f" has {MAX_WORKERS} for workers and {MAX_EXTERNALS} for external"
+        " processes; start fewer of them on a machine."
       )
     super().__init__(path, 1 + index, f"worker {index}")
     self.server = "the replay server"
@@ -255,6 +266,11 @@ class WorkerSeat(_Seat):
     self._line = _HEAD + _LINE * index
     self.acknowledge()
     self._words[self._line + _PID] = os.getpid()
+
+  def close(self) -> None:
+    """Gives the line up; the process may have others."""
+    self._words[self._line + _PID] = 0
+    super().close()
 
   @property
   def flow(self) -> Flow:

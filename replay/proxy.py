@@ -32,6 +32,10 @@ _CLOSE_TIMEOUT_S = 30.0
 # Seconds between two looks whether the workers have gone.
 _DRAIN_PERIOD_S = 0.01
 
+# Seconds that a drain waits for external processes, whose own loops may not
+# notice it for long.
+_DRAIN_EXTERNALS_S = 1.0
+
 
 class ProxyStats(NamedTuple):
   """What the proxy has done since it was made.
@@ -156,6 +160,8 @@ class WorkerProxy:
   def drain(self, timeout_s: float) -> bool:
     """Tells the workers to end, and waits until their streams are closed.
 
+    External processes are waited for one second at most.
+
     Args:
       timeout_s: seconds after which those that are left are not waited for.
 
@@ -163,12 +169,15 @@ class WorkerProxy:
       True if all were closed.
     """
     self._seat.direct(board.Flow.DRAIN, 0.0)
-    end_s = time.monotonic() + timeout_s
-    while self._streams_of_workers():
-      if time.monotonic() >= end_s:
+    began_s = time.monotonic()
+    while True:
+      waited_s = time.monotonic() - began_s
+      with_externals = waited_s < _DRAIN_EXTERNALS_S
+      if not self._streams_of_workers(with_externals):
+        return with_externals or not self._streams_of_workers(True)
+      if waited_s >= timeout_s:
         return False
       time.sleep(_DRAIN_PERIOD_S)
-    return True
 
   def check(self) -> None:
     """Raises what went wrong in a thread, if anything did.
@@ -229,9 +238,13 @@ class WorkerProxy:
   def _stats(self) -> relay.RelayStats:
     return relay.RelayStats.total(each.stats() for each in self._relays)
 
-  def _streams_of_workers(self) -> int:
+  def _streams_of_workers(self, with_externals: bool) -> int:
     clients = self._stats().clients
-    pids = set(self._seat.workers().values())
+    pids = {
+      pid
+      for index, pid in self._seat.workers().items()
+      if with_externals or index < board.MAX_WORKERS
+    }
     return sum(clients[pid].streams for pid in pids if pid in clients)
 
   def _run(self) -> None:

@@ -94,6 +94,28 @@ class DataAddresses:
       self.shard_of(worker) if len(self.servers) > 1 else None,
     )
 
+  def take_external_seat(self, workers: int) -> tuple[int, board.WorkerSeat]:
+    """Takes the first free place for an external process; returns its index.
+
+    Args:
+      workers: of the run; the process writes to the shard of one more worker.
+
+    Raises:
+      ValueError: one line: no place is free, or the path cannot be used.
+    """
+    for index in range(board.MAX_EXTERNALS):
+      shard = self.shard_of(workers + index) if len(self.servers) > 1 else None
+      try:
+        return index, board.WorkerSeat(
+          self.board_path, board.MAX_WORKERS + index, shard
+        )
+      except board.InUseError:
+        continue
+    raise ValueError(
+      f"{board.MAX_EXTERNALS} external processes are connected on this "
+      "machine, and its proxy serves no more: close one of them first"
+    )
+
   def shard_of(self, worker: int) -> int:
     """The shard that a worker writes to: they are spread evenly."""
     return worker % len(self.servers)

@@ -79,5 +79,6 @@ class Proxy:
       workers={
         self._data.first_worker + index: messages.StreamCounts(*counts)
         for index, counts in stats.workers.items()
+        if index < board.MAX_WORKERS  # external processes report themselves
       },
     )

@@ -9,6 +9,7 @@ from absl import logging
 from acme import specs
 
 from slipway.agents import core
+from slipway.environments import vector
 from slipway.launch.nodes import collector, pace, ports
 from slipway.launch.orchestration import messages
 from slipway.launch.orchestration import rates as rates_lib
@@ -32,6 +33,7 @@ class Worker:
     items: ports.ItemSink,
     variables: ports.VariablesSource,
     registration: messages.Registration,
+    environment: vector.VectorEnvironment | None = None,
   ):
     """Makes the environments.
 
@@ -44,6 +46,7 @@ class Worker:
       items: where to write to.
       variables: where to read the policy's variables from.
       registration: of the processes that were this worker before.
+      environment: see `collector.Collector`.
     """
     self._config, self._rates, self._items = config, rates, items
     self._variables = variables
@@ -54,6 +57,7 @@ class Worker:
       index,
       registration.restart_count,
       registration.env_steps,
+      environment,
     )
     self._pace = pace.Pace()
     self._published_at_s: float | None = None

@@ -20,7 +20,7 @@ class Group(typing.NamedTuple):
 # proxy drains its workers itself; the trainer writes the last snapshot. All
 # together are below the 10 s within which a run has to end.
 GROUPS = (
-  Group(("worker", "evaluator", "proxy"), grace_s=4.5),
+  Group(("worker", "external", "evaluator", "proxy"), grace_s=4.5),
   Group(("trainer",), grace_s=4.0),
   Group(("replay",), grace_s=1.0),
 )

@@ -270,6 +270,8 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metrics: of the learner, by name.
     proxy: all proxies together; None: the run has none.
     workers: by index.
+    externals: external processes of `slipway.connect`, by index, those that are
+      no longer connected included.
     machines: by part of the run; empty: the run is on one machine.
     unwritten: names of files, and 'snapshot', that wait for space on the disk.
   """
@@ -304,5 +306,6 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   metrics: dict[str, float | None] = {}
   proxy: ProxyStatus | None = None
   workers: dict[int, WorkerStatus] = {}
+  externals: dict[int, WorkerStatus] = {}
   machines: dict[str, MachineStatus] = {}
   unwritten: list[str] = []
