@@ -59,8 +59,8 @@ FIELDS: fields.Fields = {
   # Processes and machines.
   "topology.workers": Field(
     1,
-    "worker processes; with --launch=ray on each machine; 0: external processes "
-    "alone collect",
+    "worker processes; with --launch=ray on each machine; 0: only external "
+    "processes collect",
     checks.within(0, 256, "a proxy could not direct them"),
   ),
   "topology.environments_per_worker": Field(
