@@ -188,6 +188,7 @@ def connect(run: str | os.PathLike[str]) -> Connection:
   Raises:
     ValueError: one line: there is no such run, or it takes no external
       processes.
+    UserCodeError: the environment of its config can't be made.
     RunEndedError: the run has ended, or does not reply.
   """
   folder = run_folder.RunFolder.open(run)

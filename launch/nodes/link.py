@@ -41,7 +41,7 @@ class Link:
 
     Args:
       control: whose calls return or fail within a few seconds.
-      role: of this node, one of `stop_order.ROLES`.
+      role: of this node, one of `stop_order.ROLES`, or `stop_order.EXTERNAL`.
       index: of this node among those of its role.
       report: called in the link's thread, for the current report; its
         `incarnation` is set here.

@@ -10,7 +10,7 @@ from acme import specs
 from slipway.agents import registry
 from slipway.environments import external, hanging, vector
 from slipway.launch.nodes import addresses, link, worker
-from slipway.launch.orchestration import control_service, messages
+from slipway.launch.orchestration import control_service, messages, stop_order
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.replay import board, tables
 from slipway.replay import writer as writer_lib
@@ -59,7 +59,9 @@ class WorkerNode:
       control: client of the control node.
       outside: of an external process; None: the worker is one of the run's.
     """
-    self._name = ("external", outside.index) if outside else ("worker", index)
+    self._name = ("worker", index)
+    if outside:
+      self._name = (stop_order.EXTERNAL, outside.index)
     self._control, self._outside = control, outside
     self._step_timeout_s = config.environment.step_timeout_s
     self._link: link.Link | None = None

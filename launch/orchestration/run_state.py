@@ -8,7 +8,13 @@ from collections.abc import Collection, Iterator, Mapping
 import ml_collections
 import msgspec
 
-from slipway.launch.orchestration import messages, node_state, rate, waits
+from slipway.launch.orchestration import (
+  messages,
+  node_state,
+  rate,
+  stop_order,
+  waits,
+)
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import curves, run_counters, run_status
 from slipway.replay import table_status
@@ -17,7 +23,7 @@ from slipway.replay import table_status
 _SILENT_AFTER_S = 5.0
 # Roles that collect. External processes come and go: no run waits for one, and
 # one that has fallen silent is no fault.
-_COLLECTING = ("worker", "external")
+_COLLECTING = ("worker", stop_order.EXTERNAL)
 # A wait shorter than this is the rate limiter doing its work.
 _WAITING_AFTER_S = 3.0
 
@@ -268,7 +274,7 @@ class RunState:
     return any(
       node.up and node.silent_since(since_s)
       for role, index, node in self._all()
-      if (role, index) not in absent and role != "external"
+      if (role, index) not in absent and role != stop_order.EXTERNAL
     )
 
   def waiting(self, but: Collection[str] = ()) -> str | None:
@@ -282,7 +288,13 @@ class RunState:
     Returns:
       A sentence of `waits.describe`; None: no node waits.
     """
-    for role in ("worker", "external", "proxy", "trainer", "evaluator"):
+    for role in (
+      "worker",
+      stop_order.EXTERNAL,
+      "proxy",
+      "trainer",
+      "evaluator",
+    ):
       blocked = [
         waits.Wait(reason, node.waiting_s)
         for node in self._of(role)
@@ -322,7 +334,7 @@ class RunState:
     saved, config = self.saved, self._config
     workers, trainer = self._collected(), self._trainer()
     # The launcher restarts no external process.
-    nodes = [node for node in self._all() if node[0] != "external"]
+    nodes = [node for node in self._all() if node[0] != stop_order.EXTERNAL]
     return run_status.RunStatus(
       name=saved.name,
       mode=config.mode,
@@ -361,7 +373,7 @@ class RunState:
           sum(node.up for node in self._of(role)), count
         )
         for role, count in self._expected().items()
-        if count or (role == "external" and self._needs_external)
+        if count or (role == stop_order.EXTERNAL and self._needs_external)
       },
       restarts=sum(node.restarts for _, _, node in nodes),
       node_restarts={
@@ -373,7 +385,7 @@ class RunState:
       metrics=trainer.metrics,
       proxy=self._proxy(),
       workers=self._workers(),
-      externals=self._collectors("external"),
+      externals=self._collectors(stop_order.EXTERNAL),
       unwritten=self._unwritten(),
     )
 
@@ -434,7 +446,7 @@ class RunState:
 
   def _is_present(self, role: str, index: int) -> bool:
     """Returns whether a node is wanted, and has a machine."""
-    if role == "external":
+    if role == stop_order.EXTERNAL:
       node = self.saved.nodes[role][index]
       return node.up and not node.silent_since(
         time.monotonic() - _SILENT_AFTER_S
@@ -444,10 +456,10 @@ class RunState:
 
   def _expected(self) -> dict[str, int]:
     """Returns how many nodes of each role the run has, or should have."""
-    connected = len(self._of("external"))
+    connected = len(self._of(stop_order.EXTERNAL))
     expected = dict(self.saved.expected)
     if connected or self._needs_external:
-      expected["external"] = connected
+      expected[stop_order.EXTERNAL] = connected
     return expected
 
   @property

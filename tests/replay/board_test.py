@@ -172,7 +172,7 @@ def test_a_place_is_taken_once(path):
   board.WorkerSeat(path, 5)
 
 
-@pytest.mark.parametrize("index", [-1, board.MAX_WORKERS])
+@pytest.mark.parametrize("index", [-1, board.MAX_WORKERS + board.MAX_EXTERNALS])
 def test_there_is_no_such_line(path, index):
   with pytest.raises(ValueError, match=f"worker index {index} has no line"):
     board.WorkerSeat(path, index)
@@ -186,3 +186,21 @@ def test_what_is_no_board_is_left_alone(tmp_path):
   assert path.read_bytes() == b"something"
   with pytest.raises(ValueError, match="cannot be opened"):
     board.ProxySeat(f"{tmp_path}/none/board")
+
+
+def test_an_external_process_has_a_line_of_its_own(path):
+  proxy = board.ProxySeat(path)
+  worker = board.WorkerSeat(path, 0)
+  index = board.MAX_WORKERS
+  seat = board.WorkerSeat(path, index)
+  with pytest.raises(board.InUseError):
+    board.WorkerSeat(path, index)
+  assert sorted(proxy.workers()) == [0, index]
+  proxy.direct(board.Flow.RUN, 100.0)
+  assert (worker.steps_per_s, seat.steps_per_s) == (50.0, 50.0)
+  # What it has given up does not keep its process from being admitted.
+  seat.close()
+  proxy.broke(os.getpid())
+  worker.acknowledge()
+  assert proxy.admit(os.getpid())
+  assert sorted(proxy.workers()) == [0]
