@@ -16,6 +16,7 @@ calls return when the loop has made the corresponding ones.
 | `act(o_0)` of the next episode | `reset()` returns o_0 |
 """
 
+import copy
 import enum
 import math
 import threading
@@ -65,7 +66,15 @@ class Exchange:
     self._action: typing.Any = None
     self._has_action = self._is_closed = False
     self._reward = 0.0  # of the step that `observe` reported last
-    self.stopping: Callable[[], bool] = lambda: False
+    self._check: Callable[[], bool] = lambda: False
+
+  def set_check(self, check: Callable[[], bool]) -> None:
+    """Sets what the worker's thread calls a few times a second while it waits.
+
+    Args:
+      check: returns whether the worker should stop.
+    """
+    self._check = check
 
   def act(self, observation: typing.Any) -> typing.Any:
     """Returns the action for an observation; waits for the worker.
@@ -126,7 +135,7 @@ class Exchange:
     """
     with self._changed:
       while self._observed is None:
-        if self.stopping():
+        if self._check():
           raise Interrupted
         self._changed.wait(_LOOK_S)
       observed, self._observed = self._observed, None
@@ -173,16 +182,22 @@ class Exchange:
     Raises:
       ValueError: one line: it is none of the space.
     """
+    if self._space.shape is None:  # of several parts, such as a Dict
+      if not self._space.contains(observation):
+        raise ValueError(
+          "act or observe got an observation that is not of its "
+          f"observation_space {' '.join(str(self._space).split())}: correct "
+          "one of them"
+        )
+      return copy.deepcopy(observation)
     misfit = checked.describe_misfit(self._space, observation)
     if misfit is not None:
       raise ValueError(f"act or observe got an observation {misfit}")
-    if not isinstance(self._space, gymnasium.spaces.Box):
-      return observation
     array = np.array(observation)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
       raise ValueError(
-        "the observation has numbers that are not finite, from which nothing "
-        "can be learned: pass finite ones"
+        "act or observe got an observation with numbers that are not finite, "
+        "from which nothing can be learned: pass finite ones"
       )
     return array
 

@@ -45,14 +45,14 @@ class Collector:
     """
     num_envs = config.topology.environments_per_worker
     self._before: vector.StepBatch | None = None  # that the next step follows
-    self._environment = environment
-    if self._environment is None:
-      self._environment = factory.make(
+    if environment is None:
+      environment = factory.make(
         config.environment,
         num_envs,
         seed=seeds.for_restart(config.seed * 1_000 + worker, restarts),
       )
-      self._before = self._environment.reset()
+      self._before = environment.reset()
+    self._environment = environment
     self._actor = builder.make_actor(config, spec, worker, restarts, env_steps)
     self._adder = builder.make_adder(config, spec)
     self._episode_returns = np.zeros(num_envs)

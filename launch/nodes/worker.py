@@ -100,6 +100,10 @@ class Worker:
       self._pace.stepped(steps, command.steps_per_s, time.monotonic())
     return self._collector.env_steps
 
+  def keep_stream(self) -> None:
+    """Opens the stream of items again if it has broken; between two steps."""
+    self._items.wait(0.0)
+
   def close(self) -> None:
     """Writes what is in flight, and closes the environments."""
     if not self._items.close(_FLUSH_S):

@@ -87,9 +87,13 @@ class WorkerNode:
       outside and outside.environment,
     )
 
-  @property
-  def stopping(self) -> bool:
-    """Whether `run` should end now; from any thread."""
+  def check_in_step(self) -> bool:
+    """Returns whether to stop; called now and then in a step of another loop.
+
+    Its stream is opened again if it has broken: other connections of the same
+    process wait for that.
+    """
+    self._worker.keep_stream()
     node_link = self._link
     return node_link is not None and (
       node_link.stopping or self._command(node_link).stop
