@@ -22,7 +22,9 @@ __version__ = "0.1.0"
 _PUBLIC = {
   "Policy": "slipway.launch.policy",
   "RunResult": "slipway.launch.session",
+  "RunEndedError": "slipway.launch.external",
   "Training": "slipway.launch.session",
+  "connect": "slipway.launch.external",
   "load": "slipway.launch.policy",
   "load_config": "slipway.launch.session",
   "load_result": "slipway.launch.session",
@@ -31,8 +33,10 @@ _PUBLIC = {
 }
 __all__ = [
   "Policy",
+  "RunEndedError",
   "RunResult",
   "Training",
+  "connect",
   "load",
   "load_config",
   "load_result",
@@ -41,6 +45,8 @@ __all__ = [
 ]
 
 if typing.TYPE_CHECKING:
+  from slipway.launch.external import RunEndedError as RunEndedError
+  from slipway.launch.external import connect as connect
   from slipway.launch.policy import Policy as Policy
   from slipway.launch.policy import load as load
   from slipway.launch.session import RunResult as RunResult

@@ -98,10 +98,29 @@ FIELDS: fields.Fields = {
     "reported returns are not clipped; 0: none",
     checks.at_least(0, "no reward has a negative size", "0: none"),
   ),
+  "environment.external": Field(
+    False,
+    "whether the environment gives spaces only, and external processes step "
+    "it: without workers and an evaluator",
+  ),
+  "environment.asynchronous": Field(
+    False,
+    "whether each environment of a worker steps in a thread of its own, for "
+    "those that wait",
+  ),
+  "environment.step_timeout_s": Field(
+    0.0,
+    "seconds in one step or reset after which an environment counts as hanging "
+    "and its process is restarted; 0: no limit",
+    checks.at_least(0, "every step would be too long", "0: no limit").up_to(
+      _LONGEST_S, "no timer runs longer"
+    ),
+  ),
   # Processes and machines.
   "topology.workers": Field(
     1,
-    "worker processes; with --launch=ray on each machine; 0: no collection",
+    "worker processes; with --launch=ray on each machine; 0: only external "
+    "processes collect",
     checks.within(0, 256, "a proxy could not direct them"),
   ),
   "topology.environments_per_worker": Field(

@@ -317,11 +317,26 @@ def check_queue(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_collection(config: ml_collections.ConfigDict) -> None:
-  if not config.topology.workers:
+  workers, mode = config.topology.workers, config.mode
+  if workers and config.environment.external:
     raise ValueError(
-      f"config.topology.workers=0 with config.agent={config.agent!r}, which "
-      "learns from what workers collect: nothing would be collected; use 1 or "
-      "more"
+      f"config.topology.workers={workers} with config.environment.external="
+      "True, an environment without steps: workers could not collect; use 0, "
+      "so that external processes do"
+    )
+  if workers:
+    return
+  if mode != "async":
+    raise ValueError(
+      f"config.topology.workers=0 with config.mode={mode!r}, which counts what "
+      "workers collect: the run would wait for ever; use 1 or more, or mode "
+      "'async', in which external processes can collect"
+    )
+  if not config.topology.proxy:
+    raise ValueError(
+      "config.topology.workers=0 with config.topology.proxy=False: external "
+      "processes write through a proxy, so nothing would be collected; use "
+      "True, or 1 or more workers"
     )
 
 

@@ -96,7 +96,6 @@ def check(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: one line with the fields, their values and the consequence.
   """
-  base.check_workers(config.topology.workers)
   groups.check_replay(config)
   period, unroll = config.adder.period, config.adder.unroll
   if period > unroll:

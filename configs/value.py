@@ -106,7 +106,6 @@ def check(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: one line with the fields, their values and the consequence.
   """
-  base.check_workers(config.topology.workers)
   groups.check_replay(config)
   network = config.network
   lowest, highest = network.lowest_return, network.highest_return

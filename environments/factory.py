@@ -27,7 +27,15 @@ import ml_collections
 import numpy as np
 from gymnasium.envs import registration
 
-from slipway.environments import checked, specs, user_code, vector, wrappers
+from slipway.environments import (
+  asynchronous,
+  checked,
+  external,
+  specs,
+  user_code,
+  vector,
+  wrappers,
+)
 
 _CLOSE = 0.6  # likeness of a name that is suggested
 # Arguments that are fields of the config: there is one way to set each.
@@ -98,16 +106,55 @@ def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
   """Describes the environment that `make` would make.
 
   One is made and stepped once: what is wrong with an environment shows here,
-  before anything is started.
+  before anything is started. One that is external has no steps.
 
   Raises:
     Exception: as `make`, and `reset`, `step` and `close` of what it makes.
   """
   environment = make(config, num_envs=1, seed=0)
-  step, random = environment.reset(), np.random.default_rng(0)
-  environment.step(environment.sample_actions(step.observation, random))
+  if not config.get("external", False):
+    step, random = environment.reset(), np.random.default_rng(0)
+    environment.step(environment.sample_actions(step.observation, random))
   environment.close()
   return environment.spec
+
+
+def make_external(
+  config: ml_collections.ConfigDict,
+) -> tuple[vector.VectorEnvironment, external.Exchange]:
+  """Makes one environment that is stepped by another loop.
+
+  The config's own environment is made for its spaces only, which its wrappers
+  may have changed.
+
+  Args:
+    config: as for `make`.
+
+  Returns:
+    The environment, for a worker, and the exchange, for the loop.
+
+  Raises:
+    Exception: as `make`.
+  """
+  name, kwargs = read(config)
+  if config.get("action_mask", False):
+    raise ValueError(
+      "config.environment.action_mask=True is for environments that workers "
+      "step, and external processes pass no masks: use "
+      "--noconfig.environment.action_mask"
+    )
+  made = _construct(config, name, kwargs, 1, masked=False)
+  made.close()
+  spaces = made.single_observation_space, made.single_action_space
+  exchange = external.Exchange(spaces[0])
+  wrap = checked.Numbering()
+  envs = gymnasium.vector.SyncVectorEnv(
+    [lambda: wrap(external.ExternalEnvironment(*spaces, exchange))], copy=False
+  )
+  environment = vector.VectorEnvironment(
+    envs, name, seed=0, read_rewards=wrappers.make_reward_reader(config)
+  )
+  return environment, exchange
 
 
 def read(config: ml_collections.ConfigDict) -> tuple[str, dict[str, Any]]:
@@ -256,6 +303,8 @@ def _construct(
     # `checked` checks. One buffer serves all steps: VectorEnvironment makes the
     # caller's copy.
     arguments["disable_env_checker"] = True
+    if config.get("asynchronous", False):
+      chain.append(asynchronous.InThread)
     batching = {
       "vector_kwargs": {"copy": False},
       "wrappers": [*chain, count_envs],

@@ -9,11 +9,13 @@ Frames of Slipway and of the libraries that call the user's code are left out.
 """
 
 import contextlib
+import itertools
 import os
 import pathlib
 import sysconfig
 import threading
 import traceback
+import types
 import typing
 from collections.abc import Callable, Iterator
 
@@ -132,6 +134,29 @@ def format_traceback(error: BaseException) -> str:
     one.stack[:] = frames
     pending += [e for e in (one.__cause__, one.__context__) if e is not None]
   return "".join(whole.format())
+
+
+def format_stack(
+  innermost: types.FrameType | None, outermost: types.FrameType | None = None
+) -> str:
+  """Returns where the user's own code is in the stack of a thread.
+
+  Args:
+    innermost: frame; None: the thread has ended.
+    outermost: frame of which only those that it called count; None: all do.
+  """
+  called = traceback.StackSummary.extract(
+    itertools.takewhile(
+      lambda pair: pair[0] is not outermost, traceback.walk_stack(innermost)
+    )
+    if innermost is not None
+    else ()
+  )
+  own = list(filter(_is_user_frame, reversed(called)))
+  if not own:
+    return ""
+  lines = traceback.format_list(own)
+  return "".join(["It is here (most recent call last):\n", *lines])
 
 
 def _is_house_frame(frame: traceback.FrameSummary) -> bool:

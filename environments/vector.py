@@ -23,7 +23,14 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from slipway.environments import arrays, checked, conversion, masks, specs
+from slipway.environments import (
+  arrays,
+  asynchronous,
+  checked,
+  conversion,
+  masks,
+  specs,
+)
 
 # SyncVectorEnv keeps what it was made by: closures, which no pickle takes.
 _NOT_SAVED = ("env_fns",)
@@ -112,6 +119,7 @@ class VectorEnvironment:
     self._masks = masks.MaskReader(envs.single_action_space) if masked else None
     self.num_envs = envs.num_envs
     self._envs = envs
+    self._threads = asynchronous.make_batch(envs)
     self.name = name
     self._seed: int | None = seed  # of the next reset
     self._first_seed, self._steps = seed, 0
@@ -152,6 +160,8 @@ class VectorEnvironment:
       checked.EnvironmentFailedError: one of them failed.
     """
     try:
+      if self._threads is not None:
+        self._threads.start_resets(self._seed)
       observation, infos = self._envs.reset(seed=self._seed)
       if self._seed is not None:
         self._steps = 0
@@ -190,6 +200,8 @@ class VectorEnvironment:
     actions = self.write_actions(actions)
     self._steps += 1
     try:
+      if self._threads is not None:
+        self._threads.start_steps(actions, first)
       observation, reward, terminated, truncated, infos = self._envs.step(
         actions
       )
@@ -234,6 +246,7 @@ class VectorEnvironment:
     """
     parts, self._seed, self._done = pickle.loads(state)
     vars(self._envs).update(parts)
+    self._threads = asynchronous.make_batch(self._envs)
 
   def render(self) -> np.ndarray:
     """Returns the first environment's frame, uint8 [H, W, 3]."""

@@ -5,7 +5,6 @@ neither TensorFlow nor Reverb, so that it starts at once.
 """
 
 import json
-import socket
 import sys
 import time
 import typing
@@ -15,6 +14,7 @@ import msgspec
 from absl import flags as absl_flags
 
 from slipway.configs import base, names
+from slipway.launch import running
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.display import status_text
 from slipway.launch.options import flags as flags_lib
@@ -43,10 +43,6 @@ _STOPS_WITHIN_S = 15.0
 _POLL_S = 0.1
 
 
-class _SilentError(Exception):
-  """The run has ended, or does not answer."""
-
-
 def main(argv: Sequence[str]) -> int:
   """Does what a command line says.
 
@@ -60,13 +56,13 @@ def main(argv: Sequence[str]) -> int:
   try:
     values, words = _parse(argv)
     folder = run_folder.RunFolder.open(values.run)
-    if words == ["status"] and _has_ended(folder):
+    if words == ["status"] and running.has_ended(folder):
       _show_summary(folder, values.json)  # and below, that it has ended
     _execute(_Run(folder), words, values.json)
   except ValueError as error:
     print(f"control: {error}", file=sys.stderr)
     return 2
-  except _SilentError as error:
+  except running.NotRunningError as error:
     print(f"control: {error}", file=sys.stderr)
     return 1
   return 0
@@ -77,20 +73,8 @@ class _Run:
 
   def __init__(self, folder: run_folder.RunFolder):
     """Finds its control node."""
-    where = run_address.read(folder)
+    where = running.find(folder)
     self._name = str(folder.path)
-    if where is None:
-      raise _SilentError(_why_not_found(folder))
-    if where.host != socket.gethostname():
-      raise _SilentError(
-        f"run {self._name!r} is on {where.host}, and answers there only: "
-        "run this command on that machine"
-      )
-    if where.gone:
-      raise _SilentError(
-        f"run {self._name!r} does not answer: its control node, process "
-        f"{where.pid}, is down; the run was killed, or restarts it"
-      )
     self._folder, self._where = folder, where
     self._client = rpc_client.connect(
       control_service.ControlService, where.address, _ANSWERS_WITHIN_S
@@ -101,13 +85,13 @@ class _Run:
 
     Raises:
       ValueError: one line: the run has rejected the call.
-      _SilentError: it does not reply.
+      running.NotRunningError: it does not reply.
     """
     try:
       return getattr(self._client, method)(*args)
     except rpc_client.UnreachableError as error:
       where = self._where
-      raise _SilentError(
+      raise running.NotRunningError(
         f"run {self._name!r} does not answer (process {where.pid} on "
         f"{where.host}): {error}; try again, or stop the run by a signal to "
         "its launcher"
@@ -119,7 +103,7 @@ class _Run:
     deadline_s = time.monotonic() + _STOPS_WITHIN_S
     while self._lasts():
       if time.monotonic() > deadline_s:
-        raise _SilentError(
+        raise running.NotRunningError(
           f"run {self._name!r} has not stopped within {_STOPS_WITHIN_S:.0f} s; "
           "`status` shows how far it is"
         )
@@ -132,7 +116,7 @@ class _Run:
   def _lasts(self) -> bool:
     try:
       return self.status().phase != "stopped"
-    except _SilentError:
+    except running.NotRunningError:
       # Where its file is as it was, it may only have been slow.
       same = run_address.read(self._folder) == self._where
       return same and not self._where.gone
@@ -180,10 +164,6 @@ def _show(status: run_status.RunStatus, as_json: bool) -> None:
     panel.update(status)
 
 
-def _has_ended(folder: run_folder.RunFolder) -> bool:
-  return run_address.read(folder) is None and folder.summary.exists()
-
-
 def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
   """Prints the summary of a run that has ended."""
   text = folder.summary.read_text("utf-8")
@@ -195,18 +175,6 @@ def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
     shown = f"{value:,.6g}" if isinstance(value, float) else value
     if known:
       print(f"{name:<28}{shown}")
-
-
-def _why_not_found(folder: run_folder.RunFolder) -> str:
-  name = repr(str(folder.path))
-  if folder.summary.exists():
-    summary = json.loads(folder.summary.read_text("utf-8"))
-    because = summary["stopped_because"]
-    return f"run {name} has ended: {status_text.reason(because)}"
-  return (
-    f"run {name} has no control.json: it is not up yet, was killed, or is a "
-    "--mode=single, which only signals reach"
-  )
 
 
 def _parse(

@@ -23,7 +23,7 @@ from absl import logging
 from slipway.agents import registry
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import local_updates, recorded_updates
-from slipway.environments import saving
+from slipway.environments import hanging, saving
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.nodes import evaluator as evaluator_lib
 from slipway.launch.nodes import local_ports
@@ -386,7 +386,10 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     single = Single(run, control)
   except (ValueError, OSError) as error:
     raise RuntimeError(str(error)) from error
-  with panel_lib.Panel() as panel:
+  with (
+    panel_lib.Panel() as panel,
+    hanging.watching(run.config.environment.step_timeout_s),
+  ):
     with _served(run, control):
       single.run(lambda: panel.update(control.status()), signals)
     single.report()

@@ -94,7 +94,7 @@ def expected_nodes(config: ml_collections.ConfigDict) -> dict[str, int]:
     "replay": replay_servers(config)
     * (config.topology.replay == "own_process"),
     "trainer": 1,
-    "evaluator": 1,
+    "evaluator": int(not config.environment.external),
     "proxy": int(config.topology.proxy),
     "worker": config.topology.workers,
   }

@@ -32,6 +32,10 @@ _CLOSE_TIMEOUT_S = 30.0
 # Seconds between two checks whether the workers have closed their streams.
 _DRAIN_PERIOD_S = 0.01
 
+# Seconds that a drain waits for external processes, whose own loops may not
+# notice it for long.
+_DRAIN_EXTERNALS_S = 1.0
+
 
 class ProxyStats(NamedTuple):
   """Counts of a proxy since it was made.
@@ -169,6 +173,8 @@ class WorkerProxy:
   def drain(self, timeout_s: float) -> bool:
     """Commands the workers to exit, and waits until their streams are closed.
 
+    External processes are waited for one second at most.
+
     Args:
       timeout_s: seconds to wait at most.
 
@@ -176,12 +182,15 @@ class WorkerProxy:
       Whether all streams are closed.
     """
     self._handle.set_command(control_block.WorkerCommand.DRAIN, 0.0)
-    end_s = time.monotonic() + timeout_s
-    while self._streams_of_workers():
-      if time.monotonic() >= end_s:
+    began_s = time.monotonic()
+    while True:
+      waited_s = time.monotonic() - began_s
+      with_externals = waited_s < _DRAIN_EXTERNALS_S
+      if not self._streams_of_workers(with_externals):
+        return with_externals or not self._streams_of_workers(True)
+      if waited_s >= timeout_s:
         return False
       time.sleep(_DRAIN_PERIOD_S)
-    return True
 
   def check(self) -> None:
     """Raises the first error of a thread, if there was one.
@@ -242,9 +251,13 @@ class WorkerProxy:
   def _stats(self) -> relay.RelayStats:
     return relay.RelayStats.total(each.stats() for each in self._relays)
 
-  def _streams_of_workers(self) -> int:
+  def _streams_of_workers(self, with_externals: bool) -> int:
     clients = self._stats().clients
-    pids = set(self._handle.workers().values())
+    pids = {
+      pid
+      for index, pid in self._handle.workers().items()
+      if with_externals or index < control_block.MAX_WORKERS
+    }
     return sum(clients[pid].streams for pid in pids if pid in clients)
 
   def _run(self) -> None:

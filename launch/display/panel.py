@@ -210,7 +210,7 @@ def _numbers(status: run_status.RunStatus) -> list[list[_Row]]:
 
   Rows of workers and of a table are left out where a run has none.
   """
-  works = bool(status.nodes.get("worker"))
+  works = status_text.collects(status)
   return [
     _counts(status, works),
     _rates(status, works),

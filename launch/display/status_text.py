@@ -129,6 +129,11 @@ def target(write: Callable[[Any], str], value: Any) -> tuple[str, str]:
   return ("", "no limit") if finite(value) == 0 else (write(value), "target")
 
 
+def collects(status: run_status.RunStatus) -> bool:
+  """Returns whether workers or external processes collect for the run."""
+  return "worker" in status.nodes or "external" in status.nodes
+
+
 def restarts(status: run_status.RunStatus) -> Iterator[str]:
   """Yields what was restarted; the run itself only where it was."""
   yield f"{count(status.restarts)} of nodes"
@@ -192,7 +197,7 @@ def progress_line(status: run_status.RunStatus) -> str:
     status.snapshots,
   )
   parts = []
-  if status.nodes.get("worker"):
+  if collects(status):
     parts.append(
       f"{count(status.env_steps)} environment steps "
       f"({rate(rates.env_steps_per_s)}/s, "
@@ -204,7 +209,7 @@ def progress_line(status: run_status.RunStatus) -> str:
   )
   if status.replay is not None:
     parts.append(items(status.replay))
-  if status.nodes.get("worker"):
+  if collects(status):
     loads = target(rate, variables.loads_per_trainer_step_target)
     parts.append(
       f"variables {decimal(variables.mean_age_s)} s old, "

@@ -73,6 +73,7 @@ class Parts:
     """
     self._topology = config.topology
     self._shards = config.replay.get("shards", 1)
+    self._evaluators = int(not config.environment.external)
 
   @property
   def first(self) -> list[Part]:
@@ -80,7 +81,7 @@ class Parts:
     topology = self._topology
     home = {
       "control": 1,
-      "evaluator": 1,
+      "evaluator": self._evaluators,
       "proxy": 1,
       "worker": topology.home_workers,
     }

@@ -93,6 +93,30 @@ class DataAddresses:
       self.shard_of(worker) if len(self.servers) > 1 else None,
     )
 
+  def open_external_control_block(
+    self, workers: int
+  ) -> tuple[int, control_block.WorkerHandle]:
+    """Takes the first free place for an external process; returns its index.
+
+    Args:
+      workers: of the run; the process writes to the shard of one more worker.
+
+    Raises:
+      ValueError: one line: no place is free, or the path cannot be used.
+    """
+    for index in range(control_block.MAX_EXTERNALS):
+      shard = self.shard_of(workers + index) if len(self.servers) > 1 else None
+      try:
+        return index, control_block.WorkerHandle(
+          self.control_block_path, control_block.MAX_WORKERS + index, shard
+        )
+      except control_block.InUseError:
+        continue
+    raise ValueError(
+      f"{control_block.MAX_EXTERNALS} external processes are connected on this "
+      "machine, and its proxy serves no more: close one of them first"
+    )
+
   def shard_of(self, worker: int) -> int:
     """The shard that a worker writes to: they are spread evenly."""
     return worker % len(self.servers)

@@ -10,7 +10,7 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import core, seeds
-from slipway.environments import factory
+from slipway.environments import factory, vector
 from slipway.replay.items import adder as adder_lib
 
 _RETURNS_KEPT = 20  # episodes
@@ -27,6 +27,7 @@ class Collector:
     worker: int,
     restarts: int = 0,
     env_steps: int = 0,
+    environment: vector.VectorEnvironment | None = None,
   ):
     """Makes and resets the environments.
 
@@ -39,18 +40,21 @@ class Collector:
         episodes.
       env_steps: environment steps that those made, from which exploration
         continues.
+      environment: of `topology.environments_per_worker` environments, which
+        the first step resets; None: the config's are made.
     """
     num_envs = config.topology.environments_per_worker
-    self._environment = factory.make(
-      config.environment,
-      num_envs,
-      seed=seeds.for_restart(config.seed * 1_000 + worker, restarts),
-    )
+    self._before: vector.StepBatch | None = None  # that the next step follows
+    if environment is None:
+      environment = factory.make(
+        config.environment,
+        num_envs,
+        seed=seeds.for_restart(config.seed * 1_000 + worker, restarts),
+      )
+      self._before = environment.reset()
+    self._environment = environment
     self._actor = builder.make_actor(config, spec, worker, restarts, env_steps)
     self._adder = builder.make_adder(config, spec)
-    self._before = (
-      self._environment.reset()
-    )  # the state that the next step starts from
     self._episode_returns = np.zeros(num_envs)
     self._returns: collections.deque[float] = collections.deque(
       maxlen=_RETURNS_KEPT
@@ -78,6 +82,8 @@ class Collector:
   def step(self) -> adder_lib.Items | None:
     """Acts once in every environment; returns the items that are complete."""
     before = self._before
+    if before is None:
+      before = self._environment.reset()
     output = self._actor.act(before.observation, before.reward, before.first)
     step = self._environment.step(output.action)
     items = self._adder.add(

@@ -7,6 +7,7 @@ import msgspec
 from acme import specs
 
 from slipway.agents import registry
+from slipway.environments import hanging
 from slipway.launch.nodes import addresses, evaluator, link
 from slipway.launch.orchestration import control_service, messages
 from slipway.launch.runs import best_variables, outbox, run_folder
@@ -36,6 +37,7 @@ class EvaluatorNode:
       control: client of the control node.
     """
     self._period_s = config.evaluation.period_s
+    self._step_timeout_s = config.environment.step_timeout_s
     self._folder, self._control = folder, control
     self._outbox = outbox.Outbox()
     builder = registry.make_builder(config.agent)
@@ -44,7 +46,10 @@ class EvaluatorNode:
 
   def run(self) -> None:
     """Evaluates until the run stops."""
-    with link.Link(self._control, "evaluator", 0, self._report) as node_link:
+    with (
+      hanging.watching(self._step_timeout_s),
+      link.Link(self._control, "evaluator", 0, self._report) as node_link,
+    ):
       while not node_link.wait(_POLL_S):
         self._outbox.flush()
         snapshot = self._variables.poll()

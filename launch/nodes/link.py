@@ -35,16 +35,19 @@ class Link:
     index: int,
     report: Callable[[], messages.Report],
     period_s: float = 0.25,
+    stop_event: threading.Event | None = None,
   ):
     """Starts reporting.
 
     Args:
       control: whose calls return or fail within a few seconds.
-      role: of this node, one of `stop_order.ROLES`.
+      role: of this node, one of `stop_order.ROLES`, or `stop_order.EXTERNAL`.
       index: of this node among those of its role.
       report: called in the link's thread, for the current report; its
         `incarnation` is set here.
       period_s: seconds between two reports.
+      stop_event: ends the node when it is set; None: Launchpad's, of the
+        program that the node belongs to.
     """
     self._control = control
     self._node = (role, index)
@@ -52,7 +55,7 @@ class Link:
     self._period_s = period_s
     # The counts of a node that is started again are from 0.
     self._incarnation = time.time()
-    self._program_stopped = lp.stop_event()
+    self._program_stopped = stop_event or lp.stop_event()
     self._command = messages.Command()
     self._stop = threading.Event()
     self._due = threading.Event()  # a report before the period is over

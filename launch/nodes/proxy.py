@@ -81,5 +81,7 @@ class Proxy:
       workers={
         self._data.first_worker + index: messages.StreamCounts(*counts)
         for index, counts in stats.workers.items()
+        if index
+        < control_block.MAX_WORKERS  # external processes report themselves
       },
     )

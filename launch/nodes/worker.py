@@ -9,6 +9,7 @@ from absl import logging
 from acme import specs
 
 from slipway.agents import core
+from slipway.environments import vector
 from slipway.launch.nodes import collector, pace, ports
 from slipway.launch.orchestration import messages
 from slipway.launch.orchestration import rates as rates_lib
@@ -32,6 +33,7 @@ class Worker:
     items: ports.ItemSink,
     variables: ports.VariablesSource,
     registration: messages.Registration,
+    environment: vector.VectorEnvironment | None = None,
   ):
     """Makes the environments.
 
@@ -44,6 +46,7 @@ class Worker:
       items: where to write to.
       variables: where to read the policy's variables from.
       registration: of the processes that were this worker before.
+      environment: see `collector.Collector`.
     """
     self._config, self._rates, self._items = config, rates, items
     self._variables = variables
@@ -54,6 +57,7 @@ class Worker:
       index,
       registration.restart_count,
       registration.env_steps,
+      environment,
     )
     self._pace = pace.Pace()
     self._published_at_s: float | None = None
@@ -100,6 +104,10 @@ class Worker:
       self._made += 1
       self._pace.stepped(steps, command.steps_per_s, time.monotonic())
     return self._collector.env_steps
+
+  def keep_stream(self) -> None:
+    """Opens the stream of items again if it has broken; between two steps."""
+    self._items.wait(0.0)
 
   def close(self) -> None:
     """Writes what is in flight, and closes the environments."""

@@ -8,13 +8,22 @@ from collections.abc import Collection, Iterator, Mapping
 import ml_collections
 import msgspec
 
-from slipway.launch.orchestration import messages, node_state, rate, waits
+from slipway.launch.orchestration import (
+  messages,
+  node_state,
+  rate,
+  stop_order,
+  waits,
+)
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import curves, run_counters, run_status
 from slipway.replay.tables import table_status
 
 # A node that has not reported for so long hangs, or can't reach this one.
 _SILENT_AFTER_S = 5.0
+# Roles that collect. External processes come and go: no run waits for one, and
+# one that has fallen silent is no fault.
+_COLLECTING = ("worker", stop_order.EXTERNAL)
 # A wait shorter than this is the rate limiter doing its work.
 _WAITING_AFTER_S = 3.0
 
@@ -141,7 +150,7 @@ class RunState:
     if self.saved.first_step_at_s is None and first_step_at_s is not None:
       self.saved.first_step_at_s = first_step_at_s
       self.saved.learning_since = run_status.Milestone(
-        self._wall_s(), self._counts("worker").env_steps, self._trainer_steps()
+        self._wall_s(), self._collected().env_steps, self._trainer_steps()
       )
 
   def count_restart(self, role: str, index: int) -> None:
@@ -267,7 +276,7 @@ class RunState:
     return any(
       node.up and node.silent_since(since_s)
       for role, index, node in self._all()
-      if (role, index) not in absent
+      if (role, index) not in absent and role != stop_order.EXTERNAL
     )
 
   def waiting(self, but: Collection[str] = ()) -> str | None:
@@ -281,7 +290,13 @@ class RunState:
     Returns:
       A sentence of `waits.describe`; None: no node waits.
     """
-    for role in ("worker", "proxy", "trainer", "evaluator"):
+    for role in (
+      "worker",
+      stop_order.EXTERNAL,
+      "proxy",
+      "trainer",
+      "evaluator",
+    ):
       blocked = [
         waits.Wait(reason, node.waiting_s)
         for node in self._of(role)
@@ -291,7 +306,7 @@ class RunState:
       ]
       if blocked:
         return waits.describe(
-          role, self.saved.expected[role], blocked, time.time()
+          role, self._expected()[role], blocked, time.time()
         )
     return None
 
@@ -309,7 +324,7 @@ class RunState:
   def update_rates(self) -> None:
     """Measures the rates; to be called regularly by one caller."""
     now_s = time.monotonic()
-    workers, proxies = self._counts("worker"), self._counts("proxy")
+    workers, proxies = self._collected(), self._counts("proxy")
     self._rates = run_status.RatesStatus(
       env_steps_per_s=self._env_steps_rate.add(workers.env_steps, now_s),
       trainer_steps_per_s=self._trainer_steps_rate.add(
@@ -331,8 +346,9 @@ class RunState:
     The fields that depend on commands keep their defaults.
     """
     saved, config = self.saved, self._config
-    workers, trainer = self._counts("worker"), self._trainer()
-    nodes = list(self._all())
+    workers, trainer = self._collected(), self._trainer()
+    # The launcher restarts no external process.
+    nodes = [node for node in self._all() if node[0] != stop_order.EXTERNAL]
     return run_status.RunStatus(
       name=saved.name,
       mode=config.mode,
@@ -372,8 +388,8 @@ class RunState:
         role: run_status.NodesStatus(
           sum(node.up for node in self._of(role)), count
         )
-        for role, count in saved.expected.items()
-        if count
+        for role, count in self._expected().items()
+        if count or (role == stop_order.EXTERNAL and self._needs_external)
       },
       restarts=sum(node.restarts for _, _, node in nodes),
       node_restarts={
@@ -385,6 +401,7 @@ class RunState:
       metrics=trainer.metrics,
       proxy=self._proxy(),
       workers=self._workers(),
+      externals=self._collectors(stop_order.EXTERNAL),
       unwritten=self._unwritten(),
     )
 
@@ -404,7 +421,7 @@ class RunState:
     if restored is None:
       return
     lost, replay = self.saved.lost, self._replay()
-    env_steps = self._counts("worker").env_steps
+    env_steps = self._collected().env_steps
     inserted = replay.inserted if replay else 0
     env_steps_lost = _excess(env_steps, restored.env_steps)
     if isinstance(node.report, messages.ReplayReport) and self._is_sharded:
@@ -445,8 +462,28 @@ class RunState:
 
   def _is_present(self, role: str, index: int) -> bool:
     """Returns whether a node is wanted, and has a machine."""
+    if role == stop_order.EXTERNAL:
+      node = self.saved.nodes[role][index]
+      return node.up and not node.silent_since(
+        time.monotonic() - _SILENT_AFTER_S
+      )
     wanted = index < self.saved.expected.get(role, 0)
     return wanted and (role, index) not in self.saved.absent
+
+  def _expected(self) -> dict[str, int]:
+    """Returns how many nodes of each role the run has, or should have."""
+    connected = len(self._of(stop_order.EXTERNAL))
+    expected = dict(self.saved.expected)
+    if connected or self._needs_external:
+      expected[stop_order.EXTERNAL] = connected
+    return expected
+
+  @property
+  def _needs_external(self) -> bool:
+    """Whether only external processes collect."""
+    return self._table_spec is not None and not self.saved.expected.get(
+      "worker"
+    )
 
   def _present(self, role: str) -> int:
     """Returns how many nodes of a role are wanted and have a machine."""
@@ -458,9 +495,17 @@ class RunState:
     reports = [node.report for node in self._of(role)]
     return [report for report in reports if isinstance(report, kind)]
 
-  def _counts(self, role: str) -> run_counters.NodeCounts:
-    """Returns sums over all processes of a role, those that died included."""
-    every = [node.counts for node in self.saved.nodes.get(role, {}).values()]
+  def _collected(self) -> run_counters.NodeCounts:
+    """Returns sums over all workers and external processes."""
+    return self._counts(*_COLLECTING)
+
+  def _counts(self, *roles: str) -> run_counters.NodeCounts:
+    """Returns sums over all processes of roles, those that died included."""
+    every = [
+      node.counts
+      for role in roles
+      for node in self.saved.nodes.get(role, {}).values()
+    ]
     return run_counters.NodeCounts(
       *(
         sum(getattr(counts, name) for counts in every)
@@ -478,15 +523,19 @@ class RunState:
     return self.saved.resumed.trainer_steps if self.saved.resumed else 0
 
   def _mean(self, name: str) -> float | None:
-    """Returns the mean of a field over the workers that report it."""
-    reports = self._reports("worker", messages.WorkerReport)
-    values = [getattr(report, name) for report in reports]
+    """Returns the mean of a field over all that collect and report it."""
+    values = [
+      getattr(report, name)
+      for role in _COLLECTING
+      for report in self._reports(role, messages.WorkerReport)
+    ]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
   def _loads_per_trainer_step(self) -> float | None:
     """Returns how often a worker, on average, has loaded variables."""
-    workers = self.saved.expected.get("worker", 0)
+    expected = self._expected()
+    workers = sum(expected.get(role, 0) for role in _COLLECTING)
     if self._rates.trainer_steps_per_s <= 0.0 or not workers:
       return None
     loads_per_step = (
@@ -580,13 +629,7 @@ class RunState:
 
   def _workers(self) -> dict[int, run_status.WorkerStatus]:
     """Returns what is known of each worker, by itself and by its proxy."""
-    workers = {
-      index: run_status.WorkerStatus(
-        counts.items_confirmed, counts.items_lost, counts.reconnects
-      )
-      for index, node in sorted(self.saved.nodes.get("worker", {}).items())
-      for counts in [node.counts]
-    }
+    workers = self._collectors("worker")
     for report in self._reports("proxy", messages.ProxyReport):
       for index, streams in report.workers.items():
         workers[index] = msgspec.structs.replace(
@@ -594,6 +637,16 @@ class RunState:
           **msgspec.structs.asdict(streams),
         )
     return workers
+
+  def _collectors(self, role: str) -> dict[int, run_status.WorkerStatus]:
+    """Returns what those that collect have reported themselves, by index."""
+    return {
+      index: run_status.WorkerStatus(
+        counts.items_confirmed, counts.items_lost, counts.reconnects
+      )
+      for index, node in sorted(self.saved.nodes.get(role, {}).items())
+      for counts in [node.counts]
+    }
 
 
 def _excess(known: int, restored: int | None) -> int:

@@ -25,6 +25,9 @@ GROUPS = (
   Group(("replay",), grace_s=1.0),
 )
 ROLES = tuple(role for group in GROUPS for role in group.roles)
+# External processes end with the first group, and no group waits for them:
+# their own loops may not notice the stop for long.
+EXTERNAL = "external"
 LONGEST_S = sum(group.grace_s for group in GROUPS)
 
 
@@ -41,6 +44,8 @@ def may_stop(
   Raises:
     ValueError: the role has no place in the order.
   """
+  if role == EXTERNAL:
+    return True
   for group in GROUPS:
     if role in group.roles:
       return True

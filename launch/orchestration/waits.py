@@ -16,7 +16,12 @@ _CAUSES = {
   TABLE: ": the trainer is behind",
   TRANSITIONS: ": the workers are behind",
 }
-_PLURALS = {"proxy": "proxies", "worker": "workers"}
+_PLURALS = {
+  "proxy": "proxies",
+  "worker": "workers",
+  "external": "external processes",
+}
+_SINGULARS = {"external": "external process"}
 
 
 class Wait(typing.NamedTuple):
@@ -70,7 +75,7 @@ def describe(
     subject = (
       f"{len(waited_s)} of {expected} {_PLURALS.get(role, role)} wait"
       if expected > 1
-      else f"the {role} waits"
+      else f"the {_SINGULARS.get(role, role)} waits"
     )
     longest_s = waited_s[0]
     since = time.strftime("%H:%M:%S", time.localtime(now_s - longest_s))

@@ -89,7 +89,16 @@ class Watchdog:
         cause or "the trainer reads no data: its log may explain the reason"
       )
     table, counts = _limiting_table(limiter, replay)
-    if cause is None and not status.nodes.get("worker"):
+    collectors = [
+      status.nodes.get(role, run_status.NodesStatus())
+      for role in ("worker", "external")
+    ]
+    if "external" in status.nodes and not any(c.up for c in collectors):
+      cause = cause or (
+        "config.topology.workers=0 and no external process is connected: "
+        "connect one with slipway.connect"
+      )
+    if cause is None and not any(c.expected for c in collectors):
       cause = "no worker writes and the trainer hangs: its log may say where"
     if cause is None and replay.consumed:
       cause = _explain_queue(limiter, table, counts, self._batch_size)

@@ -80,6 +80,7 @@ def run(
   signal.signal(signal.SIGALRM, signal.SIG_DFL)
   signal.signal(HURRY, lambda number, frame: manager.stop_event().set())
   signal.pthread_sigmask(signal.SIG_UNBLOCK, {HURRY, *GROUP_SIGNALS})
+  threading.excepthook = _end_by_user_error
   status = 1
   try:
     with user_code.exits_raised():
@@ -91,6 +92,17 @@ def run(
     # What was to be saved is saved. Taking TensorFlow down would cost seconds,
     # and abort where a thread is still in its C++.
     _exit(status)
+
+
+def _end_by_user_error(args: threading.ExceptHookArgs) -> None:
+  """Ends this process where a thread has found a fault of the user's code.
+
+  The main thread may be in that code, and never return.
+  """
+  if isinstance(args.exc_value, user_code.UserCodeError):
+    failures.tell(args.exc_value)
+    _exit(1)
+  threading.__excepthook__(args)
 
 
 def _exit(status: int) -> typing.NoReturn:

@@ -286,6 +286,8 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metrics: of the learner, by name.
     proxy: all proxies together; None: the run has none.
     workers: by index.
+    externals: external processes of `slipway.connect`, by index, those that are
+      no longer connected included.
     machines: by part of the run; empty: the run is on one machine.
     unwritten: names of files, and 'snapshot', that wait for space on the disk.
     failed_hooks: errors of the hooks that are not called any more, by name.
@@ -322,6 +324,7 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   metrics: dict[str, float | None] = {}
   proxy: ProxyStatus | None = None
   workers: dict[int, WorkerStatus] = {}
+  externals: dict[int, WorkerStatus] = {}
   machines: dict[str, MachineStatus] = {}
   unwritten: list[str] = []
   failed_hooks: dict[str, str] = {}

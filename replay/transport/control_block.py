@@ -1,9 +1,11 @@
 """Control block: shared memory between a machine's proxy and its workers.
 
 The control block is a file that the proxy and all workers of a machine map. It
-has a header and one slot per worker; both consist of fields of 8 bytes. Each
-field has one writer. Reading a field costs a worker 50 ns, so a worker checks
-at each step whether to pause, how fast to step, and whether its stream broke.
+has a header and one slot per worker; both consist of fields of 8 bytes.
+External processes that collect for a run have slots after those of its workers.
+Each field has one writer. Reading a field costs a worker 50 ns, so a worker
+checks at each step whether to pause, how fast to step, and whether its stream
+broke.
 
 The proxy and each worker lock one byte of the file. The kernel releases a lock
 when its process ends, for whatever reason, so a lock shows that a process is
@@ -24,13 +26,15 @@ import mmap
 import os
 import struct
 
-MAX_WORKERS = 256
+MAX_WORKERS = 256  # of the run's own
+MAX_EXTERNALS = 64  # external processes, whose indices follow the workers'
 MAX_SHARDS = 16  # replay servers
 
 _MAGIC = b"slipway3"  # the first field
 _SLOT = 8  # fields: a cache line, so that workers do not slow one another
 _HEADER = 64  # fields before the first slot
-_SIZE = 8 * (_HEADER + _SLOT * MAX_WORKERS)  # bytes
+_SLOTS = MAX_WORKERS + MAX_EXTERNALS
+_SIZE = 8 * (_HEADER + _SLOT * _SLOTS)  # bytes
 
 # Fields of the header, which the proxy writes; from _REACHABLE on, one per
 # shard.
@@ -51,6 +55,10 @@ class WorkerCommand(enum.IntEnum):
 
 # By value: a lookup costs a fifth of `WorkerCommand(value)`.
 _COMMANDS = tuple(WorkerCommand)
+
+
+class InUseError(ValueError):
+  """Another process has the slot."""
 
 
 class _Handle:
@@ -89,7 +97,7 @@ class _Handle:
     try:
       self._lock(fcntl.F_OFD_SETLK, lock)
     except BlockingIOError:
-      raise ValueError(
+      raise InUseError(
         f"control block path {path!r} is in use by another {holder}, and the"
         " two would overwrite each other's fields; stop that one, or give"
         " another path."
@@ -158,13 +166,14 @@ class ProxyHandle(_Handle):
   def workers(self) -> dict[int, int]:
     """Returns the process ids of the live workers, by index.
 
-    After `close` there are none, as locks can no longer be read.
+    Indices from `MAX_WORKERS` on are those of external processes. After `close`
+    there are none, as locks can no longer be read.
     """
     if self._descriptor < 0:
       return {}
     return {
       index: self._fields[_HEADER + _SLOT * index + _PID]
-      for index in range(MAX_WORKERS)
+      for index in range(_SLOTS)
       if self._fields[_HEADER + _SLOT * index + _PID]
       and self._is_locked(1 + index)
     }
@@ -241,17 +250,20 @@ class WorkerHandle(_Handle):
 
     Args:
       path: the path that was passed to `ProxyHandle`.
-      index: index of the worker on its machine, below `MAX_WORKERS`.
+      index: index of the worker on its machine, below `MAX_WORKERS`; of an
+        external process, from `MAX_WORKERS` on.
       shard: index of the shard that the worker writes to; None: there is one
         server.
 
     Raises:
-      ValueError: the path cannot be used, or another worker has the slot.
+      InUseError: another worker has the slot.
+      ValueError: the path cannot be used.
     """
-    if not 0 <= index < MAX_WORKERS:
+    if not 0 <= index < _SLOTS:
       raise ValueError(
         f"worker index {index} has no slot in the control block of its machine,"
-        f" which has {MAX_WORKERS}; start fewer workers per machine."
+        f" which has {MAX_WORKERS} for workers and {MAX_EXTERNALS} for external"
+        " processes; start fewer of them per machine."
       )
     super().__init__(path, 1 + index, f"worker {index}")
     self.server = "the replay server"
@@ -261,6 +273,11 @@ class WorkerHandle(_Handle):
     self._slot = _HEADER + _SLOT * index
     self.acknowledge()
     self._fields[self._slot + _PID] = os.getpid()
+
+  def close(self) -> None:
+    """Releases the slot; the process may have others."""
+    self._fields[self._slot + _PID] = 0
+    super().close()
 
   @property
   def command(self) -> WorkerCommand:

@@ -37,8 +37,16 @@ def message_of(config):
 
 # agent, fields, what the line must contain
 REFUSED = [
-  ("dqn", {"topology__workers": 0}, "workers=0 must be in [1, 256]: nothing"),
-  ("r2d2", {"topology__workers": 0}, "workers=0 must be in [1, 256]: nothing"),
+  (
+    "dqn",
+    {"topology__workers": 0, "mode": "single"},
+    "workers=0 with config.mode='single'",
+  ),
+  (
+    "r2d2",
+    {"topology__workers": 0, "mode": "sync"},
+    "workers=0 with config.mode='sync'",
+  ),
   ("dqn", {"network__lowest_return": 100.0}, "would lie on one return"),
   (
     "dqn",
@@ -120,8 +128,8 @@ REFUSED = [
   ),
   (
     "ppo",
-    {"topology__workers": 0},
-    "config.topology.workers=0 with config.agent='ppo'",
+    {"topology__workers": 0, "mode": "sync"},
+    "config.topology.workers=0 with config.mode='sync'",
   ),
   (
     "ppo",
@@ -145,8 +153,13 @@ REFUSED = [
   ),
   (
     "sac",
-    {"topology__workers": 0},
-    "config.topology.workers=0 with config.agent='sac'",
+    {"topology__workers": 0, "topology__proxy": False},
+    "config.topology.workers=0 with config.topology.proxy=False",
+  ),
+  (
+    "dqn",
+    {"environment__external": True},
+    "with config.environment.external=True, an environment without steps",
   ),
   (
     "sac",

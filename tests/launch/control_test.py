@@ -294,7 +294,7 @@ def test_a_run_of_another_machine(folder, tell):
   publish(folder, "localhost:1", os.getpid(), "another")
   status, out, err = tell(folder, "status")
   assert (status, out) == (1, "")
-  assert "is on another, and answers there only" in err
+  assert "is on another, and replies there only" in err
   assert err.count("\n") == 1
 
 

@@ -596,3 +596,51 @@ def test_which_reports_are_awaited(clock):
   assert state.awaits_reports_since(clock.now_s)
   state.report("worker", 1, Worker())
   assert not state.awaits_reports_since(clock.now_s)
+
+
+def test_external_processes_come_and_go(clock):
+  state = make_state()
+  take(state, workers(env_steps=[10, 20, 30]))
+  take(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
+  up = {"worker": (3, 3), "trainer": (1, 1), "proxy": (1, 1)}
+  assert nodes_of(state) == up
+  first = Worker(1.0, env_steps=5, items_written=5, items_confirmed=3)
+  state.report("external", 0, first)
+  status = state.status()
+  assert nodes_of(state) == {**up, "external": (1, 1)}
+  assert status.env_steps == 65
+  # It is killed: nothing waits for it, and nothing is missed.
+  clock.now_s += 6.0
+  take(state, workers(env_steps=[10, 20, 30]))
+  take(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
+  assert nodes_of(state) == up
+  assert not state.silent()
+  assert not state.awaits_reports_since(clock.now_s)
+  assert state.finished("external")
+  # Another process continues its counts.
+  assert state.registration("external", 0) == messages.Registration(1, 5)
+  state.report("external", 0, Worker(2.0, env_steps=1))
+  status = state.status()
+  assert (status.env_steps, status.items.lost) == (66, 2)
+  assert (status.restarts, status.node_restarts) == (0, {})
+  assert status.externals[0].items_confirmed == 3
+  state.report("external", 0, Worker(2.0, env_steps=2), finished=True)
+  assert nodes_of(state) == up
+  assert state.status().env_steps == 67
+
+
+def test_a_run_without_workers_shows_that_it_needs_external_processes():
+  state = make_state(worker=0)
+  assert nodes_of(state)["external"] == (0, 0)
+  assert state.collected_version() == 0
+  state.report("external", 0, Worker(1.0, env_steps=5, training_return=2.0))
+  assert nodes_of(state)["external"] == (1, 1)
+  assert state.status().training_return == 2.0
+
+
+def nodes_of(state):
+  """Nodes up and expected, by role."""
+  return {
+    role: (nodes.up, nodes.expected)
+    for role, nodes in state.status().nodes.items()
+  }

@@ -85,6 +85,20 @@ def test_a_stall_is_noticed_once():
 # the case, the explanation after the time
 CASES = [
   (
+    {
+      "status": status_of(
+        900,
+        nodes={
+          "trainer": run_status.NodesStatus(1, 1),
+          "external": run_status.NodesStatus(0, 0),
+        },
+      )
+    },
+    "config.topology.workers=0 and no external process is connected: connect "
+    "one with slipway.connect; 900 inserted x 8 - 0 sampled = 7,200 in 4,000 "
+    "to 12,000; 900 items of at least 1,000",
+  ),
+  (
     {"status": status_of(900)},
     "the trainer waits for 100 more items in table 'transitions' before its "
     "first sample: workers must write; 900 inserted x 8 - 0 sampled = 7,200 in "

@@ -182,7 +182,9 @@ def test_a_place_is_taken_once(path):
   control_block.WorkerHandle(path, 5)
 
 
-@pytest.mark.parametrize("index", [-1, control_block.MAX_WORKERS])
+@pytest.mark.parametrize(
+  "index", [-1, control_block.MAX_WORKERS + control_block.MAX_EXTERNALS]
+)
 def test_a_worker_index_without_a_slot_is_rejected(path, index):
   with pytest.raises(ValueError, match=f"worker index {index} has no slot"):
     control_block.WorkerHandle(path, index)
@@ -196,3 +198,21 @@ def test_what_is_no_board_is_left_alone(tmp_path):
   assert path.read_bytes() == b"something"
   with pytest.raises(ValueError, match="cannot be opened"):
     control_block.ProxyHandle(f"{tmp_path}/none/control_block")
+
+
+def test_an_external_process_has_a_slot_of_its_own(path):
+  proxy = control_block.ProxyHandle(path)
+  worker = control_block.WorkerHandle(path, 0)
+  index = control_block.MAX_WORKERS
+  external = control_block.WorkerHandle(path, index)
+  with pytest.raises(control_block.InUseError):
+    control_block.WorkerHandle(path, index)
+  assert sorted(proxy.workers()) == [0, index]
+  proxy.set_command(control_block.WorkerCommand.RUN, 100.0)
+  assert (worker.steps_per_s, external.steps_per_s) == (50.0, 50.0)
+  # A slot that is released does not keep its process from being admitted.
+  external.close()
+  proxy.mark_broken(os.getpid())
+  worker.acknowledge()
+  assert proxy.admit(os.getpid())
+  assert sorted(proxy.workers()) == [0]

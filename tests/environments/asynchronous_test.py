@@ -1,0 +1,102 @@
+"""Asynchronous environments: as fast as the slowest, and otherwise the same."""
+
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.toy_text import frozen_lake
+
+from slipway.environments import checked, factory
+from tests.environments import given
+
+
+class Waiting(frozen_lake.FrozenLakeEnv):
+  """Waits in each step, and fails in a chosen one."""
+
+  def __init__(self, wait_s=0.0, fails_at=0):
+    super().__init__()
+    self._wait_s, self._fails_at, self._steps = wait_s, fails_at, 0
+
+  def step(self, action):
+    time.sleep(self._wait_s)
+    self._steps += 1
+    if self._steps == self._fails_at:
+      raise RuntimeError("boom")
+    return super().step(action)
+
+
+@pytest.fixture(autouse=True)
+def registered():
+  gymnasium.register("Waiting-v0", Waiting, max_episode_steps=20)
+  yield
+  del gymnasium.registry["Waiting-v0"]
+
+
+def make(name, num_envs, asynchronous=True, **kwargs):
+  config = given.config_of(name, **kwargs)
+  config.asynchronous = asynchronous
+  return factory.make(config, num_envs, seed=5)
+
+
+def play(environment, steps):
+  random = np.random.default_rng(0)
+  action = environment.spec.actions
+  made = []
+  for _ in range(steps):
+    if np.issubdtype(action.dtype, np.integer):
+      size = environment.num_envs
+      actions = random.integers(action.num_values, size=size, dtype=np.int32)
+    else:
+      size = (environment.num_envs, *action.shape)
+      actions = random.uniform(-1, 1, size).astype(np.float32)
+    made.append(environment.step(actions))
+  return made
+
+
+def equal(steps, others):
+  return all(
+    one.tobytes() == other.tobytes()
+    for step, same in zip(steps, others, strict=True)
+    for one, other in zip(step, same, strict=True)
+  )
+
+
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "Pendulum-v1"])
+def test_results_are_bit_identical(name):
+  made = []
+  for asynchronous in (False, True):
+    environment = make(name, 3, asynchronous)
+    steps = [environment.reset(), *play(environment, 250)]
+    made.append([*steps, environment.reset(), *play(environment, 20)])
+    environment.close()
+  assert sum(step.first.sum() for step in made[0]) > 6, "with autoresets"
+  assert equal(*made)
+
+
+def test_the_steps_of_a_batch_overlap():
+  environment = make("Waiting-v0", 8, wait_s=0.1)
+  environment.reset()
+  began_s = time.monotonic()
+  play(environment, 3)
+  assert time.monotonic() - began_s < 8 * 3 * 0.1 / 2
+  environment.close()
+
+
+def test_a_state_continues_in_other_threads():
+  one, other = (make("FrozenLake-v1", 2) for _ in range(2))
+  one.reset()
+  other.reset()
+  play(one, 7)
+  other.set_state(one.get_state())
+  assert equal(play(one, 50), play(other, 50))
+
+
+def test_a_failure_names_the_environment():
+  environment = make("Waiting-v0", 3, fails_at=4)
+  environment.reset()
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    play(environment, 4)
+  assert (caught.value.index, caught.value.step) == (0, 4)
+  assert "step() raised RuntimeError: boom" in caught.value.line
+  assert "asynchronous_test.py" in caught.value.traceback

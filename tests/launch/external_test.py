@@ -1,0 +1,65 @@
+"""slipway.connect: what it rejects before it connects."""
+
+import json
+import os
+import socket
+
+import pytest
+
+import slipway
+from slipway.configs import bc, dqn
+from slipway.launch.runs import run_address, run_folder
+
+
+def make_run(tmp_path, config):
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", False)
+  folder.write_config(config)
+  return folder
+
+
+def publish(folder):
+  where = {"address": "/nowhere", "pid": os.getpid()}
+  where["host"] = socket.gethostname()
+  run_address.path_in(folder).write_text(json.dumps(where))
+
+
+def changed(**fields):
+  config = dqn.get_config()
+  with config.unlocked():
+    config.update_from_flattened_dict(fields)
+  return config
+
+
+def test_no_run(tmp_path):
+  with pytest.raises(ValueError, match="so it is not a run"):
+    slipway.connect(tmp_path / "none")
+
+
+def test_a_run_that_has_ended(tmp_path):
+  folder = make_run(tmp_path, dqn.get_config())
+  folder.summary.write_text('{"stopped_because": "trainer_steps"}')
+  with pytest.raises(slipway.RunEndedError, match="has ended: the limit of tr"):
+    slipway.connect(folder.path)
+
+
+def test_a_run_that_does_not_reply(tmp_path):
+  folder = make_run(tmp_path, dqn.get_config())
+  publish(folder)
+  with pytest.raises(slipway.RunEndedError, match="a-run' does not reply: "):
+    slipway.connect(folder.path)
+
+
+@pytest.mark.parametrize(
+  ("config", "line"),
+  [
+    (changed(mode="sync"), "config.mode='sync', which counts the steps of its"),
+    (changed(**{"topology.proxy": False}), "config.topology.proxy=False"),
+    (bc.get_config(), r"learns from recorded data \(config.agent='bc'\)"),
+  ],
+)
+def test_a_run_that_takes_no_external_processes(tmp_path, config, line):
+  folder = make_run(tmp_path, config)
+  publish(folder)
+  with pytest.raises(ValueError, match=line) as caught:
+    slipway.connect(folder.path)
+  assert "\n" not in str(caught.value)
