@@ -68,7 +68,7 @@ def make_rows(items: str) -> np.ndarray:
 
   spec = factory.make_spec(apex_dqn.get_config("cartpole").environment)
   shape = (size, *spec.observations.shape)
-  return transitions.TransitionSchema(spec, n_step=3).row.pack(
+  return transitions.TransitionSchema(spec, n_step=3).record.pack(
     {
       "o_tm1": random.standard_normal(shape),
       "a_tm1": random.integers(spec.actions.num_values, size=size),

@@ -19,10 +19,10 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.exploration.schedule = "ladder"  # section 4.1
   c.topology.workers = 2  # Horgan: 360, on as many cores
   if not c.adder.stacked_frames:  # whose batches are small work
-    c.topology.environments_per_worker = 32  # at half of 8's cost a step
-    # Trainer steps; a copy costs several, and proxies ask 20 times a second.
+    c.topology.environments_per_worker = 32  # a step costs half of that with 8
+    # Trainer steps; a copy costs several, and proxies poll 20 times per second.
     c.variables.publish_period = 100
-    # Of four environments at once, at a third of the cost; of eight some seeds
-    # went astray. Horgan's actors send 50 together, which are drawn one by one.
+    # From four environments, at a third of the cost; with eight, some seeds did
+    # not learn. Horgan's actors send 50 together, which are sampled separately.
     c.replay.transitions_per_item = 4
   return c

@@ -38,7 +38,7 @@ def categorical_q_learning(
 
   Returns:
     `LossOutput`; its error is the divergence KL(m || p), by which Rainbow
-    draws. Gradients flow into `logits_tm1` only.
+    samples. Gradients flow into `logits_tm1` only.
   """
   output.check_ranks(
     logits_tm1=(logits_tm1, 3),
@@ -57,22 +57,25 @@ def categorical_q_learning(
     target, output.of_actions(logits_tm1, a_tm1)
   )
   entropy = -tf.reduce_sum(tf.math.xlogy(target, target), axis=1)
-  # Not below 0 but by rounding, which no priority may be.
+  # Rounding may give values below 0, which no priority may have.
   return output.LossOutput(loss, tf.maximum(loss - entropy, 0.0))
 
 
 def project(
   returns: tf.Tensor, probabilities: tf.Tensor, atoms: tf.Tensor
 ) -> tf.Tensor:
-  """Shares each return out to the two atoms beside it, [B, K].
+  """Splits the probability of each return between the two nearest atoms.
 
-  Bellemare et al. 2017, equation 7, in B K numbers; trfl's has B K K, which
-  were more than half of a small network's update.
+  Bellemare et al. 2017, equation 7, computed with B K numbers. trfl computes it
+  with B K K, which took more than half of a small network's update.
 
   Args:
-    returns: [B, K]; those beyond the atoms go to the first or the last.
-    probabilities: [B, K], of them.
-    atoms: [K], as far from one another.
+    returns: [B, K]; returns beyond the atoms count for the first or last atom.
+    probabilities: [B, K], probability of each return.
+    atoms: [K], equally spaced.
+
+  Returns:
+    Probabilities of the atoms, [B, K].
   """
   batch_size = tf.shape(returns)[0]
   size: typing.Any = atoms.shape[0]

@@ -6,15 +6,15 @@ import tensorflow as tf
 
 
 class LossOutput(typing.NamedTuple):
-  """A loss an item, and its error."""
+  """Loss and error of each item."""
 
   loss: tf.Tensor  # [B]
-  # [B]: target - q(o_tm1, a_tm1), or what else the paper draws by.
+  # [B]: target - q(o_tm1, a_tm1), or the paper's other base of priorities.
   td_error: tf.Tensor
 
 
 def check_ranks(**ranked: tuple[tf.Tensor, int]) -> None:
-  """Refuses tensors of another rank than theirs.
+  """Raises if a tensor has another rank than the given one.
 
   Raises:
     ValueError: one line, with the argument's name.

@@ -25,7 +25,7 @@ def quantile_q_learning(
   regression" (https://arxiv.org/abs/1710.10044), equation 10 and algorithm 1,
   where taus are the middles of N equal parts; Dabney et al. 2018, "Implicit
   quantile networks" (https://arxiv.org/abs/1806.06923), equation 3, where they
-  are drawn.
+  are sampled.
 
   Args:
     quantiles_tm1: [B, A, N], online quantiles of o_tm1.

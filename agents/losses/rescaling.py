@@ -26,7 +26,7 @@ def unscale(x: typing.Any) -> typing.Any:
 
 
 def _sign(x: typing.Any) -> typing.Any:
-  # 1 or -1: what it is multiplied by is 0 at 0.
+  # 1 at 0, too, as it is only multiplied with terms that are 0 there.
   return 1.0 - 2.0 * _as_float(x < 0, x)
 
 

@@ -9,10 +9,10 @@ from slipway.replay.tables import table_status
 
 
 class LastUpdate(typing.NamedTuple):
-  """The result of the last update of a call."""
+  """Result of the last update of a call."""
 
-  metrics: dict[str, float]  # the learner's, by name
-  # int64, of the variables that acted in its batch; None: it was recorded.
+  metrics: dict[str, float]  # metrics of the learner, by name
+  # int64, of the variables that chose the batch's actions; None: recorded data.
   versions: np.ndarray | None
 
 
@@ -20,18 +20,19 @@ class Updates(typing.Protocol):
   """Runs a learner's updates on one source of batches."""
 
   def run(self, updates: int) -> LastUpdate | None:
-    """Runs at most `updates` updates, those that there are batches for.
+    """Runs updates on the batches that are available, at most `updates`.
 
     Returns:
-      The last one. None: there was no batch, or the source was lost during the
-      call; updates that were done before count, and `run` may be called again.
+      Result of the last update. None: there was no batch, or the source went
+      down during the call. Updates before that count, and `run` may be called
+      again.
     """
     ...
 
   def statuses(self) -> Sequence[table_status.TableStatus]:
-    """Returns the counts of the tables that are up; (): there is none."""
+    """Returns the counts of all tables that are up."""
     ...
 
   def close(self) -> None:
-    """Releases what is open."""
+    """Closes all connections."""
     ...

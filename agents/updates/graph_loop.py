@@ -1,4 +1,4 @@
-"""Graphs of updates: several on batches of an iterator, or one on arrays."""
+"""Graph loop: updates in one graph, several on a dataset or one on arrays."""
 
 import typing
 
@@ -13,32 +13,33 @@ from slipway.replay.tables import table_spec
 
 
 class Outcome(typing.NamedTuple):
-  """Tensors of several updates, on batches of I items each."""
+  """Results of several updates, on batches of I items each."""
 
   metrics: tf.Tensor  # [M] float32, of the last update
   versions: tf.Tensor  # [B, ...] int64, of its batch
-  keys: tf.Tensor | None  # [updates * I] uint64, of the items; None: as below
-  # [updates * I] float32, their new ones; None: the table has no priorities.
+  # [updates * I] uint64, of the items; None: the table has no priorities.
+  keys: tf.Tensor | None
+  # [updates * I] float32, new priorities of the items; None: as above.
   priorities: tf.Tensor | None
 
 
 class GraphLoop:
-  """Several updates in one graph: to be called where one is traced.
+  """Several updates in one graph; to be called within a `tf.function`.
 
-  A Python loop pays for a call of TensorFlow's runtime with each batch and each
-  update: at small networks more than for the update itself
+  A Python loop would call TensorFlow's runtime for each batch and each update.
+  For small networks such a call costs more than the update itself
   (docs/libraries.md).
 
   Attributes:
-    names: of the metrics, once traced.
+    names: names of the metrics, after tracing.
   """
 
   def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
-    """Traces nothing yet.
+    """Keeps the arguments; traces at the first call.
 
     Args:
-      learner: its `update` is traced.
-      spec: of the table that the batches come from.
+      learner: the learner whose `update` is traced.
+      spec: spec of the table from which batches are sampled.
     """
     self._learner, self._spec = learner, spec
     self.names: list[str] = []
@@ -46,12 +47,12 @@ class GraphLoop:
   def __call__(
     self, iterator: tf.data.Iterator, updates: tf.Tensor, share: tf.Tensor
   ) -> Outcome:
-    """Samples and updates.
+    """Samples batches and runs updates.
 
     Args:
-      iterator: of `dataset.make_dataset`.
-      updates: [] int32.
-      share: [] float32, of the batches (`dataset.Batch.share`).
+      iterator: iterator of a `dataset.make_dataset`.
+      updates: [] int32, at least 1.
+      share: [] float32, `dataset.Batch.share` of all batches.
     """
     prioritized = self._spec.prioritized
 
@@ -79,7 +80,7 @@ class GraphLoop:
       lambda i, *_: i < updates,
       update,
       (tf.constant(0), *(tf.TensorArray(dtype, updates) for dtype in dtypes)),
-      parallel_iterations=1,  # an update needs the one before
+      parallel_iterations=1,  # each update needs the one before
     )
     keys, new = (array.concat() for array in pushed) if pushed else (None, None)
     return Outcome(
@@ -88,19 +89,19 @@ class GraphLoop:
 
 
 class SampledUpdate:
-  """One update on what was sampled outside of the graph."""
+  """One update on items that were sampled outside of the graph."""
 
   def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
-    """Traces nothing yet.
+    """Keeps the arguments; traces at the first call.
 
     Args:
-      learner: its `update` is traced.
-      spec: of the table that is sampled.
+      learner: the learner whose `update` is traced.
+      spec: spec of the table that is sampled.
     """
     self._learner, self._spec = learner, spec
     self._names: list[str] = []
     items = spec.batch_size
-    # AutoGraph would rewrite the source of everything that is called.
+    # AutoGraph would rewrite the source of all functions that are called.
     self._function: typing.Any = tf.function(
       self._update,
       autograph=False,
@@ -119,17 +120,17 @@ class SampledUpdate:
     table_size: int,
     data: np.ndarray,
   ) -> tuple[updates_core.LastUpdate, np.ndarray | None]:
-    """Learns from items.
+    """Runs one update.
 
     Args:
       keys: uint64 [I].
-      probabilities: float64 [I], with which each was sampled.
+      probabilities: float64 [I], of sampling each item.
       table_size: items in the table.
       data: uint8 [I, ...], the bytes of each item.
 
     Returns:
-      The update, and the items' new priorities float32 [I]; None: they have
-      none.
+      Result of the update, and new priorities float32 [I]; None: the table has
+      no priorities.
     """
     sizes = np.full(len(keys), table_size, np.int64)
     shape = (-1, *self._spec.schema.item_shape)
@@ -163,7 +164,7 @@ class SampledUpdate:
 def make_last_update(
   names: list[str], metrics: tf.Tensor, versions: tf.Tensor | None
 ) -> updates_core.LastUpdate:
-  """Returns the last update from tensors [M] and [B, ...]."""
+  """Returns a `LastUpdate` from metrics [M] and versions [B, ...]."""
   values = metrics.numpy().tolist()
   return updates_core.LastUpdate(
     dict(zip(names, values, strict=True)),

@@ -1,4 +1,4 @@
-"""LocalUpdates: on batches of a table in this process."""
+"""Local updates: on batches of a table in this process."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from slipway.replay.tables import (
 
 
 class LocalUpdates:
-  """Runs the updates that are due by a table's counts, reproducibly."""
+  """Runs updates when a table's counts grant them; reproducible by a seed."""
 
   def __init__(
     self,
@@ -23,33 +23,33 @@ class LocalUpdates:
     table: local_table.LocalTable | local_queue.LocalQueue,
     is_due: Callable[[table_status.TableStatus], bool],
   ):
-    """Traces nothing yet.
+    """Keeps the arguments; traces at the first update.
 
     Args:
-      learner: its `update` is traced.
-      spec: of the table.
-      table: that is sampled.
-      is_due: whether the counts grant one more update.
+      learner: the learner whose `update` is traced.
+      spec: spec of the table.
+      table: the table that is sampled.
+      is_due: returns whether the counts grant one more update.
     """
     self._update = graph_loop.SampledUpdate(learner, spec)
     self._spec, self._table, self._is_due = spec, table, is_due
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
-    """Runs the updates that are due; see `Updates`."""
+    """Runs the updates that the counts grant; see `Updates`."""
     last = None
     for _ in range(updates):
       if not self._is_due(self.statuses()[0]):
         break
-      keys, probabilities, size, rows = self._table.sample(
+      keys, probabilities, size, records = self._table.sample(
         self._spec.batch_size
       )
-      last, priorities = self._update(keys, probabilities, size, rows)
+      last, priorities = self._update(keys, probabilities, size, records)
       if priorities is not None:
         self._table.update_priorities(keys, priorities)
     return last
 
   def statuses(self) -> list[table_status.TableStatus]:
-    """Returns the counts of the one table."""
+    """Returns the counts of the table."""
     table = self._table
     return [
       table_status.TableStatus.from_counts(
@@ -58,4 +58,4 @@ class LocalUpdates:
     ]
 
   def close(self) -> None:
-    """Releases nothing."""
+    """Does nothing: there is no connection."""

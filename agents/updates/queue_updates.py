@@ -1,4 +1,4 @@
-"""QueueUpdates: on whole batches of a queue, whose items are used once."""
+"""Queue updates: on whole batches of a queue, each used once."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,11 @@ from slipway.replay.tables import (
 
 
 class QueueUpdates:
-  """Takes a batch out of a queue only where it is whole and used at once.
+  """Takes whole batches out of queues, and runs an update on each at once.
 
-  So nothing is lost while the trainer waits, a trainer that is killed loses no
-  more than the batch it was learning from, and no batch gets older than the
-  queue makes it.
+  So no item is lost while the trainer waits. A trainer that is killed loses at
+  most the batch of its current update. A batch gets no older than the queue's
+  capacity allows.
   """
 
   def __init__(
@@ -27,12 +27,12 @@ class QueueUpdates:
     spec: table_spec.TableSpec,
     monitors: Sequence[shard_monitor.ShardMonitor],
   ):
-    """Traces nothing yet.
+    """Keeps the arguments; traces at the first update.
 
     Args:
-      learner: its `update` is traced.
-      spec: of the queue.
-      monitors: one per server.
+      learner: the learner whose `update` is traced.
+      spec: spec of the queue.
+      monitors: monitors of the servers.
     """
     self._update = graph_loop.SampledUpdate(learner, spec)
     self._readers = [
@@ -41,7 +41,7 @@ class QueueUpdates:
     self._next = 0
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
-    """Runs updates on the batches that are whole; see `Updates`."""
+    """Runs updates on the whole batches in the queues; see `Updates`."""
     last = None
     for _ in range(updates):
       batch = self._take()
@@ -56,10 +56,10 @@ class QueueUpdates:
     return [status for status in statuses if status is not None]
 
   def close(self) -> None:
-    """Releases nothing: between two calls nothing is open."""
+    """Does nothing: no call is open between two updates."""
 
   def _take(self) -> queue_reader.Samples | None:
-    """Returns a batch of the next server that has one."""
+    """Returns a batch of the next server that has one; None: none has."""
     for _ in self._readers:
       reader = self._readers[self._next]
       self._next = (self._next + 1) % len(self._readers)

@@ -1,4 +1,4 @@
-"""RecordedUpdates: on batches of data that was recorded before the run."""
+"""Recorded updates: on batches of data that was recorded before the run."""
 
 import typing
 
@@ -12,18 +12,18 @@ from slipway.replay.tables import table_status
 
 
 class RecordedUpdates:
-  """Runs updates on recorded batches, in an order that the step determines."""
+  """Runs updates on recorded batches, whose order the step count determines."""
 
   def __init__(self, learner: core.Learner, batches: core.Batches):
-    """Traces nothing yet.
+    """Keeps the arguments; traces at the first update.
 
     Args:
-      learner: its `update` is traced.
-      batches: of the recorded data.
+      learner: the learner whose `update` is traced.
+      batches: batches of the recorded data.
     """
     self._learner, self._batches = learner, batches
     self._names: list[str] = []
-    # AutoGraph would rewrite the source of everything that is called.
+    # AutoGraph would rewrite the source of all functions that are called.
     self._function: typing.Any = tf.function(self._update, autograph=False)
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
@@ -37,11 +37,11 @@ class RecordedUpdates:
     return graph_loop.make_last_update(self._names, metrics, None)
 
   def statuses(self) -> list[table_status.TableStatus]:
-    """Returns nothing: there is no table."""
+    """Returns an empty list: there is no table."""
     return []
 
   def close(self) -> None:
-    """Releases nothing."""
+    """Does nothing: there is no connection."""
 
   def _update(self, data: typing.Any) -> tf.Tensor:
     done = self._learner.update(dataset_lib.Batch(data))

@@ -1,4 +1,4 @@
-"""ReplayUpdates: on batches sampled from one or several replay servers."""
+"""Replay updates: on batches sampled from one or several replay servers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,34 +26,34 @@ _LOST = (
   tf.errors.DeadlineExceededError,
   tf.errors.AbortedError,
 )
-_CLOSE_S = 0.5  # for priorities on their way
+_CLOSE_S = 0.5  # to send queued priorities
 
 
 class ShardReader:
-  """The dataset of one server, and the way of priorities back to it."""
+  """Reads batches from one server, and sends priorities back to it."""
 
   def __init__(
     self, monitor: shard_monitor.ShardMonitor, spec: table_spec.TableSpec
   ):
-    """Opens nothing.
+    """Makes the pusher; the dataset is made at the first call.
 
     Args:
-      monitor: of the server; its loss ends a call that reads from it.
-      spec: of the table.
+      monitor: monitor of the server; cancels a call when the server is down.
+      spec: spec of the table.
     """
     self.monitor = monitor
     self.pusher = None
     if spec.prioritized:
       self.pusher = priority_pusher.PriorityPusher(monitor)
-    self.starving = True  # the table may not have a whole call's batches
+    self.starving = True  # whether the table may lack batches for a whole call
     self._spec = spec
     self._iterator: tf.data.Iterator | None = None
-    self._incarnation = 0  # of the server, that the iterator is for
+    self._incarnation = 0  # of the server that the iterator reads from
     self._calls = cancellation.CancellationManager()
     monitor.on_lost = self._cancel
 
   def call(self, function: Any, *args: tf.Tensor) -> Any:
-    """Calls a concrete function, with the server's iterator first.
+    """Calls a concrete function; its first argument is the server's iterator.
 
     Raises:
       tf.errors.OpError: one of `_LOST`, or the dataset's own.
@@ -62,18 +62,18 @@ class ShardReader:
       self.drop()
       self._incarnation = self.monitor.incarnation
       self._calls = cancellation.CancellationManager()
-      # A new dataset, too: it keeps its connection, which would try a server
-      # that was down again after longer and longer delays.
+      # A new dataset, too: an old one keeps its connection, which would connect
+      # to a restarted server after longer and longer delays only.
       self._iterator = iter(self._make_dataset())
     return self._calls.get_cancelable_function(function)(self._iterator, *args)
 
   def drop(self) -> None:
-    """Drops the batches that were read ahead; the next call starts over."""
+    """Drops batches that were sampled ahead; the next call makes a dataset."""
     self._iterator = None
 
   @property
   def iterator_spec(self) -> Any:
-    """The type of the iterator, for tracing."""
+    """Type of the iterator, for tracing."""
     return tf.data.IteratorSpec(self._make_dataset().element_spec)
 
   def _make_dataset(self) -> tf.data.Dataset:
@@ -84,12 +84,12 @@ class ShardReader:
 
 
 class ReplayUpdates:
-  """Runs several updates a call, all on batches of one server.
+  """Runs several updates per call, all on batches of one server.
 
-  Servers alternate by the call: so a call reads from one server, whose
-  priorities are pushed at once, and one that is lost costs no more than its own
-  call. Each has the same part of all updates; the part of those that have no
-  batches, or are down, goes to the others.
+  Servers alternate from call to call, so each gets the same number of updates.
+  The priorities of a call are pushed to its server at once, and a server that
+  goes down affects only its own call. Servers that are down or have no batch
+  are skipped.
   """
 
   def __init__(
@@ -99,13 +99,13 @@ class ReplayUpdates:
     limiter: limiter_lib.Limiter,
     monitors: Sequence[shard_monitor.ShardMonitor],
   ):
-    """Traces nothing yet.
+    """Makes the readers; traces at the first update.
 
     Args:
-      learner: its `update` is traced into the loop.
-      spec: of the table.
-      limiter: of each server's table.
-      monitors: one per server.
+      learner: the learner whose `update` is traced.
+      spec: spec of the table.
+      limiter: limiter of each server's table.
+      monitors: monitors of the servers.
     """
     self._loop = graph_loop.GraphLoop(learner, spec)
     self._spec, self._limiter = spec, limiter
@@ -127,20 +127,20 @@ class ReplayUpdates:
     return shard_monitor.statuses([reader.monitor for reader in self._readers])
 
   def close(self) -> None:
-    """Releases what is open; the monitors stay."""
+    """Closes the readers; the caller closes the monitors."""
     for reader in self._readers:
       reader.drop()
       if reader.pusher is not None:
         reader.pusher.close(_CLOSE_S)
 
   def _allowed(self, reader: ShardReader, updates: int) -> int:
-    """Returns the updates that the server has batches for."""
+    """Returns the number of updates for which the server has batches."""
     if not reader.monitor.up:
       reader.drop()
       return 0
     if not reader.starving:
       return updates
-    # What a dataset has of a batch is lost where it ends for want of more.
+    # An incomplete batch is lost if the dataset ends for lack of items.
     status = reader.monitor.status()
     allowed = 0
     if status is not None:
@@ -153,8 +153,8 @@ class ReplayUpdates:
     self, reader: ShardReader, updates: int
   ) -> updates_core.LastUpdate | None:
     if self._function is None:
-      # AutoGraph would rewrite the source of everything that is called from
-      # here, Sonnet's too: 1.7 of the 5 seconds in which a run started.
+      # AutoGraph would rewrite the source of all functions that are called,
+      # also Sonnet's: 1.7 of the 5 seconds of a run's start.
       graph = tf.function(self._loop, autograph=False)
       self._function = graph.get_concrete_function(
         reader.iterator_spec,
@@ -183,7 +183,7 @@ class ReplayUpdates:
     )
 
   def _share(self, reader: ShardReader) -> float:
-    """Returns a server's items, as a part of those of the largest."""
+    """Returns the items of a server / the items of the largest one."""
     monitors = [other.monitor for other in self._readers if other.monitor.up]
     size = reader.monitor.size
     return size / max(1, size, *(monitor.size for monitor in monitors))

@@ -214,12 +214,19 @@ class NStepAdder:
   def _frame_ids(
     self, before: np.ndarray, after: np.ndarray, offsets: np.ndarray
   ) -> np.ndarray:
-    """Returns the frames [M, W] of items from two stacks [M, S].
+    """Returns the numbers of the frames of M items: padding, and two stacks.
 
-    The stack `after` is `offsets` [M] frames ahead of `before`. Reverb mistakes
-    two equal neighbours for a run of frames in one chunk, and then can neither
-    read nor reject it. The padding ends with a frame of `after`, which is never
-    the oldest of `before`.
+    Two equal neighbours in an item are not allowed: Reverb would store them as
+    a run of frames in one chunk, which it can neither read nor reject. So the
+    padding ends with a frame of `after`, which is never the oldest of `before`.
+
+    Args:
+      before: int64 [M, S], frames of o_tm1.
+      after: int64 [M, S], frames of o_t.
+      offsets: [M], frames from o_tm1 to o_t.
+
+    Returns:
+      int64 [M, W].
     """
     stack, size = before.shape[1], self._schema.frames_per_item
     ids = np.empty((len(before), size), np.int64)

@@ -221,7 +221,15 @@ class ItemWriter:
 
 
 def _in_flight(writer: reverb.TrajectoryWriter, at_most: int) -> int:
-  """Returns the unconfirmed items, which only `flush` with a timeout shows."""
+  """Returns the number of unconfirmed items, by bisection.
+
+  Reverb has no call for it: `flush` only shows, by a timeout, whether more than
+  a given number are unconfirmed.
+
+  Args:
+    writer: the stream's writer.
+    at_most: upper bound.
+  """
   low, high = 0, at_most
   while low < high:
     middle = (low + high) // 2

@@ -87,10 +87,11 @@ class QueueReader:
 
 
 class _Sampling(threading.Thread):
-  """One call of Reverb's `sample`, in a daemon thread that can be left.
+  """A thread that runs one call of Reverb's `sample`.
 
-  The call has no timeout and cannot be cancelled. If the server died, the call
-  blocks until a server is up at the address, and then takes items from it.
+  The call has no timeout and cannot be cancelled, so it needs a daemon thread.
+  If the server died, the call blocks until a server is up at the address, and
+  then takes items from it.
 
   Attributes:
     samples: the batch, when the thread has ended; None: the call has failed.

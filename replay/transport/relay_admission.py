@@ -75,24 +75,19 @@ class SafeAdmission:
     self._on_error = on_error
 
   def admit(self, pid: int) -> bool:
-    try:
-      return self._admission is None or bool(self._admission.admit(pid))
-    except Exception as error:
-      self._on_error(error)
-      return False
+    return self._admission is None or bool(
+      self._call(lambda admission: admission.admit(pid))
+    )
 
   def on_broken(self, pid: int) -> None:
-    if self._admission is None:
-      return
-    try:
-      self._admission.on_broken(pid)
-    except Exception as error:
-      self._on_error(error)
+    self._call(lambda admission: admission.on_broken(pid))
 
   def on_reachable(self, reachable: bool) -> None:
-    if self._admission is None:
-      return
+    self._call(lambda admission: admission.on_reachable(reachable))
+
+  def _call(self, function: Callable[[Admission], bool | None]) -> bool | None:
     try:
-      self._admission.on_reachable(reachable)
+      return None if self._admission is None else function(self._admission)
     except Exception as error:
       self._on_error(error)
+      return None

@@ -96,7 +96,7 @@ class Link:
     `relay_tls`.
 
     Args:
-      connection: just accepted; the link closes it.
+      connection: a connection that was just accepted; the link closes it.
       tls: context that verifies the client; INSECURE verifies nothing.
     """
     if self._calls.admit(self):

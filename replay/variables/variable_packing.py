@@ -56,7 +56,7 @@ class Field(NamedTuple):
 
 
 class BlobLayout(NamedTuple):
-  """All fields of one blob, in the order of their offsets."""
+  """Positions of all arrays in a blob, in the order of their offsets."""
 
   fields: tuple[Field, ...]
 

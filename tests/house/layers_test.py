@@ -186,3 +186,20 @@ def test_algorithms_that_import_one_another_are_reported(monkeypatch, tmp_path):
 )
 def test_a_good_import_is_not_reported(path, source):
   assert _violations(path, source) == []
+
+
+# Each folder of replay/ may import itself and those before it.
+_REPLAY = ("transport", "items", "tables", "variables")
+
+
+@pytest.mark.parametrize("folder", _REPLAY)
+def test_folders_of_replay_import_one_way(folder):
+  allowed = _REPLAY[: _REPLAY.index(folder) + 1]
+  for path in (_ROOT / "replay" / folder).glob("*.py"):
+    imports = _imports(path.read_text(), ("replay", folder))
+    found = {
+      name.split(".")[2]
+      for _, name in imports
+      if name.startswith("slipway.replay.")
+    }
+    assert found <= set(allowed), path.name

@@ -165,7 +165,7 @@ def test_a_worker_says_what_it_waits_for(running, tmp_path):
   worker_proxy.close()
   assert not writer.wait(0.05)
   assert "the proxy at unix:" in writer.waits_for
-  assert "is not there" in writer.waits_for
+  assert "is down" in writer.waits_for
 
 
 def _serve_table(port: int):

@@ -60,7 +60,7 @@ def make_windows(first: int, count: int) -> np.ndarray:
   """Items [count, item bytes] that are known by their rewards, from `first`."""
   numbers = np.arange(first, first + count)
   zeros = np.zeros((count, STEPS), np.float32)
-  return SCHEMA.row.pack(
+  return SCHEMA.record.pack(
     {
       "observation": np.zeros((count, STEPS + 1, 2), np.float32),
       "action": np.zeros((count, STEPS, 3), np.float32),

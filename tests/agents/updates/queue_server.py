@@ -40,7 +40,7 @@ def write(address: str, first: int, count: int) -> None:
 
 def number(item: np.ndarray) -> int:
   """The number of an item, from its bytes."""
-  return int(given.SCHEMA.row.unpack(item[None])["reward"][0, 0])
+  return int(given.SCHEMA.record.unpack(item[None])["reward"][0, 0])
 
 
 def serve(port: int, withheld: int) -> None:

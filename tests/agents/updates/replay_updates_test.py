@@ -170,7 +170,7 @@ def priorities_at(port):
   """By reward, of all items of a server."""
   found = {}
   client = reverb.Client(f"localhost:{port}")
-  rewards = table_server.SCHEMA.row.unpack
+  rewards = table_server.SCHEMA.record.unpack
   for item in client.sample(tables.TRANSITIONS, 2_000, emit_timesteps=False):
     reward = rewards(np.asarray(item.data[0])[None])["r_t"]
     found[float(np.squeeze(reward))] = item.info.priority

@@ -44,7 +44,7 @@ def serve(port: int, first: int, priorities: list[float]):
     [tables.make_table(SPEC)], port
   )
   count = len(priorities)
-  rows = SCHEMA.row.pack(
+  rows = SCHEMA.record.pack(
     {
       "o_tm1": np.zeros((count, 2)),
       "a_tm1": np.zeros(count),
