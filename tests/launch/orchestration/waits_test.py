@@ -21,8 +21,8 @@ GONE = "the proxy, which is gone"
 SAYINGS = [
   ("worker", 3, [], None),
   ("worker", 2, [(SERVER, 14.2), (SERVER, 13.9)],
-   "2 of 2 workers wait for the replay server at localhost:7000, which does "
-   f"not answer, since {clock(14.2)} (14 s)"),
+   "2 of 2 workers wait for the replay server at localhost:7000, which is "
+   f"down, since {clock(14.2)} (14 s)"),
   ("worker", 3, [(waits.TABLE, 8.0)],
    f"1 of 3 workers wait for the table to take items, since {clock(8.0)} "
    "(8 s): the trainer is behind"),
@@ -34,8 +34,8 @@ SAYINGS = [
   ("worker", 1, [(GONE, 4.0)],
    f"the worker waits for the proxy, which is gone, since {clock(4.0)} (4 s)"),
   ("proxy", 2, [(SERVER, 4.0)],
-   "1 of 2 proxies wait for the replay server at localhost:7000, which does "
-   f"not answer, since {clock(4.0)} (4 s)"),
+   "1 of 2 proxies wait for the replay server at localhost:7000, which is "
+   f"down, since {clock(4.0)} (4 s)"),
   ("trainer", 1, [(waits.TRANSITIONS, 4.0)],
    f"the trainer waits for transitions, since {clock(4.0)} (4 s): the workers "
    "are behind"),
