@@ -156,15 +156,19 @@ def write_actions_with(ops: Any, space: gymnasium.Space, actions: Any) -> Any:
   """Converts actions of the spec by an `ops` module, such as an ONNX graph.
 
   Args:
-    ops: with `clip`.
-    space: Discrete or Box, of one environment; actions for another are
-      returned as they are.
-    actions: [B, ...], with arithmetic operators.
+    ops: with `clip`, `take` and `reshape`.
+    space: Discrete, MultiDiscrete, MultiBinary or Box, of one environment.
+    actions: [B, ...], or numbers of joint actions [B].
   """
   if isinstance(space, spaces.Discrete):
     return actions + np.int32(space.start)
-  if not isinstance(space, spaces.Box):
-    return actions
+  if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
+    if len(actions.shape) == 1:
+      sizes = spaces_lib.component_sizes(space) or ()
+      actions = ops.take(arrays.list_joint_actions(sizes), actions)
+    start = np.reshape(getattr(space, "start", 0), -1).astype(np.int32)
+    shape: Any = space.shape
+    return ops.reshape(actions + start, (-1, *shape))
   low, high = (bound.astype(np.float32) for bound in _bounds(space))
   return (ops.clip(actions, -1.0, 1.0) + 1.0) * (0.5 * (high - low)) + low
 

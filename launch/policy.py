@@ -1,21 +1,29 @@
 """A trained policy: `slipway.load`, to act in a loop of one's own."""
 
 import os
+import pathlib
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import ml_collections
 import numpy as np
+import tree
 
 from slipway.agents import core, registry
 from slipway.agents.networks import network as network_lib
-from slipway.environments import conversion, factory
+from slipway.environments import arrays, conversion, factory, spaces
 from slipway.launch import run_config
-from slipway.launch.runs import best_variables, run_folder
+from slipway.launch.runs import (
+  best_variables,
+  manifest,
+  run_counters,
+  run_folder,
+  snapshot_store,
+)
 
 
-def load(run: str | os.PathLike[str]) -> "Policy":
-  """Returns the policy of a run's best evaluation.
+def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
+  """Returns the policy of a run.
 
       policy = slipway.load("runs/first")
       observation, _ = environment.reset()
@@ -27,14 +35,20 @@ def load(run: str | os.PathLike[str]) -> "Policy":
 
   Args:
     run: folder of the run.
+    which: 'best', of the best evaluation; 'latest', of the newest snapshot; or
+      the number of a snapshot.
 
   Raises:
-    ValueError: one line: there is no such run, it has not been evaluated yet,
-      or its files do not belong together.
+    ValueError: one line: there is no such run or snapshot, the run has not been
+      evaluated yet, or its files do not belong together.
   """
   folder = run_folder.RunFolder.open(run)
-  version, variables = best_variables.load(folder.best)
   config = run_config.read(folder.path)
+  if which == "best":
+    version, variables = best_variables.load(folder.best)
+  else:
+    path = _find_snapshot(folder, config, which)
+    version, variables = _load_snapshot(path, config)
   return Policy(config, variables, version)
 
 
@@ -81,38 +95,67 @@ class Policy:
     self._first = True
 
   def __call__(
-    self, observation: typing.Any, reward: typing.Any = 0.0
+    self,
+    observation: typing.Any,
+    reward: typing.Any = 0.0,
+    action_mask: typing.Any = None,
   ) -> typing.Any:
     """Returns the action for an observation, or actions for a batch of them.
 
     Args:
-      observation: of the environment's observation space, or [B, ...].
+      observation: of the environment's observation space, or a batch of them
+        with [B, ...] in each part.
       reward: of the step that led to it, or [B]; only recurrent networks use
         it.
+      action_mask: ones for legal actions [M], or [B, M], where
+        `config.environment.action_mask` is set.
 
     Returns:
       An action of the environment's action space, or [B, ...].
 
     Raises:
-      ValueError: one line: the observation has another shape.
+      ValueError: one line: the observation has another shape, or the mask is
+        missing.
     """
-    shape = self.observation_space.shape or ()
-    array = np.asarray(observation)
-    single = array.shape == shape
-    if not single and array.shape[1:] != shape:
-      raise ValueError(
-        f"observation has shape {list(array.shape)}, so there is no action for "
-        f"it: give one of shape {list(shape)}, or a batch {['B', *shape]}"
-      )
-    batch = array[None] if single else array
+    single, batch = self._batch(observation)
+    seen = self._environment.read_observations(batch)
+    expected = self._environment.spec.observations
+    if isinstance(expected, arrays.MaskedArray):
+      if action_mask is None:
+        raise ValueError(
+          "action_mask is None, but the policy was trained with action masks, "
+          "so illegal actions could follow: pass the environment's mask"
+        )
+      seen = expected.join(seen, np.atleast_2d(np.asarray(action_mask)))
     output = self.actor.act(
-      self._environment.read_observations(batch),
-      np.broadcast_to(np.asarray(reward, np.float32), len(batch)),
-      np.full(len(batch), self._first),
+      seen,
+      np.broadcast_to(np.asarray(reward, np.float32), len(seen)),
+      np.full(len(seen), self._first),
     )
     self._first = False
     actions = self._environment.write_actions(output.action)
     return actions[0] if single else actions
+
+  def _batch(self, observation: typing.Any) -> tuple[bool, typing.Any]:
+    """Returns whether an observation is a single one, and a batch with it."""
+    parts = []
+    for leaf in spaces.leaves(self.observation_space):
+      try:
+        part = np.shape(spaces.select(observation, leaf.path))
+      except (KeyError, IndexError, TypeError):
+        part = None
+      parts.append((part, tuple(leaf.space.shape or ())))
+    if all(part == shape for part, shape in parts):
+      return True, tree.map_structure(
+        lambda x: np.asarray(x)[None], observation
+      )
+    if all(part and part[1:] == shape for part, shape in parts):
+      return False, tree.map_structure(np.asarray, observation)
+    found, wanted = zip(*parts, strict=True)
+    raise ValueError(
+      f"observation has shape {_show(found)}, so there is no action for it: "
+      f"give one of shape {_show(wanted)}, or a batch along a first axis"
+    )
 
   def reset(self) -> None:
     """Begins new episodes: a recurrent network forgets what it has seen."""
@@ -177,3 +220,63 @@ def _select(
         "config.json and best.npz of one run"
       )
   return selected
+
+
+def _find_snapshot(
+  folder: run_folder.RunFolder, config: ml_collections.ConfigDict, which: str
+) -> pathlib.Path:
+  """Returns the folder of a snapshot.
+
+  Args:
+    folder: of the run.
+    config: of the run.
+    which: 'latest' or a number.
+
+  Raises:
+    ValueError: one line: there is no such snapshot, or it is damaged.
+  """
+  if which == "latest":
+    newest = snapshot_store.open_store(config, folder).newest()
+    if newest is None:
+      raise ValueError(
+        f"--which=latest: {str(folder.path)!r} has no whole snapshot, so there "
+        "is nothing to play: let the run write one"
+      )
+    return newest.path
+  if not which.isdecimal():
+    raise ValueError(
+      f"--which={which} is neither best, latest nor a number, so it is not "
+      "known what to play: give one of them"
+    )
+  path = folder.snapshots / which.zfill(6)
+  try:
+    manifest.check(path)
+  except ValueError as error:
+    numbers = sorted(int(p.name) for p in folder.snapshots.glob("[0-9]*"))
+    known = ", ".join(map(str, numbers)) or "none"
+    raise ValueError(
+      f"--which={which}: {str(path)!r} is no whole snapshot ({error}), so "
+      f"there is nothing to play: the run has {known}"
+    ) from error
+  return path
+
+
+def _load_snapshot(
+  path: pathlib.Path,
+  config: ml_collections.ConfigDict,
+) -> tuple[int, Mapping[str, np.ndarray]]:
+  """Returns the version and the variables of a snapshot's learner."""
+  # Imported late: it loads TensorFlow, which the best variables do without.
+  from slipway.launch.runs import checkpoints
+
+  spec = factory.make_spec(config.environment)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  checkpoints.restore(path, learner)
+  counters = run_counters.RunCounters.read(path)
+  return counters.variables_version, learner.get_variables()
+
+
+def _show(shapes: Sequence[tuple[int, ...] | None]) -> str:
+  """Returns the shapes of an observation's parts as text."""
+  shown = ["missing" if s is None else str(list(s)) for s in shapes]
+  return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"

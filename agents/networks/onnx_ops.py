@@ -346,6 +346,10 @@ class Graph:
     wide = self.cast(index, np.int64)
     return self.node("OneHot", [wide, np.array(size), values], example)
 
+  def take(self, table: np.ndarray, index: Tensor) -> Tensor:
+    """Returns the rows of a table [A, ...] at indices [B]."""
+    return self.node("Gather", [table, index], table[index.example], axis=0)
+
   def linear(self, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return self.node("MatMul", [x, w], x.example @ w.example) + b
 
