@@ -54,7 +54,7 @@ def test_a_transition_has_the_return_after_its_first_step(n, restored):
   restore = (lambda: make_adder(n)[1]) if restored else None
   found = set()
   for items in feed(adder, restore):
-    fields = schema.row.unpack(items.rows)
+    fields = schema.record.unpack(items.records)
     found |= set(zip(fields["o_tm1"], fields[returns.FIELD], strict=True))
   expected = {
     (float(t), float(value))
@@ -74,9 +74,9 @@ def test_a_sequence_has_those_of_all_steps(restored):
     return sequences.SequenceAdder(schema, 2, 3, GAMMA)
 
   rows = np.concatenate(
-    [items.rows for items in feed(make(), make if restored else None)]
+    [items.records for items in feed(make(), make if restored else None)]
   )
-  found = schema.row.unpack(rows)[returns.FIELD]
+  found = schema.record.unpack(rows)[returns.FIELD]
   expected = np.array([[x or 0 for x in row] for row in RETURNS])
   np.testing.assert_array_equal(
     found, expected.reshape(2, 2, 3).swapaxes(0, 1).reshape(4, 3)
