@@ -126,9 +126,7 @@ class Single:
       config, spec, builder, self._take, self._restarts, self._savable
     )
     self._evaluated_at = self._env_steps_before = self._episodes_before = 0
-    limits = config.limits
-    self._last_trainer_step = limits_lib.last_trainer_step(limits)
-    self._step_limits = [(n, limits[n]) for n in _STEPS if limits[n]]
+    self._read_limits()
     if newest and state:
       self._restore(newest.path, state)
     elif not self._savable:
@@ -142,6 +140,7 @@ class Single:
     self._pause_s: float | None = None  # of the last snapshot
     self._save_due_s = time.monotonic() + config.snapshot.period_s
     self._report_due_s = 0.0
+    self._trainer_command = messages.Command()
     self._command = messages.Command(
       steps_per_s=config.rates.environment_steps_per_s
     )
@@ -186,7 +185,10 @@ class Single:
     before = self._trainer.steps
     if before // period > self._evaluated_at // period:
       self._evaluate(interrupted)
-    elif self._trainer.step() == before and self._worker is not None:
+    elif (
+      self._trainer.step(self._trainer_command) == before
+      and self._worker is not None
+    ):
       self._worker.step(self._command)
 
   def save(self) -> None:
@@ -217,12 +219,21 @@ class Single:
         pause_s=self._pause_s, **self._store.metrics()
       ),
     )
-    command = self._control.report("trainer", 0, trainer)
+    self._read_limits()
+    command = self._trainer_command = self._control.report(
+      "trainer", 0, trainer
+    )
     if command.saves_requested > self._saves:
       self._saves, self._save_now = command.saves_requested, True
     if self._worker is not None:
       command = self._control.report("worker", 0, self._worker.report())
     self._command = command
+
+  def _read_limits(self) -> None:
+    """Takes over the limits, which callers of the control node may change."""
+    limits = self._control.limits
+    self._last_trainer_step = limits_lib.last_trainer_step(limits)
+    self._step_limits = [(n, limits[n]) for n in _STEPS if limits[n]]
 
   def _evaluate(self, interrupted: Callable[[], bool]) -> None:
     assert self._variables.newest is not None

@@ -159,6 +159,11 @@ class RunControl(control_service.ControlService):
     """Writes the files of the run that this process has."""
     return self._results.outbox
 
+  @property
+  def limits(self) -> ml_collections.ConfigDict:
+    """The limits now, section `limits` of the config; not to be changed."""
+    return self._config.limits
+
   def report(
     self, role: str, index: int, report: messages.Report
   ) -> messages.Command:

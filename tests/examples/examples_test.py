@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -82,6 +83,34 @@ def test_own_algorithm_checks_its_fields(tmp_path):
   assert done.returncode == 2
   assert "config.learner.entropy_weight=-1.0" in done.stderr
   assert done.stderr.count("\n") == 1
+
+
+def test_external_environment(tmp_path):
+  shutil.copy(_EXAMPLES / "external_environment" / "robot.py", tmp_path)
+  training = subprocess.Popen(
+    [
+      *(sys.executable, "-m", "slipway.launch.train", "--name=robot"),
+      "--config=apex_dqn:cartpole",
+      "--config.environment.name=robot:Robot",
+      "--config.environment.external=True",
+      "--config.topology.workers=0",
+      "--config.limits.environment_steps=3_000",
+    ],
+    cwd=tmp_path,
+    stdout=subprocess.DEVNULL,
+  )
+  try:
+    while not (tmp_path / "runs/robot/control.json").exists():
+      assert training.poll() is None
+      time.sleep(0.1)
+    out = run(tmp_path, sys.executable, "robot.py", "runs/robot")
+    assert "environment steps was reached" in out
+    assert training.wait(60) == 0
+  finally:
+    training.kill()
+  found = summary(tmp_path / "runs/robot")
+  assert found["env_steps"] >= 3_000
+  assert found["trainer_steps"] > 0
 
 
 def test_seeds(tmp_path):

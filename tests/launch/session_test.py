@@ -165,3 +165,16 @@ def test_public_names_are_documented():
   assert pathlib.Path(slipway.__path__[0], "py.typed").exists()
   with pytest.raises(AttributeError, match="trane"):
     slipway.trane  # noqa: B018
+
+
+def test_a_limit_of_one_process_is_changed_meanwhile(run_dir):
+  config = small_config(trainer_steps=10**6)
+  training = slipway.start(
+    config, name="changed", run_dir=run_dir, mode="single"
+  )
+  limit = None
+  for status in training:
+    if status.trainer_steps > 50 and limit is None:
+      limit = status.trainer_steps + 2_000
+      training.set("limits.trainer_steps", limit)
+  assert training.wait().summary.trainer_steps == limit

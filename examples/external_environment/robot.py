@@ -1,0 +1,58 @@
+"""A robot with a loop of its own, which trains through `slipway.connect`.
+
+    slipway train --config=apex_dqn:cartpole --name=robot \\
+      --config.environment.name=robot:Robot --config.environment.external=True \\
+      --config.topology.workers=0 --config.limits.environment_steps=3_000 &
+    python robot.py runs/robot
+
+The robot may be stopped and started again: the run waits for it.
+"""
+
+import random
+import sys
+
+import gymnasium
+import numpy as np
+
+
+class Robot(gymnasium.Env):
+  """Declares the spaces for the run, which does not step it."""
+
+  observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+  action_space = gymnasium.spaces.Discrete(2)
+
+
+class Motor:
+  """Stands for the machine: it moves by 0.1, and should come close to 0."""
+
+  def start(self):
+    self._place, self._moves = random.uniform(-1, 1), 0
+    return self._look()
+
+  def move(self, right):
+    self._place = float(np.clip(self._place + (0.1 if right else -0.1), -1, 1))
+    self._moves += 1
+    return self._look(), -abs(self._place), self._moves == 30
+
+  def _look(self):
+    return np.array([self._place], np.float32)
+
+
+def main():
+  import slipway  # not needed by the run, which imports this file for Robot
+
+  motor = Motor()
+  try:
+    with slipway.connect(sys.argv[1]) as run:
+      while True:
+        observation, late = motor.start(), False
+        while not late:
+          observation, reward, late = motor.move(run.act(observation))
+          # terminated: no; truncated: the time is over.
+          run.observe(reward, False, late, observation)
+  except slipway.RunEndedError as error:
+    print(error)
+
+
+if __name__ == "__main__":
+  main()
