@@ -1,8 +1,9 @@
 """A robot with a loop of its own, which trains through `slipway.connect`.
 
     slipway train --config=apex_dqn:cartpole --name=robot \\
-      --config.environment.name=robot:Robot --config.environment.external=True \\
-      --config.topology.workers=0 --config.limits.environment_steps=3_000 &
+      --config.environment.name=robot:Robot \\
+      --config.environment.external=True --config.topology.workers=0 \\
+      --config.limits.environment_steps=3_000 &
     python robot.py runs/robot
 
 The robot may be stopped and started again: the run waits for it.
