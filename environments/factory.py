@@ -243,7 +243,7 @@ def _find_spec(name: str) -> registration.EnvSpec:
     return gymnasium.registry[env_id]
   if module and callable(getattr(sys.modules[module], env_id, None)):
     return registration.EnvSpec(f"{env_id}-v0", f"{module}:{env_id}")
-  near = None if module else _nearest_id(env_id)
+  near = _nearest_id(env_id)
   advice = f"did you mean {near!r}? " if near else ""
   raise ValueError(
     f"config.environment.name is {name!r}, which neither gymnasium nor a "

@@ -124,7 +124,7 @@ REFUSED = [
       "replay__capacity": 100,
       "replay__min_size": 100,
     },
-    "the table could never hold enough",
+    "the table could never",
   ),
   (
     "ppo",
