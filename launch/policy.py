@@ -45,11 +45,12 @@ def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
   folder = run_folder.RunFolder.open(run)
   config = run_config.read(folder.path)
   if which == "best":
-    version, variables = best_variables.load(folder.best)
+    path = folder.best
+    version, variables = best_variables.load(path)
   else:
     path = _find_snapshot(folder, config, which)
     version, variables = _load_snapshot(path, config)
-  return Policy(config, variables, version)
+  return Policy(config, variables, version, repr(str(path)))
 
 
 class Policy:
@@ -69,6 +70,7 @@ class Policy:
     config: ml_collections.ConfigDict,
     variables: Mapping[str, np.ndarray],
     version: int,
+    source: str = "variables",
   ):
     """Makes the policy of a learner's variables.
 
@@ -76,6 +78,7 @@ class Policy:
       config: of the run.
       variables: by name.
       version: of the variables.
+      source: where they are from, for the message of an error.
 
     Raises:
       ValueError: one line: the variables are not those of the config's network.
@@ -89,7 +92,7 @@ class Policy:
     self._spec = environment.spec
     builder = registry.make_builder(config.agent)
     self._declaration = builder.make_network(config, self._spec)
-    self._variables = _select(self._declaration, variables)
+    self._variables = _select(self._declaration, variables, source)
     self.actor: core.Actor = builder.make_greedy_actor(config, self._spec)
     self.actor.load(variables)
     self._first = True
@@ -201,7 +204,9 @@ class Policy:
 
 
 def _select(
-  declaration: network_lib.Declaration, variables: Mapping[str, np.ndarray]
+  declaration: network_lib.Declaration,
+  variables: Mapping[str, np.ndarray],
+  source: str,
 ) -> dict[str, np.ndarray]:
   """Returns the variables of the network that acts, by their own names.
 
@@ -215,9 +220,9 @@ def _select(
         break
     else:
       raise ValueError(
-        f"the variables have no {name!r} of shape {list(shape)}, which the "
-        "network of the config needs, so the run can't be played: restore "
-        "config.json and best.npz of one run"
+        f"{source} has no variable {name!r} of shape {list(shape)}, which the "
+        "network of config.json needs, so it can't be played: restore the two "
+        "files of one run"
       )
   return selected
 

@@ -102,8 +102,6 @@ REFUSED = [
   (("--config.network.hidden_sizes=(a,)",),
    ["--config.network.hidden_sizes=", "tuple of int", "(64, 64) by default"]),
   (("--config.network.hidden_sizes=(8.5,)",), ["(8.5,)", "tuple of int"]),
-  (("--config.environment.wrappers=a:B,c:D",),
-   ["tuple of str (one flag for each item)", "() by default"]),
   (("--config.environment.wrappers=(3,)",), ["(3,)", "tuple of str"]),
   (("--config.environment.kwargs.gravity",),
    ["--config.environment.kwargs.gravity", "=VALUE"]),

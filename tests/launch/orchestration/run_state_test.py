@@ -224,8 +224,8 @@ WAITS = [
   ([("trainer", 0, Trainer(waiting_s=9.0)), *waiting(5.0)],
    "the trainer is behind"),
   ([("proxy", 0, PROXY_WAIT)],
-   "the proxy waits for the replay server at localhost:7000, which does not "
-   "answer, since "),
+   "the proxy waits for the replay server at localhost:7000, which is "
+   "down, since "),
   ([("proxy", 0, Proxy(server="localhost:7000"))], None),
   ([("proxy", 0, PROXY_WAIT), ("trainer", 0, Trainer(waiting_s=9.0))],
    "the proxy waits"),

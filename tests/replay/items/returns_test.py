@@ -84,5 +84,5 @@ def test_a_sequence_has_those_of_all_steps(restored):
 
 
 def test_without_the_field_nothing_is_stored():
-  row = transitions.TransitionSchema(SPEC, 1).row
+  row = transitions.TransitionSchema(SPEC, 1).record
   assert returns.FIELD not in row.fields
