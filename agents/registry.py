@@ -1,9 +1,12 @@
 """Algorithms by name."""
 
+import difflib
 import importlib
+import inspect
 
 from slipway.agents import core
-from slipway.configs import parts
+from slipway.configs import checks
+from slipway.environments import user_code
 
 # name in a config: module with a `Builder`. Imported on demand, so that no run
 # pays for another algorithm's imports.
@@ -30,13 +33,15 @@ def make_builder(name: str) -> core.Builder:
   """
   if name in _BUILDERS:
     return importlib.import_module(_BUILDERS[name]).Builder()
-  if not parts.is_own(name):
+  if not checks.is_own(name):
+    near = difflib.get_close_matches(name, _BUILDERS, n=1)
+    advice = f"did you mean {near[0]}? " if near else ""
     raise ValueError(
-      f"config.agent={name!r} is no algorithm, so nothing could learn: "
-      f"{parts.advise(name, _BUILDERS)}"
+      f"config.agent={name!r} is no algorithm, so nothing could learn: {advice}"
+      f"give one of {', '.join(_BUILDERS)}, or 'module:Name' of your own"
     )
   wanted = "a class that implements slipway.agents.core.Builder"
-  make = parts.load("config.agent", name, wanted)
+  make = user_code.load(f"config.agent={name!r}", name, wanted)
   try:
     builder = make()
   except TypeError as error:
@@ -44,5 +49,21 @@ def make_builder(name: str) -> core.Builder:
       f"config.agent={name!r} can't be made ({error}), so nothing could learn: "
       f"give {wanted}, whose constructor takes no arguments"
     ) from error
-  parts.check_members("config.agent", name, builder, core.Builder, _OPTIONAL)
+  missing = [x for x in _members(core.Builder) if not hasattr(builder, x)]
+  if missing:
+    raise ValueError(
+      f"config.agent={name!r} lacks {', '.join(missing)}, so nothing could "
+      "learn: see slipway.agents.core.Builder"
+    )
   return builder
+
+
+def _members(protocol: type) -> list[str]:
+  """Returns the names that every class of a protocol has."""
+  return [
+    name
+    for name, value in vars(protocol).items()
+    if not name.startswith("_")
+    and name not in _OPTIONAL
+    and (inspect.isfunction(value) or isinstance(value, property))
+  ]

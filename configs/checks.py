@@ -4,8 +4,6 @@ import math
 import typing
 from collections.abc import Callable, Sequence
 
-from slipway.configs import parts
-
 
 class Check(typing.NamedTuple):
   """The values that a field may have.
@@ -61,11 +59,16 @@ def one_of(choices: Sequence[str], consequence: str) -> Check:
   return Check(lambda x: x in choices, wanted, consequence, f"not {choices[0]}")
 
 
+def is_own(name: str) -> bool:
+  """Whether a name is 'module:Name', of a part of the user's."""
+  return ":" in name
+
+
 def part(choices: Sequence[str], consequence: str) -> Check:
   """The value names a built-in part, or one of the user's: 'module:name'."""
   wanted = f"one of {', '.join(map(repr, choices))}, or 'module:name'"
   return Check(
-    lambda x: x in choices or parts.is_own(x), wanted, consequence, "nothing"
+    lambda x: x in choices or is_own(x), wanted, consequence, "nothing"
   )
 
 

@@ -9,6 +9,7 @@ Frames of Slipway and of the libraries that call the user's code are left out.
 """
 
 import contextlib
+import importlib
 import itertools
 import os
 import pathlib
@@ -102,6 +103,37 @@ def is_in_user_code(error: BaseException) -> bool:
   """
   frames = traceback.extract_tb(error.__traceback__)
   return isinstance(error, SyntaxError) or any(map(_is_user_frame, frames))
+
+
+def load(shown: str, name: str, wanted: str) -> typing.Any:
+  """Imports a part of the user's that a config names.
+
+  Args:
+    shown: begins the message of an error: the field with its value.
+    name: 'module:Name'; the module is found as Python's imports are, and in the
+      working directory of the command.
+    wanted: what the name has to be, for the message.
+
+  Raises:
+    ValueError: one line: there is no such module or name.
+    UserCodeError: the module itself failed.
+  """
+  module, _, attribute = name.partition(":")
+  try:
+    return getattr(importlib.import_module(module), attribute)
+  except KeyboardInterrupt:
+    raise
+  except BaseException as error:
+    line = (
+      f"{shown} can't be imported ({describe(error)}), so nothing could run: "
+      f"give 'module:Name' of {wanted}, in a module on the Python path"
+    )
+    is_missing = isinstance(error, ModuleNotFoundError) and (
+      f"{module}.".startswith(f"{error.name}.")
+    )
+    if is_missing or not is_in_user_code(error):
+      raise ValueError(line) from error
+    raise UserCodeError(line, error) from error
 
 
 def find_line(error: BaseException, file: str) -> int | None:

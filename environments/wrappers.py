@@ -7,7 +7,6 @@ environment steps, each of which is `frame_skip` frames.
 """
 
 import functools
-import importlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -156,21 +155,13 @@ class _OwnWrapper:
 
 def _load(name: str) -> Callable[[gymnasium.Env], Any]:
   """Imports a wrapper by 'module:Name'."""
-  module, _, attribute = name.partition(":")
-  try:
-    wrap = getattr(importlib.import_module(module), attribute)
-    if not callable(wrap):
-      raise TypeError(f"{type(wrap).__name__} object is not callable")
-    return wrap
-  except KeyboardInterrupt:
-    raise
-  except BaseException as error:
-    line = (
-      f"config.environment.wrappers has {name!r}, which can't be imported "
-      f"({user_code.describe(error)}), so no environment could be made: give "
-      "'module:Name' of a function or class that takes an environment, in a "
-      "module on the Python path"
+  shown = f"config.environment.wrappers has {name!r}, which"
+  wrap = user_code.load(
+    shown, name, "a function or class that takes an environment"
+  )
+  if not callable(wrap):
+    raise ValueError(
+      f"{shown} is a {type(wrap).__name__} and can't be called, so no "
+      "environment could be made: give a function or class that takes one"
     )
-    if user_code.is_in_user_code(error):
-      raise user_code.UserCodeError(line, error) from error
-    raise ValueError(line) from error
+  return wrap

@@ -9,8 +9,8 @@ from acme import specs
 
 from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import normalization, numpy_ops
-from slipway.configs import parts
-from slipway.environments import arrays
+from slipway.configs import checks
+from slipway.environments import arrays, user_code
 
 # Torsos that act faster in NumPy than in TensorFlow.
 _SMALL = ("mlp", "minatar_cnn")
@@ -23,11 +23,9 @@ def is_small(kind: str) -> bool:
     kind: see `torso`; a function of the user's is small unless it has an
       attribute `small` that is false.
   """
-  return (
-    getattr(_load(kind), "small", True)
-    if parts.is_own(kind)
-    else (kind in _SMALL)
-  )
+  if checks.is_own(kind):
+    return getattr(_load(kind), "small", True)
+  return kind in _SMALL
 
 
 # Heights and widths of the smallest images of which a torso leaves a pixel.
@@ -73,7 +71,7 @@ def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
   """Raises ValueError, one line, if the torso can't take the observations."""
-  if parts.is_own(config.torso):
+  if checks.is_own(config.torso):
     _check_own(config.torso, spec)
     return
   if config.torso not in _SMALLEST:
@@ -138,15 +136,17 @@ def torso(
   elif kind == "minatar_cnn":
     x = _to_channels_last(layers.ops, x)
     x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, gain))
-  elif parts.is_own(kind):
+  elif checks.is_own(kind):
     x = _load(kind)(layers, x)
   x = layers.ops.float32(layers.ops.flatten(x))
   return layers_lib.mlp(layers, "torso", x, sizes, activation, gain)
 
 
 def _load(kind: str) -> typing.Any:
-  return parts.load(
-    "config.network.torso", kind, "a function of layers and observations"
+  return user_code.load(
+    f"config.network.torso={kind!r}",
+    kind,
+    "a function of layers and observations",
   )
 
 
@@ -157,7 +157,8 @@ def _check_own(kind: str, spec: specs.EnvironmentSpec) -> None:
     numpy_ops,
     lambda name, shape, initializer: initializer(random, shape),
   )
-  observation = np.zeros((2, *spec.observations.shape), spec.observations.dtype)
+  seen = arrays.remove_mask(spec.observations)
+  observation = np.zeros((2, *seen.shape), seen.dtype)
   function = _load(kind)
   try:
     shape = np.shape(function(layers, observation))

@@ -1,6 +1,5 @@
 """Catalog: the ready hooks by name, and hooks of the user by 'module:name'."""
 
-import importlib
 import importlib.util
 import inspect
 import typing
@@ -87,20 +86,8 @@ def _find(name: str) -> typing.Any:
       f"{shown}, but this Python has no package {package!r}, so nothing would "
       f"be logged: run `pip install {ready.install}`"
     )
-  module, _, attribute = (ready.path if ready else name).partition(":")
-  try:
-    found = getattr(importlib.import_module(module), attribute)
-  except KeyboardInterrupt:
-    raise
-  except BaseException as error:
-    line = (
-      f"{shown}, which can't be imported ({user_code.describe(error)}), so "
-      "nothing would be called: give 'module:name' of a function or class in a "
-      "module on the Python path"
-    )
-    if _is_missing(error, module) or not user_code.is_in_user_code(error):
-      raise ValueError(line) from error
-    raise user_code.UserCodeError(line, error) from error
+  path = ready.path if ready else name
+  found = user_code.load(f"{shown}, which", path, "a function or class")
   called = found.__call__ if isinstance(found, type) else found
   is_class_without_call = isinstance(found, type) and not any(
     "__call__" in base.__dict__ for base in found.__mro__
@@ -116,13 +103,6 @@ def _find(name: str) -> typing.Any:
       "fail: define it as `def notify(event)`"
     )
   return found
-
-
-def _is_missing(error: BaseException, module: str) -> bool:
-  """Returns whether there is no module of that name."""
-  return isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(
-    f"{error.name}."
-  )
 
 
 def _takes_event(found: typing.Any) -> bool:
