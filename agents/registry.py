@@ -13,7 +13,7 @@ from slipway.environments import user_code
 _BUILDERS = {
   "bc": "slipway.agents.bc.builder",
   "dqn": "slipway.agents.dqn.builder",
-  "ppo": "slipway.agents.ppo.builder",
+  "policy_gradient": "slipway.agents.policy_gradient.builder",
   "r2d2": "slipway.agents.r2d2.builder",
   "sac": "slipway.agents.sac.builder",
 }

@@ -234,11 +234,14 @@ Q_LEARNING: fields.Fields = {
 }
 
 QUEUE: fields.Fields = {
-  "replay.capacity": Field(
-    16,
-    "rollouts that may wait in each server's queue before workers block, in "
-    "mode 'async'",
-    checks.at_least(1, "nothing could be written"),
+  "variables.max_age": Field(
+    4,
+    "versions by which the variables that collected a batch may be older than "
+    "those that learn from it, in mode 'async'; the queue is as long as that "
+    "allows, and workers wait when it is full",
+    checks.at_least(2, "nothing could be written").up_to(
+      10_000, "no memory holds the rollouts"
+    ),
   ),
   "replay.shards": REPLAY["replay.shards"],
 }
@@ -307,13 +310,6 @@ def check_queue(config: ml_collections.ConfigDict) -> None:
   """
   _check_collection(config)
   _check_shards(config)
-  capacity, batch_size = config.replay.capacity, config.learner.batch_size
-  if capacity < batch_size:
-    raise ValueError(
-      f"config.replay.capacity={capacity} is below config.learner.batch_size="
-      f"{batch_size}: the queue could never hold a batch, and the trainer "
-      "would wait for ever; raise it"
-    )
 
 
 def _check_collection(config: ml_collections.ConfigDict) -> None:

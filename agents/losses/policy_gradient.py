@@ -1,4 +1,4 @@
-"""Advantages of rollouts, and the losses of policies that learn from them."""
+"""Losses of policies: the policy gradient, PPO's and V-MPO's."""
 
 import typing
 
@@ -7,86 +7,44 @@ import tensorflow as tf
 from slipway.agents.losses import output
 
 
-class Advantages(typing.NamedTuple):
-  """Of each step of a rollout; both without gradients."""
+def policy_gradient(log_prob: tf.Tensor, advantage: tf.Tensor) -> tf.Tensor:
+  """-A log pi(a | o), [N].
 
-  advantages: tf.Tensor  # [B, T]
-  returns: tf.Tensor  # [B, T], lambda-returns: the targets of the values
-
-
-def generalized_advantages(
-  reward: tf.Tensor,
-  discount: tf.Tensor,
-  ended: tf.Tensor,
-  values: tf.Tensor,
-  lambda_: float,
-) -> Advantages:
-  """Generalized advantage estimation.
-
-    delta_t = r_{t+1} + d_{t+1} v_{t+1} - v_t
-    A_t     = delta_t + d_{t+1} lambda A_{t+1}, without the second term where
-              the episode ended in the step
-    G_t     = A_t + v_t
-
-  Schulman et al. 2016, "High-dimensional continuous control using generalized
-  advantage estimation" (https://arxiv.org/abs/1506.02438), equations 11 and 16.
-  A truncated episode bootstraps from the value of its true last observation,
-  for which `values` has a place; the step in which the environment then resets
-  itself is no step of an episode, and its results are to be ignored.
+  Williams 1992 (https://doi.org/10.1007/BF00992696), theorem 1; Mnih et al.
+  2016 (https://arxiv.org/abs/1602.01783), section 4.
 
   Args:
-    reward: [B, T].
-    discount: [B, T], gamma, or 0 where terminated.
-    ended: [B, T] bool, the step was the last one of its episode.
-    values: [B, T + 1], of the observations.
-    lambda_: in [0, 1], the weight of longer returns.
+    log_prob: [N], of the actions by the policy that learns.
+    advantage: [N]; no gradient flows into it.
   """
-  output.check_ranks(
-    reward=(reward, 2),
-    discount=(discount, 2),
-    ended=(ended, 2),
-    values=(values, 2),
-  )
-  values = tf.stop_gradient(values)
-  deltas = reward + discount * values[:, 1:] - values[:, :-1]
-  traces = lambda_ * discount * (1.0 - tf.cast(ended, discount.dtype))
-  steps: typing.Any = reward.shape[1]
-  advantage = tf.zeros_like(values[:, 0])
-  advantages = []
-  # Unrolled: a scan costs several times as much at usual lengths.
-  for t in reversed(range(steps)):
-    advantage = deltas[:, t] + traces[:, t] * advantage
-    advantages.append(advantage)
-  stacked = tf.stack(advantages[::-1], axis=1)
-  return Advantages(stacked, stacked + values[:, :-1])
+  output.check_ranks(log_prob=(log_prob, 1), advantage=(advantage, 1))
+  return -tf.stop_gradient(advantage) * log_prob
 
 
 class ClippedOutput(typing.NamedTuple):
-  """A loss per step, and how far the policy has moved."""
+  """A loss per step, and which steps are out of bounds."""
 
   loss: tf.Tensor  # [N]
   clipped: tf.Tensor  # [N] float, 1 where the ratio is out of its bounds
-  kl: tf.Tensor  # [N], an estimate of KL(behaviour || policy), at least 0
 
 
 def clipped_policy(
   log_prob: tf.Tensor,
-  behaviour_log_prob: tf.Tensor,
+  old_log_prob: tf.Tensor,
   advantage: tf.Tensor,
   clip: float | tf.Tensor,
 ) -> ClippedOutput:
   """Clipped surrogate objective, as a loss.
 
-    ratio = pi(a | o) / mu(a | o)
+    ratio = pi(a | o) / pi_old(a | o)
     loss  = -min(ratio A, clip(ratio, 1 - epsilon, 1 + epsilon) A)
 
   Schulman et al. 2017, "Proximal policy optimization algorithms"
-  (https://arxiv.org/abs/1707.06347), equation 7. The divergence is estimated
-  by ratio - 1 - log ratio.
+  (https://arxiv.org/abs/1707.06347), equation 7.
 
   Args:
     log_prob: [N], of the actions by the policy that learns.
-    behaviour_log_prob: [N], by the policy that acted.
+    old_log_prob: [N], by the policy near which it stays.
     advantage: [N].
     clip: epsilon.
 
@@ -95,14 +53,84 @@ def clipped_policy(
   """
   output.check_ranks(
     log_prob=(log_prob, 1),
-    behaviour_log_prob=(behaviour_log_prob, 1),
+    old_log_prob=(old_log_prob, 1),
     advantage=(advantage, 1),
   )
   advantage = tf.stop_gradient(advantage)
-  log_ratio = log_prob - tf.stop_gradient(behaviour_log_prob)
-  ratio = tf.exp(log_ratio)
+  ratio = tf.exp(log_prob - tf.stop_gradient(old_log_prob))
   bounded = tf.clip_by_value(ratio, 1.0 - clip, 1.0 + clip)
   loss = -tf.minimum(ratio * advantage, bounded * advantage)
   clipped = tf.cast(tf.abs(ratio - 1.0) > clip, ratio.dtype)
-  kl = tf.stop_gradient(ratio - 1.0 - log_ratio)
-  return ClippedOutput(loss, clipped, kl)
+  return ClippedOutput(loss, clipped)
+
+
+class VMPOOutput(typing.NamedTuple):
+  """The losses of a minibatch."""
+
+  policy_loss: tf.Tensor  # []
+  temperature_loss: tf.Tensor  # []
+  kl_loss: tf.Tensor  # []: the constraint, and its multipliers' loss
+  weights: tf.Tensor  # [N]: psi; 0 outside of the top half
+
+
+def vmpo(
+  log_prob: tf.Tensor,
+  advantage: tf.Tensor,
+  kl: tf.Tensor,
+  learned: tf.Tensor,
+  temperature: tf.Tensor,
+  multipliers: tf.Tensor,
+  temperature_bound: float,
+  kl_bounds: tf.Tensor,
+) -> VMPOOutput:
+  """V-MPO: the half of the steps with the largest advantages, weighted.
+
+    psi_i         = exp(A_i / eta) / sum_j exp(A_j / eta), over the top half
+    L_policy      = -sum_i psi_i log pi(a_i | o_i)
+    L_temperature = eta eps_eta + eta log mean_i exp(A_i / eta)
+    L_kl          = mean over all steps of
+                    alpha (eps_alpha - sg(KL)) + sg(alpha) KL,
+                    KL of the old policy from the policy that learns
+
+  Song et al. 2019, "V-MPO" (https://arxiv.org/abs/1909.12238), equations 3 to 5.
+
+  Args:
+    log_prob: [N], of the actions by the policy that learns.
+    advantage: [N].
+    kl: [N, K]; policies with several constraints have one each (appendix D).
+    learned: [N], 1 for the steps that count, 0 for others.
+    temperature: [] eta, above 0.
+    multipliers: [K] alpha, above 0.
+    temperature_bound: eps_eta.
+    kl_bounds: [K] eps_alpha.
+
+  Returns:
+    `VMPOOutput`. Gradients of the policy's loss flow into `log_prob` only, those
+    of the temperature's into `temperature` only.
+  """
+  output.check_ranks(
+    log_prob=(log_prob, 1),
+    advantage=(advantage, 1),
+    kl=(kl, 2),
+    learned=(learned, 1),
+  )
+  lowest = advantage.dtype.min
+  advantage = tf.stop_gradient(tf.where(learned > 0, advantage, lowest))
+  count = tf.reduce_sum(tf.cast(learned > 0, tf.int32))
+  rank = tf.argsort(tf.argsort(advantage, direction="DESCENDING", stable=True))
+  top = rank < count // 2
+  # The inner `where` keeps the gradient of what is left out finite.
+  kept = tf.where(top, advantage, tf.zeros_like(advantage))
+  scaled = tf.where(top, kept / temperature, lowest)
+  weights = tf.stop_gradient(tf.where(top, tf.nn.softmax(scaled), 0.0))
+  policy_loss = -tf.reduce_sum(weights * log_prob)
+  half = tf.cast(tf.maximum(count // 2, 1), advantage.dtype)
+  mean = tf.reduce_logsumexp(scaled) - tf.math.log(half)
+  temperature_loss = temperature * (temperature_bound + mean)
+  share = learned / tf.maximum(tf.reduce_sum(learned), 1.0)
+  mean_kl = tf.reduce_sum(share[:, None] * kl, axis=0)  # [K]
+  kl_loss = tf.reduce_sum(
+    multipliers * (kl_bounds - tf.stop_gradient(mean_kl))
+    + tf.stop_gradient(multipliers) * mean_kl
+  )
+  return VMPOOutput(policy_loss, temperature_loss, kl_loss, weights)

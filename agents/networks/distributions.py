@@ -12,7 +12,8 @@ import numpy as np
 
 Array = typing.Any
 
-KINDS = ("categorical", "product_categorical", "gaussian", "tanh_gaussian")
+CONTINUOUS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
+KINDS = ("categorical", "product_categorical", *CONTINUOUS)
 
 
 class Categorical:
@@ -39,10 +40,21 @@ class Categorical:
     chosen = self._ops.one_hot(action, self.logits.shape[-1])
     return self._ops.sum(chosen * logs, -1)
 
-  def entropy(self) -> Array:
+  def entropy(self, random: typing.Any = None) -> Array:
     """-sum_a p(a) log p(a), [B]."""
+    del random
     logs = self._ops.log_softmax(self.logits)
     return -self._ops.sum(self._ops.exp(logs) * logs, -1)
+
+  def kl(self, other: "Categorical") -> Array:
+    """KL(self || other) = sum_a p(a) (log p(a) - log q(a)), [B]."""
+    logs = self._ops.log_softmax(self.logits)
+    difference = logs - self._ops.log_softmax(other.logits)
+    return self._ops.sum(self._ops.exp(logs) * difference, -1)
+
+  def kl_parts(self, other: "Categorical") -> tuple[Array, ...]:
+    """KL(self || other) as one part, [B]."""
+    return (self.kl(other),)
 
 
 class ProductCategorical:
@@ -69,9 +81,17 @@ class ProductCategorical:
     """log p(action) [B] of actions int [B, K]."""
     return self._ops.sum(self._components.log_prob(action), -1)
 
-  def entropy(self) -> Array:
+  def entropy(self, random: typing.Any = None) -> Array:
     """The sum of the components' entropies, [B]."""
-    return self._ops.sum(self._components.entropy(), -1)
+    return self._ops.sum(self._components.entropy(random), -1)
+
+  def kl(self, other: "ProductCategorical") -> Array:
+    """The sum of the components' divergences, [B]."""
+    return self._ops.sum(self._components.kl(other._components), -1)
+
+  def kl_parts(self, other: "ProductCategorical") -> tuple[Array, ...]:
+    """KL(self || other) as one part, [B]."""
+    return (self.kl(other),)
 
 
 class Gaussian:
@@ -97,16 +117,39 @@ class Gaussian:
     each = -0.5 * z * z - self.log_std - 0.5 * math.log(2 * math.pi)
     return self._ops.sum(each, -1)
 
-  def entropy(self) -> Array:
+  def entropy(self, random: typing.Any = None) -> Array:
     """sum_a log(std_a sqrt(2 pi e)), [B]."""
+    del random
     return self._ops.sum(self.log_std + 0.5 * (1 + math.log(2 * math.pi)), -1)
+
+  def kl(self, other: "Gaussian") -> Array:
+    """KL(self || other), [B]: summed over A.
+
+    log(s' / s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2
+    """
+    ops = self._ops
+    ratio = self.log_std - other.log_std
+    z = (self.mean - other.mean) * ops.exp(-other.log_std)
+    each = 0.5 * (ops.exp(2.0 * ratio) + z * z - 1.0) - ratio
+    return ops.sum(each, -1)
+
+  def kl_parts(self, other: "Gaussian") -> tuple[Array, ...]:
+    """The divergence of the means, and that of the deviations, [B] each.
+
+    The other one's deviations, and the other one's means, are set to its own:
+    Abdolmaleki et al. 2018, "Relative entropy regularized policy iteration"
+    (https://arxiv.org/abs/1812.02256), equations 9 and 10.
+    """
+    moved = Gaussian(self._ops, other.mean, self.log_std)
+    scaled = Gaussian(self._ops, self.mean, other.log_std)
+    return self.kl(moved), self.kl(scaled)
 
 
 class TanhGaussian:
   """tanh of independent normal numbers: actions [B, A] in (-1, 1).
 
   Haarnoja et al. 2018, "Soft actor-critic" (https://arxiv.org/abs/1801.01290),
-  appendix C. The entropy has no closed form: -log_prob estimates it.
+  appendix C.
   """
 
   def __init__(self, ops: typing.Any, mean: Array, log_std: Array):
@@ -131,6 +174,18 @@ class TanhGaussian:
     ops = self._ops
     y = ops.clip(action, -1 + 1e-6, 1 - 1e-6)
     return self._log_prob_before_tanh(0.5 * (ops.log(1 + y) - ops.log(1 - y)))
+
+  def entropy(self, random: typing.Any = None) -> Array:
+    """An estimate from one sample, [B]: the entropy has no closed form."""
+    return -self.sample_with_log_prob(random)[1]
+
+  def kl(self, other: "TanhGaussian") -> Array:
+    """KL(self || other), [B]: that of the normal numbers before tanh."""
+    return self._normal.kl(other._normal)
+
+  def kl_parts(self, other: "TanhGaussian") -> tuple[Array, ...]:
+    """See `Gaussian.kl_parts`."""
+    return self._normal.kl_parts(other._normal)
 
   def _log_prob_before_tanh(self, x: Array) -> Array:
     """Appendix C, equation 21, with the stable form of log(1 - tanh(x)^2)."""
@@ -165,7 +220,7 @@ def make_distribution(
     logits = ops.reshape(parameters, (-1, components, size))
     return ProductCategorical(ops, logits)
   mean, log_std = ops.split(parameters, 2)
-  make = Gaussian if kind == "gaussian" else TanhGaussian
+  make = TanhGaussian if kind == "tanh_gaussian" else Gaussian
   return make(ops, mean, log_std)
 
 

@@ -6,8 +6,11 @@ from acme import specs
 
 from slipway.agents import core, discrete, exploration, seeds
 from slipway.agents.losses import rescaling
-from slipway.agents.networks import network as network_lib
-from slipway.agents.networks import normalization, recurrent_q_network
+from slipway.agents.networks import (
+  normalization,
+  recurrent,
+  recurrent_q_network,
+)
 from slipway.agents.r2d2 import acting
 from slipway.configs import r2d2
 from slipway.replay.items import priorities, sequences
@@ -97,8 +100,7 @@ class Builder:
     seed: int,
   ) -> core.Actor:
     return acting.RecurrentActor(
-      network_lib.make_acting(self.make_network(config, spec)),
-      recurrent_q_network.state_size(config.network),
+      self.make_network(config, spec),
       epsilons,
       seed,
       discrete.make_mask(spec),
@@ -132,9 +134,9 @@ class FirstPriority:
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> sequences.SequenceSchema:
-  size = recurrent_q_network.state_size(config.network)
+  state = (np.dtype(np.float32), (2 * config.network.lstm_size,))
   return sequences.SequenceSchema(
     discrete.number_actions(spec),
     config.adder.burn_in + config.adder.unroll,
-    start_extras={acting.STATE: (np.dtype(np.float32), (size,))},
+    start_extras={recurrent.STATE: state},
   )

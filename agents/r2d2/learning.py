@@ -6,8 +6,12 @@ from acme import specs
 
 from slipway.agents import core, q_learner
 from slipway.agents.losses import sequence_q_learning
-from slipway.agents.networks import recurrent_q_network, tf_network
-from slipway.agents.r2d2 import acting
+from slipway.agents.networks import (
+  recurrent,
+  recurrent_q_network,
+  tf_network,
+  tf_ops,
+)
 from slipway.replay.items import priorities, sequences
 from slipway.replay.tables import dataset as dataset_lib
 
@@ -37,9 +41,11 @@ class R2D2Learner(q_learner.QLearner):
       observation=self.normalizer.observations(batch.data.observation)
     )
     start = self._burn_in
-    early, late = _split(_inputs(sequence), start)
+    early, late = _split(
+      recurrent.sequence_inputs(sequence, tf_ops.concat), start
+    )
     online_state, target_state = (
-      self._warm_up(network, early, sequence.extras[acting.STATE])
+      self._warm_up(network, early, sequence.extras[recurrent.STATE])
       for network in (self.online, self.target)
     )
     q_target, _ = self._unroll(self.target, late, target_state)  # [B, T + 1, A]
@@ -72,7 +78,7 @@ class R2D2Learner(q_learner.QLearner):
   def _unroll(
     self,
     network: tf_network.Network,
-    inputs: recurrent_q_network.Inputs,
+    inputs: recurrent.Inputs,
     state: tf.Tensor,
   ) -> tuple[tf.Tensor, tf.Tensor]:
     """Values [B, T, A], and the state after them [B, S]."""
@@ -81,7 +87,7 @@ class R2D2Learner(q_learner.QLearner):
   def _warm_up(
     self,
     network: tf_network.Network,
-    early: recurrent_q_network.Inputs | None,
+    early: recurrent.Inputs | None,
     state: tf.Tensor,
   ) -> tf.Tensor:
     """The state [B, S] after the steps that nothing is learned of."""
@@ -90,25 +96,11 @@ class R2D2Learner(q_learner.QLearner):
     return tf.stop_gradient(self._unroll(network, early, state)[1])
 
 
-def _inputs(sequence: sequences.Sequence) -> recurrent_q_network.Inputs:
-  """What the network sees of all T + 1 observations."""
-
-  def before(first: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
-    return tf.concat([first[:, None], others], axis=1)
-
-  return recurrent_q_network.Inputs(
-    sequence.observation,
-    before(sequence.action_before, sequence.action),
-    before(sequence.reward_before, sequence.reward),
-    sequence.first,
-  )
-
-
 def _split(
-  inputs: recurrent_q_network.Inputs, at: int
-) -> tuple[recurrent_q_network.Inputs | None, recurrent_q_network.Inputs]:
+  inputs: recurrent.Inputs, at: int
+) -> tuple[recurrent.Inputs | None, recurrent.Inputs]:
   """The first `at` steps, None if there are none, and the others."""
-  late = recurrent_q_network.Inputs(*(x[:, at:] for x in inputs))
+  late = recurrent.Inputs(*(x[:, at:] for x in inputs))
   if not at:
     return None, late
-  return recurrent_q_network.Inputs(*(x[:, :at] for x in inputs)), late
+  return recurrent.Inputs(*(x[:, :at] for x in inputs)), late

@@ -91,7 +91,10 @@ class Rates:
   @property
   def poll_period_s(self) -> float:
     """Seconds between two polls of a proxy for new variables."""
-    return 0.002 if self.in_rounds else 0.05
+    if self.in_rounds:
+      return 0.002
+    # The age of a queue's batches is bounded, in versions of an update each.
+    return 0.005 if self._is_queue else 0.05
 
   @property
   def idle_s(self) -> float:
@@ -102,8 +105,7 @@ class Rates:
   def trainer_idle_s(self) -> float:
     """Seconds until a trainer without a batch checks again."""
     # A queue's batches come as fast as workers collect them, one by one.
-    consumed = self.table is not None and self.table.consumed
-    return 0.002 if consumed else 0.02
+    return 0.002 if self._is_queue else 0.02
 
   def worker_steps(self, workers: int) -> int | None:
     """Returns the batch steps of each worker in a round.
@@ -157,6 +159,10 @@ class Rates:
     if table.consumed:
       return table.batch_size - 1, 1.0
     return table.min_size, table.samples_per_insert or table.batch_size
+
+  @property
+  def _is_queue(self) -> bool:
+    return self.table is not None and self.table.consumed
 
   @property
   def _round_updates(self) -> int:

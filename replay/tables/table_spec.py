@@ -112,10 +112,13 @@ class TableSpec:
       config: the whole config, with the fields of `groups.QUEUE`.
       schema: schema of an item.
       steps_per_item: environment steps per new item.
+
+    Raises:
+      ValueError: one line: the queue could never hold a batch.
     """
     return cls(
       schema=schema,
-      capacity=config.replay.capacity,
+      capacity=_queue_capacity(config),
       batch_size=config.learner.batch_size,
       steps_per_item=steps_per_item,
       samples_per_insert=1.0,
@@ -145,6 +148,34 @@ class TableSpec:
     if self.consumed:
       return limiter_lib.Limiter.from_queue(limiter_lib.UNBOUNDED)
     return limiter_lib.Limiter.from_min_size(self.min_size)
+
+
+def _queue_capacity(config: ml_collections.ConfigDict) -> int:
+  """Returns the items that may wait in each server's queue.
+
+  Each environment has one rollout in progress besides those that wait, and the
+  trainer one batch. A rollout is as old as the batches that are learned from
+  between its first step and its own update.
+
+  Args:
+    config: the whole config, with the fields of `groups.QUEUE`.
+
+  Raises:
+    ValueError: one line: no batch would fit into the age.
+  """
+  topology, batch_size = config.topology, config.learner.batch_size
+  environments = topology.workers * topology.environments_per_worker
+  in_progress = -(-environments // config.replay.shards)
+  capacity = batch_size * (config.variables.max_age - 1) - in_progress
+  if capacity < batch_size and config.mode == "async":
+    least = 2 + -(-in_progress // batch_size)
+    raise ValueError(
+      f"config.variables.max_age={config.variables.max_age} is below {least}: "
+      f"the rollouts of {environments} environments in batches of {batch_size} "
+      f"are {least} versions old, so workers would wait for ever; use {least} "
+      "or more, fewer environments, or mode 'sync'"
+    )
+  return max(capacity, batch_size)
 
 
 def _check(config: ml_collections.ConfigDict, table: TableSpec) -> None:

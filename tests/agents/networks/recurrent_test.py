@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from slipway.agents.networks import network as network_lib
-from slipway.agents.networks import recurrent_q_network as recurrent
-from slipway.agents.networks import tf_network
+from slipway.agents.networks import recurrent, recurrent_q_network, tf_network
 from slipway.configs import r2d2
 from tests.agents.networks import given
 
@@ -27,7 +26,7 @@ def make_config(torso="mlp", hidden_sizes=(8, 6), dueling=True):
 
 
 def make_network(config, spec):
-  declaration = recurrent.RecurrentQNetwork(config, spec)
+  declaration = recurrent_q_network.RecurrentQNetwork(config, spec)
   network = tf_network.Network(declaration, seed=0)
   random = np.random.default_rng(0)
   for variable in network.variables:

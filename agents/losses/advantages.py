@@ -1,0 +1,161 @@
+"""Advantages of rollouts: GAE, V-trace, and returns of whole episodes.
+
+A rollout may cross the end of an episode. A truncated episode bootstraps from
+the value of its true last observation, for which `values` has a place. The step
+in which the environment then resets itself belongs to no episode, and its
+results have no meaning: learners mask it.
+"""
+
+import typing
+
+import tensorflow as tf
+
+from slipway.agents.losses import output
+
+
+class Advantages(typing.NamedTuple):
+  """Estimates for each step of a rollout, without gradients."""
+
+  advantages: tf.Tensor  # [B, T]
+  returns: tf.Tensor  # [B, T]: the targets of the values
+
+
+def generalized_advantages(
+  reward: tf.Tensor,
+  discount: tf.Tensor,
+  ended: tf.Tensor,
+  values: tf.Tensor,
+  lambda_: float,
+) -> Advantages:
+  """Generalized advantage estimation.
+
+    delta_t = r_{t+1} + d_{t+1} v_{t+1} - v_t
+    A_t     = delta_t + d_{t+1} lambda A_{t+1}, without the second term where
+              the episode ended in the step
+    G_t     = A_t + v_t
+
+  Schulman et al. 2016, "High-dimensional continuous control using generalized
+  advantage estimation" (https://arxiv.org/abs/1506.02438), equations 11 and 16.
+  With lambda = 1, A_t is the n-step advantage of Mnih et al. 2016,
+  "Asynchronous methods for deep reinforcement learning"
+  (https://arxiv.org/abs/1602.01783), algorithm S3.
+
+  Args:
+    reward: [B, T].
+    discount: [B, T], gamma, or 0 where terminated.
+    ended: [B, T] bool, whether the step was the last one of its episode.
+    values: [B, T + 1], of the observations.
+    lambda_: weight of longer returns, in [0, 1].
+  """
+  _check_ranks(reward, discount, ended, values)
+  values = tf.stop_gradient(values)
+  deltas = reward + discount * values[:, 1:] - values[:, :-1]
+  advantages = _discounted_sums(deltas, lambda_ * _continued(discount, ended))
+  return Advantages(advantages, advantages + values[:, :-1])
+
+
+def vtrace(
+  reward: tf.Tensor,
+  discount: tf.Tensor,
+  ended: tf.Tensor,
+  values: tf.Tensor,
+  log_ratio: tf.Tensor,
+  lambda_: float = 1.0,
+  max_rho: float = 1.0,
+  max_c: float = 1.0,
+) -> Advantages:
+  """V-trace: targets and advantages from another policy's rollouts.
+
+    rho_t = min(max_rho, pi(a_t | o_t) / mu(a_t | o_t))
+    c_t   = lambda min(max_c, pi(a_t | o_t) / mu(a_t | o_t))
+    G_t   = v_t + rho_t (r_{t+1} + d_{t+1} v_{t+1} - v_t)
+                + d_{t+1} c_t (G_{t+1} - v_{t+1})
+    A_t   = rho_t (r_{t+1} + d_{t+1} G_{t+1} - v_t)
+
+  Where the episode or the rollout ends in the step, G_{t+1} is v_{t+1}.
+  Espeholt et al. 2018, "IMPALA" (https://arxiv.org/abs/1802.01561), equation 1
+  and section 4.2; lambda: remark 2.
+
+  Args:
+    reward: [B, T].
+    discount: [B, T], gamma, or 0 where terminated.
+    ended: [B, T] bool, whether the step was the last one of its episode.
+    values: [B, T + 1], of the observations.
+    log_ratio: [B, T], log pi(a_t | o_t) - log mu(a_t | o_t).
+    lambda_: weight of longer returns, in [0, 1].
+    max_rho: bound of the ratios that weight the errors.
+    max_c: bound of the ratios that weight later errors.
+  """
+  _check_ranks(reward, discount, ended, values)
+  output.check_ranks(log_ratio=(log_ratio, 2))
+  values, ratio = tf.stop_gradient(values), tf.exp(tf.stop_gradient(log_ratio))
+  rho, c = tf.minimum(ratio, max_rho), lambda_ * tf.minimum(ratio, max_c)
+  continued = _continued(discount, ended)
+  deltas = rho * (reward + discount * values[:, 1:] - values[:, :-1])
+  corrections = _discounted_sums(deltas, c * continued)  # G_t - v_t
+  later = tf.pad(corrections[:, 1:], [[0, 0], [0, 1]])  # G_{t+1} - v_{t+1}
+  advantages = deltas + rho * continued * later
+  return Advantages(advantages, corrections + values[:, :-1])
+
+
+def monte_carlo_advantages(
+  reward: tf.Tensor,
+  discount: tf.Tensor,
+  ended: tf.Tensor,
+  values: tf.Tensor,
+) -> tuple[Advantages, tf.Tensor]:
+  """Returns to the end of the episode, minus a baseline.
+
+    G_t = r_{t+1} + gamma r_{t+2} + ... + gamma^{n-1} r_{t+n},  A_t = G_t - v_t
+
+  where the episode ends, terminated or truncated, in step t + n. Williams 1992,
+  "Simple statistical gradient-following algorithms for connectionist
+  reinforcement learning" (https://doi.org/10.1007/BF00992696), sections 5 and 6.
+
+  Args:
+    reward: [B, T].
+    discount: [B, T], gamma, or 0 where terminated.
+    ended: [B, T] bool, whether the step was the last one of its episode.
+    values: [B, T + 1], the baseline.
+
+  Returns:
+    The estimates, and [B, T] 0 or 1: whether the rollout contains the end of
+    the step's episode. Other steps have no return.
+  """
+  _check_ranks(reward, discount, ended, values)
+  values = tf.stop_gradient(values)
+  returns = _discounted_sums(reward, _continued(discount, ended))
+  last = tf.cast(ended, reward.dtype)
+  complete = _discounted_sums(last, 1.0 - last)
+  return Advantages(returns - values[:, :-1], returns), complete
+
+
+def _continued(discount: tf.Tensor, ended: tf.Tensor) -> tf.Tensor:
+  """Returns the discounts, and 0 where no later step has an influence."""
+  return discount * (1.0 - tf.cast(ended, discount.dtype))
+
+
+def _discounted_sums(x: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+  """Returns y [B, T] with y_t = x_t + factor_t y_{t+1} and y_T = 0.
+
+  Each pass doubles the number of terms: Hillis and Steele 1986, "Data parallel
+  algorithms". So 128 steps take 7 passes over [B, T], not 128 small operations.
+  """
+  shift, steps = 1, typing.cast(int, x.shape[1])
+  while shift < steps:
+    padding = [[0, 0], [0, shift]]
+    x += factor * tf.pad(x[:, shift:], padding)
+    factor *= tf.pad(factor[:, shift:], padding)
+    shift *= 2
+  return x
+
+
+def _check_ranks(
+  reward: tf.Tensor, discount: tf.Tensor, ended: tf.Tensor, values: tf.Tensor
+) -> None:
+  output.check_ranks(
+    reward=(reward, 2),
+    discount=(discount, 2),
+    ended=(ended, 2),
+    values=(values, 2),
+  )

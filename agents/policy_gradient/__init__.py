@@ -1,0 +1,1 @@
+"""Policy gradients: algorithms that learn from rollouts, each used once."""

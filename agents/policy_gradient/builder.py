@@ -1,0 +1,86 @@
+"""The builder of policy gradients."""
+
+import ml_collections
+import numpy as np
+from acme import specs
+
+from slipway.agents import core, policies
+from slipway.agents.networks import normalization, recurrent, torsos
+from slipway.configs import policy_gradient
+from slipway.replay.items import returns, sequences
+from slipway.replay.tables import table_spec
+
+
+class Builder(policies.PolicyActors):
+  """Describes REINFORCE, A2C, PPO, APPO, IMPALA and V-MPO: configs differ."""
+
+  fields = policy_gradient.FIELDS
+
+  def check(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> None:
+    """Raises ValueError, one line, for what can't be served."""
+    policy_gradient.check(config)
+    torsos.check(config.network, spec)
+    normalization.check(config, spec)
+    self.make_table(config, spec)
+
+  def make_table(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> table_spec.TableSpec:
+    """Describes a queue of rollouts."""
+    return table_spec.TableSpec.queue(
+      config, self._make_schema(config, spec), config.adder.unroll
+    )
+
+  def make_learner(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Learner:
+    """Makes the learner, with fresh variables from config.seed."""
+    # Imports TensorFlow, which workers and evaluators do without.
+    from slipway.agents.policy_gradient import learning
+
+    return learning.PolicyGradientLearner(config, spec)
+
+  def make_network(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> policies.Declaration:
+    """Declares the policy, the network that acts."""
+    make = policies.make_policy
+    if config.network.lstm_size:
+      make = policies.make_recurrent_policy
+    return make(
+      config.network,
+      spec,
+      config.network.distribution,
+      normalization.normalizes_observations(config),
+    )
+
+  def make_adder(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Adder:
+    """Makes the adder of one worker's environments."""
+    return sequences.SequenceAdder(
+      self._make_schema(config, spec),
+      config.topology.environments_per_worker,
+      config.adder.unroll,
+      config.adder.discount,
+    )
+
+  def _make_schema(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> sequences.SequenceSchema:
+    number = np.dtype(np.float32)
+    policy = self.make_network(config, spec)
+    each_step = {
+      policies.LOG_PROB: (number, ()),
+      policies.PARAMETERS: (number, (policy.head.size,)),
+    }
+    if config.normalization.rewards:
+      each_step[returns.FIELD] = (number, ())
+    first_step = {}
+    if config.network.lstm_size:
+      first_step[recurrent.STATE] = (number, policy.inputs[-1].shape)
+    return sequences.SequenceSchema(
+      spec, config.adder.unroll, each_step, first_step
+    )

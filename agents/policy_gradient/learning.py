@@ -1,0 +1,253 @@
+"""The learner of policy gradients."""
+
+import typing
+from collections.abc import Mapping
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from slipway.agents import core, normalizer, optimizer, policies
+from slipway.agents.losses import advantages as advantages_lib
+from slipway.agents.networks import tf_ops
+from slipway.agents.policy_gradient import models, objectives
+from slipway.replay.items import returns, sequences
+from slipway.replay.tables import dataset as dataset_lib
+
+
+class PolicyGradientLearner:
+  """Learns policy and values from rollouts.
+
+  A trainer step is an update on one batch of rollouts: one gradient step, or
+  several epochs of minibatches in one graph, as in Schulman et al. 2017,
+  algorithm 1. Advantages are estimated once, on the whole batch.
+
+  Attributes:
+    steps: updates done, int64.
+  """
+
+  def __init__(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ):
+    """Makes the networks of policy and values.
+
+    Args:
+      config: the whole config.
+      spec: of one environment.
+    """
+    self._learner = config.learner.copy_and_resolve_references()
+    self._seed = config.seed
+    self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
+    self._model = models.make_model(config, spec)
+    self._objective = objectives.Objective(self._learner, self._model.head)
+    self._batch_steps = config.learner.batch_size * config.adder.unroll
+    self._minibatch_steps = self._learner.minibatch_size or self._batch_steps
+    variables = [*self._objective.variables]
+    for network in self._model.networks.values():
+      variables.extend(network.trainable_variables)
+    self._optimizer = optimizer.Optimizer(
+      variables, self._learner.adam_epsilon, self._learner.max_gradient_norm
+    )
+    self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
+
+  def update(self, batch: dataset_lib.Batch) -> core.Update:
+    """Learns from a batch of rollouts, which has no priorities."""
+    # A batch is learned from with the statistics that it was collected with, so
+    # that ratios of probabilities start at 1. The first batch has only its own.
+    observation, is_first = batch.data.observation[:, :-1], self.steps == 0
+    self._normalizer.add_observations(observation, is_first)
+    rollout = self._normalize(batch.data)
+    passes = self._learner.epochs * self._batch_steps // self._minibatch_steps
+    learn = self._learn_at_once if passes == 1 else self._learn_in_minibatches
+    metrics, steps, values = learn(rollout)
+    with tf.control_dependencies([metrics["gradient_norm"]]):
+      self._normalizer.add_observations(observation, tf.logical_not(is_first))
+      self.steps.assign_add(1)
+    metrics["explained_variance"] = _explained_variance(
+      values, steps["return"], steps["learned"]
+    )
+    return core.Update(metrics)
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    """Returns a copy of the policy's variables, by name."""
+    return self._model.get_variables() | self._normalizer.get_variables()
+
+  @property
+  def checkpointed(self) -> Mapping[str, typing.Any]:
+    """The networks, the optimizer, the step count, and any statistics."""
+    return {
+      **self._normalizer.checkpointed,
+      **self._model.networks,
+      **self._objective.checkpointed,
+      "optimizer": self._optimizer,
+      "steps": self.steps,
+    }
+
+  def _normalize(self, rollout: sequences.Sequence) -> sequences.Sequence:
+    return rollout._replace(
+      observation=self._normalizer.observations(rollout.observation),
+      reward=self._normalizer.rewards(
+        rollout.reward,
+        rollout.extras.get(returns.FIELD),
+        rollout.first[:, 1:],
+      ),
+    )
+
+  def _learn_at_once(
+    self, rollout: sequences.Sequence
+  ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
+    """Takes one gradient step on all steps: policy and values run once."""
+    with tf.GradientTape() as tape:
+      parameters, values = self._model.unroll(rollout)
+      steps = self._estimate(rollout, parameters, values)
+      flat = {name: _merge(x) for name, x in steps.items()}
+      before = _merge(values[:, :-1])
+      loss, metrics = self._objective(
+        flat,
+        (_merge(parameters[:, :-1]), before),
+        self._remaining,
+        self._seeds(0),
+      )
+    metrics["gradient_norm"] = self._minimize(loss, tape)
+    return metrics, flat, before
+
+  def _learn_in_minibatches(
+    self, rollout: sequences.Sequence
+  ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
+    """Takes a gradient step on each minibatch of several epochs."""
+    parameters, values = self._model.unroll(rollout)
+    estimated = self._estimate(rollout, parameters, values)
+    units = self._model.units(rollout)
+    each = self._model.steps_per_unit
+    count, size = self._batch_steps // each, self._minibatch_steps // each
+    minibatches = count // size
+    # [U, S, ...]: the S steps of each unit.
+    steps = {
+      name: tf.reshape(x, (count, each, *x.shape[2:]))
+      for name, x in estimated.items()
+    }
+    remaining, names = self._remaining, list[str]()
+
+    def minibatch(i, order, sums, _):
+      order = tf.cond(
+        i % minibatches == 0, lambda: self._shuffle(count, i), lambda: order
+      )
+      start = (i % minibatches) * size
+      chosen = order[start : start + size]
+      some = {name: tf.gather(x, chosen) for name, x in units.items()}
+      with tf.GradientTape() as tape:
+        loss, metrics = self._objective(
+          {k: _merge(tf.gather(x, chosen)) for k, x in steps.items()},
+          self._model.evaluate(some),
+          remaining,
+          self._seeds(i),
+        )
+      metrics["gradient_norm"] = self._minimize(loss, tape)
+      names[:] = metrics
+      new = tf.stack(list(metrics.values()))
+      return i + 1, order, sums + new, metrics["kl"]
+
+    total = self._learner.epochs * minibatches
+    limit = self._learner.kl_limit
+    done, _, sums, _ = tf.while_loop(
+      lambda i, order, sums, kl: (i < total) & ((kl <= limit) | (limit == 0)),
+      minibatch,
+      (
+        tf.constant(0),
+        tf.zeros([count], tf.int32),
+        tf.zeros([len(self._objective.metrics) + 1]),
+        tf.constant(0.0),
+      ),
+      parallel_iterations=1,
+    )
+    means = tf.unstack(sums / tf.cast(done, tf.float32))
+    flat = {name: _merge(x) for name, x in estimated.items()}
+    return (
+      dict(zip(names, means, strict=True)),
+      flat,
+      _merge(values[:, :-1]),
+    )
+
+  def _estimate(
+    self, rollout: sequences.Sequence, parameters: tf.Tensor, values: tf.Tensor
+  ) -> dict[str, tf.Tensor]:
+    """Returns what each step is learned from, [B, T, ...] each.
+
+    Args:
+      rollout: normalized.
+      parameters: [B, T + 1, P] of the policy before the update.
+      values: [B, T + 1], before the update.
+    """
+    settings = self._learner
+    given = (rollout.reward, rollout.discount, rollout.ended, values)
+    behaviour = rollout.extras[policies.LOG_PROB]
+    old = behaviour
+    # The step in which an environment resets itself is not learned from.
+    learned = 1.0 - tf.cast(rollout.first[:, 1:], tf.float32)
+    if settings.advantage_estimator == "monte_carlo":
+      found, complete = advantages_lib.monte_carlo_advantages(*given)
+      learned *= complete
+    elif settings.advantage_estimator == "vtrace":
+      # Ratios are of the policy before the update, which the update then stays
+      # near: the correction for the policy's age is in the advantages.
+      policy = self._model.head.distribution(tf_ops, _merge(parameters[:, :-1]))
+      log_prob = policy.log_prob(_merge(rollout.action))
+      old = tf.stop_gradient(tf.reshape(log_prob, tf.shape(behaviour)))
+      found = advantages_lib.vtrace(
+        *given,
+        old - behaviour,
+        settings.gae_lambda,
+        settings.max_rho,
+        settings.max_c,
+      )
+    else:
+      found = advantages_lib.generalized_advantages(*given, settings.gae_lambda)
+    return {
+      "action": rollout.action,
+      "old_log_prob": old,
+      "behaviour": rollout.extras[policies.PARAMETERS],
+      "advantage": found.advantages,
+      "return": found.returns,
+      "old_value": tf.stop_gradient(values[:, :-1]),
+      "learned": learned,
+    }
+
+  def _minimize(self, loss: tf.Tensor, tape: tf.GradientTape) -> tf.Tensor:
+    rate = self._learner.learning_rate * self._remaining
+    return self._optimizer.minimize(loss, tape, rate)
+
+  @property
+  def _remaining(self) -> tf.Tensor:
+    """The factor of step size and clip, which may fall, []."""
+    if not self._learner.decay_steps:
+      return tf.constant(1.0)
+    done = tf.cast(self.steps, tf.float32) / self._learner.decay_steps
+    # Not quite to 0, or a run that continues would learn nothing more.
+    return tf.maximum(1.0 - done, 0.05)
+
+  def _seeds(self, i: int | tf.Tensor) -> tf.Tensor:
+    """Returns the seed int32 [2] of a minibatch; it follows from the run's."""
+    return tf.stack([self._seed + i, tf.cast(self.steps, tf.int32)])
+
+  def _shuffle(self, count: int, i: tf.Tensor) -> tf.Tensor:
+    """Returns the order of the units in an epoch."""
+    return tf.argsort(tf.random.stateless_uniform([count], self._seeds(i)))
+
+
+def _merge(x: tf.Tensor) -> tf.Tensor:
+  """Returns [B T, ...] of [B, T, ...]."""
+  return tf.reshape(x, (-1, *x.shape[2:]))
+
+
+def _explained_variance(
+  values: tf.Tensor, targets: tf.Tensor, learned: tf.Tensor
+) -> tf.Tensor:
+  """Returns 1 - Var(targets - values) / Var(targets), []."""
+  count = tf.maximum(tf.reduce_sum(learned), 1.0)
+
+  def variance(x: tf.Tensor) -> tf.Tensor:
+    mean = tf.reduce_sum(learned * x) / count
+    return tf.reduce_sum(learned * (x - mean) ** 2) / count
+
+  return 1.0 - variance(targets - values) / (variance(targets) + 1e-8)

@@ -1,0 +1,183 @@
+"""Models: the networks of policy and values that a learner trains."""
+
+import typing
+from collections.abc import Mapping
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from slipway.agents import policies
+from slipway.agents.networks import (
+  actor_critic,
+  network,
+  recurrent,
+  tf_network,
+  tf_ops,
+)
+from slipway.replay.items import sequences
+
+# Parameters of the policy [..., P], and values [...].
+Outputs = tuple[tf.Tensor, tf.Tensor]
+
+
+class Model(typing.Protocol):
+  """Computes policy and values, of whole rollouts and of minibatches.
+
+  A minibatch consists of units, which are what is shuffled: single steps, or
+  whole rollouts where the network is recurrent.
+
+  Attributes:
+    head: makes distributions of parameters.
+    networks: with the variables, by name.
+    steps_per_unit: 1, or T.
+  """
+
+  head: actor_critic.PolicyHead
+  networks: Mapping[str, tf_network.Network]
+  steps_per_unit: int
+
+  def unroll(self, rollout: sequences.Sequence) -> Outputs:
+    """Computes [B, T + 1, ...] of rollouts, normalized."""
+    ...
+
+  def units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
+    """Returns what `evaluate` reads of rollouts, [U, ...] each."""
+    ...
+
+  def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
+    """Computes [N, ...] of the N steps of some units."""
+    ...
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    """Returns a copy of the variables of the policy that acts, by name."""
+    ...
+
+
+def make_model(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> Model:
+  """Makes the model of a config, with fresh variables from config.seed.
+
+  Args:
+    config: the whole config, with the fields of `policy_gradient.FIELDS`.
+    spec: of one environment.
+  """
+  if config.network.lstm_size:
+    return _RecurrentModel(config, spec)
+  return _FeedForwardModel(config, spec)
+
+
+class _FeedForwardModel:
+  """Policy and values by two networks, or by one with a shared torso."""
+
+  steps_per_unit = 1
+
+  def __init__(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ):
+    settings = config.network
+    self._policy = policies.make_policy(settings, spec, settings.distribution)
+    self.head, self._shared = self._policy.head, settings.shared
+    if self._shared:
+      both = actor_critic.ActorCriticNetwork(self._policy, settings.orthogonal)
+      made = {policies.POLICY: both}
+    else:
+      value = actor_critic.ValueNetwork(
+        spec,
+        settings.torso,
+        settings.hidden_sizes,
+        settings.activation,
+        settings.orthogonal,
+      )
+      made = {policies.POLICY: self._policy, "value": value}
+    self.networks = {
+      name: tf_network.Network(declaration, config.seed, name)
+      for name, declaration in made.items()
+    }
+
+  def unroll(self, rollout: sequences.Sequence) -> Outputs:
+    shape = rollout.observation.shape  # [B, T + 1, ...]
+    parameters, values = self._compute(
+      tf.reshape(rollout.observation, (-1, *shape[2:]))
+    )
+    parameters = tf.reshape(parameters, (-1, shape[1], parameters.shape[1]))
+    return parameters, tf.reshape(values, (-1, shape[1]))
+
+  def units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
+    # The last observation of a rollout is the first one of the next.
+    observation = rollout.observation[:, :-1]
+    return {
+      "observation": tf.reshape(observation, (-1, *observation.shape[2:]))
+    }
+
+  def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
+    return self._compute(units["observation"])
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    return _select(self._policy, self.networks[policies.POLICY])
+
+  def _compute(self, observation: tf.Tensor) -> Outputs:
+    if self._shared:
+      return self.networks[policies.POLICY](observation)
+    return tuple(net(observation) for net in self.networks.values())
+
+
+class _RecurrentModel:
+  """Policy and values on one LSTM, from the states that actors stored."""
+
+  def __init__(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ):
+    settings = config.network
+    self.steps_per_unit = config.adder.unroll
+    self._policy = policies.make_recurrent_policy(
+      settings, spec, settings.distribution, with_values=True
+    )
+    self._acting = policies.make_recurrent_policy(
+      settings, spec, settings.distribution
+    )
+    self.head = self._policy.head
+    self._network = tf_network.Network(
+      self._policy, config.seed, policies.POLICY
+    )
+    self.networks = {policies.POLICY: self._network}
+
+  def unroll(self, rollout: sequences.Sequence) -> Outputs:
+    parameters, values = self._compute(self.units(rollout))
+    steps = rollout.first.shape[1]  # T + 1
+    parameters = tf.reshape(parameters, (-1, steps, parameters.shape[1]))
+    return parameters, tf.reshape(values, (-1, steps))
+
+  def units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
+    inputs = recurrent.sequence_inputs(rollout, tf_ops.concat)
+    state = rollout.extras[recurrent.STATE]
+    return {**inputs._asdict(), recurrent.STATE: state}
+
+  def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
+    # What follows the last step is not needed.
+    return self._compute(
+      {
+        name: x if name == recurrent.STATE else x[:, :-1]
+        for name, x in units.items()
+      }
+    )
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    return _select(self._acting, self._network)
+
+  def _compute(self, units: Mapping[str, tf.Tensor]) -> Outputs:
+    inputs = recurrent.Inputs(*(units[x] for x in recurrent.Inputs._fields))
+    state = units[recurrent.STATE]
+    return self._policy.unroll(self._network.layers, inputs, state)
+
+
+def _select(
+  acting: policies.Declaration, learning: tf_network.Network
+) -> dict[str, np.ndarray]:
+  """Returns those variables of a network that an acting one has, too."""
+  prefix = f"{policies.POLICY}/"
+  names = {prefix + name for name in network.variable_shapes(acting)}
+  found = learning.get_variables()
+  return {name: value for name, value in found.items() if name in names}

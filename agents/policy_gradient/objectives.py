@@ -1,0 +1,153 @@
+"""Objectives: the loss of a minibatch, as a config describes it."""
+
+import typing
+from collections.abc import Mapping, Sequence
+
+import ml_collections
+import tensorflow as tf
+
+from slipway.agents.losses import policy_gradient
+from slipway.agents.networks import actor_critic, tf_ops
+from slipway.agents.policy_gradient import models
+
+
+class Objective:
+  """The policy's loss, the values' and the entropy's, as one.
+
+    L = L_policy + value_weight (v - G)^2 / 2 - entropy_weight H
+
+  Attributes:
+    metrics: names of the scalars that each call returns.
+    variables: of the loss itself, which are trained with the networks.
+  """
+
+  def __init__(
+    self, settings: ml_collections.ConfigDict, head: actor_critic.PolicyHead
+  ):
+    """Makes the variables of the loss.
+
+    Args:
+      settings: the `learner` section of a config.
+      head: makes distributions of the model's parameters.
+    """
+    self._settings, self._head = settings, head
+    self.metrics = ["policy_loss", "value_loss", "entropy", "kl"]
+    self.variables: Sequence[tf.Variable] = []
+    if settings.policy_loss == "clipped":
+      self.metrics.append("clip_fraction")
+    elif settings.policy_loss == "vmpo":
+      self.metrics += ["temperature", "kl_multiplier"]
+      multipliers = [settings.kl_multiplier] * self._count_constraints()
+      # Logarithms, which keep both above 0.
+      self._log_temperature = tf.Variable(tf.math.log(settings.temperature))
+      self._log_multipliers = tf.Variable(tf.math.log(multipliers))
+      self.variables = [self._log_temperature, self._log_multipliers]
+
+  @property
+  def checkpointed(self) -> dict[str, typing.Any]:
+    """The variables of the loss; {}: there are none."""
+    return {"objective": list(self.variables)} if self.variables else {}
+
+  def __call__(
+    self,
+    steps: Mapping[str, tf.Tensor],
+    outputs: models.Outputs,
+    remaining: tf.Tensor,
+    seed: tf.Tensor,
+  ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Computes the loss of N steps.
+
+    Args:
+      steps: estimates of the learner, [N, ...] each.
+      outputs: parameters [N, P] and values [N] of the model.
+      remaining: [] factor of the clip.
+      seed: int32 [2], of what is sampled.
+
+    Returns:
+      The loss [], and `metrics`.
+    """
+    settings, learned = self._settings, steps["learned"]
+    weights = learned / tf.maximum(tf.reduce_sum(learned), 1.0)
+
+    def mean(x: tf.Tensor) -> tf.Tensor:
+      return tf.reduce_sum(weights * x)
+
+    parameters, values = outputs
+    policy = self._head.distribution(tf_ops, parameters)
+    behaviour = self._head.distribution(tf_ops, steps["behaviour"])
+    log_prob = policy.log_prob(steps["action"])
+    advantage = steps["advantage"]
+    if settings.normalize_advantages:
+      centred = advantage - mean(advantage)
+      advantage = centred / (tf.sqrt(mean(centred**2)) + 1e-8)
+    own: dict[str, tf.Tensor] = {}  # metrics of the kind of loss
+    if settings.policy_loss == "clipped":
+      clipped = policy_gradient.clipped_policy(
+        log_prob, steps["old_log_prob"], advantage, settings.clip * remaining
+      )
+      policy_loss = mean(clipped.loss)
+      own["clip_fraction"] = mean(clipped.clipped)
+    elif settings.policy_loss == "vmpo":
+      policy_loss, own = self._vmpo(
+        policy, behaviour, log_prob, advantage, learned
+      )
+    else:
+      policy_loss = mean(policy_gradient.policy_gradient(log_prob, advantage))
+    value_loss = mean(self._value_losses(values, steps))
+    entropy = mean(policy.entropy(seed))
+    loss = (
+      policy_loss
+      + settings.value_weight * value_loss
+      - settings.entropy_weight * entropy
+    )
+    return loss, {
+      "policy_loss": policy_loss,
+      "value_loss": value_loss,
+      "entropy": entropy,
+      "kl": mean(behaviour.kl(policy)),
+      **own,
+    }
+
+  def _value_losses(
+    self, values: tf.Tensor, steps: Mapping[str, tf.Tensor]
+  ) -> tf.Tensor:
+    """Returns half the squared errors [N]; the larger ones of clipped values."""
+    errors, clip = (values - steps["return"]) ** 2, self._settings.value_clip
+    if clip:
+      old = steps["old_value"]
+      near = old + tf.clip_by_value(values - old, -clip, clip)
+      errors = tf.maximum(errors, (near - steps["return"]) ** 2)
+    return 0.5 * errors
+
+  def _vmpo(
+    self,
+    policy: typing.Any,
+    behaviour: typing.Any,
+    log_prob: tf.Tensor,
+    advantage: tf.Tensor,
+    learned: tf.Tensor,
+  ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    settings = self._settings
+    temperature = tf.exp(self._log_temperature)
+    multipliers = tf.exp(self._log_multipliers)
+    bounds = [settings.kl_bound, settings.std_kl_bound]
+    found = policy_gradient.vmpo(
+      log_prob,
+      advantage,
+      tf.stack(behaviour.kl_parts(policy), axis=1),
+      learned,
+      temperature,
+      multipliers,
+      settings.temperature_bound,
+      tf.constant(bounds[: multipliers.shape[0]]),
+    )
+    loss = found.policy_loss + found.temperature_loss + found.kl_loss
+    return loss, {
+      "temperature": temperature,
+      "kl_multiplier": tf.reduce_mean(multipliers),
+    }
+
+  def _count_constraints(self) -> int:
+    parameters = tf.zeros([1, self._head.size])
+    one = self._head.distribution(tf_ops, parameters)
+    return len(one.kl_parts(one))

@@ -1,1 +1,0 @@
-"""PPO: clipped policy gradients on rollouts, each of which is used once."""

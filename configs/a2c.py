@@ -1,0 +1,42 @@
+"""A2C. Mnih et al. 2016, "Asynchronous methods for deep reinforcement learning".
+
+Returns of as many steps as a rollout has, one gradient step a batch. Mode
+`sync` is A2C; in `async`, workers collect while the trainer learns, as in A3C,
+whose workers compute the gradients themselves.
+"""
+
+import ml_collections
+
+from slipway.configs import policy_gradient, presets, tasks
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """Returns A2C with a bonus for entropy.
+
+  Args:
+    preset: one of `PRESETS`.
+
+  Raises:
+    ValueError: the preset is unknown.
+  """
+  c = policy_gradient.make_config()
+  c.mode = "sync"
+  c.network.activation = "tanh"
+  c.topology.workers = 1
+  c.learner.policy_loss = "policy_gradient"
+  c.learner.entropy_weight = 0.01  # section 5.2
+  presets.apply(c, PRESETS, preset)
+  return c
+
+
+def _cartpole(c: ml_collections.ConfigDict) -> None:
+  tasks.cartpole(c)
+  c.topology.environments_per_worker = 16  # the paper's threads
+  c.learner.batch_size = 16
+  c.adder.unroll = 8  # section 5.1: 5
+  c.adder.discount = 0.98
+  c.learner.learning_rate = 2e-3
+  c.evaluation.period_steps = 100  # batches
+
+
+PRESETS: presets.Presets = {"cartpole": _cartpole}

@@ -1,0 +1,41 @@
+"""IMPALA. Espeholt et al. 2018, "Importance weighted actor-learner".
+
+Workers fill the next batches while the trainer learns (mode `async`); V-trace
+corrects for the age of their policies.
+"""
+
+import ml_collections
+
+from slipway.configs import policy_gradient, presets, tasks
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """Returns IMPALA.
+
+  Args:
+    preset: one of `PRESETS`.
+
+  Raises:
+    ValueError: the preset is unknown.
+  """
+  c = policy_gradient.make_config()
+  c.network.activation = "tanh"
+  c.topology.workers = 2
+  c.learner.advantage_estimator = "vtrace"
+  c.learner.policy_loss = "policy_gradient"
+  c.learner.entropy_weight = 0.01  # table D.1: 5e-5 to 0.01
+  presets.apply(c, PRESETS, preset)
+  return c
+
+
+def _cartpole(c: ml_collections.ConfigDict) -> None:
+  tasks.cartpole(c)
+  c.topology.environments_per_worker = 8
+  c.learner.batch_size = 16  # table D.1: 32
+  c.adder.unroll = 20  # table D.1: 100; 20 in section 5.1
+  c.adder.discount = 0.98
+  c.learner.learning_rate = 2e-3
+  c.evaluation.period_steps = 100  # batches
+
+
+PRESETS: presets.Presets = {"cartpole": _cartpole}

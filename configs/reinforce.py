@@ -1,0 +1,41 @@
+"""REINFORCE. Williams 1992, "Simple statistical gradient-following algorithms".
+
+Returns of whole episodes, with the values as the baseline.
+"""
+
+import ml_collections
+
+from slipway.configs import policy_gradient, presets, tasks
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """Returns REINFORCE with a baseline.
+
+  Args:
+    preset: one of `PRESETS`.
+
+  Raises:
+    ValueError: the preset is unknown.
+  """
+  c = policy_gradient.make_config()
+  c.mode = "sync"
+  c.network.activation = "tanh"
+  c.topology.workers = 1
+  c.learner.advantage_estimator = "monte_carlo"
+  c.learner.policy_loss = "policy_gradient"
+  c.learner.normalize_advantages = True
+  presets.apply(c, PRESETS, preset)
+  return c
+
+
+def _cartpole(c: ml_collections.ConfigDict) -> None:
+  tasks.cartpole(c)
+  c.topology.environments_per_worker = 8
+  c.learner.batch_size = 8
+  c.adder.unroll = 512  # an episode has at most 500 steps
+  c.adder.discount = 0.98
+  c.learner.learning_rate = 5e-3
+  c.evaluation.period_steps = 5  # batches
+
+
+PRESETS: presets.Presets = {"cartpole": _cartpole}

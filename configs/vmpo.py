@@ -1,0 +1,42 @@
+"""V-MPO. Song et al. 2019, "V-MPO: on-policy maximum a posteriori".
+
+The better half of each batch, weighted by its advantages, with a bound on how
+far the policy moves.
+"""
+
+import ml_collections
+
+from slipway.configs import policy_gradient, presets, tasks
+
+
+def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
+  """Returns V-MPO.
+
+  Args:
+    preset: one of `PRESETS`.
+
+  Raises:
+    ValueError: the preset is unknown.
+  """
+  c = policy_gradient.make_config()
+  c.mode = "sync"
+  c.network.activation = "tanh"
+  c.topology.workers = 1
+  c.learner.policy_loss = "vmpo"
+  presets.apply(c, PRESETS, preset)
+  return c
+
+
+def _cartpole(c: ml_collections.ConfigDict) -> None:
+  tasks.cartpole(c)
+  c.topology.environments_per_worker = 8
+  c.learner.batch_size = 8
+  c.adder.unroll = 32
+  c.adder.discount = 0.98
+  c.learner.gae_lambda = 0.9
+  c.learner.epochs = 10  # updates until the workers get the new policy
+  c.learner.learning_rate = 1e-3
+  c.evaluation.period_steps = 10  # batches
+
+
+PRESETS: presets.Presets = {"cartpole": _cartpole}
