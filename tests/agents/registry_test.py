@@ -45,7 +45,7 @@ def test_unknown_agent_names_the_nearest(name):
 
 def test_a_builder_in_a_module_of_the_users_own(tmp_path, monkeypatch):
   (tmp_path / "mine.py").write_text(
-    "from slipway.agents.ppo import builder\n\n\n"
+    "from slipway.agents.policy_gradient import builder\n\n\n"
     "class Own(builder.Builder):\n  pass\n"
   )
   monkeypatch.syspath_prepend(tmp_path)
@@ -61,7 +61,7 @@ def test_a_builder_in_a_module_of_the_users_own(tmp_path, monkeypatch):
   "name",
   [
     "nowhere:Builder",
-    "slipway.agents.ppo.builder:Bilder",
+    "slipway.agents.policy_gradient.builder:Bilder",
     ":Builder",
     ".ppo:Builder",
   ],
@@ -154,7 +154,7 @@ def run_python(code):
   "module",
   [
     "slipway.agents.dqn.builder",
-    "slipway.agents.ppo.builder",
+    "slipway.agents.policy_gradient.builder",
     "slipway.agents.r2d2.builder",
     "slipway.agents.sac.builder",
     "slipway.agents.registry",

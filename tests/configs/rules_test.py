@@ -133,8 +133,25 @@ REFUSED = [
   ),
   (
     "ppo",
-    {"replay__capacity": 7},
-    "config.replay.capacity=7 is below config.learner.batch_size=8: ",
+    {"mode": "async", "variables__max_age": 2},
+    "config.variables.max_age=2 is below 3: the rollouts of 8 environments",
+  ),
+  (
+    "ppo",
+    {"learner__temperature": 2.0},
+    "config.learner.temperature=2.0 has no effect with "
+    "config.learner.policy_loss='clipped'",
+  ),
+  (
+    "ppo",
+    {"network__lstm_size": 8},
+    "config.network.lstm_size=8 with config.network.shared=False",
+  ),
+  (
+    "ppo",
+    {"network__lstm_size": 8, "network__shared": True, "adder__unroll": 96},
+    "config.learner.minibatch_size=256 has no whole rollouts of "
+    "config.adder.unroll=96",
   ),
   (
     "ppo",

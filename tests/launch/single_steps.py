@@ -67,9 +67,9 @@ def make_config(algorithm: str):
   config.variables.publish_period = 7
   config.evaluation.update({"episodes": 3, "period_steps": PERIOD})
   config.limits.target_return = float("inf")
-  if config.agent in ("ppo", "sac"):
+  if config.agent in ("policy_gradient", "sac"):
     config.normalization.update(observations=True, rewards=True)
-  if config.agent == "ppo":
+  if config.agent == "policy_gradient":
     config.adder.unroll = 2
     config.learner.update(batch_size=4, minibatch_size=4, epochs=2)
     return config

@@ -144,3 +144,54 @@ def test_log_densities_are_finite_where_tanh_is_flat():
 def test_unknown_kinds_are_one_line():
   with pytest.raises(ValueError, match="kind='beta' is no distribution"):
     distributions.make_distribution("beta", numpy_ops, LOGITS)
+
+
+def other_of(kind, ops, array):
+  parameters = PARAMETERS[kind] + np.float32([[0.2, -0.3, 0.1, 0.4]])
+  return distributions.make_distribution(kind, ops, array(parameters))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "tanh_gaussian"])
+def test_divergences_equal_the_integral(kind):
+  one, other = make(kind)[0], other_of(kind, numpy_ops, lambda x: x)
+  grid, area = make_grid(kind)
+  p, q = (x.log_prob(grid).astype(float) for x in (one, other))
+  expected = (np.exp(p) * (p - q)).sum() * area
+  np.testing.assert_allclose(one.kl(other), [expected], rtol=2e-3)
+  np.testing.assert_allclose(one.kl(one), [0.0], atol=1e-6)
+  mean, std = one.kl_parts(other)
+  assert mean > 0 and std > 0
+
+
+def test_divergences_of_categorical_policies_equal_the_sum():
+  one, other = (
+    make("categorical")[0],
+    other_of("categorical", tf_ops, tf.constant),
+  )
+  p, q = (numpy_ops.softmax(np.asarray(x.logits))[0] for x in (one, other))
+  expected = (p * np.log(p / q)).sum()
+  found = make("categorical", "tensorflow")[0].kl(other)
+  np.testing.assert_allclose(found, [expected], rtol=1e-5)
+  (part,) = one.kl_parts(other_of("categorical", numpy_ops, lambda x: x))
+  np.testing.assert_allclose(part, [expected], rtol=1e-5)
+
+
+def test_the_parts_of_a_gaussian_divergence():
+  """Of the mean with the deviations unchanged, and of the deviations."""
+  one, other = make("gaussian")[0], other_of("gaussian", numpy_ops, lambda x: x)
+  std, other_std = np.exp(one.log_std), np.exp(other.log_std)
+  mean = ((one.mean - other.mean) ** 2 / (2 * std**2)).sum(axis=1)
+  ratio = std / other_std
+  deviation = (0.5 * (ratio**2 - 1) - np.log(ratio)).sum(axis=1)
+  found = one.kl_parts(other)
+  np.testing.assert_allclose(found[0], mean, rtol=1e-5)
+  np.testing.assert_allclose(found[1], deviation, rtol=1e-5)
+
+
+def test_the_entropy_of_a_tanh_gaussian_is_estimated():
+  grid, area = make_grid("tanh_gaussian")
+  logs = make("tanh_gaussian")[0].log_prob(grid).astype(float)
+  policy, random = make("tanh_gaussian", "tensorflow", SAMPLES)
+  found = policy.entropy(random).numpy().mean()
+  expected = -(np.exp(logs) * logs).sum() * area
+  np.testing.assert_allclose(found, expected, atol=0.02)

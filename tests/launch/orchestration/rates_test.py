@@ -253,7 +253,7 @@ def test_rates_of_a_config(algorithm):
   spec = factory.make_spec(config.environment)
   rates = rates_lib.Rates.from_config(config, spec)
   assert rates.table is not None
-  assert rates.table.consumed == (config.agent == "ppo")
+  assert rates.table.consumed == (algorithm is ppo)
   assert rates.in_rounds == (config.mode == "sync")
-  if config.agent != "ppo":
+  if algorithm is not ppo:
     assert rates.samples_per_insert == config.replay.samples_per_insert

@@ -185,7 +185,7 @@ def test_targets_are_in_the_status():
 def test_targets_of_a_queue_are_in_the_status():
   config = ppo.get_config()
   replay = make_state(config=config).status().replay
-  assert replay.capacity == config.replay.capacity
+  assert replay.capacity == 16  # 8 in progress, 8 in the trainer, of 4 versions
   assert replay.samples_per_insert_target == 1.0
   assert replay.consumed
 

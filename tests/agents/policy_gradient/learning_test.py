@@ -1,11 +1,12 @@
-"""The PPO learner: what an update changes, and what it must not see."""
+"""The learner of policy gradients: what an update changes and what it reads."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from slipway.agents import policies, registry
-from slipway.configs import ppo
+from slipway.agents.networks import network
+from slipway.configs import a2c, appo, impala, ppo, reinforce, vmpo
 from slipway.environments import factory
 from tests.agents import collected
 
@@ -21,13 +22,13 @@ def make_config(**learner):
 
 def make_learner(config):
   spec = factory.make_spec(config.environment)
-  return registry.make_builder("ppo").make_learner(config, spec)
+  return registry.make_builder("policy_gradient").make_learner(config, spec)
 
 
 def make_batch(config, skipped=0):
   """Rollouts of the first policy; some of its episodes end and reset."""
   spec = factory.make_spec(config.environment)
-  table = registry.make_builder("ppo").make_table(config, spec)
+  table = registry.make_builder("policy_gradient").make_table(config, spec)
   variables = make_learner(config).get_variables()
   data = collected.collect(config, variables, ROLLOUTS * (skipped + 1))
   return collected.make_batch(table.schema, data[-ROLLOUTS:])
@@ -100,7 +101,7 @@ def test_autoresets_have_no_influence():
     action=tf.constant(
       np.where(resets, 1 - data.action, data.action), data.action.dtype
     ),
-    extras={policies.LOG_PROB: log_prob},
+    extras={**data.extras, policies.LOG_PROB: log_prob},
   )
   results = []
   for one in (batch, changed):
@@ -196,3 +197,138 @@ def test_step_size_and_clip_fall_but_not_to_zero():
     )
   assert changes[0] > changes[1] > changes[2] > 0
   assert changes[3] > 0
+
+
+def of(module, environment="CartPole-v1", **fields):
+  """A function that makes a small config."""
+
+  def make():
+    config = module.get_config()
+    config.environment.name = environment
+    config.adder.unroll = 16
+    config.topology.environments_per_worker = config.learner.batch_size = 8
+    if config.learner.minibatch_size:
+      config.learner.update({"minibatch_size": 32, "epochs": 2})
+    config.network.update({"hidden_sizes": (16,), **fields})
+    return config
+
+  return make
+
+
+RECURRENT = {"lstm_size": 8, "shared": True}
+VARIANTS = {
+  "reinforce": of(reinforce),
+  "a2c": of(a2c),
+  "a2c_shared": of(a2c, shared=True),
+  "impala": of(impala),
+  "impala_recurrent": of(impala, **RECURRENT),
+  "ppo": of(ppo),
+  "ppo_recurrent": of(ppo, **RECURRENT),
+  "ppo_continuous": of(ppo, "Pendulum-v1"),
+  "appo": of(appo, "Pendulum-v1", distribution="conditional_gaussian"),
+  "appo_tanh": of(appo, "Pendulum-v1", distribution="tanh_gaussian"),
+  "vmpo": of(vmpo),
+  "vmpo_recurrent": of(vmpo, **RECURRENT),
+  "vmpo_continuous": of(vmpo, "Pendulum-v1"),
+}
+variants = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def collect(config):
+  """Two batches of one policy; the second one's episodes end and reset."""
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  builder.check(config, spec)
+  variables = make_learner(config).get_variables()
+  items = config.learner.batch_size
+  data = collected.collect(config, variables, 2 * items)
+  schema = builder.make_table(config, spec).schema
+  return [
+    collected.make_batch(schema, part) for part in (data[:items], data[items:])
+  ]
+
+
+@variants
+def test_every_variant_learns_and_resumes_bit_for_bit(variant, tmp_path):
+  config = VARIANTS[variant]()
+  batches = collect(config)
+  first, second = make_learner(config), make_learner(config)
+  updates = [make_update(first), make_update(second)]
+  before = collected.values_of(first)
+  metrics = updates[0](batches[1]).metrics
+  after = collected.values_of(first)
+  changed = {name for name in before if (before[name] != after[name]).any()}
+  assert any(name.startswith("policy/") for name in changed)
+  still = {name for name in before.keys() - changed if "optimizer" not in name}
+  assert not still, still
+  for name, value in metrics.items():
+    assert value.shape == () and np.isfinite(value), name
+  collected.restored(first, second, tmp_path)
+  for update in updates:
+    update(batches[0])
+  assert_equal(collected.values_of(first), collected.values_of(second))
+
+
+@variants
+def test_acting_equals_the_graph(variant):
+  """So the divergence from the behaviour is 0 where the policy is the same."""
+  config = VARIANTS[variant]()
+  config.learner.epochs, config.learner.minibatch_size = 1, 0
+  for batch in collect(config):
+    metrics = make_learner(config).update(batch).metrics
+    assert abs(metrics["kl"]) < 1e-6
+    assert metrics.get("clip_fraction", 0) == 0
+
+
+def test_only_the_acting_variables_are_published():
+  for name in ("a2c_shared", "ppo_recurrent"):
+    config = VARIANTS[name]()
+    spec = factory.make_spec(config.environment)
+    builder = registry.make_builder(config.agent)
+    published = make_learner(config).get_variables()
+    declared = network.variable_shapes(builder.make_network(config, spec))
+    assert set(published) == {f"{policies.POLICY}/{x}" for x in declared}
+
+
+def test_the_limit_of_the_divergence_ends_the_update():
+  config = make_config(epochs=50)
+  batch, moved = make_batch(config), []
+  start = make_learner(config).get_variables()
+  for limit in (0.0, 1e-6):
+    config.learner.kl_limit = limit
+    learner = make_learner(config)
+    make_update(learner)(batch)
+    after = learner.get_variables()
+    moved.append(sum(np.abs(after[x] - start[x]).sum() for x in start))
+  # 200 gradient steps, and the first two: the first has no divergence yet.
+  assert 0 < moved[1] < 0.1 * moved[0]
+
+
+def test_values_that_moved_far_get_no_gradient():
+  config = make_config(epochs=30, learning_rate=0.01)
+  batch, moved = make_batch(config), []
+  for clip in (0.0, 0.01):
+    config.learner.value_clip = clip
+    learner = make_learner(config)
+    before = learner.checkpointed["value"](batch.data.observation[:, 0])
+    make_update(learner)(batch)
+    after = learner.checkpointed["value"](batch.data.observation[:, 0])
+    moved.append(float(tf.reduce_mean(tf.abs(after - before))))
+  assert moved[1] < 0.5 * moved[0]
+
+
+def test_steps_without_a_return_have_no_influence_in_reinforce():
+  config = VARIANTS["reinforce"]()
+  config.learner.value_weight = 0.0
+  batch = collect(config)[1]
+  ended = batch.data.ended.numpy()
+  # The steps after a rollout's last end, whose episode has not ended yet.
+  later = np.cumsum(ended[:, ::-1], axis=1)[:, ::-1] == 0
+  assert later.any() and not later.all()
+  reward = np.where(later, 100.0, batch.data.reward).astype(np.float32)
+  results = []
+  for one in (batch, change(batch, reward=tf.constant(reward))):
+    learner = make_learner(config)
+    make_update(learner)(one)
+    results.append(learner.get_variables())
+  assert_equal(*results)

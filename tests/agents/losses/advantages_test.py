@@ -1,0 +1,236 @@
+"""Advantages against the papers' sums, step by step."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from slipway.agents.losses import advantages as advantages_lib
+
+BATCH, STEPS, GAMMA = 6, 12, 0.9
+
+
+def make_rollouts(seed):
+  """Rollouts with several ends each: terminated, truncated, autoresets."""
+  random = np.random.default_rng(seed)
+  ended = np.zeros((BATCH, STEPS), bool)
+  for t in range(STEPS):
+    reset = ended[:, t - 1] if t else np.zeros(BATCH, bool)
+    ended[:, t] = ~reset & (random.random(BATCH) < 0.35)
+  terminated = ended & (random.random((BATCH, STEPS)) < 0.5)
+  return {
+    "reward": random.normal(size=(BATCH, STEPS)),
+    "discount": GAMMA * ~terminated,
+    "ended": ended,
+    "values": random.normal(size=(BATCH, STEPS + 1)),
+  }
+
+
+def is_reset(ended):
+  """Steps [B, T] that follow an episode's last one in the window."""
+  found = np.zeros_like(ended)
+  found[:, 1:] = ended[:, :-1]
+  return found
+
+
+def slow_advantage(inputs, b, t, lambda_):
+  """Schulman et al. 2016, equation 16: a sum over the rest of the episode.
+
+  It knows of `terminated` and of the episode's end, not of `discount`.
+  """
+  total, weight = 0.0, 1.0
+  for i in range(t, STEPS):
+    terminated = inputs["discount"][b, i] == 0
+    bootstrap = 0.0 if terminated else inputs["values"][b, i + 1]
+    delta = inputs["reward"][b, i] + GAMMA * bootstrap - inputs["values"][b, i]
+    total += weight * delta
+    weight *= GAMMA * lambda_
+    if inputs["ended"][b, i]:
+      break
+  return total
+
+
+def to_tensors(inputs):
+  return {
+    name: tf.constant(x, tf.bool if name == "ended" else tf.float64)
+    for name, x in inputs.items()
+  }
+
+
+def advantages(inputs, lambda_):
+  return advantages_lib.generalized_advantages(
+    **to_tensors(inputs), lambda_=lambda_
+  )
+
+
+@pytest.mark.parametrize("lambda_", [0.0, 0.8, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_advantages_equal_the_slow_sum(seed, lambda_):
+  inputs = make_rollouts(seed)
+  ends = inputs["ended"].sum(axis=1)
+  assert ends.max() >= 2
+  found = advantages(inputs, lambda_)
+  steps = ~is_reset(inputs["ended"])
+  for b, t in zip(*np.nonzero(steps), strict=True):
+    expected = slow_advantage(inputs, b, t, lambda_)
+    np.testing.assert_allclose(found.advantages[b, t], expected, atol=1e-12)
+    np.testing.assert_allclose(
+      found.returns[b, t], expected + inputs["values"][b, t], atol=1e-12
+    )
+
+
+def one_rollout(truncated):
+  """Rewards 1, 2 of an episode, its autoreset, and 4 of the next episode."""
+  return {
+    "reward": np.array([[1.0, 2.0, 100.0, 4.0]]),
+    "discount": np.array([[0.5, 0.5 * truncated, 0.5, 0.5]]),
+    "ended": np.array([[False, True, False, False]]),
+    "values": np.array([[10.0, 20.0, 30.0, 40.0, 50.0]]),
+  }
+
+
+def test_a_truncated_episode_bootstraps_from_its_true_last_observation():
+  found = advantages(one_rollout(truncated=True), lambda_=1.0)
+  np.testing.assert_allclose(
+    found.returns.numpy()[0, :2],
+    [1 + 0.5 * (2 + 0.5 * 30), 2 + 0.5 * 30],
+  )
+  np.testing.assert_allclose(found.returns.numpy()[0, 3], 4 + 0.5 * 50)
+
+
+def test_a_terminated_episode_has_no_bootstrap():
+  found = advantages(one_rollout(truncated=False), lambda_=1.0)
+  np.testing.assert_allclose(found.returns.numpy()[0, :2], [1 + 0.5 * 2, 2])
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+def test_nothing_leaks_over_the_end_of_an_episode(truncated):
+  inputs = one_rollout(truncated)
+  later = {name: x.copy() for name, x in inputs.items()}
+  later["reward"][0, 2:] = -7.0  # of the autoreset and of the next episode
+  later["values"][0, 3:] = -9.0
+  expected, found = (advantages(x, lambda_=0.9) for x in (inputs, later))
+  np.testing.assert_array_equal(
+    found.advantages[:, :2], expected.advantages[:, :2]
+  )
+  assert (found.advantages[:, 3] != expected.advantages[:, 3]).numpy().all()
+
+
+def test_values_get_no_gradient():
+  inputs = make_rollouts(0)
+  values = tf.constant(inputs.pop("values"))
+  with tf.GradientTape() as tape:
+    tape.watch(values)
+    found = advantages_lib.generalized_advantages(
+      **inputs, values=values, lambda_=0.9
+    )
+  assert tape.gradient(tuple(found), values) is None
+
+
+def make_ratios(seed, spread=0.7):
+  random = np.random.default_rng(100 + seed)
+  return spread * random.normal(size=(BATCH, STEPS))
+
+
+def slow_vtrace(inputs, log_ratio, b, t, lambda_, max_rho, max_c):
+  """Espeholt et al. 2018, equation 1: a sum over the rest of the episode."""
+  values, total, weight = inputs["values"][b], inputs["values"][b, t], 1.0
+  for i in range(t, STEPS):
+    ratio = np.exp(log_ratio[b, i])
+    terminated = inputs["discount"][b, i] == 0
+    bootstrap = 0.0 if terminated else values[i + 1]
+    delta = inputs["reward"][b, i] + GAMMA * bootstrap - values[i]
+    total += weight * min(max_rho, ratio) * delta
+    weight *= GAMMA * lambda_ * min(max_c, ratio)
+    if inputs["ended"][b, i]:
+      break
+  return total
+
+
+def vtrace(inputs, log_ratio, **kwargs):
+  return advantages_lib.vtrace(
+    **to_tensors(inputs), log_ratio=tf.constant(log_ratio), **kwargs
+  )
+
+
+@pytest.mark.parametrize(
+  ("lambda_", "max_rho", "max_c"), [(1.0, 1.0, 1.0), (0.9, 2.0, 0.7)]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_vtrace_equals_the_slow_sum(seed, lambda_, max_rho, max_c):
+  inputs, log_ratio = make_rollouts(seed), make_ratios(seed)
+  bounds = {"lambda_": lambda_, "max_rho": max_rho, "max_c": max_c}
+  found = vtrace(inputs, log_ratio, **bounds)
+
+  def target(b, t):
+    return slow_vtrace(inputs, log_ratio, b, t, **bounds)
+
+  for b, t in zip(*np.nonzero(~is_reset(inputs["ended"])), strict=True):
+    np.testing.assert_allclose(found.returns[b, t], target(b, t), atol=1e-12)
+    over = inputs["ended"][b, t] or t == STEPS - 1
+    later = inputs["values"][b, t + 1] if over else target(b, t + 1)
+    rho = min(max_rho, np.exp(log_ratio[b, t]))
+    expected = rho * (
+      inputs["reward"][b, t]
+      + inputs["discount"][b, t] * later
+      - inputs["values"][b, t]
+    )
+    np.testing.assert_allclose(found.advantages[b, t], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("lambda_", [0.0, 0.8, 1.0])
+def test_vtrace_of_ones_own_rollouts_has_lambda_returns(lambda_):
+  inputs = make_rollouts(0)
+  found = vtrace(inputs, np.zeros((BATCH, STEPS)), lambda_=lambda_)
+  expected = advantages(inputs, lambda_)
+  steps = ~is_reset(inputs["ended"])
+  np.testing.assert_allclose(
+    found.returns[steps], expected.returns[steps], atol=1e-12
+  )
+  if lambda_ == 1.0:
+    np.testing.assert_allclose(
+      found.advantages[steps], expected.advantages[steps], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_monte_carlo_returns_end_with_the_episode(seed):
+  inputs = make_rollouts(seed)
+  found, complete = advantages_lib.monte_carlo_advantages(**to_tensors(inputs))
+  for b, t in zip(*np.nonzero(~is_reset(inputs["ended"])), strict=True):
+    ends = np.nonzero(inputs["ended"][b, t:])[0]
+    assert complete[b, t] == bool(len(ends))
+    if not len(ends):
+      continue
+    rewards = inputs["reward"][b, t : t + ends[0] + 1]
+    expected = (rewards * GAMMA ** np.arange(len(rewards))).sum()
+    np.testing.assert_allclose(found.returns[b, t], expected, atol=1e-12)
+    np.testing.assert_allclose(
+      found.advantages[b, t], expected - inputs["values"][b, t], atol=1e-12
+    )
+  assert 0 < complete.numpy().sum() < complete.numpy().size
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 31, 64, 100])
+def test_rollouts_have_any_length(steps):
+  random = np.random.default_rng(steps)
+  reward = random.normal(size=(2, steps))
+  found = advantages_lib.generalized_advantages(
+    tf.constant(reward),
+    tf.fill([2, steps], tf.constant(GAMMA, tf.float64)),
+    tf.zeros([2, steps], tf.bool),
+    tf.zeros([2, steps + 1], tf.float64),
+    1.0,
+  )
+  powers = GAMMA ** np.arange(steps)
+  expected = [
+    (reward[:, t:] * powers[: steps - t]).sum(1) for t in range(steps)
+  ]
+  np.testing.assert_allclose(found.returns, np.stack(expected, 1), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["reward", "discount", "ended", "values"])
+def test_rollouts_of_a_wrong_rank_name_the_argument(name):
+  inputs = make_rollouts(0)
+  inputs[name] = inputs[name][0]
+  with pytest.raises(ValueError, match=f"{name} must have rank 2"):
+    advantages(inputs, lambda_=0.9)
