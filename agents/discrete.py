@@ -30,12 +30,12 @@ def check(
       "environment"
     )
   joint = isinstance(spec.actions, arrays.MultiDiscreteArray)
-  if joint and math.prod(sizes) > arrays.MOST_JOINT_ACTIONS:
+  if joint and math.prod(sizes) > arrays.MAX_JOINT_ACTIONS:
     raise ValueError(
       f"config.agent={config.agent!r} has a value for each joint action, but "
       f"config.environment.name={config.environment.name!r} has "
       f"{math.prod(sizes)}, of {len(sizes)} components, more than "
-      f"{arrays.MOST_JOINT_ACTIONS}: use --config=ppo or another environment"
+      f"{arrays.MAX_JOINT_ACTIONS}: use --config=ppo or another environment"
     )
   torsos.check(config.network, spec)
 

@@ -109,7 +109,11 @@ REFUSED = [
     "config.learner.batch_size=64: ",
   ),
   ("r2d2", {"adder__period": 21}, "would never be learned"),
-  ("r2d2", {"replay__transitions_per_item": 4}, "config.replay.transitions_per_item=4"),
+  (
+    "r2d2",
+    {"replay__transitions_per_item": 4},
+    "config.replay.transitions_per_item=4",
+  ),
   (
     "r2d2",
     {"replay__capacity": 159},  # 15 sequences, which start 10 steps apart
@@ -188,7 +192,7 @@ REFUSED = [
     "config.topology.workers=1 with config.agent='bc'",
   ),
   ("bc", {}, "config.dataset.path='' names no folder"),
-  ("bc", {"dataset__path": "no/folder"}, "'no/folder', which is not there"),
+  ("bc", {"dataset__path": "no/folder"}, "'no/folder', which does not exist"),
 ]
 
 
