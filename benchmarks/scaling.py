@@ -1,4 +1,4 @@
-"""Benchmark `scaling`: speed and memory of a run against its workers."""
+"""Benchmark `scaling`: speed and memory of a run by number of workers."""
 
 import os
 import pathlib
@@ -44,14 +44,14 @@ def measure(
   seconds: float = 30.0,
   overrides: Sequence[str] = (),
 ) -> report.Report:
-  """Runs the program with each number of workers, and draws what was found.
+  """Runs the program with each number of workers, and draws the results.
 
   Args:
-    runs: repetitions.
-    folder: where scaling.png is written.
+    runs: number of repetitions.
+    folder: folder for scaling.png.
     workers: numbers of worker processes.
-    seconds: that are measured of each run.
-    overrides: more flags of the runs.
+    seconds: measured seconds of each run.
+    overrides: further flags of the runs.
   """
   raw = [
     {

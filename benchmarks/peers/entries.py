@@ -1,4 +1,4 @@
-"""Entries: whom we compare, each with its program, variant and tasks."""
+"""Entries: the compared libraries, with their programs, variants and tasks."""
 
 import dataclasses
 import pathlib
@@ -19,13 +19,13 @@ class Entry:
   """One row of the comparison.
 
   Attributes:
-    name: of the row.
-    folder: of the program, below this one; has its requirements.txt.
-    variant: of the program.
+    name: name of the row.
+    folder: folder of the program next to this file; has its requirements.txt.
+    variant: variant of the program.
     speed: tasks whose rates are measured.
     learning: tasks whose seconds to the target are measured.
-    prioritized: whether its replay is, and so Slipway's beside it.
-    python: version its lock is for; None: it runs on our own packages.
+    prioritized: whether its replay is prioritized, and so Slipway's for it.
+    python: Python version of its lock; None: it uses Slipway's packages.
   """
 
   name: str
@@ -134,11 +134,11 @@ FOLDERS = tuple(dict.fromkeys(entry.folder for entry in PEERS))
 
 
 def beside(entry: Entry) -> Entry:
-  """Slipway's own entry whose speed a peer's is compared with."""
+  """Returns the entry of Slipway with which a peer's speed is compared."""
   return OURS["prioritized" if entry.prioritized else "uniform"]
 
 
 def chosen(folders: tuple[str, ...]) -> list[Entry]:
-  """The peers of these folders, and Slipway's entries before them."""
+  """Returns Slipway's entries, followed by those of the given folders."""
   peers = [entry for entry in PEERS if entry.folder in folders]
   return [*OURS.values(), *peers]
