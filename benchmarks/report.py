@@ -55,7 +55,7 @@ class Report:
   def write(self, folder: pathlib.Path, head: Mapping[str, str]) -> None:
     """Writes the page, the picture of the goals, and the rows as CSV.
 
-    Files are `name`.md, `name`.csv, and `name`_goals.png for goals with numbers.
+    Files: `name`.md, `name`.csv, and `name`_goals.png for goals with numbers.
 
     Args:
       folder: folder for the files, created if needed.
