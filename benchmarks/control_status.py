@@ -19,7 +19,7 @@ class ControlStatus:
     self._folder = folder
     self._client: control_service.ControlService | None = None
 
-  def ask(self) -> run_status.RunStatus | None:
+  def poll(self) -> run_status.RunStatus | None:
     """Returns the run's status; None: the node is not up."""
     try:
       if self._client is None:

@@ -36,7 +36,7 @@ class Copied(typing.NamedTuple):
 
   version: int
   at_s: float  # unix seconds, after the poll that returned it
-  poll_s: float  # what that poll took
+  poll_s: float  # duration of that poll
   poll_cpu_s: float  # and of its process's CPU time, all threads
 
 

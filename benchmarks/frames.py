@@ -85,7 +85,7 @@ def _draw(address: str, table: table_spec.TableSpec) -> dict[str, float]:
 
   batches = iter(dataset.make_dataset(address, table))
 
-  # AutoGraph, which makes the loop, can't rewrite what unpacks.
+  # AutoGraph, which makes the loop, can't rewrite the unpacking functions.
   unpack = tf.autograph.experimental.do_not_convert(dataset.unpack)
 
   @tf.function

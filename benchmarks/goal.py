@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 _REACHED, _MISSED = "#2f6f9f", "#c2571a"
-_WIDEST = 8.0  # times: what is better or worse by more is drawn like that
+_WIDEST = 8.0  # largest factor that is drawn; larger ones are drawn as this
 _LABEL_WIDTH = 62  # characters
 
 

@@ -32,7 +32,7 @@ _RUNS = 3  # repetitions of each
 # measured, it may have fallen for that.
 _OTHERS = 0.1
 
-_WORKERS = 2  # of the start-up: what the config says
+_WORKERS = 2  # workers in the start-up measurement, as in the config
 _WRITERS = 4
 _TRAINER = tuple(
   dataclasses.replace(trainer.CASES[index], updates=updates)

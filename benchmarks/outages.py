@@ -16,7 +16,7 @@ START_UP_GOAL_S = 12.0
 STOP_GOAL_S = 10.0
 
 LAUNCHER = "launcher"  # the last one that is killed, if it is
-# Who is killed in each topology.
+# Processes that are killed in each topology.
 FAULTS = {
   "with_trainer": (
     *("worker/1", "proxy/0", "evaluator/0", "control/0", "trainer/0"),

@@ -18,7 +18,7 @@ _START_UP_S = 120.0
 _CALL_S = 120.0
 _CLOSE_S = 5.0
 
-# What the program gives its workers: small batches gain nothing by threads.
+# The program's variables for workers: small batches gain nothing from threads.
 ONE_THREAD = {
   "OMP_NUM_THREADS": "1",
   "OPENBLAS_NUM_THREADS": "1",
@@ -211,7 +211,7 @@ def _work(connection) -> None:
       result = function(*args)
     except BaseException:
       traceback.print_exc()
-      os._exit(1)  # for what the call left open may not let it end
+      os._exit(1)  # since resources of the failed call may block a normal exit
     with contextlib.suppress(BrokenPipeError):
       connection.send(result)
 

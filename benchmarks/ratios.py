@@ -36,7 +36,7 @@ class Side:
       (value,) = (float(typing.cast(typing.Any, text)) for text in texts)
     except (TypeError, ValueError) as error:
       raise ValueError(
-        f"there is not one number in column {self.column!r} where {where}"
+        f"column {self.column!r} does not have exactly one number where {where}"
       ) from error
     if value <= 0:
       raise ValueError(f"{value} in column {self.column!r} where {where}")
@@ -78,8 +78,8 @@ class Ratio:
     )
     if len(repetitions) < 2:
       raise ValueError(
-        f"{len(repetitions)} repetitions where {dict(wanted)}, and a spread "
-        "takes two"
+        f"{len(repetitions)} repetitions where {dict(wanted)}, but a range "
+        "requires two"
       )
     return [
       self.of.value(rows, one) / self.to.value(rows, one) for one in repetitions

@@ -11,7 +11,7 @@ from benchmarks import faults, goal, processes, report
 
 GOAL_S = 3.0
 
-# Who is killed, and how the writers connect.
+# Processes that are killed, and the writers' connections.
 CASES = {
   "server, through the proxy": ("server", True),
   "proxy": ("proxy", True),

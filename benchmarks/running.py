@@ -129,7 +129,7 @@ class Running:
       RuntimeError: the run failed.
     """
     if self.launcher.wait(_PATIENCE_S):
-      raise RuntimeError(f"{self._path} failed as it was told to stop")
+      raise RuntimeError(f"{self._path} failed after the stop command")
     return time.monotonic() - since_s
 
   def first_rise_s(self, count: str, since_s: float) -> float | None:
@@ -155,7 +155,7 @@ class Running:
 
   def status(self) -> run_status.RunStatus | None:
     """Polls the control node's status; None: the node is not up."""
-    return self._control.ask()
+    return self._control.poll()
 
   def pids(self) -> dict[str, int]:
     """Returns the newest process of each node, such as 'worker/1'."""

@@ -141,7 +141,7 @@ def check_ratio(samples_per_insert: float) -> None:
   if not samples_per_insert > 0:
     raise ValueError(
       f"config.replay.samples_per_insert={samples_per_insert!r} is no ratio, "
-      "so what the trainer needs of the workers is not known: give one"
+      "so the workers that the trainer needs can't be computed: give a number"
     )
 
 

@@ -22,7 +22,7 @@ INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, COPIED, STEPPED = (
   *("replay: inserted", "replay: sampled", "trainer: trained"),
   *("proxy: relayed", "replay: fetched", "worker: copied", "worker: stepped"),
 )
-# What a plan is made of, in the order of `scale_plan.Carried`.
+# Measured components, in the order of `scale_plan.Carried`.
 PLANNED = (INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, STEPPED)
 
 _CONNECT_S = 1.0  # for all streams, before the warm-up

@@ -12,8 +12,8 @@ WORKER_GOAL_MB = 130.0  # private memory of one
 START_UP_GOAL_S = 10.0  # with any number of workers
 
 _GOAL_WORKERS = 4
-_BUSY = 0.9  # of a core, or of all: then it is what limits
-_OTHERS = 0.1  # of a core: what else runs on the machine is worth a word
+_BUSY = 0.9  # of a core, or of all cores: above this, it is the bottleneck
+_OTHERS = 0.1  # of a core: above this, the report mentions other processes
 
 _METHOD = """\
 `slipway train --config=apex_dqn:cartpole` without a target,

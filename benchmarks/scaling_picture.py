@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from benchmarks import report
 
 _BLUE, _ORANGE = "#2f6f9f", "#c2571a"
-# From below; what the others have shares one color.
+# From the bottom; all other roles share one colour.
 _PARTS = (
   ("trainer", ("trainer",), "#c2571a"),
   ("workers", ("worker",), "#2f6f9f"),

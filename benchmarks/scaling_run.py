@@ -141,7 +141,7 @@ def _status(run: running.Running) -> run_status.RunStatus:
   for _ in range(10):
     if (status := run.status()) is not None:
       return status
-  raise RuntimeError("the control node of a run did not answer")
+  raise RuntimeError("the control node of a run did not reply")
 
 
 def _memory_columns(members: list[tree.Member]) -> dict[str, float | None]:

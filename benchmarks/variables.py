@@ -38,7 +38,7 @@ def measure(
   size: int = SIZE,
   period_s: float = PERIOD_S,
 ) -> report.Report:
-  """Measures both sides, alternately.
+  """Measures reading through the proxy and directly, alternately.
 
   Args:
     runs: repetitions of each side.

@@ -126,7 +126,7 @@ def serve_proxy(server_address: str, folder: str):
   )
   worker_proxy.start()
   variables = shared_variables.SharedVariables(variables_path)
-  # The proxy's imports must not fall into what is measured.
+  # The proxy's imports must not be part of the measurement.
   while variables.poll() is None:
     worker_proxy.check()
     time.sleep(_LOOK_S)
@@ -232,7 +232,7 @@ class Writer:
     return self
 
   def __exit__(self, error_type, *error) -> None:
-    # Closing waits without a limit for what is not confirmed.
+    # Closing would wait without a limit for unconfirmed items.
     if error_type is None:
       self._writer.flush(0, timeout_ms=_FLUSH_TIMEOUT_MS)
       self._writer.close()

@@ -8,7 +8,7 @@ TASKS = ("cartpole", "lunarlander", "pong")
 
 # A return that counts as learned; Pong's is beyond a comparison's hour.
 TARGETS = {"cartpole": 475.0, "lunarlander": 200.0}
-# Several times what Slipway takes: who is later is behind, by whatever.
+# Several times Slipway's duration; the excess of slower programs is irrelevant.
 CAPS_S = {"cartpole": 60.0, "lunarlander": 200.0}
 # Seconds of a measurement of speed; LunarLander's tells nothing of its own.
 WINDOWS_S = {"cartpole": 15.0, "pong": 60.0}

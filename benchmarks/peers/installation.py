@@ -55,7 +55,7 @@ def install(
     return python
   print(f"installing {lock.parent.name} ...", file=sys.stderr, flush=True)
   _uv("venv", "-q", "--clear", f"--python={_find(version)}", str(venv))
-  # Dependencies are not asked for: what they pin contradicts what works.
+  # Without dependencies, since their pins contradict the lock's versions.
   _uv(
     *("pip", "install", "-q", f"--python={python}", "--no-deps"),
     # Or each start would compile thousands of modules where the user's

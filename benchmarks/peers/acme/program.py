@@ -53,7 +53,7 @@ class _Environment(dm_environment.GymnasiumEnvironment):
     self._environment.reset(seed=seed)
 
 
-def _mend_reverb() -> None:
+def _patch_reverb() -> None:
   """Removes an argument of Acme 0.4.0 that Reverb 0.11 does not have."""
   write = reverb.Client.trajectory_writer
 
@@ -95,7 +95,7 @@ class _Counter(loggers.Logger):
     pass
 
 
-class _Teller(loggers.Logger):
+class _ReturnLogger(loggers.Logger):
   """A logger that reports the returns of an environment loop's episodes."""
 
   def __init__(self, told: progress.Progress):
@@ -175,7 +175,7 @@ def _run_agent(asked) -> None:
   acme.EnvironmentLoop(
     environment,
     agent,
-    logger=_Teller(told),
+    logger=_ReturnLogger(told),
     observers=[_Steps(told, task, epsilon, play)],
   ).run()
 
@@ -229,7 +229,7 @@ def _make_learner(name: str, replay: reverb.Client, counter):
 
 
 def _make_actor(name: str, replay: reverb.Client, learner, counter):
-  _mend_reverb()  # in this process, which Launchpad has started anew
+  _patch_reverb()  # here too, since Launchpad starts a new process
   flags.FLAGS.mark_as_parsed()
   task = tasks.TASKS[name]
   environment = _Environment(name)
@@ -304,7 +304,7 @@ def main() -> None:
   """Learns until the target, or until the process is killed."""
   asked = progress.parse_arguments(("agent", "distributed"))
   flags.FLAGS.mark_as_parsed()  # its loop asks Launchpad's flags
-  _mend_reverb()
+  _patch_reverb()
   if asked.variant == "agent":
     _run_agent(asked)
   else:

@@ -78,7 +78,7 @@ def main() -> None:
   control = control_status.ControlStatus(folder)
   while launcher.poll() is None:
     time.sleep(_PERIOD_S)
-    status = control.ask()
+    status = control.poll()
     if status is not None:
       progress.tell(
         out,

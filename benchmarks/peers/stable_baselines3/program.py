@@ -89,7 +89,7 @@ def _numbers(name: str, count: int) -> dict:
   return numbers
 
 
-class _Teller(callbacks.BaseCallback):
+class _ProgressCallback(callbacks.BaseCallback):
   """A callback that counts steps, and evaluates when it is due."""
 
   def __init__(self, told: progress.Progress, name: str, seed: int):
@@ -137,7 +137,7 @@ def main() -> None:
   )
   model.learn(
     _FOR_EVER,
-    callback=_Teller(told, asked.task, asked.seed),
+    callback=_ProgressCallback(told, asked.task, asked.seed),
     log_interval=_FOR_EVER,
   )
 
