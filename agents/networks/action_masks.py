@@ -94,7 +94,7 @@ def _mark_joint_actions(actions: arrays.JointActionArray) -> np.ndarray:
 def _mark_components(
   actions: arrays.MultiDiscreteArray,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns weights [M, K * N] from mask to outputs, and unused ones [K * N]."""
+  """Returns weights [M, K * N] of outputs by mask, and padding [K * N]."""
   used = np.arange(max(actions.sizes)) < np.array(actions.sizes)[:, None]
   outputs = np.flatnonzero(used)  # of each value of each component
   weights = np.eye(used.size, dtype=np.float32)[outputs]
