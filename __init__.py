@@ -10,7 +10,8 @@
     policy = slipway.load("runs/first")
     action = policy(observation)
 
-The same as commands: `slipway --help`. Nothing is imported before it is used.
+`slipway --help` shows the equivalent commands. Submodules are imported on first
+use.
 """
 
 import importlib
@@ -18,7 +19,7 @@ import typing
 
 __version__ = "0.1.0"
 
-# Module of each public name.
+# The module in which each public name is defined.
 _PUBLIC = {
   "Policy": "slipway.launch.policy",
   "RunResult": "slipway.launch.session",

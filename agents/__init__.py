@@ -1,1 +1,1 @@
-"""The algorithms: one folder a family, losses and networks shared."""
+"""Agents: one folder per family of algorithms; losses and networks for all."""

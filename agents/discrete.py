@@ -1,4 +1,4 @@
-"""Discrete actions: what algorithms of action values need of an environment."""
+"""Discrete actions: helpers for algorithms that learn action values."""
 
 import math
 
@@ -12,14 +12,14 @@ from slipway.environments import arrays
 def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
-  """Checks that actions can be numbered, and that the torso fits.
+  """Checks that actions are discrete and few, and the torso fits observations.
 
   Args:
     config: the whole config.
-    spec: of one environment.
+    spec: spec of one environment.
 
   Raises:
-    ValueError: one line with what doesn't fit.
+    ValueError: one line with the field that doesn't fit.
   """
   sizes = arrays.component_sizes(spec.actions)
   if sizes is None:
@@ -30,18 +30,18 @@ def check(
       "environment"
     )
   joint = isinstance(spec.actions, arrays.MultiDiscreteArray)
-  if joint and math.prod(sizes) > arrays.MOST_JOINT_ACTIONS:
+  if joint and math.prod(sizes) > arrays.MAX_JOINT_ACTIONS:
     raise ValueError(
-      f"config.agent={config.agent!r} has a value for each joint action, but "
+      f"config.agent={config.agent!r} learns a value per joint action, but "
       f"config.environment.name={config.environment.name!r} has "
       f"{math.prod(sizes)}, of {len(sizes)} components, more than "
-      f"{arrays.MOST_JOINT_ACTIONS}: use --config=ppo or another environment"
+      f"{arrays.MAX_JOINT_ACTIONS}: use --config=ppo or another environment"
     )
   torsos.check(config.network, spec)
 
 
 def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
-  """Returns a spec whose actions are numbers, also those of components."""
+  """Returns the spec with joint actions in place of actions of components."""
   if isinstance(spec.actions, arrays.MultiDiscreteArray):
     joint = arrays.JointActionArray(spec.actions.sizes, spec.actions.name)
     return spec._replace(actions=joint)
@@ -51,7 +51,7 @@ def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
 def make_mask(
   spec: specs.EnvironmentSpec,
 ) -> action_masks.ActionMask | None:
-  """Makes the mask of an environment's numbered actions; None: it has none."""
+  """Makes the reader of an environment's action masks; None: it has none."""
   if not isinstance(spec.observations, arrays.MaskedArray):
     return None
   return action_masks.ActionMask(number_actions(spec))

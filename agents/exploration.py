@@ -1,4 +1,4 @@
-"""Epsilon-greedy exploration, with an epsilon for each environment."""
+"""Epsilon-greedy exploration, with a separate epsilon per environment."""
 
 import typing
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from slipway.replay.items import adder
 
 
 class Epsilons:
-  """The epsilons of one worker's environments.
+  """Schedule of the epsilons of one worker's environments.
 
-  'ladder': environment i of N (all workers') keeps
+  'ladder': environment i of the N environments of all workers has the constant
   epsilon_i = base^(1 + i / (N - 1) * exponent), Horgan et al. 2018,
   "Distributed prioritized experience replay", section 4.1.
-  'linear': all fall from epsilon_start to epsilon_end over decay_steps of all
-  workers' environment steps; a worker counts its own and takes the others to
-  be as fast.
+  'linear': all epsilons fall from epsilon_start to epsilon_end over decay_steps
+  environment steps of all workers. A worker estimates these as its own steps
+  times the number of workers.
   """
 
   def __init__(
@@ -27,53 +27,52 @@ class Epsilons:
     worker: int,
     env_steps: int = 0,
   ):
-    """Starts where this worker's environments are.
+    """Starts the schedule at `env_steps`.
 
     Args:
-      exploration: the part of a config.
-      topology: the part of a config.
+      exploration: the `exploration` section of a config.
+      topology: the `topology` section of a config.
       worker: index of this worker, from 0.
-      env_steps: environment steps of the processes that were this worker
-        before.
+      env_steps: environment steps of this worker's earlier processes.
     """
     self._exploration = exploration.copy_and_resolve_references()
     self._num_envs = topology.environments_per_worker
     self._workers = topology.workers
-    self.env_steps = env_steps  # of this worker, with autoresets
-    self._ladder = self._make_ladder(worker)
+    self.env_steps = env_steps  # of this worker, including autoresets
+    self._constants = self._make_constants(worker)
 
   def next(self) -> np.ndarray:
-    """Epsilons float [B] for the next step of the environments."""
+    """Returns epsilons [B] for the next step, and advances the schedule."""
     steps = self.env_steps * self._workers
     self.env_steps += self._num_envs
     if self._exploration.schedule == "ladder":
-      return self._ladder
+      return self._constants
     done = min(1.0, steps / self._exploration.decay_steps)
     start = self._exploration.epsilon_start
     end = self._exploration.epsilon_end
     return np.full(self._num_envs, start + done * (end - start))
 
-  def _make_ladder(self, worker: int) -> np.ndarray:
+  def _make_constants(self, worker: int) -> np.ndarray:
     total = self._num_envs * self._workers
-    # Interleaved: each worker has greedy and curious environments.
-    rungs = worker + self._workers * np.arange(self._num_envs)
-    powers = rungs / max(1, total - 1) * self._exploration.ladder_exponent
+    # Interleaved, so that each worker has small and large epsilons.
+    indices = worker + self._workers * np.arange(self._num_envs)
+    powers = indices / max(1, total - 1) * self._exploration.ladder_exponent
     return self._exploration.ladder_base ** (1.0 + powers)
 
 
 class Explorer:
-  """Chooses the best action, or any with a probability of epsilon.
+  """Chooses the best action, or a random one with probability epsilon.
 
   Attributes:
-    random: its random numbers.
+    random: generator of the random numbers.
   """
 
   def __init__(self, epsilons: Epsilons | None, seed: int):
-    """Begins.
+    """Makes the generator.
 
     Args:
-      epsilons: of each environment; None: always greedy.
-      seed: of its random numbers.
+      epsilons: schedule of the environments' epsilons; None: always greedy.
+      seed: seed of the random numbers.
     """
     self._epsilons = epsilons
     self.random = np.random.default_rng(seed)
@@ -81,14 +80,14 @@ class Explorer:
   def choose(
     self, q_t: np.ndarray, legal: np.ndarray | None = None
   ) -> adder.ActorOutput:
-    """Chooses by values.
+    """Chooses an action per environment.
 
     Args:
-      q_t: [B, A], below all others where an action is illegal.
-      legal: bool [B, A]: actions that may be explored; None: all.
+      q_t: values [B, A]; those of illegal actions are below all others.
+      legal: bool [B, A], the legal actions; None: all are legal.
 
     Returns:
-      Actions int32 [B], with the extras from which first priorities follow.
+      Actions int32 [B], with the extras for initial priorities.
     """
     batch_size, num_actions = q_t.shape
     action = q_t.argmax(axis=1).astype(np.int32)
@@ -110,14 +109,14 @@ class Explorer:
     )
 
   def get_state(self) -> dict[str, typing.Any]:
-    """The random numbers' state, and how far exploration has come."""
+    """Returns the state of the random numbers and of the epsilon schedule."""
     return {
       "random": self.random.bit_generator.state,
       "env_steps": self._epsilons and self._epsilons.env_steps,
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Continues as the explorer would have whose state was taken."""
+    """Restores a state that `get_state` returned."""
     self.random.bit_generator.state = state["random"]
     if self._epsilons is not None:
       self._epsilons.env_steps = state["env_steps"]

@@ -1,4 +1,4 @@
-"""Normalizer: running statistics of what a learner's batches contain."""
+"""Normalizer: running statistics of a learner's observations and rewards."""
 
 import typing
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ _EPSILON = 1e-8  # added to variances; gymnasium's NormalizeObservation
 
 
 class RunningStatistics(tf.Module):
-  """Mean and variance of all values so far, in float64.
+  """Mean and variance of all values added so far, in float64.
 
   Attributes:
-    count: values so far, [].
-    mean: their mean, [...]; 0 before the first.
+    count: number of values, [].
+    mean: mean of the values, [...]; 0 before the first.
   """
 
   def __init__(self, shape: Sequence[int], name: str):
     """Starts without values.
 
     Args:
-      shape: of one value.
-      name: of the module.
+      shape: shape of one value.
+      name: name of the TensorFlow module.
     """
     super().__init__(name=name)
     zeros = tf.zeros(shape, tf.float64)
@@ -37,8 +37,8 @@ class RunningStatistics(tf.Module):
 
   @property
   def scale(self) -> tf.Tensor:
-    """1 / deviation, float32 [...]; nearly 1 before the first value."""
-    # The comparison, not a quotient of zeros, makes the variance 1.
+    """1 / standard deviation, float32 [...]; about 1 before the first value."""
+    # Without values, the variance is 1 rather than a quotient of zeros.
     variance = tf.where(
       self.count > 0,
       self._squares / tf.maximum(self.count, 1.0),
@@ -58,8 +58,8 @@ class RunningStatistics(tf.Module):
     with M the sum of squared distances from the mean.
 
     Args:
-      values: [N, ...]; N may be 0.
-      is_due: [] bool; False: nothing is added.
+      values: values [N, ...]; N may be 0.
+      is_due: [] bool, whether to add the values.
     """
     values = tf.cast(values, tf.float64)
     size = tf.cast(tf.shape(values)[0], tf.float64)
@@ -76,11 +76,12 @@ class RunningStatistics(tf.Module):
 
 
 class Normalizer(tf.Module):
-  """Normalizes a learner's batches, as a config says.
+  """Normalizes a learner's batches, if the config's `normalization` says so.
 
-  Where the config normalizes nothing, it returns what it gets, and adds nothing
-  to the graph. Learners call it with each batch; their networks get normalized
-  observations. Those that act get what `get_variables` returns.
+  Learners pass each batch through it, so their networks need no normalization.
+  Networks that act normalize observations themselves, with the published
+  variables of `get_variables`. If the config normalizes nothing, batches are
+  returned unchanged and nothing is added to the graph.
   """
 
   def __init__(
@@ -93,8 +94,8 @@ class Normalizer(tf.Module):
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      name: of the network that acts, if the learner names its networks; see
+      spec: spec of one environment.
+      name: name of the acting network, if the learner names its networks; see
         `tf_network.Network`.
     """
     super().__init__(name="normalizer")
@@ -105,18 +106,18 @@ class Normalizer(tf.Module):
       self._observations = RunningStatistics(shape, "observations")
     if normalization.normalizes_rewards(config):
       self._returns = RunningStatistics((), "returns")
-      # A reward of n steps is a sum of n.
+      # An n-step reward is a sum of n rewards.
       self._reward_clip = normalization.CLIP * config.adder.get("n_step", 1)
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
-    """The statistics, for `Learner.checkpointed`; {}: there are none."""
+    """Statistics to save with `Learner.checkpointed`; {}: there are none."""
     if self._observations is None and self._returns is None:
       return {}
     return {"normalizer": self}
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of what networks that act need, by name."""
+    """Returns a copy of the variables that acting networks need, by name."""
     if self._observations is None:
       return {}
     return {
@@ -129,7 +130,7 @@ class Normalizer(tf.Module):
   def transitions(
     self, batch: transitions.Transition
   ) -> transitions.Transition:
-    """Adds a batch of transitions to the statistics; returns it normalized."""
+    """Adds transitions to the statistics; returns normalized transitions."""
     self.add_observations(batch.o_tm1)
     return batch._replace(
       o_tm1=self.observations(batch.o_tm1),
@@ -143,15 +144,15 @@ class Normalizer(tf.Module):
     """Adds observations to the statistics.
 
     Args:
-      observations: [..., *shape of one].
-      is_due: [] bool; False: nothing is added.
+      observations: observations [..., *shape of one observation].
+      is_due: [] bool, whether to add the observations.
     """
     if self._observations is not None:
       shape = self._observations.mean.shape
       self._observations.update(tf.reshape(observations, (-1, *shape)), is_due)
 
   def observations(self, observations: typing.Any) -> typing.Any:
-    """Returns observations [..., *shape of one], normalized."""
+    """Returns normalized observations, of the same shape."""
     if self._observations is None:
       return observations
     mean = tf.cast(self._observations.mean, tf.float32)
@@ -164,18 +165,18 @@ class Normalizer(tf.Module):
     running_returns: typing.Any,
     first: tf.Tensor | None = None,
   ) -> typing.Any:
-    """Adds running returns to the statistics; returns rewards, normalized.
+    """Adds running returns to the statistics; returns normalized rewards.
 
-    Rewards are divided by the deviation of the running returns: Engstrom et al.
+    Divides rewards by the deviation of the running returns: Engstrom et al.
     2020, "Implementation matters in deep policy gradients"
     (https://arxiv.org/abs/2005.12729), appendix A.2, and gymnasium's
     NormalizeReward.
 
     Args:
-      rewards: [...].
-      running_returns: [...], of `returns.RunningReturns`; None where rewards
-        aren't normalized.
-      first: [...] bool, the steps that are autoresets; None: none are.
+      rewards: rewards [...].
+      running_returns: running returns [...] of `returns.RunningReturns`; None
+        if rewards aren't normalized.
+      first: [...] bool, the steps that are autoresets; None: there are none.
     """
     if self._returns is None:
       return rewards

@@ -1,4 +1,4 @@
-"""QLearner: what the learners of action values share."""
+"""QLearner: the base class of learners of action values."""
 
 import typing
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ from slipway.replay.tables import dataset, importance
 
 
 class QLearner:
-  """An online network, its optimizer, and a target network that follows.
+  """Holds an online network, its optimizer, and a target network.
 
   Attributes:
-    normalizer: of the batches; networks take its observations.
+    normalizer: normalizer of batches, whose observations the networks take.
     online: the network that learns.
-    target: of the same variables as `online` had at its last copy.
+    target: the target network, a periodic copy of `online`.
     steps: updates done, int64.
   """
 
@@ -34,8 +34,8 @@ class QLearner:
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      make_network: called twice; makes networks with equal variables.
+      spec: spec of one environment.
+      make_network: makes a network; both calls return equal variables.
     """
     self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
@@ -53,12 +53,12 @@ class QLearner:
   def descend(
     self, tape: tf.GradientTape, batch: dataset.Batch, losses: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Takes a gradient step, and copies to the target network where it is due.
+    """Takes a gradient step, and copies the target network when it is due.
 
     Args:
-      tape: that has recorded the losses.
-      batch: that they belong to; `importance.importance_weights` weigh them.
-      losses: [B].
+      tape: tape that has recorded the losses.
+      batch: batch of the losses, from which importance weights are computed.
+      losses: loss of each element of the batch, [B].
 
     Returns:
       The loss and the norm of its gradient, as metrics.
@@ -66,8 +66,8 @@ class QLearner:
     with tape:
       loss = tf.reduce_mean(self._weights(batch) * losses)  # []
     norm = self._optimizer.minimize(loss, tape, self._learner.learning_rate)
-    # Not before the batch is there: nothing else orders a count after the
-    # iterator, which may end in this step.
+    # The control dependency delays the count until the batch is there, since
+    # the iterator may end in this step.
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
     targets.copy_periodically(
@@ -79,12 +79,12 @@ class QLearner:
     return {"loss": loss, "gradient_norm": norm}
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """A copy of the online network's variables, by name."""
+    """Returns a copy of the online network's variables, by name."""
     return self.online.get_variables() | self.normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """Both networks, the optimizer, the step count, and any statistics."""
+    """State to save: networks, optimizer, step count, and any statistics."""
     return {
       **self.normalizer.checkpointed,
       "online": self.online,
@@ -100,9 +100,9 @@ class QLearner:
     return tf.reduce_mean(values)
 
   def _weights(self, batch: dataset.Batch) -> tf.Tensor:
-    """Returns importance weights [B]; ones where sampling is uniform.
+    """Returns importance weights [B]; ones for uniform sampling from one table.
 
-    With shards, sampling is uniform in each, and not over all of their items.
+    With shards, sampling is uniform within a shard, but not over all items.
     """
     if self._replay.sampler == "uniform":
       ones = tf.ones_like(batch.probabilities, tf.float32)

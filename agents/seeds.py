@@ -1,18 +1,18 @@
-"""Seeds: a restarted process uses other random numbers."""
+"""Seeds: gives a restarted process different random numbers."""
 
 
 def for_restart(seed: int, restarts: int) -> int:
-  """Returns the seed of one of the processes that are a node, one by one.
+  """Returns the seed of a node's process after some restarts.
 
-  A restarted worker that used its predecessor's random numbers again would
-  repeat its episodes, which are in the table already.
+  With its old seed, a restarted worker would repeat episodes that the table
+  already contains.
 
   Args:
-    seed: of the node, at least 0 and below 2^64.
-    restarts: processes that were the node before.
+    seed: seed of the node, at least 0 and below 2^64.
+    restarts: number of restarts of the node so far.
 
   Returns:
-    `seed` for the first process, and numbers that no other node has for the
-    others; NumPy's generators take integers of any size.
+    `seed` without restarts; otherwise a number that no other node uses. NumPy's
+    generators accept integers of any size.
   """
   return seed + (restarts << 64)

@@ -1,4 +1,4 @@
-"""Target networks: variables that follow those of an online network."""
+"""Target networks: copies and moving averages of online networks."""
 
 import typing
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def copy(target: Sequence[tf.Variable], online: Sequence[tf.Variable]) -> None:
-  """Makes the target's variables equal to the online network's."""
+  """Copies the online network's variables to the target network."""
   for to, origin in zip(target, online, strict=True):
     to.assign(origin)
 
@@ -18,7 +18,7 @@ def copy_periodically(
   steps: typing.Any,
   period: int,
 ) -> None:
-  """Copies where `steps` is a multiple of `period`; traced into a graph.
+  """Copies the variables if `steps` is a multiple of `period`, in a graph.
 
   Mnih et al. 2015, "Human-level control through deep reinforcement learning",
   algorithm 1.
@@ -29,7 +29,7 @@ def copy_periodically(
 def follow(
   target: Sequence[tf.Variable], online: Sequence[tf.Variable], tau: float
 ) -> None:
-  """target := (1 - tau) target + tau online.
+  """Moves the target's variables: target := (1 - tau) target + tau online.
 
   Lillicrap et al. 2016, "Continuous control with deep reinforcement learning"
   (https://arxiv.org/abs/1509.02971), algorithm 1.

@@ -1,1 +1,1 @@
-"""Measurements beside the raw libraries and the peers, as ratios."""
+"""Benchmarks: measures Slipway against raw libraries and other frameworks."""

@@ -1,4 +1,4 @@
-"""Benchmark `blocked`: the proxy's memory beside a closed rate limiter."""
+"""Benchmark `blocked`: the proxy's memory while the rate limiter blocks."""
 
 import statistics
 import tempfile
@@ -25,12 +25,12 @@ on, when it has imported what fetching variables needs."""
 def measure(
   seconds: float = 600.0, writers: int = 8, settle_s: float = 20.0
 ) -> report.Report:
-  """Measures once.
+  """Measures the memory once.
 
   Args:
-    seconds: that the limiter is closed, and memory is looked at.
-    writers: processes.
-    settle_s: seconds for the proxy to start up in.
+    seconds: seconds for which the limiter blocks and memory is measured.
+    writers: number of writer processes.
+    settle_s: seconds for the proxy's start-up.
   """
   raw = []
   with (

@@ -1,4 +1,4 @@
-"""Collecting: one worker process at work, ours and Acme's, and its server."""
+"""Collecting: one worker process, of Slipway or of Acme, and its server."""
 
 import typing
 
@@ -11,7 +11,7 @@ _WAIT_S = 1.0
 
 
 class Collected(typing.NamedTuple):
-  """What one worker process did in its measured time."""
+  """Measurements of one worker process."""
 
   env_steps: int
   items_per_step: float  # that the server took, of all steps
@@ -20,7 +20,7 @@ class Collected(typing.NamedTuple):
   server_cpu_s: float
 
   def row(self) -> dict[str, float]:
-    """Columns of a raw file."""
+    """Returns the measurements as columns of a raw file."""
     return {
       **self._asdict(),
       "steps_per_cpu_s": self.env_steps / self.worker_cpu_s,
@@ -30,7 +30,7 @@ class Collected(typing.NamedTuple):
 
 
 def serve_ours(config: ml_collections.ConfigDict):
-  """A server with the run's table, and its address."""
+  """Starts a server with a run's table; returns it and its address."""
   from slipway.replay.tables import tables, trajectory_manager
 
   manager = trajectory_manager.TrajectoryManager(
@@ -41,7 +41,7 @@ def serve_ours(config: ml_collections.ConfigDict):
 
 
 def serve_acme(config: ml_collections.ConfigDict):
-  """A server with the table of Acme's DQN agent, and its address."""
+  """Starts a server with the table of Acme's DQN; also returns its address."""
   import reverb
   from acme.adders import reverb as adders
 
@@ -68,14 +68,14 @@ def collect_ours(
   warm_up_steps: int,
   steps: int,
 ) -> Collected:
-  """Collects and writes as a worker does, with variables that stay.
+  """Collects and writes like a worker, with constant variables.
 
   Args:
     config: the whole config.
-    address: of `serve_ours`.
-    server_pid: its process.
-    warm_up_steps: environment steps that are not measured.
-    steps: environment steps that are.
+    address: address of `serve_ours`.
+    server_pid: process id of the server.
+    warm_up_steps: environment steps before the measurement.
+    steps: environment steps of the measurement.
   """
   from slipway.agents import registry
   from slipway.environments import factory
@@ -127,14 +127,14 @@ def collect_acme(
   warm_up_steps: int,
   steps: int,
 ) -> Collected:
-  """The same work by Acme's own loop, actor and adder, as its DQN has them.
+  """Collects with Acme's own loop, actor and adder, as in its DQN.
 
   Args:
     config: the whole config; an MLP without dueling heads.
-    address: of `serve_acme`.
-    server_pid: its process.
-    warm_up_steps: environment steps that are not measured.
-    steps: environment steps that are.
+    address: address of `serve_acme`.
+    server_pid: process id of the server.
+    warm_up_steps: environment steps before the measurement.
+    steps: environment steps of the measurement.
   """
   import acme
   import sonnet as snt
@@ -192,7 +192,7 @@ def _since(
 
 
 def _inserted(address: str) -> int:
-  """Items that the server's only table has taken."""
+  """Returns the items inserted into the server's only table."""
   import reverb
 
   (table,) = reverb.Client(address).server_info(timeout=10).values()
@@ -200,10 +200,10 @@ def _inserted(address: str) -> int:
 
 
 def _acme_client(address: str):
-  """A client that Acme 0.4.0's adders can use.
+  """Makes a client that Acme 0.4.0's adders can use.
 
-  They pass `get_signature_timeout_ms`, which the writer of Reverb 0.11 does not
-  take.
+  They pass `get_signature_timeout_ms`, an argument that the writer of Reverb
+  0.11 does not have.
   """
   import reverb
 

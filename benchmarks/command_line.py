@@ -1,4 +1,4 @@
-"""What the benchmarks' command lines have in common."""
+"""Command line: arguments that several benchmarks share."""
 
 import argparse
 import pathlib
@@ -8,12 +8,12 @@ RESULTS = pathlib.Path(__file__).parent / "results"  # committed
 
 
 def names(text: str, known: Sequence[str], what: str) -> tuple[str, ...]:
-  """Reads names that are separated by commas.
+  """Parses a comma-separated list of names.
 
   Args:
-    text: of the argument.
-    known: that it may name.
-    what: each of them is.
+    text: text of the argument.
+    known: all valid names.
+    what: the kind of the names, for the error message.
 
   Raises:
     argparse.ArgumentTypeError: one line: a name is unknown.
@@ -29,10 +29,10 @@ def names(text: str, known: Sequence[str], what: str) -> tuple[str, ...]:
 
 
 def positive(text: str) -> int:
-  """Reads a whole number above 0.
+  """Parses a whole number above 0.
 
   Raises:
-    argparse.ArgumentTypeError: one line: it is below.
+    argparse.ArgumentTypeError: one line: the number is 0 or less.
   """
   value = int(text)
   if value < 1:
@@ -43,7 +43,7 @@ def positive(text: str) -> int:
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
-  """Adds the argument `out`, the folder that results are written to."""
+  """Adds the argument `out`, the folder for results."""
   parser.add_argument(
     "--out",
     type=pathlib.Path,

@@ -1,4 +1,4 @@
-"""Control status: the status of a run's control node, read from outside."""
+"""Control status: polls the status of a run's control node from outside."""
 
 from slipway.launch.orchestration import control_service
 from slipway.launch.rpc import client as rpc_client
@@ -8,19 +8,19 @@ _CALL_S = 0.5  # a control node that takes longer is not there
 
 
 class ControlStatus:
-  """Asks a control node, which comes, goes and comes back elsewhere."""
+  """Polls a control node, which may restart at another address."""
 
   def __init__(self, folder: run_folder.RunFolder):
-    """Asks nothing yet.
+    """Keeps the folder; does not connect yet.
 
     Args:
-      folder: of the run, which names the node's address.
+      folder: folder of the run, in which the node's address is.
     """
     self._folder = folder
     self._client: control_service.ControlService | None = None
 
-  def ask(self) -> run_status.RunStatus | None:
-    """The run's status; None: the node has yet to come up, or back."""
+  def poll(self) -> run_status.RunStatus | None:
+    """Returns the run's status; None: the node is not up."""
     try:
       if self._client is None:
         where = run_address.read(self._folder)

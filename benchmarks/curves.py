@@ -1,7 +1,7 @@
 """Learning curves: `python -m benchmarks.curves --task=... --algorithms=...`.
 
-Runs algorithms over seeds, keeps what they evaluated, and draws all that is
-kept of a task into one picture.
+Runs algorithms with several seeds, saves their evaluations, and draws all
+saved curves of a task into one picture.
 """
 
 import argparse
@@ -46,13 +46,13 @@ machine and the versions that it was made with.
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """What algorithms are compared on.
+  """A task on which algorithms are compared.
 
   Attributes:
-    preset: of their configs.
-    title: one line.
-    env_steps: at which each run ends.
-    limit_s: seconds after which a run is given up.
+    preset: preset of the algorithms' configs.
+    title: title of the page, one line.
+    env_steps: environment steps after which each run ends.
+    limit_s: seconds after which a run is aborted.
   """
 
   preset: str
@@ -71,10 +71,10 @@ TASKS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures what was asked for, and writes the task's page.
+  """Measures the given algorithms, and writes the task's page.
 
   Args:
-    arguments: of the command line; None: this process's.
+    arguments: arguments of the command line; None: this process's.
 
   Returns:
     Exit status: 0.
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Curve(typing.NamedTuple):
-  """What one run evaluated; [N] each."""
+  """Evaluations of one run; each field is an array [N]."""
 
   wall_s: np.ndarray
   env_steps: np.ndarray
@@ -120,10 +120,10 @@ class Curve(typing.NamedTuple):
 
 
 def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
-  """What an algorithm's curves were made with, and the curves, one a seed.
+  """Reads the description and the curves, one per seed, of an algorithm.
 
   Args:
-    path: of a file that `main` wrote.
+    path: path of a file that `main` has written.
   """
   lines = path.read_text(encoding="utf-8").splitlines()
   head = [line[2:].split(": ", 1) for line in lines if line.startswith("# ")]
@@ -140,7 +140,7 @@ def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
 
 
 def _command(algorithm: str, task: Task) -> list[str]:
-  """The config, and what is changed of it for all seeds."""
+  """Returns the arguments that all seeds share: config and overrides."""
   return [
     f"{algorithm}:{task.preset}",
     f"--config.limits.environment_steps={task.env_steps}",

@@ -1,4 +1,4 @@
-"""The picture of `curves`: means and intervals over seeds, side by side."""
+"""Picture of `curves`: means and confidence intervals over seeds."""
 
 import pathlib
 import typing
@@ -17,7 +17,7 @@ _RESAMPLED = 2_000
 
 
 class _Line(typing.NamedTuple):
-  """An algorithm's, against steps or seconds; [N] each."""
+  """Mean and interval of an algorithm, by steps or seconds; arrays [N]."""
 
   at: np.ndarray
   mean: np.ndarray
@@ -30,14 +30,14 @@ def draw(
   env_steps: int,
   path: pathlib.Path,
 ) -> None:
-  """Draws returns against environment steps and wall-clock.
+  """Draws returns against environment steps and wall-clock time.
 
-  Each algorithm has two panels, with the means of all others behind its own.
+  Each algorithm has two panels, with the means of all others in the background.
 
   Args:
-    kept: curves of each algorithm, one a seed.
-    env_steps: at which runs end.
-    path: of the PNG.
+    kept: curves of each algorithm, one per seed.
+    env_steps: environment steps after which runs end.
+    path: path of the PNG file.
   """
   from matplotlib import figure, ticker
 
@@ -83,16 +83,16 @@ def draw(
 
 
 def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """The 95 % interval of the mean over seeds, by the bootstrap.
+  """Returns the 95 % bootstrap interval of the mean over seeds.
 
   Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
   statistical precipice", section 4.1.
 
   Args:
-    lines: [seeds, N].
+    lines: values [seeds, N].
 
   Returns:
-    Its lower and its upper end, [N].
+    Lower and upper bounds, [N] each.
   """
   seeds = len(lines)
   drawn = np.random.default_rng(0).integers(seeds, size=(_RESAMPLED, seeds))
@@ -105,7 +105,7 @@ def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _line(
   curves: Sequence["curves_lib.Curve"], column: str, end: float
 ) -> _Line:
-  """From where all seeds have begun."""
+  """Computes an algorithm's line, where all seeds have values."""
   start = max(getattr(curve, column)[0] for curve in curves)
   at = np.linspace(start, max(start, end), _POINTS)
   lines = np.stack(

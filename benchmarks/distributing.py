@@ -1,4 +1,4 @@
-"""Distributing: a publisher and its server, the readers, the proxy between."""
+"""Distributing: publishes variables to readers, directly or by a proxy."""
 
 import functools
 import time
@@ -25,26 +25,26 @@ _TIMEOUT_S = 60.0
 
 
 class Published(typing.NamedTuple):
-  """One version, at its publisher's."""
+  """Time and cost of one version's publication."""
 
   version: int
   at_s: float  # unix seconds, before `publish`
 
 
 class Copied(typing.NamedTuple):
-  """One version, at a reader's."""
+  """Time and cost of one version's arrival at a reader."""
 
   version: int
   at_s: float  # unix seconds, after the poll that returned it
-  poll_s: float  # what that poll took
+  poll_s: float  # duration of that poll
   poll_cpu_s: float  # and of its process's CPU time, all threads
 
 
 def make_variables(size: int) -> dict[str, np.ndarray]:
-  """Arrays of noise, as a Nature CNN has them, padded.
+  """Makes arrays of noise with a Nature CNN's shapes, plus padding.
 
   Args:
-    size: bytes of all; under the CNN's 6.8 MB there is padding only.
+    size: total bytes; below the CNN's 6.8 MB there is padding only.
   """
   random = np.random.default_rng(0)
   arrays = {
@@ -59,7 +59,7 @@ def make_variables(size: int) -> dict[str, np.ndarray]:
 
 @functools.cache
 def _publisher(size: int):
-  """This process's server, with version 1, its publisher and variables."""
+  """Returns this process's server and publisher, with version 1, and arrays."""
   from slipway.replay.tables import trajectory_manager
   from slipway.replay.variables import variables
 
@@ -73,18 +73,18 @@ def _publisher(size: int):
 
 
 def prepare_publisher() -> None:
-  """Imports what publishing needs; a reader without a proxy needs the same."""
+  """Imports the modules for publishing, and for readers without a proxy."""
   from slipway.replay.tables import trajectory_manager  # noqa: F401
   from slipway.replay.variables import variables  # noqa: F401
 
 
 def prepare_shared_reader() -> None:
-  """Imports what reading shared variables needs."""
+  """Imports the modules for reading shared variables."""
   from slipway.replay.variables import shared_variables  # noqa: F401
 
 
 def address(size: int) -> str:
-  """The address of this process's server, started if needed, with version 1.
+  """Returns the address of this process's server; starts it if needed.
 
   Args:
     size: bytes of the variables that will be published.
@@ -93,12 +93,12 @@ def address(size: int) -> str:
 
 
 def publish(size: int, versions: int, period_s: float) -> list[Published]:
-  """Publishes versions, the first of which is 2, by this process's publisher.
+  """Publishes versions from 2 on, with this process's publisher.
 
   Args:
-    size: as given to `address`.
-    versions: how many.
-    period_s: seconds before each, counted from when the last one was due.
+    size: bytes of the variables, as for `address`.
+    versions: number of versions.
+    period_s: seconds between the due times of two versions.
   """
   _, publisher, arrays = _publisher(size)
   published = []
@@ -112,10 +112,10 @@ def publish(size: int, versions: int, period_s: float) -> list[Published]:
 
 
 def samples(size: int) -> int:
-  """How often this process's server has sent a version, since its start.
+  """Returns how many versions this process's server has sent so far.
 
   Args:
-    size: as given to `address`.
+    size: bytes of the variables, as for `address`.
   """
   from slipway.replay.variables import variables
 
@@ -123,19 +123,19 @@ def samples(size: int) -> int:
 
 
 def read(side: str, place: str, last_version: int) -> list[Copied]:
-  """Polls until a version is there.
+  """Polls until a version arrives.
 
   Args:
     side: 'proxy' or 'direct'.
     place: path of the shared variables, or address of the server; this process
-      keeps what reads there for the next call.
-    last_version: to wait for.
+      keeps its reader for the next call.
+    last_version: version to wait for.
 
   Returns:
-    Each version that was seen.
+    Each version that has arrived.
 
   Raises:
-    TimeoutError: no new version for 60 s.
+    TimeoutError: no new version arrived for 60 s.
   """
   source = _source(side, place)
   copied: list[Copied] = []

@@ -1,4 +1,4 @@
-"""A gymnasium environment as Acme's loop wants it, for the comparison only."""
+"""A gymnasium environment as a dm_env, for the comparison with Acme."""
 
 import dm_env
 import gymnasium
@@ -7,27 +7,27 @@ from acme import specs
 
 
 class GymnasiumEnvironment(dm_env.Environment):
-  """One environment of float observations and discrete actions.
+  """One environment with float observations and discrete actions, as a dm_env.
 
-  Acme's own GymWrapper takes environments of the older package `gym`.
+  Acme's own GymWrapper requires environments of the older package `gym`.
   """
 
   def __init__(self, name: str):
-    """Makes it.
+    """Makes the environment.
 
     Args:
-      name: its gymnasium id.
+      name: gymnasium id of the environment.
     """
     self._environment = gymnasium.make(name)
     self._ended = True
 
   def reset(self) -> dm_env.TimeStep:
-    """Opens an episode."""
+    """Starts an episode."""
     self._ended = False
     return dm_env.restart(self._environment.reset()[0])
 
   def step(self, action) -> dm_env.TimeStep:
-    """Steps; after an episode's end, resets."""
+    """Takes a step, or resets if the episode has ended."""
     if self._ended:
       return self.reset()
     observation, reward, terminated, truncated, _ = self._environment.step(
@@ -44,18 +44,18 @@ class GymnasiumEnvironment(dm_env.Environment):
     return dm_env.TimeStep(kind, reward, np.float32(1.0), observation)
 
   def observation_spec(self) -> specs.Array:
-    """Without bounds, which nothing here reads."""
+    """Returns the spec of observations, without bounds, which are not used."""
     space = self._environment.observation_space
     return specs.Array(space.shape, space.dtype, "observation")
 
   def action_spec(self) -> specs.DiscreteArray:
-    """From 0."""
+    """Returns the spec of actions, counted from 0."""
     return specs.DiscreteArray(int(self._environment.action_space.n))
 
   def reward_spec(self) -> specs.Array:
-    """A float32."""
+    """Returns the spec of rewards, float32."""
     return specs.Array((), np.float32, "reward")
 
   def discount_spec(self) -> specs.BoundedArray:
-    """A float32 in [0, 1]."""
+    """Returns the spec of discounts, float32 in [0, 1]."""
     return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")

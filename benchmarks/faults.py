@@ -1,4 +1,4 @@
-"""Faults: writers, a proxy and a server that can be killed and come back."""
+"""Faults: writers, and a proxy and a server that are killed and restarted."""
 
 import contextlib
 import os
@@ -19,10 +19,10 @@ _QUEUE = "queue"
 
 
 class Wrote(typing.NamedTuple):
-  """What one writer saw.
+  """Measurements of one writer.
 
   Attributes:
-    confirmed_at_s: when each of its batches was confirmed, monotonic.
+    confirmed_at_s: monotonic seconds at which each batch was confirmed.
     lost: items that were in flight when a stream broke.
   """
 
@@ -31,18 +31,18 @@ class Wrote(typing.NamedTuple):
 
 
 class Place:
-  """The folder in memory and the port of a server, its proxy and its writers.
+  """A server, its proxy and its writers, at fixed addresses.
 
-  They come up, die and come back at the same addresses.
+  The processes can be killed and restarted at the same addresses.
   """
 
   def __init__(self, folder: str, port: int, queue_size: int):
-    """Starts nothing.
+    """Keeps the arguments; starts no process.
 
     Args:
-      folder: in memory, for the proxy's files.
-      port: of the server.
-      queue_size: of its table, from which nothing is taken.
+      folder: tmpfs directory for the proxy's files.
+      port: port of the server.
+      queue_size: capacity of the server's table, from which nothing is sampled.
     """
     self._folder = folder
     self._port = port
@@ -51,7 +51,7 @@ class Place:
     self.pids: dict[str, int] = {}
 
   def start(self, name: str) -> float:
-    """Starts 'server' or 'proxy'; returns when it could be connected to."""
+    """Starts 'server' or 'proxy'; returns the time of the first connection."""
     held = contextlib.ExitStack()
     if name == "server":
       serving = processes.serving(_serve, self._port, self._queue_size)
@@ -62,20 +62,20 @@ class Place:
     return time.monotonic()
 
   def kill(self, name: str) -> float:
-    """Kills it; returns when."""
+    """Kills 'server' or 'proxy'; returns the time, monotonic."""
     os.kill(self.pids[name], signal.SIGKILL)
     self._held.pop(name).close()
     return time.monotonic()
 
   def close(self) -> None:
-    """Ends what runs."""
+    """Stops all processes."""
     for held in self._held.values():
       held.close()
 
   def begin_writing(
     self, writers: list[processes.Member], proxied: bool, record_bytes: int
   ) -> None:
-    """Lets writers write until `end_writing`."""
+    """Starts the writers, which write until `end_writing`."""
     pathlib.Path(self._folder, "end").unlink(missing_ok=True)
     folder = self._folder if proxied else None
     for index, writer in enumerate(writers):
@@ -83,14 +83,14 @@ class Place:
       writer.begin(_write, *args)
 
   def end_writing(self, writers: list[processes.Member]) -> list[Wrote]:
-    """What each of them saw."""
+    """Stops the writers; returns the measurements of each."""
     pathlib.Path(self._folder, "end").touch()
     return [writer.end() for writer in writers]
 
 
 @contextlib.contextmanager
 def at_a_place(folder: str, port: int, queue_size: int) -> Iterator[Place]:
-  """A place, whose processes end with the block."""
+  """Yields a `Place`, and stops its processes at the end of the block."""
   place = Place(folder, port, queue_size)
   try:
     yield place
@@ -99,7 +99,7 @@ def at_a_place(folder: str, port: int, queue_size: int) -> Iterator[Place]:
 
 
 def prepare() -> None:
-  """Imports what a writer needs."""
+  """Imports the modules of a writer."""
   import reverb  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 
@@ -129,7 +129,7 @@ def _serve_proxy(port: int, folder: str):
 def _write(
   port: int, folder: str | None, index: int, record_bytes: int, end: str
 ) -> Wrote:
-  """Writes noise, batch after confirmed batch, until `end` exists."""
+  """Writes noise, one confirmed batch after another, until `end` exists."""
   from slipway.replay.items import writer
   from slipway.replay.transport import control_block, routes
 

@@ -1,4 +1,4 @@
-"""Filling a table: transitions of steps that need no network."""
+"""Filling: writes transitions to a table without a network."""
 
 import typing
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _WAIT_S = 10.0
 
 
 class Step(typing.NamedTuple):
-  """One step of B environments, as an adder takes it."""
+  """One step of B environments, in the form that adders take."""
 
   observation: np.ndarray  # before the step
   action: np.ndarray  # [B]
@@ -25,10 +25,10 @@ class Step(typing.NamedTuple):
 
 
 def make_table_spec(config: ml_collections.ConfigDict) -> table_spec.TableSpec:
-  """Describes the table of a config.
+  """Returns the spec of a config's table.
 
   Raises:
-    ValueError: its algorithm has none; one line.
+    ValueError: one line: the config's algorithm has no table.
   """
   from slipway.agents import registry
   from slipway.environments import factory
@@ -51,14 +51,14 @@ def fill(
   items: int,
   steps: Iterator[Step],
 ) -> None:
-  """Writes the transitions of steps, as a worker does.
+  """Writes the transitions of steps, like a worker.
 
   Args:
-    address: of the server.
-    config: the whole config; of its worker's environments are the steps.
-    spec: of the environment.
-    items: transitions to write, at least.
-    steps: endless.
+    address: address of the server.
+    config: the whole config, whose environments make the steps.
+    spec: spec of the environment.
+    items: least number of transitions to write.
+    steps: endless iterator of steps.
   """
   from slipway.agents import registry
   from slipway.replay.items import adder as adder_lib
@@ -90,12 +90,11 @@ def fill(
 
 
 def noise(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
-  """Random steps, in one episode an environment.
+  """Yields random steps, all in one episode per environment.
 
   Args:
     config: the whole config.
-    spec: of the environment; where observations are stacks, each is the one
-      before moved on by one frame.
+    spec: spec of the environment; stacked observations advance by one frame.
   """
   num_envs = config.topology.environments_per_worker
   shape = (num_envs, *spec.observations.shape)
@@ -119,11 +118,11 @@ def noise(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
 
 
 def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
-  """Steps of the config's environments by random actions.
+  """Yields steps of the config's environments with random actions.
 
   Args:
     config: the whole config.
-    spec: of the environment.
+    spec: spec of the environment.
   """
   from slipway.environments import factory
 

@@ -1,4 +1,4 @@
-"""Benchmark `frames`: what storing each frame once saves, and what it costs."""
+"""Benchmark `frames`: saving and cost of storing each frame once."""
 
 import ml_collections
 import portpicker
@@ -45,7 +45,7 @@ def measure_process(content: str, stored: str, items: int) -> dict[str, float]:
   Args:
     content: 'noise' or 'play'.
     stored: 'stacks' or 'frames'.
-    items: transitions, at least.
+    items: least number of transitions.
   """
   from slipway.environments import factory
   from slipway.replay.tables import tables, trajectory_manager
@@ -78,14 +78,14 @@ def measure_process(content: str, stored: str, items: int) -> dict[str, float]:
 
 
 def _draw(address: str, table: table_spec.TableSpec) -> dict[str, float]:
-  """The speed of the trainer's dataset, and its CPU time a sample."""
+  """Measures the trainer's dataset: samples per second, CPU time per sample."""
   import tensorflow as tf
 
   from slipway.replay.tables import dataset
 
   batches = iter(dataset.make_dataset(address, table))
 
-  # AutoGraph, which makes the loop, can't rewrite what unpacks.
+  # AutoGraph, which makes the loop, can't rewrite the unpacking functions.
   unpack = tf.autograph.experimental.do_not_convert(dataset.unpack)
 
   @tf.function
@@ -111,11 +111,11 @@ def _draw(address: str, table: table_spec.TableSpec) -> dict[str, float]:
 
 
 def measure(runs: int, items: int = 10_000) -> report.Report:
-  """Measures both sides.
+  """Measures both sides, stacks and frames.
 
   Args:
-    runs: repetitions.
-    items: transitions of each.
+    runs: number of repetitions.
+    items: transitions per repetition.
   """
   raw = []
   for repetition in range(runs):

@@ -1,4 +1,4 @@
-"""Goals: what a benchmark aimed at, as lines of a page and as its picture."""
+"""Goals: a benchmark's goals, as lines of a page and as a picture."""
 
 import math
 import pathlib
@@ -6,16 +6,16 @@ import textwrap
 from collections.abc import Sequence
 
 _REACHED, _MISSED = "#2f6f9f", "#c2571a"
-_WIDEST = 8.0  # times: what is better or worse by more is drawn like that
+_WIDEST = 8.0  # largest factor that is drawn; larger ones are drawn as this
 _LABEL_WIDTH = 62  # characters
 
 
 class Goal(str):
-  """A goal's line, and how it was reached.
+  """The line of a goal in a report, with the degree to which it was reached.
 
   Attributes:
-    factor: by which what was measured is better than the goal: 1 is the goal,
-      2 twice as good, 0.5 half as good.
+    factor: quality relative to the goal: 1 meets it, 2 is twice as good, 0.5 is
+      half as good.
     label: the line without the verdict.
   """
 
@@ -23,43 +23,43 @@ class Goal(str):
   label: str
 
   def __new__(cls, label: str, factor: float, reached: bool) -> "Goal":
-    """Makes the line of its parts."""
+    """Makes the line from its parts."""
     goal = super().__new__(cls, verdict(label, reached))
     goal.factor, goal.label = factor, label
     return goal
 
 
 def verdict(text: str, reached: bool) -> str:
-  """The line of a goal that has no number."""
+  """Returns the line of a goal without a number."""
   return f"{text}: {'reached' if reached else '**not reached**'}."
 
 
 def at_least(text: str, measured: float, goal: float) -> Goal:
-  """A goal that more is better for.
+  """Makes a goal for a quantity of which more is better.
 
   Args:
-    text: what was measured, and the goal.
-    measured: in any unit.
-    goal: in the same unit, above 0.
+    text: the measured quantity and the goal, in words.
+    measured: the measured value, in any unit.
+    goal: the goal in the same unit, above 0.
   """
   return Goal(text, measured / goal, measured >= goal)
 
 
 def at_most(text: str, measured: float, goal: float) -> Goal:
-  """A goal that less is better for; what is 0 or less is infinitely good."""
+  """Makes a goal for a quantity of which less is better; 0 is perfect."""
   factor = goal / measured if measured > 0 else math.inf
   return Goal(text, factor, measured <= goal)
 
 
 def draw(lines: Sequence[str], path: pathlib.Path) -> bool:
-  """Draws how far what was measured is from each goal that has a number.
+  """Draws the factor of each goal that has a number.
 
   Args:
-    lines: of goals, in the order in which they are drawn, from above.
-    path: of the PNG; its folder is there.
+    lines: lines of goals, from the top of the picture.
+    path: path of the PNG file, in an existing folder.
 
   Returns:
-    Whether there was such a goal, and so a picture.
+    Whether a goal has a number, so that a picture was drawn.
   """
   goals = [line for line in lines if isinstance(line, Goal)]
   if not goals:
@@ -106,7 +106,7 @@ def draw(lines: Sequence[str], path: pathlib.Path) -> bool:
 
 
 def _wrapped(label: str) -> str:
-  """What was measured, and below it the goal."""
+  """Returns a label as two lines: the measured quantity, and the goal."""
   parts = label.replace(", goal ", ",\ngoal ").splitlines()
   return "\n".join(textwrap.fill(part, _LABEL_WIDTH) for part in parts)
 

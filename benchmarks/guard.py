@@ -1,7 +1,7 @@
-"""The guard: have ratios fallen since those committed? `make bench-quick`.
+"""Guard: reports whether committed ratios have fallen. `make bench-quick`.
 
-Measures in two minutes, in short, ratios whose two sides are measured in one
-run, and compares them with the ones that the committed results have.
+Runs short versions of benchmarks for two minutes, and compares their ratios
+with the committed ones. Both sides of a ratio are measured together.
 """
 
 import argparse
@@ -32,7 +32,7 @@ _RUNS = 3  # repetitions of each
 # measured, it may have fallen for that.
 _OTHERS = 0.1
 
-_WORKERS = 2  # of the start-up: what the config says
+_WORKERS = 2  # workers in the start-up measurement, as in the config
 _WRITERS = 4
 _TRAINER = tuple(
   dataclasses.replace(trainer.CASES[index], updates=updates)
@@ -41,14 +41,14 @@ _TRAINER = tuple(
 
 
 class Verdict(typing.NamedTuple):
-  """What was found of one ratio.
+  """Comparison of one ratio with its committed value.
 
   Attributes:
-    name: of the ratio.
+    name: name of the ratio.
     committed: median of the committed repetitions.
-    now: median of the present ones.
-    noise: by how much the two may differ for nothing.
-    others: part of the machine's CPU time that others took meanwhile.
+    now: median of the new repetitions.
+    noise: difference of the two that is not significant.
+    others: fraction of the machine's CPU time that other processes used.
   """
 
   name: str
@@ -59,12 +59,12 @@ class Verdict(typing.NamedTuple):
 
   @property
   def fell(self) -> bool:
-    """Whether it fell by more than its noise, and others can't be why."""
+    """Whether the ratio fell by more than the noise, on an idle machine."""
     return self._is_below and self.others <= _OTHERS
 
   @property
   def line(self) -> str:
-    """The verdict, for a reader."""
+    """The verdict as one line of text."""
     if self.fell:
       said = "fell by more than its noise"
     elif self._is_below:
@@ -93,14 +93,13 @@ def compare(
 ) -> Verdict:
   """Compares the ratios of two sets of repetitions.
 
-  The noise is the distance between the largest and the smallest of the
-  committed ones, plus that of the present ones.
+  The noise is the range of the committed ratios plus the range of the new ones.
 
   Args:
-    name: of the ratio.
-    committed: at least one, of the repetitions that are committed.
-    now: of those that were just measured.
-    others: part of the machine's CPU time that others took meanwhile.
+    name: name of the ratio.
+    committed: ratios of the committed repetitions, at least one.
+    now: ratios of the new repetitions.
+    others: fraction of the machine's CPU time that other processes used.
   """
   noise = sum(max(values) - min(values) for values in (committed, now))
   return Verdict(
@@ -109,21 +108,21 @@ def compare(
 
 
 class _Part(typing.NamedTuple):
-  """A benchmark in short, and the ratios in its rows."""
+  """A short version of a benchmark, and the ratios in its rows."""
 
   measure: Callable[[], Sequence[report.Row]]
   ratios: Sequence[ratios.Ratio]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures and prints one line a ratio.
+  """Measures the ratios, and prints one line per ratio.
 
   Args:
-    arguments: of the command line; None: this process's.
+    arguments: arguments of the command line; None: this process's.
 
   Returns:
-    Exit status: 0 nothing fell by more than its noise, 1 something did, 2
-    there is nothing to compare with.
+    Exit status: 0 no ratio fell by more than its noise, 1 one did, 2 there are
+    no committed results.
   """
   asked = _parse(arguments)
   parts = _parts()
@@ -189,13 +188,13 @@ def _start_ups() -> list[report.Row]:
 
 
 class _Others:
-  """What others take of the machine from here on."""
+  """Measures the CPU time of other processes, from its construction on."""
 
   def __init__(self):
     self._began = self._look()
 
   def part(self) -> float:
-    """Of the CPU time of all cores."""
+    """Returns the fraction of all cores' CPU time that others used."""
     wall_s, busy_s, own_s = (
       now - began for now, began in zip(self._look(), self._began, strict=True)
     )

@@ -1,4 +1,4 @@
-"""The machine: what a measurement was made with, as the head of its file."""
+"""Machine: describes hardware and versions, for the head of a results page."""
 
 import datetime
 import os
@@ -24,7 +24,7 @@ _PACKAGES = (
 
 
 def describe() -> dict[str, str]:
-  """Commit, date, processor, memory and versions, by name."""
+  """Returns commit, date, processor, memory and versions, by name."""
   load_1_min = os.getloadavg()[0]
   return {
     "commit": commit(),
@@ -38,16 +38,16 @@ def describe() -> dict[str, str]:
 
 
 def busy_s() -> float:
-  """Seconds for which its cores were busy, all together, since it is up.
+  """Returns the busy seconds of all cores since the machine's start.
 
-  What a host has taken from them for other machines counts as busy.
+  Time that a host took for other virtual machines counts as busy.
   """
   times = psutil.cpu_times()
   return sum(times) - times.idle - times.iowait - times.guest - times.guest_nice
 
 
 def commit() -> str:
-  """The commit of the working tree, marked where a file differs from it."""
+  """Returns the working tree's commit, marked if files differ from it."""
   head = _git("rev-parse", "--short=12", "HEAD")
   if not head:
     return "unknown: not a git checkout"

@@ -1,4 +1,4 @@
-"""Benchmark `outages`: each process of a run killed, until steps flow again."""
+"""Benchmark `outages`: seconds without progress after a process is killed."""
 
 import pathlib
 import random
@@ -16,7 +16,7 @@ START_UP_GOAL_S = 12.0
 STOP_GOAL_S = 10.0
 
 LAUNCHER = "launcher"  # the last one that is killed, if it is
-# Who is killed in each topology.
+# Processes that are killed in each topology.
 FAULTS = {
   "with_trainer": (
     *("worker/1", "proxy/0", "evaluator/0", "control/0", "trainer/0"),
@@ -77,9 +77,9 @@ def measure(
   """Measures faults, and the starts and stops that go with them.
 
   Args:
-    runs: repetitions.
-    faults: who is killed, by topology.replay.
-    seed: of the moments of the kills.
+    runs: number of repetitions.
+    faults: processes to kill, by topology.replay.
+    seed: seed of the random times of the kills.
   """
   chance = random.Random(seed)
   raw = []
@@ -167,7 +167,7 @@ def _kill(run: running.Running, node: str) -> report.Row:
 def _lost_since(
   before: Mapping[str, int], after: Mapping[str, int]
 ) -> dict[str, int]:
-  """What a resumed run lacks of what was last seen of it."""
+  """Returns the progress that a resumed run lost since its last seen status."""
   return {
     "items_lost": after["items_lost_by_workers"]
     - before["items_lost_by_workers"],
@@ -200,7 +200,7 @@ def _medians(
 
 
 def _goals(raw: Sequence[report.Row]) -> list[str]:
-  """Of what was measured."""
+  """Makes the goals of the measured rows."""
   goals = [
     ("worker/1", "back_s", "until a killed worker writes again", WORKER_GOAL_S),
     (

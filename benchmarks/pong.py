@@ -1,4 +1,4 @@
-"""Benchmark `pong`: the frames' way, one worker alone and the whole program."""
+"""Benchmark `pong`: frames through one worker alone and the whole program."""
 
 import pathlib
 import tempfile
@@ -26,7 +26,7 @@ _WORKER = (
 
 
 def make_config() -> ml_collections.ConfigDict:
-  """What the worker does."""
+  """Returns the config of the worker."""
   config = apex_dqn.get_config("pong")
   config.replay.samples_per_insert = 0.0  # nothing samples: must not block
   config.replay.capacity = 20_000
@@ -41,14 +41,14 @@ def measure(
   min_size: int = 2_000,
   overrides: tuple[str, ...] = (),
 ) -> report.Report:
-  """Measures the worker, then the program.
+  """Measures the worker, then the whole program.
 
   Args:
-    runs: repetitions of the worker.
-    steps: environment steps of a repetition.
+    runs: repetitions with the worker.
+    steps: environment steps per repetition.
     limit_s: wall-clock seconds of the program.
-    min_size: transitions before its first update.
-    overrides: more flags of the program.
+    min_size: transitions before the program's first update.
+    overrides: further flags of the program.
   """
   raw = []
   for repetition in range(runs):

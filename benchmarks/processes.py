@@ -1,4 +1,4 @@
-"""Processes of a measurement: fresh ones, so that none warms up another."""
+"""Processes: runs measurements in new processes, without warm caches."""
 
 import contextlib
 import multiprocessing
@@ -18,7 +18,7 @@ _START_UP_S = 120.0
 _CALL_S = 120.0
 _CLOSE_S = 5.0
 
-# What the program gives its workers: small batches gain nothing by threads.
+# The program's variables for workers: small batches gain nothing from threads.
 ONE_THREAD = {
   "OMP_NUM_THREADS": "1",
   "OPENBLAS_NUM_THREADS": "1",
@@ -34,12 +34,12 @@ def call(
   *args,
   environment: dict[str, str] | None = None,
 ) -> Result:
-  """Calls a module's function in a new process; returns or raises as it does.
+  """Calls a function in a new process; returns its result or raises its error.
 
   Args:
-    function: of a module's top level.
-    *args: picklable.
-    environment: variables of the new process besides this one's.
+    function: a module's top-level function.
+    *args: picklable arguments.
+    environment: environment variables of the new process, added to this one's.
   """
   with (
     mock.patch.dict(os.environ, environment or {}),
@@ -49,13 +49,14 @@ def call(
 
 
 class Member:
-  """A process that stays over many calls, so that it imports only once.
+  """A process that serves several calls, so that it imports modules only once.
 
-  Its C++ is quiet. What it raises it prints, and ends.
+  The output of its C++ libraries is discarded. On an error it prints the
+  traceback and exits.
   """
 
   def __init__(self):
-    """Starts it; `crew` ends it."""
+    """Starts the process; `crew` stops it."""
     self._here, there = _CONTEXT.Pipe()
     self._process = _CONTEXT.Process(target=_work, args=(there,), daemon=True)
     self._process.start()
@@ -63,15 +64,15 @@ class Member:
     self.pid = typing.cast(int, self._process.pid)
 
   def begin(self, function: Callable, *args) -> None:
-    """Lets it call a module's function; `end` must follow."""
+    """Starts a call of a module's function; `end` must follow."""
     self._here.send((function, args))
 
   def end(self):
-    """Returns what the call that was begun has returned.
+    """Waits for the started call, and returns its result.
 
     Raises:
-      RuntimeError: it raised, or the process died.
-      TimeoutError: it has not returned for two minutes.
+      RuntimeError: the call raised an error, or the process died.
+      TimeoutError: the call did not return within two minutes.
     """
     if not self._here.poll(_CALL_S):
       raise TimeoutError(
@@ -86,12 +87,12 @@ class Member:
       ) from error
 
   def call(self, function: Callable, *args):
-    """Calls a module's function there; returns and raises as `end` does."""
+    """Calls a module's function there; returns and raises like `end`."""
     self.begin(function, *args)
     return self.end()
 
   def close(self) -> None:
-    """Ends the process, at once if it is busy."""
+    """Stops the process, immediately if it is busy."""
     self._here.close()
     self._process.join(_CLOSE_S)
     if self._process.is_alive():
@@ -103,15 +104,15 @@ class Member:
 def crew(
   size: int, prepare: Callable[[], object], environment: dict[str, str]
 ) -> Iterator[list[Member]]:
-  """Processes that stay until the block ends.
+  """Starts processes, and stops them at the end of the block.
 
   Args:
-    size: how many.
-    prepare: a module's function that each calls first.
-    environment: variables of theirs besides this process's.
+    size: number of processes.
+    prepare: a module's function that each process calls first.
+    environment: environment variables of the processes, added to this one's.
 
   Yields:
-    Them, when all are prepared.
+    The processes, once all are prepared.
   """
   members: list[Member] = []
   try:
@@ -128,7 +129,7 @@ def crew(
 
 
 def quiet() -> None:
-  """Sends away what C++ prints in this process; Python's errors still show."""
+  """Discards this process's C++ output; Python's errors are still shown."""
   sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
   nowhere = os.open(os.devnull, os.O_WRONLY)
   os.dup2(nowhere, 2)
@@ -136,11 +137,11 @@ def quiet() -> None:
 
 
 def pin(pid: int, cores: Iterable[int]) -> None:
-  """Keeps a process, all its threads and those they will start, on cores.
+  """Pins all present and future threads of a process to cores.
 
   Args:
-    pid: of the process.
-    cores: their numbers, as `os.sched_getaffinity` gives them.
+    pid: id of the process.
+    cores: numbers of the cores, as in `os.sched_getaffinity`.
   """
   cores, pinned = set(cores), set()
   # Until none is new: one that was not yet pinned may have started another.
@@ -152,7 +153,7 @@ def pin(pid: int, cores: Iterable[int]) -> None:
 
 
 class Cpu(typing.NamedTuple):
-  """Seconds that have passed, on the wall and of a process's CPU time."""
+  """Seconds of wall-clock time and of a process's CPU time."""
 
   wall_s: float
   cpu_s: float
@@ -160,12 +161,12 @@ class Cpu(typing.NamedTuple):
 
 @contextlib.contextmanager
 def serving(start: Callable, *args) -> Iterator[tuple[int, str]]:
-  """Serves in a process of its own until the block ends.
+  """Runs a server in its own process until the end of the block.
 
   Args:
-    start: a module's function; returns an object that serves for as long as it
-      lives, and its address.
-    *args: of `start`.
+    start: a module's function that returns the server, which must be kept
+      referenced, and its address.
+    *args: arguments of `start`.
 
   Yields:
     The process's id, and the address.
@@ -188,13 +189,13 @@ def serving(start: Callable, *args) -> Iterator[tuple[int, str]]:
 
 
 def cpu(pid: int | None = None) -> Cpu:
-  """The times of a process, by default of this one, all its threads."""
+  """Returns the times of a process, by default of this one, all threads."""
   times = psutil.Process(pid).cpu_times()
   return Cpu(time.perf_counter(), times.user + times.system)
 
 
 def since(start: Cpu, pid: int | None = None) -> Cpu:
-  """What has passed since `start`, which `cpu` returned for the same `pid`."""
+  """Returns the times since `start`, a result of `cpu` for the same `pid`."""
   now = cpu(pid)
   return Cpu(now.wall_s - start.wall_s, now.cpu_s - start.cpu_s)
 
@@ -210,7 +211,7 @@ def _work(connection) -> None:
       result = function(*args)
     except BaseException:
       traceback.print_exc()
-      os._exit(1)  # for what the call left open may not let it end
+      os._exit(1)  # since resources of the failed call may block a normal exit
     with contextlib.suppress(BrokenPipeError):
       connection.send(result)
 

@@ -1,4 +1,4 @@
-"""Benchmark `proxy`: what the way through the proxy costs the writers."""
+"""Benchmark `proxy`: the cost for writers of writing through the proxy."""
 
 import dataclasses
 import os
@@ -45,10 +45,10 @@ def measure(
   """Measures all items, numbers of writers, placements and sides.
 
   Args:
-    runs: repetitions of each.
-    items: of `ITEMS`.
+    runs: repetitions of each case.
+    items: names from `ITEMS`.
     writers: numbers of writer processes.
-    effort: how long each takes; None: the default.
+    effort: duration of each measurement; None: the default.
   """
   effort = effort or writing_rig.Effort()
   cores = sorted(os.sched_getaffinity(0))
@@ -183,7 +183,7 @@ def _goals(raw: Sequence[report.Row]) -> list[str]:
 
 
 def _added_ms(rows: Sequence[report.Row]) -> float:
-  """What the proxy adds to the median flush: median over repetitions."""
+  """Returns the milliseconds that the proxy adds to the median flush."""
   return statistics.median(
     report.median(rows, "flush_median_ms", repetition=r, side="proxy")
     - report.median(rows, "flush_median_ms", repetition=r, side="direct")

@@ -1,4 +1,4 @@
-"""Ratios: those that the guard looks at, from rows of the benchmarks."""
+"""Ratios: computes the guard's ratios from rows of the benchmarks."""
 
 import dataclasses
 import pathlib
@@ -10,21 +10,21 @@ from benchmarks import report
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-  """One side of a ratio: a column, of the rows that have some values.
+  """One side of a ratio: a column of the rows with given values.
 
   Attributes:
-    column: of a raw file.
-    where: value by column.
+    column: name of the column.
+    where: values of other columns that select the rows.
   """
 
   column: str
   where: Mapping[str, object]
 
   def value(self, rows: Sequence[report.Row], repetition: str) -> float:
-    """The only value of a repetition.
+    """Returns the only value of a repetition.
 
     Raises:
-      ValueError: there is none, or it is no number above 0.
+      ValueError: there is no value, or it is not a number above 0.
     """
     where = {**self.where, "repetition": repetition}
     texts = [
@@ -36,7 +36,7 @@ class Side:
       (value,) = (float(typing.cast(typing.Any, text)) for text in texts)
     except (TypeError, ValueError) as error:
       raise ValueError(
-        f"there is not one number in column {self.column!r} where {where}"
+        f"column {self.column!r} does not have exactly one number where {where}"
       ) from error
     if value <= 0:
       raise ValueError(f"{value} in column {self.column!r} where {where}")
@@ -45,11 +45,11 @@ class Side:
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-  """What is compared with what; more is better.
+  """A ratio of two measured quantities; more is better.
 
   Attributes:
-    name: for a reader.
-    benchmark: whose rows they are.
+    name: name of the ratio in messages.
+    benchmark: name of the benchmark whose rows it uses.
     of: the numerator.
     to: the denominator, measured in the same repetition.
   """
@@ -60,13 +60,13 @@ class Ratio:
   to: Side
 
   def values(self, rows: Sequence[report.Row]) -> list[float]:
-    """One a repetition.
+    """Returns the ratio of each repetition.
 
     Args:
-      rows: of the benchmark, as measured or as `report.read` returns them.
+      rows: rows of the benchmark, new ones or from `report.read`.
 
     Raises:
-      ValueError: they do not have it, or have fewer than two repetitions.
+      ValueError: the rows lack the ratio, or have fewer than two repetitions.
     """
     wanted = self.of.where
     repetitions = sorted(
@@ -78,18 +78,18 @@ class Ratio:
     )
     if len(repetitions) < 2:
       raise ValueError(
-        f"{len(repetitions)} repetitions where {dict(wanted)}, and a spread "
-        "takes two"
+        f"{len(repetitions)} repetitions where {dict(wanted)}, but a range "
+        "requires two"
       )
     return [
       self.of.value(rows, one) / self.to.value(rows, one) for one in repetitions
     ]
 
   def committed(self, folder: pathlib.Path) -> list[float]:
-    """One a repetition of the benchmark's file in a folder of results.
+    """Returns the ratio of each repetition in a folder of results.
 
     Raises:
-      ValueError: it can't be read, or does not have it; in one line.
+      ValueError: one line: the file can't be read, or lacks the ratio.
     """
     path = folder / f"{self.benchmark}.csv"
     try:
@@ -102,7 +102,7 @@ class Ratio:
 
 
 def trainer(case: str) -> Ratio:
-  """Updates/s from replay, of those on a fixed batch."""
+  """Ratio of updates per second from replay to those on a fixed batch."""
   return Ratio(
     f"trainer, replay / fixed batch: {case}",
     "trainer",
@@ -112,7 +112,7 @@ def trainer(case: str) -> Ratio:
 
 
 def proxy(case: str) -> Ratio:
-  """Items/s through the proxy, of those direct."""
+  """Ratio of items per second through the proxy to those written directly."""
   return Ratio(
     f"proxy / direct: {case}",
     "proxy",
@@ -130,7 +130,7 @@ WORKER = Ratio(
 
 
 def start_up(workers: int) -> Ratio:
-  """How soon a run learns, by how long TensorFlow's import alone takes."""
+  """Ratio of TensorFlow's import time to a run's time to its first update."""
   return Ratio(
     "import of TensorFlow / start-up of a run",
     "scaling",

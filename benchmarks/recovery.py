@@ -1,4 +1,4 @@
-"""Benchmark `recovery`: how soon workers write again, and what they lose."""
+"""Benchmark `recovery`: outage of the writers, and their lost items."""
 
 import bisect
 import statistics
@@ -11,7 +11,7 @@ from benchmarks import faults, goal, processes, report
 
 GOAL_S = 3.0
 
-# Who is killed, and how the writers connect.
+# Processes that are killed, and the writers' connections.
 CASES = {
   "server, through the proxy": ("server", True),
   "proxy": ("proxy", True),
@@ -42,10 +42,10 @@ def measure(
   """Measures all cases.
 
   Args:
-    runs: repetitions of each.
-    writers: processes.
-    down_s: seconds between a kill and the start of the successor.
-    up_s: seconds that the writers go on after that.
+    runs: repetitions of each case.
+    writers: number of writer processes.
+    down_s: seconds between a kill and the restart.
+    up_s: seconds for which the writers continue after that.
   """
   raw = []
   with processes.crew(writers, faults.prepare, processes.ONE_THREAD) as crew:

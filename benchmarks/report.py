@@ -1,4 +1,4 @@
-"""Report: a benchmark's raw numbers as CSV, its medians as markdown."""
+"""Report: writes a benchmark's raw rows as CSV and its medians as markdown."""
 
 import csv
 import dataclasses
@@ -14,16 +14,16 @@ Row = Mapping[str, typing.Any]  # a value by column: text, number or None
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-  """What one benchmark found.
+  """Results of one benchmark.
 
   Attributes:
-    name: of the benchmark, and of its files.
-    title: one line.
-    method: how it was measured, in a paragraph.
-    raw: one row a repetition, all with the same columns.
-    medians: one row a case, all with the same columns.
-    goals: lines that say what was aimed at and what was reached; those of
-      `benchmarks.goal` that have a number are drawn.
+    name: name of the benchmark and of its files.
+    title: title of the page, one line.
+    method: description of the measurement, one paragraph.
+    raw: one row per repetition, all with the same columns.
+    medians: one row per case, all with the same columns.
+    goals: one line per goal with the result; those of `benchmarks.goal` that
+      have a number are drawn.
     more: further tables, after the medians.
   """
 
@@ -36,10 +36,10 @@ class Report:
   more: Sequence[Sequence[Row]] = ()
 
   def markdown(self, head: Mapping[str, str]) -> str:
-    """The report as a page.
+    """Returns the report as a markdown page.
 
     Args:
-      head: what it was measured with, by name.
+      head: description of the machine, by name.
     """
     parts = [
       f"# {self.title}",
@@ -53,13 +53,13 @@ class Report:
     return "\n\n".join(part for part in parts if part) + "\n"
 
   def write(self, folder: pathlib.Path, head: Mapping[str, str]) -> None:
-    """Writes its page, its picture of the goals and its rows as CSV.
+    """Writes the page, the picture of the goals, and the rows as CSV.
 
-    They are `name`.md, `name`_goals.png if a goal has a number, and `name`.csv.
+    Files: `name`.md, `name`.csv, and `name`_goals.png for goals with numbers.
 
     Args:
-      folder: of results, which is made if needed.
-      head: what it was measured with, by name.
+      folder: folder for the files, created if needed.
+      head: description of the machine, by name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{self.name}.md"
@@ -84,11 +84,11 @@ class Report:
 
 
 def read(path: pathlib.Path) -> list[dict[str, str]]:
-  """The rows of a CSV file that a report has written, all values as text.
+  """Reads the rows of a report's CSV file, all values as text.
 
   Raises:
-    ValueError: it can't be read, or has no rows. Which file it is, the caller
-      says.
+    ValueError: the file can't be read, or has no rows; the message does not
+      have its name.
   """
   try:
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -103,7 +103,7 @@ def read(path: pathlib.Path) -> list[dict[str, str]]:
 
 
 def median(rows: Sequence[Row], column: str, **where) -> float:
-  """The median of a column over the rows that have these values.
+  """Returns the median of a column over the rows with the given values.
 
   Raises:
     ValueError: there are no such rows.
@@ -119,16 +119,16 @@ def median(rows: Sequence[Row], column: str, **where) -> float:
 
 
 def ratio(rows: Sequence[Row], column: str, of: Row, to: Row) -> float:
-  """The median over repetitions of one case's value by another's.
+  """Returns the median over repetitions of the ratio of two cases' values.
 
-  Both values of a repetition were measured one right after the other, so that
-  a machine that was slow for a while was slow for both.
+  The two values of a repetition were measured right after one another, so a
+  temporarily slow machine affects both.
 
   Args:
-    rows: with a column `repetition`.
-    column: what is compared.
-    of: values that the rows of the numerator have.
-    to: and those of the denominator.
+    rows: rows with a column `repetition`.
+    column: name of the column to compare.
+    of: values of other columns that select the numerator's rows.
+    to: values of other columns that select the denominator's rows.
   """
   repetitions = sorted({row["repetition"] for row in rows})
   return statistics.median(

@@ -1,4 +1,4 @@
-"""Runs the benchmarks and writes their results: `make bench`."""
+"""Run: measures the benchmarks and writes their results. `make bench`."""
 
 import argparse
 import sys
@@ -44,13 +44,13 @@ _FOLDERS = {"scale": scale.FOLDER}  # of results that have one
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures, prints and writes what was asked for.
+  """Measures the given benchmarks, and prints and writes their results.
 
   Args:
-    arguments: of the command line; None: this process's.
+    arguments: arguments of the command line; None: this process's.
 
   Returns:
-    Exit status: 0 it was measured, whatever was found.
+    Exit status: 0, whether or not goals were reached.
   """
   asked = _parse(arguments)
   measure = {

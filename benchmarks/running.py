@@ -1,4 +1,4 @@
-"""A run that goes on: the program, watched and killed from outside."""
+"""Running: a run of the program that is watched and killed from outside."""
 
 import contextlib
 import itertools
@@ -26,15 +26,15 @@ _PATIENCE_S = 90.0
 
 
 class Look(typing.NamedTuple):
-  """What the control node told.
+  """One status of the control node.
 
   Attributes:
-    at_s: when, monotonic.
-    counts: of its status; `worker/1` are the items of that worker that the
-      server has confirmed, `items_lost_by_workers` those in flight when a
-      stream broke, `answers` the looks before this one.
-    start_up_s: seconds from the command to the first trainer step; None: it
-      has yet to come.
+    at_s: monotonic seconds of the reply.
+    counts: counts of the status; `worker/1` counts the items of that worker
+      that the server has confirmed, `items_lost_by_workers` the lost ones when
+      a stream broke, `answers` the replies before this one.
+    start_up_s: seconds from the command to the first trainer step; None: there
+      was none yet.
   """
 
   at_s: float
@@ -55,11 +55,11 @@ class Running:
   """
 
   def __init__(self, launcher: subprocess.Popen, path: pathlib.Path):
-    """Looks at nothing yet.
+    """Keeps the arguments; does not poll yet.
 
     Args:
-      launcher: its process.
-      path: of the run's folder.
+      launcher: process of the launcher.
+      path: path of the run's folder.
     """
     self.launcher = launcher
     self._path = path
@@ -68,10 +68,10 @@ class Running:
     self.looks: list[Look] = []
 
   def watch_until_it_flows(self) -> None:
-    """Looks until workers and trainer have gone on for a while.
+    """Polls until workers and trainer have made progress for a while.
 
     Raises:
-      RuntimeError: the run has ended, or they never do.
+      RuntimeError: the run has ended, or makes no progress.
     """
     since_s = time.monotonic()
     while not self._flows(since_s):
@@ -80,7 +80,7 @@ class Running:
         raise RuntimeError(f"{self._path}: no steps for {_PATIENCE_S:.0f} s")
 
   def watch(self, seconds: float) -> None:
-    """Looks for so long.
+    """Polls the run for some seconds.
 
     Raises:
       RuntimeError: the run has ended.
@@ -97,7 +97,7 @@ class Running:
       time.sleep(_LOOK_S)
 
   def kill(self, node: str) -> float:
-    """Kills a node such as 'worker/1'; returns when, monotonic."""
+    """Kills a node such as 'worker/1'; returns the time, monotonic."""
     pid = self.pids()[node]
     at_s = time.monotonic()
     os.kill(pid, signal.SIGKILL)
@@ -107,7 +107,7 @@ class Running:
     """Kills the launcher, and waits until its nodes have ended.
 
     Returns:
-      Seconds that they took.
+      Seconds until the last node ended.
     """
     at_s = time.monotonic()
     self.launcher.kill()
@@ -117,48 +117,48 @@ class Running:
     return time.monotonic() - at_s
 
   def ended_s(self, since_s: float) -> float:
-    """Waits for the end of a run that was told to stop.
+    """Waits for the end of a run that was stopped.
 
     Args:
-      since_s: when it was told, monotonic.
+      since_s: monotonic seconds of the stop command.
 
     Returns:
-      Seconds that it took.
+      Seconds from the stop command to the end.
 
     Raises:
-      RuntimeError: it failed.
+      RuntimeError: the run failed.
     """
     if self.launcher.wait(_PATIENCE_S):
-      raise RuntimeError(f"{self._path} failed as it was told to stop")
+      raise RuntimeError(f"{self._path} failed after the stop command")
     return time.monotonic() - since_s
 
   def first_rise_s(self, count: str, since_s: float) -> float | None:
-    """Seconds until a count rose for the first time; None: it did not yet."""
+    """Returns the seconds until a count first rose; None: it has not risen."""
     rises = self._rises(count, since_s)
     return rises[0] - since_s if rises else None
 
   def flows_again_s(self, count: str, since_s: float) -> float:
-    """Seconds until a count's last standstill ended; 0.0: there was none.
+    """Returns the seconds until a count's last pause ended; 0.0: no pause.
 
     Args:
-      count: of `Look.counts`.
-      since_s: monotonic.
+      count: a name in `Look.counts`.
+      since_s: monotonic seconds from which pauses count.
     """
     edges = [since_s, *self._rises(count, since_s)]
     ends = [b for a, b in itertools.pairwise(edges) if b - a > STANDSTILL_S]
     return max(ends, default=since_s) - since_s
 
   def grown(self, count: str, since_s: float) -> int:
-    """By how much a count has grown since the last look before."""
+    """Returns the growth of a count since the last status before a time."""
     before = [look for look in self.looks if look.at_s <= since_s][-1]
     return self.looks[-1].counts[count] - before.counts[count]
 
   def status(self) -> run_status.RunStatus | None:
-    """What the control node tells; None: it has yet to come up, or back."""
-    return self._control.ask()
+    """Polls the control node's status; None: the node is not up."""
+    return self._control.poll()
 
   def pids(self) -> dict[str, int]:
-    """The newest process of each node, such as 'worker/1'."""
+    """Returns the newest process of each node, such as 'worker/1'."""
     said = (self._path / "logs" / "runner").read_text()
     found = re.findall(r"(\S+) is process (\d+)", said)
     return {node: int(pid) for node, pid in found}
@@ -177,9 +177,9 @@ class Running:
     )
 
   def _rises(self, count: str, since_s: float) -> list[float]:
-    """When a count was seen to have grown; where it goes back, it has not.
+    """Returns the times at which a count grew; decreases are ignored.
 
-    The first look since then only tells what was there before.
+    The first status after `since_s` only sets the initial count.
     """
     looks = [look for look in self.looks if look.at_s > since_s]
     return [
@@ -222,11 +222,11 @@ def _runs(pid: int) -> bool:
 
 @contextlib.contextmanager
 def started(flags: Sequence[str], path: pathlib.Path) -> Iterator[Running]:
-  """Starts a run, which is killed if it outlives the block.
+  """Starts a run, and kills it if it is alive at the end of the block.
 
   Args:
-    flags: of `slipway train`.
-    path: of the run's folder.
+    flags: flags of `slipway train`.
+    path: path of the run's folder.
   """
   with open(path.with_suffix(".txt"), "a") as file:
     launcher = subprocess.Popen(

@@ -1,7 +1,7 @@
-"""Plan past this machine: `python -m benchmarks.scale [--config=FILE:PRESET]`.
+"""Scale: plans larger clusters. `python -m benchmarks.scale [--config=...]`.
 
-Measures what one of each part of a run carries here, and computes how many
-workers and machines that feeds, and which part gives out first.
+Measures the capacity of one process of each kind on this machine, and computes
+how many workers and machines it supports, and which component saturates first.
 """
 
 import argparse
@@ -59,16 +59,16 @@ def measure(
   cores_per_machine: int = CORES_PER_MACHINE,
   effort: scale_rig.Effort | None = None,
 ) -> report.Report:
-  """Measures all parts, and plans with what they carry.
+  """Measures all components, and makes plans from their capacities.
 
   Args:
-    runs: repetitions of each.
+    runs: repetitions of each measurement.
     config_path: 'FILE:PRESET'.
-    cores_per_machine: of a machine of workers.
-    effort: how long each takes; None: the default.
+    cores_per_machine: cores of a machine with workers.
+    effort: duration of each measurement; None: the default.
 
   Raises:
-    ValueError: the config can't be read, or has no ratio; one line.
+    ValueError: one line: the config can't be read, or has no fixed ratio.
   """
   effort = effort or scale_rig.Effort()
   config = _load(config_path)
@@ -105,7 +105,7 @@ def measure(
 
 
 def _load(config_path: str) -> ml_collections.ConfigDict:
-  """A config that can be planned with; raises ValueError as `measure`."""
+  """Loads a config for which plans can be made; raises like `measure`."""
   config = overrides.load(config_path)
   if filling.make_table_spec(config).consumed:
     raise ValueError(
@@ -117,7 +117,7 @@ def _load(config_path: str) -> ml_collections.ConfigDict:
 
 
 def _name(config_path: str) -> str:
-  """'apex_dqn_cartpole' for 'apex_dqn:cartpole'."""
+  """Returns a file name, 'apex_dqn_cartpole' for 'apex_dqn:cartpole'."""
   file, _, preset = config_path.partition(":")
   stem = os.path.basename(file).removesuffix(".py")
   return f"{stem}_{preset}" if preset else stem
@@ -184,10 +184,10 @@ def _said(plan: scale_plan.Plan, cores_per_machine: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures, prints and writes.
+  """Measures, and prints and writes the plans.
 
   Args:
-    arguments: of the command line; None: this process's.
+    arguments: arguments of the command line; None: this process's.
 
   Returns:
     Exit status: 0, or 2 for a config that can't be planned with.

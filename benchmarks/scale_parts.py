@@ -1,4 +1,4 @@
-"""Parts of the benchmark `scale`: what runs in each of its processes."""
+"""Components of the benchmark `scale`: the code of each measured process."""
 
 import time
 import typing
@@ -19,13 +19,13 @@ _CLOSE_S = 0.5
 
 
 class Done(typing.NamedTuple):
-  """What was done within a window.
+  """Work that a process has done within the measured time.
 
   Attributes:
-    count: of items, updates or versions.
-    wall_s: seconds that it took.
-    own_cpu_s: CPU seconds of who did it, all threads.
-    server_cpu_s: and of the server.
+    count: number of items, updates or versions.
+    wall_s: duration in seconds.
+    own_cpu_s: CPU seconds of the process, all threads.
+    server_cpu_s: CPU seconds of the server.
   """
 
   count: float
@@ -35,15 +35,15 @@ class Done(typing.NamedTuple):
 
   @property
   def a_core(self) -> float:
-    """What was done a CPU second; of the kernel's shortest time, if of none."""
+    """The count per CPU second of the process; never divides by zero."""
     return self.count / max(self.own_cpu_s, _TICK_S)
 
 
 def serve(config: ml_collections.ConfigDict):
-  """A server with a config's tables: full, never blocking, one version.
+  """Starts a server with full tables that never block, and one version.
 
   Args:
-    config: as `scale_shape.describe` gives it.
+    config: a config from `scale_shape.describe`.
   """
   from slipway.replay.tables import tables, trajectory_manager
   from slipway.replay.variables import variables
@@ -68,7 +68,7 @@ def serve(config: ml_collections.ConfigDict):
 
 
 def prepare() -> None:
-  """Imports what samples, trains and fetches."""
+  """Imports the modules for sampling, training and fetching."""
   from slipway.agents import registry  # noqa: F401  # pyright: ignore[reportUnusedImport]
   from slipway.agents.updates import (  # noqa: F401
     replay_updates,  # pyright: ignore[reportUnusedImport]
@@ -81,16 +81,16 @@ def sample(
   warm_up_s: float,
   window_s: float,
 ) -> Done:
-  """Samples as a trainer does, and learns nothing.
+  """Samples like a trainer, without learning.
 
   Args:
     config: the whole config.
-    server: its process and address.
-    warm_up_s: seconds that are not measured.
-    window_s: seconds that are.
+    server: process and address of the server.
+    warm_up_s: seconds before the measurement.
+    window_s: seconds of the measurement.
 
   Returns:
-    Items.
+    The number of items, and its cost.
   """
   import numpy as np
 
@@ -125,10 +125,10 @@ def train(
   warm_up_s: float,
   window_s: float,
 ) -> Done:
-  """Trains as a trainer does whose table is in another process.
+  """Trains like a trainer whose table is in another process.
 
   Returns:
-    Updates; see `sample` for the rest.
+    The number of updates, and its cost; arguments are those of `sample`.
   """
   from slipway.agents import registry
   from slipway.agents.updates import replay_updates
@@ -152,10 +152,10 @@ def train(
 
 
 def fetch(server: tuple[int, str], warm_up_s: float, window_s: float) -> Done:
-  """Fetches the variables again and again, as a proxy does each version.
+  """Fetches the variables repeatedly, like a proxy that gets each version.
 
   Returns:
-    Versions; see `sample` for the rest.
+    The number of versions, and its cost; arguments are those of `sample`.
   """
   import reverb
 
@@ -181,16 +181,16 @@ def copy(
   warm_up_s: float,
   window_s: float,
 ) -> Done:
-  """Copies versions out of shared memory, as a worker does.
+  """Copies versions out of shared memory, like a worker.
 
   Args:
     config: the whole config.
-    path: of the shared variables that are made.
-    warm_up_s: seconds of copying that are not measured.
-    window_s: seconds that are.
+    path: path of the shared variables, which are created.
+    warm_up_s: seconds before the measurement.
+    window_s: seconds of the measurement.
 
   Returns:
-    Versions; nothing of a server's.
+    The number of versions, and its cost, without a server's.
   """
   from slipway.replay.variables import shared_variables, variable_packing
 
@@ -213,7 +213,7 @@ def copy(
 
 
 def _monitor(address: str) -> "shard_monitor.ShardMonitor":
-  """Returns the monitor of a server, which is up."""
+  """Returns the monitor of a server, once the server is up."""
   from slipway.replay.tables import shard_monitor, tables
 
   monitor = shard_monitor.ShardMonitor(0, address, tables.TRANSITIONS)

@@ -1,7 +1,8 @@
-"""Plan: how many workers and machines each part of a run would feed.
+"""Plan: the number of workers and machines that each component supports.
 
-All is said in environment steps a second, which is what workers make. A part
-*carries* what a core of its own would do, or what it did where it used more.
+The common unit is environment steps per second, which workers make. The
+*capacity* of a component is its rate with one full core, or its measured rate
+if it used more than one core.
 """
 
 import math
@@ -10,15 +11,15 @@ from collections.abc import Sequence
 
 
 class Carried(typing.NamedTuple):
-  """What one of each part carries.
+  """Capacities of one process of each component.
 
   Attributes:
-    inserts_per_s: items that a replay server takes, sampling none.
-    samples_per_s: items that it gives, and takes back priorities of.
-    updates_per_s: of the trainer, sampling from a server in another process.
-    relays_per_s: items that a proxy passes on.
+    inserts_per_s: items that a replay server inserts, without sampling.
+    samples_per_s: items that it sends, including priority updates.
+    updates_per_s: trainer steps, with a server in another process.
+    relays_per_s: items that a proxy forwards.
     fetches_per_s: versions of the variables that a server sends.
-    steps_per_s: environment steps of a worker that has a core.
+    steps_per_s: environment steps of a worker with its own core.
   """
 
   inserts_per_s: float
@@ -30,12 +31,12 @@ class Carried(typing.NamedTuple):
 
 
 class Work(typing.NamedTuple):
-  """What a config makes of them.
+  """The config values that determine the load of the components.
 
   Attributes:
-    steps_per_item: environment steps that an item brings.
-    samples_per_insert: that are asked for.
-    batch_size: items a batch.
+    steps_per_item: environment steps per item.
+    samples_per_insert: target ratio of samples to inserts.
+    batch_size: items per batch.
     publish_period: updates between two versions of the variables.
   """
 
@@ -46,13 +47,13 @@ class Work(typing.NamedTuple):
 
 
 class Part(typing.NamedTuple):
-  """How far one part goes.
+  """The limit that one component sets.
 
   Attributes:
-    name: of the part.
-    steps_per_s: environment steps that it carries.
-    workers: that make so many, on a core each.
-    machines: that do; None: each machine has its own.
+    name: name of the component.
+    steps_per_s: environment steps per second at its capacity.
+    workers: workers that make these steps, with one core each.
+    machines: machines of these workers; None: each machine has the component.
   """
 
   name: str
@@ -62,13 +63,13 @@ class Part(typing.NamedTuple):
 
 
 class Plan(typing.NamedTuple):
-  """A run with so many replay shards.
+  """The limits of a run with a number of replay shards.
 
   Attributes:
-    shards: replay servers.
-    workers_per_machine: that its cores and its proxy carry.
-    parts: all.
-    first: the one that gives out first.
+    shards: number of replay servers.
+    workers_per_machine: workers that a machine's cores and proxy support.
+    parts: limits of all components.
+    first: the component that saturates first.
   """
 
   shards: int
@@ -80,17 +81,17 @@ class Plan(typing.NamedTuple):
 def make_plan(
   carried: Carried, work: Work, shards: int, cores_per_machine: int
 ) -> Plan:
-  """Computes how many workers and machines each part feeds.
+  """Computes how many workers and machines each component supports.
 
-  Of a machine of workers each worker has a core, and the proxy what it needs
-  to relay for them. Replay servers share out inserts and samples evenly. The
-  trainer has a machine of its own, like the one that was measured.
+  Each worker has one core, and the proxy the cores that it needs to relay for
+  them. Replay servers share inserts and samples evenly. The trainer has its own
+  machine, equal to the measured one.
 
   Args:
-    carried: by one of each part.
-    work: of the config.
-    shards: replay servers.
-    cores_per_machine: of a machine of workers.
+    carried: capacities of the components.
+    work: load of the config.
+    shards: number of replay servers.
+    cores_per_machine: cores of a machine with workers.
 
   Raises:
     ValueError: as `check_ratio`.
@@ -132,23 +133,23 @@ def make_plan(
 
 
 def check_ratio(samples_per_insert: float) -> None:
-  """Makes sure that something ties workers and trainer together.
+  """Checks that a config has a fixed ratio of samples to inserts.
 
   Raises:
-    ValueError: there is no ratio; one line.
+    ValueError: one line: there is no fixed ratio.
   """
   if not samples_per_insert > 0:
     raise ValueError(
       f"config.replay.samples_per_insert={samples_per_insert!r} is no ratio, "
-      "so what the trainer needs of the workers is not known: give one"
+      "so the workers that the trainer needs can't be computed: give a number"
     )
 
 
 def _machines_fetching(carried: Carried, work: Work, machine: float) -> float:
-  """Machines of `machine` steps/s to each of which all versions get.
+  """Returns how many machines of `machine` steps/s can get all versions.
 
-  More machines fetch each version, and make the trainer publish more of them,
-  until it is as fast as it can be.
+  More machines fetch each version, and also make the trainer publish more
+  versions, until it reaches its capacity.
   """
   updates = work.samples_per_insert / work.batch_size / work.steps_per_item
   versions_per_machine = machine * updates / work.publish_period  # a second

@@ -1,4 +1,4 @@
-"""Rig of the benchmark `scale`: one replay server, and each part at work."""
+"""Rig of the benchmark `scale`: a server, and a process per component."""
 
 import dataclasses
 import os
@@ -22,7 +22,7 @@ INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, COPIED, STEPPED = (
   *("replay: inserted", "replay: sampled", "trainer: trained"),
   *("proxy: relayed", "replay: fetched", "worker: copied", "worker: stepped"),
 )
-# What a plan is made of, in the order of `scale_plan.Carried`.
+# Measured components, in the order of `scale_plan.Carried`.
 PLANNED = (INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, STEPPED)
 
 _CONNECT_S = 1.0  # for all streams, before the warm-up
@@ -31,14 +31,13 @@ _SHARED_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-  """How much is measured, and for how long.
+  """Size and duration of the measurements.
 
   Attributes:
-    writers: processes that write.
-    streams: numbers of streams that they open, all together; each at least as
-      many as writers.
-    warm_up_s: seconds that are not measured.
-    window_s: seconds that are.
+    writers: number of writer processes.
+    streams: total numbers of streams to measure, each at least `writers`.
+    warm_up_s: seconds before a measurement.
+    window_s: seconds of a measurement.
     batches: environment steps of each of a worker's environments.
   """
 
@@ -56,14 +55,14 @@ QUICK = Effort(
 
 @dataclasses.dataclass(frozen=True)
 class _Rig:
-  """A replay server that is up, and what is measured with it.
+  """A running replay server, and the settings of measurements with it.
 
   Attributes:
-    config: whose table the server has.
-    shape: of the config.
-    cells: that writers write.
-    server: its process and address.
-    effort: how long each measurement takes.
+    config: config of the server's table.
+    shape: sizes that the config determines.
+    cells: records that writers write.
+    server: process and address of the server.
+    effort: size and duration of the measurements.
   """
 
   config: ml_collections.ConfigDict
@@ -73,7 +72,7 @@ class _Rig:
   effort: Effort
 
   def write(self) -> Iterator[report.Row]:
-    """Writes to the server, and to it through a proxy."""
+    """Measures writing to the server, directly and through a proxy."""
     with (
       tempfile.TemporaryDirectory(dir=_SHARED_MEMORY) as folder,
       processes.serving(writing.serve_proxy, self.server[1], folder) as proxy,
@@ -91,7 +90,7 @@ class _Rig:
           yield _row(part, streams, done, done.server_cpu_s, sent)
 
   def read(self) -> Iterator[report.Row]:
-    """Samples from the server, trains with it, fetches from it."""
+    """Measures sampling, training and fetching from the server."""
     effort, shape = self.effort, self.shape
     times = effort.warm_up_s, effort.window_s
     trainer = threads.environment("trainer", self.config.learner.threads)
@@ -112,7 +111,7 @@ class _Rig:
       yield _row(FETCHED, 1, done, done.server_cpu_s, shape.variables_bytes)
 
   def act(self) -> Iterator[report.Row]:
-    """Copies variables, and makes environment steps."""
+    """Measures copies of variables, and environment steps."""
     effort, shape = self.effort, self.shape
     with tempfile.TemporaryDirectory(dir=_SHARED_MEMORY) as folder:
       done = processes.call(
@@ -154,7 +153,7 @@ class _Rig:
   def _write(
     self, crew: list[processes.Member], pid: int, address: str, streams: int
   ) -> scale_parts.Done:
-    """Lets all writers write; the server's CPU time is that of `pid`."""
+    """Runs all writers, and measures the CPU time of process `pid`."""
     effort = self.effort
     start_s = time.monotonic() + _CONNECT_S + effort.warm_up_s
     window = writing.Window(start_s, start_s + effort.window_s)
@@ -180,15 +179,15 @@ class _Rig:
 def measure(
   config: ml_collections.ConfigDict, runs: int, effort: Effort
 ) -> tuple[list[report.Row], scale_shape.Shape]:
-  """Measures all parts, one after the other.
+  """Measures all components, one after the other.
 
   Args:
     config: the whole config.
-    runs: repetitions.
-    effort: of each.
+    runs: number of repetitions.
+    effort: size and duration of each repetition.
 
   Returns:
-    Rows of a raw file, and what of the config counts.
+    Rows of a raw file, and the sizes that the config determines.
   """
   shape, cells, config = processes.call(scale_shape.describe, config)
   raw = []
@@ -208,15 +207,15 @@ def _row(
   each_bytes: float,
   carried: float | None = None,
 ) -> report.Row:
-  """A row of a raw file.
+  """Makes a row of a raw file.
 
   Args:
-    part: what was measured.
-    streams: that it had.
-    done: by it.
-    cpu_s: that the part used.
-    each_bytes: of what was counted.
-    carried: a second; None: what was done, or a whole core would have done.
+    part: name of the measured component.
+    streams: number of its streams.
+    done: work that it has done.
+    cpu_s: CPU seconds of the component.
+    each_bytes: bytes of each counted object.
+    carried: capacity per second; None: computed from `done`.
   """
   per_s, busy = done.count / done.wall_s, cpu_s / done.wall_s
   return {

@@ -1,4 +1,4 @@
-"""Shape: what of a config counts for the benchmark `scale`."""
+"""Shape: sizes that a config determines, for the benchmark `scale`."""
 
 import math
 import typing
@@ -16,14 +16,14 @@ _TABLE_BYTES = 200_000_000  # of the table, at most
 
 
 class Shape(typing.NamedTuple):
-  """What of a config counts.
+  """Sizes that a config determines.
 
   Attributes:
-    sent_bytes: that an item adds to its stream.
-    item_bytes: of an item, as it is sampled.
-    variables_bytes: of a version.
-    batch_size: items a batch.
-    steps_per_item: environment steps that an item brings.
+    sent_bytes: bytes that each item adds to its stream.
+    item_bytes: bytes of a sampled item.
+    variables_bytes: bytes of a version of the variables.
+    batch_size: items per batch.
+    steps_per_item: environment steps per item.
   """
 
   sent_bytes: int
@@ -34,11 +34,11 @@ class Shape(typing.NamedTuple):
 
 
 class Cells(typing.NamedTuple):
-  """What writers write.
+  """Records that writers write.
 
   Attributes:
-    rows: uint8 [M, ...], each added to a stream once.
-    window: how many of them, the newest ones, are an item.
+    rows: uint8 [M, ...], records that are added to a stream in turn.
+    window: number of newest records that form an item.
   """
 
   rows: np.ndarray
@@ -48,7 +48,7 @@ class Cells(typing.NamedTuple):
 def describe(
   config: ml_collections.ConfigDict,
 ) -> tuple[Shape, Cells, ml_collections.ConfigDict]:
-  """What of a config counts, what is written, and with what it is measured."""
+  """Returns a config's sizes, the records to write, and the measured config."""
   cells, table = make_cells(config), filling.make_table_spec(config)
   arrays = variables_of(config).values()
   shape = Shape(
@@ -62,7 +62,7 @@ def describe(
 
 
 def make_cells(config: ml_collections.ConfigDict) -> Cells:
-  """Rows of noise that items of a config are made of."""
+  """Makes records of noise for the items of a config."""
   from slipway.replay.items import transitions
 
   schema: typing.Any = filling.make_table_spec(config).schema
@@ -87,7 +87,7 @@ def make_cells(config: ml_collections.ConfigDict) -> Cells:
 def variables_of(
   config: ml_collections.ConfigDict,
 ) -> Mapping[str, np.ndarray]:
-  """Variables of a config, by name, as they begin."""
+  """Returns the initial variables of a config, by name."""
   from slipway.agents import registry
   from slipway.environments import factory
 
@@ -100,7 +100,7 @@ def variables_of(
 
 
 def _unlimited(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-  """A config whose table is soon full, and whose limiter never blocks."""
+  """Returns a config with a small table whose limiter never blocks."""
   config = config.copy_and_resolve_references()
   table = filling.make_table_spec(config)
   item_bytes = math.prod(table.schema.item_shape)
@@ -114,7 +114,7 @@ def _unlimited(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
 def _noise(
   random: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]
 ) -> np.ndarray:
-  """Numbers that any field can have: 0 and 1 where they are no measures."""
+  """Makes noise that is valid for any field; flags and indices are 0 or 1."""
   if dtype.kind == "f":
     return random.standard_normal(shape).astype(dtype)
   if dtype == np.uint8 and len(shape) > 1:

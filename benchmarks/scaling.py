@@ -1,4 +1,4 @@
-"""Benchmark `scaling`: speed and memory of a run against its workers."""
+"""Benchmark `scaling`: speed and memory of a run by number of workers."""
 
 import os
 import pathlib
@@ -12,8 +12,8 @@ WORKER_GOAL_MB = 130.0  # private memory of one
 START_UP_GOAL_S = 10.0  # with any number of workers
 
 _GOAL_WORKERS = 4
-_BUSY = 0.9  # of a core, or of all: then it is what limits
-_OTHERS = 0.1  # of a core: what else runs on the machine is worth a word
+_BUSY = 0.9  # of a core, or of all cores: above this, it is the bottleneck
+_OTHERS = 0.1  # of a core: above this, the report mentions other processes
 
 _METHOD = """\
 `slipway train --config=apex_dqn:cartpole` without a target,
@@ -44,14 +44,14 @@ def measure(
   seconds: float = 30.0,
   overrides: Sequence[str] = (),
 ) -> report.Report:
-  """Runs the program with each number of workers, and draws what was found.
+  """Runs the program with each number of workers, and draws the results.
 
   Args:
-    runs: repetitions.
-    folder: where scaling.png is written.
+    runs: number of repetitions.
+    folder: folder for scaling.png.
     workers: numbers of worker processes.
-    seconds: that are measured of each run.
-    overrides: more flags of the runs.
+    seconds: measured seconds of each run.
+    overrides: further flags of the runs.
   """
   raw = [
     {

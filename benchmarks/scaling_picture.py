@@ -1,4 +1,4 @@
-"""The picture of `scaling`: speed, and memory by role, against workers."""
+"""Picture of `scaling`: speed, and memory by role, by number of workers."""
 
 import pathlib
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from benchmarks import report
 
 _BLUE, _ORANGE = "#2f6f9f", "#c2571a"
-# From below; what the others have shares one color.
+# From the bottom; all other roles share one colour.
 _PARTS = (
   ("trainer", ("trainer",), "#c2571a"),
   ("workers", ("worker",), "#2f6f9f"),
@@ -24,7 +24,7 @@ def draw(raw: Sequence[report.Row], path: pathlib.Path) -> None:
 
   Args:
     raw: rows of the benchmark.
-    path: of the PNG; its folder is made if needed.
+    path: path of the PNG file; its folder is created if needed.
   """
   from matplotlib import figure, ticker
 
@@ -97,7 +97,7 @@ def _stack(axes, raw: Sequence[report.Row], counts: Sequence[int]) -> None:
 
 
 def _median_mb(raw: Sequence[report.Row], role: str, workers: int) -> float:
-  """0 where the runs had no such process."""
+  """Returns a role's median memory in MB; 0 if runs had no such process."""
   column = f"{role}_pss_mb"
   known = [row for row in raw if row[column] is not None]
   if not any(row["workers"] == workers for row in known):

@@ -1,4 +1,4 @@
-"""One run of the benchmark `scaling`, watched from outside."""
+"""One run of the benchmark `scaling`, measured from outside."""
 
 import contextlib
 import pathlib
@@ -31,12 +31,12 @@ _UP_WITHIN_S = 120.0
 def measure(
   workers: int, seconds: float, overrides: Sequence[str] = ()
 ) -> dict[str, float | None]:
-  """Measures one run, and ends it.
+  """Measures one run, and stops it.
 
   Args:
-    workers: processes.
-    seconds: that are measured once it learns.
-    overrides: more flags.
+    workers: number of worker processes.
+    seconds: measured seconds, after the first update.
+    overrides: further flags.
 
   Returns:
     Columns of a raw file.
@@ -52,7 +52,7 @@ def measure(
 def measure_start_up(
   workers: int, overrides: Sequence[str] = ()
 ) -> dict[str, float]:
-  """Starts a run, and ends it when it learns.
+  """Starts a run, and stops it after the first update.
 
   Returns:
     The columns of a raw file that are known by then.
@@ -66,7 +66,7 @@ def measure_start_up(
 def _started(
   workers: int, overrides: Sequence[str]
 ) -> Iterator[running.Running]:
-  """A run without a target, which ends in order with the block."""
+  """Starts a run without a target, and stops it in order after the block."""
   with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder) / "a-run"
     flags = (
@@ -91,7 +91,7 @@ def _import_s() -> float:
 
 
 def _wait_until_it_learns(run: running.Running) -> float:
-  """Waits for the first update; returns how long after the command it came."""
+  """Waits for the first update; returns the seconds since the command."""
   while not run.looks or run.looks[-1].start_up_s is None:
     run.watch(0.1)
     if time.monotonic() > run.began_s + _UP_WITHIN_S:
@@ -137,17 +137,17 @@ def _measure_window(
 
 
 def _status(run: running.Running) -> run_status.RunStatus:
-  """Returns the status of the control node, which may be late."""
+  """Returns the status of the control node; waits until it is up."""
   for _ in range(10):
     if (status := run.status()) is not None:
       return status
-  raise RuntimeError("the control node of a run did not answer")
+  raise RuntimeError("the control node of a run did not reply")
 
 
 def _memory_columns(members: list[tree.Member]) -> dict[str, float | None]:
-  """Of each role: PSS of all its processes, the largest one's private memory.
+  """Returns memory per role: PSS of all processes, the largest private one.
 
-  None where a run has no such process.
+  The values are None if the run has no such process.
   """
   columns: dict[str, float | None] = {}
   for role in ROLES:

@@ -1,4 +1,4 @@
-"""Benchmark `snapshot`: how long one of a large table stops the trainer."""
+"""Benchmark `snapshot`: trainer time that a snapshot of a large table costs."""
 
 import pathlib
 import tempfile
@@ -27,15 +27,15 @@ while the rest is compressed and brought to the disk (`until it is whole`).
 
 
 def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
-  """Measures in this process.
+  """Measures snapshots in this process.
 
   Args:
-    items: in the table.
-    runs: snapshots.
-    folder: for the run.
+    items: items in the table.
+    runs: number of snapshots.
+    folder: folder of the run.
 
   Returns:
-    One row a snapshot.
+    One row per snapshot.
   """
   import launchpad as lp
   from launchpad import address as lp_address
@@ -111,11 +111,11 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
 
 
 def measure(runs: int, items: int = ITEMS) -> report.Report:
-  """Measures, in a process of its own.
+  """Measures snapshots in a separate process.
 
   Args:
-    runs: snapshots.
-    items: in the table.
+    runs: number of snapshots.
+    items: items in the table.
   """
   with tempfile.TemporaryDirectory() as folder:
     raw = processes.call(
@@ -154,7 +154,7 @@ def measure(runs: int, items: int = ITEMS) -> report.Report:
 
 
 def _learn(trainer, going_on) -> float:
-  """Learns for a while, and as long as asked to; returns updates a second."""
+  """Runs updates for a while, and until a condition ends; returns updates/s."""
   began_s, before = time.monotonic(), trainer.step()
   while True:
     steps, passed_s = trainer.step(), time.monotonic() - began_s

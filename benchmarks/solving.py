@@ -25,14 +25,14 @@ _PART_SOLVED_GOAL = 0.9
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """What is to be solved, and in which time.
+  """A task to solve, with its goals.
 
   Attributes:
-    name: of the report.
-    preset: of Ape-X DQN.
+    name: name of the report.
+    preset: preset of Ape-X DQN.
     limit_s: wall-clock limit of one run, in seconds.
-    median_goal_s: seconds from the command.
-    start_up_goal_s: seconds until the first update of the slowest.
+    median_goal_s: goal for the median seconds from the command to the target.
+    start_up_goal_s: goal for the seconds until the slowest run's first update.
   """
 
   name: str
@@ -50,13 +50,13 @@ PONG = Task("pong_solved", "pong", 3_600.0, 3_600.0, 60.0)
 def measure(
   task: Task, seeds: int, folder: pathlib.Path, overrides: tuple[str, ...] = ()
 ) -> report.Report:
-  """Trains once a seed and draws all curves into one picture.
+  """Trains once per seed, and draws all curves into one picture.
 
   Args:
-    task: to be solved.
-    seeds: how many, from 1.
-    folder: where the picture is written.
-    overrides: more flags of the runs.
+    task: task to solve.
+    seeds: number of seeds, from 1.
+    folder: folder for the picture.
+    overrides: further flags of the runs.
   """
   config = apex_dqn.get_config(task.preset)
   target = config.limits.target_return
@@ -130,12 +130,12 @@ def _medians(raw: list[report.Row]) -> report.Row:
 
 
 def _timed(raw: list[report.Row]) -> list[report.Row]:
-  """A run that was not solved took for ever, not until its limit."""
+  """Returns a run's seconds to the target; infinite if it was not solved."""
   return [row if row["solved"] else {**row, "wall_s": math.inf} for row in raw]
 
 
 def _start_ups(raw: list[report.Row]) -> list[float]:
-  """A run that never learned never started up."""
+  """Returns the runs' seconds to the first update; infinite: no update."""
   return [
     math.inf if row["start_up_s"] is None else row["start_up_s"] for row in raw
   ]
@@ -168,7 +168,7 @@ def _goals(task: Task, raw: list[report.Row]) -> list[str]:
 def _draw(
   rows: dict[int, dict[str, np.ndarray]], target: float, path: pathlib.Path
 ) -> None:
-  """Return against seconds and environment steps, one line a seed."""
+  """Draws returns by seconds and by environment steps, one line per seed."""
   from matplotlib import colormaps, figure, ticker
 
   path.parent.mkdir(parents=True, exist_ok=True)

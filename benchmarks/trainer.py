@@ -1,4 +1,4 @@
-"""Benchmark `trainer`: what replay costs the learner, as a ratio."""
+"""Benchmark `trainer`: the learner's speed on replay and on a fixed batch."""
 
 import dataclasses
 import time
@@ -35,14 +35,14 @@ MLPs, where not said otherwise."""
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """One learner, and how much it does.
+  """One learner to measure.
 
   Attributes:
-    name: of the case.
-    preset: of configs/apex_dqn.py.
-    overrides: of the preset.
+    name: name of the case.
+    preset: preset of configs/apex_dqn.py.
+    overrides: overrides of the preset.
     items: transitions in the table.
-    updates: of one repetition.
+    updates: updates per repetition.
   """
 
   name: str
@@ -52,7 +52,7 @@ class Case:
   updates: int
 
   def config(self) -> ml_collections.ConfigDict:
-    """The whole config."""
+    """The whole config of the case."""
     config = apex_dqn.get_config(self.preset)
     config.update_from_flattened_dict(self.overrides)
     config.replay.capacity = self.items
@@ -113,10 +113,10 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
 
   Args:
     case: the learner.
-    runs: repetitions of each kind, besides one that is not counted.
+    runs: repetitions of each kind, plus one that is discarded.
 
   Returns:
-    One row a repetition and kind.
+    One row per repetition and kind.
   """
   from slipway.agents import registry
   from slipway.agents.updates import replay_updates
@@ -167,7 +167,7 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
 
 
 def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
-  """Measures all cases, each in a process of its own.
+  """Measures all cases, each in its own process.
 
   Args:
     runs: repetitions of each kind.
@@ -220,7 +220,7 @@ def _medians(raw: list[report.Row], case: str) -> dict:
 
 
 class _FixedBatch:
-  """A learner that learns from one batch, whatever it is given."""
+  """A learner that ignores its batches and always learns from the same one."""
 
   def __init__(self, learner: core.Learner, batch: "dataset_lib.Batch"):
     self._learner, self._batch = learner, batch
@@ -232,7 +232,7 @@ class _FixedBatch:
 
 
 class _FixedUpdates:
-  """Runs updates on one batch, and pushes nothing."""
+  """Runs updates on one fixed batch, without pushing priorities."""
 
   def __init__(
     self,
@@ -280,10 +280,10 @@ def fill(
   """Writes random transitions of many environments at once.
 
   Args:
-    address: of the server.
+    address: address of the server.
     config: the whole config.
-    spec: of the environment.
-    items: transitions to write, at least.
+    spec: spec of the environment.
+    items: least number of transitions to write.
   """
   config = config.copy_and_resolve_references()
   config.topology.environments_per_worker = _ROWS_A_WRITE

@@ -1,4 +1,4 @@
-"""Tree: the processes of a run, with their memory and CPU time."""
+"""Tree: memory and CPU time of all processes of a run."""
 
 import contextlib
 import pathlib
@@ -18,10 +18,10 @@ class Member(typing.NamedTuple):
   """One process of a run.
 
   Attributes:
-    role: 'worker', or what it is besides the nodes.
-    pss_mb: its memory, of shared pages its share (PSS), in 1e6 bytes.
-    private_mb: what no other process shares.
-    cpu_s: that it has used, all threads.
+    role: role of the node, such as 'worker', or the kind of another process.
+    pss_mb: memory with a share of shared pages (PSS), in 1e6 bytes.
+    private_mb: memory that no other process shares, in 1e6 bytes.
+    cpu_s: CPU seconds used by all threads.
   """
 
   role: str
@@ -31,11 +31,11 @@ class Member(typing.NamedTuple):
 
 
 def members(launcher: int, nodes: Mapping[str, int]) -> list[Member]:
-  """All processes of a run that are there now, the launcher first.
+  """Returns all present processes of a run, the launcher first.
 
   Args:
-    launcher: its process.
-    nodes: process by node, such as 'worker/1'.
+    launcher: process of the launcher.
+    nodes: process of each node, such as 'worker/1'.
   """
   roles = {pid: node.partition("/")[0] for node, pid in nodes.items()}
   root = psutil.Process(launcher)
@@ -48,7 +48,7 @@ def members(launcher: int, nodes: Mapping[str, int]) -> list[Member]:
 
 
 def cpu_s(found: list[Member]) -> dict[str, float]:
-  """CPU seconds of all processes of a role, by role."""
+  """Returns the CPU seconds of all processes of each role."""
   seconds: dict[str, float] = {}
   for member in found:
     seconds[member.role] = seconds.get(member.role, 0.0) + member.cpu_s

@@ -1,4 +1,4 @@
-"""Benchmark `variables`: a version's way to many readers of one machine."""
+"""Benchmark `variables`: distribution of a version to a machine's readers."""
 
 import contextlib
 import os
@@ -38,12 +38,12 @@ def measure(
   size: int = SIZE,
   period_s: float = PERIOD_S,
 ) -> report.Report:
-  """Measures both sides in turn.
+  """Measures reading through the proxy and directly, alternately.
 
   Args:
-    runs: repetitions of each.
-    readers: processes of each side.
-    versions: of a repetition.
+    runs: repetitions of each side.
+    readers: reader processes of each side.
+    versions: versions per repetition.
     size: bytes of a version.
     period_s: seconds between two versions.
   """
@@ -76,7 +76,7 @@ def measure(
 
 
 class _Side:
-  """One publisher with its server, and readers, all processes of their own."""
+  """A publisher with its server, and readers, each in its own process."""
 
   def __init__(
     self,
@@ -94,7 +94,7 @@ class _Side:
     self._last_version = 1  # with which a publisher starts
 
   def run(self, versions: int, period_s: float) -> dict:
-    """Publishes, lets all read, and returns columns of a raw file."""
+    """Publishes versions to all readers; returns columns of a raw file."""
     before = self._samples()
     self._last_version += versions
     for reader in self._readers:
@@ -138,7 +138,7 @@ class _Side:
 def _last_s(
   readers: Sequence[Sequence[distributing.Copied]], version: int
 ) -> float:
-  """When the last reader had this version, or skipped it for a newer one."""
+  """Returns when the last reader had a version, or a newer one."""
   return max(
     min(copy.at_s for copy in copied if copy.version >= version)
     for copied in readers

@@ -1,4 +1,4 @@
-"""A whole run: the program as a user starts it, watched from outside."""
+"""Whole run: runs the program like a user, and measures it from outside."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ _END_S = 90.0  # for the start-up and the stop, besides the run's own limit
 
 
 class Watched(typing.NamedTuple):
-  """What was seen of a run."""
+  """Measurements of a run."""
 
   summary: dict[str, typing.Any]  # its summary.json
   peak_mib: float  # memory of all its processes, shared pages counted once
@@ -34,17 +34,17 @@ def run(
   run_dir: pathlib.Path,
   name: str,
 ) -> Watched:
-  """Trains with a limit of time, and waits for the end.
+  """Trains with a time limit, and waits for the end.
 
   Args:
-    config: as --config takes it.
-    overrides: more flags.
+    config: value of --config.
+    overrides: further flags.
     limit_s: wall-clock limit of the run, in seconds.
-    run_dir: where its folder is made.
-    name: of the folder.
+    run_dir: parent of the run's folder.
+    name: name of the folder.
 
   Raises:
-    RuntimeError: the run failed; with the end of what it printed.
+    RuntimeError: the run failed; the message has the end of its output.
   """
   command = [
     *(sys.executable, "-m", "slipway.launch.train", f"--config={config}"),
@@ -84,7 +84,7 @@ class _Look(typing.NamedTuple):
 
 
 def _watch(process: subprocess.Popen, limit_s: float) -> list[_Look]:
-  """Looks at a process tree until it ends; stops one that does not."""
+  """Polls a process tree until it ends; stops it if it does not."""
   looks, left_s = [], limit_s
   while True:
     looks.append(_look(process.pid))

@@ -1,4 +1,4 @@
-"""Benchmark `worker`: environment steps a CPU second, beside Acme's actor."""
+"""Benchmark `worker`: environment steps per CPU second, and Acme's."""
 
 import ml_collections
 
@@ -24,7 +24,7 @@ transitions more, as its documentation says: see the items a step."""
 
 
 def make_config() -> ml_collections.ConfigDict:
-  """What both sides do."""
+  """Returns the config of both sides."""
   config = apex_dqn.get_config("cartpole")
   config.network.dueling = False
   config.exploration.schedule = "linear"
@@ -39,12 +39,12 @@ def make_config() -> ml_collections.ConfigDict:
 def measure(
   runs: int, ours_steps: int = 200_000, acme_steps: int = 10_000
 ) -> report.Report:
-  """Measures both sides in turn.
+  """Measures both sides, alternately.
 
   Args:
-    runs: repetitions of each.
-    ours_steps: environment steps of a repetition of ours.
-    acme_steps: and of Acme's.
+    runs: repetitions of each side.
+    ours_steps: environment steps per repetition of Slipway.
+    acme_steps: environment steps per repetition of Acme.
   """
   config = make_config()
   sides = {

@@ -1,4 +1,4 @@
-"""Writing: raw Reverb writers at work, the server and the proxy between."""
+"""Writing: raw Reverb writers, a server, and the proxy between them."""
 
 import contextlib
 import itertools
@@ -22,14 +22,14 @@ _FRAME_BYTES = 84 * 84
 
 
 class Window(typing.NamedTuple):
-  """What is measured, on the clock of `time.monotonic`, the machine's own."""
+  """Start and end of a measurement, in seconds of `time.monotonic`."""
 
   start_s: float
   end_s: float
 
 
 class Written(typing.NamedTuple):
-  """What one writer did within a window."""
+  """Measurements of one writer within a window."""
 
   items: int  # confirmed
   wall_s: float
@@ -37,26 +37,26 @@ class Written(typing.NamedTuple):
 
 
 class _Rows:
-  """Schema of items that are one row each; implements `ItemSchema`."""
+  """Schema of items that are one record each; implements `ItemSchema`."""
 
   transitions_per_item = 1
 
   def __init__(self, item_shape: tuple[int, ...]):
-    """Takes the shape of a row."""
+    """Keeps the shape of a record."""
     self.item_shape = item_shape
 
   def kept_frame_records(self, num_envs: int) -> int:
-    """Returns 0: no item refers to what was sent before."""
+    """Returns 0: items do not refer to earlier records."""
     del num_envs
     return 0
 
 
 def make_rows(items: str) -> np.ndarray:
-  """Rows to write, uint8 [64, record_bytes].
+  """Makes records to write, uint8 [64, record_bytes].
 
   Args:
     items: 'small', CartPole's packed transitions, or 'frames', 84x84 bytes of
-      noise, which no compression makes smaller.
+      incompressible noise.
   """
   random = np.random.default_rng(0)
   size = _DISTINCT_ROWS
@@ -81,7 +81,7 @@ def make_rows(items: str) -> np.ndarray:
 
 
 def serve(rows: np.ndarray):
-  """A server with a run's tables, which are full of rows and never block.
+  """Starts a server with a run's tables, which are full and never block.
 
   Args:
     rows: uint8 [M, record_bytes].
@@ -112,7 +112,7 @@ def serve(rows: np.ndarray):
 
 
 def serve_proxy(server_address: str, folder: str):
-  """A proxy in a folder of shared memory, when it has its first variables."""
+  """Starts a proxy in a tmpfs directory; waits until it has variables."""
   from slipway.replay import proxy
   from slipway.replay.variables import shared_variables
 
@@ -126,7 +126,7 @@ def serve_proxy(server_address: str, folder: str):
   )
   worker_proxy.start()
   variables = shared_variables.SharedVariables(variables_path)
-  # The proxy's imports must not fall into what is measured.
+  # The proxy's imports must not be part of the measurement.
   while variables.poll() is None:
     worker_proxy.check()
     time.sleep(_LOOK_S)
@@ -134,7 +134,7 @@ def serve_proxy(server_address: str, folder: str):
 
 
 def prepare() -> None:
-  """Imports what a writer needs."""
+  """Imports the modules of a writer."""
   import reverb  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 
@@ -145,14 +145,14 @@ def write(
   cells: int = 1,
   streams: int = 1,
 ) -> Written:
-  """Writes at full speed until a window's end.
+  """Writes at full speed until the end of a window.
 
   Args:
-    address: of the server or the proxy.
-    rows: uint8 [M, record_bytes], written again and again.
-    window: what is measured.
-    cells: rows that are an item, of which each next one adds one.
-    streams: that take turns.
+    address: address of the server or the proxy.
+    rows: uint8 [M, record_bytes], written repeatedly.
+    window: start and end of the measurement.
+    cells: records per item; each further item adds one record.
+    streams: number of streams, which are used in turn.
 
   Raises:
     reverb.DeadlineExceededError: the server confirmed nothing for 30 s.
@@ -175,16 +175,16 @@ def write(
 def flush_each(
   address: str, rows: np.ndarray, warm_up: int, flushes: int
 ) -> np.ndarray:
-  """Writes items one by one, each confirmed before the next.
+  """Writes items one by one, each after the last was confirmed.
 
   Args:
-    address: of the server or the proxy.
-    rows: uint8 [M, record_bytes], written again and again.
-    warm_up: items before the first that is timed.
-    flushes: items that are timed.
+    address: address of the server or the proxy.
+    rows: uint8 [M, record_bytes], written repeatedly.
+    warm_up: items before the first timed one.
+    flushes: number of timed items.
 
   Returns:
-    float64 [flushes], seconds from before its append to its confirmation.
+    float64 [flushes], seconds from each append to its confirmation.
 
   Raises:
     reverb.DeadlineExceededError: the server confirmed nothing for 30 s.
@@ -201,19 +201,19 @@ def flush_each(
 
 
 class Writer:
-  """A client's stream, as `replay.items.writer` has, without its checks.
+  """A client with one stream, like `replay.items.writer` without its checks.
 
   Attributes:
-    written: items.
+    written: number of written items.
   """
 
   def __init__(self, address: str, rows: np.ndarray, cells: int = 1):
-    """Opens it.
+    """Opens the stream.
 
     Args:
-      address: of the server or the proxy.
-      rows: uint8 [M, record_bytes], written again and again.
-      cells: rows that are an item.
+      address: address of the server or the proxy.
+      rows: uint8 [M, record_bytes], written repeatedly.
+      cells: records per item.
     """
     import reverb
 
@@ -232,13 +232,13 @@ class Writer:
     return self
 
   def __exit__(self, error_type, *error) -> None:
-    # Closing waits without a limit for what is not confirmed.
+    # Closing would wait without a limit for unconfirmed items.
     if error_type is None:
       self._writer.flush(0, timeout_ms=_FLUSH_TIMEOUT_MS)
       self._writer.close()
 
   def write(self, items: int, in_flight: int) -> None:
-    """Writes, then waits until at most `in_flight` are not yet confirmed."""
+    """Writes an item, then waits until at most `in_flight` are unconfirmed."""
     writer = self._writer
     for row in itertools.islice(self._rows, items):
       writer.append(row)

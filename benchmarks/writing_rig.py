@@ -1,4 +1,4 @@
-"""Rig of the benchmark `proxy`: writers, a server and its proxy, at work."""
+"""Rig of the benchmark `proxy`: writers, a server and its proxy."""
 
 import contextlib
 import dataclasses
@@ -20,14 +20,15 @@ _WARM_UP_FLUSHES = 100
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """What is written, where, and by how many.
+  """One case of the benchmark.
 
   Attributes:
-    items: as `writing.make_rows` takes it.
+    items: kind of items, as for `writing.make_rows`.
     placement: `SHARED`, all processes on all cores; or `SPARE`, writers and
       server on one core and the proxy on another.
-    writers: processes.
-    each_flushed: one writer waits for each item, or all write at full speed.
+    writers: number of writer processes.
+    each_flushed: whether one writer waits for each item; otherwise all write at
+      full speed.
   """
 
   items: str
@@ -37,18 +38,18 @@ class Case:
 
   @property
   def name(self) -> str:
-    """As the report names it."""
+    """The case's name in the report."""
     how = "each flushed" if self.each_flushed else f"{self.writers} writers"
     return f"{self.items}, {self.placement}, {how}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-  """How long each measurement takes.
+  """Duration of each measurement.
 
   Attributes:
-    warm_up_s: seconds that writers write unmeasured.
-    window_s: seconds that are measured.
+    warm_up_s: seconds of writing before the measurement.
+    window_s: seconds of the measurement.
     flushes: items that are flushed one by one.
   """
 
@@ -59,14 +60,14 @@ class Effort:
 
 @dataclasses.dataclass(frozen=True)
 class Rig:
-  """Processes that are up: writers, a server and its proxy.
+  """Running processes: writers, a server and its proxy.
 
   Attributes:
     crew: the writers.
-    pids: of the server and the proxy, by these names.
-    addresses: where writers connect, by side.
-    cores: that may be used.
-    rows: uint8 [M, record_bytes], what is written.
+    pids: process ids of the server and the proxy, by these names.
+    addresses: addresses to which writers connect, by side.
+    cores: cores that may be used.
+    rows: uint8 [M, record_bytes], the records to write.
   """
 
   crew: list[processes.Member]
@@ -76,7 +77,7 @@ class Rig:
   rows: np.ndarray
 
   def place(self, placement: str) -> None:
-    """Puts the processes on cores, as `Case` tells."""
+    """Pins the processes to cores, by the case's placement."""
     writers, proxy = self.cores, self.cores
     if placement == SPARE:
       writers, proxy = self.cores[:1], self.cores[1:2]
@@ -85,7 +86,7 @@ class Rig:
     processes.pin(self.pids["proxy"], proxy)
 
   def measure(self, case: Case, side: str, effort: Effort) -> report.Row:
-    """Lets a case's writers write.
+    """Runs a case's writers, and measures them.
 
     Returns:
       Columns of a raw file, the same for each case; None where not measured.
@@ -134,12 +135,12 @@ class Rig:
 def open_rig(
   crew: list[processes.Member], cores: list[int], rows: np.ndarray
 ) -> Iterator[Rig]:
-  """Starts a server and its proxy, which end with the block.
+  """Starts a server and its proxy, and stops them at the end of the block.
 
   Args:
     crew: writers, prepared by `writing.prepare`.
-    cores: that may be used.
-    rows: uint8 [M, record_bytes], what will be written.
+    cores: cores that may be used.
+    rows: uint8 [M, record_bytes], the records to write.
   """
   shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
   with (

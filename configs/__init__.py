@@ -1,1 +1,1 @@
-"""The numbers: one file per algorithm, presets by name."""
+"""Configs: one file per algorithm, with its hyperparameters and presets."""

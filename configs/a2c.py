@@ -1,4 +1,4 @@
-"""A2C. Mnih et al. 2016, "Asynchronous methods for deep reinforcement learning".
+"""A2C. Mnih et al. 2016, "Asynchronous methods for deep RL".
 
 Returns of as many steps as a rollout has, one gradient step a batch. Mode
 `sync` is A2C; in `async`, workers collect while the trainer learns, as in A3C,

@@ -1,4 +1,4 @@
-"""APPO: PPO whose workers don't wait, with V-trace for the age of their policies.
+"""APPO: PPO whose workers do not wait, with V-trace for older policies.
 
 Petrenko et al. 2020, "Sample Factory" (https://arxiv.org/abs/2006.11751),
 section 3.4, combine PPO's clipping with V-trace.

@@ -1,4 +1,4 @@
-"""Base: the fields that every experiment has, whatever its algorithm."""
+"""Base: the config fields that all algorithms share."""
 
 import math
 import typing
@@ -15,43 +15,47 @@ _LONGEST_S = 1e9
 FIELDS: fields.Fields = {
   "agent": Field(
     "",
-    "the builder of the algorithm, a name of agents/registry.py",
+    "name of the algorithm's builder in agents/registry.py",
     checks.matching(bool, "a name", "nothing could learn", ""),
   ),
   "mode": Field(
     "async",
-    "when the nodes work: 'async', 'sync' or 'single'; --mode sets it",
+    "schedule of the run's nodes: 'async', 'sync' or 'single'; --mode sets it",
     checks.one_of(MODES, "the run would have no schedule"),
   ),
   "seed": Field(
     1,
-    "the seed of the run's random numbers",
+    "seed of all random numbers of the run",
     checks.at_least(0, "random generators take no negative seed").up_to(
       2**31 - 1, "environments take 31 bits"
     ),
   ),
   "hooks": Field(
     (),
-    "what is called at start, evaluations, snapshots and the end: 'csv', "
+    "hooks, called at start, evaluations, snapshots and the end: 'csv', "
     "'wandb', 'mlflow', or 'module:name' of a function or class",
     checks.matching(all, "names", "nothing could be called", ("",)),
   ),
   # The environment.
   "environment.name": Field(
-    "CartPole-v1", "a gymnasium id; {game} in it stands for environment.game"
+    "CartPole-v1",
+    "gymnasium id or 'module:Class' of the environment; environment.game "
+    "replaces {game} in it",
   ),
-  "environment.game": Field("", "the game that replaces {game} in the name"),
+  "environment.game": Field(
+    "", "name of the game that replaces {game} in environment.name"
+  ),
   "environment.action_mask": Field(
     False,
-    "whether reset and step return info['action_mask'], outside of which no "
-    "action is taken",
+    "whether reset and step return info['action_mask'], so that actors choose "
+    "legal actions only",
   ),
   "environment.kwargs": Field(
-    {}, "keyword arguments of the environment's constructor, by free names"
+    {}, "keyword arguments of the environment's constructor, by name"
   ),
   "environment.wrappers": Field(
     (),
-    "wrappers as 'module:Name', called with one environment each, the "
+    "wrappers as 'module:Name', each called with one environment, the "
     "innermost first",
     checks.matching(
       lambda names: all(0 < x.find(":") < len(x) - 1 for x in names),
@@ -62,16 +66,16 @@ FIELDS: fields.Fields = {
   ),
   "environment.frame_skip": Field(
     1,
-    "steps of the environment for which an action is repeated, and whose "
-    "rewards are summed, within the wrappers; ALE/*: kwargs.frameskip",
-    checks.at_least(1, "no action would be made").up_to(
+    "steps for which each action is repeated, inside of the wrappers; their "
+    "rewards are summed; for ALE/*, set kwargs.frameskip",
+    checks.at_least(1, "no action would be taken").up_to(
       10_000, "an environment step could not be interrupted for hours"
     ),
   ),
   "environment.frame_stack": Field(
     0,
-    "newest observations that are stacked along a new first axis, outside of "
-    "the wrappers; 0: none; ALE/*: kwargs.stack_num",
+    "number of newest observations stacked along a new first axis, outside of "
+    "the wrappers; 0: no stacking; for ALE/*, set kwargs.stack_num",
     checks.at_least(0, "there would be no observation", "0: none").up_to(
       255, "no memory holds the observations"
     ),
@@ -86,7 +90,7 @@ FIELDS: fields.Fields = {
   ),
   "environment.reward_scale": Field(
     1.0,
-    "factor of the rewards that are learned from; reported returns are not "
+    "factor of the rewards from which agents learn; reported returns are not "
     "scaled",
     checks.above(0, "rewards would vanish, or become costs").up_to(
       1e6, "rewards would be infinite in float32"
@@ -94,24 +98,24 @@ FIELDS: fields.Fields = {
   ),
   "environment.reward_clip": Field(
     0.0,
-    "size to which the rewards that are learned from are clipped, once scaled; "
-    "reported returns are not clipped; 0: none",
+    "largest absolute reward from which agents learn: larger ones are clipped "
+    "after scaling; reported returns are not clipped; 0: no clipping",
     checks.at_least(0, "no reward has a negative size", "0: none"),
   ),
   "environment.external": Field(
     False,
-    "whether the environment gives spaces only, and external processes step "
-    "it: without workers and an evaluator",
+    "whether external processes step the environment, which then defines "
+    "spaces only; there are no workers and no evaluator",
   ),
   "environment.asynchronous": Field(
     False,
-    "whether each environment of a worker steps in a thread of its own, for "
-    "those that wait",
+    "whether each environment of a worker steps in its own thread, for "
+    "environments that wait for a device or a server",
   ),
   "environment.step_timeout_s": Field(
     0.0,
-    "seconds in one step or reset after which an environment counts as hanging "
-    "and its process is restarted; 0: no limit",
+    "seconds that one step or reset may take; after that, the environment "
+    "counts as hanging and its process is restarted; 0: no limit",
     checks.at_least(0, "every step would be too long", "0: no limit").up_to(
       _LONGEST_S, "no timer runs longer"
     ),
@@ -119,38 +123,39 @@ FIELDS: fields.Fields = {
   # Processes and machines.
   "topology.workers": Field(
     1,
-    "worker processes; with --launch=ray on each machine; 0: only external "
-    "processes collect",
-    checks.within(0, 256, "a proxy could not direct them"),
+    "number of worker processes, with --launch=ray per machine; 0: only "
+    "external processes collect",
+    checks.within(0, 256, "a proxy could not control them"),
   ),
   "topology.environments_per_worker": Field(
     8,
-    "environments that a worker steps at once",
+    "number of environments that each worker steps as one batch",
     checks.at_least(1, "nothing would be collected").up_to(
       65_536, "one process could not step more"
     ),
   ),
   "topology.proxy": Field(
-    True, "whether workers write through a proxy on their machine"
+    True, "whether workers write to replay through a proxy on their machine"
   ),
   "topology.replay": Field(
     "with_trainer",
-    "the process of the replay server: 'with_trainer' or 'own_process'",
+    "process that runs the replay server: 'with_trainer' or 'own_process'",
     checks.one_of(
       ("with_trainer", "own_process"), "replay would have no process"
     ),
   ),
   "topology.machines": Field(
     0,
-    "machines with workers, for --launch=ray; 0: all but the driver host",
+    "number of machines with workers, for --launch=ray; 0: all but the driver "
+    "host",
     checks.at_least(0, "there would be no place to collect", "0: all").up_to(
       10_000, "no cluster has more"
     ),
   ),
   "topology.home_workers": Field(
     0,
-    "worker processes on the driver host, for --launch=ray",
-    checks.within(0, 256, "a proxy could not direct them"),
+    "number of worker processes on the driver host, for --launch=ray",
+    checks.within(0, 256, "a proxy could not control them"),
   ),
   "topology.trainer_machine": Field(
     "home",
@@ -159,7 +164,7 @@ FIELDS: fields.Fields = {
   ),
   "topology.trainer_cpus": Field(
     1.0,
-    "cores that Ray reserves for trainer and replay",
+    "cores that Ray reserves for the trainer and replay",
     checks.at_least(0, "no machine has less").up_to(
       10_000, "no machine has more"
     ),
@@ -186,7 +191,7 @@ FIELDS: fields.Fields = {
   ),
   "evaluation.episodes": Field(
     20,
-    "episodes without exploration per evaluation, all at once",
+    "episodes per evaluation, played all at once without exploration",
     checks.at_least(1, "there would be no return").up_to(
       65_536, "one process could not step more"
     ),
@@ -213,15 +218,15 @@ FIELDS: fields.Fields = {
   ),
   "snapshot.keep": Field(
     2,
-    "newest snapshots that are kept, next to the best variables",
+    "number of newest snapshots to keep, in addition to the best variables",
     checks.at_least(1, "nothing could be resumed").up_to(
       10_000, "no disk holds more"
     ),
   ),
   "snapshot.url": Field(
     "",
-    "a folder that all machines share, or a URL for fsspec, to which snapshots "
-    "are copied; '': none",
+    "shared folder, as an absolute path, or fsspec URL to which snapshots are "
+    "copied; '': no copies",
     checks.matching(
       lambda x: not x or x.startswith("/") or "://" in x,
       "an absolute path or a URL ('': none)",
@@ -231,22 +236,23 @@ FIELDS: fields.Fields = {
   ),
   "watchdog.period_s": Field(
     30.0,
-    "seconds without progress before the log says which node waits for what; "
-    "longer than a start of the nodes and a call of the trainer",
+    "seconds without progress before the log reports which node waits for "
+    "what; must exceed the nodes' start-up time and a call of the trainer",
     checks.above(
       0, "each pause between two steps would count as a stall"
     ).up_to(_LONGEST_S, "no timer runs longer"),
   ),
   "restarts.budget": Field(
     5,
-    "restarts of one node within restarts.period_s before the run fails",
+    "restarts that each node may have within restarts.period_s before the run "
+    "fails",
     checks.at_least(0, "no restart could be counted", "0: none").up_to(
       1_000_000, "each failure is kept in memory"
     ),
   ),
   "restarts.period_s": Field(
     300.0,
-    "seconds after which a restart no longer counts",
+    "seconds after which a restart no longer counts towards restarts.budget",
     checks.above(0, "no restart would ever count").up_to(
       _LONGEST_S, "no timer runs longer"
     ),
@@ -254,52 +260,56 @@ FIELDS: fields.Fields = {
   # Rates and limits.
   "rates.environment_steps_per_s": Field(
     0.0,
-    "environment steps of all workers per second; 0: no limit",
+    "largest rate of all workers together, in environment steps per second; 0: "
+    "no limit",
     checks.at_least(0, "workers could not keep to it", "0: no limit").up_to(
       1e9, "no machine is as fast"
     ),
   ),
   "limits.environment_steps": Field(
     0,
-    "environment steps of all workers that end the run; 0: no limit",
+    "environment steps of all workers after which the run ends; 0: no limit",
     checks.at_least(0, "the run would end before it starts", "0: none"),
   ),
   "limits.trainer_steps": Field(
     0,
-    "trainer steps that end the run; 0: no limit",
+    "trainer steps after which the run ends; 0: no limit",
     checks.at_least(0, "the run would end before it starts", "0: none"),
   ),
   "limits.episodes": Field(
     0,
-    "training episodes of all workers that end the run; 0: no limit",
+    "training episodes of all workers after which the run ends; 0: no limit",
     checks.at_least(0, "the run would end before it starts", "0: none"),
   ),
   "limits.wall_clock_s": Field(
     0.0,
-    "seconds since the command that end the run; 0: no limit",
+    "seconds since the start of the command after which the run ends; 0: no "
+    "limit",
     checks.at_least(0, "the run would end before it starts", "0: none").up_to(
       _LONGEST_S, "no timer runs longer"
     ),
   ),
   "limits.target_return": Field(
-    math.inf, "mean return of one evaluation that ends the run; inf: no limit"
+    math.inf,
+    "mean return of one evaluation at which the run ends; inf: no limit",
   ),
   "limits.evaluations_without_improvement": Field(
     0,
-    "evaluations in a row without a new highest mean return that end the run; "
-    "0: no limit",
+    "consecutive evaluations without a new highest mean return after which the "
+    "run ends; 0: no limit",
     checks.at_least(0, "the run would end before it starts", "0: none"),
   ),
   "limits.combine": Field(
     "any",
-    "the run ends when 'any' limit is reached, or when 'all' that are set are",
+    "whether the run ends when 'any' of the limits is reached, or 'all' of "
+    "those that are set",
     checks.one_of(("any", "all"), "it would be unclear when the run ends"),
   ),
 }
 
 _COLLECTING = FIELDS["topology.workers"]._replace(
   check=checks.within(
-    1, 256, "nothing would be collected, or by more than a proxy can direct"
+    1, 256, "nothing would be collected, or by more than a proxy can control"
   )
 )
 

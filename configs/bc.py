@@ -1,8 +1,8 @@
 """Behaviour cloning. Pomerleau 1991, "Efficient training of artificial neural
 networks for autonomous navigation".
 
-Learns from recorded episodes, without workers: `slipway evaluate --record`
-writes them, and so does Minari.
+Learns from recorded episodes, without workers. `slipway evaluate --record` and
+Minari write such recordings.
 """
 
 import ml_collections
@@ -15,13 +15,13 @@ FIELDS: fields.Fields = {
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.LEARNER,
   "dataset.path": fields.Field(
-    "", "folder of the recorded episodes, a Minari dataset; it must be given"
+    "", "folder of a Minari dataset with recorded episodes; required"
   ),
 }
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns behaviour cloning of recorded episodes.
+  """Returns the config of behaviour cloning.
 
   Args:
     preset: one of `PRESETS`.
@@ -41,16 +41,16 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the fields that must fit together.
+  """Checks the rules between fields.
 
   Raises:
-    ValueError: one line.
+    ValueError: one line with the field, its value and the consequence.
   """
   workers = config.topology.workers
   if workers:
     raise ValueError(
       f"config.topology.workers={workers} with config.agent='bc', which learns "
-      "from recorded episodes: workers would collect for nothing; use 0"
+      "from recorded episodes only: workers would have no effect; use 0"
     )
   if not config.dataset.path:
     raise ValueError(

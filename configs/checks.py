@@ -1,4 +1,4 @@
-"""Checks: the range of a config field, with what follows outside of it."""
+"""Checks: ranges of config fields, with the consequence of other values."""
 
 import math
 import typing
@@ -9,12 +9,12 @@ class Check(typing.NamedTuple):
   """The values that a field may have.
 
   Attributes:
-    accepts: whether a value of the field's type is in range.
-    wanted: the range in words, which follow 'must be'.
-    consequence: a clause that says what would follow from another value.
-    example: a value that is out of range.
-    maximum: the largest value that a machine can serve.
-    beyond: a clause that says what would follow from a larger one.
+    accepts: function that returns whether a value of the field's type is valid.
+    wanted: the range in words, which follow 'must be' in the error message.
+    consequence: a clause with the consequence of an invalid value.
+    example: an invalid value, for tests.
+    maximum: the largest value that a machine can handle.
+    beyond: a clause with the consequence of a larger value.
   """
 
   accepts: Callable[[typing.Any], bool]
@@ -30,42 +30,42 @@ class Check(typing.NamedTuple):
 
 
 def at_least(minimum: float, consequence: str, note: str = "") -> Check:
-  """The value is `minimum` or more; `note` explains a special value."""
+  """Requires `minimum` or more; `note` explains a special value."""
   wanted = f"at least {minimum}{_in_brackets(note)}"
   return Check(lambda x: x >= minimum, wanted, consequence, minimum - 1)
 
 
 def at_most(maximum: float, consequence: str) -> Check:
-  """The value is `maximum` or less."""
+  """Requires `maximum` or less."""
   return Check(
     lambda x: x <= maximum, f"at most {maximum}", consequence, maximum + 1
   )
 
 
 def above(bound: float, consequence: str) -> Check:
-  """The value is more than `bound`."""
+  """Requires more than `bound`."""
   return Check(lambda x: x > bound, f"above {bound}", consequence, bound)
 
 
 def within(low: float, high: float, consequence: str, note: str = "") -> Check:
-  """The value is in [low, high]; `note` explains a special value."""
+  """Requires a value in [low, high]; `note` explains a special value."""
   wanted = f"in [{low}, {high}]{_in_brackets(note)}"
   return Check(lambda x: low <= x <= high, wanted, consequence, high + 1)
 
 
 def one_of(choices: Sequence[str], consequence: str) -> Check:
-  """The value is one of a few words."""
+  """Requires one of `choices`."""
   wanted = f"one of {', '.join(map(repr, choices))}"
   return Check(lambda x: x in choices, wanted, consequence, f"not {choices[0]}")
 
 
 def is_own(name: str) -> bool:
-  """Whether a name is 'module:Name', of a part of the user's."""
+  """Returns whether a name is 'module:Name', which refers to user code."""
   return ":" in name
 
 
 def part(choices: Sequence[str], consequence: str) -> Check:
-  """The value names a built-in part, or one of the user's: 'module:name'."""
+  """Requires one of `choices`, or 'module:name' of the user's own code."""
   wanted = f"one of {', '.join(map(repr, choices))}, or 'module:name'"
   return Check(
     lambda x: x in choices or is_own(x), wanted, consequence, "nothing"
@@ -78,13 +78,13 @@ def matching(
   consequence: str,
   example: typing.Any,
 ) -> Check:
-  """The value fulfils a condition of its own.
+  """Requires a value that `accepts` returns true for.
 
   Args:
-    accepts: the condition.
+    accepts: function that returns whether a value is valid.
     wanted: the condition in words, which follow 'must be'.
-    consequence: a clause that says what would follow from another value.
-    example: a value that does not fulfil it.
+    consequence: a clause with the consequence of an invalid value.
+    example: an invalid value, for tests.
   """
   return Check(accepts, wanted, consequence, example)
 

@@ -10,7 +10,7 @@ PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """DQN whose bootstrap's action is the online network's."""
+  """Returns the config of double DQN: the online network chooses actions."""
   c = dqn.get_config(preset)
   c.learner.double = True
   return c

@@ -1,8 +1,8 @@
 """DQN. Mnih et al. 2015, "Human-level control through deep RL", table 1.
 
-`:pong` holds the paper's numbers where a CPU allows; `:cartpole` and
-`:lunarlander` are sized for two cores. Algorithms that extend DQN start from
-this file and change what their papers change.
+The preset `pong` has the paper's values as far as a CPU allows; `cartpole` and
+`lunarlander` are sized for two cores. Algorithms that extend DQN start from
+this config and change the values that their papers change.
 """
 
 import functools
@@ -15,7 +15,7 @@ ATARI = ("pong", "atari57")
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """The whole experiment: every field that can be overridden by flag.
+  """Returns the config of DQN, which holds every field of the algorithm.
 
   Args:
     preset: one of `PRESETS`.
@@ -30,7 +30,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
-  """The fields' defaults."""
+  """Sets little, since the fields' defaults are chosen for CartPole."""
   c.environment.name = "CartPole-v1"
   c.network.highest_return = 100.0  # 1 / (1 - 0.99)
   c.limits.target_return = 475.0  # gymnasium's reward threshold
@@ -64,7 +64,7 @@ def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
   c.exploration.epsilon_end = 0.1  # the same
   c.replay.importance_steps = 100_000
   c.learner.batch_size = 32  # Young and Tian, section 4: one each step
-  c.learner.learning_rate = 2.5e-4  # the same, of RMSProp
+  c.learner.learning_rate = 2.5e-4  # the same, for RMSProp
   c.learner.target_update_period = 1_000  # the same
   c.evaluation.period_s = 10.0
   c.evaluation.period_steps = 10_000
@@ -76,16 +76,16 @@ def _atari(c: ml_collections.ConfigDict, game: str) -> None:
   c.environment.game = game
   # Machado et al. 2018 advise sticky actions; the DQN papers had none.
   c.environment.kwargs.repeat_action_probability = 0.0
-  c.environment.kwargs.frameskip = 4  # frames an action; Mnih, table 1
+  c.environment.kwargs.frameskip = 4  # frames per action; Mnih, table 1
   c.environment.reward_clip = 1.0  # Mnih, methods
-  c.environment.kwargs.noop_max = 30  # no-ops at a start; Mnih, table 1
+  c.environment.kwargs.noop_max = 30  # per episode start; Mnih, table 1
   # 5 minutes of play; Mnih, methods: a greedy policy may stall for ever.
   c.environment.time_limit = 4_500  # 18,000 frames
   c.network.torso = "nature_cnn"
   c.network.hidden_sizes = (512,)  # Mnih, methods
   c.network.lowest_return = -10.0  # Bellemare, section 5
   c.network.highest_return = 10.0  # the same
-  c.adder.stacked_frames = 4  # of ale_py's observations; Mnih, methods
+  c.adder.stacked_frames = 4  # as ale_py's observations; Mnih, methods
   c.replay.capacity = 500_000  # 2 GB as frames; Mnih: 1,000,000
   c.replay.min_size = 50_000  # Mnih, table 1
   c.exploration.decay_steps = 250_000  # 1,000,000 frames; Mnih, table 1
@@ -105,7 +105,7 @@ def _atari(c: ml_collections.ConfigDict, game: str) -> None:
 
 
 def _pong(c: ml_collections.ConfigDict) -> None:
-  """The easiest game, learned with smaller numbers."""
+  """Sets smaller values, since Pong is the easiest game."""
   _atari(c, "Pong")
   c.replay.capacity = 100_000  # 0.3 GB as frames
   c.replay.min_size = 10_000

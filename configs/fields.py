@@ -1,4 +1,4 @@
-"""Fields: the declarations that configs are made from and checked against.
+"""Fields: declarations of config fields, which create and validate configs.
 
 A group of fields is a mapping from dotted names to declarations:
 
@@ -24,8 +24,8 @@ import ml_collections
 
 from slipway.configs import checks, names
 
-# Counts are exact up to here where they are doubles: in JSON, in Reverb's rate
-# limiter and in metrics.
+# The largest count that a double holds exactly; JSON, Reverb's rate limiter and
+# metrics store counts as doubles.
 _MAX_INT = 2**53
 # Squares of larger floats are infinite in float32, and products of two smaller
 # ones are zero.
@@ -37,12 +37,12 @@ class Field(typing.NamedTuple):
   """The declaration of one field.
 
   Attributes:
-    default: its value where no config sets another; a value of the field must
-      have the same type. A mapping declares a section whose names are free. A
+    default: value where no config sets another; all values of the field must
+      have the same type. A mapping declares a section with any names. A
       float may be infinite only where the default is. The items of an empty
       tuple are strings.
-    meaning: one phrase with the unit and the source of the default.
-    check: its range; None: any value of the type.
+    meaning: description of the field, with the unit and the default's source.
+    check: range of the field; None: any value of the type is valid.
   """
 
   default: typing.Any
@@ -59,8 +59,8 @@ def make_config(
   """Returns a config with the defaults of all fields.
 
   Args:
-    *groups: the fields by dotted name; the part before a dot is a section.
-    like: a config, whose values replace the defaults of the fields that both
+    *groups: fields by dotted name; the words before a dot name sections.
+    like: config whose values replace the defaults of the fields that both
       have.
   """
   tree: dict[str, typing.Any] = {}
@@ -77,7 +77,7 @@ def make_config(
 
 
 def flatten(config: ml_collections.ConfigDict) -> dict[str, typing.Any]:
-  """Returns the values of a config by dotted name, depth first."""
+  """Returns all values of a config, nested ones too, by dotted name."""
   found = {}
   for name, value in config.items():
     if isinstance(value, ml_collections.ConfigDict):
@@ -90,7 +90,7 @@ def flatten(config: ml_collections.ConfigDict) -> dict[str, typing.Any]:
 def get(
   config: ml_collections.ConfigDict, name: str, default: typing.Any = None
 ) -> typing.Any:
-  """Returns the value or section of a dotted name; `default` without one."""
+  """Returns the value or section with a dotted name; `default` if absent."""
   found: typing.Any = config
   for part in name.split("."):
     if not isinstance(found, ml_collections.ConfigDict) or part not in found:
@@ -99,13 +99,17 @@ def get(
   return found
 
 
-def missing(config: ml_collections.ConfigDict, fields: Fields) -> list[str]:
+def find_missing(
+  config: ml_collections.ConfigDict, fields: Fields
+) -> list[str]:
   """Returns the names of the declared fields that a config does not have."""
   absent = object()
   return [name for name in fields if get(config, name, absent) is absent]
 
 
-def unknown(config: ml_collections.ConfigDict, fields: Fields) -> list[str]:
+def find_unknown(
+  config: ml_collections.ConfigDict, fields: Fields
+) -> list[str]:
   """Returns the names in a config that `fields` does not declare."""
   free = tuple(
     f"{name}." for name, x in fields.items() if isinstance(x.default, Mapping)
@@ -118,13 +122,13 @@ def unknown(config: ml_collections.ConfigDict, fields: Fields) -> list[str]:
 
 
 def validate(config: ml_collections.ConfigDict, fields: Fields) -> None:
-  """Checks that a config has the declared fields and no other, in range.
+  """Checks that a config has exactly the declared fields, with valid values.
 
-  Rules between fields are for the `check` of a builder.
+  A builder's `check` method checks rules that concern several fields.
 
   Args:
     config: the whole config.
-    fields: the declared fields of its algorithm.
+    fields: the declared fields of the config's algorithm.
 
   Raises:
     ValueError: one line with the field, its value and the consequence.
@@ -135,22 +139,22 @@ def validate(config: ml_collections.ConfigDict, fields: Fields) -> None:
 
 
 def check_names(config: ml_collections.ConfigDict, fields: Fields) -> None:
-  """Checks that a config has the declared fields and no other.
+  """Checks that a config has exactly the declared fields, with any values.
 
   Args:
     config: the whole config.
-    fields: the declared fields of its algorithm.
+    fields: the declared fields of the config's algorithm.
 
   Raises:
     ValueError: one line with the field and the consequence.
   """
-  for name in unknown(config, fields):
+  for name in find_unknown(config, fields):
     raise ValueError(
       f"config.{shorten(name)} is no field of config.agent="
       f"{show(config.get('agent'))}, so its value would have no effect: "
       f"{advise(name, fields)}"
     )
-  for name in missing(config, fields):
+  for name in find_missing(config, fields):
     raise ValueError(
       f"config.{name} is missing, so its value is not known: set it, for "
       f"example to {fields[name].default!r}"
@@ -162,8 +166,8 @@ def check(name: str, value: typing.Any, field: Field) -> None:
 
   Args:
     name: the field's dotted name, such as 'replay.capacity'.
-    value: of any type.
-    field: its declaration.
+    value: the value, of any type.
+    field: the field's declaration.
 
   Raises:
     ValueError: one line with the field, the value and the consequence.
@@ -191,15 +195,15 @@ def check(name: str, value: typing.Any, field: Field) -> None:
 
 
 def _check_magnitude(shown: str, value: typing.Any, real: bool) -> None:
-  """Checks that arithmetic with a finite number of a field is possible.
+  """Checks that a finite number is neither too large nor too small.
 
   Args:
-    shown: begins the message.
-    value: of any type; what is no number passes.
-    real: whether the field is a float, which may have an int as value.
+    shown: field and value, which begin the error message.
+    value: the value; anything but a number is accepted.
+    real: whether the field is a float, whose value may also be an int.
 
   Raises:
-    ValueError: one line: it is too large, or too small.
+    ValueError: one line: float32 or 2**53 can't represent the number.
   """
   if not isinstance(value, int | float):
     return
@@ -215,19 +219,15 @@ def _check_magnitude(shown: str, value: typing.Any, real: bool) -> None:
 
 
 def show(value: typing.Any) -> str:
-  """Returns a value for a message: its repr in one line, cut where it is long.
-
-  Args:
-    value: of any type.
-  """
+  """Returns a value's repr as one short line, for a message."""
   try:
     return shorten(repr(value))
-  except Exception:  # an int of too many digits, or a repr of a user's own
+  except Exception:  # an int of too many digits, or a user's own __repr__
     return f"({type(value).__name__})"
 
 
 def shorten(text: str) -> str:
-  """Returns a text as one line that a terminal can show, cut if it is long."""
+  """Returns a text as one printable line, truncated if it is long."""
   line = " ".join(text.split())
   if not line.isprintable():
     line = repr(line)
@@ -244,15 +244,15 @@ def type_name(value: typing.Any) -> str:
 
 
 def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
-  """Returns what to do about a field that does not exist.
+  """Returns advice for a user who set a field that does not exist.
 
   Args:
-    name: its dotted name.
-    known: the names that exist.
-    prefix: stands before each name in the advice.
+    name: the unknown field's dotted name.
+    known: names of all fields that exist.
+    prefix: text before each name in the advice.
 
   Returns:
-    The nearest name if it is close, or else where to find the names.
+    A suggestion of the nearest name, or the place where all names are listed.
   """
   if section := _section_fields(name, known):
     return f"give one of the section's fields, {prefix}{name}.{section}"

@@ -10,7 +10,7 @@ PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Soft DQN that is rewarded by its own log-policy."""
+  """Returns the config of Munchausen DQN: the log-policy added to rewards."""
   c = dqn.get_config(preset)
   c.learner.munchausen_scale = 0.9  # alpha; section 4
   return c

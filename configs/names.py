@@ -1,9 +1,9 @@
-"""Names: what to suggest where a flag or a config field does not exist."""
+"""Names: suggestions for flags and config fields that do not exist."""
 
 import difflib
 from collections.abc import Collection
 
-# Other libraries' names of a field or flag, and the ones that it may have here.
+# Other libraries' names of fields and flags, and their equivalents in Slipway.
 _ALIASES: dict[str, tuple[str, ...]] = {
   # The learner.
   "lr": ("learner.learning_rate",),
@@ -88,36 +88,37 @@ _ALIASES: dict[str, tuple[str, ...]] = {
   "load": ("resume", "run"),
   "render": ("video",),
 }
-_WORD_LIKENESS = 0.7  # of a word; below, suggestions are absurd
-_INSIDE_LIKENESS, _OUTSIDE_LIKENESS = 0.6, 0.8  # of a field in its section
+# The lowest similarity of two names for a suggestion: of words, of fields in
+# the same section, and of fields in different sections.
+_WORD_LIKENESS, _INSIDE_LIKENESS, _OUTSIDE_LIKENESS = 0.7, 0.6, 0.8
 
 
 def find_alias(name: str, known: Collection[str]) -> str | None:
   """Returns the flag or field that other libraries call `name`.
 
   Args:
-    name: a flag's, or a field's with or without a section.
-    known: the names that exist.
+    name: name of a flag, or of a field with or without its section.
+    known: names of all flags or fields that exist.
   """
   last = name.lower().replace("-", "_").rpartition(".")[2]
   return next((x for x in _ALIASES.get(last, ()) if x in known), None)
 
 
 def find_word(word: str, known: Collection[str]) -> str | None:
-  """Returns the word that is spelled like `word`; None: none is."""
+  """Returns the known word most similar to `word`; None: none is similar."""
   near = difflib.get_close_matches(word, known, n=1, cutoff=_WORD_LIKENESS)
   return near[0] if near else None
 
 
 def find_field(name: str, known: Collection[str]) -> str | None:
-  """Returns the field that is probably meant; None: none is like it.
+  """Returns the known field most similar to `name`; None: none is similar.
 
-  It is one with the same last name, an alias, or a similar last name: common
-  sections would make all names look alike.
+  Candidates have the same last component, an alias, or a similar last
+  component; sections count less, since many names share them.
 
   Args:
-    name: dotted.
-    known: dotted names of the fields that exist.
+    name: dotted name of the unknown field.
+    known: dotted names of all fields that exist.
   """
 
   def likeness(a: str, b: str) -> float:
@@ -140,11 +141,11 @@ def find_field(name: str, known: Collection[str]) -> str | None:
 
 
 def advise(word: str, known: Collection[str]) -> str:
-  """Returns which of a few words to use in place of an unknown one.
+  """Returns advice for a user who gave an unknown word.
 
   Args:
-    word: which is none of them; words may have dots.
-    known: the words that exist.
+    word: the unknown word; words may have dots.
+    known: all words that exist.
   """
   near = find_field(word, known) or find_word(word, known)
   return f"did you mean {near}?" if near else f"use one of {', '.join(known)}"

@@ -213,14 +213,14 @@ def check(config: ml_collections.ConfigDict) -> None:
       wanted = " or ".join(map(repr, choices))
       raise ValueError(
         f"config.learner.{name}={value!r} has no effect with config.learner."
-        f"{chooser}={choice!r}, so the run would not be what it seems: leave it "
-        f"out, or use {wanted}"
+        f"{chooser}={choice!r}, so the run would not be what it seems: leave "
+        f"it out, or use {wanted}"
       )
   if config.network.lstm_size and config.network.shared is False:
     raise ValueError(
-      f"config.network.lstm_size={config.network.lstm_size} with config.network."
-      "shared=False: actors store the state of one LSTM, so the values would "
-      "have none; use --config.network.shared"
+      f"config.network.lstm_size={config.network.lstm_size} with config."
+      "network.shared=False: actors store the state of one LSTM, so the values "
+      "would have none; use --config.network.shared"
     )
 
 

@@ -1,28 +1,28 @@
-"""Presets: named changes of a config, which each algorithm has of its own."""
+"""Presets: named sets of config values; each algorithm defines its own."""
 
 from collections.abc import Callable, Mapping
 
 import ml_collections
 
-# Name to a function that changes a config.
+# Functions that set a preset's values in a config, by the preset's name.
 Presets = Mapping[str, Callable[[ml_collections.ConfigDict], None]]
 
 
 class UnknownPresetError(ValueError):
-  """A config has no preset of a name; one line."""
+  """An algorithm has no preset with the given name; the text is one line."""
 
 
 def apply(
   config: ml_collections.ConfigDict, presets: Presets, name: str
 ) -> None:
-  """Changes a config to a preset.
+  """Sets the values of a preset in a config.
 
   Raises:
-    UnknownPresetError: one line: there is no preset of this name.
+    UnknownPresetError: no preset has this name.
   """
   if name not in presets:
     raise UnknownPresetError(
-      f"config preset {name!r} is unknown, so there are no numbers to run "
+      f"config preset {name!r} is unknown, so there are no values to run "
       f"with: choose one of {', '.join(presets)}"
     )
   presets[name](config)

@@ -11,35 +11,39 @@ from slipway.configs import apex_dqn, base, checks, dqn, fields, groups
 _OWN: fields.Fields = {
   "network.lstm_size": fields.Field(
     64,
-    "units of the LSTM; section 2.3: 512",
-    checks.at_least(1, "there would be no memory").up_to(
+    "number of units of the LSTM; section 2.3: 512",
+    checks.at_least(1, "there would be no recurrent state").up_to(
       65_536, "no memory holds its weights"
     ),
   ),
   "adder.burn_in": fields.Field(
     10,
-    "steps at the start of a sequence that only warm the state up; table 2: 40",
+    "steps at the start of a sequence that update the LSTM's state but are not "
+    "learned; table 2: 40",
     checks.at_least(0, "sequences would end before they begin").up_to(
       1_000, "the unrolled graph could not be built"
     ),
   ),
   "adder.unroll": fields.Field(
     20,
-    "steps of a sequence after the burn-in, which are learned; table 2: 80",
+    "steps of a sequence after the burn-in, from which the learner learns; "
+    "table 2: 80",
     checks.at_least(1, "there would be nothing to learn from").up_to(
       1_000, "the unrolled graph could not be built"
     ),
   ),
   "adder.period": fields.Field(
     10,
-    "steps from the start of a sequence to that of the next; table 2: 40",
+    "steps from the start of one sequence to the start of the next; table 2: "
+    "40",
     checks.at_least(1, "the same sequence would be written for ever").up_to(
       1_000, "a sequence has no more steps"
     ),
   ),
   "replay.eta": fields.Field(
     0.9,
-    "weight of a sequence's largest error in its priority; section 2.3",
+    "weight of a sequence's largest error, against its mean error, in the "
+    "priority; section 2.3",
     checks.within(0, 1, "priorities could be negative"),
   ),
 }
@@ -60,13 +64,13 @@ PRESETS = apex_dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Ape-X DQN of sequences, with stored states and a burn-in."""
+  """Returns the config of R2D2: sequences with stored states and a burn-in."""
   c = fields.make_config(FIELDS, like=apex_dqn.get_config(preset))
   c.agent = "r2d2"
   c.adder.n_step = 5  # section 2.3
-  c.replay.transitions_per_item = 1  # an item is a sequence, and so is
-  c.learner.batch_size = 16  # each element of a batch; table 2: 64
-  c.replay.samples_per_insert = 4.0  # sequences: each step is in two
+  c.replay.transitions_per_item = 1  # an item is one sequence
+  c.learner.batch_size = 16  # sequences; table 2: 64
+  c.replay.samples_per_insert = 4.0  # per sequence; each step is in two
   c.replay.priority_exponent = 0.9  # section 2.3
   c.replay.importance_exponent_start = 0.6  # section 2.3
   c.replay.importance_exponent_end = 0.6  # the same
@@ -77,8 +81,8 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _atari(c: ml_collections.ConfigDict) -> None:
-  c.environment.kwargs.stack_num = 1  # the LSTM remembers; the paper: 4
-  c.network.hidden_sizes = (512, 512)  # of the torso, and of the head
+  c.environment.kwargs.stack_num = 1  # the LSTM has the history; paper: 4
+  c.network.hidden_sizes = (512, 512)  # in the torso, and in the head
   c.network.lstm_size = 512  # section 2.3
   c.adder.discount = 0.997  # section 2.3
   c.adder.unroll, c.adder.period = 40, 20
@@ -103,9 +107,9 @@ def check(config: ml_collections.ConfigDict) -> None:
       f"config.adder.period={period} is above config.adder.unroll={unroll}: "
       "the steps between two sequences would never be learned; lower it"
     )
-  together = config.replay.transitions_per_item
-  if together != 1:
+  grouped = config.replay.transitions_per_item
+  if grouped != 1:
     raise ValueError(
-      f"config.replay.transitions_per_item={together} is not for items that "
-      "are sequences: use 1"
+      f"config.replay.transitions_per_item={grouped} groups transitions, but "
+      "each item of config.agent='r2d2' is one sequence: use 1"
     )

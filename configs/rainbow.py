@@ -10,7 +10,7 @@ PRESETS = c51.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """C51, double, dueling, noisy, prioritized and of three steps."""
+  """Returns the config of Rainbow, the union of six improvements of DQN."""
   c = c51.get_config(preset)
   c.learner.double = True
   c.network.dueling = True

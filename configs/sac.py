@@ -1,6 +1,7 @@
 """SAC. Haarnoja et al. 2018, "Soft actor-critic algorithms and applications".
 
-The temperature adapts to a target entropy, and two critics share the targets.
+The temperature adapts to a target entropy; targets use the lower value of two
+critics.
 """
 
 import ml_collections
@@ -19,13 +20,14 @@ FIELDS: fields.Fields = {
   **groups.N_STEP,
   "learner.tau": Field(
     0.005,
-    "share of the critics that their targets take over with each update; table "
-    "1",
+    "tau: the weight of the critics in their target networks' moving average, "
+    "per update; table 1",
     checks.within(0, 1, "targets would not follow the critics"),
   ),
   "learner.temperature": Field(
     1.0,
-    "alpha at first, the weight of the entropy; it adapts from there",
+    "initial value of alpha, the weight of the entropy in the objective; the "
+    "learner adapts it",
     checks.above(0, "the policy would become deterministic").up_to(
       1e6, "the entropy would outweigh the returns"
     ),
@@ -34,7 +36,7 @@ FIELDS: fields.Fields = {
 
 
 def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
-  """Returns SAC with the paper's numbers, table 1.
+  """Returns the config of SAC, with the paper's values from table 1.
 
   Args:
     preset: one of `PRESETS`.
@@ -56,10 +58,10 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the fields that must fit together.
+  """Checks the rules between fields.
 
   Raises:
-    ValueError: one line.
+    ValueError: one line with the field, its value and the consequence.
   """
   groups.check_replay(config)
   if config.replay.sampler != "uniform":
@@ -69,8 +71,8 @@ def check(config: ml_collections.ConfigDict) -> None:
     )
   if config.network.torso != "mlp":
     raise ValueError(
-      f"config.network.torso={config.network.torso!r} is not for config.agent="
-      "'sac', whose critics take flat vectors: use 'mlp'"
+      f"config.network.torso={config.network.torso!r} can't be used with "
+      "config.agent='sac', whose critics take flat vectors: use 'mlp'"
     )
 
 

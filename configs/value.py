@@ -1,4 +1,4 @@
-"""Value: the fields of the DQN family, whose algorithms learn action values."""
+"""Value: the config fields of the DQN family, which learns action values."""
 
 import ml_collections
 
@@ -8,75 +8,82 @@ Field = fields.Field
 
 HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
-# Returns that differ by less than this share may be equal in float32.
+# Returns with a smaller relative difference may be equal in float32.
 _RESOLUTION = 2.0**-22
 
 _OWN: fields.Fields = {
   "network.head": Field(
     "expected",
-    "what is learned about returns: 'expected', their mean; 'categorical', "
-    "Bellemare et al. 2017; 'quantile', Dabney et al. 2018a; or "
+    "statistic of returns that the network learns: 'expected', the mean; "
+    "'categorical', Bellemare et al. 2017; 'quantile', Dabney et al. 2018a; or "
     "'implicit_quantile', Dabney et al. 2018b",
     checks.one_of(HEADS, "the network would have no outputs"),
   ),
   "network.atoms": Field(
     51,
-    "atoms of a 'categorical' head; Bellemare et al. 2017, section 5",
+    "number of atoms of a 'categorical' head; Bellemare et al. 2017, section 5",
     checks.at_least(2, "there would be no distribution").up_to(
       10_000, "no memory holds the outputs"
     ),
   ),
   "network.lowest_return": Field(
-    0.0, "discounted return of the first atom; Bellemare et al. 2017 use -10"
+    0.0,
+    "discounted return at the first atom of a 'categorical' head; Bellemare et "
+    "al. 2017 use -10",
   ),
   "network.highest_return": Field(
-    100.0, "discounted return of the last atom; Bellemare et al. 2017 use 10"
+    100.0,
+    "discounted return at the last atom of a 'categorical' head; Bellemare et "
+    "al. 2017 use 10",
   ),
   "network.quantiles": Field(
     200,
-    "quantiles per update; Dabney et al. 2018a, section 5",
+    "number of quantiles per update; Dabney et al. 2018a, section 5",
     checks.at_least(1, "there would be no distribution").up_to(
       10_000, "no memory holds the pairs of quantiles"
     ),
   ),
   "network.cosines": Field(
     64,
-    "features of a quantile's fraction, for 'implicit_quantile'; Dabney et al. "
-    "2018b, section 3.1",
+    "number of cosine features that encode a quantile's fraction, for "
+    "'implicit_quantile'; Dabney et al. 2018b, section 3.1",
     checks.at_least(1, "quantiles could not be told apart").up_to(
       10_000, "no memory holds the features"
     ),
   ),
   "network.noisy": Field(
     False,
-    "whether the head has factorised noise; Fortunato et al. 2018, section 3",
+    "whether the weights of the head have factorised noise; Fortunato et al. "
+    "2018, section 3",
   ),
   "network.noisy_std": Field(
     0.5,
-    "sigma_0, the noise at first; Fortunato et al. 2018, section 3.2",
+    "sigma_0, the initial scale of the noise; Fortunato et al. 2018, section "
+    "3.2",
     checks.above(0, "there would be no noise").up_to(
       1e3, "values would be nothing but noise"
     ),
   ),
   "learner.double": Field(
     False,
-    "whether the online network chooses the bootstrap's action; van Hasselt et "
-    "al. 2016, equation 4",
+    "whether the online network chooses the action of the bootstrap (double "
+    "Q-learning); van Hasselt et al. 2016, equation 4",
   ),
   "learner.munchausen_scale": Field(
     0.0,
-    "alpha, the weight of the log-policy in the reward; Vieillard et al. 2020; "
-    "0: none",
+    "alpha, the weight of the log-policy that is added to rewards; Vieillard "
+    "et al. 2020; 0: no bonus",
     checks.within(0, 1, "the bonus would outweigh the rewards", "0: none"),
   ),
   "learner.munchausen_temperature": Field(
     0.03,
-    "tau, the policy's temperature; Vieillard et al. 2020, section 4",
+    "tau, the softmax policy's temperature; Vieillard et al. 2020, section 4",
     checks.within(1e-6, 1e6, "the policy could not be computed"),
   ),
   "learner.munchausen_lowest": Field(
     -1.0,
-    "l_0, the lowest scaled log-policy; Vieillard et al. 2020, section 4",
+    "l_0, the lower bound of the scaled log-policy; Vieillard et al. 2020, "
+    "section 4",
     checks.at_most(0, "there would be no bonus"),
   ),
 }
@@ -112,17 +119,16 @@ def check(config: ml_collections.ConfigDict) -> None:
   step = (highest - lowest) / (network.atoms - 1)
   if not step > _RESOLUTION * max(abs(lowest), abs(highest)):
     raise ValueError(
-      f"config.network.lowest_return={lowest!r} is not below config.network."
-      f"highest_return={highest!r} by as much as float32 can divide into "
-      f"{network.atoms} atoms: several would lie on one return; change one of "
-      "them"
+      f"config.network.lowest_return={lowest!r} is too close to config.network."
+      f"highest_return={highest!r}, or above it: float32 can't place "
+      f"{network.atoms} different atoms between them; change one of them"
     )
   _check_munchausen(config)
   if config.normalization.rewards and config.replay.sampler == "prioritized":
     raise ValueError(
       "config.normalization.rewards=True is computed by the trainer, but with "
-      "config.replay.sampler='prioritized' workers compute first priorities, "
-      "from rewards as they are: use 'uniform', or config.environment."
+      "config.replay.sampler='prioritized' workers compute initial priorities "
+      "from unnormalized rewards: use 'uniform', or config.environment."
       "reward_scale"
     )
 
@@ -133,13 +139,13 @@ def _check_munchausen(config: ml_collections.ConfigDict) -> None:
     return
   if config.network.head != "expected":
     raise ValueError(
-      f"config.learner.munchausen_scale={scale!r} takes a policy from values, "
-      f"not from config.network.head={config.network.head!r}: use 'expected', "
-      "or a scale of 0"
+      f"config.learner.munchausen_scale={scale!r} derives a policy from mean "
+      f"values, which config.network.head={config.network.head!r} does not "
+      "learn: use 'expected', or a scale of 0"
     )
   if config.adder.n_step != 1:
     raise ValueError(
-      f"config.learner.munchausen_scale={scale!r} rewards the first action "
-      f"only, and config.adder.n_step={config.adder.n_step} has more: use 1, "
-      "or a scale of 0"
+      f"config.learner.munchausen_scale={scale!r} adds a bonus to the first "
+      f"action only, but config.adder.n_step={config.adder.n_step} sums the "
+      "rewards of several: use 1, or a scale of 0"
     )

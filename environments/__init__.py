@@ -1,8 +1,8 @@
-"""The world: gymnasium environments, a batch at a time.
+"""Environments: batches of gymnasium environments.
 
-The only package that imports gymnasium and Minari. `factory.make` turns a
-config into a `vector.VectorEnvironment`, which checks what environments return
-and raises `checked.EnvironmentFailedError`. `specs` describes it in Acme's
-terms, `spaces`, `conversion` and `masks` convert its values, `video` films it
-and `recordings` writes and reads its episodes.
+The only package that imports gymnasium and Minari. `factory.make` creates a
+`vector.VectorEnvironment` from a config; it checks all values that environments
+return, and raises `checked.EnvironmentFailedError`. `specs` defines its specs
+in Acme's terms; `spaces`, `conversion` and `masks` convert its values; `video`
+films an episode; `recordings` writes and reads episodes.
 """

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 import numpy as np
 from dm_env import specs
 
-# Joint actions that an algorithm of action values can tell apart: each has an
-# output of its network.
-MOST_JOINT_ACTIONS = 256
+# Most joint actions that algorithms of action values support: the network has
+# one output for each of them.
+MAX_JOINT_ACTIONS = 256
 
 
 class MultiDiscreteArray(specs.BoundedArray):
-  """Actions of K components int32 [K]; component k counts from 0.
+  """Spec of actions int32 [K] with K components, each counted from 0.
 
   Attributes:
     sizes: The number of values of each component.
   """
 
   def __init__(self, sizes: Sequence[int], name: str | None = None):
-    """Describes actions whose component k has `sizes[k]` values."""
+    """Makes the spec of actions whose component k has `sizes[k]` values."""
     self.sizes = tuple(int(size) for size in sizes)
     highest = np.array(self.sizes, np.int32) - 1
     super().__init__((len(self.sizes),), np.int32, 0, highest, name)
@@ -33,14 +33,14 @@ class MultiDiscreteArray(specs.BoundedArray):
 
 
 class JointActionArray(specs.DiscreteArray):
-  """Numbers of joint actions: each stands for a value of every component.
+  """Spec of joint actions: one number stands for the values of all components.
 
   Attributes:
-    components: The values of the components, by joint action.  # [A, K] int32
+    components: Values of the components, by joint action.  # [A, K] int32
   """
 
   def __init__(self, sizes: Sequence[int], name: str | None = None):
-    """Numbers the actions of a `MultiDiscreteArray` of these sizes."""
+    """Enumerates the actions of a `MultiDiscreteArray` with these sizes."""
     self._sizes = tuple(int(size) for size in sizes)
     super().__init__(math.prod(self._sizes), np.int32, name)
     self.components = list_joint_actions(self._sizes)
@@ -50,19 +50,19 @@ class JointActionArray(specs.DiscreteArray):
 
 
 class MaskedArray(specs.Array):
-  """Flat observations, each followed by its action mask: [N + M].
+  """Spec of flat observations, each followed by its action mask: [N + M].
 
-  The mask travels with the observation, so whatever stores or forwards the one
-  has the other. A one marks a legal action. M is the number of actions, or the
-  sum of the sizes of an action's components, one component after the other.
+  Observation and mask are one array, so they are always stored and sent
+  together. A one marks a legal action. M is the number of actions, or the sum
+  of the sizes of an action's components, one component after the other.
 
   Attributes:
-    observation: The spec of the observation alone, of N numbers.
-    mask_size: M.
+    observation: Spec of the observation without the mask, N numbers.
+    mask_size: M, the numbers of a mask.
   """
 
   def __init__(self, observation: specs.Array, mask_size: int):
-    """Describes `observation` followed by a mask of `mask_size`."""
+    """Makes the spec of `observation` followed by a mask of `mask_size`."""
     self.observation, self.mask_size = observation, int(mask_size)
     size = math.prod(observation.shape) + self.mask_size
     super().__init__((size,), observation.dtype, observation.name)
@@ -71,14 +71,14 @@ class MaskedArray(specs.Array):
     return MaskedArray, (self.observation, self.mask_size)
 
   def join(self, observation: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Returns [B, N + M] of observations [B, ...] and masks [B, M]."""
+    """Joins observations [B, ...] and masks [B, M] to arrays [B, N + M]."""
     joined = np.empty((len(observation), *self.shape), self.dtype)
     joined[:, : -self.mask_size] = observation.reshape(len(observation), -1)
     joined[:, -self.mask_size :] = mask
     return joined
 
   def split(self, joined: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns observations [B, ...], and masks bool [B, M], of [B, N + M]."""
+    """Splits [B, N + M] into observations [B, ...] and masks bool [B, M]."""
     observation = joined[:, : -self.mask_size]
     return (
       observation.reshape(len(joined), *self.observation.shape),
@@ -87,17 +87,17 @@ class MaskedArray(specs.Array):
 
 
 def list_joint_actions(sizes: Sequence[int]) -> np.ndarray:
-  """Lists all values of components; the last component changes fastest.
+  """Lists all joint actions; the last component changes fastest.
 
   Returns:
-    int32 [A, K], where A is the product of the sizes and K their count.
+    Values of the K components of each of the A joint actions, int32 [A, K].
   """
   indices = np.unravel_index(np.arange(math.prod(sizes)), tuple(sizes))
   return np.stack(indices, axis=1).astype(np.int32)
 
 
 def component_sizes(actions: specs.Array) -> tuple[int, ...] | None:
-  """Returns the sizes of discrete actions' components; None: not discrete."""
+  """Returns each component's number of values; None: actions are continuous."""
   if isinstance(actions, MultiDiscreteArray):
     return actions.sizes
   if isinstance(actions, specs.DiscreteArray):
@@ -106,7 +106,7 @@ def component_sizes(actions: specs.Array) -> tuple[int, ...] | None:
 
 
 def remove_mask(observations: typing.Any) -> specs.Array:
-  """Returns the spec of the observations without their action masks."""
+  """Returns the spec of observations without their action masks."""
   if isinstance(observations, MaskedArray):
     return observations.observation
   return observations
@@ -118,13 +118,13 @@ def sample_actions(
   observation: np.ndarray,
   random: np.random.Generator,
 ) -> np.ndarray:
-  """Samples actions [B, ...] uniformly; of masked ones, legal ones only.
+  """Samples actions [B, ...] uniformly among the legal ones.
 
   Args:
-    observations: The spec of the observations.
-    actions: The spec of the actions.
-    observation: What is acted on.  # [B, ...]
-    random: Of the samples.
+    observations: Spec of the observations.
+    actions: Spec of the actions.
+    observation: Observations, which contain any masks.  # [B, ...]
+    random: Source of random numbers.
   """
   batch_size, sizes = len(observation), component_sizes(actions)
   if sizes is None:

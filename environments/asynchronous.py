@@ -1,12 +1,12 @@
-"""Asynchronous environments: each of a batch steps in a thread of its own.
+"""Asynchronous environments: each environment of a batch has its own thread.
 
-For environments that wait, as for a device, a server or C code that releases
-Python's lock: the steps of a batch then take as long as the slowest of them,
-not their sum. Results are those of the same environments one after the other.
+Useful for environments that wait for a device, a server or C code that releases
+Python's lock: a step of the batch then takes as long as its slowest step, not
+as their sum. The results equal those of sequential steps.
 
-gymnasium's AsyncVectorEnv has processes in place of threads, and so can't say
-which environment hangs, nor be saved. A run has a process for each worker
-already.
+gymnasium's AsyncVectorEnv uses processes in place of threads, so it can neither
+report which environment hangs nor be saved. A run already has one process per
+worker.
 """
 
 import queue
@@ -20,11 +20,11 @@ import numpy as np
 _Call = Callable[[], Any]
 
 
-class InThread(gymnasium.Wrapper):
-  """Resets and steps an environment in one thread, always the same.
+class ThreadedEnvironment(gymnasium.Wrapper):
+  """Runs all resets and steps of an environment in one background thread.
 
-  A call that was started returns the result when it is made: in between, the
-  calls of other environments can be started.
+  `start_reset` or `start_step` starts a call; the next `reset` or `step`
+  returns its result. In between, the calls of other environments can start.
   """
 
   def __init__(self, env: gymnasium.Env):
@@ -34,38 +34,38 @@ class InThread(gymnasium.Wrapper):
 
   @property
   def thread_id(self) -> int | None:
-    """The thread's identifier, as in `sys._current_frames`."""
+    """Identifier of the thread, as in `sys._current_frames`."""
     return self._thread.ident
 
   def start_reset(self, seed: int | None) -> None:
-    """Starts the reset that will be made next."""
+    """Starts a reset, whose result the next `reset` returns."""
     self._start(lambda: self.env.reset(seed=seed, options=None))
 
   def start_step(self, action: Any) -> None:
-    """Starts the step that will be made next."""
+    """Starts a step, whose result the next `step` returns."""
     self._start(lambda: self.env.step(action))
 
   def reset(self, *, seed=None, options=None):
-    """Returns the result of the reset that was started, or resets now."""
+    """Returns the result of the started reset, or else resets now."""
     if not self._is_started:
       self._start(lambda: self.env.reset(seed=seed, options=options))
     return self._take()
 
   def step(self, action):
-    """Returns the result of the step that was started, or steps now."""
+    """Returns the result of the started step, or else steps now."""
     if not self._is_started:
       self.start_step(action)
     return self._take()
 
   def __getstate__(self) -> dict[str, Any]:
-    """Returns all but the thread, which a copy starts for itself."""
+    """Returns the attributes without the thread; a copy starts its own."""
     parts = vars(self).items()
     return {
       k: v for k, v in parts if k not in ("_calls", "_results", "_thread")
     }
 
   def __setstate__(self, state: dict[str, Any]) -> None:
-    """Continues in another thread."""
+    """Restores the attributes, and starts a new thread."""
     vars(self).update(state)
     self._start_thread()
 
@@ -95,30 +95,30 @@ class InThread(gymnasium.Wrapper):
     return result
 
 
-class Batch:
-  """Starts the calls of all environments of a batch."""
+class CallStarter:
+  """Starts the calls of all environments of a batch in their threads."""
 
   def __init__(self, envs: Sequence[gymnasium.Env], space: gymnasium.Space):
-    """Takes environments that `checked.CheckedEnvironment` wraps.
+    """Keeps the threaded environments inside of `envs`.
 
     Args:
-      envs: each wraps an `InThread`.
-      space: of the actions of the batch.
+      envs: `checked.CheckedEnvironment`s, each around a `ThreadedEnvironment`.
+      space: action space of the batch.
     """
     self._envs = [env.env for env in envs]
     self._space = space
 
   def start_resets(self, seed: int | None) -> None:
-    """Starts the resets of gymnasium's `reset(seed=seed)`."""
+    """Starts the resets that gymnasium's `reset(seed=seed)` makes."""
     for index, env in enumerate(self._envs):
       env.start_reset(None if seed is None else seed + index)
 
   def start_steps(self, actions: np.ndarray, done: np.ndarray) -> None:
-    """Starts the steps of gymnasium's `step(actions)`.
+    """Starts the steps, or autoresets, that gymnasium's `step(actions)` makes.
 
     Args:
-      actions: of the space [B, ...].
-      done: bool, where an episode has ended, so that it resets itself.  # [B]
+      actions: actions of the batch's action space, [B, ...].
+      done: bool, the environments whose episode has ended.  # [B]
     """
     batched = gymnasium.vector.utils.iterate(self._space, actions)
     for env, action, is_done in zip(self._envs, batched, done, strict=True):
@@ -128,19 +128,22 @@ class Batch:
         env.start_step(action)
 
 
-def make_batch(envs: gymnasium.vector.VectorEnv) -> Batch | None:
-  """Returns what starts the calls of a batch; None: they are not in threads."""
+def make_call_starter(
+  envs: gymnasium.vector.VectorEnv,
+) -> CallStarter | None:
+  """Makes the starter of a batch's calls; None: there are no threads."""
   each = getattr(envs, "envs", ())
-  if not each or not isinstance(getattr(each[0], "env", None), InThread):
+  inner = getattr(each[0], "env", None) if each else None
+  if not isinstance(inner, ThreadedEnvironment):
     return None
-  return Batch(each, envs.action_space)
+  return CallStarter(each, envs.action_space)
 
 
 def _serve(calls: queue.SimpleQueue, results: queue.SimpleQueue) -> None:
-  """Makes calls, one after the other."""
+  """Runs an environment's calls, one after another."""
   while True:
     call = calls.get()
     try:
       results.put((call(), None))
-    except BaseException as error:  # raised where the result is taken
+    except BaseException as error:  # raised again in the caller's thread
       results.put((None, error))

@@ -1,9 +1,8 @@
-"""CheckedEnvironment: finds what is wrong with what an environment returns.
+"""CheckedEnvironment: rejects invalid values that an environment returns.
 
-It takes the place of gymnasium's PassiveEnvChecker, which looks at the first
-step only and warns of much that does no harm. What can be checked for a whole
-batch at once, `vector` checks: whether numbers are finite, and whether the
-observations make a batch.
+It replaces gymnasium's PassiveEnvChecker, which checks the first step only and
+warns of many harmless things. `vector` does the checks that are cheaper for a
+whole batch: whether numbers are finite, and whether observations form a batch.
 """
 
 from typing import Any
@@ -18,39 +17,40 @@ _NUMBERS = {"a number": "biuf", "a bool": "biu"}  # NumPy's kinds
 
 
 class Fault(Exception):
-  """What one environment of a batch did wrong.
+  """An error of one environment of a batch.
 
   Attributes:
-    index: of the environment in its batch; None: not known.
-    what: 'step() raised ValueError: boom'.
-    cause: the error that its code raised; None: it raised none.
+    index: index of the environment in its batch; None: unknown.
+    message: description, such as 'step() raised ValueError: boom'.
+    cause: the error that the environment raised; None: it returned something
+      invalid.
   """
 
   def __init__(
-    self, index: int | None, what: str, cause: BaseException | None = None
+    self, index: int | None, message: str, cause: BaseException | None = None
   ):
     """Keeps the attributes."""
-    super().__init__(what)
-    self.index, self.what, self.cause = index, what, cause
+    super().__init__(message)
+    self.index, self.message, self.cause = index, message, cause
 
   @classmethod
   def from_error(
     cls, index: int | None, call: str, error: BaseException
   ) -> "Fault":
-    """Returns the fault that a call raised an error."""
+    """Makes the fault of a call that raised an error."""
     return cls(index, f"{call} raised {user_code.describe(error)}", error)
 
 
 class EnvironmentFailedError(user_code.UserCodeError):
-  """An environment raised an error, or returned what can't be learned from.
+  """An environment raised an error, or returned unusable values.
 
   Attributes:
-    name: the gymnasium id.
-    index: of the environment in its batch; None: not known, or all of them.
-    seed: with which that environment was reset; where it has no reset of its
-      own, that of its batch; None: it was not reset.
-    step: steps since then, the one that failed included; of a batch that is one
-      environment for gymnasium, autoresets too.
+    name: gymnasium id of the environment.
+    index: index of the environment in its batch; None: unknown, or all.
+    seed: seed of the environment's last seeded reset, or of its batch where
+      environments have no reset of their own; None: it was not reset.
+    step: steps since that reset, including the failed one; autoresets count
+      where gymnasium steps the batch as one environment.
   """
 
   def __init__(
@@ -60,21 +60,21 @@ class EnvironmentFailedError(user_code.UserCodeError):
     seed: int | None = None,
     step: int = 0,
   ):
-    """Says which environment it is, and what it did."""
+    """Makes the message from the environment and its fault."""
     self.name, self.index, self.seed, self.step = name, fault.index, seed, step
     numbers = {"index": fault.index, "seed": seed, "step": step or None}
     known = [f"{k} {v}" for k, v in numbers.items() if v is not None]
     where = f" ({', '.join(known)})" if known else ""
-    super().__init__(f"environment {name}{where}: {fault.what}", fault.cause)
+    super().__init__(f"environment {name}{where}: {fault.message}", fault.cause)
 
 
 class CheckedEnvironment(gymnasium.Wrapper):
-  """Checks one environment; any error of its own becomes a `Fault`.
+  """Checks one environment's results, and raises its errors as `Fault`s.
 
   Attributes:
-    index: in its batch.
-    seed: of the last reset that had one; None: none had.
-    steps: since then.
+    index: index of the environment in its batch.
+    seed: seed of the last seeded reset; None: there was none.
+    steps: number of steps since that reset.
   """
 
   def __init__(self, env: gymnasium.Env, index: int, masked: bool = False):
@@ -82,8 +82,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
 
     Args:
       env: The environment.
-      index: In its batch.
-      masked: Whether its infos have action masks.
+      index: Index of the environment in its batch.
+      masked: Whether the environment's infos have action masks.
     """
     super().__init__(env)
     self.index = index
@@ -93,7 +93,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self._observation: Any = None  # the last one
 
   def reset(self, *, seed=None, options=None):
-    """Resets the environment; of its infos, only the mask is returned."""
+    """Resets the environment; the returned info has the action mask only."""
     if seed is not None:
       self.seed, self.steps = seed, 0
     try:
@@ -107,7 +107,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     return self._observation, self._read_mask("reset()", info, False)
 
   def step(self, action):
-    """Steps the environment; of its infos, only the mask is returned."""
+    """Steps the environment; the returned info has the action mask only."""
     self.steps += 1
     try:
       observation, reward, terminated, truncated, info = self.env.step(action)
@@ -137,19 +137,19 @@ class CheckedEnvironment(gymnasium.Wrapper):
       raise Fault.from_error(self.index, "close()", error) from error
 
   def find_observation_fault(self, call: str) -> Fault | None:
-    """Returns why NumPy can't copy the last observation into a batch, if so.
+    """Returns a fault if NumPy can't copy the last observation into a batch.
 
-    It copies float64 to float32, for one, but no floats to integers.
+    NumPy copies float64 to float32, for example, but not floats to integers.
 
     Args:
-      call: that returned the observation: 'step()'.
+      call: the call that returned the observation, 'reset()' or 'step()'.
     """
     space = self.env.observation_space
     try:
       mismatch = spaces.find_mismatch(space, self._observation)
     except KeyboardInterrupt:
       raise
-    except BaseException as error:  # of a method such as __array__
+    except BaseException as error:  # raised by a method such as __array__
       call = f"reading the observation of {call}"
       return Fault.from_error(self.index, call, error)
     if mismatch is None:
@@ -178,17 +178,17 @@ class CheckedEnvironment(gymnasium.Wrapper):
       )
 
 
-class Numbering:
-  """Wraps the environments of a batch, which it numbers from 0.
+class BatchChecker:
+  """Wraps each environment of a batch in a `CheckedEnvironment`.
 
-  It is kept with them, and can be pickled as they can.
+  gymnasium keeps this object with the environments, so it can be pickled.
 
   Attributes:
-    count: environments so far.
+    count: number of environments wrapped so far; the index of the next.
   """
 
   def __init__(self, masked: bool = False):
-    """Has wrapped none.
+    """Starts with index 0.
 
     Args:
       masked: Whether the environments' infos have action masks.
@@ -196,11 +196,11 @@ class Numbering:
     self.count, self._masked = 0, masked
 
   def __call__(self, env: gymnasium.Env) -> CheckedEnvironment:
-    """Returns the next environment, checked."""
+    """Wraps the next environment of the batch."""
     checked = CheckedEnvironment(env, self.count, self._masked)
     self.count += 1
     return checked
 
   def __repr__(self) -> str:
-    """Returns the same for the same state, unlike an address."""
-    return f"Numbering(count={self.count})"
+    """Returns a text that is equal for equal states, unlike the default."""
+    return f"BatchChecker(count={self.count})"

@@ -1,8 +1,9 @@
-"""Conversion between a gymnasium space's own values and those of the specs.
+"""Conversion of values between a gymnasium space and the spec of agents.
 
-Agents see the values of `specs`: float32 observations, actions counted from 0
-or in [-1, 1]. Environments, and files of recorded episodes, hold the values of
-the space. Each function here takes a batch of either and returns the other.
+Agents use the values of `specs`: float32 observations, actions counted from 0
+or in [-1, 1]. Environments and recorded episodes use the values of the space.
+Functions named `read` convert batches from the space to the spec; functions
+named `write` convert them from the spec to the space.
 """
 
 import math
@@ -23,16 +24,16 @@ Convert = Callable[[np.ndarray], np.ndarray]
 def make_observation_reader(
   space: gymnasium.Space, dtype: np.dtype, copy: bool
 ) -> Callable[[Any], np.ndarray]:
-  """Returns the function from a space's observations to those of the spec.
+  """Makes the function that converts a space's observations to the spec's.
 
   It takes a batch in the space's structure, [B, ...] in each leaf, and returns
   one array [B, ...]. It raises `checked.Fault` for values not in the space.
 
   Args:
-    space: Of one environment; `spaces.find_unsupported` has no objection.
-    dtype: The spec's.
-    copy: Whether the result of a Box must be a new array. Otherwise an array
-      that already has `dtype` is returned as it is.
+    space: Observation space of one environment, supported by `specs`.
+    dtype: Data type of the spec.
+    copy: Whether the result for a Box must be a new array. Otherwise an array
+      that already has `dtype` is returned unchanged.
   """
   box = spaces_lib.only_box(space)
   if box is None:
@@ -66,7 +67,7 @@ def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
 def _write_leaf(
   leaf: spaces_lib.Leaf, values: np.ndarray, vectors: np.ndarray
 ) -> None:
-  """Writes a leaf's values [B, ...] to its part of the vectors [B, size]."""
+  """Writes a leaf's values [B, ...] to its columns of vectors [B, size]."""
   values = values.reshape(len(values), -1)
   space: Any = leaf.space
   if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
@@ -91,14 +92,14 @@ def _write_leaf(
 def make_recorded_space(
   space: gymnasium.Space, observations: specs.Array
 ) -> gymnasium.Space:
-  """Returns the space in which recorded observations are written.
+  """Returns the space of recorded observations.
 
-  It is the environment's own for Discrete and Box; for others, and for images,
-  which Minari would store as lossy JPEG, a Box of vectors.
+  It is the environment's own space for Discrete and Box. For other spaces, and
+  for images, which Minari would store as lossy JPEG, it is a Box of vectors.
 
   Args:
-    space: The environment's.
-    observations: The spec of the observations, without a mask.
+    space: Observation space of the environment.
+    observations: Spec of the observations, without a mask.
   """
   if isinstance(space, spaces.Discrete):
     return space
@@ -113,7 +114,7 @@ def make_recorded_space(
 def write_observations(
   space: gymnasium.Space, observations: np.ndarray
 ) -> np.ndarray:
-  """Converts observations of the spec [B, ...] to a Discrete's or Box's own."""
+  """Converts observations [B, ...] of the spec to those of `space`."""
   if isinstance(space, spaces.Discrete):
     return observations.argmax(axis=1) + int(space.start)
   shape: Any = space.shape
@@ -122,20 +123,20 @@ def write_observations(
 
 
 def make_action_writer(space: gymnasium.Space) -> Convert | None:
-  """Returns the function from actions of the spec to a space's own.
+  """Makes the function that converts actions of the spec to a space's actions.
 
   Actions for a Box are clipped to [-1, 1] and rescaled to the Box's bounds,
   which -1 and 1 reach exactly.
 
-  Those for a MultiDiscrete or MultiBinary are values of the components [B, K],
-  or numbers of joint actions [B], as of `arrays.JointActionArray`.
+  Actions for a MultiDiscrete or MultiBinary are values of the components
+  [B, K], or numbers of joint actions [B] (`arrays.JointActionArray`).
 
   Args:
-    space: Discrete, MultiDiscrete, MultiBinary, or a Box of bounded floats, of
-      one environment.
+    space: Action space of one environment: Discrete, MultiDiscrete,
+      MultiBinary, or a Box of bounded floats.
 
   Returns:
-    The function, or None if both are the same.
+    The function; None if the actions of spec and space are equal.
   """
   if isinstance(space, spaces.Discrete):
     start = int(space.start)
@@ -145,7 +146,7 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
   low, high, dtype = *_bounds(space), space.dtype
 
   def rescale(actions: np.ndarray) -> np.ndarray:
-    # In float64: rounding to float32 then can't leave the bounds.
+    # In float64, so that rounding to float32 can't exceed the bounds.
     part = (np.clip(actions, -1.0, 1.0).astype(np.float64) + 1.0) * 0.5
     return (low * (1.0 - part) + high * part).astype(dtype, copy=False)
 
@@ -153,12 +154,12 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
 
 
 def write_actions_with(ops: Any, space: gymnasium.Space, actions: Any) -> Any:
-  """Converts actions of the spec by an `ops` module, such as an ONNX graph.
+  """Converts actions of the spec with an `ops` module, such as an ONNX graph.
 
   Args:
-    ops: with `clip`, `take` and `reshape`.
-    space: Discrete, MultiDiscrete, MultiBinary or Box, of one environment.
-    actions: [B, ...], or numbers of joint actions [B].
+    ops: Module or object with `clip`, `take` and `reshape`.
+    space: Action space of one environment, as for `make_action_writer`.
+    actions: Actions [B, ...], or numbers of joint actions [B].
   """
   if isinstance(space, spaces.Discrete):
     return actions + np.int32(space.start)
@@ -174,7 +175,7 @@ def write_actions_with(ops: Any, space: gymnasium.Space, actions: Any) -> Any:
 
 
 def read_actions(space: gymnasium.Space, actions: np.ndarray) -> np.ndarray:
-  """Converts a space's own actions [B, ...] to those of the spec.
+  """Converts actions [B, ...] of the space to actions of the spec.
 
   Values outside of a Box's bounds become -1 or 1; a dimension whose bounds are
   equal becomes 0.
@@ -197,7 +198,7 @@ def _make_component_writer(
   start = np.reshape(getattr(space, "start", 0), -1)
   sizes = spaces_lib.component_sizes(space) or ()
   table: np.ndarray | None = None
-  if math.prod(sizes) <= arrays.MOST_JOINT_ACTIONS:
+  if math.prod(sizes) <= arrays.MAX_JOINT_ACTIONS:
     table = arrays.list_joint_actions(sizes)
 
   def write(actions: np.ndarray) -> np.ndarray:
@@ -211,7 +212,7 @@ def _make_component_writer(
 
 
 def _is_image(space: spaces.Box) -> bool:
-  """Whether Minari stores or reads such observations as JPEG images."""
+  """Returns whether Minari treats observations of a Box as JPEG images."""
   shape = space.shape
   if space.dtype != np.uint8 or len(shape) not in (2, 3):
     return False

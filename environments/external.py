@@ -1,18 +1,18 @@
-"""ExternalEnvironment: an environment that another loop steps.
+"""ExternalEnvironment: an environment that an external loop steps.
 
 A worker calls `reset` and `step` of an environment. A game, a robot or a
-service has a loop of its own, which asks for an action and reports what
-followed. An `Exchange` connects the two: the worker runs in a thread, and its
-calls return when the loop has made the corresponding ones.
+service has its own loop, which requests an action and then reports the result.
+An `Exchange` connects the two: the worker runs in a thread, and each of its
+calls returns once the loop has made the corresponding call.
 
 | the loop calls | the worker's thread |
 |---|---|
-| `act(o_0)` | `reset()` returns o_0; it chooses a_0 and calls `step(a_0)` |
+| `act(o_0)` | `reset()` returns o_0; then calls `step(a_0)` |
 | `act` returns a_0 | waits in `step(a_0)` |
 | `observe(r_1, False, False, o_1)` | |
-| `act(o_1)` | `step(a_0)` returns o_1, r_1; it calls `step(a_1)` |
+| `act(o_1)` | `step(a_0)` returns o_1, r_1; then calls `step(a_1)` |
 | `act` returns a_1 | waits in `step(a_1)` |
-| `observe(r_2, True, False, o_2)` | `step(a_1)` returns o_2, r_2; `reset()` |
+| `observe(r_2, True, False, o_2)` | `step(a_1)` returns; calls `reset()` |
 | `act(o_0)` of the next episode | `reset()` returns o_0 |
 """
 
@@ -28,71 +28,73 @@ import numpy as np
 
 from slipway.environments import spaces
 
-_LOOK_S = 0.1  # seconds between two looks whether the worker should stop
+_CHECK_S = 0.1  # seconds between checks whether the worker should stop
 
 
 class Interrupted(KeyboardInterrupt):
-  """The worker stops, so that nothing waits for the loop any longer.
+  """The worker has stopped or should stop, so the waiting call ends.
 
-  A KeyboardInterrupt is the one error that is not taken for the environment's.
+  It is a KeyboardInterrupt, since any other error would be reported as an error
+  of the environment.
   """
 
 
-class _Turn(enum.Enum):
-  """What the loop should call next."""
+class _NextCall(enum.Enum):
+  """The method that the loop must call next."""
 
   ACT = "act"
   OBSERVE = "observe"
 
 
 class Exchange:
-  """Passes observations to a worker's thread, and actions back.
+  """Passes observations from a loop to a worker's thread, and actions back.
 
-  One thread calls `act` and `observe`, another one the other methods.
+  The loop's thread calls `act` and `observe`; the worker's thread calls the
+  other methods.
   """
 
   def __init__(self, observation_space: gymnasium.Space):
-    """Waits for the first `act`.
+    """Starts before the first `act`.
 
     Args:
-      observation_space: of the observations.
+      observation_space: space of the observations.
     """
     self._space = observation_space
     self._changed = threading.Condition()
-    self._next = _Turn.ACT
-    self._begins = True  # the next `act` has the first observation
-    # What waits to be taken: by the worker, and by the loop.
+    self._next = _NextCall.ACT
+    self._begins = True  # the next `act` has an episode's first observation
+    # The step that the worker has not taken, and the action for the loop.
     self._observed: tuple[typing.Any, float, bool, bool] | None = None
     self._action: typing.Any = None
     self._has_action = self._is_closed = False
     self._reward = 0.0  # of the step that `observe` reported last
-    self._check: Callable[[], bool] = lambda: False
+    self._should_stop: Callable[[], bool] = lambda: False
 
-  def set_check(self, check: Callable[[], bool]) -> None:
-    """Sets what the worker's thread calls a few times a second while it waits.
+  def set_should_stop(self, should_stop: Callable[[], bool]) -> None:
+    """Sets the function that decides whether the worker should stop.
 
     Args:
-      check: returns whether the worker should stop.
+      should_stop: called ten times a second while the worker waits.
     """
-    self._check = check
+    self._should_stop = should_stop
 
   def act(self, observation: typing.Any) -> typing.Any:
-    """Returns the action for an observation; waits for the worker.
+    """Returns the action for an observation, once the worker has chosen it.
 
     Raises:
-      ValueError: one line: the call or the observation is wrong, and had no
+      ValueError: one line: the call or the observation is invalid, and had no
         effect.
-      Interrupted: the worker has ended.
+      Interrupted: the worker has stopped.
     """
     with self._changed:
       if self._is_closed:
         raise Interrupted
-      self._check_turn(_Turn.ACT)
+      self._check_order(_NextCall.ACT)
       observation = self._read(observation)
       reward = 0.0 if self._begins else self._reward
       self._begins = False
-      self._next = _Turn.OBSERVE
-      self._give((observation, reward, False, False))
+      self._next = _NextCall.OBSERVE
+      self._pass_step((observation, reward, False, False))
       while not self._has_action:
         if self._is_closed:
           raise Interrupted
@@ -107,43 +109,43 @@ class Exchange:
     truncated: bool,
     observation: typing.Any,
   ) -> None:
-    """Reports the step that followed the last action; does not wait.
+    """Reports the result of the last action, without waiting for the worker.
 
     Raises:
-      ValueError: one line: the call or a value is wrong, and had no effect.
-      Interrupted: the worker has ended.
+      ValueError: one line: the call or a value is invalid, and had no effect.
+      Interrupted: the worker has stopped.
     """
     with self._changed:
       if self._is_closed:
         raise Interrupted
-      self._check_turn(_Turn.OBSERVE)
+      self._check_order(_NextCall.OBSERVE)
       reward = _read_reward(reward)
       terminated = _read_flag("terminated", terminated)
       truncated = _read_flag("truncated", truncated)
       observation = self._read(observation)
-      self._next = _Turn.ACT
+      self._next = _NextCall.ACT
       self._reward = reward
       if terminated or truncated:
         self._begins = True
-        self._give((observation, reward, terminated, truncated))
+        self._pass_step((observation, reward, terminated, truncated))
 
-  def take(self) -> tuple[typing.Any, float, bool, bool]:
-    """Waits for a step of the loop, which it returns.
+  def wait_for_step(self) -> tuple[typing.Any, float, bool, bool]:
+    """Waits for the loop's next step; returns o, r, terminated and truncated.
 
     Raises:
       Interrupted: the worker should stop.
     """
     with self._changed:
       while self._observed is None:
-        if self._check():
+        if self._should_stop():
           raise Interrupted
-        self._changed.wait(_LOOK_S)
+        self._changed.wait(_CHECK_S)
       observed, self._observed = self._observed, None
       self._changed.notify_all()
       return observed
 
-  def give_action(self, action: typing.Any) -> None:
-    """Lets `act` return an action."""
+  def send_action(self, action: typing.Any) -> None:
+    """Sends the loop an action, which its `act` returns."""
     with self._changed:
       self._action, self._has_action = action, True
       self._changed.notify_all()
@@ -154,8 +156,8 @@ class Exchange:
       self._is_closed = True
       self._changed.notify_all()
 
-  def _give(self, step: tuple[typing.Any, float, bool, bool]) -> None:
-    # The worker may not have taken the end of an episode when the next begins.
+  def _pass_step(self, step: tuple[typing.Any, float, bool, bool]) -> None:
+    # The worker may not have taken an episode's end when the next one begins.
     while self._observed is not None:
       if self._is_closed:
         raise Interrupted
@@ -163,29 +165,29 @@ class Exchange:
     self._observed = step
     self._changed.notify_all()
 
-  def _check_turn(self, called: _Turn) -> None:
+  def _check_order(self, called: _NextCall) -> None:
     if called is self._next:
       return
-    if called is _Turn.ACT:
+    if called is _NextCall.ACT:
       raise ValueError(
         "act was called twice in a row, so the first action would have no "
         "result: call observe after each act"
       )
     raise ValueError(
-      "observe was called before act, so there is no action that it could "
-      "belong to: call act first, and observe once after it"
+      "observe was called before act, so there is no action whose result "
+      "it could report: call act first, and observe once after it"
     )
 
   def _read(self, observation: typing.Any) -> typing.Any:
-    """Returns a copy of an observation of the space.
+    """Returns a copy of an observation.
 
     Raises:
-      ValueError: one line: it is none of the space.
+      ValueError: one line: the observation is not in the space, or not finite.
     """
     mismatch = spaces.find_mismatch(self._space, observation)
     if mismatch is not None:
       raise ValueError(f"act or observe got {mismatch}: correct one of them")
-    if self._space.shape is None:  # of several parts, such as a Dict
+    if self._space.shape is None:  # a structure such as a Dict
       return copy.deepcopy(observation)
     array = np.array(observation)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -197,7 +199,7 @@ class Exchange:
 
 
 class ExternalEnvironment(gymnasium.Env):
-  """Its steps are those of a loop at the other side of an exchange."""
+  """A worker's environment whose steps an external loop makes."""
 
   def __init__(
     self,
@@ -205,19 +207,19 @@ class ExternalEnvironment(gymnasium.Env):
     action_space: gymnasium.Space,
     exchange: Exchange,
   ):
-    """Waits for nothing yet."""
+    """Keeps the arguments; does not wait for the loop."""
     self.observation_space = observation_space
     self.action_space = action_space
     self._exchange = exchange
 
   def reset(self, *, seed=None, options=None):
-    """Waits for the first observation of an episode; has no use for seeds."""
-    return self._exchange.take()[0], {}
+    """Waits for the first observation of an episode; ignores the seed."""
+    return self._exchange.wait_for_step()[0], {}
 
   def step(self, action):
-    """Passes an action to the loop; waits for what followed."""
-    self._exchange.give_action(np.copy(action)[()])
-    return *self._exchange.take(), {}
+    """Sends an action to the loop, and waits for its result."""
+    self._exchange.send_action(np.copy(action)[()])
+    return *self._exchange.wait_for_step(), {}
 
 
 def _read_reward(reward: typing.Any) -> float:
@@ -237,6 +239,6 @@ def _read_flag(name: str, value: typing.Any) -> bool:
   if isinstance(value, (bool, np.bool_)):
     return bool(value)
   raise ValueError(
-    f"{name} is {value!r:.80}, so the step would not be known to end an "
-    "episode or not: pass True or False"
+    f"{name} is {value!r:.80}, so it is unknown whether the step ended an "
+    "episode: pass True or False"
   )

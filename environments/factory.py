@@ -1,16 +1,15 @@
-"""Factory: a batch of environments from a gymnasium id.
+"""Factory: creates batches of environments from a config.
 
-Three kinds of vector environment stand behind one `VectorEnvironment`:
-gymnasium's own NumPy version where the id has one (CartPole), ale_py's C++ one
-for `ALE/*` ids, and gymnasium's SyncVectorEnv, a loop, for all others.
+`VectorEnvironment` hides three kinds of vector environment: gymnasium's own
+NumPy version where the id has one (CartPole), ale_py's C++ version for `ALE/*`
+ids, and gymnasium's SyncVectorEnv, a Python loop, for all others and for
+environments with wrappers (`wrappers.make_wrappers`).
 
-An `ALE/*` id keeps what its registration says, so `ALE/Pong-v5` has sticky
-actions (`repeat_action_probability` 0.25) unless kwargs say otherwise; the rest
-are the defaults of `ale_py.AtariVectorEnv`: 4 grey frames of 84 x 84 stacked,
-uint8, frame skip 4, up to 30 no-ops at first. Rewards are those of the game.
-
-An environment with wrappers (`wrappers.make_wrappers`) is always stepped by the
-loop.
+An `ALE/*` id keeps the arguments of its registration, so `ALE/Pong-v5` has
+sticky actions (`repeat_action_probability` 0.25) unless kwargs change them.
+Other arguments have the defaults of `ale_py.AtariVectorEnv`: 4 stacked uint8
+frames of 84 x 84 in grey, frame skip 4, up to 30 no-ops at an episode's start.
+Rewards are the game's own.
 """
 
 import copy
@@ -37,8 +36,8 @@ from slipway.environments import (
   wrappers,
 )
 
-_CLOSE = 0.6  # likeness of a name that is suggested
-# Arguments that are fields of the config: there is one way to set each.
+_MIN_LIKENESS = 0.6  # of a suggested name to the unknown one
+# Constructor arguments that a config field sets, and the name of that field.
 _FIELDS = {"max_episode_steps": "time_limit"}
 _ATARI_FIELDS = {
   "max_num_frames_per_episode": "time_limit",
@@ -46,36 +45,35 @@ _ATARI_FIELDS = {
 }
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
 _ATARI_FRAME_SKIP = 4  # its default
-# JAX, and in gymnasium 1.3.0 one environment's autoreset takes the others of
-# the batch back by a step.
+# Not used: it needs JAX, and in gymnasium 1.3.0 the autoreset of an environment
+# undoes a step of the others.
 _JAX_ENTRY_POINT = "gymnasium.envs.phys2d."
 
 
 def make(
   config: ml_collections.ConfigDict, num_envs: int, seed: int
 ) -> vector.VectorEnvironment:
-  """Makes `num_envs` environments that are stepped at once.
+  """Makes a batch of environments.
 
   Args:
-    config: `name`, a gymnasium id such as `CartPole-v1`, `ALE/Pong-v5` or
-      `my_package:MyEnv-v0`, or `my_module:MyEnv`, an environment's class;
-      `game`, which stands in its place `{game}`, if it
-      has one; `kwargs`, a ConfigDict of keyword arguments to its
-      constructor (for `ALE/*`, to `ale_py.AtariVectorEnv`). What else the
-      `environment` section of a config has may be absent: `action_mask`,
-      whether its infos have action masks; `time_limit`, the fields of
-      `wrappers.make_wrappers` and of `wrappers.make_reward_reader`.
-    num_envs: At least 1.
-    seed: At least 0. The same seed gives the same trajectories; environments
-      within a batch differ, and so do batches of neighbouring seeds.
+    config: The `environment` section of a config. `name` is a gymnasium id such
+      as `CartPole-v1`, `ALE/Pong-v5` or `my_package:MyEnv-v0`, or a class such
+      as `my_module:MyEnv`; `game` replaces `{game}` in it; `kwargs` is a
+      ConfigDict of keyword arguments of the constructor (for `ALE/*`, of
+      `ale_py.AtariVectorEnv`). Optional fields: `action_mask`, `time_limit`,
+      `asynchronous`, those of `wrappers.make_wrappers` and of
+      `wrappers.make_reward_transform`.
+    num_envs: Number of environments, at least 1.
+    seed: Seed of the batch, at least 0. The same seed gives the same
+      trajectories; all environments of batches with different seeds differ.
 
   Returns:
     The environments, not yet reset.
 
   Raises:
-    ValueError: In one line, what of the above cannot be served, and why.
-    user_code.UserCodeError: The module that registers the id, the constructor
-      or a wrapper failed in code that is the user's.
+    ValueError: One line: an argument is invalid, or not supported.
+    user_code.UserCodeError: The user's own code failed: the module that
+      registers the id, the constructor or a wrapper.
   """
   if num_envs < 1:
     raise ValueError(
@@ -85,17 +83,17 @@ def make(
     raise ValueError(
       f"seed is {seed}: NumPy's generators take none below 0; give 0 or more"
     )
-  name, kwargs = read(config)
+  name, kwargs = get_name_and_kwargs(config)
   masked = bool(config.get("action_mask", False))
   envs = _construct(config, name, kwargs, num_envs, masked)
   try:
     return vector.VectorEnvironment(
       envs,
       name,
-      _spread(seed),
+      _spread_seed(seed),
       copy_observations=not is_atari(name),
       masked=masked,
-      read_rewards=wrappers.make_reward_reader(config),
+      transform_rewards=wrappers.make_reward_transform(config),
     )
   except ValueError:
     envs.close()
@@ -103,13 +101,13 @@ def make(
 
 
 def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
-  """Describes the environment that `make` would make.
+  """Returns the spec of the environments that `make` makes.
 
-  One is made and stepped once: what is wrong with an environment shows here,
-  before anything is started. One that is external has no steps.
+  Makes one environment and steps it once, so that its errors appear before the
+  run starts. External environments are not stepped.
 
   Raises:
-    Exception: as `make`, and `reset`, `step` and `close` of what it makes.
+    Exception: as `make`, and as the environment's `reset`, `step` and `close`.
   """
   environment = make(config, num_envs=1, seed=0)
   if not config.get("external", False):
@@ -122,13 +120,12 @@ def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
 def make_external(
   config: ml_collections.ConfigDict,
 ) -> tuple[vector.VectorEnvironment, external.Exchange]:
-  """Makes one environment that is stepped by another loop.
+  """Makes an environment that an external loop steps.
 
-  The config's own environment is made for its spaces only, which its wrappers
-  may have changed.
+  The config's environment, with its wrappers, only provides the spaces.
 
   Args:
-    config: as for `make`.
+    config: `environment` section of a config, as for `make`.
 
   Returns:
     The environment, for a worker, and the exchange, for the loop.
@@ -136,29 +133,33 @@ def make_external(
   Raises:
     Exception: as `make`.
   """
-  name, kwargs = read(config)
+  name, kwargs = get_name_and_kwargs(config)
   if config.get("action_mask", False):
     raise ValueError(
-      "config.environment.action_mask=True is for environments that workers "
-      "step, and external processes pass no masks: use "
-      "--noconfig.environment.action_mask"
+      "config.environment.action_mask=True has no effect for external "
+      "processes, which pass no masks: use --noconfig.environment.action_mask"
     )
   made = _construct(config, name, kwargs, 1, masked=False)
   made.close()
   spaces = made.single_observation_space, made.single_action_space
   exchange = external.Exchange(spaces[0])
-  wrap = checked.Numbering()
+  check = checked.BatchChecker()
   envs = gymnasium.vector.SyncVectorEnv(
-    [lambda: wrap(external.ExternalEnvironment(*spaces, exchange))], copy=False
+    [lambda: check(external.ExternalEnvironment(*spaces, exchange))], copy=False
   )
   environment = vector.VectorEnvironment(
-    envs, name, seed=0, read_rewards=wrappers.make_reward_reader(config)
+    envs,
+    name,
+    seed=0,
+    transform_rewards=wrappers.make_reward_transform(config),
   )
   return environment, exchange
 
 
-def read(config: ml_collections.ConfigDict) -> tuple[str, dict[str, Any]]:
-  """Returns the id and the constructor's arguments, checked for their types."""
+def get_name_and_kwargs(
+  config: ml_collections.ConfigDict,
+) -> tuple[str, dict[str, Any]]:
+  """Returns the environment's id and constructor arguments; checks types."""
   name: Any = config.name
   kwargs: Any = config.kwargs
   if not isinstance(name, str):
@@ -177,17 +178,16 @@ def read(config: ml_collections.ConfigDict) -> tuple[str, dict[str, Any]]:
 def make_gymnasium_spec(
   config: ml_collections.ConfigDict,
 ) -> registration.EnvSpec | None:
-  """Returns what `gymnasium.make` takes to make one environment of a config.
+  """Returns the gymnasium spec from which `gymnasium.make` makes environments.
 
   Returns:
-    The spec, or None where it can't be written to a file, where kwargs are
-    those of the vector environment alone, as for `ALE/*`, or where the
-    environment is wrapped.
+    The spec. None: it can't be written to a file, the kwargs are those of a
+    vector environment (`ALE/*`), or the environment has wrappers.
 
   Raises:
     ValueError: as `make`.
   """
-  name, kwargs = read(config)
+  name, kwargs = get_name_and_kwargs(config)
   if is_atari(name) or wrappers.make_wrappers(config):
     return None
   spec = copy.deepcopy(_find_spec(name))
@@ -201,12 +201,12 @@ def make_gymnasium_spec(
 
 
 def is_atari(name: str) -> bool:
-  """Whether `make` makes an `ale_py.AtariVectorEnv` of this id."""
+  """Returns whether `make` makes an `ale_py.AtariVectorEnv` for this id."""
   return _find_spec(name).vector_entry_point == _ATARI_ENTRY_POINT
 
 
 def vectorization_mode(name: str) -> str:
-  """Names the vectorization mode of gymnasium that serves an id best."""
+  """Returns gymnasium's vectorization mode for an id; 'sync' is a loop."""
   spec = _find_spec(name)
   entry_point = spec.vector_entry_point
   if (
@@ -219,7 +219,7 @@ def vectorization_mode(name: str) -> str:
 
 
 def _find_spec(name: str) -> registration.EnvSpec:
-  """Looks an id up, importing what registers it only where it is needed."""
+  """Returns the registered spec of an id; imports its module if necessary."""
   module, _, env_id = name.rpartition(":")
   try:
     if module:
@@ -233,8 +233,8 @@ def _find_spec(name: str) -> registration.EnvSpec:
   except BaseException as error:
     line = (
       f"config.environment.name is {name!r}, but importing {module or 'ale_py'}"
-      f" failed ({user_code.describe(error)}), so nothing registers that id: "
-      "correct the module, or the part before the colon"
+      f" failed ({user_code.describe(error)}), so the id is not registered: "
+      "correct the module, or the text before the colon"
     )
     if user_code.is_in_user_code(error):
       raise user_code.UserCodeError(line, error) from error
@@ -253,9 +253,9 @@ def _find_spec(name: str) -> registration.EnvSpec:
 
 
 def _nearest_id(env_id: str) -> str | None:
-  """Returns the known id that is close in name; None if none is.
+  """Returns the most similar registered id; None: none is similar.
 
-  Namespaces and case count little.
+  Namespaces and case matter only between equally similar names.
   """
 
   def likeness(known: str) -> tuple[float, float, int]:
@@ -267,7 +267,7 @@ def _nearest_id(env_id: str) -> str | None:
     return max(ratios), whole, gymnasium.registry[known].version or 0
 
   nearest = max(gymnasium.registry, key=likeness)
-  return nearest if likeness(nearest)[0] >= _CLOSE else None
+  return nearest if likeness(nearest)[0] >= _MIN_LIKENESS else None
 
 
 def _construct(
@@ -277,7 +277,7 @@ def _construct(
   num_envs: int,
   masked: bool,
 ) -> gymnasium.vector.VectorEnv:
-  """Calls gymnasium, and explains its errors in the config's terms."""
+  """Makes gymnasium's vector environment; its errors name the config field."""
   spec = _find_spec(name)
   _check_arguments(name, kwargs)
   chain, limit = [], config.get("time_limit", 0)
@@ -285,7 +285,7 @@ def _construct(
   batching: dict[str, Any] = {}
   if is_atari(name):
     wrappers.check_atari(config)
-    # Workers are processes: one core each, instead of every core for each.
+    # Each worker is a process for one core, so it needs one thread only.
     arguments = {"num_threads": 1, "reward_clipping": False}
     if limit:
       frames = limit * kwargs.get("frameskip", _ATARI_FRAME_SKIP)
@@ -293,21 +293,21 @@ def _construct(
   else:
     chain = wrappers.make_wrappers(config)
   mode = "sync" if chain else vectorization_mode(name)
-  if limit and mode != "sync" and not _takes_limit(name):
+  if limit and mode != "sync" and not _limits_episodes(name):
     mode = "sync"
-  count_envs = checked.Numbering(masked)
+  check_envs = checked.BatchChecker(masked)
   if mode == "sync":
     if limit:
       arguments["max_episode_steps"] = -1  # no limit of its own
       chain.append(wrappers.limit_episodes(limit))
-    # `checked` checks. One buffer serves all steps: VectorEnvironment makes the
-    # caller's copy.
+    # BatchChecker replaces gymnasium's checker. All steps share one buffer,
+    # which VectorEnvironment copies for the caller.
     arguments["disable_env_checker"] = True
     if config.get("asynchronous", False):
-      chain.append(asynchronous.InThread)
+      chain.append(asynchronous.ThreadedEnvironment)
     batching = {
       "vector_kwargs": {"copy": False},
-      "wrappers": [*chain, count_envs],
+      "wrappers": [*chain, check_envs],
     }
   elif limit and not is_atari(name):
     arguments["max_episode_steps"] = limit
@@ -332,14 +332,14 @@ def _construct(
     raise
   except BaseException as error:
     if user_code.is_in_user_code(error):
-      index = count_envs.count if mode == "sync" else None
+      index = check_envs.count if mode == "sync" else None
       fault = checked.Fault.from_error(index, "its constructor", error)
       raise checked.EnvironmentFailedError(name, fault) from error
-    raise ValueError(_refusal(name, kwargs, error)) from error
+    raise ValueError(_explain_failure(name, kwargs, error)) from error
 
 
 def _check_arguments(name: str, kwargs: dict[str, Any]) -> None:
-  """Checks that no argument is what something else decides."""
+  """Checks that no argument is set by a config field or by the batching."""
   fields = _FIELDS | (_ATARI_FIELDS if is_atari(name) else {})
   for argument in sorted(fields.keys() & kwargs.keys()):
     raise ValueError(
@@ -350,14 +350,16 @@ def _check_arguments(name: str, kwargs: dict[str, Any]) -> None:
   own = inspect.signature(gymnasium.make_vec).parameters.keys() - {"kwargs"}
   for argument in sorted(own & kwargs.keys()):
     raise ValueError(
-      f"config.environment.kwargs.{argument} is {kwargs[argument]!r}, but how "
-      "environments are batched is not the constructor's to say, so none was "
+      f"config.environment.kwargs.{argument} is {kwargs[argument]!r}, but this "
+      "argument of gymnasium.make_vec is set by Slipway, so no environment was "
       f"made: remove {argument}"
     )
 
 
-def _refusal(name: str, kwargs: dict[str, Any], error: BaseException) -> str:
-  """Says in one line why a constructor did not take its arguments."""
+def _explain_failure(
+  name: str, kwargs: dict[str, Any], error: BaseException
+) -> str:
+  """Returns one line that explains why a constructor failed."""
   unknown = re.search(
     r"unexpected keyword argument '(\w+)'", user_code.describe(error)
   )
@@ -373,13 +375,13 @@ def _refusal(name: str, kwargs: dict[str, Any], error: BaseException) -> str:
   )
 
 
-def _takes_limit(name: str) -> bool:
-  """Whether the constructor of a batch limits episodes itself."""
+def _limits_episodes(name: str) -> bool:
+  """Returns whether an id's vector environment can limit episodes itself."""
   return is_atari(name) or "max_episode_steps" in _arguments(name)
 
 
 def _arguments(name: str) -> list[str]:
-  """Returns the names of the arguments that an id's constructor takes."""
+  """Returns the names of the arguments of an id's constructor."""
   spec = _find_spec(name)
   entry_point: Any = spec.entry_point
   if vectorization_mode(name) == "vector_entry_point":
@@ -395,11 +397,11 @@ def _first_line(error: Exception) -> str:
   return (text or type(error).__name__).splitlines()[0]
 
 
-def _spread(seed: int) -> int:
-  """Returns a seed far from that of `seed` + 1.
+def _spread_seed(seed: int) -> int:
+  """Returns a pseudorandom seed, so that consecutive batches share none.
 
-  gymnasium gives environment i the seed s + i, so batches of neighbouring
-  seeds would share all but one of their environments. The result leaves room
-  below 2^31, where ale_py's seeds end.
+  gymnasium seeds environment i of a batch with s + i, so batches with
+  consecutive seeds would share all but one of their environments. The result
+  is below 2^30, since ale_py's seeds must be below 2^31.
   """
   return int(np.random.SeedSequence(seed).generate_state(1)[0] >> 2)

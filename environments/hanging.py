@@ -1,9 +1,9 @@
-"""Hanging environments: a thread that notices a step that doesn't return.
+"""Hanging environments: detects resets and steps that do not return.
 
-The watching thread looks at the stacks of the other threads a few times within
-the time limit. So a step costs no more than without it, and the error names the
-line of the environment's code that does not return. Code that keeps Python's
-lock all the time can't be noticed in this way.
+A background thread inspects the stacks of the other threads several times per
+time limit. So it adds no cost to a step, and the error shows the line of the
+environment's code that does not return. Code that never releases Python's lock
+can't be detected in this way.
 """
 
 import contextlib
@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from slipway.environments import asynchronous, checked, user_code, vector
 
-_LOOKS = 10  # within the time limit
-_SHORTEST_S, _LONGEST_S = 0.05, 1.0  # between two looks
+_INSPECTIONS = 10  # within the time limit
+_SHORTEST_S, _LONGEST_S = 0.05, 1.0  # between two inspections
 
 _Owner = checked.CheckedEnvironment | vector.VectorEnvironment
 _ONE = {
@@ -34,8 +34,8 @@ class _Call(typing.NamedTuple):
   """A reset or a step that has not returned.
 
   Attributes:
-    frame: of the call: a later call has another one.
-    since_s: monotonic seconds at which it was first seen.
+    frame: stack frame of the call, by which later calls are told from it.
+    since_s: monotonic seconds at which the call was first seen.
   """
 
   frame: types.FrameType
@@ -43,16 +43,15 @@ class _Call(typing.NamedTuple):
 
 
 @contextlib.contextmanager
-def watching(timeout_s: float) -> Iterator[None]:
-  """Watches all environments of this process while the block runs.
+def detect_hanging(timeout_s: float) -> Iterator[None]:
+  """Detects hanging environments of this process while the block runs.
 
-  A call that takes longer is raised in the watching thread, as an
-  `EnvironmentFailedError`, and nothing is watched afterwards:
-  `threading.excepthook` decides what follows.
+  For the first call that takes too long, the background thread raises an
+  `EnvironmentFailedError` and ends; `threading.excepthook` handles the error.
 
   Args:
-    timeout_s: seconds that one reset or step of an environment may take; of
-      environments that step as one batch, of the batch. 0: no limit.
+    timeout_s: seconds that one reset or step of an environment, or of a batch
+      that gymnasium steps as one, may take; 0: no limit.
   """
   if not timeout_s:
     yield
@@ -61,7 +60,7 @@ def watching(timeout_s: float) -> Iterator[None]:
   threading.Thread(
     target=_watch,
     args=(timeout_s, ended),
-    name="watch of environments",
+    name="hanging environments",
     daemon=True,
   ).start()
   try:
@@ -71,7 +70,7 @@ def watching(timeout_s: float) -> Iterator[None]:
 
 
 def _watch(timeout_s: float, ended: threading.Event) -> None:
-  period_s = min(max(timeout_s / _LOOKS, _SHORTEST_S), _LONGEST_S)
+  period_s = min(max(timeout_s / _INSPECTIONS, _SHORTEST_S), _LONGEST_S)
   known: dict[int, _Call] = {}  # by thread
   while not ended.wait(period_s):
     now_s, calls = time.monotonic(), {}
@@ -86,7 +85,7 @@ def _watch(timeout_s: float, ended: threading.Event) -> None:
 
 
 def _find_calls() -> Iterator[tuple[int, types.FrameType]]:
-  """Yields each thread that is in an environment's call, and its frame."""
+  """Yields the id and frame of each thread that is in an environment's call."""
   for thread, top in sys._current_frames().items():
     frame = _find(top, _ONE) or _find(top, _BATCH)
     if frame is not None:
@@ -96,7 +95,7 @@ def _find_calls() -> Iterator[tuple[int, types.FrameType]]:
 def _find(
   top: types.FrameType | None, codes: typing.Container[types.CodeType]
 ) -> types.FrameType | None:
-  """Returns the innermost frame of one of the codes; None: there is none."""
+  """Returns the innermost frame that runs one of `codes`; None: none."""
   while top is not None and top.f_code not in codes:
     top = top.f_back
   return top
@@ -105,22 +104,22 @@ def _find(
 def _explain(
   thread: int, call: _Call, waited_s: float, timeout_s: float
 ) -> checked.EnvironmentFailedError:
-  """Returns the error of a call that takes too long."""
+  """Makes the error of a call that takes too long."""
   frame = call.frame
   owner: _Owner = frame.f_locals["self"]
   batch = _find(frame, _BATCH)
   environment = batch and batch.f_locals["self"]
   name = environment.name if environment is not None else "(unknown)"
-  what = (
+  message = (
     f"{(_ONE | _BATCH)[frame.f_code]} has not returned for {waited_s:.1f} s, "
     f"longer than config.environment.step_timeout_s={timeout_s:g}"
   )
   index, seed, step, outermost = None, None, 0, frame
   if isinstance(owner, checked.CheckedEnvironment):
     index, seed, step = owner.index, owner.seed, owner.steps
-    if isinstance(owner.env, asynchronous.InThread):
+    if isinstance(owner.env, asynchronous.ThreadedEnvironment):
       thread, outermost = owner.env.thread_id or thread, None
-  fault = checked.Fault(index, what)
+  fault = checked.Fault(index, message)
   error = checked.EnvironmentFailedError(name, fault, seed, step)
   innermost = sys._current_frames().get(thread)
   error.traceback = user_code.format_stack(innermost, outermost)

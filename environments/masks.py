@@ -1,10 +1,10 @@
-"""Masks: which actions an environment allows, from `info["action_mask"]`.
+"""Masks: reads the legal actions of environments from `info["action_mask"]`.
 
 `reset` and `step` return the mask of the observation that they return: a bool
-or integer array of ones for legal actions and zeros for others, one number for
-each value of each component of an action. A component without a legal value is
-an error, but for the last observation of a terminated episode, on which nothing
-acts and whose mask may be missing, too.
+or integer array with ones for legal actions and zeros for others, one number
+for each value of each component of an action. Each component needs a legal
+value, except after the last observation of a terminated episode, which has no
+action and whose mask may also be missing.
 """
 
 from collections.abc import Mapping
@@ -16,31 +16,31 @@ import numpy as np
 from slipway.environments import spaces, user_code
 
 KEY = "action_mask"
-_GIVEN = f"_{KEY}"  # bool [B]: which environments' infos had the key
+_GIVEN = f"_{KEY}"  # bool [B]: whether each environment's info had the key
 
 
 class InvalidMaskError(ValueError):
-  """A mask is missing, or of no use.
+  """An action mask is missing or invalid.
 
   Attributes:
-    index: Of the environment in its batch; None: all of them.
+    index: Index of the environment in its batch; None: all of them.
   """
 
-  def __init__(self, index: int | None, what: str):
-    """Takes what the call "returned"."""
-    super().__init__(what)
+  def __init__(self, index: int | None, found: str):
+    """Keeps the arguments; `found` follows "step() returned"."""
+    super().__init__(found)
     self.index = index
 
 
 class MaskReader:
-  """Reads the masks of environments of one action space.
+  """Reads the action masks of environments with one action space.
 
   Attributes:
-    size: M, numbers in a mask.
+    size: M, the numbers of a mask.
   """
 
   def __init__(self, action_space: gymnasium.Space):
-    """Reads masks for a Discrete, MultiDiscrete or MultiBinary."""
+    """Prepares for a Discrete, MultiDiscrete or MultiBinary action space."""
     sizes = np.array(spaces.component_sizes(action_space) or ())
     self.size = int(sizes.sum())
     self._starts = np.cumsum(sizes) - sizes
@@ -51,18 +51,18 @@ class MaskReader:
     """Returns the mask, bool [M], in the info of one environment.
 
     Args:
-      index: Of the environment in its batch.
-      info: As `reset` or `step` returned it.
-      terminated: The episode has terminated.
+      index: Index of the environment in its batch.
+      info: Info that `reset` or `step` returned.
+      terminated: Whether the episode has terminated.
 
     Raises:
-      InvalidMaskError: There is none, or of another shape or type.
+      InvalidMaskError: The mask is missing, or has another shape or type.
     """
     mask = info.get(KEY) if isinstance(info, Mapping) else None
     if mask is None:
       if terminated:
         return {KEY: np.ones(self.size, np.bool_)}
-      raise InvalidMaskError(index, _missing("info"))
+      raise InvalidMaskError(index, _describe_missing("info"))
     if isinstance(mask, tuple):  # as gymnasium's MultiDiscrete.sample takes it
       mask = np.concatenate(mask)
     return {KEY: self._check(index, mask, (self.size,))}
@@ -73,22 +73,22 @@ class MaskReader:
     """Returns the masks, bool [B, M], in the infos of a vector environment.
 
     Args:
-      infos: As the vector environment's `reset` or `step` returned them.
-      terminated: [B] bool.
+      infos: Infos that the vector environment's `reset` or `step` returned.
+      terminated: bool, whether each episode has terminated.  # [B]
 
     Raises:
-      InvalidMaskError: An environment has none or no legal action, or masks are
-        of another shape or type.
+      InvalidMaskError: A mask is missing, has no legal action, or has another
+        shape or type.
     """
     masks = infos.get(KEY)
     if masks is None:
-      raise InvalidMaskError(None, _missing("infos"))
+      raise InvalidMaskError(None, _describe_missing("infos"))
     masks = self._check(None, masks, (len(terminated), self.size))
     given = infos.get(_GIVEN)
     if given is not None and not given.all():
       if not (given | terminated).all():
         index = int(np.argmin(given | terminated))
-        raise InvalidMaskError(index, _missing("info"))
+        raise InvalidMaskError(index, _describe_missing("info"))
       masks[~given] = True
     legal = np.logical_or.reduceat(masks, self._starts, axis=1)  # [B, K]
     if legal.all():
@@ -97,11 +97,11 @@ class MaskReader:
     if (stuck & ~terminated).any():
       index = int(np.argmax(stuck & ~terminated))
       component = int(np.argmin(legal[index]))
-      of = f" for component {component}" if len(self._starts) > 1 else ""
+      where = f" for component {component}" if len(self._starts) > 1 else ""
       raise InvalidMaskError(
         index,
-        f"an info['{KEY}'] without a legal action{of}, though the episode has "
-        "not terminated: allow one, or terminate",
+        f"an info['{KEY}'] without a legal action{where}, though the episode "
+        "has not terminated: allow one, or terminate",
       )
     masks[stuck] = True
     return masks
@@ -109,7 +109,7 @@ class MaskReader:
   def _check(
     self, index: int | None, mask: Any, shape: tuple[int, ...]
   ) -> np.ndarray:
-    """Returns a mask of this shape as a new array of bools."""
+    """Checks the shape, type and values of a mask; returns a copy as bools."""
     if not isinstance(mask, np.ndarray) or (
       mask.shape != shape or mask.dtype.kind not in "bui"
     ):
@@ -132,7 +132,7 @@ class MaskReader:
     return legal
 
 
-def _missing(where: str) -> str:
+def _describe_missing(where: str) -> str:
   return (
     f"no {where}['{KEY}'], though config.environment.action_mask is True: "
     "return it from reset() and step(), or set "

@@ -1,11 +1,10 @@
-"""MinAtar's games as gymnasium environments, a board of bytes each.
+"""MinAtar's games as gymnasium environments with observations of bytes.
 
 For example `environment.name=slipway.environments.minatar:MinAtar/Breakout-v1`.
 Young and Tian 2019, "MinAtar: an Atari-inspired testbed for thorough and
 reproducible reinforcement learning experiments"
-(https://arxiv.org/abs/1903.03176). The package's own classes give a bool for
-each cell, of which this project's specs make a float, and draw with a library
-of plots.
+(https://arxiv.org/abs/1903.03176). The package's own gymnasium classes return
+bools, which `specs` would convert to floats, and use a plotting library.
 """
 
 import colorsys
@@ -24,14 +23,14 @@ GAMES = {
   "Seaquest": "seaquest",
   "SpaceInvaders": "space_invaders",
 }
-_CELL = 16  # pixels in a picture
+_CELL = 16  # pixels of a cell's side in a rendered frame
 
 
 class MinAtar(gymnasium.Env):
-  """One game, with the actions that mean something in it.
+  """A MinAtar game with the game's minimal set of actions.
 
-  Observations uint8 [10, 10, channels], 0 or 1: a channel for each kind of
-  thing. What is drawn follows from `reset`'s seed.
+  Observations are uint8 [10, 10, channels] of zeros and ones, with a channel
+  for each kind of object. The seed of `reset` determines all random events.
   """
 
   metadata: typing.ClassVar = {"render_modes": ["rgb_array"], "render_fps": 15}
@@ -46,13 +45,13 @@ class MinAtar(gymnasium.Env):
     """Makes the game.
 
     Args:
-      game: of `GAMES`.
-      sticky_action_prob: with which the action before is repeated.
-      difficulty_ramping: whether the game gets harder as it goes on.
+      game: one of `GAMES`.
+      sticky_action_prob: probability with which the last action is repeated.
+      difficulty_ramping: whether the game becomes harder over time.
       render_mode: "rgb_array", or None.
     """
     self.render_mode = render_mode
-    self._game = _import().Environment(
+    self._game = _import_minatar().Environment(
       GAMES[game], sticky_action_prob, difficulty_ramping
     )
     self._actions = self._game.minimal_action_set()
@@ -66,17 +65,17 @@ class MinAtar(gymnasium.Env):
     super().reset(seed=seed)
     if seed is not None:
       self._game.seed(int(self.np_random.integers(2**31)))
-    self._game.last_action = 0  # of the game before, which may be repeated
+    self._game.last_action = 0  # or the last game's action may be repeated
     self._game.reset()
     return self._observe(), {}
 
   def step(self, action):
-    """Acts for a frame."""
+    """Takes an action for one frame."""
     reward, ended = self._game.act(self._actions[int(action)])
     return self._observe(), float(reward), bool(ended), False, {}
 
   def render(self):
-    """The board, with a colour for each channel."""
+    """Returns a frame with a colour for each channel, uint8 [H, W, 3]."""
     board = self._game.state()
     channels = board.shape[2]
     colours = [(0.0, 0.0, 0.0)] + [
@@ -90,8 +89,8 @@ class MinAtar(gymnasium.Env):
     return self._game.state().astype(np.uint8)
 
 
-def _import():
-  """The package, without its warning that it cannot draw."""
+def _import_minatar():
+  """Imports MinAtar without its warning about a missing plotting library."""
   disabled = logging.root.manager.disable
   logging.disable(logging.WARNING)
   try:

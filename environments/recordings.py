@@ -1,12 +1,12 @@
-"""Recordings: finished episodes in a folder, as a Minari dataset.
+"""Recordings: reads and writes complete episodes as Minari datasets.
 
-The folder has the layout of Minari's own datasets: `data/` holds the files.
-`minari.MinariDataset("FOLDER/data")` opens it, and `minari.load_dataset` does
-where MINARI_DATASETS_PATH is the folder's parent. Datasets that Minari has
-written can be read here too. Files hold the environment's own observations and
-actions; `read` converts them as `conversion` says. Observations of several
-parts, and images, are written as vectors (`conversion.make_recorded_space`);
-action masks are `infos["action_mask"]`, as many as observations.
+The folder is organised like Minari's own datasets, with its files in `data/`.
+`minari.MinariDataset("FOLDER/data")` opens it; so does `minari.load_dataset` if
+MINARI_DATASETS_PATH is the folder's parent. `read` also reads datasets that
+Minari has written. Files contain the environment's own
+observations and actions, which `conversion` converts. Structured observations
+and images are written as vectors (`conversion.make_recorded_space`); action
+masks are `infos["action_mask"]`, one per observation.
 https://minari.farama.org/content/dataset_standards
 """
 
@@ -37,17 +37,17 @@ _DATA = "data"
 
 
 class Episodes(NamedTuple):
-  """E episodes one after another, N steps in all.
+  """E concatenated episodes with N steps in total.
 
   Step i of the N, in episode e, leads from `observations[i + e]` to
   `observations[i + e + 1]`.
 
   Attributes:
-    observations: As the spec says, one more than steps per episode.
+    observations: Observations of the spec, one more than steps per episode.
       # [N + E, ...]
-    actions: As the spec says.  # [N, ...]
+    actions: Actions of the spec.  # [N, ...]
     rewards: float32.  # [N]
-    terminated: bool; the step ended its episode: no bootstrap.  # [N]
+    terminated: bool; the step terminated its episode: no bootstrap.  # [N]
     truncated: bool; the episode was cut after the step: bootstrap.  # [N]
     lengths: int64, steps per episode, each at least 1.  # [E]
   """
@@ -61,9 +61,10 @@ class Episodes(NamedTuple):
 
 
 class Recorder:
-  """Writes the episodes of a vector environment.
+  """Writes the complete episodes of a vector environment as a dataset.
 
-  The folder appears when all is written; an error in the block leaves none.
+  The folder appears once everything is written; after an error in the block
+  there is no folder.
 
   >>> with recordings.Recorder(folder, config, environment) as recorder:
   ...   recorder.add(None, environment.reset(), recorded)
@@ -79,9 +80,9 @@ class Recorder:
     """Prepares a dataset.
 
     Args:
-      folder: Where the dataset will be; absent or empty.
-      config: What `environment` was made from, as for `factory.make`.
-      environment: Its steps will be added.
+      folder: Folder of the dataset, absent or empty.
+      config: Config section from which `factory.make` made `environment`.
+      environment: Environment whose steps will be added.
 
     Raises:
       ValueError: The folder has files.
@@ -108,7 +109,7 @@ class Recorder:
     self._temporary = pathlib.Path(
       tempfile.mkdtemp(prefix=f".{self._folder.name}-", dir=self._folder.parent)
     )
-    # Below the temporary folder, which only its owner may enter.
+    # A subfolder, since only its owner may read the temporary folder itself.
     self._written = self._temporary / "written"
     self._written.mkdir()
     self._storage = minari_storage.MinariStorage.new(
@@ -128,15 +129,14 @@ class Recorder:
     step: vector.StepBatch,
     recorded: np.ndarray,
   ) -> None:
-    """Adds a step of every environment, and writes episodes that it ended.
+    """Adds a step of every environment, and writes the episodes that it ends.
 
     Args:
-      actions: What the environments were stepped with [B, ...]; None with the
-        step of a reset.
-      step: What they returned. Its arrays are kept: they must not be written
-        to.
-      recorded: bool; False leaves an environment's step out. It may change
-        only between episodes.  # [B]
+      actions: Actions of the step; None: `step` is from a reset.  # [B, ...]
+      step: Step that the environments returned. Its arrays are kept, so they
+        must not be changed.
+      recorded: bool, the environments whose steps are recorded. It may change
+        between episodes only.  # [B]
     """
     if actions is not None and self._write_actions is not None:
       actions = self._write_actions(actions)
@@ -159,14 +159,14 @@ class Recorder:
         self._write(self._observations[env], self._steps[env])
 
   def close(self) -> None:
-    """Puts the dataset into its folder; unfinished episodes are left out."""
+    """Moves the dataset to its folder; unfinished episodes are not in it."""
     try:
       os.replace(self._written, self._folder)
     finally:
       self.discard()
 
   def discard(self) -> None:
-    """Removes what was written, unless `close` has put it into its folder."""
+    """Removes all written files, unless `close` has moved them away."""
     shutil.rmtree(self._temporary, ignore_errors=True)
 
   def __enter__(self) -> "Recorder":
@@ -183,7 +183,7 @@ class Recorder:
       np.stack, zip(*steps, strict=True)
     )
     # Minari stores a uint8 array of rank 2 as one JPEG image per row, but a
-    # list of the rows as it is. It takes arrays; its annotations say lists.
+    # list of rows unchanged. It also accepts arrays, despite its annotations.
     infos: dict[str, Any] = {}
     seen = np.stack(observations)
     if isinstance(self._spec, arrays.MaskedArray):
@@ -205,16 +205,16 @@ def read(
 ) -> Episodes:
   """Reads all episodes of a Minari dataset.
 
-  Neither TensorFlow nor JAX is imported. A last step that is marked neither as
-  terminated nor as truncated becomes truncated.
+  Neither TensorFlow nor JAX is imported. An episode's last step becomes
+  truncated if it is neither terminated nor truncated.
 
   Args:
-    folder: A dataset, which `Recorder` or Minari has written.
-    spec: Of the environment that the episodes must be of.
+    folder: Folder of a dataset that `Recorder` or Minari has written.
+    spec: Spec of the environment in which the episodes were recorded.
 
   Raises:
-    ValueError: In one line: there is no such folder, or it is not a dataset,
-      has no episodes, or has another environment's observations or actions.
+    ValueError: One line: the folder does not exist, is not a dataset, has no
+      episodes, or has observations or actions of another spec.
   """
   dataset, recorded = _load(pathlib.Path(folder))
   observations_spec = arrays.remove_mask(spec.observations)
@@ -245,8 +245,8 @@ def read(
     if len(observations) != length + 1:
       raise ValueError(
         f"folder is {str(folder)!r}, whose episode {episode.id} has "
-        f"{len(observations)} observations for {length} steps, so which belong "
-        f"together is unknown: record it with {length + 1} observations"
+        f"{len(observations)} observations for {length} steps, which can't be "
+        f"matched: record it with {length + 1} observations"
       )
     if isinstance(spec.observations, arrays.MaskedArray):
       mask = _read_masks(folder, episode, spec.observations.mask_size)
@@ -281,15 +281,15 @@ def _load(
 ) -> tuple[minari.MinariDataset, list[minari.EpisodeData]]:
   if not folder.is_dir():
     raise ValueError(
-      f"folder is {str(folder)!r}, which is not there, so no episodes can be "
+      f"folder is {str(folder)!r}, which does not exist, so no episodes can be "
       "read: give a folder that `slipway evaluate --record` or Minari has "
       "written"
     )
   try:
     dataset = minari.MinariDataset(folder / _DATA)
-    # Without episodes, the file that would hold them is empty.
+    # Without episodes, Minari's file is empty and can't be read.
     return dataset, list(dataset) if dataset.total_episodes else []
-  except Exception as error:  # Minari raises of any kind for damaged files.
+  except Exception as error:  # Minari raises any error for damaged files.
     why = (str(error) or type(error).__name__).splitlines()[0]
     raise ValueError(
       f"folder is {str(folder)!r}, which is not a Minari dataset, so no "
@@ -298,7 +298,7 @@ def _load(
 
 
 def _kind(spec: specs.Array) -> str:
-  """Describes what values of two environments must have in common."""
+  """Describes the type and shape of a spec's values, which must be equal."""
   sizes = arrays.component_sizes(spec)
   if sizes is not None:
     return f"{' x '.join(map(str, sizes))} discrete values"
@@ -313,8 +313,8 @@ def _read_masks(
   if mask.shape != (len(episode) + 1, size):
     raise ValueError(
       f"folder is {str(folder)!r}, whose episode {episode.id} has no "
-      f"infos['{masks.KEY}'] {[len(episode) + 1, size]}, so which actions were "
-      "legal is unknown: record it with masks, or set "
+      f"infos['{masks.KEY}'] {[len(episode) + 1, size]}, so the legal actions "
+      "are unknown: record it with masks, or set "
       "--config.environment.action_mask=false"
     )
   return mask

@@ -1,13 +1,13 @@
-"""Saving: whether environments go on from a pickle as if nothing had been.
+"""Saving: tests whether environments continue exactly from a pickle.
 
-| environments | pickled |
+| environments | result of pickling |
 |---|---|
-| CartPole, and others in pure Python and NumPy | exactly |
-| `ALE/*` | cannot be: they live in C++ |
-| LunarLander, others with `gymnasium.utils.EzPickle` | seem to be |
+| CartPole, and others in pure Python and NumPy | exact |
+| `ALE/*` | an error: their state is in C++ |
+| LunarLander, others with `gymnasium.utils.EzPickle` | no error, no state |
 
-Of the last, new ones come back, made by the same arguments. So what a pickle is
-worth is tried out, on environments of its own.
+For the last kind, unpickling makes a new environment from the same constructor
+arguments. So a test with separate environments decides whether a pickle works.
 """
 
 import ml_collections
@@ -20,10 +20,10 @@ _NUM_ENVS = 2
 
 
 def is_exact(config: ml_collections.ConfigDict) -> bool:
-  """Whether environments of a config step equally once restored.
+  """Returns whether restored environments continue exactly like the saved ones.
 
   Args:
-    config: as for `factory.make`.
+    config: `environment` section of a config, as for `factory.make`.
 
   Raises:
     ValueError: as `factory.make`.
@@ -31,15 +31,15 @@ def is_exact(config: ml_collections.ConfigDict) -> bool:
   one = factory.make(config, _NUM_ENVS, seed=0)
   other = factory.make(config, _NUM_ENVS, seed=1)
   try:
-    return _go_on_equally(one, other)
-  except Exception:  # Of any kind: nobody has made them for this.
+    return _continues_equally(one, other)
+  except Exception:  # Environments without support may raise any error.
     return False
   finally:
     one.close()
     other.close()
 
 
-def _go_on_equally(
+def _continues_equally(
   one: vector.VectorEnvironment, other: vector.VectorEnvironment
 ) -> bool:
   random = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def _go_on_equally(
     step = one.step(actions)
     if not _equal(step, other.step(actions)):
       return False
-  # Unseeded: from where the generators are.
+  # Resets without a seed use the state of the random generators.
   return _equal(one.reset(), other.reset())
 
 

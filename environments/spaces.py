@@ -1,8 +1,8 @@
-"""Spaces: observations of several parts, as one vector.
+"""Spaces: structured observations, and their place in one flat vector.
 
-A Dict or Tuple, also of Dicts and Tuples, becomes one float32 vector: its
-leaves in the order of the space, one after the other. gymnasium sorts the keys
-of a plain dict, and `gymnasium.spaces.flatten` has the same order.
+A Dict or Tuple, possibly nested, becomes one float32 vector: its leaves in the
+order of the space, one after the other. gymnasium sorts the keys of a plain
+dict, and `gymnasium.spaces.flatten` has the same order.
 
 | leaf | in the vector |
 |---|---|
@@ -11,7 +11,7 @@ of a plain dict, and `gymnasium.spaces.flatten` has the same order.
 | MultiDiscrete | one-hot, for each component |
 | MultiBinary | zeros and ones |
 
-A Dict or Tuple whose only leaf is a Box, an image say, becomes this leaf.
+If the only leaf is a Box, such as an image, the observation is the leaf itself.
 """
 
 import math
@@ -28,11 +28,11 @@ Path = tuple[typing.Any, ...]
 
 
 class Leaf(typing.NamedTuple):
-  """A part of an observation that has no parts.
+  """A leaf of a structured observation space.
 
   Attributes:
-    path: The keys and indices that lead to it.
-    space: Its own.
+    path: Keys and indices that lead from the whole space to the leaf.
+    space: Space of the leaf.
   """
 
   path: Path
@@ -40,14 +40,14 @@ class Leaf(typing.NamedTuple):
 
   @property
   def size(self) -> int:
-    """Numbers that it takes in the vector."""
+    """Length of the leaf's part of the vector."""
     if isinstance(self.space, (spaces.Discrete, spaces.MultiDiscrete)):
       return sum(component_sizes(self.space) or ())
     return math.prod(self.space.shape or ())
 
 
 def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
-  """Lists the leaves of a space, in its order; of one without parts, itself."""
+  """Yields the leaves of a space in order; others are one leaf."""
   if isinstance(space, spaces.Dict):
     parts = list(space.spaces.items())
   elif isinstance(space, spaces.Tuple):
@@ -60,7 +60,7 @@ def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
 
 
 def only_box(space: gymnasium.Space) -> spaces.Box | None:
-  """Returns the Box that is all of an observation; None: there is more."""
+  """Returns the Box that is a space's only leaf; None: the leaves differ."""
   found = list(leaves(space))
   if len(found) == 1 and isinstance(found[0].space, spaces.Box):
     return found[0].space
@@ -71,7 +71,7 @@ def component_sizes(space: gymnasium.Space) -> tuple[int, ...] | None:
   """Returns the number of values of each component, in C order.
 
   Returns:
-    One number for a Discrete; None: the space is not discrete.
+    A tuple, with one number for a Discrete; None: the space is not discrete.
   """
   if isinstance(space, spaces.Discrete):
     return (int(space.n),)
@@ -83,7 +83,7 @@ def component_sizes(space: gymnasium.Space) -> tuple[int, ...] | None:
 
 
 def find_unsupported(space: gymnasium.Space) -> str | None:
-  """Describes the part of an observation space that can't be served, if any."""
+  """Describes the first unsupported leaf of an observation space, if any."""
   found = list(leaves(space))
   if not found:
     return f"{one_line(space)} has no parts"
@@ -103,7 +103,7 @@ def find_unsupported(space: gymnasium.Space) -> str | None:
 
 
 def select(observations: typing.Any, path: Path) -> typing.Any:
-  """Returns the part of observations at a leaf's path."""
+  """Returns the values of a leaf in a structured observation."""
   for key in path:
     observations = observations[key]
   return observations
@@ -112,7 +112,7 @@ def select(observations: typing.Any, path: Path) -> typing.Any:
 def find_mismatch(
   space: gymnasium.Space, observation: typing.Any
 ) -> str | None:
-  """Describes how an observation differs from its space, if it does."""
+  """Describes the first mismatch of an observation and its space, if any."""
   for leaf in leaves(space):
     where = f"observation{subscripts(leaf.path)}"
     try:
@@ -129,9 +129,9 @@ def find_mismatch(
     if array.shape != leaf.space.shape or not np.can_cast(
       array.dtype, leaf.space.dtype, "same_kind"
     ):
-      of = f" with {where}" if leaf.path else ""
+      part = f" with {where}" if leaf.path else ""
       return (
-        f"an observation{of} of shape {array.shape} and type {array.dtype}, "
+        f"an observation{part} of shape {array.shape} and type {array.dtype}, "
         f"but its observation_space is {one_line(leaf.space)}"
         f"{' there' if leaf.path else ''}"
       )
@@ -139,12 +139,12 @@ def find_mismatch(
 
 
 def subscripts(path: Path) -> str:
-  """Writes a path as Python does: "['goal'][0]"."""
+  """Formats a path as Python subscripts, such as "['goal'][0]"."""
   return "".join(f"[{key!r}]" for key in path)
 
 
 def one_line(space: gymnasium.Space) -> str:
-  """Writes a space, which gymnasium prints on several lines, on one."""
+  """Formats a space as one line, where gymnasium's format has several."""
   return " ".join(user_code.show(space, str).split())
 
 

@@ -1,20 +1,19 @@
-"""Specs: what an environment shows, takes and pays, in Acme's terms.
+"""Specs: an environment's observations, actions and rewards in Acme's terms.
 
-| gymnasium space | spec | what crosses `VectorEnvironment` |
+| gymnasium space | spec | conversion in `VectorEnvironment` |
 |---|---|---|
-| Box observation, uint8 | BoundedArray uint8 | as it is |
+| Box observation, uint8 | BoundedArray uint8 | none |
 | Box observation, other | BoundedArray, Array if unbounded, float32 | cast |
 | Discrete(n, start) observation | BoundedArray float32 [n] | one-hot |
 | other discrete observation, Dict, Tuple | Array float32 [N] | see `spaces` |
-| any of these with an action mask | `arrays.MaskedArray` | flat, and the mask |
-| Discrete(n, start) action | DiscreteArray int32 of n | 0 to n - 1 |
-| MultiDiscrete, MultiBinary action | `arrays.MultiDiscreteArray` | from 0 |
+| any of these with an action mask | `arrays.MaskedArray` | mask appended |
+| Discrete(n, start) action | DiscreteArray int32 of n | counted from 0 |
+| MultiDiscrete, MultiBinary action | `arrays.MultiDiscreteArray` | the same |
 | Box action of bounded floats | BoundedArray float32, -1 to 1 | rescaled |
 
-So an algorithm for continuous actions acts in [-1, 1], whatever the
-environment's bounds are.
-
-Integers of 2^24 and above lose their last digits in float32.
+So continuous actions of all algorithms are in [-1, 1], whatever the
+environment's bounds are. Integers of 2^24 and above lose their last digits in
+float32.
 """
 
 import os
@@ -23,7 +22,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-# Acme imports Launchpad, whose library opens with a line about oneDNN.
+# Acme imports Launchpad, whose library would log a line about oneDNN.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 from acme import specs
@@ -42,23 +41,23 @@ def make_spec(
   action_space: gymnasium.Space,
   masked: bool = False,
 ) -> EnvironmentSpec:
-  """Describes one environment, without the batch dimension.
+  """Makes the spec of one environment, without the batch dimension.
 
   Args:
-    name: The gymnasium id, for the error message.
+    name: gymnasium id, for error messages.
     observation_space: Discrete, MultiDiscrete, MultiBinary, Box, or a Dict or
       Tuple of them.
     action_space: Discrete, MultiDiscrete, MultiBinary, or a Box of bounded
       floats.
-    masked: Whether observations carry action masks.
+    masked: Whether observations include action masks.
 
   Returns:
-    Observations and actions by the table above; rewards float32 scalars;
-    discounts float32 scalars in [0, 1].
+    Spec with observations and actions as in the module's table, float32 scalar
+    rewards, and float32 scalar discounts in [0, 1].
 
   Raises:
-    ValueError: A space is of another kind, or actions are no discrete ones
-      that a mask could forbid.
+    ValueError: A space is of another kind, or actions that should be masked
+      are not discrete.
   """
   observations = _observation_spec(name, observation_space)
   actions = _action_spec(name, action_space)
@@ -67,8 +66,9 @@ def make_spec(
     if sizes is None:
       raise ValueError(
         f"config.environment.action_mask is True, but the action space of "
-        f"{name!r} is {spaces_lib.one_line(action_space)}, of which no action "
-        "can be masked: set --config.environment.action_mask=false"
+        f"{name!r} is {spaces_lib.one_line(action_space)}, which is not "
+        "discrete, so no action can be masked: set "
+        "--config.environment.action_mask=false"
       )
     observations = arrays.MaskedArray(observations, sum(sizes))
   return EnvironmentSpec(
@@ -84,7 +84,7 @@ def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
   if unsupported:
     raise ValueError(
       f"config.environment.name is {name!r}, whose observation space "
-      f"{unsupported}, which no network here can read: supported are Box, "
+      f"{unsupported}, which no network supports: supported are Box, "
       "Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of them "
       "without images; choose another environment or register it with an "
       "observation wrapper"
@@ -116,18 +116,17 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
     return specs.BoundedArray(space.shape, np.float32, -1.0, 1.0, "action")
   raise ValueError(
     f"config.environment.name is {name!r}, whose action space "
-    f"{spaces_lib.one_line(space)} no agent here can act in: supported are "
-    "Discrete, MultiDiscrete, MultiBinary, and Box of bounded floats, to whose "
-    "bounds actions are rescaled; choose another environment or register it "
-    "with an action wrapper"
+    f"{spaces_lib.one_line(space)} no algorithm supports: supported are "
+    "Discrete, MultiDiscrete, MultiBinary, and Box of floats with finite "
+    "bounds; choose another environment or register it with an action wrapper"
   )
 
 
 def _bounded(space: spaces.Box, dtype: type, name: str) -> specs.BoundedArray:
-  # The largest float64 becomes infinity, which is what such a bound means.
+  # The largest float64 means "unbounded", and becomes infinity in float32.
   with np.errstate(over="ignore"):
     bounds = [bound.astype(dtype) for bound in (space.low, space.high)]
-  # One number where all are equal: a spec of images is pickled and printed.
+  # One number if all bounds are equal, since specs are pickled and printed.
   low, high = (
     bound.flat[0] if np.all(bound == bound.flat[0]) else bound
     for bound in bounds

@@ -1,7 +1,7 @@
-"""Toys that tell algorithms apart, as gymnasium environments.
+"""Toys: small gymnasium environments that each test one ability of algorithms.
 
-For example `environment.name=slipway.environments.toys:Catch-v0`. Each is
-learned in seconds by what it asks for, and not at all by what lacks it.
+For example `environment.name=slipway.environments.toys:Catch-v0`. An algorithm
+with the ability learns the toy in seconds; one without it never does.
 """
 
 import gymnasium
@@ -12,11 +12,11 @@ LEFT, STAY, RIGHT = range(3)
 
 
 class Catch(gymnasium.Env):
-  """A ball falls, a paddle moves: any algorithm learns it.
+  """A paddle that must catch a falling ball: any algorithm learns it.
 
-  Observations float32 [rows, columns] with ones at ball and paddle; the return
-  is 1 where the ball is caught and -1 where not. Osband et al. 2020, "Behaviour
-  suite for reinforcement learning", appendix A.
+  Observations are float32 [rows, columns], with ones at ball and paddle. The
+  return is 1 if the ball is caught and -1 if not. Osband et al. 2020,
+  "Behaviour suite for reinforcement learning", appendix A.
   """
 
   def __init__(self, rows: int = 10, columns: int = 5):
@@ -27,7 +27,7 @@ class Catch(gymnasium.Env):
     self._ball, self._paddle = (0, 0), 0
 
   def reset(self, *, seed=None, options=None):
-    """A ball anywhere in the first row, the paddle in the middle."""
+    """Puts the ball anywhere in the first row, and the paddle in the middle."""
     super().reset(seed=seed)
     self._ball = 0, int(self.np_random.integers(self._columns))
     self._paddle = self._columns // 2
@@ -51,16 +51,17 @@ class Catch(gymnasium.Env):
 
 
 class MemoryChain(gymnasium.Env):
-  """A sign is shown at first, and asked for at the end: needs a memory.
+  """A sign at the start that the last action must name: requires a memory.
 
-  Observations float32 [3]: the sign, 1 or -1, at first and 0 later; the part of
-  the episode that has passed; 1 where it is asked for. The return is 1 for the
-  action that names it and -1 for the other: 0 on average without a memory.
-  Osband et al. 2020, "Behaviour suite", memory length.
+  Observations are float32 [3]: the sign, 1 or -1, in the first step and 0
+  later; the fraction of the episode that has passed; 1 in the last step and 0
+  before. The return is 1 if the last action names the sign and -1 if not, so 0
+  on average without a memory. Osband et al. 2020, "Behaviour suite", memory
+  length.
   """
 
   def __init__(self, length: int = 8):
-    """Asks `length` steps after it was shown."""
+    """Makes episodes that end `length` steps after the sign is shown."""
     self.observation_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
     self.action_space = spaces.Discrete(2)
     self._length, self._passed, self._sign = length, 0, 0
@@ -72,11 +73,11 @@ class MemoryChain(gymnasium.Env):
     return self._observe(), {}
 
   def step(self, action):
-    """Waits, whatever `action` is, until it is asked for."""
-    asked = self._passed == self._length
+    """Ignores the action, except in the last step, whose reward it decides."""
+    last = self._passed == self._length
     self._passed += 1
     right = 1.0 if int(action) == self._sign else -1.0
-    return self._observe(), right if asked else 0.0, asked, False, {}
+    return self._observe(), right if last else 0.0, last, False, {}
 
   def _observe(self) -> np.ndarray:
     shown = 2.0 * self._sign - 1.0 if self._passed == 0 else 0.0
@@ -87,20 +88,20 @@ class MemoryChain(gymnasium.Env):
 class CombinationLock(gymnasium.Env):
   """One reward at the end of a chain: favours prioritized and n-step replay.
 
-  In each of N states one action leads on, which costs 0.02, and the other back
-  to the first state, or nowhere if the lock is `forgiving`; which is which
-  changes from state to state. Observations are one-hot, float32 [N]; the end
-  pays 1, if it is reached within 4 N steps. Blind steps seldom open a lock, and
-  what comes after them is no measure of an action; a forgiving one they open,
-  from far away. The chain of Schaul et al. 2016, "Prioritized experience
-  replay", section 3.1, with the cost of Osband et al. 2020, "Behaviour suite",
-  deep sea: who has not learned of the end goes back.
+  In each of N states, one action advances to the next state and costs 0.02. The
+  other one returns to the first state, or does nothing if the lock is
+  `forgiving`. Which action advances alternates. Observations are one-hot,
+  float32 [N]. The end gives a reward of 1 if it is reached within 4 N steps.
+  Random actions rarely reach the end, but often that of a forgiving lock. The
+  chain is that of Schaul et al. 2016, "Prioritized experience replay", section
+  3.1, with the cost of "deep sea" in Osband et al. 2020, "Behaviour suite",
+  which discourages agents that have not found the end.
   """
 
   COST = 0.02
 
   def __init__(self, states: int = 12, forgiving: bool = False):
-    """Makes a chain of `states`."""
+    """Makes a chain of `states` states."""
     self.observation_space = spaces.Box(0.0, 1.0, (states,), np.float32)
     self.action_space = spaces.Discrete(2)
     self._states, self._forgiving = states, forgiving
@@ -113,7 +114,7 @@ class CombinationLock(gymnasium.Env):
     return self._observe(), {}
 
   def step(self, action):
-    """Goes on by the state's own action, and back by the other."""
+    """Advances if `action` is the state's; otherwise returns to the start."""
     right = int(action) == self._state % 2
     if right:
       self._state += 1
@@ -132,57 +133,57 @@ class CombinationLock(gymnasium.Env):
 
 
 class NoisyReward(gymnasium.Env):
-  """One step, whose reward is drawn: what is its distribution?
+  """One step with a random reward: tests which statistic of it is learned.
 
-  Action 0 pays -1 or 3, as often; action 1 pays 0.5 always; so action 0 is the
-  better by its mean, 1, and the worse by its median. Observations are a one,
-  float32 [1].
+  Action 0 gives -1 or 3 with equal probability; action 1 always gives 0.5. So
+  action 0 has the better mean, 1, and a chance of one half to be worse.
+  Observations are always 1, float32 [1].
   """
 
-  REWARDS = ((-1.0, 3.0), (0.5, 0.5))  # of each action, as often
+  REWARDS = ((-1.0, 3.0), (0.5, 0.5))  # by action, with equal probability
 
   def __init__(self):
-    """Has no parameters."""
+    """Defines the spaces."""
     self.observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
     self.action_space = spaces.Discrete(2)
 
   def reset(self, *, seed=None, options=None):
-    """Nothing changes."""
+    """Returns the only observation."""
     super().reset(seed=seed)
     return np.ones(1, np.float32), {}
 
   def step(self, action):
-    """Pays, and ends."""
+    """Returns the action's reward, and ends the episode."""
     reward = self.REWARDS[int(action)][int(self.np_random.integers(2))]
     return np.ones(1, np.float32), reward, True, False, {}
 
 
 class Scales(gymnasium.Env):
-  """One step, which only a small number explains: needs normalization.
+  """One step whose reward depends on a tiny number: requires normalization.
 
-  Observations are uniform float32 [2], the first number within 1e-3 of 0, the
-  second within 1e3 of it. The reward is 1 for the action that names the first
-  number's sign, and -1 for the other; the second number means nothing.
+  Observations are uniform float32 [2]: the first number is in [-1e-3, 1e-3],
+  the second in [-1e3, 1e3]. The reward is 1 for the action that names the sign
+  of the first number and -1 for the other; the second number has no meaning.
   """
 
   SCALES = np.array([1e-3, 1e3])
 
   def __init__(self):
-    """Has no parameters."""
+    """Defines the spaces."""
     high = self.SCALES.astype(np.float32)
     self.observation_space = spaces.Box(-high, high)
     self.action_space = spaces.Discrete(2)
     self._observation = np.zeros(2, np.float32)
 
   def reset(self, *, seed=None, options=None):
-    """Shows two numbers."""
+    """Samples the two numbers."""
     super().reset(seed=seed)
     numbers = self.SCALES * self.np_random.uniform(-1.0, 1.0, 2)
     self._observation = numbers.astype(np.float32)
     return self._observation, {}
 
   def step(self, action):
-    """Pays, and ends."""
+    """Returns the action's reward, and ends the episode."""
     right = int(action) == int(self._observation[0] > 0)
     return self._observation, 1.0 if right else -1.0, True, False, {}
 

@@ -1,11 +1,11 @@
-"""Errors of code that is the user's: environments and config files.
+"""Errors of user code: environments, wrappers, networks, hooks, config files.
 
-User code may raise any BaseException: besides SystemExit there are those of
-libraries, such as a panic of Rust code or asyncio.CancelledError. A
-KeyboardInterrupt alone is the terminal's, and is passed on.
+User code may raise any BaseException, such as SystemExit, the panic of a Rust
+library or asyncio.CancelledError. Only KeyboardInterrupt, which the terminal
+sends, is passed on unchanged.
 
-Such an error is shown as one line and the traceback of the user's own code.
-Frames of Slipway and of the libraries that call the user's code are left out.
+Other errors are shown as one line and the traceback of the user's own code,
+without the frames of Slipway and of the libraries that call user code.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 
-_HOUSE = pathlib.Path(__file__).resolve().parents[1]
-# configs/ is not here: a file in it may be the user's.
-_HOUSE_PACKAGES = frozenset(("agents", "environments", "launch", "replay"))
+_SLIPWAY = pathlib.Path(__file__).resolve().parents[1]
+# Without configs/, since users may add files to it.
+_SLIPWAY_PACKAGES = frozenset(("agents", "environments", "launch", "replay"))
 _LIBRARIES = frozenset(
   ("absl", "ale_py", "gymnasium", "ml_collections", "slipway")
 )
@@ -31,18 +31,18 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 class UserCodeError(RuntimeError):
-  """Code of the user's failed.
+  """User code failed.
 
   Attributes:
-    line: what failed and why.
-    traceback: of the user's own code, with the error; '' if nothing was raised.
+    line: one line with the failed object and the reason.
+    traceback: traceback of the user's own code; '' if it raised no error.
   """
 
   def __init__(self, line: str, cause: BaseException | None = None):
-    """Keeps what to show.
+    """Formats the traceback of `cause`.
 
     Args:
-      line: what failed and why.
+      line: one line with the failed object and the reason.
       cause: the error that the user's code raised; None: it raised none.
     """
     super().__init__(line)
@@ -55,11 +55,11 @@ class UserCodeError(RuntimeError):
 
 
 @contextlib.contextmanager
-def exits_raised() -> Iterator[None]:
+def exit_as_error() -> Iterator[None]:
   """Makes `os._exit` raise SystemExit in this thread while the block runs.
 
-  User code would end the process by it without a message, and with status 0 as
-  if all were well. Other threads, and forks, still end their process.
+  User code that calls it would end the process without a message, possibly with
+  status 0. In other threads and in forks, `os._exit` still ends the process.
   """
   end_process, owner = os._exit, (os.getpid(), threading.get_ident())
 
@@ -85,8 +85,8 @@ def show(value: object, to_text: Callable[[object], str] = repr) -> str:
   """Returns the text of a user's object, or its type if that raises an error.
 
   Args:
-    value: whose `__repr__` or `__str__` may be the user's code.
-    to_text: repr or str.
+    value: object whose `__repr__` and `__str__` may be user code.
+    to_text: `repr` or `str`.
   """
   try:
     return to_text(value)
@@ -97,26 +97,26 @@ def show(value: object, to_text: Callable[[object], str] = repr) -> str:
 
 
 def is_in_user_code(error: BaseException) -> bool:
-  """Returns whether a frame of the user's own code raised or passed an error.
+  """Returns whether an error's traceback has a frame of the user's own code.
 
-  A syntax error is raised where the user's code is imported, but is in it.
+  A syntax error counts too: Python raises it where the user's code is imported.
   """
   frames = traceback.extract_tb(error.__traceback__)
   return isinstance(error, SyntaxError) or any(map(_is_user_frame, frames))
 
 
 def load(shown: str, name: str, wanted: str) -> typing.Any:
-  """Imports a part of the user's that a config names.
+  """Imports an object of the user's code that a config names.
 
   Args:
-    shown: begins the message of an error: the field with its value.
-    name: 'module:Name'; the module is found as Python's imports are, and in the
-      working directory of the command.
-    wanted: what the name has to be, for the message.
+    shown: the field with its value, which begin the error message.
+    name: 'module:Name'; the module is on Python's path or in the working
+      directory of the command.
+    wanted: description of a valid object, for the error message.
 
   Raises:
-    ValueError: one line: there is no such module or name.
-    UserCodeError: the module itself failed.
+    ValueError: one line: the module or the name does not exist.
+    UserCodeError: the module's own code failed.
   """
   module, _, attribute = name.partition(":")
   try:
@@ -137,7 +137,7 @@ def load(shown: str, name: str, wanted: str) -> typing.Any:
 
 
 def find_line(error: BaseException, file: str) -> int | None:
-  """Returns the line of `file` where an error happened; None: elsewhere."""
+  """Returns the line of `file` in which an error occurred; None: in no line."""
   if isinstance(error, SyntaxError) and error.filename == file:
     return error.lineno
   lines = [
@@ -151,7 +151,7 @@ def find_line(error: BaseException, file: str) -> int | None:
 def format_traceback(error: BaseException) -> str:
   """Returns an error's traceback with the frames of the user's own code only.
 
-  Where there are none, the frames of the libraries that failed are kept.
+  If there are none, it has the frames of the libraries that failed.
   """
   whole = traceback.TracebackException.from_exception(error)
   pending, seen = [whole], set()
@@ -162,7 +162,7 @@ def format_traceback(error: BaseException) -> str:
     seen.add(id(one))
     frames = [frame for frame in one.stack if _is_user_frame(frame)]
     if not frames and one.exc_type is not SyntaxError:
-      frames = [f for f in one.stack if not _is_house_frame(f)]
+      frames = [f for f in one.stack if not _is_slipway_frame(f)]
     one.stack[:] = frames
     pending += [e for e in (one.__cause__, one.__context__) if e is not None]
   return "".join(whole.format())
@@ -171,11 +171,11 @@ def format_traceback(error: BaseException) -> str:
 def format_stack(
   innermost: types.FrameType | None, outermost: types.FrameType | None = None
 ) -> str:
-  """Returns where the user's own code is in the stack of a thread.
+  """Formats the frames of the user's own code in the stack of a thread.
 
   Args:
-    innermost: frame; None: the thread has ended.
-    outermost: frame of which only those that it called count; None: all do.
+    innermost: innermost frame of the stack; None: the thread has ended.
+    outermost: frame at which the stack is cut, excluded; None: the whole stack.
   """
   called = traceback.StackSummary.extract(
     itertools.takewhile(
@@ -188,18 +188,18 @@ def format_stack(
   if not own:
     return ""
   lines = traceback.format_list(own)
-  return "".join(["It is here (most recent call last):\n", *lines])
+  return "".join(["Current line (most recent call last):\n", *lines])
 
 
-def _is_house_frame(frame: traceback.FrameSummary) -> bool:
+def _is_slipway_frame(frame: traceback.FrameSummary) -> bool:
   path = pathlib.Path(frame.filename).resolve()
-  if not path.is_relative_to(_HOUSE):
+  if not path.is_relative_to(_SLIPWAY):
     return False
-  return path.relative_to(_HOUSE).parts[0] in _HOUSE_PACKAGES
+  return path.relative_to(_SLIPWAY).parts[0] in _SLIPWAY_PACKAGES
 
 
 def _is_user_frame(frame: traceback.FrameSummary) -> bool:
-  if frame.filename.startswith("<frozen ") or _is_house_frame(frame):
+  if frame.filename.startswith("<frozen ") or _is_slipway_frame(frame):
     return False
   path = pathlib.Path(frame.filename).resolve()
   for folder in _INSTALLED:

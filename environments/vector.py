@@ -1,15 +1,15 @@
-"""VectorEnvironment: a batch of environments stepped at once.
+"""VectorEnvironment: a batch of environments that one call steps.
 
 The autoreset contract (gymnasium's `AutoresetMode.NEXT_STEP`), for one
-environment of the batch whose episode ends at step 3:
+environment of the batch whose episode ends in step 3:
 
 | call | observation | reward | terminated or truncated | first |
 |---|---|---|---|---|
 | reset | o_0 | 0 | no | yes |
 | step 1 | o_1 | r_1 | no | no |
 | step 2 | o_2 | r_2 | no | no |
-| step 3 | o_3, the true last one | r_3 | yes | no |
-| step 4 | o_0 of the next episode | 0 | no | yes: its action was ignored |
+| step 3 | o_3, the episode's last | r_3 | yes | no |
+| step 4 | o_0 of the next episode | 0 | no | yes: the action is ignored |
 | step 5 | o_1 | r_1 | no | no |
 
 https://farama.org/Vector-Autoreset-Mode
@@ -32,23 +32,23 @@ from slipway.environments import (
   specs,
 )
 
-# SyncVectorEnv keeps what it was made by: closures, which no pickle takes.
+# Attribute of SyncVectorEnv with constructor functions, which can't be pickled.
 _NOT_SAVED = ("env_fns",)
 
 
 class StepBatch(NamedTuple):
-  """Where B environments came by a step; the caller owns every array.
+  """Result of a reset or step of B environments; the caller owns the arrays.
 
   Attributes:
-    observation: As the spec says, C-contiguous.  # [B, ...]
-    reward: float32, scaled and clipped as the config says.  # [B]
+    observation: Observations of the spec, C-contiguous.  # [B, ...]
+    reward: float32, scaled and clipped by the config's rules.  # [B]
     terminated: bool; the environment ended the episode: no bootstrap.  # [B]
     truncated: bool; a limit cut the episode: bootstrap.  # [B]
-    first: bool; the observation opens an episode: after `reset`, or where the
-      step was an autoreset, which ignores its action. The reward is 0, and it
-      is never a transition.  # [B]
-    raw_reward: float32, the environment's own, of which returns are reported;
-      the same array as `reward` where that is not scaled or clipped.  # [B]
+    first: bool; the observation is an episode's first: after `reset`, or after
+      an autoreset, which ignores its action. The reward is 0, and the step is
+      not a transition.  # [B]
+    raw_reward: float32, the environment's own reward, for reported returns; the
+      same array as `reward` if that is neither scaled nor clipped.  # [B]
   """
 
   observation: np.ndarray
@@ -60,14 +60,14 @@ class StepBatch(NamedTuple):
 
 
 class VectorEnvironment:
-  """A gymnasium vector environment in Acme's terms.
+  """A gymnasium vector environment with a spec in Acme's terms.
 
   Attributes:
-    name: The gymnasium id.
-    spec: One environment, as agents see it.
-    num_envs: B.
-    observation_space: One environment's own, in gymnasium's terms.
-    action_space: The same for actions.
+    name: gymnasium id.
+    spec: Spec of one environment.
+    num_envs: B, the number of environments.
+    observation_space: gymnasium space of one environment's observations.
+    action_space: gymnasium space of one environment's actions.
 
   >>> environment = factory.make(config.environment, num_envs=16, seed=0)
   >>> before = environment.reset()
@@ -82,36 +82,37 @@ class VectorEnvironment:
     seed: int,
     copy_observations: bool = True,
     masked: bool = False,
-    read_rewards: conversion.Convert | None = None,
+    transform_rewards: conversion.Convert | None = None,
   ):
     """Wraps `envs`.
 
     Args:
-      envs: Environments that autoreset in the mode NEXT_STEP.
-      name: The gymnasium id.
-      seed: Seeds the first `reset`, and so every trajectory. Later resets draw
-        on from where the generators then are.
-      copy_observations: False only where `envs` returns a new, C-contiguous
-        buffer from every step; otherwise each observation is copied once, into
-        the spec's dtype, since gymnasium writes the next one over it.
-      masked: Whether infos have action masks, as `masks` describes them.
-      read_rewards: From the environments' rewards [B] to those that agents
-        learn from; None: they are the same.
+      envs: Environments with the autoreset mode NEXT_STEP.
+      name: gymnasium id.
+      seed: Seed of the first `reset`, and so of every trajectory; later resets
+        continue with the environments' random generators.
+      copy_observations: Whether to copy observations. False requires that
+        `envs` returns a new C-contiguous array per step; otherwise gymnasium
+        overwrites the last observation.
+      masked: Whether infos have action masks, which `masks` reads.
+      transform_rewards: Function from the environments' rewards [B] to those
+        from which agents learn; None: they are equal.
 
     Raises:
-      ValueError: Another autoreset mode, or spaces without a spec.
+      ValueError: `envs` has another autoreset mode, or unsupported spaces.
     """
     metadata = envs.metadata
     if metadata is gymnasium.vector.VectorEnv.metadata:
-      # One dict for all that declare none, and ale_py writes its mode in it.
+      # The class's dict, shared by environments without metadata of their own:
+      # ale_py writes its mode into it.
       metadata = {}
     mode = getattr(envs, "autoreset_mode", metadata.get("autoreset_mode"))
     if mode is not gymnasium.vector.AutoresetMode.NEXT_STEP:
       raise ValueError(
         f"config.environment.name is {name!r}, made with autoreset_mode "
-        f"{mode}: where an episode ends, steps would be learnt from that never "
-        "happened; leave autoreset_mode out of config.environment.kwargs, so "
-        "that it is NEXT_STEP"
+        f"{mode}: agents would learn from steps across episodes' ends, which "
+        "never happened; remove autoreset_mode from config.environment.kwargs, "
+        "so that it is NEXT_STEP"
       )
     self.spec = specs.make_spec(
       name, envs.single_observation_space, envs.single_action_space, masked
@@ -119,7 +120,7 @@ class VectorEnvironment:
     self._masks = masks.MaskReader(envs.single_action_space) if masked else None
     self.num_envs = envs.num_envs
     self._envs = envs
-    self._threads = asynchronous.make_batch(envs)
+    self._threads = asynchronous.make_call_starter(envs)
     self.name = name
     self._seed: int | None = seed  # of the next reset
     self._first_seed, self._steps = seed, 0
@@ -129,35 +130,35 @@ class VectorEnvironment:
     self._observe = conversion.make_observation_reader(
       self.observation_space, self.spec.observations.dtype, copy_observations
     )
-    self._read_rewards = read_rewards
+    self._transform_rewards = transform_rewards
     self._write_actions = conversion.make_action_writer(self.action_space)
     self._has_floats = self.spec.observations.dtype.kind == "f"
     own_shape = self.observation_space.shape  # None: a Dict or Tuple
     self._shape = None if own_shape is None else (self.num_envs, *own_shape)
 
   def read_observations(self, observations: np.ndarray) -> np.ndarray:
-    """Converts the space's own observations [B, ...] to those of the spec."""
+    """Converts observations [B, ...] of the space to those of the spec."""
     return self._observe(observations)
 
   def write_actions(self, actions: np.ndarray) -> np.ndarray:
-    """Converts actions of the spec [B, ...] to those of the space."""
+    """Converts actions [B, ...] of the spec to those of the space."""
     return self._write_actions(actions) if self._write_actions else actions
 
   @property
   def renders(self) -> bool:
-    """Whether `render` has frames if made with `render_mode="rgb_array"`."""
+    """Whether `render` works if the constructor got render_mode="rgb_array"."""
     return "rgb_array" in self._envs.metadata.get("render_modes", ())
 
   @property
   def frames_per_second(self) -> int:
-    """The frame rate at which `render` is meant to be watched."""
+    """Frame rate of videos of `render`'s frames."""
     return self._envs.metadata.get("render_fps", 30)
 
   def reset(self) -> StepBatch:
-    """Opens an episode in every environment.
+    """Starts an episode in every environment.
 
     Raises:
-      checked.EnvironmentFailedError: one of them failed.
+      checked.EnvironmentFailedError: An environment failed.
     """
     try:
       if self._threads is not None:
@@ -183,16 +184,16 @@ class VectorEnvironment:
     """Steps every environment once.
 
     Args:
-      actions: As the spec says: int32 from 0 [B] or [B, K], or float32
-        [B, ...] in [-1, 1], to which they are clipped. For actions of K
-        components also the numbers of joint actions, int32 [B].
+      actions: Actions of the spec: int32 from 0 [B] or [B, K], or float32
+        [B, ...], which are clipped to [-1, 1]. Actions of K components may also
+        be numbers of joint actions, int32 [B].
 
     Returns:
-      The step, in arrays that nothing writes to afterwards.
+      The step, in arrays that later steps do not change.
 
     Raises:
       RuntimeError: `reset` was never called.
-      checked.EnvironmentFailedError: one of them failed.
+      checked.EnvironmentFailedError: An environment failed.
     """
     first = self._done
     if first is None:
@@ -217,36 +218,37 @@ class VectorEnvironment:
   def sample_actions(
     self, observation: np.ndarray, random: np.random.Generator
   ) -> np.ndarray:
-    """Samples actions [B, ...] uniformly, without those that a mask forbids.
+    """Samples actions [B, ...] uniformly among the legal ones.
 
     Args:
-      observation: What is acted on.  # [B, ...]
-      random: Of the samples.
+      observation: Observations, which contain any masks.  # [B, ...]
+      random: Source of random numbers.
     """
     return arrays.sample_actions(
       self.spec.observations, self.spec.actions, observation, random
     )
 
   def get_state(self) -> bytes:
-    """The environments as they are now, pickled.
+    """Returns the pickled state of the environments.
 
-    Not all can be, and some only seem to: see `saving.is_exact`.
+    Some environments can't be pickled, or lose their state without an error:
+    see `saving.is_exact`.
 
     Raises:
-      Exception: of any kind: something in them is not made for it.
+      Exception: any error: an environment does not support pickling.
     """
     parts = {k: v for k, v in vars(self._envs).items() if k not in _NOT_SAVED}
     return pickle.dumps((parts, self._seed, self._done))
 
   def set_state(self, state: bytes) -> None:
-    """Goes on where environments made by the same arguments were.
+    """Restores the state of environments made with the same arguments.
 
     Args:
-      state: what their `get_state` gave.
+      state: result of their `get_state`.
     """
     parts, self._seed, self._done = pickle.loads(state)
     vars(self._envs).update(parts)
-    self._threads = asynchronous.make_batch(self._envs)
+    self._threads = asynchronous.make_call_starter(self._envs)
 
   def render(self) -> np.ndarray:
     """Returns the first environment's frame, uint8 [H, W, 3]."""
@@ -254,17 +256,17 @@ class VectorEnvironment:
     return frames[0]
 
   def close(self) -> None:
-    """Frees what the environments hold; the object is of no use afterwards.
+    """Closes all environments; no other method may be called afterwards.
 
     Raises:
-      checked.EnvironmentFailedError: one of them failed.
+      checked.EnvironmentFailedError: An environment failed.
     """
     try:
       self._envs.close()
     except KeyboardInterrupt:
       raise
     except BaseException as error:
-      self._envs.closed = True  # or it would be tried again at the exit
+      self._envs.closed = True  # or gymnasium would close it again at exit
       raise self._explain("close()", error) from error
 
   def _make_step(
@@ -277,7 +279,7 @@ class VectorEnvironment:
     first: np.ndarray,
     infos: dict[str, Any],
   ) -> StepBatch:
-    """Returns a step as the spec says, after a look at all of it at once."""
+    """Checks the values of a step, and converts them to those of the spec."""
     shape = None if self._shape is None else observation.shape
     if shape != self._shape or reward.shape != (self.num_envs,):
       raise checked.Fault(
@@ -288,8 +290,8 @@ class VectorEnvironment:
       )
     observation = self._observe(observation)
     reward = reward.astype(np.float32, copy=False)
-    # One sum for all: where it is finite, all of them are. NumPy's own isfinite
-    # and dot, which use wider instructions, cost several times as much here.
+    # A finite sum proves that all values are finite. NumPy's own isfinite and
+    # dot, which use wider instructions, cost several times as much here.
     if self._has_floats:
       values = observation.reshape(-1)
       if not math.isfinite(np.add.reduce(values)):
@@ -299,8 +301,8 @@ class VectorEnvironment:
     if self._masks is not None:
       observation = self._add_mask(call, observation, infos, terminated)
     raw_reward = reward
-    if self._read_rewards is not None:
-      reward = self._read_rewards(reward)
+    if self._transform_rewards is not None:
+      reward = self._transform_rewards(reward)
     return StepBatch(
       observation, reward, terminated, truncated, first, raw_reward
     )
@@ -312,7 +314,7 @@ class VectorEnvironment:
     infos: dict[str, Any],
     terminated: np.ndarray,
   ) -> np.ndarray:
-    """Returns observations [B, N + M], each with its action mask."""
+    """Appends the action masks to observations; returns [B, N + M]."""
     assert self._masks is not None
     assert isinstance(self.spec.observations, arrays.MaskedArray)
     try:
@@ -322,7 +324,7 @@ class VectorEnvironment:
     return self.spec.observations.join(observation, mask)
 
   def _check_finite(self, call: str, field: str, values: np.ndarray) -> None:
-    """Raises the fault of the first environment whose values aren't finite."""
+    """Raises a fault for the first environment whose values aren't finite."""
     finite = np.isfinite(values).reshape(self.num_envs, -1)
     if finite.all():
       return
@@ -346,7 +348,7 @@ class VectorEnvironment:
 
   @property
   def _checked(self) -> Sequence[checked.CheckedEnvironment]:
-    """The environments, where each is one for gymnasium; otherwise empty."""
+    """The checked environments; empty where gymnasium steps them as one."""
     envs = getattr(self._envs, "envs", ())
     return [env for env in envs if isinstance(env, checked.CheckedEnvironment)]
 

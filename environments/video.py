@@ -1,4 +1,4 @@
-"""Video: one episode of a policy, as an mp4."""
+"""Video: records one episode of a policy as an mp4 file."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ from slipway.environments import factory, vector
 
 _ATARI_FRAMES_PER_SECOND = 60
 
-# The frame that an Atari player sees, instead of what the policy is shown.
+# Arguments for full colour frames, instead of the policy's observations.
 _ATARI_SCREEN = {
   "grayscale": False,
   "img_height": 210,
@@ -30,41 +30,41 @@ def record(
   seed: int,
   max_steps: int,
 ) -> float:
-  """Plays one episode and writes it to `path` once it is over.
+  """Plays one episode, then writes its frames to a video file.
 
-  `ale_py.AtariVectorEnv` does not render, so Atari is played twice at once from
-  the same seed with the same actions: in the policy's view, and in colour.
+  `ale_py.AtariVectorEnv` can't render, so two copies of an Atari game run with
+  the same seed and actions: one for the policy, and one in full colour.
 
   Args:
-    config_environment: As for `factory.make`.
-    act: From a step of one environment to an action [1, ...].
-    path: The file to write, ending in `.mp4`; its folder is made if needed, and
-      a file that is there is replaced.
-    seed: At least 0: as for `factory.make`.
-    max_steps: At least 1: where a longer episode is cut.
+    config_environment: The `environment` section of a config.
+    act: Function from a step of one environment to an action [1, ...].
+    path: Path of the video, ending in `.mp4`; missing folders are created, and
+      an existing file is replaced.
+    seed: Seed of the episode, at least 0.
+    max_steps: Steps after which a longer episode is cut, at least 1.
 
   Returns:
-    The sum of the episode's rewards up to where the video ends.
+    The sum of the rewards until the end of the video.
 
   Raises:
-    ValueError: An argument that cannot be served, or an environment without
-      `rgb_array` frames.
+    ValueError: An argument is invalid, or the environment has no `rgb_array`
+      frames.
   """
   path = pathlib.Path(path)
   if path.suffix != ".mp4":
     raise ValueError(
-      f"path is {str(path)!r}, of which the format is not known: end it in .mp4"
+      f"path is {str(path)!r}, whose format is unknown: end it in .mp4"
     )
   if max_steps < 1:
     raise ValueError(
       f"max_steps is {max_steps}: the video would be empty; give 1 or more"
     )
-  # pygame greets on standard output when a renderer imports it.
+  # pygame would print a message when a renderer imports it.
   os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-  # Frames go to a file: a missing screen or sound card is nothing to tell.
+  # Frames are written to a file, so no screen or sound card is needed.
   os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
   os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-  name, kwargs = factory.read(config_environment)
+  name, kwargs = factory.get_name_and_kwargs(config_environment)
   screen = None
   if factory.is_atari(name):
     player = factory.make(config_environment, 1, seed)
@@ -99,7 +99,7 @@ def _play(
   act: Callable[[vector.StepBatch], np.ndarray],
   max_steps: int,
 ) -> tuple[list[np.ndarray], float]:
-  """Returns the frames of one episode, the first and last included."""
+  """Plays one episode; returns its frames and its return."""
   episode_return = 0.0
   step = player.reset()
   frames = [
@@ -122,7 +122,7 @@ def _play(
 def _write(
   frames: list[np.ndarray], path: pathlib.Path, frames_per_second: float
 ) -> None:
-  """Writes beside `path`, then renames: nobody sees half a video."""
+  """Writes a temporary file, then renames it, so `path` is always complete."""
   path.parent.mkdir(parents=True, exist_ok=True)
   with tempfile.TemporaryDirectory(dir=path.parent) as folder:
     save_video.save_video(

@@ -1,9 +1,9 @@
-"""Wrappers: what a config puts around an environment, and what rewards become.
+"""Wrappers: a config's wrappers of environments, and its transform of rewards.
 
-From the inside out: `frame_skip`, `wrappers` in their order, `frame_stack`,
-`time_limit`. So a wrapper of an image computes it once per environment step,
-frames are stacked as the wrappers return them, and a time limit counts
-environment steps, each of which is `frame_skip` frames.
+The order from the inside out is `frame_skip`, `wrappers` in their order,
+`frame_stack`, `time_limit`. So an image wrapper runs once per environment step,
+frames are stacked after the wrappers have processed them, and a time limit
+counts environment steps, each of which is `frame_skip` frames.
 """
 
 import functools
@@ -20,23 +20,23 @@ from slipway.environments import checked, conversion, user_code
 
 Wrapper = Callable[[gymnasium.Env], gymnasium.Env]
 
-# What ale_py's vector environment does itself, and the argument for it.
+# Config fields that ale_py's vector environment replaces with an argument.
 _ATARI = {"frame_skip": "frameskip", "frame_stack": "stack_num"}
 
 
 class WrapperError(ValueError):
-  """A wrapper can't be called, or returned no environment."""
+  """A wrapper can't be called, or did not return an environment."""
 
 
 def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
   """Returns the functions that wrap one environment, the innermost first.
 
-  Gymnasium keeps them with the environments, so they can be pickled.
-  The time limit is not among them: see `limit_episodes`.
+  gymnasium keeps the functions with the environments, so they can be pickled.
+  `limit_episodes` makes the wrapper of the time limit.
 
   Args:
-    config: The `environment` section of a config: `frame_skip`, `wrappers` and
-      `frame_stack`, each of which may be absent.
+    config: The `environment` section of a config, with the optional fields
+      `frame_skip`, `wrappers` and `frame_stack`.
 
   Raises:
     ValueError: One line: a wrapper can't be imported, or can't be called.
@@ -48,7 +48,7 @@ def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
     found.append(
       functools.partial(gymnasium_wrappers.RepeatAction, num_repeats=skip)
     )
-  found += [_OwnWrapper(name) for name in config.get("wrappers", ())]
+  found += [_UserWrapper(name) for name in config.get("wrappers", ())]
   if stack:
     found.append(
       functools.partial(
@@ -59,14 +59,14 @@ def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
 
 
 def limit_episodes(steps: int) -> Wrapper:
-  """Returns the function that truncates episodes after so many steps."""
+  """Returns the wrapper that truncates episodes after `steps` steps."""
   return functools.partial(
     gymnasium_wrappers.TimeLimit, max_episode_steps=steps
   )
 
 
 def check_atari(config: ml_collections.ConfigDict) -> None:
-  """Checks that nothing is to be wrapped, for a batch that can't be.
+  """Checks that a config sets no wrappers for ALE, which can't be wrapped.
 
   Raises:
     ValueError: One line with the field and its value.
@@ -88,42 +88,42 @@ def check_atari(config: ml_collections.ConfigDict) -> None:
     )
 
 
-def make_reward_reader(
+def make_reward_transform(
   config: ml_collections.ConfigDict,
 ) -> conversion.Convert | None:
-  """Returns the function from rewards to those that agents learn from.
+  """Returns the function that scales and clips rewards for learning.
 
     min(max(scale R, -clip), clip)
 
   Args:
-    config: The `environment` section of a config: `reward_scale` and
-      `reward_clip`, each of which may be absent.
+    config: The `environment` section of a config, with the optional fields
+      `reward_scale` and `reward_clip`.
 
   Returns:
-    The function of float32 [B], or None if both are the same.
+    The function of rewards float32 [B]; None: rewards stay unchanged.
   """
   scale = np.float32(config.get("reward_scale", 1.0))
   clip = np.float32(config.get("reward_clip", 0.0) or math.inf)
   if scale == 1 and clip == math.inf:
     return None
-  # np.clip takes three times as long for a few numbers.
+  # np.clip takes three times as long for small arrays.
   return lambda rewards: np.minimum(np.maximum(scale * rewards, -clip), clip)
 
 
-class _OwnWrapper:
-  """A wrapper of the user's, called with an environment."""
+class _UserWrapper:
+  """A wrapper from the user's code, as a function of an environment."""
 
   def __init__(self, name: str):
-    """Imports 'module:Name'."""
+    """Imports the wrapper `name`, 'module:Name'."""
     self._name = name
     self._wrap = _load(name)
 
   def __call__(self, env: gymnasium.Env) -> gymnasium.Env:
-    """Returns the environment in the wrapper.
+    """Returns the wrapped environment.
 
     Raises:
-      WrapperError: One line: it returns no environment, or is a library's and
-        failed.
+      WrapperError: One line: the wrapper returned no environment, or a
+        library's wrapper failed.
       checked.Fault: The user's own code failed.
     """
     try:
@@ -137,8 +137,8 @@ class _OwnWrapper:
       raise WrapperError(
         f"config.environment.wrappers has {self._name!r}, which can't be "
         f"called with an environment ({user_code.describe(error)}), so none "
-        "was made: give the name of a function of your own that passes the "
-        "other arguments"
+        "was made: give the name of your own function that passes the other "
+        "arguments"
       ) from error
     if not isinstance(wrapped, gymnasium.Env):
       raise WrapperError(
@@ -149,7 +149,7 @@ class _OwnWrapper:
     return wrapped
 
   def __repr__(self) -> str:
-    """Returns the name: gymnasium's specs of environments show it."""
+    """Returns the wrapper's name, which gymnasium's environment specs show."""
     return self._name
 
 

@@ -1,7 +1,7 @@
-"""Trains with several seeds, and compares what they have reached.
+"""Trains with several seeds, and compares their returns.
 
-Learning is judged over seeds, by the mean of the last evaluations: the best one
-of a run says more about luck.
+The measure is the mean of a run's last evaluations, since its best evaluation
+depends more on luck.
 """
 
 import statistics

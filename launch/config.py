@@ -13,7 +13,7 @@ _USAGE = (
 )
 
 
-@user_code.exits_raised()
+@user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
   """Prints the fields of a config.
 

@@ -17,7 +17,7 @@ _MAX_ENVS = 20  # episodes at once
 _MAX_VIDEO_STEPS = 10_000  # environment steps
 
 
-@user_code.exits_raised()
+@user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
   """Evaluates a run.
 

@@ -69,7 +69,7 @@ class Connection:
     self._control = control
     self._end: Exception | None = None
     self._is_closed = False
-    exchange.set_check(node.check_in_step)
+    exchange.set_should_stop(node.check_in_step)
     self._thread = threading.Thread(
       target=self._run, name="external process", daemon=True
     )

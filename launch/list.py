@@ -44,7 +44,7 @@ def _all() -> Iterator[str]:
   yield "presets"
   for preset, having in catalog.presets().items():
     config = algorithms[having[0]].get_config(preset)
-    name, _ = factory.read(config.environment)
+    name, _ = factory.get_name_and_kwargs(config.environment)
     only = "" if len(having) == len(algorithms) else f"; {', '.join(having)}"
     yield f"  {preset:<18}{name}, until {_end(config)}{only}"
   yield ""

@@ -399,7 +399,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     raise RuntimeError(str(error)) from error
   with (
     panel_lib.Panel() as panel,
-    hanging.watching(run.config.environment.step_timeout_s),
+    hanging.detect_hanging(run.config.environment.step_timeout_s),
   ):
     with _served(run, control):
       single.run(lambda: panel.update(control.status()), signals)

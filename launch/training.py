@@ -31,7 +31,7 @@ from slipway.replay.tables import table_spec
 _USAGE = "Trains an experiment until one of its limits is reached."
 
 
-@user_code.exits_raised()
+@user_code.exit_as_error()
 def run(argv: Sequence[str], taken: signals.Signals) -> int:
   """Runs a training.
 

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Resolves requirements.in to requirements.txt, anew: what requirements.in
-# leaves open moves to its newest release. requirements-ray.txt is the same and
-# what requirements-ray.in asks for besides.
+# Resolves requirements.in to requirements.txt from scratch: packages whose
+# versions it does not pin move to their newest release. requirements-ray.txt
+# has the same packages and those of requirements-ray.in.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p .cache
 part=$(mktemp .cache/lock.XXXXXX)
 trap 'rm -f "$part" "$part.txt"' EXIT
 
-# resolve LOCK VENV ARGUMENT...: writes LOCK, of which VENV is built.
+# resolve LOCK VENV ARGUMENT...: writes LOCK, from which VENV is built.
 resolve() {
   lock=$1 venv=$2
   shift 2
@@ -21,7 +21,7 @@ resolve() {
     echo "# Made by \`make lock\` from ${lock%.txt}.in and tools/excludes.txt,"
     echo "# which say what is asked for and why. To be installed with --no-deps:"
     echo "# what others pin contradicts what imports together."
-    sed "/^    #   -c /d" "$part" # What held a release back.
+    sed "/^    #   -c /d" "$part" # Without comments on constraints.
   } >"$part.txt"
   mv "$part.txt" "$lock"
   : >"$part"

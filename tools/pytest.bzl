@@ -1,4 +1,4 @@
-"""The rule of a folder of tests: each *_test.py is a target of its own."""
+"""Bazel rule for a folder of tests: each *_test.py is a separate target."""
 
 def pytest_tests(deps = [], data = [], size = "medium", tags = [], args = []):
     """Declares a py_test for each *_test.py of the folder.
@@ -8,7 +8,7 @@ def pytest_tests(deps = [], data = [], size = "medium", tags = [], args = []):
       data: files that the tests read.
       size: Bazel's size, which sets the timeout: medium is 300 s.
       tags: Bazel's tags, such as "manual".
-      args: arguments to pytest besides the file.
+      args: arguments of pytest, in addition to the file.
     """
     helpers = native.glob(["*.py"], exclude = ["*_test.py"])
     for src in native.glob(["*_test.py"]):

@@ -1,7 +1,7 @@
 """Runs pytest as the main program of a Bazel test.
 
-Bazel takes a file as a test's program; pytest is a module. Its exit status
-and arguments are passed on.
+Bazel requires a file as a test's main program, but pytest is a module. Passes
+on the arguments and pytest's exit status.
 """
 
 import sys

@@ -1,10 +1,9 @@
 #!/bin/sh
-# setup.sh [ray]: builds .venv from requirements.txt, with `ray` .venv-ray from
-# requirements-ray.txt, and installs this folder in it as the package slipway;
-# does nothing when that is done.
-# The stamp in it is written last, so that an interrupted build is begun again:
-# the checksums of the lock and of pyproject.toml, and the folder, which may be
-# moved.
+# setup.sh [ray]: builds .venv from requirements.txt, or .venv-ray from
+# requirements-ray.txt, and installs this folder in it as the package slipway.
+# Does nothing if both are up to date, which two stamps in the venv record: the
+# lock's checksum; pyproject.toml's checksum and the folder, which may be moved.
+# They are written last, so that an interrupted build starts again.
 set -eu
 cd "$(dirname "$0")/.."
 venv=.venv${1:+-$1}
@@ -21,7 +20,7 @@ installed() {
   [ "$(cat "$venv/slipway" 2>/dev/null)" = "$package" ]
 }
 
-# Installs a link to this folder, so that what is edited is what runs.
+# Installs a link to this folder, so that edits take effect immediately.
 install_slipway() {
   rm -f "$venv/slipway"
   tools/uv.sh pip install -q --python "$venv/bin/python" --no-deps \
@@ -36,8 +35,7 @@ fail() {
 }
 
 # Before 3.10.9 every user of the machine can run code in multiprocessing's fork
-# server (CVE-2022-42919). A pyenv shim is on PATH even where pyenv has no 3.10,
-# and then fails.
+# server (CVE-2022-42919). Without 3.10, a pyenv shim on PATH exists but fails.
 is_cpython_3_10() {
   "$1" -c 'import sys
 sys.exit(sys.implementation.name != "cpython"
@@ -45,7 +43,7 @@ sys.exit(sys.implementation.name != "cpython"
 ' >/dev/null 2>&1
 }
 
-# Prints the Python to build on; nothing if uv has to look for one.
+# Prints the path of a suitable Python; prints nothing if there is none.
 find_python() {
   for python in python3.10 \
     "${PYENV_ROOT:-${HOME:-}/.pyenv}"/versions/3.10.*/bin/python; do
@@ -63,7 +61,7 @@ if built && installed; then exit 0; fi
 mkdir -p .cache
 exec 9>.cache/setup.lock
 flock 9
-if built; then # by another make meanwhile, or but for slipway itself
+if built; then # by another make meanwhile; slipway itself may be missing
   installed || install_slipway
   exit 0
 fi
@@ -71,8 +69,8 @@ fi
 start=$(date +%s)
 echo "setup: installing $(grep -c '^[a-z].*==' "$requirements") packages" \
   "into $venv (0.7 GB to fetch the first time)" >&2
-tools/uv.sh --version >/dev/null # It says itself what it is missing.
-# What was built before comes back if this build fails, as without a network.
+tools/uv.sh --version >/dev/null # Fails with its own message.
+# If this build fails, for example without a network, the old venv is restored.
 before=$venv.before
 rm -rf "$before"
 [ ! -d "$venv" ] || mv "$venv" "$before"
@@ -92,8 +90,8 @@ else
       "could not fetch one; install it (\`pyenv install 3.10\`, or" \
       "\`uv python install 3.10\` where GitHub is reachable)"
 fi
-# Bytecode, or each process of a first run would compile TensorFlow's 3,000
-# modules (3 s) where the user's PYTHONDONTWRITEBYTECODE is set.
+# Compiles bytecode, since otherwise, with PYTHONDONTWRITEBYTECODE, each process
+# would compile TensorFlow's 3,000 modules (3 s).
 tools/uv.sh pip install -q --python "$venv/bin/python" --no-deps \
   --require-hashes --build-constraints "$requirements" --compile-bytecode \
   -r "$requirements" ||

@@ -1,8 +1,8 @@
 #!/bin/sh
-# uv, fetched with pip on first use and given pip's own settings:
+# Runs uv, which pip installs on first use, with pip's settings:
 #   tools/uv.sh pip install ...
-# uv reads neither pip.conf nor PIP_*; a mirror, a certificate or a folder of
-# wheels that the user has told pip about would otherwise be missed.
+# uv reads neither pip.conf nor PIP_*, so it would ignore a mirror, a certificate
+# or a folder of wheels that the user has configured for pip.
 set -eu
 cd "$(dirname "$0")/.."
 version=$(sed -n 's/^uv==\([^ ]*\).*/\1/p' tools/uv.txt)
@@ -14,7 +14,7 @@ fail() {
   exit 1
 }
 
-# Prints a command that runs pip: a Python's own, or one in a new venv.
+# Prints a command that runs pip, of a Python or of a new venv.
 find_pip() {
   for python in python3 python3.10 python; do
     if "$python" -m pip --version >/dev/null 2>&1; then
@@ -30,13 +30,13 @@ find_pip() {
     "with \`apt-get install python3-venv python3-pip\`, and run make again"
 }
 
-# setting NAME: pip's value; from its environment before its files.
+# setting NAME: prints a setting of pip; environment variables take precedence.
 setting() {
   printf '%s\n' "$settings" |
     sed -n "s/^[^.]*\.$1='\(.*\)'\$/\1/p" | sed 's/\\n/ /g' | head -n 1
 }
 
-# give VARIABLE VALUE: what the user has set for uv itself stays.
+# give VARIABLE VALUE: exports a variable, unless the user has set it.
 give() {
   eval "current=\${$1:-}"
   if [ -n "$2" ] && [ -z "$current" ]; then export "$1=$2"; fi
@@ -64,14 +64,14 @@ give ALL_PROXY "$(setting proxy)"
 give UV_INSECURE_HOST "$(setting trusted-host)"
 folders=
 for folder in $(setting find-links); do
-  # pip passes over a folder that does not exist; uv stops.
+  # pip ignores a folder that does not exist; uv fails.
   case $folder in
     *://*) folders="$folders,$folder" ;;
     *) if [ -d "$folder" ]; then folders="$folders,$folder"; fi ;;
   esac
 done
 give UV_FIND_LINKS "${folders#,}"
-# pip takes the best version of all indexes, uv the first index's: with a
-# lock that has hashes either is safe.
+# Like pip, takes the best version of all indexes, not that of the first index;
+# this is safe because the lock has hashes.
 give UV_INDEX_STRATEGY unsafe-best-match
 exec "$home/bin/uv" "$@"

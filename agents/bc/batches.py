@@ -1,4 +1,4 @@
-"""Batches of recorded observations and actions."""
+"""Batches: samples recorded observations and actions for behaviour cloning."""
 
 import typing
 
@@ -10,17 +10,17 @@ from slipway.environments import recordings
 
 
 class Steps(typing.NamedTuple):
-  """Recorded steps; a batch of them has a leading [B] in each field."""
+  """Recorded steps; in a batch, each field has a leading dimension [B]."""
 
   observation: typing.Any  # [...]
   action: typing.Any  # [...]
 
 
 class Batches:
-  """Epochs over all recorded steps, each in an order of its own.
+  """Batches of all recorded steps, in a new random order in each epoch.
 
-  Which steps are in a batch follows from the seed and the number of the update
-  alone, so that a resumed run continues where it stopped.
+  The seed and the number of the update determine the steps of a batch, so a
+  resumed run continues with the same batches.
   """
 
   def __init__(
@@ -30,7 +30,7 @@ class Batches:
 
     Args:
       config: the whole config.
-      spec: of one environment.
+      spec: spec of one environment.
 
     Raises:
       ValueError: one line: the folder has no episodes of this environment, or
@@ -39,7 +39,7 @@ class Batches:
     path = config.dataset.path
     episodes = recordings.read(path, spec)
     ends = np.cumsum(episodes.lengths + 1) - 1
-    # The last observation of an episode was not acted on.
+    # An episode's last observation has no action.
     observations = np.delete(episodes.observations, ends, axis=0)
     self._steps = Steps(observations, episodes.actions)
     self._batch_size, self._seed = config.learner.batch_size, config.seed
@@ -54,7 +54,7 @@ class Batches:
     self._epoch, self._order = -1, np.arange(0)
 
   def batch(self, step: int) -> Steps:
-    """Returns the steps of an update; see `core.Batches`."""
+    """Returns the batch of update number `step`; see `core.Batches`."""
     epoch, index = divmod(step, self._per_epoch)
     if epoch != self._epoch:
       random = np.random.default_rng((self._seed, epoch))

@@ -18,7 +18,7 @@ class Builder(policies.PolicyActors):
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError, one line, for what can't be served."""
+    """Raises ValueError, one line, if config and environment don't fit."""
     from slipway.agents.bc import batches
 
     bc.check(config)
@@ -29,14 +29,14 @@ class Builder(policies.PolicyActors):
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Returns None: there are no workers, and the data was recorded."""
+    """Returns None: recorded episodes replace workers and tables."""
     del config, spec
 
   def make_batches(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Batches:
     """Reads the recorded episodes."""
-    # Imports Minari, which only the trainer needs.
+    # Imported here, since only the trainer needs Minari.
     from slipway.agents.bc import batches
 
     return batches.Batches(config, spec)
@@ -44,8 +44,8 @@ class Builder(policies.PolicyActors):
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """Makes the learner, with fresh variables from config.seed."""
-    # Imports TensorFlow, which evaluators do without.
+    """Makes the learner, with new variables from config.seed."""
+    # Imported here, since evaluators don't need TensorFlow.
     from slipway.agents.bc import learning
 
     return learning.BCLearner(config, spec)

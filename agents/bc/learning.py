@@ -32,7 +32,7 @@ class BCLearner:
 
     Args:
       config: the whole config.
-      spec: of one environment.
+      spec: spec of one environment.
     """
     self._learning_rate = config.learner.learning_rate
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
@@ -48,7 +48,7 @@ class BCLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Learns from recorded steps, which have no priorities."""
+    """Takes one gradient step; recorded steps have no priorities."""
     self._normalizer.add_observations(batch.data.observation)
     observation = self._normalizer.observations(batch.data.observation)
     with tf.GradientTape() as tape:
@@ -65,7 +65,7 @@ class BCLearner:
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """The policy, the optimizer, the step count, and any statistics."""
+    """State to save: policy, optimizer, step count, and any statistics."""
     return {
       **self._normalizer.checkpointed,
       "policy": self._policy,

@@ -12,7 +12,7 @@ from slipway.replay.items import adder as adder_lib
 
 
 class EpsilonGreedyActor:
-  """Acts by action values, which it also gives to the adder."""
+  """Chooses actions by their values, and passes the values to the adder."""
 
   def __init__(
     self,
@@ -24,10 +24,10 @@ class EpsilonGreedyActor:
     """Starts without variables.
 
     Args:
-      network: acts as a `q_network.QNetwork`.
-      epsilons: of each environment; None: always greedy.
-      seed: of its own random numbers.
-      mask: reads which actions are legal; None: all are.
+      network: a `q_network.QNetwork` for acting.
+      epsilons: schedule of the environments' epsilons; None: always greedy.
+      seed: seed of the actor's random numbers.
+      mask: reader of action masks; None: all actions are legal.
     """
     self._network, self._mask = network, mask
     self._explorer = exploration.Explorer(epsilons, seed)
@@ -39,20 +39,20 @@ class EpsilonGreedyActor:
     reward: np.ndarray | None = None,
     first: np.ndarray | None = None,
   ) -> adder_lib.ActorOutput:
-    """Acts on observations [B, ...]; the other arguments have no effect."""
+    """Chooses actions for observations [B, ...]; ignores other arguments."""
     del reward, first
     q_t = self._network(observation, random=self._noise).values
     legal = None if self._mask is None else self._mask.find_legal(observation)
     return self._explorer.choose(q_t, legal)
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Takes over a learner's variables."""
+    """Replaces the network's variables by a learner's."""
     self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """The random numbers' state, and how far exploration has come."""
+    """Returns the state of the random numbers and of the epsilon schedule."""
     return self._explorer.get_state()
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Continues as the actor would have whose state was taken."""
+    """Restores a state that `get_state` returned."""
     self._explorer.set_state(state)

@@ -1,4 +1,4 @@
-"""The DQN family's builder: its variants are configs."""
+"""The builder of the DQN family, whose variants differ only in configs."""
 
 import ml_collections
 from acme import specs
@@ -13,14 +13,14 @@ from slipway.replay.tables import table_spec
 
 
 class Builder:
-  """Describes DQN and the algorithms that extend it."""
+  """Builds the table, adder, actors and learner of DQN and its variants."""
 
   fields = value.FIELDS
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError, one line, if it can't serve this environment."""
+    """Raises ValueError, one line, if config and environment don't fit."""
     value.check(config)
     discrete.check(config, spec)
     masked = isinstance(spec.observations, arrays.MaskedArray)
@@ -37,7 +37,7 @@ class Builder:
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
-    """Describes a table of n-step transitions."""
+    """Returns the spec of a table of n-step transitions."""
     return table_spec.TableSpec.replay(
       config, _make_schema(config, spec), config.replay.transitions_per_item
     )
@@ -45,8 +45,8 @@ class Builder:
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """Makes the learner, with fresh variables from config.seed."""
-    # Imports trfl and Keras, which workers and evaluators do without.
+    """Makes the learner, with new variables from config.seed."""
+    # Imported here, since workers and evaluators don't need trfl and Keras.
     from slipway.agents.dqn import learning
 
     return learning.DQNLearner(config, discrete.number_actions(spec))
@@ -59,7 +59,7 @@ class Builder:
     restarts: int = 0,
     env_steps: int = 0,
   ) -> core.Actor:
-    """Makes the exploring actor of a worker."""
+    """Makes a worker's epsilon-greedy actor."""
     return acting.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
       exploration.Epsilons(
@@ -72,7 +72,7 @@ class Builder:
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Actor:
-    """Makes the actor that is evaluated."""
+    """Makes the greedy actor, for evaluation."""
     return acting.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
       None,
@@ -83,7 +83,7 @@ class Builder:
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> q_network.QNetwork:
-    """Declares the network of values, by which actors act."""
+    """Declares the Q-network by which actors choose actions."""
     return q_network.QNetwork(
       config.network,
       discrete.number_actions(spec),

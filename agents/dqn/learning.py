@@ -10,20 +10,20 @@ from slipway.agents.networks import q_network, tf_network
 from slipway.replay.items import priorities, transitions
 from slipway.replay.tables import dataset as dataset_lib
 
-_USES = 4  # calls of networks in an update
+_CALLS = 4  # network calls per update, at most
 
 
 class DQNLearner(q_learner.QLearner):
-  """Learns what its config's objective says of n-step transitions."""
+  """Fits the network to the objective of its config, on n-step transitions."""
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes online and target network with equal variables.
+    """Makes the online and target networks with equal variables.
 
     Args:
       config: the whole config.
-      spec: of an environment with discrete actions.
+      spec: spec of an environment with discrete actions.
     """
     network = q_network.QNetwork(config.network, spec)
     super().__init__(
@@ -36,13 +36,13 @@ class DQNLearner(q_learner.QLearner):
     self._seed = config.seed
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step; the priorities are of the errors before it."""
+    """Takes one gradient step; priorities come from the errors before it."""
     data = self.normalizer.transitions(batch.data)
-    target, target_tm1, selector = self._look_ahead(data)
+    target, target_tm1, selector = self._compute_targets(data)
     with tf.GradientTape() as tape:
-      online = self.online(data.o_tm1, self._draw(0), self._quantiles)
+      online = self.online(data.o_tm1, self._make_seed(0), self._quantiles)
       output = self._objective.loss(
-        data, objectives.Evidence(online, target, target_tm1, selector)
+        data, objectives.NetworkOutputs(online, target, target_tm1, selector)
       )
     metrics = {
       **self.descend(tape, batch, output.loss),
@@ -51,24 +51,24 @@ class DQNLearner(q_learner.QLearner):
     }
     return core.Update(metrics, priorities.from_td_errors(output.td_error))
 
-  def _look_ahead(
+  def _compute_targets(
     self, batch: transitions.Transition
   ) -> tuple[q_network.Output, q_network.Output | None, tf.Tensor]:
-    """The target network's view of o_t and of o_tm1, and the selector."""
-    target = self.target(batch.o_t, self._draw(1), self._quantiles)
+    """Returns all `NetworkOutputs` that have no gradient."""
+    target = self.target(batch.o_t, self._make_seed(1), self._quantiles)
     if self._learner.double or self._samples_quantiles:
       network = self.online if self._learner.double else self.target
-      chosen = network(batch.o_t, self._draw(2))
+      chosen = network(batch.o_t, self._make_seed(2))
     else:
       chosen = target
     target_tm1 = None
-    if self._objective.asks_target_tm1:
-      target_tm1 = self.target(batch.o_tm1, self._draw(3))
+    if self._objective.needs_target_tm1:
+      target_tm1 = self.target(batch.o_tm1, self._make_seed(3))
     return target, target_tm1, chosen.values
 
-  def _draw(self, use: int) -> tf.Tensor | None:
-    """A seed that no other use or step has; None: nothing is drawn."""
+  def _make_seed(self, call: int) -> tf.Tensor | None:
+    """Returns a unique seed per network call; None: networks don't sample."""
     if not self._samples:
       return None
     step = tf.cast(self.steps, tf.int32)
-    return tf.stack([self._seed, _USES * step + use])
+    return tf.stack([self._seed, _CALLS * step + call])

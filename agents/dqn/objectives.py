@@ -1,4 +1,4 @@
-"""Objectives: what a network's outputs are pulled to, one for each head."""
+"""Objectives: the losses of the DQN family, one for each kind of head."""
 
 import typing
 
@@ -16,14 +16,14 @@ from slipway.agents.networks import heads, q_network
 from slipway.replay.items import transitions
 
 
-class Evidence(typing.NamedTuple):
-  """What an update knows of a batch of transitions.
+class NetworkOutputs(typing.NamedTuple):
+  """Outputs of the networks for a batch of transitions.
 
   Attributes:
-    online: of o_tm1, by the network that learns.
-    target: of o_t, by the target network.
-    target_tm1: of o_tm1, by the target network; None: the objective does not
-      ask.
+    online: the online network's outputs for o_tm1.
+    target: the target network's outputs for o_t.
+    target_tm1: the target network's outputs for o_tm1; None: the objective does
+      not need them.
     selector: values [B, A] of o_t that choose the bootstrap's action.
   """
 
@@ -34,69 +34,69 @@ class Evidence(typing.NamedTuple):
 
 
 class Objective(typing.Protocol):
-  """The learner's side of a head.
+  """Computes the loss of a head's outputs.
 
   Attributes:
-    asks_target_tm1: whether it needs the target network's view of o_tm1.
+    needs_target_tm1: whether the loss needs `NetworkOutputs.target_tm1`.
   """
 
-  asks_target_tm1: bool
+  needs_target_tm1: bool
 
   def loss(
-    self, batch: transitions.Transition, evidence: Evidence
+    self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """Loss and error of each transition."""
+    """Returns the loss and error of each transition."""
     ...
 
 
 class Expected:
-  """Q-learning's. Mnih et al. 2015; van Hasselt et al. 2016."""
+  """Q-learning of mean returns. Mnih et al. 2015; van Hasselt et al. 2016."""
 
-  asks_target_tm1 = False
+  needs_target_tm1 = False
 
   def __init__(self, huber_delta: float):
-    """Clips errors at `huber_delta`."""
+    """Makes the loss linear beyond errors of `huber_delta`."""
     self._huber_delta = huber_delta
 
   def loss(
-    self, batch: transitions.Transition, evidence: Evidence
+    self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """See `q_learning.q_learning`."""
+    """Returns the loss of `q_learning.q_learning`."""
     return q_learning.q_learning(
-      evidence.online.values,
+      outputs.online.values,
       batch.a_tm1,
       batch.r_t,
       batch.discount_t,
-      evidence.target.values,
-      evidence.selector,
+      outputs.target.values,
+      outputs.selector,
       self._huber_delta,
     )
 
 
 class Munchausen(Expected):
-  """Vieillard et al. 2020: the policy's own log-probability as a reward."""
+  """Q-learning with a bonus of the log-policy. Vieillard et al. 2020."""
 
-  asks_target_tm1 = True
+  needs_target_tm1 = True
 
   def __init__(self, config: ml_collections.ConfigDict):
-    """Takes its numbers from the `learner` part of a config."""
+    """Reads the hyperparameters from the `learner` section of a config."""
     super().__init__(config.huber_delta)
     self._temperature = config.munchausen_temperature
     self._scale = config.munchausen_scale
     self._lowest = config.munchausen_lowest
 
   def loss(
-    self, batch: transitions.Transition, evidence: Evidence
+    self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """See `munchausen.munchausen_q_learning`."""
-    assert evidence.target_tm1 is not None
+    """Returns the loss of `munchausen.munchausen_q_learning`."""
+    assert outputs.target_tm1 is not None
     return munchausen.munchausen_q_learning(
-      evidence.online.values,
+      outputs.online.values,
       batch.a_tm1,
       batch.r_t,
       batch.discount_t,
-      evidence.target_tm1.values,
-      evidence.target.values,
+      outputs.target_tm1.values,
+      outputs.target.values,
       self._temperature,
       self._scale,
       self._lowest,
@@ -105,61 +105,57 @@ class Munchausen(Expected):
 
 
 class Categorical:
-  """C51's. Bellemare et al. 2017."""
+  """Learning of return distributions, C51. Bellemare et al. 2017."""
 
-  asks_target_tm1 = False
+  needs_target_tm1 = False
 
   def __init__(self, head: heads.Categorical):
-    """On the atoms of `head`."""
+    """Keeps the atoms of the head."""
     self._atoms = tf.constant(head.atoms)
 
   def loss(
-    self, batch: transitions.Transition, evidence: Evidence
+    self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """See `categorical.categorical_q_learning`."""
+    """Returns the loss of `categorical.categorical_q_learning`."""
     return categorical.categorical_q_learning(
-      evidence.online.outputs,
+      outputs.online.outputs,
       batch.a_tm1,
       batch.r_t,
       batch.discount_t,
-      evidence.target.outputs,
-      evidence.selector,
+      outputs.target.outputs,
+      outputs.selector,
       self._atoms,
     )
 
 
 class Quantile:
-  """QR-DQN's and IQN's. Dabney et al. 2018, both."""
+  """Learning of return quantiles, QR-DQN and IQN. Dabney et al. 2018, both."""
 
-  asks_target_tm1 = False
+  needs_target_tm1 = False
 
   def __init__(self, huber_delta: float):
-    """Turns linear at `huber_delta`."""
+    """Makes the loss linear beyond errors of `huber_delta`."""
     self._huber_delta = huber_delta
 
   def loss(
-    self, batch: transitions.Transition, evidence: Evidence
+    self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """See `quantile.quantile_q_learning`."""
-    assert evidence.online.taus is not None
+    """Returns the loss of `quantile.quantile_q_learning`."""
+    assert outputs.online.taus is not None
     return quantile.quantile_q_learning(
-      evidence.online.outputs,
-      tf.convert_to_tensor(evidence.online.taus),
+      outputs.online.outputs,
+      tf.convert_to_tensor(outputs.online.taus),
       batch.a_tm1,
       batch.r_t,
       batch.discount_t,
-      evidence.target.outputs,
-      evidence.selector,
+      outputs.target.outputs,
+      outputs.selector,
       self._huber_delta,
     )
 
 
 def make_objective(config: ml_collections.ConfigDict) -> Objective:
-  """The objective of a whole config.
-
-  Args:
-    config: validated.
-  """
+  """Makes the objective of a whole, valid config."""
   head = heads.make_head(config.network)
   if isinstance(head, heads.Categorical):
     return Categorical(head)

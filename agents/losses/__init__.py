@@ -1,1 +1,1 @@
-"""Losses: one function, one equation."""
+"""Losses: pure functions, each of which computes one equation."""

@@ -110,7 +110,7 @@ def monte_carlo_advantages(
 
   where the episode ends, terminated or truncated, in step t + n. Williams 1992,
   "Simple statistical gradient-following algorithms for connectionist
-  reinforcement learning" (https://doi.org/10.1007/BF00992696), sections 5 and 6.
+  reinforcement learning" (https://doi.org/10.1007/BF00992696), sections 5, 6.
 
   Args:
     reward: [B, T].

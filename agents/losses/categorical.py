@@ -16,7 +16,7 @@ def categorical_q_learning(
   q_t_selector: tf.Tensor,
   atoms: tf.Tensor,
 ) -> output.LossOutput:
-  """Cross entropy to the projected distribution of the bootstrap.
+  """Returns the cross entropy to the bootstrap's projected distribution.
 
     a*   = argmax_a q_t_selector[a]
     m    = projection onto `atoms` of r_t + discount_t z, z ~ p(o_t, a*)
@@ -24,21 +24,21 @@ def categorical_q_learning(
 
   Bellemare et al. 2017, "A distributional perspective on reinforcement
   learning" (https://arxiv.org/abs/1707.06887), algorithm 1. With the online
-  network's values as selector it is Rainbow's (Hessel et al. 2018,
+  network's values as selector it is the loss of Rainbow (Hessel et al. 2018,
   https://arxiv.org/abs/1710.02298, "The integrated agent").
 
   Args:
     logits_tm1: [B, A, K], online logits of o_tm1.
-    a_tm1: [B] int32.
+    a_tm1: [B] int32, actions.
     r_t: [B], n-step reward.
     discount_t: [B], factor before the bootstrap.
     logits_t: [B, A, K], target logits of o_t.
     q_t_selector: [B, A], values of o_t that choose the action.
-    atoms: [K], the returns, from the lowest to the highest.
+    atoms: [K], returns of the atoms in ascending order.
 
   Returns:
-    `LossOutput`; its error is the divergence KL(m || p), by which Rainbow
-    samples. Gradients flow into `logits_tm1` only.
+    `LossOutput`, whose error is the divergence KL(m || p), Rainbow's priority.
+    Gradients flow into `logits_tm1` only.
   """
   output.check_ranks(
     logits_tm1=(logits_tm1, 3),
@@ -50,14 +50,14 @@ def categorical_q_learning(
     atoms=(atoms, 1),
   )
   a_t = tf.argmax(q_t_selector, axis=1, output_type=tf.int32)
-  p_t = tf.nn.softmax(output.of_actions(logits_t, a_t))
+  p_t = tf.nn.softmax(output.select_actions(logits_t, a_t))
   returns = r_t[:, None] + discount_t[:, None] * atoms
   target = tf.stop_gradient(project(returns, p_t, atoms))
   loss = tf.nn.softmax_cross_entropy_with_logits(
-    target, output.of_actions(logits_tm1, a_tm1)
+    target, output.select_actions(logits_tm1, a_tm1)
   )
   entropy = -tf.reduce_sum(tf.math.xlogy(target, target), axis=1)
-  # Rounding may give values below 0, which no priority may have.
+  # Rounding may give values below 0, which are invalid as priorities.
   return output.LossOutput(loss, tf.maximum(loss - entropy, 0.0))
 
 
@@ -66,8 +66,8 @@ def project(
 ) -> tf.Tensor:
   """Splits the probability of each return between the two nearest atoms.
 
-  Bellemare et al. 2017, equation 7, computed with B K numbers. trfl computes it
-  with B K K, which took more than half of a small network's update.
+  Bellemare et al. 2017, equation 7, with tensors of B K numbers. trfl's have
+  B K K numbers, which took more than half of a small network's update.
 
   Args:
     returns: [B, K]; returns beyond the atoms count for the first or last atom.

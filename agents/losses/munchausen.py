@@ -18,7 +18,7 @@ def munchausen_q_learning(
   lowest: float,
   huber_delta: float,
 ) -> output.LossOutput:
-  """Huber loss of the error to a soft target with a log-policy bonus.
+  """Returns the Huber loss of errors to a soft target with a log-policy bonus.
 
     pi      = softmax(q_target / temperature)
     bonus   = scale * clip(temperature log pi(a_tm1 | o_tm1), lowest, 0)
@@ -30,15 +30,15 @@ def munchausen_q_learning(
 
   Args:
     q_tm1: [B, A], online values of o_tm1.
-    a_tm1: [B] int32.
+    a_tm1: [B] int32, actions.
     r_t: [B], reward of one step.
     discount_t: [B], factor before the bootstrap.
     q_tm1_target: [B, A], target values of o_tm1.
     q_t: [B, A], target values of o_t.
-    temperature: tau, of the policy that the target values make.
-    scale: alpha, of the bonus.
-    lowest: l_0, at which the log-policy is clipped.
-    huber_delta: error where the loss turns from quadratic to linear.
+    temperature: tau, the temperature of the softmax policy of target values.
+    scale: alpha, the weight of the bonus.
+    lowest: l_0, the lower bound of the log-policy.
+    huber_delta: error above which the loss is linear, not quadratic.
 
   Returns:
     `LossOutput`; gradients flow into `q_tm1` only.
@@ -54,9 +54,9 @@ def munchausen_q_learning(
   log_pi_tm1 = temperature * tf.nn.log_softmax(q_tm1_target / temperature)
   log_pi_t = temperature * tf.nn.log_softmax(q_t / temperature)
   bonus = scale * tf.clip_by_value(
-    output.of_actions(log_pi_tm1, a_tm1), lowest, 0.0
+    output.select_actions(log_pi_tm1, a_tm1), lowest, 0.0
   )
   soft = tf.reduce_sum(tf.nn.softmax(q_t / temperature) * (q_t - log_pi_t), 1)
   target = tf.stop_gradient(r_t + bonus + discount_t * soft)
-  td_error = target - output.of_actions(q_tm1, a_tm1)
+  td_error = target - output.select_actions(q_tm1, a_tm1)
   return output.LossOutput(trfl.huber_loss(td_error, huber_delta), td_error)

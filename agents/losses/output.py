@@ -1,4 +1,4 @@
-"""What each loss returns."""
+"""The output of losses, and helpers that losses share."""
 
 import typing
 
@@ -6,23 +6,23 @@ import tensorflow as tf
 
 
 class LossOutput(typing.NamedTuple):
-  """Loss and error of each item."""
+  """Loss and error of each element of a batch."""
 
   loss: tf.Tensor  # [B]
-  # [B]: target - q(o_tm1, a_tm1), or the paper's other base of priorities.
+  # [B]: target - q(o_tm1, a_tm1), or the paper's own basis of priorities.
   td_error: tf.Tensor
 
 
 def check_ranks(**ranked: tuple[tf.Tensor, int]) -> None:
-  """Raises if a tensor has another rank than the given one.
+  """Checks the ranks of tensors: `check_ranks(q_t=(q_t, 2))`.
 
   Raises:
-    ValueError: one line, with the argument's name.
+    ValueError: a tensor has another rank; the message has its name.
   """
   for name, (tensor, rank) in ranked.items():
     tf.debugging.assert_rank(tensor, rank, f"{name} must have rank {rank}")
 
 
-def of_actions(values: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
-  """values[b, actions[b]], [B, ...] of values [B, A, ...], actions [B]."""
+def select_actions(values: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
+  """Returns values[b, actions[b]] [B, ...], of [B, A, ...] and actions [B]."""
   return tf.gather(values, actions, axis=1, batch_dims=1)

@@ -92,7 +92,7 @@ def vmpo(
                     alpha (eps_alpha - sg(KL)) + sg(alpha) KL,
                     KL of the old policy from the policy that learns
 
-  Song et al. 2019, "V-MPO" (https://arxiv.org/abs/1909.12238), equations 3 to 5.
+  Song et al. 2019, "V-MPO" (https://arxiv.org/abs/1909.12238), equations 3-5.
 
   Args:
     log_prob: [N], of the actions by the policy that learns.
@@ -105,8 +105,8 @@ def vmpo(
     kl_bounds: [K] eps_alpha.
 
   Returns:
-    `VMPOOutput`. Gradients of the policy's loss flow into `log_prob` only, those
-    of the temperature's into `temperature` only.
+    `VMPOOutput`. Gradients of the policy's loss flow into `log_prob` only,
+    those of the temperature's into `temperature` only.
   """
   output.check_ranks(
     log_prob=(log_prob, 1),

@@ -15,7 +15,7 @@ def q_learning(
   q_t_selector: tf.Tensor,
   huber_delta: float,
 ) -> output.LossOutput:
-  """Huber loss of the (double) Q-learning error.
+  """Returns the Huber loss of the (double) Q-learning error.
 
     target = r_t + discount_t * q_t[argmax_a q_t_selector[a]]
     loss   = huber(target - q_tm1[a_tm1])
@@ -27,12 +27,12 @@ def q_learning(
 
   Args:
     q_tm1: [B, A] float32, online values of o_tm1.
-    a_tm1: [B] int32.
+    a_tm1: [B] int32, actions.
     r_t: [B] float32, n-step reward.
     discount_t: [B] float32, factor before the bootstrap.
     q_t: [B, A] float32, target values of o_t.
     q_t_selector: [B, A] float32, values of o_t that choose the action.
-    huber_delta: error where the loss turns from quadratic to linear.
+    huber_delta: error above which the loss is linear, not quadratic.
 
   Returns:
     `LossOutput`; gradients flow into `q_tm1` only.

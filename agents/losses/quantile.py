@@ -15,7 +15,7 @@ def quantile_q_learning(
   q_t_selector: tf.Tensor,
   huber_delta: float,
 ) -> output.LossOutput:
-  """Quantile regression of the bootstrap's distribution.
+  """Returns the quantile regression loss to the bootstrap's distribution.
 
     a*    = argmax_a q_t_selector[a]
     d_ij  = r_t + discount_t quantiles_t[a*, j] - quantiles_tm1[a_tm1, i]
@@ -23,23 +23,23 @@ def quantile_q_learning(
 
   Dabney et al. 2018, "Distributional reinforcement learning with quantile
   regression" (https://arxiv.org/abs/1710.10044), equation 10 and algorithm 1,
-  where taus are the middles of N equal parts; Dabney et al. 2018, "Implicit
-  quantile networks" (https://arxiv.org/abs/1806.06923), equation 3, where they
-  are sampled.
+  with fixed taus, the midpoints of N equal parts; Dabney et al. 2018, "Implicit
+  quantile networks" (https://arxiv.org/abs/1806.06923), equation 3, with
+  sampled taus.
 
   Args:
     quantiles_tm1: [B, A, N], online quantiles of o_tm1.
-    taus: [B, N] or [N], in (0, 1), of which they are the quantiles.
-    a_tm1: [B] int32.
+    taus: [B, N] or [N], fractions in (0, 1) of the online quantiles.
+    a_tm1: [B] int32, actions.
     r_t: [B], n-step reward.
     discount_t: [B], factor before the bootstrap.
     quantiles_t: [B, A, M], target quantiles of o_t.
     q_t_selector: [B, A], values of o_t that choose the action.
-    huber_delta: kappa, where the loss turns from quadratic to linear.
+    huber_delta: kappa, the error above which the loss is linear, not quadratic.
 
   Returns:
-    `LossOutput`; its error is that of the means. Gradients flow into
-    `quantiles_tm1` only.
+    `LossOutput`, whose error is the difference of the means. Gradients flow
+    into `quantiles_tm1` only.
   """
   output.check_ranks(
     quantiles_tm1=(quantiles_tm1, 3),
@@ -51,9 +51,9 @@ def quantile_q_learning(
   )
   a_t = tf.argmax(q_t_selector, axis=1, output_type=tf.int32)
   targets = tf.stop_gradient(
-    r_t[:, None] + discount_t[:, None] * output.of_actions(quantiles_t, a_t)
+    r_t[:, None] + discount_t[:, None] * output.select_actions(quantiles_t, a_t)
   )  # [B, M]
-  quantiles = output.of_actions(quantiles_tm1, a_tm1)  # [B, N]
+  quantiles = output.select_actions(quantiles_tm1, a_tm1)  # [B, N]
   errors = targets[:, None, :] - quantiles[:, :, None]  # [B, N, M]
   size = tf.abs(errors)
   inside = tf.minimum(size, huber_delta)

@@ -1,4 +1,4 @@
-"""Value rescaling, for NumPy arrays and tensors alike.
+"""Value rescaling, for NumPy arrays and TensorFlow tensors.
 
 h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x: Pohlen et al. 2018, "Observe and
 look further" (https://arxiv.org/abs/1805.11593), proposition A.2; Kapturowski
@@ -12,21 +12,21 @@ EPSILON = 1e-3
 
 
 def rescale(x: typing.Any) -> typing.Any:
-  """h(x), elementwise."""
+  """Returns h(x), elementwise."""
   return _sign(x) * ((abs(x) + 1.0) ** 0.5 - 1.0) + EPSILON * x
 
 
 def unscale(x: typing.Any) -> typing.Any:
-  """The inverse of h, elementwise."""
+  """Returns the inverse of h at x, elementwise."""
   above = abs(x) + 1.0 + EPSILON
   root = (1.0 + 4.0 * EPSILON * above) ** 0.5
-  # The paper's (root - 1) / (2 eps) keeps 4 digits in single precision.
+  # The paper's (root - 1) / (2 eps) has 4 correct digits in float32.
   part = 2.0 * above / (root + 1.0)
   return _sign(x) * (part - 1.0) * (part + 1.0)
 
 
 def _sign(x: typing.Any) -> typing.Any:
-  # 1 at 0, too, as it is only multiplied with terms that are 0 there.
+  # 1 at x = 0 too, where the terms that it multiplies are 0.
   return 1.0 - 2.0 * _as_float(x < 0, x)
 
 

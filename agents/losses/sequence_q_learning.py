@@ -18,7 +18,7 @@ def sequence_q_learning(
   n: int,
   huber_delta: float,
 ) -> output.LossOutput:
-  """Huber loss of the n-step double Q-learning errors of a sequence.
+  """Returns the Huber loss of n-step double Q-learning errors of sequences.
 
     v_t      = h^-1(q_target_t[argmax_a q_selector_t[a]])
     G_t(n)   = R_{t+1} + d_{t+1} (v_{t+1} if n = 1, or if the episode or the
@@ -30,19 +30,19 @@ def sequence_q_learning(
 
   Args:
     q: [B, T + 1, A], online values.
-    action: [B, T] int32.
-    reward: [B, T].
-    discount: [B, T], 0 where terminated.
-    ended: [B, T] bool, the step was its episode's last.
-    learned: [B, T], 1, or 0 where a step was none.
-    q_target: [B, T + 1, A].
-    q_selector: [B, T + 1, A], which chooses the bootstrap's actions.
-    n: steps.
-    huber_delta: error where the loss turns from quadratic to linear.
+    action: [B, T] int32, actions.
+    reward: [B, T], rewards.
+    discount: [B, T], discounts; 0 where the step terminated the episode.
+    ended: [B, T] bool, whether the step was its episode's last.
+    learned: [B, T], 1 for steps to learn from, 0 for autoresets.
+    q_target: [B, T + 1, A], target values.
+    q_selector: [B, T + 1, A], values that choose the bootstrap's actions.
+    n: number of steps of a return.
+    huber_delta: error above which the loss is linear, not quadratic.
 
   Returns:
-    Losses summed over the steps, and errors, which are [B, T] here. Gradients
-    flow into `q` only.
+    Losses [B], summed over the steps, and errors [B, T]. Gradients flow into
+    `q` only.
   """
   output.check_ranks(
     q=(q, 3),

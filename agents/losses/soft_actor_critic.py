@@ -14,7 +14,7 @@ def soft_target(
   log_prob_t: tf.Tensor,
   temperature: tf.Tensor,
 ) -> tf.Tensor:
-  """The target of the critics, without a gradient, [B].
+  """Returns the critics' target [B], without a gradient.
 
     y = r_t + discount_t (min_i q_i(o_t, a_t) - alpha log pi(a_t | o_t))
 
@@ -26,8 +26,8 @@ def soft_target(
     r_t: [B], n-step reward.
     discount_t: [B], factor before the bootstrap.
     q_t: [B, C], target critics' values of o_t and actions a_t ~ pi(o_t).
-    log_prob_t: [B], of these actions.
-    temperature: [] alpha.
+    log_prob_t: [B], log-probabilities of these actions.
+    temperature: [], alpha.
   """
   output.check_ranks(
     r_t=(r_t, 1),
@@ -40,14 +40,14 @@ def soft_target(
 
 
 def critic_loss(q_tm1: tf.Tensor, target: tf.Tensor) -> output.LossOutput:
-  """Half the squared errors, summed over the critics: equation 5.
+  """Returns half the squared errors, summed over the critics: equation 5.
 
   Args:
-    q_tm1: [B, C], of o_tm1 and a_tm1.
-    target: [B], from `soft_target`.
+    q_tm1: [B, C], the critics' values of o_tm1 and a_tm1.
+    target: [B], the result of `soft_target`.
 
   Returns:
-    `LossOutput`; its error is the mean of the critics'. Gradients flow into
+    `LossOutput`, whose error is the mean over the critics. Gradients flow into
     `q_tm1` only.
   """
   output.check_ranks(q_tm1=(q_tm1, 2), target=(target, 1))
@@ -59,12 +59,12 @@ def critic_loss(q_tm1: tf.Tensor, target: tf.Tensor) -> output.LossOutput:
 def policy_loss(
   q: tf.Tensor, log_prob: tf.Tensor, temperature: tf.Tensor
 ) -> tf.Tensor:
-  """alpha log pi(a | o) - min_i q_i(o, a), a ~ pi(o), [B]: equation 7.
+  """Returns alpha log pi(a | o) - min_i q_i(o, a), a ~ pi(o): equation 7, [B].
 
   Args:
-    q: [B, C], of reparameterised actions; gradients flow through the actions.
-    log_prob: [B], of these actions.
-    temperature: [] alpha, without a gradient.
+    q: [B, C], values of reparameterised actions, through which gradients flow.
+    log_prob: [B], log-probabilities of these actions.
+    temperature: [], alpha, which gets no gradient.
   """
   output.check_ranks(q=(q, 2), log_prob=(log_prob, 1))
   temperature = tf.stop_gradient(temperature)
@@ -74,14 +74,14 @@ def policy_loss(
 def temperature_loss(
   log_temperature: typing.Any, log_prob: tf.Tensor, target_entropy: float
 ) -> tf.Tensor:
-  """-log alpha (log pi(a | o) + target entropy), [B]: equation 18.
+  """Returns -log alpha (log pi(a | o) + target entropy): equation 18, [B].
 
-  By the logarithm, as the authors' own code has it, which keeps alpha above 0.
+  As in the authors' code, the variable is log alpha, so alpha stays above 0.
 
   Args:
-    log_temperature: [], which learns.
-    log_prob: [B], without a gradient.
-    target_entropy: of the policy, in nats.
+    log_temperature: [], log alpha, the variable that learns.
+    log_prob: [B], log-probabilities of actions, which get no gradient.
+    target_entropy: desired entropy of the policy, in nats.
   """
   output.check_ranks(log_prob=(log_prob, 1))
   return -log_temperature * tf.stop_gradient(log_prob + target_entropy)

@@ -1,1 +1,1 @@
-"""Networks: torsos and heads, for learning and for acting."""
+"""Networks: torsos and heads, for learning in TensorFlow, acting in NumPy."""

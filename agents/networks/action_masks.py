@@ -1,9 +1,9 @@
-"""Action masks: what networks do with the masks that observations carry.
+"""Action masks: excludes illegal actions from the outputs of networks.
 
-An observation with a mask is flat, with the mask behind it
-(`slipway.environments.arrays.MaskedArray`). A network splits it, and adds
-`ILLEGAL` to the value or logit of each action that is not legal. Whatever
-chooses, bootstraps or samples by these outputs then leaves such actions out.
+A masked observation is a flat observation followed by its mask
+(`slipway.environments.arrays.MaskedArray`). A network splits the two, and adds
+`ILLEGAL` to the value or logit of each illegal action. So actors, bootstraps
+and samples never use such actions.
 """
 
 import typing
@@ -16,15 +16,15 @@ from slipway.environments import arrays
 
 Array = typing.Any
 
-# Below all returns and logits, but so that sums and exponentials stay finite.
+# Below all returns and logits, while sums and exponentials stay finite.
 ILLEGAL = -1e9
 
 
 class ActionMask:
-  """Splits the observations of one environment; without masks, returns them.
+  """Splits observations into observation and mask, if they have masks.
 
   Attributes:
-    observations: the spec of the observations without their masks.
+    observations: spec of the observations without their masks.
   """
 
   def __init__(self, spec: specs.EnvironmentSpec):
@@ -32,14 +32,14 @@ class ActionMask:
 
     A network has one output for each discrete action. For actions of K
     components it has K * N, where N is the size of the largest component;
-    outputs beyond a component's own size are never legal.
+    outputs beyond a component's own size are always illegal.
 
     Args:
-      spec: of one environment; its actions may be joint actions.
+      spec: spec of one environment, whose actions may be joint actions.
     """
     self._spec = spec.observations
     self.observations = arrays.remove_mask(spec.observations)
-    # Outputs that are illegal: linear in the actions that are.
+    # The illegal outputs are a linear function of the illegal mask entries.
     self._weights: np.ndarray | None = None  # [M, A]
     self._padding: np.ndarray | None = None  # [A]
     if isinstance(spec.actions, arrays.JointActionArray):
@@ -51,15 +51,15 @@ class ActionMask:
   def split(
     self, ops: typing.Any, observation: Array
   ) -> tuple[Array, Array | None]:
-    """Splits observations from what is added to a network's outputs.
+    """Splits masked observations into observations and penalties of outputs.
 
     Args:
       ops: `numpy_ops` or `tf_ops`.
-      observation: [B, ...].
+      observation: observations, possibly masked, [B, ...].
 
     Returns:
-      Observations [B, ...], and float32 [B, A] or [A]: 0 for legal actions,
-      `ILLEGAL` for others. None: all actions are legal.
+      Observations [B, ...], and penalties float32 [B, A] or [A], which are 0
+      for legal actions and `ILLEGAL` for others. None: all actions are legal.
     """
     if not isinstance(self._spec, arrays.MaskedArray):
       if self._padding is None or not self._padding.any():
@@ -75,14 +75,14 @@ class ActionMask:
     return alone, illegal * ILLEGAL
 
   def find_legal(self, observation: np.ndarray) -> np.ndarray:
-    """Returns which actions are legal, bool [B, A], of masked observations."""
+    """Returns the legal actions, bool [B, A], of masked observations [B, N]."""
     _, penalty = self.split(numpy_ops, observation)
     assert penalty is not None
     return penalty == 0
 
 
 def _mark_joint_actions(actions: arrays.JointActionArray) -> np.ndarray:
-  """Returns [M, A]: 1 where a joint action has a component's value."""
+  """Returns weights [M, A]: 1 where joint action A contains the value M."""
   components = actions.components  # [A, K]
   sizes = components.max(axis=0) + 1
   index = np.cumsum(sizes) - sizes + components
@@ -94,7 +94,7 @@ def _mark_joint_actions(actions: arrays.JointActionArray) -> np.ndarray:
 def _mark_components(
   actions: arrays.MultiDiscreteArray,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the outputs of values [M, K * N], and 1 for the others [K * N]."""
+  """Returns weights [M, K * N] of outputs by mask, and padding [K * N]."""
   used = np.arange(max(actions.sizes)) < np.array(actions.sizes)[:, None]
   outputs = np.flatnonzero(used)  # of each value of each component
   weights = np.eye(used.size, dtype=np.float32)[outputs]

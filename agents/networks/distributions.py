@@ -46,13 +46,13 @@ class Categorical:
     logs = self._ops.log_softmax(self.logits)
     return -self._ops.sum(self._ops.exp(logs) * logs, -1)
 
-  def kl(self, other: "Categorical") -> Array:
+  def kl(self, other: typing.Any) -> Array:
     """KL(self || other) = sum_a p(a) (log p(a) - log q(a)), [B]."""
     logs = self._ops.log_softmax(self.logits)
     difference = logs - self._ops.log_softmax(other.logits)
     return self._ops.sum(self._ops.exp(logs) * difference, -1)
 
-  def kl_parts(self, other: "Categorical") -> tuple[Array, ...]:
+  def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
     """KL(self || other) as one part, [B]."""
     return (self.kl(other),)
 
@@ -85,11 +85,11 @@ class ProductCategorical:
     """The sum of the components' entropies, [B]."""
     return self._ops.sum(self._components.entropy(random), -1)
 
-  def kl(self, other: "ProductCategorical") -> Array:
+  def kl(self, other: typing.Any) -> Array:
     """The sum of the components' divergences, [B]."""
     return self._ops.sum(self._components.kl(other._components), -1)
 
-  def kl_parts(self, other: "ProductCategorical") -> tuple[Array, ...]:
+  def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
     """KL(self || other) as one part, [B]."""
     return (self.kl(other),)
 
@@ -122,7 +122,7 @@ class Gaussian:
     del random
     return self._ops.sum(self.log_std + 0.5 * (1 + math.log(2 * math.pi)), -1)
 
-  def kl(self, other: "Gaussian") -> Array:
+  def kl(self, other: typing.Any) -> Array:
     """KL(self || other), [B]: summed over A.
 
     log(s' / s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2
@@ -133,7 +133,7 @@ class Gaussian:
     each = 0.5 * (ops.exp(2.0 * ratio) + z * z - 1.0) - ratio
     return ops.sum(each, -1)
 
-  def kl_parts(self, other: "Gaussian") -> tuple[Array, ...]:
+  def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
     """The divergence of the means, and that of the deviations, [B] each.
 
     The other one's deviations, and the other one's means, are set to its own:
@@ -179,11 +179,11 @@ class TanhGaussian:
     """An estimate from one sample, [B]: the entropy has no closed form."""
     return -self.sample_with_log_prob(random)[1]
 
-  def kl(self, other: "TanhGaussian") -> Array:
+  def kl(self, other: typing.Any) -> Array:
     """KL(self || other), [B]: that of the normal numbers before tanh."""
     return self._normal.kl(other._normal)
 
-  def kl_parts(self, other: "TanhGaussian") -> tuple[Array, ...]:
+  def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
     """See `Gaussian.kl_parts`."""
     return self._normal.kl_parts(other._normal)
 

@@ -1,23 +1,24 @@
-"""Heads: how many outputs a network has per action, and what they mean."""
+"""Heads: the number and the meaning of a network's outputs per action."""
 
 import typing
 
 import ml_collections
 import numpy as np
 
-# Of an implicit network that acts; Dabney et al. 2018, "Implicit quantile
+# Quantiles by which IQN's actors choose; Dabney et al. 2018, "Implicit quantile
 # networks", section 4: K = 32.
 GREEDY_QUANTILES = 32
 
 
 class Head(typing.Protocol):
-  """What the outputs [B, A, K] of a network mean.
+  """Interprets the outputs [B, A, K] of a network.
 
   Attributes:
-    outputs: K; 1 for each quantile where these are sampled.
-    sampled: whether the caller chooses K, a number of quantiles, at each call.
-    taus: float32 [K], the fractions whose quantiles the outputs are; None where
-      they are no quantiles, or are sampled.
+    outputs: K, the outputs per action; 1 per quantile if `sampled`.
+    sampled: whether each call samples fractions tau, as many as its caller
+      chooses.
+    taus: float32 [K], fractions of the quantiles; None: the outputs are not
+      quantiles, or their fractions are sampled.
   """
 
   outputs: int
@@ -25,61 +26,61 @@ class Head(typing.Protocol):
   taus: np.ndarray | None
 
   def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """The values [B, A], with `numpy_ops` or `tf_ops`."""
+    """Returns action values [B, A], computed by `numpy_ops` or `tf_ops`."""
     ...
 
 
 class Expected:
-  """The value itself. Mnih et al. 2015."""
+  """Outputs are action values. Mnih et al. 2015."""
 
   outputs, sampled = 1, False
   taus: np.ndarray | None = None
 
   def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """The values [B, A] of [B, A, 1]."""
+    """Returns the outputs [B, A, 1] as values [B, A]."""
     del ops
     return outputs[:, :, 0]
 
 
 class Categorical:
-  """Logits of returns on a grid. Bellemare et al. 2017."""
+  """Outputs are logits of equally spaced returns. Bellemare et al. 2017."""
 
   sampled = False
   taus: np.ndarray | None = None
 
   def __init__(self, lowest: float, highest: float, atoms: int):
-    """Lays `atoms` returns from `lowest` to `highest`."""
+    """Places `atoms` returns from `lowest` to `highest`."""
     self.outputs = atoms
     self.atoms = np.linspace(lowest, highest, atoms, dtype=np.float32)
 
   def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """The mean returns [B, A] of logits [B, A, K]."""
+    """Returns the mean returns [B, A] of logits [B, A, K]."""
     return ops.sum(ops.softmax(outputs) * self.atoms, -1)
 
 
 class Quantile:
-  """Quantiles at the middles of N equal parts. Dabney et al. 2018, QR-DQN."""
+  """Outputs are quantiles at N fixed fractions. Dabney et al. 2018, QR-DQN."""
 
   sampled = False
 
   def __init__(self, quantiles: int):
-    """Divides [0, 1] into `quantiles` parts."""
+    """Sets the fractions to the midpoints of `quantiles` equal parts."""
     self.outputs = quantiles
-    self.taus: np.ndarray | None = middles(quantiles)
+    self.taus: np.ndarray | None = make_midpoints(quantiles)
 
   def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """The mean returns [B, A] of quantiles [B, A, N]."""
+    """Returns the mean returns [B, A] of quantiles [B, A, N]."""
     return ops.mean(outputs, -1)
 
 
 class ImplicitQuantile:
-  """Quantiles at any fractions tau. Dabney et al. 2018, IQN."""
+  """Outputs are quantiles at sampled fractions. Dabney et al. 2018, IQN."""
 
   outputs, sampled = 1, True
   taus: np.ndarray | None = None
 
   def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """The mean returns [B, A] of quantiles [B, A, K]."""
+    """Returns the mean returns [B, A] of quantiles [B, A, K]."""
     return ops.mean(outputs, -1)
 
 
@@ -102,6 +103,6 @@ def make_head(config: ml_collections.ConfigDict) -> Head:
   raise ValueError(f"config.network.head={config.head!r} is no head")
 
 
-def middles(parts: int) -> np.ndarray:
-  """The middles of so many equal parts of [0, 1], float32 [parts]."""
+def make_midpoints(parts: int) -> np.ndarray:
+  """Returns the midpoints of `parts` equal parts of [0, 1], float32 [parts]."""
   return ((np.arange(parts) + 0.5) / parts).astype(np.float32)

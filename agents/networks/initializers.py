@@ -1,19 +1,19 @@
-"""Initial values of variables, in NumPy: the same with and without a graph."""
+"""Initial values of variables, computed by NumPy for learners and actors."""
 
 from collections.abc import Callable
 
 import numpy as np
 
-# The initial value float32 [*shape] from a generator and a shape.
+# Function from a random generator and a shape to an initial value, float32.
 Initializer = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
 def truncated_normal(
   random: np.random.Generator, shape: tuple[int, ...]
 ) -> np.ndarray:
-  """Normal with deviation 1 / sqrt(fan_in), cut at two deviations.
+  """Returns normal values of deviation 1 / sqrt(fan_in), cut at two deviations.
 
-  The default of Sonnet's layers.
+  It is the default of Sonnet's layers.
 
   Args:
     random: source of random numbers.
@@ -26,18 +26,18 @@ def truncated_normal(
 
 
 def uniform(bound: float) -> Initializer:
-  """Uniform between -bound and bound."""
+  """Makes an initializer of uniform values between -bound and bound."""
   return lambda random, shape: random.uniform(-bound, bound, shape).astype(
     np.float32
   )
 
 
 def orthogonal(gain: float) -> Initializer:
-  """Orthogonal columns or rows of length `gain`.
+  """Makes an initializer of matrices with orthogonal columns or rows.
 
   Saxe et al. 2014, "Exact solutions to the nonlinear dynamics of learning"
-  (https://arxiv.org/abs/1312.6120). The shape is taken as the matrix
-  [fan_in, outputs].
+  (https://arxiv.org/abs/1312.6120). Columns or rows have the length `gain`; the
+  matrix is [fan_in, outputs].
   """
 
   def initialize(
@@ -55,7 +55,7 @@ def orthogonal(gain: float) -> Initializer:
 
 
 def constant(value: float) -> Initializer:
-  """The same value everywhere."""
+  """Makes an initializer whose values are all `value`."""
   return lambda random, shape: np.full(shape, value, np.float32)
 
 
@@ -64,5 +64,5 @@ ones = constant(1.0)
 
 
 def fan_in(shape: tuple[int, ...]) -> int:
-  """The number of inputs that one output of a layer sums."""
+  """Returns the number of inputs of each output of a layer."""
   return int(np.prod(shape[:-1]))

@@ -1,6 +1,6 @@
-"""Layers, declared once: TensorFlow learns with them and NumPy acts with them.
+"""Layers, declared once for learning in TensorFlow and acting in NumPy.
 
-A layer asks for its variables by name and computes with an `ops` module,
+A layer gets its variables by name and computes with an `ops` module,
 `numpy_ops` or `tf_ops`. Only the functions of these two are written twice.
 """
 
@@ -18,8 +18,8 @@ class Layers:
 
   Attributes:
     ops: `numpy_ops` or `tf_ops`.
-    variable: returns the variable with a name; its shape and initializer say
-      how it is created where it does not exist.
+    variable: function that returns the variable with a name, or creates it from
+      a shape and an initializer.
   """
 
   def __init__(
@@ -27,19 +27,19 @@ class Layers:
     ops: typing.Any,
     variable: Callable[[str, tuple[int, ...], initializers.Initializer], Array],
   ):
-    """Binds layers to their variables."""
+    """Keeps the arguments."""
     self.ops, self.variable = ops, variable
 
   def linear(
     self, name: str, x: Array, size: int, gain: float | None = None
   ) -> Array:
-    """Outputs [B, size] of x [B, F]: x w + b.
+    """Returns the outputs [B, size] of a linear layer: x w + b.
 
     Args:
       name: prefix of the variables 'w' and 'b'.
-      x: [B, F].
+      x: inputs [B, F].
       size: number of outputs.
-      gain: of an orthogonal initialisation of w; None: truncated normal.
+      gain: gain of the orthogonal initializer of w; None: truncated normal.
     """
     w = self.variable(f"{name}/w", (x.shape[1], size), _weights(gain))
     b = self.variable(f"{name}/b", (size,), initializers.zeros)
@@ -48,7 +48,7 @@ class Layers:
   def noisy_linear(
     self, name: str, x: Array, size: int, std: float, noise: typing.Any
   ) -> Array:
-    """A linear layer whose weights are sampled at each call.
+    """Returns the outputs of a linear layer with weights sampled per call.
 
     w = mean + std f(e_in) f(e_out)^T, b = mean + std f(e_out), with
     f(x) = sign(x) sqrt(|x|) and normal e: Fortunato et al. 2018, "Noisy
@@ -57,10 +57,10 @@ class Layers:
 
     Args:
       name: prefix of the variables 'w', 'b', 'w_std' and 'b_std'.
-      x: [B, F].
+      x: inputs [B, F].
       size: number of outputs.
       std: sigma_0; the initial standard deviations are sigma_0 / sqrt(F).
-      noise: the `ops.Noise` of this call; None: the mean weights.
+      noise: `ops.Noise` of this call; None: use the mean weights.
 
     Returns:
       Outputs [B, size].
@@ -91,15 +91,15 @@ class Layers:
     stride: int,
     gain: float | None = None,
   ) -> Array:
-    """A convolution without padding.
+    """Returns the outputs of a convolution without padding.
 
     Args:
       name: prefix of the variables 'w' and 'b'.
-      x: [B, H, W, C] of any type.
+      x: images [B, H, W, C] of any type.
       channels: number of filters.
       size: height and width of a filter.
-      stride: between two places of a filter.
-      gain: as of `linear`.
+      stride: pixels between adjacent positions of a filter.
+      gain: gain of the initializer, as for `linear`.
 
     Returns:
       float32 [B, (H - size) // stride + 1, (W - size) // stride + 1, channels].
@@ -112,7 +112,7 @@ class Layers:
   def frames_conv(
     self, name: str, frames: Array, channels: int, gain: float | None = None
   ) -> Array:
-    """The convolution 8x8 at stride 4 of stacked frames, scaled to [0, 1].
+    """Returns an 8x8 convolution with stride 4 of frames scaled to [0, 1].
 
     Mnih et al. 2015, methods, "Model architecture", first convolution.
 
@@ -120,11 +120,11 @@ class Layers:
       name: prefix of the variables 'w' and 'b'.
       frames: uint8 [B, stack, height, width].
       channels: number of filters.
-      gain: as of `linear`.
+      gain: gain of the initializer, as for `linear`.
 
     Returns:
-      float32 [B, height // 4 - 1, width // 4 - 1, channels], of the pixels
-      that fill groups of four.
+      float32 [B, height // 4 - 1, width // 4 - 1, channels]. Pixels beyond the
+      last multiple of four are ignored.
     """
     w = self.variable(
       f"{name}/w", (8, 8, frames.shape[1], channels), _weights(gain)
@@ -133,7 +133,7 @@ class Layers:
     return self.ops.frames_conv(frames, w, b)
 
   def layer_norm(self, name: str, x: Array) -> Array:
-    """x [B, F] with mean 0 and deviation 1 over F, then scaled and shifted.
+    """Normalizes x [B, F] over F, then applies a learned scale and offset.
 
     Ba et al. 2016, "Layer normalization" (https://arxiv.org/abs/1607.06450),
     equations 3 and 4.
@@ -154,15 +154,15 @@ def mlp(
   activation: str = "relu",
   gain: float | None = None,
 ) -> Array:
-  """Linear layers 'NAME/linear_0', ... each followed by the activation.
+  """Returns the outputs of linear layers, each followed by the activation.
 
   Args:
-    layers: of the network.
-    name: prefix of the layers' names.
-    x: [B, F].
-    sizes: units of each layer.
-    activation: 'relu' or 'tanh', or another function of `layers.ops`.
-    gain: as of `Layers.linear`.
+    layers: layers of the network.
+    name: prefix of the layers' names, 'NAME/linear_0' and so on.
+    x: inputs [B, F].
+    sizes: number of units of each layer.
+    activation: 'relu', 'tanh', or another function of `layers.ops`.
+    gain: gain of the initializers, as for `Layers.linear`.
   """
   activate = getattr(layers.ops, activation)
   for i, size in enumerate(sizes):

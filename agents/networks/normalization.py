@@ -1,7 +1,7 @@
-"""Normalization: observations with mean 0 and deviation 1, in every network.
+"""Normalization of observations to mean 0 and deviation 1, for all networks.
 
 The trainer computes the statistics (`agents/normalizer.py`) and publishes them
-with the variables; networks that act apply them as their first layer.
+with the variables; acting networks apply them as their first layer.
 """
 
 import typing
@@ -14,12 +14,12 @@ from slipway.agents.networks import initializers
 from slipway.agents.networks import layers as layers_lib
 from slipway.environments import arrays
 
-# Names of the variables of a network that acts.
+# Names of the statistics among an acting network's variables.
 MEAN, SCALE = "normalization/mean", "normalization/scale"
 
 # Engstrom et al. 2020, "Implementation matters in deep policy gradients"
 # (https://arxiv.org/abs/2005.12729), section 2, clip observations and rewards;
-# the number is Stable-Baselines3's.
+# the value is that of Stable-Baselines3.
 CLIP = 10.0
 
 
@@ -60,16 +60,16 @@ def apply(
   mean: layers_lib.Array,
   scale: layers_lib.Array,
 ) -> layers_lib.Array:
-  """(observation - mean) scale, within [-CLIP, CLIP].
+  """Returns (observation - mean) scale, clipped to [-CLIP, CLIP].
 
   Args:
     ops: `numpy_ops` or `tf_ops`.
-    observation: [B, ...].
-    mean: [...].
-    scale: 1 / deviation, [...].
+    observation: observations [B, ...].
+    mean: mean of observations, [...].
+    scale: 1 / deviation of observations, [...].
 
   Returns:
-    float32 [B, ...].
+    Normalized observations, float32 [B, ...].
   """
   return ops.clip((ops.float32(observation) - mean) * scale, -CLIP, CLIP)
 
@@ -77,7 +77,7 @@ def apply(
 def normalize(
   layers: layers_lib.Layers, observation: layers_lib.Array
 ) -> layers_lib.Array:
-  """The first layer of a network that acts on observations [B, ...]."""
+  """Normalizes observations [B, ...]; the first layer of acting networks."""
   shape = tuple(observation.shape[1:])
   return apply(
     layers.ops,

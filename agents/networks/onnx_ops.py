@@ -1,10 +1,11 @@
-"""Networks as ONNX graphs: the same functions as `numpy_ops`, written down.
+"""ONNX export: an `ops` module whose functions add nodes to an ONNX graph.
 
-A declaration that computes with a `Graph` computes nothing: each function adds
-nodes to an ONNX graph. Tensors carry an example value, from which shapes and
-types follow. `write` makes a file that onnxruntime and others run.
+A network's declaration that is called with a `Graph` in place of `numpy_ops`
+computes nothing, but adds its operations to the graph. Tensors have an example
+value that determines their shape and type. `Graph.write` writes a file for
+onnxruntime and others.
 
-Needs the package onnx, which is in the lock.
+Requires the package onnx, which is in the lock file.
 """
 
 import typing
@@ -16,33 +17,33 @@ from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import numpy_ops
 
-_OPSET, _IR_VERSION = 17, 8  # of ONNX 1.12, which runtimes since 2022 read
-_EXAMPLES = 3  # size of the examples' batch
+_OPSET, _IR_VERSION = 17, 8  # of ONNX 1.12; runtimes since 2022 support them
+_EXAMPLES = 3  # batch size of the example values
 _END = np.iinfo(np.int64).max
 _INPUTS = ("observation", "action_before", "reward_before", "first", "state")
 
 
 class _BatchSize(int):
-  """The size of a batch in a shape: known only when the graph runs."""
+  """The batch size in a shape, which is known only when the graph runs."""
 
 
 class Tensor:
   """A value of the graph.
 
   Attributes:
-    name: in the graph.
-    example: an array of the value's shape and type.
+    name: name of the value in the graph.
+    example: an array with the value's shape and type.
   """
 
   __array_ufunc__ = None  # NumPy leaves operators to this class
 
   def __init__(self, graph: "Graph", name: str, example: np.ndarray):
-    """Names a value."""
+    """Keeps the arguments."""
     self._graph, self.name, self.example = graph, name, example
 
   @property
   def shape(self) -> tuple[int, ...]:
-    """Of the example; the first is the size of its batch."""
+    """Shape of the example, whose first number is a placeholder."""
     return self.example.shape
 
   def __add__(self, other: typing.Any) -> "Tensor":
@@ -82,7 +83,7 @@ class Tensor:
     return self._graph.node("Abs", [self], abs(self.example))
 
   def __getitem__(self, index: typing.Any) -> "Tensor":
-    """Returns a part, by integers, slices without steps, and None."""
+    """Returns a part; supports integers, slices without steps, `...`, None."""
     index = index if isinstance(index, tuple) else (index,)
     if Ellipsis in index:
       at = index.index(Ellipsis)
@@ -91,14 +92,14 @@ class Tensor:
       )
       whole = (slice(None),) * missing
       index = (*index[:at], *whole, *index[at + 1 :])
-    return self._graph.part(self, index)
+    return self._graph.slice(self, index)
 
 
 class Graph:
-  """A graph under construction: an `ops` module whose functions add nodes."""
+  """A graph under construction; its functions replace those of `numpy_ops`."""
 
   def __init__(self):
-    """Starts with nothing."""
+    """Starts without nodes."""
     import onnx
 
     self._onnx = onnx
@@ -115,7 +116,7 @@ class Graph:
     return Tensor(self, name, example)
 
   def add_constant(self, name: str, value: np.ndarray) -> Tensor:
-    """Adds a constant, or returns the one of this name."""
+    """Returns the constant with this name; adds it if it does not exist."""
     if name not in self._constants:
       self._constants[name] = self._onnx.numpy_helper.from_array(value, name)
     return Tensor(self, name, value)
@@ -123,12 +124,12 @@ class Graph:
   def write(
     self, path: str, outputs: Mapping[str, Tensor], notes: Mapping[str, str]
   ) -> None:
-    """Writes the graph.
+    """Writes the graph to a file.
 
     Args:
-      path: of the file.
-      outputs: by name.
-      notes: metadata of the model.
+      path: path of the file.
+      outputs: outputs of the graph, by name.
+      notes: metadata of the model, by name.
     """
     helper = self._onnx.helper
     described = []
@@ -162,10 +163,10 @@ class Graph:
     """Adds a node.
 
     Args:
-      kind: of ONNX's operators.
+      kind: name of an ONNX operator.
       inputs: tensors, arrays or numbers.
-      example: an array of the shape and type of the output.
-      **attributes: of the operator.
+      example: an array with the shape and type of the output.
+      **attributes: attributes of the operator.
     """
     name = f"{kind}_{len(self._nodes)}"
     names = [self._as_tensor(x).name for x in inputs]
@@ -181,13 +182,13 @@ class Graph:
     b: typing.Any,
     compute: Callable[..., np.ndarray],
   ) -> Tensor:
-    """Adds a node of two inputs, of which one may be an array or a number."""
+    """Adds a node with two inputs, one of which may be an array or a number."""
     a, b = self._as_tensor(a), self._as_tensor(b)
     example = compute(a.example, b.example).astype(a.example.dtype)
     return self.node(kind, [a, b], example)
 
-  def part(self, x: Tensor, index: tuple[typing.Any, ...]) -> Tensor:
-    """Adds what `x[index]` is."""
+  def slice(self, x: Tensor, index: tuple[typing.Any, ...]) -> Tensor:
+    """Adds the nodes of `x[index]`."""
     starts, ends, axes, dropped, added = [], [], [], [], []
     axis = 0  # of x
     for part in index:
@@ -240,10 +241,10 @@ class Graph:
       value = value.astype(np.float32)
     return self.add_constant(f"constant_{len(self._constants)}", value)
 
-  # The functions of `numpy_ops`, which have the docstrings.
+  # The functions of `numpy_ops`, where their docstrings are.
 
   def __getattr__(self, name: str) -> typing.Any:
-    """Returns a function of one argument that ONNX has under another name."""
+    """Returns a `numpy_ops` function of one argument, from its operator."""
     if name not in _UNARY:
       raise AttributeError(f"ONNX graphs have no function {name!r}")
     compute = getattr(numpy_ops, name)
@@ -367,7 +368,7 @@ class Graph:
   def _conv(
     self, x: Tensor, w: Tensor, b: Tensor, stride: int, example: np.ndarray
   ) -> Tensor:
-    """Adds a convolution of x [B, C, H, W]; returns [B, H, W, N]."""
+    """Adds a convolution of x [B, C, H, W], whose result is [B, H, W, N]."""
     y = self.node(
       "Conv",
       [x, self._transpose(w, (3, 2, 0, 1)), b],
@@ -399,15 +400,15 @@ _UNARY = {
 def trace(
   declaration: network_lib.Declaration, variables: Mapping[str, np.ndarray]
 ) -> tuple[Graph, typing.Any]:
-  """Writes a network down.
+  """Makes the ONNX graph of a network.
 
   Args:
-    declaration: of the network.
-    variables: of the network by name.
+    declaration: declaration of the network.
+    variables: variables of the network, by name.
 
   Returns:
-    The graph, with an input for each of the declaration's, and the outputs of
-    the declaration as tensors of the graph.
+    The graph, with all inputs of the declaration, and the outputs of the
+    declaration as tensors of the graph.
   """
   graph = Graph()
   layers = layers_lib.Layers(
@@ -424,6 +425,6 @@ def trace(
 def _quietly(
   compute: Callable[[np.ndarray], np.ndarray], x: np.ndarray
 ) -> np.ndarray:
-  """Computes an example, whose values may be out of the function's domain."""
+  """Computes an example, without warnings if x is outside of the domain."""
   with np.errstate(all="ignore"):
     return compute(x)

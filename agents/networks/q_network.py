@@ -1,4 +1,4 @@
-"""Q-networks: a torso of the observation's kind and a head of values."""
+"""Q-networks: a torso for the kind of observations, and a head of values."""
 
 import typing
 
@@ -13,10 +13,10 @@ Array = layers_lib.Array
 
 
 class Output(typing.NamedTuple):
-  """What a Q-network computes: K outputs per action, and their mean.
+  """Result of a Q-network: K outputs per action, and the mean returns.
 
-  The outputs of `expected` are the values, of `categorical` the logits of the
-  atoms, of `quantile` and `implicit_quantile` the quantiles. Values of illegal
+  The outputs of head `expected` are the values; of `categorical`, logits of the
+  atoms; of `quantile` and `implicit_quantile`, quantiles. Values of illegal
   actions are below all others (`action_masks`).
   """
 
@@ -26,10 +26,10 @@ class Output(typing.NamedTuple):
 
 
 class QNetwork:
-  """q(o, .), with a head; dueling: Wang et al. 2016, equation 9.
+  """Network of action values q(o, .); dueling: Wang et al. 2016, equation 9.
 
-  With a head of several outputs the dueling identity holds for each of them, as
-  in Hessel et al. 2018, "Rainbow", section "The integrated agent".
+  If the head has several outputs, each has a dueling decomposition, as in
+  Hessel et al. 2018, "Rainbow", section "The integrated agent".
   """
 
   def __init__(
@@ -42,9 +42,9 @@ class QNetwork:
 
     Args:
       config: the `network` section of a config.
-      spec: of an environment with discrete actions, A of them.
-      normalized: whether it normalizes its observations; where it learns, the
-        learner does.
+      spec: spec of an environment with A discrete actions.
+      normalized: whether the network normalizes observations; learners
+        normalize batches instead.
     """
     self.inputs, self._mask = (
       (spec.observations,),
@@ -68,14 +68,14 @@ class QNetwork:
     random: typing.Any = None,
     quantiles: int = heads.GREEDY_QUANTILES,
   ) -> Output:
-    """The outputs for all actions.
+    """Returns the outputs for all actions.
 
     Args:
-      layers: bound to the variables.
-      observation: [B, ...].
-      random: of noisy layers and sampled quantiles, as `ops.Noise` takes it;
-        None: mean weights, and the middles of equal parts for taus.
-      quantiles: K, where the head samples them.
+      layers: layers with the network's variables.
+      observation: observations [B, ...].
+      random: argument of `ops.Noise`, for noisy layers and sampled quantiles;
+        None: mean weights, and midpoints of equal parts as taus.
+      quantiles: K, the number of quantiles if the head samples them.
     """
     ops = layers.ops
     noise = None if random is None else ops.Noise(random)
@@ -91,7 +91,7 @@ class QNetwork:
     if self._head.sampled:
       shape = (ops.shape(x)[0], quantiles)
       if noise is None:
-        taus = ops.broadcast_to(heads.middles(quantiles), shape)
+        taus = ops.broadcast_to(heads.make_midpoints(quantiles), shape)
       else:
         taus = noise.uniform(shape)
       x = embed_taus(layers, x, taus, self._cosines)  # [B * K, F]
@@ -111,7 +111,7 @@ class QNetwork:
     return Output(values, outputs, taus)
 
   def greedy(self, ops: typing.Any, outputs: Output) -> dict[str, Array]:
-    """The 'action' of the highest value, int32 [B]."""
+    """Returns the 'action' with the highest value, int32 [B]."""
     return {"action": ops.argmax(outputs.values)}
 
   def _streams(
@@ -145,16 +145,16 @@ def streams(
   width: int,
   dueling: bool,
 ) -> tuple[Array, Array | None]:
-  """The two streams of a dueling head, each with one hidden layer.
+  """Returns the two streams of a dueling head, each with one hidden layer.
 
-  One product computes the hidden layers of both.
+  One matrix product computes the hidden layers of both.
 
   Args:
-    layers: of the network.
+    layers: layers of the network.
     x: features [B, F].
-    size: units of each hidden layer.
-    actions: A.
-    width: K, outputs per action.
+    size: number of units of each hidden layer.
+    actions: A, the number of actions.
+    width: K, the number of outputs per action.
     dueling: whether there is a stream for the state's value.
 
   Returns:
@@ -173,22 +173,22 @@ def streams(
 
 
 def combine(ops: typing.Any, value: Array, advantage: Array) -> Array:
-  """v + adv - mean_a adv: Wang et al. 2016, equation 9; actions on axis 1."""
+  """Returns v + adv - mean_a adv, with actions on axis 1: Wang, equation 9."""
   return value + (advantage - ops.mean(advantage, 1, keepdims=True))
 
 
 def embed_taus(
   layers: layers_lib.Layers, features: Array, taus: Array, cosines: np.ndarray
 ) -> Array:
-  """Features for each quantile: phi(tau) times features, both of size F.
+  """Returns features per quantile: phi(tau) times features, both of size F.
 
   phi(tau) = relu(sum_i cos(pi i tau) w_i + b): Dabney et al. 2018, "Implicit
   quantile networks", equation 4.
 
   Args:
-    layers: of the network.
-    features: [B, F].
-    taus: [B, K].
+    layers: layers of the network.
+    features: features of observations, [B, F].
+    taus: fractions of the quantiles, [B, K].
     cosines: pi i, float32 [number of cosines].
 
   Returns:

@@ -1,4 +1,4 @@
-"""Recurrent torsos: features of what an episode has shown so far, by an LSTM."""
+"""Recurrent torsos: features of an episode so far, by an LSTM."""
 
 import typing
 

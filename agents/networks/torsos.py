@@ -1,4 +1,4 @@
-"""Torsos: features of observations, and which observations they take."""
+"""Torsos: the layers that compute features of observations."""
 
 import math
 import typing
@@ -12,35 +12,36 @@ from slipway.agents.networks import normalization, numpy_ops
 from slipway.configs import checks
 from slipway.environments import arrays, user_code
 
-# Torsos that act faster in NumPy than in TensorFlow.
+# Torsos that are faster in NumPy than in TensorFlow, for acting.
 _SMALL = ("mlp", "minatar_cnn")
 
 
 def is_small(kind: str) -> bool:
-  """Whether a torso acts faster in NumPy than in TensorFlow.
+  """Returns whether a torso acts faster in NumPy than in TensorFlow.
 
   Args:
-    kind: see `torso`; a function of the user's is small unless it has an
-      attribute `small` that is false.
+    kind: see `torso`; a user's function is small unless it has an attribute
+      `small` that is false.
   """
   if checks.is_own(kind):
     return getattr(_load(kind), "small", True)
   return kind in _SMALL
 
 
-# Heights and widths of the smallest images of which a torso leaves a pixel.
+# Smallest height and width of images that a torso's convolutions support.
 _SMALLEST = {"minatar_cnn": 3, "nature_cnn": 36}
 
 
-class Layout(typing.NamedTuple):
+class ImageAxes(typing.NamedTuple):
   """The axes of an image, or of a stack of images.
 
   Attributes:
-    stack: images; 1: there is no such axis, or it counts as the channels.
-    channels: of an image.
-    height: of an image.
-    width: of an image.
-    channels_last: the channels are the last axis, not the one before height.
+    stack: number of stacked images; 1 if there is no such axis, or if it is
+      treated as channels.
+    channels: number of channels of an image.
+    height: height of an image.
+    width: width of an image.
+    channels_last: whether channels are the last axis, or else before height.
   """
 
   stack: int
@@ -50,21 +51,21 @@ class Layout(typing.NamedTuple):
   channels_last: bool
 
 
-def find_layout(shape: tuple[int, ...]) -> Layout | None:
-  """Returns the layout of images of a shape; None: they are no images.
+def find_image_axes(shape: tuple[int, ...]) -> ImageAxes | None:
+  """Returns the axes of a shape as images; None: the shape is no image.
 
-  [H, W], [C, H, W] and [H, W, C] are images, [S, C, H, W] and [S, H, W, C]
-  stacks of them. Two equal neighbours are height and width; where no two are,
-  the smaller one of the outer axes is the channels.
+  [H, W], [C, H, W] and [H, W, C] are images; [S, C, H, W] and [S, H, W, C] are
+  stacks of images. Two equal adjacent axes are height and width; if there are
+  none, the smaller one of the outer axes is the channels.
   """
   if len(shape) == 2:
-    return Layout(1, 1, *shape, channels_last=False)
+    return ImageAxes(1, 1, *shape, channels_last=False)
   if len(shape) not in (3, 4):
     return None
   stack, (a, b, c) = math.prod(shape[:-3]), shape[-3:]
   if a == b or (b != c and c <= a):
-    return Layout(stack, c, a, b, channels_last=True)
-  return Layout(stack, a, b, c, channels_last=False)
+    return ImageAxes(stack, c, a, b, channels_last=True)
+  return ImageAxes(stack, a, b, c, channels_last=False)
 
 
 def check(
@@ -77,11 +78,11 @@ def check(
   if config.torso not in _SMALLEST:
     return
   observations = arrays.remove_mask(spec.observations)
-  layout, smallest = find_layout(observations.shape), _SMALLEST[config.torso]
+  axes, smallest = find_image_axes(observations.shape), _SMALLEST[config.torso]
   only = "uint8 " if config.torso == "nature_cnn" else ""
   if (
-    layout is None
-    or min(layout.height, layout.width) < smallest
+    axes is None
+    or min(axes.height, axes.width) < smallest
     or (only and observations.dtype != np.uint8)
   ):
     raise ValueError(
@@ -101,21 +102,22 @@ def torso(
   gain: float | None = None,
   normalized: bool = False,
 ) -> typing.Any:
-  """Features [B, F] of observations [B, ...].
+  """Returns features [B, F] of observations [B, ...].
 
-  Convolutions of the kind, each followed by a ReLU, then linear layers.
+  Applies the convolutions of `kind`, each followed by a ReLU, then linear
+  layers.
 
   Args:
-    layers: of the network.
+    layers: layers of the network.
     kind: `config.network.torso`: 'mlp', 'minatar_cnn' (Young and Tian 2019,
       section 4), 'nature_cnn' (Mnih et al. 2015, methods, "Model
-      architecture"), or 'module:name' of a function of the user's. It gets
-      `layers` and the observations, and returns [B, ...].
-    sizes: units of the linear layers.
-    observation: as `check` allows for the kind; 'nature_cnn' scales pixels to
-      [0, 1].
-    activation: of the linear layers, as of `layers.mlp`.
-    gain: of an orthogonal initialisation; None: truncated normal.
+      architecture"), or 'module:name' of a user's function, which takes
+      `layers` and the observations, and returns features [B, ...].
+    sizes: number of units of each linear layer.
+    observation: observations that `check` accepts for the kind; 'nature_cnn'
+      scales pixels to [0, 1].
+    activation: activation of the linear layers, as for `layers.mlp`.
+    gain: gain of orthogonal initializers; None: truncated normal.
     normalized: whether observations are normalized first, by
       `normalization.normalize`.
   """
@@ -123,13 +125,13 @@ def torso(
     observation = normalization.normalize(layers, observation)
   x, relu = observation, layers.ops.relu
   if kind == "nature_cnn":
-    layout = _layout_of(x)
-    if layout.channels_last:
+    axes = _get_axes(x)
+    if axes.channels_last:
       x = _to_channels_last(layers.ops, x) / 255
       x = relu(layers.conv("torso/conv_0", x, 32, 8, 4, gain))
     else:
-      size = (layout.height, layout.width)
-      x = layers.ops.reshape(x, (-1, layout.stack * layout.channels, *size))
+      size = (axes.height, axes.width)
+      x = layers.ops.reshape(x, (-1, axes.stack * axes.channels, *size))
       x = relu(layers.frames_conv("torso/conv_0", x, 32, gain))
     x = relu(layers.conv("torso/conv_1", x, 64, 4, 2, gain))
     x = relu(layers.conv("torso/conv_2", x, 64, 3, 1, gain))
@@ -151,7 +153,7 @@ def _load(kind: str) -> typing.Any:
 
 
 def _check_own(kind: str, spec: specs.EnvironmentSpec) -> None:
-  """Calls the user's function once, on zeros, in NumPy."""
+  """Tests a user's torso by one call in NumPy, with zeros as observations."""
   random = np.random.default_rng(0)
   layers = layers_lib.Layers(
     numpy_ops,
@@ -163,11 +165,11 @@ def _check_own(kind: str, spec: specs.EnvironmentSpec) -> None:
   try:
     shape = np.shape(function(layers, observation))
   except Exception as error:
-    said = " ".join(str(error).split())
+    reason = " ".join(str(error).split())
     raise ValueError(
       f"config.network.torso={kind!r} fails on observations "
       f"{observation.dtype} {list(observation.shape)} ({type(error).__name__}: "
-      f"{said}), so there would be no network: correct the function"
+      f"{reason}), so there would be no network: correct the function"
     ) from error
   if len(shape) < 2 or shape[0] != 2:
     raise ValueError(
@@ -178,7 +180,7 @@ def _check_own(kind: str, spec: specs.EnvironmentSpec) -> None:
 
 def _to_channels_last(ops: typing.Any, x: typing.Any) -> typing.Any:
   """Returns images as float32 [B, H, W, S * C]."""
-  stack, channels, height, width, last = _layout_of(x)
+  stack, channels, height, width, last = _get_axes(x)
   x = ops.float32(x)
   if not last:
     x = ops.reshape(x, (-1, stack * channels, height, width))
@@ -189,7 +191,7 @@ def _to_channels_last(ops: typing.Any, x: typing.Any) -> typing.Any:
   return ops.reshape(x, (-1, height, width, stack * channels))
 
 
-def _layout_of(x: typing.Any) -> Layout:
-  layout = find_layout(tuple(x.shape[1:]))
-  assert layout is not None
-  return layout
+def _get_axes(x: typing.Any) -> ImageAxes:
+  axes = find_image_axes(tuple(x.shape[1:]))
+  assert axes is not None
+  return axes

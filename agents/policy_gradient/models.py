@@ -92,7 +92,7 @@ class _FeedForwardModel:
         settings.orthogonal,
       )
       made = {policies.POLICY: self._policy, "value": value}
-    self.networks = {
+    self.networks: Mapping[str, tf_network.Network] = {
       name: tf_network.Network(declaration, config.seed, name)
       for name, declaration in made.items()
     }
@@ -121,7 +121,8 @@ class _FeedForwardModel:
   def _compute(self, observation: tf.Tensor) -> Outputs:
     if self._shared:
       return self.networks[policies.POLICY](observation)
-    return tuple(net(observation) for net in self.networks.values())
+    policy, value = self.networks.values()
+    return policy(observation), value(observation)
 
 
 class _RecurrentModel:
@@ -142,7 +143,9 @@ class _RecurrentModel:
     self._network = tf_network.Network(
       self._policy, config.seed, policies.POLICY
     )
-    self.networks = {policies.POLICY: self._network}
+    self.networks: Mapping[str, tf_network.Network] = {
+      policies.POLICY: self._network
+    }
 
   def unroll(self, rollout: sequences.Sequence) -> Outputs:
     parameters, values = self._compute(self.units(rollout))

@@ -111,7 +111,7 @@ class Objective:
   def _value_losses(
     self, values: tf.Tensor, steps: Mapping[str, tf.Tensor]
   ) -> tf.Tensor:
-    """Returns half the squared errors [N]; the larger ones of clipped values."""
+    """Returns half the squared errors [N], also of values that are clipped."""
     errors, clip = (values - steps["return"]) ** 2, self._settings.value_clip
     if clip:
       old = steps["old_value"]

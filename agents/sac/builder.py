@@ -11,15 +11,15 @@ from slipway.replay.tables import table_spec
 
 
 class Builder(policies.PolicyActors):
-  """Describes SAC: Haarnoja et al. 2018."""
+  """Builds the table, adder, actors and learner of SAC."""
 
   fields = sac.FIELDS
-  continuous = "tanh_gaussian"  # bounded, unlike a Gaussian
+  continuous = "tanh_gaussian"  # actions are bounded, unlike a Gaussian's
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError, one line, for what can't be served."""
+    """Raises ValueError, one line, if config and environment don't fit."""
     sac.check(config)
     sizes = arrays.component_sizes(spec.actions)
     if sizes is not None:
@@ -34,7 +34,7 @@ class Builder(policies.PolicyActors):
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
-    """Describes a table of n-step transitions."""
+    """Returns the spec of a table of n-step transitions."""
     return table_spec.TableSpec.replay(
       config, _make_schema(config, spec), config.replay.transitions_per_item
     )
@@ -42,8 +42,8 @@ class Builder(policies.PolicyActors):
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """Makes the learner, with fresh variables from config.seed."""
-    # Imports TensorFlow, which workers and evaluators do without.
+    """Makes the learner, with new variables from config.seed."""
+    # Imported here, since workers and evaluators don't need TensorFlow.
     from slipway.agents.sac import learning
 
     policy = policies.make_policy(config.network, spec, self.continuous)

@@ -15,14 +15,14 @@ from slipway.replay.items import transitions
 from slipway.replay.tables import dataset as dataset_lib
 
 _CRITICS = 2  # Haarnoja et al. 2018, section 6
-_SAMPLES = 2  # of actions in an update: of o_t and of o_tm1
+_SAMPLES = 2  # samples of actions per update: for o_t and for o_tm1
 
 
 class SACLearner:
   """Soft actor-critic: Haarnoja et al. 2018, algorithm 1.
 
-  Three losses, each with an optimizer of its own: of the critics, whose targets
-  follow softly, of the policy, and of the temperature.
+  Critics, policy and temperature have a loss and an optimizer each. The target
+  critics are moving averages of the critics.
 
   Attributes:
     steps: updates done, int64.
@@ -38,8 +38,8 @@ class SACLearner:
 
     Args:
       config: the whole config.
-      spec: of an environment with continuous actions.
-      policy: declares the policy's network, a tanh-Gaussian.
+      spec: spec of an environment with continuous actions.
+      policy: declaration of the policy's network, a tanh-Gaussian.
     """
     learner = self._learner = config.learner.copy_and_resolve_references()
     self._seed = config.seed
@@ -55,7 +55,7 @@ class SACLearner:
       for _ in range(2)
     )
     self._log_temperature = tf.Variable(tf.math.log(learner.temperature))
-    # Minus the dimensions of an action: appendix D.
+    # Minus the number of action dimensions: appendix D.
     self._target_entropy = -float(np.prod(spec.actions.shape))
     self._critic_variables = _variables(self._critics)
 
@@ -74,7 +74,7 @@ class SACLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes a step of each loss; there are no priorities."""
+    """Takes a gradient step for each loss; returns no priorities."""
     data: transitions.Transition = self._normalizer.transitions(batch.data)
     rate = self._learner.learning_rate
     temperature = tf.exp(self._log_temperature)
@@ -96,7 +96,7 @@ class SACLearner:
     norm = self._critic_optimizer.minimize(critic_loss, tape, rate)
 
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-      # Nothing flows into the critics' weights, only through their inputs.
+      # Gradients flow through the critics' inputs, not into their weights.
       tape.watch(self._policy.trainable_variables)
       action, log_prob = self._sample(data.o_tm1, 1)
       q = _values(self._critics, data.o_tm1, action)
@@ -134,7 +134,7 @@ class SACLearner:
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """All networks, optimizers, the temperature, the step count, statistics."""
+    """State to save: networks, optimizers, temperature, steps, statistics."""
     return {
       **self._normalizer.checkpointed,
       "policy": self._policy,
@@ -150,11 +150,11 @@ class SACLearner:
   def _sample(
     self, observation: tf.Tensor, index: int
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns actions [B, A] of the policy and their log-densities [B].
+    """Samples actions [B, A] of the policy; also returns log-densities [B].
 
     Args:
-      observation: [B, ...].
-      index: of the sample in the update, so that no two have the same noise.
+      observation: observations [B, ...].
+      index: index of the sample in the update; each has different noise.
     """
     policy: typing.Any = self._declaration.distribution(
       tf_ops, self._policy(observation)
@@ -166,7 +166,7 @@ class SACLearner:
 def _values(
   critics: list[tf_network.Network], observation: tf.Tensor, action: tf.Tensor
 ) -> tf.Tensor:
-  """Returns the values of all critics, [B, C]."""
+  """Returns each critic's values of observations and actions, [B, C]."""
   return tf.stack([critic(observation, action) for critic in critics], axis=1)
 
 

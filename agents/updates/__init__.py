@@ -1,1 +1,1 @@
-"""Updates: a learner's steps on batches of each kind of source."""
+"""Updates: runs a learner's updates on batches from each kind of source."""

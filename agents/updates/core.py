@@ -1,4 +1,4 @@
-"""Updates: the port by which a trainer learns from a source of batches."""
+"""Updates: the interface between a trainer and a source of batches."""
 
 import typing
 from collections.abc import Sequence
@@ -9,10 +9,11 @@ from slipway.replay.tables import table_status
 
 
 class LastUpdate(typing.NamedTuple):
-  """Result of the last update of a call."""
+  """Result of the last update of a call of `Updates.run`."""
 
   metrics: dict[str, float]  # metrics of the learner, by name
-  # int64, of the variables that chose the batch's actions; None: recorded data.
+  # Versions, int64, of the variables by which the batch's actions were chosen;
+  # None: recorded data.
   versions: np.ndarray | None
 
 
@@ -20,12 +21,12 @@ class Updates(typing.Protocol):
   """Runs a learner's updates on one source of batches."""
 
   def run(self, updates: int) -> LastUpdate | None:
-    """Runs updates on the batches that are available, at most `updates`.
+    """Runs up to `updates` updates, as long as batches are available.
 
     Returns:
       Result of the last update. None: there was no batch, or the source went
-      down during the call. Updates before that count, and `run` may be called
-      again.
+      down during the call. Updates before that are kept, and `run` may be
+      called again.
     """
     ...
 

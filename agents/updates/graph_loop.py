@@ -1,4 +1,4 @@
-"""Graph loop: updates in one graph, several on a dataset or one on arrays."""
+"""Graph loop: runs updates in a TensorFlow graph, on a dataset or on arrays."""
 
 import typing
 
@@ -24,7 +24,7 @@ class Outcome(typing.NamedTuple):
 
 
 class GraphLoop:
-  """Several updates in one graph; to be called within a `tf.function`.
+  """Runs several updates in one graph, when called within a `tf.function`.
 
   A Python loop would call TensorFlow's runtime for each batch and each update.
   For small networks such a call costs more than the update itself
@@ -89,7 +89,7 @@ class GraphLoop:
 
 
 class SampledUpdate:
-  """One update on items that were sampled outside of the graph."""
+  """Runs one update on items that were sampled outside of the graph."""
 
   def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
     """Keeps the arguments; traces at the first call.

@@ -1,4 +1,4 @@
-"""Local updates: on batches of a table in this process."""
+"""Local updates: runs updates on batches of an in-process table."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from slipway.replay.tables import (
 
 
 class LocalUpdates:
-  """Runs updates when a table's counts grant them; reproducible by a seed."""
+  """Runs updates when a table's counts grant them; reproducible with a seed."""
 
   def __init__(
     self,

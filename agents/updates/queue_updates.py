@@ -1,4 +1,4 @@
-"""Queue updates: on whole batches of a queue, each used once."""
+"""Queue updates: runs updates on batches from queues, each used once."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,11 @@ from slipway.replay.tables import (
 
 
 class QueueUpdates:
-  """Takes whole batches out of queues, and runs an update on each at once.
+  """Takes whole batches out of queues, and runs an update on each immediately.
 
-  So no item is lost while the trainer waits. A trainer that is killed loses at
-  most the batch of its current update. A batch gets no older than the queue's
-  capacity allows.
+  No item is lost while the trainer waits, and a killed trainer loses at most
+  the batch of its current update. The queue's capacity limits the age of a
+  batch.
   """
 
   def __init__(

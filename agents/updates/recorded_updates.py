@@ -1,4 +1,4 @@
-"""Recorded updates: on batches of data that was recorded before the run."""
+"""Recorded updates: runs updates on data that was recorded before the run."""
 
 import typing
 

@@ -1,4 +1,4 @@
-"""Replay updates: on batches sampled from one or several replay servers."""
+"""Replay updates: runs updates on batches from one or more replay servers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ _LOST = (
   tf.errors.DeadlineExceededError,
   tf.errors.AbortedError,
 )
-_CLOSE_S = 0.5  # to send queued priorities
+_CLOSE_S = 0.5  # time limit to send queued priorities
 
 
 class ShardReader:
@@ -68,7 +68,7 @@ class ShardReader:
     return self._calls.get_cancelable_function(function)(self._iterator, *args)
 
   def drop(self) -> None:
-    """Drops batches that were sampled ahead; the next call makes a dataset."""
+    """Drops prefetched batches; the next call makes a new dataset."""
     self._iterator = None
 
   @property

@@ -1,1 +1,1 @@
-"""Slipway and other libraries at the same work, on the same machine."""
+"""Peers: compares Slipway with other libraries on equal tasks and machines."""

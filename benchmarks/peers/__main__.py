@@ -1,4 +1,4 @@
-"""Measures Slipway beside other libraries: `python -m benchmarks.peers`."""
+"""Compares Slipway with other libraries: `python -m benchmarks.peers`."""
 
 import argparse
 import sys
@@ -9,13 +9,13 @@ from benchmarks.peers import comparison, entries
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures, prints and writes a page for each task.
+  """Measures the libraries, and prints and writes a page per task.
 
   Args:
-    arguments: of the command line; None: this process's.
+    arguments: arguments of the command line; None: this process's.
 
   Returns:
-    Exit status: 0 it was measured, whatever was found.
+    Exit status: 0, whatever the results are.
   """
   asked = _parse(arguments)
   for task in asked.tasks:

@@ -1,4 +1,4 @@
-"""Comparison: medians, ratios and goals of what the rounds have measured."""
+"""Comparison: medians, ratios and goals of the measured rounds."""
 
 import math
 import pathlib
@@ -42,13 +42,13 @@ peer spends in evaluations is not counted. Given up after {cap_s:.0f} s."""
 def measure(
   task: str, folders: tuple[str, ...], seeds: int, folder: pathlib.Path
 ) -> report.Report:
-  """Measures Slipway and peers at a task, and draws the picture.
+  """Measures Slipway and peers on a task, and draws the picture.
 
   Args:
-    task: of `entries.TASKS`.
-    folders: of the peers, of `entries.FOLDERS`.
-    seeds: rounds.
-    folder: where the picture goes.
+    task: a name from `entries.TASKS`.
+    folders: the peers' names from `entries.FOLDERS`.
+    seeds: number of rounds.
+    folder: folder for the picture.
   """
   raw = rounds.run(task, entries.chosen(folders), seeds)
   found = compare(task, raw)
@@ -57,11 +57,11 @@ def measure(
 
 
 def compare(task: str, raw: Sequence[report.Row]) -> report.Report:
-  """The report of a task's raw rows.
+  """Makes the report of a task's raw rows.
 
   Args:
-    task: of `entries.TASKS`.
-    raw: of `rounds.run`.
+    task: a name from `entries.TASKS`.
+    raw: rows from `rounds.run`.
   """
   count = max(row["repetition"] for row in raw)
   method = [
@@ -87,17 +87,17 @@ def compare(task: str, raw: Sequence[report.Row]) -> report.Report:
 
 
 def names(raw: Sequence[report.Row]) -> list[str]:
-  """The entries of raw rows, in their order."""
+  """Returns the names of the entries in raw rows, in their order."""
   return list(dict.fromkeys(row["entry"] for row in raw))
 
 
 def ratio(raw: Sequence[report.Row], name: str, column: str) -> float | None:
-  """Slipway's rate by a peer's; None: one of them was not measured.
+  """Returns Slipway's rate divided by a peer's; None: one was not measured.
 
   Args:
-    raw: of `rounds.run`.
-    name: of the peer's entry.
-    column: of the rate.
+    raw: rows from `rounds.run`.
+    name: name of the peer's entry.
+    column: column of the rate.
   """
   (peer,) = [entry for entry in entries.PEERS if entry.name == name]
   ours = entries.beside(peer).name
@@ -116,7 +116,7 @@ def ratio(raw: Sequence[report.Row], name: str, column: str) -> float | None:
 
 
 def seconds(raw: Sequence[report.Row], name: str) -> float | None:
-  """Median seconds to the target, inf beyond the cap; None: not measured."""
+  """Returns the median seconds to the target; inf: the cap, None: no rows."""
   values = [
     math.inf if row["seconds"] is None else row["seconds"]
     for row in raw

@@ -1,4 +1,4 @@
-"""Entries: whom we compare, each with its program, variant and tasks."""
+"""Entries: the compared libraries, with their programs, variants and tasks."""
 
 import dataclasses
 import pathlib
@@ -8,7 +8,7 @@ TASKS = ("cartpole", "lunarlander", "pong")
 
 # A return that counts as learned; Pong's is beyond a comparison's hour.
 TARGETS = {"cartpole": 475.0, "lunarlander": 200.0}
-# Several times what Slipway takes: who is later is behind, by whatever.
+# Several times Slipway's duration; the excess of slower programs is irrelevant.
 CAPS_S = {"cartpole": 60.0, "lunarlander": 200.0}
 # Seconds of a measurement of speed; LunarLander's tells nothing of its own.
 WINDOWS_S = {"cartpole": 15.0, "pong": 60.0}
@@ -19,13 +19,13 @@ class Entry:
   """One row of the comparison.
 
   Attributes:
-    name: of the row.
-    folder: of the program, below this one; has its requirements.txt.
-    variant: of the program.
+    name: name of the row.
+    folder: folder of the program next to this file; has its requirements.txt.
+    variant: variant of the program.
     speed: tasks whose rates are measured.
     learning: tasks whose seconds to the target are measured.
-    prioritized: whether its replay is, and so Slipway's beside it.
-    python: version its lock is for; None: it runs on our own packages.
+    prioritized: whether its replay is prioritized, and so Slipway's for it.
+    python: Python version of its lock; None: it uses Slipway's packages.
   """
 
   name: str
@@ -134,11 +134,11 @@ FOLDERS = tuple(dict.fromkeys(entry.folder for entry in PEERS))
 
 
 def beside(entry: Entry) -> Entry:
-  """Slipway's own entry whose speed a peer's is compared with."""
+  """Returns the entry of Slipway with which a peer's speed is compared."""
   return OURS["prioritized" if entry.prioritized else "uniform"]
 
 
 def chosen(folders: tuple[str, ...]) -> list[Entry]:
-  """The peers of these folders, and Slipway's entries before them."""
+  """Returns Slipway's entries, followed by those of the given folders."""
   peers = [entry for entry in PEERS if entry.folder in folders]
   return [*OURS.values(), *peers]

@@ -1,4 +1,4 @@
-"""Installation: a peer's own packages, in a venv of their own."""
+"""Installation: installs a peer's packages in a separate venv."""
 
 import hashlib
 import os
@@ -14,14 +14,14 @@ _STAMP = "requirements.sha256"
 
 
 class NotInstalledError(Exception):
-  """A peer's packages can't be installed; one line says why."""
+  """A peer's packages can't be installed; the message is one line."""
 
 
 def python_for(entry: entries.Entry) -> pathlib.Path:
-  """The Python that runs an entry's program; made if its lock has changed.
+  """Returns the Python of an entry's program; installs it if its lock changed.
 
   Args:
-    entry: of the comparison.
+    entry: entry of the comparison.
 
   Raises:
     NotInstalledError: its packages can't be installed.
@@ -35,18 +35,18 @@ def python_for(entry: entries.Entry) -> pathlib.Path:
 def install(
   lock: pathlib.Path, version: str, venv: pathlib.Path
 ) -> pathlib.Path:
-  """Makes a venv of a lock, unless it is made.
+  """Makes the venv of a lock, unless it exists.
 
   Args:
-    lock: complete; nothing beside it is installed.
-    version: of Python.
-    venv: its folder; what stands there otherwise is replaced.
+    lock: complete lock file; nothing else is installed.
+    version: version of Python.
+    venv: folder of the venv; an outdated one is replaced.
 
   Returns:
     The venv's Python.
 
   Raises:
-    NotInstalledError: that is not possible.
+    NotInstalledError: the installation failed.
   """
   python = venv / "bin" / "python"
   stamp = venv / _STAMP
@@ -55,7 +55,7 @@ def install(
     return python
   print(f"installing {lock.parent.name} ...", file=sys.stderr, flush=True)
   _uv("venv", "-q", "--clear", f"--python={_find(version)}", str(venv))
-  # Dependencies are not asked for: what they pin contradicts what works.
+  # Without dependencies, since their pins contradict the lock's versions.
   _uv(
     *("pip", "install", "-q", f"--python={python}", "--no-deps"),
     # Or each start would compile thousands of modules where the user's
@@ -68,7 +68,7 @@ def install(
 
 
 def _find(version: str) -> str:
-  """What uv takes for a Python; where ours was found it may not look."""
+  """Returns the argument by which uv finds a Python, also a hidden one."""
   if version == f"{sys.version_info.major}.{sys.version_info.minor}":
     return os.path.realpath(sys.executable)
   return version

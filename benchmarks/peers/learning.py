@@ -1,21 +1,21 @@
-"""Learning: seconds from a program's command until it has learned its task."""
+"""Learning: seconds from a program's start until it reaches its target."""
 
 from benchmarks.peers import watched
 
 
 def measure(program: watched.Watched, cap_s: float) -> float | None:
-  """Waits until a program says that it has reached its target.
+  """Waits until a program reports that it has reached its target.
 
   Args:
-    program: just started, with a target.
-    cap_s: after so long it is given up.
+    program: program with a target, just started.
+    cap_s: seconds after which the measurement is aborted.
 
   Returns:
-    Seconds from the command, without those it spent in evaluations; None: it
-    took longer than the cap.
+    Seconds from the command, without those of evaluations; None: more than the
+    cap.
 
   Raises:
-    watched.FailedError: it ended without having reached it.
+    watched.FailedError: the program ended without reaching its target.
   """
   paused_s = 0.0
   while True:

@@ -1,4 +1,4 @@
-"""Picture: speeds as bars, learning as a dot a seed."""
+"""Picture: draws speeds as bars, and learning times as a dot per seed."""
 
 import pathlib
 import statistics
@@ -17,12 +17,12 @@ _RATES = (
 
 
 def draw(task: str, raw: Sequence[report.Row], path: pathlib.Path) -> None:
-  """Draws a task's rows; a panel for each thing that was measured.
+  """Draws a task's rows, with a panel per measurement.
 
   Args:
-    task: of `entries.TASKS`.
-    raw: of `rounds.run`.
-    path: of the PNG.
+    task: a name from `entries.TASKS`.
+    raw: rows from `rounds.run`.
+    path: path of the PNG file.
   """
   from matplotlib import figure
 

@@ -1,4 +1,4 @@
-"""Rounds: each entry in turn, as often as there are seeds."""
+"""Rounds: measures each entry in turn, once per seed."""
 
 import sys
 from collections.abc import Sequence
@@ -20,16 +20,15 @@ _COLUMNS = (
 def run(
   task: str, chosen: Sequence[entries.Entry], seeds: int
 ) -> list[report.Row]:
-  """Measures all entries at a task, one after the other in each round.
+  """Measures all entries on a task, one after the other in each round.
 
   Args:
-    task: of `entries.TASKS`.
-    chosen: entries, ours among them.
-    seeds: rounds; the first has seed 1.
+    task: a name from `entries.TASKS`.
+    chosen: entries to measure, Slipway's included.
+    seeds: number of rounds; the first has seed 1.
 
   Returns:
-    A row for each entry, measurement and seed; with a note, and no numbers,
-    where there is nothing to measure.
+    A row per entry, measurement and seed; rows without a result have a note.
   """
   raw = []
   for seed in range(1, seeds + 1):
@@ -42,14 +41,14 @@ def run(
 
 
 def row(task: str, entry: str, measured: str, seed: int, **values):
-  """One row of the raw file; what is not given is None, a note is empty.
+  """Makes a row of the raw file; missing values are None, and the note empty.
 
   Args:
-    task: of `entries.TASKS`.
+    task: a name from `entries.TASKS`.
     entry: name of an entry.
     measured: 'speed' or 'learning'.
-    seed: of the round.
-    **values: by column.
+    seed: seed of the round.
+    **values: values by column.
   """
   given = {
     "task": task,
@@ -92,7 +91,7 @@ def _measure(
 def _command(
   entry: entries.Entry, task: str, seed: int, until: float | None = None
 ):
-  """A program's command, and where it imports from."""
+  """Returns a program's command, and the folders from which it imports."""
   python = installation.python_for(entry)
   command = [
     *(str(python), str(entries.FOLDER / entry.folder / "program.py")),

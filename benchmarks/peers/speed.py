@@ -1,4 +1,4 @@
-"""Speed: what a program does in a second once it learns."""
+"""Speed: rates of a program once it learns."""
 
 import math
 import time
@@ -13,7 +13,7 @@ _LATE_S = 30.0  # for lines that come seldom
 
 
 class Speed(typing.NamedTuple):
-  """Rates over a window."""
+  """Rates over a window of time."""
 
   env_steps_per_s: float
   updates_per_s: float
@@ -26,15 +26,15 @@ class Speed(typing.NamedTuple):
 def measure(
   program: watched.Watched, window_s: float, patience_s: float = _PATIENCE_S
 ) -> Speed:
-  """Waits until a program learns, then counts for a while.
+  """Waits until a program learns, then measures its rates.
 
   Args:
-    program: that does not end by itself.
-    window_s: for how long.
-    patience_s: within which it must have learned 50 times.
+    program: program that does not end on its own.
+    window_s: seconds of the measurement.
+    patience_s: seconds within which it must have made 50 updates.
 
   Raises:
-    watched.FailedError: it ended, never learned, or makes no steps.
+    watched.FailedError: the program ended, never learned, or makes no steps.
   """
   began_s = time.monotonic()
   try:

@@ -1,7 +1,7 @@
-"""Tree: all processes of a program, wherever they have gone.
+"""Tree: finds and measures all processes of a program.
 
-Libraries start processes that outlive their parents or leave the group, so each
-is known by a variable that it inherits, or by a parent that is known.
+Libraries start processes that outlive their parents or leave the process group.
+So each is found by an inherited environment variable, or by its parent.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ _YOUNG_S = 5.0
 
 
 class Look(typing.NamedTuple):
-  """What a tree has used.
+  """Resources that a process tree has used.
 
   Attributes:
-    cpu_s: of all its processes, also those that have ended.
-    processes: that are there.
+    cpu_s: CPU seconds of all its processes, including those that have ended.
+    processes: number of present processes.
   """
 
   cpu_s: float
@@ -32,10 +32,10 @@ class Look(typing.NamedTuple):
 
 
 class Tree:
-  """The processes that were started with `environment`."""
+  """The processes that were started with the variables of `environment`."""
 
   def __init__(self):
-    """Of no process yet."""
+    """Starts without processes."""
     self._value = uuid.uuid4().hex
     # By pid and start, which together name a process: its CPU seconds.
     self._cpu_s: dict[tuple[int, float], float] = {}
@@ -44,11 +44,11 @@ class Tree:
 
   @property
   def environment(self) -> dict[str, str]:
-    """Variables for the program's first process."""
+    """Environment variables for the program's first process."""
     return {**os.environ, _VARIABLE: self._value}
 
   def look(self) -> Look:
-    """Adds up the CPU time; at least each second, or short lives are missed."""
+    """Sums the CPU time; call it each second to see short-lived processes."""
     here = self._processes()
     for process in here:
       with contextlib.suppress(psutil.Error):
@@ -58,14 +58,14 @@ class Tree:
     return Look(sum(self._cpu_s.values()), len(here))
 
   def look_again(self) -> None:
-    """Looks if the last look is a while ago."""
+    """Calls `look` if the last call is some time ago."""
     if time.monotonic() - self._looked_s > _PERIOD_S:
       self.look()
 
   def pss_mib(self) -> float:
-    """Memory of all processes, what they share counted once.
+    """Returns the memory of all processes, in which shared pages count once.
 
-    Costs the kernel milliseconds a process, which wait for their memory.
+    It costs milliseconds per process, during which the process waits.
     """
     total = 0.0
     for process in self._processes():
@@ -74,10 +74,10 @@ class Tree:
     return total
 
   def end(self, grace_s: float) -> None:
-    """Ends all processes, by SIGTERM to the first, later by SIGKILL.
+    """Stops all processes, by SIGTERM to the first, later by SIGKILL to all.
 
     Args:
-      grace_s: seconds until the SIGKILL.
+      grace_s: seconds before the SIGKILL.
     """
     for process in self._processes()[:1]:
       with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -93,7 +93,7 @@ class Tree:
       left = self._processes()
 
   def _processes(self) -> list[psutil.Process]:
-    """Those that are there, the oldest first."""
+    """Returns the present processes, the oldest first."""
     found: dict[int, psutil.Process] = {}
     everyone = sorted(psutil.process_iter(), key=_started_s)
     for process in everyone:

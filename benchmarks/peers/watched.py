@@ -1,4 +1,4 @@
-"""Watched: a program at its task, the lines it tells and what it uses."""
+"""Watched: a running program, its reported progress and its resources."""
 
 import contextlib
 import json
@@ -19,11 +19,11 @@ _GRACE_S = 20.0
 
 
 class FailedError(Exception):
-  """A program ended, or did not come so far; one line says why."""
+  """A program failed, or made no progress; the message is one line."""
 
 
 class Line(typing.NamedTuple):
-  """What a program tells once a second; see common/progress.py."""
+  """The values that a program reports each second; see common/progress.py."""
 
   at_s: float
   env_steps: int
@@ -35,7 +35,7 @@ class Line(typing.NamedTuple):
 
 
 def parse(text: str) -> Line | None:
-  """A line of the protocol; None: it is something else that was printed."""
+  """Parses a line of progress; None: the program printed something else."""
   try:
     told = json.loads(text)
     return Line(
@@ -55,19 +55,19 @@ class Watched:
   """A running program.
 
   Attributes:
-    began_s: when the command was given, monotonic.
-    tree: its processes.
+    began_s: monotonic seconds of the program's start.
+    tree: processes of the program.
   """
 
   def __init__(
     self, process: subprocess.Popen, all_of_it: tree.Tree, errors: pathlib.Path
   ):
-    """Begins to read.
+    """Starts to read the program's output.
 
     Args:
-      process: with its stdout as a pipe of text.
-      all_of_it: its processes.
-      errors: where its stderr goes.
+      process: first process, whose stdout is a pipe of text.
+      all_of_it: tree of its processes.
+      errors: file of its stderr.
     """
     self.began_s = time.monotonic()
     self.tree = all_of_it
@@ -77,14 +77,14 @@ class Watched:
     threading.Thread(target=self._read, daemon=True).start()
 
   def wait(self, until: Callable[[Line], bool], deadline_s: float) -> Line:
-    """Reads until a line is as wanted; meanwhile looks at the processes.
+    """Reads lines until one fulfils a condition, and measures the processes.
 
     Args:
-      until: whether it is.
-      deadline_s: monotonic.
+      until: function that returns whether a line fulfils the condition.
+      deadline_s: monotonic seconds at which to give up.
 
     Returns:
-      That line.
+      The line that fulfils the condition.
 
     Raises:
       FailedError: the program ended before.
@@ -109,7 +109,7 @@ class Watched:
     self._lines.put(None)
 
   def _why(self) -> str:
-    """The end of its stderr, or its status where it said nothing."""
+    """Returns the end of its stderr, or its exit status if that is empty."""
     status = self._process.wait()
     said = self._errors.read_text(errors="replace").strip().splitlines()
     end = said[-1].strip() if said else "it said nothing"
@@ -121,11 +121,11 @@ def started(
   command: Sequence[str | os.PathLike[str]],
   path: Sequence[pathlib.Path] = (entries.FOLDER / "common",),
 ) -> Iterator[Watched]:
-  """Starts a program in a folder of its own; ends all of it with the block.
+  """Starts a program in its own folder, and stops all of it after the block.
 
   Args:
-    command: Python, its program and the arguments.
-    path: folders that it imports from, besides its Python's own.
+    command: Python, the program and its arguments.
+    path: folders for imports, in addition to Python's own.
   """
   all_of_it = tree.Tree()
   environment = {

@@ -1,4 +1,4 @@
-"""A robot with a loop of its own, which trains through `slipway.connect`.
+"""A robot with its own loop, which trains through `slipway.connect`.
 
     slipway train --config=apex_dqn:cartpole --name=robot \\
       --config.environment.name=robot:Robot \\
@@ -17,14 +17,14 @@ import numpy as np
 
 
 class Robot(gymnasium.Env):
-  """Declares the spaces for the run, which does not step it."""
+  """Declares the spaces for the run, which never steps this environment."""
 
   observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
   action_space = gymnasium.spaces.Discrete(2)
 
 
 class Motor:
-  """Stands for the machine: it moves by 0.1, and should come close to 0."""
+  """Simulates a motor that moves by 0.1 and should come close to 0."""
 
   def start(self):
     self._place, self._moves = random.uniform(-1, 1), 0
@@ -40,7 +40,7 @@ class Motor:
 
 
 def main():
-  import slipway  # not needed by the run, which imports this file for Robot
+  import slipway  # here, since the run imports this file for Robot only
 
   motor = Motor()
   try:
@@ -49,7 +49,7 @@ def main():
         observation, late = motor.start(), False
         while not late:
           observation, reward, late = motor.move(run.act(observation))
-          # terminated: no; truncated: the time is over.
+          # terminated is always False; truncated is True after 30 moves.
           run.observe(reward, False, late, observation)
   except slipway.RunEndedError as error:
     print(error)

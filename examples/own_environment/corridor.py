@@ -1,4 +1,4 @@
-"""An environment of one's own: walk to the right end of a corridor."""
+"""A custom environment: walk to the right end of a corridor."""
 
 import gymnasium
 import numpy as np
@@ -7,7 +7,7 @@ _LENGTH = 10  # places
 
 
 class Corridor(gymnasium.Env):
-  """Action 1 steps right, 0 left; the last place pays 1 and ends it."""
+  """Action 1 steps right and 0 left; the last place ends it with reward 1."""
 
   observation_space = gymnasium.spaces.Box(0, 1, (_LENGTH,), np.float32)
   action_space = gymnasium.spaces.Discrete(2)

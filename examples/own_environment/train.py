@@ -1,4 +1,4 @@
-"""Trains on corridor.py, and plays an episode with the result."""
+"""Trains in corridor.py's environment, and plays an episode with the policy."""
 
 import corridor
 

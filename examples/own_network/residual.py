@@ -1,19 +1,19 @@
-"""A network of one's own: an MLP with residual connections.
+"""A custom network: an MLP with residual connections.
 
     slipway train --config=ppo:cartpole \\
       --config.network.torso=residual:torso
 
 A torso computes features [B, F] of observations [B, ...]. It is written once:
-`layers.ops` is NumPy where workers act, TensorFlow where the trainer learns,
-and an ONNX graph where a policy is exported (agents/networks/numpy_ops.py has
-the functions). The linear layers of network.hidden_sizes follow it.
+`layers.ops` is NumPy for workers, TensorFlow for the trainer, and an ONNX graph
+when a policy is exported (agents/networks/numpy_ops.py has the functions). The
+linear layers of network.hidden_sizes follow the torso.
 """
 
 _UNITS, _BLOCKS = 64, 2
 
 
 def torso(layers, observation):
-  """Features [B, 64] of observations [B, ...]."""
+  """Returns features [B, 64] of observations [B, ...]."""
   relu = layers.ops.relu
   x = layers.ops.float32(layers.ops.flatten(observation))
   x = layers.linear("torso/first", x, _UNITS)

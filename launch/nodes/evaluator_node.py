@@ -47,7 +47,7 @@ class EvaluatorNode:
   def run(self) -> None:
     """Evaluates until the run stops."""
     with (
-      hanging.watching(self._step_timeout_s),
+      hanging.detect_hanging(self._step_timeout_s),
       link.Link(self._control, "evaluator", 0, self._report) as node_link,
     ):
       while not node_link.wait(_POLL_S):

@@ -116,7 +116,7 @@ class WorkerNode:
       # The loop of an external process may take any time for a step.
       timeout_s = 0.0 if outside else self._step_timeout_s
       with (
-        hanging.watching(timeout_s),
+        hanging.detect_hanging(timeout_s),
         contextlib.suppress(external.Interrupted),
       ):
         self._collect(node_link)

@@ -83,7 +83,7 @@ def run(
   threading.excepthook = _end_by_user_error
   status = 1
   try:
-    with user_code.exits_raised():
+    with user_code.exit_as_error():
       cloudpickle.loads(function)()
     status = ENDED
   except BaseException as error:

@@ -12,7 +12,7 @@ ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _READ_BYTES = 4_096  # more signals than anybody sends
 
 
-# Taken here, as `user_code.exits_raised` makes an error of the other.
+# Taken here, as `user_code.exit_as_error` makes an error of the other.
 _exit_now = os._exit
 
 

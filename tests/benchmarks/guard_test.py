@@ -97,7 +97,7 @@ def test_ratios_are_within_repetitions():
     (
       "repetition,case,kind,updates_per_s\n"
       f'0,"{_CASE}",replay,3\n1,"{_CASE}",replay,3\n',
-      "not one number in column 'updates_per_s' where .*'fixed'",
+      "column 'updates_per_s' does not have exactly one number .*'fixed'",
     ),
     (
       "repetition,case,kind,updates_per_s\n"
@@ -106,7 +106,7 @@ def test_ratios_are_within_repetitions():
         for r in (0, 1)
         for kind, speed in (("replay", "fast"), ("fixed", 3))
       ),
-      "not one number in column 'updates_per_s' where .*'replay'",
+      "column 'updates_per_s' does not have exactly one number .*'replay'",
     ),
   ],
 )

@@ -200,7 +200,7 @@ def test_unknown_variant_is_refused():
 @pytest.mark.parametrize("name", ["cartpole", "lunarlander", "pong"])
 def test_tasks_have_the_numbers_of_our_presets(name):
   config, task = dqn.get_config(name), tasks.TASKS[name]
-  assert task.environment == factory.read(config.environment)[0]
+  assert task.environment == factory.get_name_and_kwargs(config.environment)[0]
   assert task.hidden_sizes == config.network.hidden_sizes
   assert task.batch_size == config.learner.batch_size
   assert task.learning_rate == config.learner.learning_rate

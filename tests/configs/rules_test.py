@@ -47,21 +47,25 @@ REFUSED = [
     {"topology__workers": 0, "mode": "sync"},
     "workers=0 with config.mode='sync'",
   ),
-  ("dqn", {"network__lowest_return": 100.0}, "would lie on one return"),
+  (
+    "dqn",
+    {"network__lowest_return": 100.0},
+    "config.network.highest_return=100.0",
+  ),
   (
     "dqn",
     {"network__lowest_return": 1e9, "network__highest_return": 1e9 + 1e3},
-    "several would lie on one return",
+    "1000001000.0",
   ),
   (
     "dqn",
     {"learner__munchausen_scale": 0.9, "network__head": "quantile"},
-    "takes a policy from values",
+    "config.network.head='quantile'",
   ),
   (
     "dqn",
     {"learner__munchausen_scale": 0.9, "adder__n_step": 3},
-    "rewards the first action only",
+    "config.adder.n_step=3",
   ),
   (
     "dqn",
@@ -105,7 +109,11 @@ REFUSED = [
     "config.learner.batch_size=64: ",
   ),
   ("r2d2", {"adder__period": 21}, "would never be learned"),
-  ("r2d2", {"replay__transitions_per_item": 4}, "are sequences"),
+  (
+    "r2d2",
+    {"replay__transitions_per_item": 4},
+    "config.replay.transitions_per_item=4",
+  ),
   (
     "r2d2",
     {"replay__capacity": 159},  # 15 sequences, which start 10 steps apart
@@ -201,7 +209,7 @@ REFUSED = [
     "config.topology.workers=1 with config.agent='bc'",
   ),
   ("bc", {}, "config.dataset.path='' names no folder"),
-  ("bc", {"dataset__path": "no/folder"}, "'no/folder', which is not there"),
+  ("bc", {"dataset__path": "no/folder"}, "'no/folder', which does not exist"),
 ]
 
 

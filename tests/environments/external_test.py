@@ -23,7 +23,7 @@ class Worker:
 
   def __init__(self, config=_CARTPOLE):
     self.environment, self.exchange = factory.make_external(config)
-    self.exchange.set_check(lambda: self.stop)
+    self.exchange.set_should_stop(lambda: self.stop)
     self.stop, self.steps, self.actions = False, [], 0
     self._thread = threading.Thread(target=self._run, daemon=True)
     self._thread.start()

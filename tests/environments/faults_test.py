@@ -145,13 +145,13 @@ def test_the_seed_is_the_one_that_the_environment_got():
 
 
 def test_an_exit_without_a_word_is_an_error():
-  with user_code.exits_raised(), pytest.raises(user_code.UserCodeError) as e:
+  with user_code.exit_as_error(), pytest.raises(user_code.UserCodeError) as e:
     play(fault=lambda result: os._exit(0))
   assert e.value.line.endswith("step() raised SystemExit: os._exit(0)")
 
 
 def test_a_fork_may_exit_without_a_word():
-  with user_code.exits_raised():
+  with user_code.exit_as_error():
     process = multiprocessing.get_context("fork").Process(target=lambda: None)
     process.start()
     process.join()

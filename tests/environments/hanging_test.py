@@ -59,7 +59,7 @@ def test_a_call_that_does_not_return(errors, call, step, asynchronous):
   config = given.config_of("Hanging-v0", call=call)
   config.asynchronous = asynchronous
   environment = factory.make(config, 3, seed=1)
-  with hanging.watching(_TIMEOUT_S):
+  with hanging.detect_hanging(_TIMEOUT_S):
     environment.reset()
     for _ in range(6):
       environment.step(np.zeros(3, np.int32))
@@ -77,12 +77,12 @@ def test_a_call_that_does_not_return(errors, call, step, asynchronous):
 
 def test_many_steps_that_return(errors):
   environment = factory.make(given.config_of("CartPole-v1"), 2, seed=1)
-  with hanging.watching(0.1):
+  with hanging.detect_hanging(0.1):
     environment.reset()
     end_s = time.monotonic() + 0.5
     while time.monotonic() < end_s:
       environment.step(np.zeros(2, np.int32))
-  with hanging.watching(0.0):
+  with hanging.detect_hanging(0.0):
     pass
   assert errors.empty()
   names = [thread.name for thread in threading.enumerate()]

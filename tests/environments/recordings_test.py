@@ -214,7 +214,7 @@ def without_last_observations(folder):
 @pytest.mark.parametrize(
   ("write", "fields"),
   [
-    (nothing, ["not there"]),
+    (nothing, ["does not exist"]),
     (other_files, ["not a Minari dataset", "data/"]),
     (damaged, ["not a Minari dataset", "0.0.1"]),
     (cut_short, ["not a Minari dataset"]),

@@ -134,11 +134,15 @@ def test_continuous_actions_have_no_mask():
     (BIT, spaces.Dict({"a": BIT}), ["action", "Dict("]),
     (BIT, spaces.Tuple([BIT, BIT]), ["action", "Tuple("]),
     (BIT, spaces.Box(0, 9, (2,), np.int64), ["action", "int64", "floats"]),
-    (BIT, spaces.Box(-INF, INF, (2,)), ["action", "inf", "bounded floats"]),
+    (
+      BIT,
+      spaces.Box(-INF, INF, (2,)),
+      ["action", "inf", "floats with finite bounds"],
+    ),
     (
       BIT,
       spaces.Box(np.float32([-1, 0]), np.float32([1, INF])),
-      ["action", "inf", "bounded floats"],
+      ["action", "inf", "floats with finite bounds"],
     ),
     # gymnasium prints the bounds of this one on several lines.
     (

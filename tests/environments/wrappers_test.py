@@ -219,7 +219,7 @@ def test_wrapped_environments_are_saved_exactly(fields):
     (
       "Clock-v0",
       {"wrappers": ("gymnasium.wrappers:ResizeObservation",)},
-      ["ResizeObservation'", "missing 1 required", "a function of your own"],
+      ["ResizeObservation'", "missing 1 required", "your own function"],
     ),
     (
       "ALE/Pong-v5",

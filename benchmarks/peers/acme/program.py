@@ -1,9 +1,9 @@
-"""Acme's DQN at a task, on Slipway's own packages.
+"""Acme's DQN on a task, with Slipway's own packages.
 
-Variants: `agent` is `acme.agents.tf.dqn.DQN`, all in one process;
-`distributed` has its learner, two of its actors and its adders as processes
-that Launchpad starts, as Acme's distributed agents have them: Acme 0.4.0 brings
-none for DQN on TensorFlow. It has no evaluator, which would take a core.
+Variant `agent` is `acme.agents.tf.dqn.DQN`, all in one process. Variant
+`distributed` runs its learner, two of its actors and its adders as processes
+that Launchpad starts, like Acme's distributed agents, since Acme 0.4.0 has no
+distributed DQN on TensorFlow. It has no evaluator, which would take a core.
 """
 
 # pyright: reportMissingImports=false, reportArgumentType=false
@@ -38,7 +38,7 @@ _UPDATE_PERIOD = 1_000  # actor steps between two fetches of the variables
 
 
 class _Environment(dm_environment.GymnasiumEnvironment):
-  """Ours as Acme's loop wants it, of any task, with a seed."""
+  """A seeded environment of any task, in the form of Acme's loop."""
 
   def __init__(self, name: str):
     if name != "pong":
@@ -49,12 +49,12 @@ class _Environment(dm_environment.GymnasiumEnvironment):
     self._ended = True
 
   def seed(self, seed: int) -> None:
-    """Seeds all its episodes."""
+    """Seeds all later episodes."""
     self._environment.reset(seed=seed)
 
 
-def _mend_reverb() -> None:
-  """Drops an argument of Acme 0.4.0 that Reverb 0.11 does not take."""
+def _patch_reverb() -> None:
+  """Removes an argument of Acme 0.4.0 that Reverb 0.11 does not have."""
   write = reverb.Client.trajectory_writer
 
   def trajectory_writer(self, num_keep_alive_refs, **unused):
@@ -83,7 +83,7 @@ def _make_policy(network: snt.Module, epsilon: tf.Variable) -> snt.Module:
 
 
 class _Counter(loggers.Logger):
-  """Counts what is logged, which is each update."""
+  """A logger that counts its calls, one per update."""
 
   def __init__(self, told: progress.Progress):
     self._told = told
@@ -95,8 +95,8 @@ class _Counter(loggers.Logger):
     pass
 
 
-class _Teller(loggers.Logger):
-  """Takes the returns of an environment loop's episodes."""
+class _ReturnLogger(loggers.Logger):
+  """A logger that reports the returns of an environment loop's episodes."""
 
   def __init__(self, told: progress.Progress):
     self._told = told
@@ -109,7 +109,7 @@ class _Teller(loggers.Logger):
 
 
 class _Steps:
-  """Observes a loop: counts, explores less and less, evaluates when due."""
+  """An observer of a loop that counts steps, decays epsilon and evaluates."""
 
   def __init__(self, told, task, epsilon: tf.Variable, play):
     self._told, self._task = told, task
@@ -175,13 +175,13 @@ def _run_agent(asked) -> None:
   acme.EnvironmentLoop(
     environment,
     agent,
-    logger=_Teller(told),
+    logger=_ReturnLogger(told),
     observers=[_Steps(told, task, epsilon, play)],
   ).run()
 
 
 def _serve(name: str) -> list[reverb.Table]:
-  """The table, whose limiter holds the ratio."""
+  """Makes the table, whose limiter holds the ratio of updates to steps."""
   task = tasks.TASKS[name]
   ratio = task.batch_size / task.steps_per_update
   return [
@@ -229,7 +229,7 @@ def _make_learner(name: str, replay: reverb.Client, counter):
 
 
 def _make_actor(name: str, replay: reverb.Client, learner, counter):
-  _mend_reverb()  # in this process, which Launchpad has started anew
+  _patch_reverb()  # here too, since Launchpad starts a new process
   flags.FLAGS.mark_as_parsed()
   task = tasks.TASKS[name]
   environment = _Environment(name)
@@ -257,7 +257,7 @@ def _make_actor(name: str, replay: reverb.Client, learner, counter):
 
 
 def _tell(counter, where: str) -> None:
-  """Tells once a second what the counter node knows."""
+  """Reports the counter node's counts once per second."""
   out = os.open(where, os.O_WRONLY)
   while True:
     time.sleep(1.0)
@@ -274,7 +274,7 @@ def _tell(counter, where: str) -> None:
 
 
 def _run_distributed(asked) -> None:
-  """Starts the program, and waits for ever."""
+  """Starts the distributed program, and waits until it is killed."""
   program = lp.Program("acme")
   with program.group("replay"):
     replay = program.add_node(lp.ReverbNode(lambda: _serve(asked.task)))
@@ -301,10 +301,10 @@ def _run_distributed(asked) -> None:
 
 
 def main() -> None:
-  """Learns until the target, or for ever."""
+  """Learns until the target, or until the process is killed."""
   asked = progress.parse_arguments(("agent", "distributed"))
   flags.FLAGS.mark_as_parsed()  # its loop asks Launchpad's flags
-  _mend_reverb()
+  _patch_reverb()
   if asked.variant == "agent":
     _run_agent(asked)
   else:

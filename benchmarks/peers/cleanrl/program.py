@@ -1,8 +1,8 @@
-"""CleanRL's dqn.py at a task: the file of its PyPI package, run as it is.
+"""CleanRL's dqn.py on a task: the file of its PyPI package, unchanged.
 
-It has one environment and no way to ask it anything, so its classes are watched
-from outside, and its layers of 120 and 84 units are given the task's widths.
-Its gymnasium has LunarLander-v2.
+The script uses one environment and reports no progress, so this program
+observes its classes from outside, and replaces its layers of 120 and 84 units
+by the task's sizes. Its gymnasium has LunarLander-v2.
 """
 # pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 # pyright: reportArgumentType=false
@@ -22,7 +22,7 @@ _FOR_EVER = 10**9
 
 
 class _SilentWriter:
-  """In place of TensorBoard's; passes on the episodes' returns."""
+  """Replaces TensorBoard's writer; only reports the returns of episodes."""
 
   told: progress.Progress
 
@@ -38,7 +38,7 @@ class _SilentWriter:
 
 
 def _play(environment: str, scope: dict) -> list[float]:
-  """Greedy episodes of the script's network, all at once."""
+  """Plays greedy episodes with the script's network, all at once."""
   environments = gymnasium.vector.make(
     environment, progress.EPISODES, asynchronous=False
   )
@@ -58,7 +58,7 @@ def _play(environment: str, scope: dict) -> list[float]:
 
 
 def main() -> None:
-  """Learns until the target, or for ever."""
+  """Learns until the target, or until the process is killed."""
   asked = progress.parse_arguments(("default",))
   task = tasks.TASKS[asked.task]
   environment = task.environment.replace("-v3", "-v2")

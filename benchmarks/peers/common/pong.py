@@ -1,4 +1,4 @@
-"""Pong for the peers without a usable preprocessing of their own."""
+"""Pong for peers without suitable preprocessing."""
 # pyright: reportMissingImports=false
 
 import ale_py
@@ -10,7 +10,7 @@ _FRAMES = 4
 
 
 class _FramesLast(gymnasium.ObservationWrapper):
-  """Stacks that their networks take: uint8 [84, 84, 4] for [4, 84, 84]."""
+  """Moves the stack to the last axis: uint8 [84, 84, 4] from [4, 84, 84]."""
 
   def __init__(self, environment: gymnasium.Env):
     super().__init__(environment)
@@ -23,7 +23,7 @@ class _FramesLast(gymnasium.ObservationWrapper):
 
 
 def make() -> gymnasium.Env:
-  """Pong by gymnasium's wrappers: 84x84, 4 stacked, 4 skipped, grey."""
+  """Makes Pong with gymnasium's wrappers: 84x84, grey, stack 4, skip 4."""
   gymnasium.register_envs(ale_py)
   environment = gymnasium.make(
     tasks.TASKS["pong"].environment, frameskip=1, repeat_action_probability=0.0

@@ -1,4 +1,4 @@
-"""Progress: what a program tells of itself, one line of JSON a second.
+"""Progress: reports a program's progress as one line of JSON per second.
 
     told = progress.Progress(until=475.0)
     while True:
@@ -9,7 +9,7 @@
       if told.evaluation_due(2_000):
         told.evaluate(play_20_episodes)
 
-It runs on each peer's packages, so it imports the standard library only.
+It imports the standard library only, since it runs with each peer's packages.
 """
 
 import argparse
@@ -27,22 +27,22 @@ _PERIOD_S = 1.0
 
 
 class Progress:
-  """Counts of a program, told by a thread of their own.
+  """Counts of a program, which a background thread reports.
 
-  What else the program prints is sent to stderr. Once a mean reaches `until`,
-  a last line says so and the process ends with status 0.
+  Other output of the program is sent to stderr. Once the mean return reaches
+  `until`, it reports a last line, and the process exits with status 0.
 
   Attributes:
-    env_steps: made so far, of all environments.
-    updates: of the network so far.
+    env_steps: environment steps so far, of all environments.
+    updates: updates of the network so far.
     paused_s: seconds spent in evaluations.
   """
 
   def __init__(self, until: float | None = None):
-    """Begins to tell.
+    """Starts to report.
 
     Args:
-      until: the mean return at which the program ends; None: it never does.
+      until: mean return at which the program ends; None: it does not end.
     """
     self.env_steps = 0
     self.updates = 0
@@ -56,16 +56,16 @@ class Progress:
     threading.Thread(target=self._tell, daemon=True).start()
 
   def add_return(self, value: float) -> None:
-    """Takes the undiscounted return of an ended training episode."""
+    """Adds the undiscounted return of a completed training episode."""
     self._returns.append(float(value))
     if self._mean() is not None:
       self._end_at(self._mean())
 
   def evaluation_due(self, period: int) -> bool:
-    """Whether it is time for a greedy evaluation.
+    """Returns whether a greedy evaluation is due.
 
     Args:
-      period: environment steps between two. Without an `until` none is due.
+      period: environment steps between evaluations; no effect without `until`.
     """
     if self._until is None or self.env_steps - self._evaluated_at < period:
       return False
@@ -73,10 +73,10 @@ class Progress:
     return True
 
   def evaluate(self, play: Callable[[], Sequence[float]]) -> None:
-    """Plays greedy episodes while the clock of the learning stands still.
+    """Plays greedy episodes, whose time does not count as learning time.
 
     Args:
-      play: returns their returns, if any has ended.
+      play: function that plays episodes and returns their returns.
     """
     start_s = time.monotonic()
     returns = play()
@@ -122,17 +122,17 @@ def tell(
   reached: bool,
   at_s: float | None = None,
 ) -> None:
-  """Writes one line.
+  """Writes one line of progress.
 
   Args:
     out: file descriptor.
-    env_steps: made so far.
-    updates: made so far.
-    mean_return: of the last training episodes; None: too few have ended.
+    env_steps: environment steps so far.
+    updates: updates so far.
+    mean_return: mean of the last training episodes; None: there are too few.
     evaluated: mean of the last greedy evaluation; None: there was none.
     paused_s: seconds spent in evaluations.
     reached: whether the target was reached.
-    at_s: when all this was so, monotonic; None: now.
+    at_s: monotonic seconds of these values; None: now.
   """
   line = {
     "at_s": time.monotonic() if at_s is None else at_s,
@@ -150,11 +150,11 @@ def tell(
 def parse_arguments(
   variants: Sequence[str], arguments: Sequence[str] | None = None
 ) -> typing.Any:
-  """The arguments of a program: task, seed, until, variant.
+  """Parses the arguments of a program: task, seed, until, variant.
 
   Args:
-    variants: that the program has; the first is its default.
-    arguments: of the command line; None: this process's.
+    variants: variants of the program; the first is the default.
+    arguments: arguments of the command line; None: this process's.
   """
   parser = argparse.ArgumentParser()
   parser.add_argument("--task", required=True)

@@ -1,7 +1,7 @@
-"""Tasks: the work that every library does, with the numbers of our presets.
+"""Tasks: the tasks that all libraries learn, with values of Slipway's presets.
 
-`configs/dqn.py` is their source, and a test holds the two together. This module
-runs on each peer's packages, so it imports the standard library only.
+A test checks that they equal those of `configs/dqn.py`. This module imports the
+standard library only, since it runs with each peer's packages.
 """
 
 import dataclasses
@@ -9,21 +9,21 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """One task's numbers.
+  """Hyperparameters of one task.
 
   Attributes:
     environment: gymnasium id.
-    hidden_sizes: units of the MLP's layers; of Pong the CNN's head.
-    batch_size: transitions of an update.
-    learning_rate: Adam's.
-    capacity: transitions that the replay keeps.
+    hidden_sizes: units of the MLP's layers, or of the CNN's head for Pong.
+    batch_size: transitions per update.
+    learning_rate: learning rate of Adam.
+    capacity: transitions in the replay.
     min_size: transitions before the first update.
     target_period: updates between two copies to the target network.
-    epsilon_end: of the exploration, from 1.
+    epsilon_end: last value of epsilon, which starts at 1.
     decay_steps: environment steps until `epsilon_end`.
-    steps_per_update: environment steps; of Pong the agent's, 4 frames each.
+    steps_per_update: environment steps per update; for Pong steps of 4 frames.
     evaluation_period: environment steps between two greedy evaluations.
-    discount: a step.
+    discount: discount per step.
   """
 
   environment: str

@@ -1,7 +1,7 @@
-"""Dopamine's JAX DQN agent at a task, in its runner's order of calls.
+"""Dopamine's JAX DQN agent on a task, with its runner's order of calls.
 
-The runner itself counts in phases of whole episodes and can't be asked
-meanwhile; agent, replay and network are Dopamine's.
+Dopamine's own runner counts in phases of whole episodes and reports no progress
+in between; agent, replay and network are Dopamine's.
 """
 # pyright: reportMissingImports=false
 
@@ -22,7 +22,7 @@ from dopamine.jax.replay_memory import (
 
 
 class _Agent(dqn_agent.JaxDQNAgent):
-  """With the task's numbers that its constructor does not take."""
+  """The agent, with task values that its constructor has no arguments for."""
 
   def __init__(self, task: tasks.Task, **others):
     self._task = task
@@ -77,7 +77,7 @@ def _make_agent(environment, task: tasks.Task, seed: int) -> _Agent:
 
 
 def _play(agent: _Agent, environment) -> list[float]:
-  """Greedy episodes, one after the other."""
+  """Plays greedy episodes, one after the other."""
   kept = agent.state, agent._observation, agent.action
   agent.eval_mode = True
   # It fills its state in place.
@@ -102,7 +102,7 @@ def _play(agent: _Agent, environment) -> list[float]:
 
 
 def main() -> None:
-  """Learns until the target, or for ever."""
+  """Learns until the target, or until the process is killed."""
   asked = progress.parse_arguments(("default",))
   task = tasks.TASKS[asked.task]
   told = progress.Progress(asked.until)

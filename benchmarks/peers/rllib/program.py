@@ -1,7 +1,7 @@
-"""RLlib's Ape-X DQN and DQN (Ray 2.6.3) at a task.
+"""RLlib's Ape-X DQN and DQN (Ray 2.6.3) on a task.
 
-Ray 2.6.3 is the last release line with Ape-X in RLlib itself. Its environments
-are gymnasium 0.26's: LunarLander-v2.
+Ray 2.6 is the last release line whose RLlib contains Ape-X. It uses gymnasium
+0.26, which has LunarLander-v2.
 """
 # pyright: reportMissingImports=false
 
@@ -17,7 +17,7 @@ _ENVIRONMENTS = 4  # each
 
 
 def _make_config(variant: str, task: tasks.Task):
-  """The task's numbers as this library's config."""
+  """Makes RLlib's config from the task's values."""
   distributed = variant == "apex"
   make = apex_dqn.ApexDQNConfig if distributed else dqn.DQNConfig
   replay = {
@@ -79,7 +79,7 @@ def _make_config(variant: str, task: tasks.Task):
 
 
 def _make_greedy(config):
-  """The same config as its evaluation workers have it: without exploring."""
+  """Makes the config of evaluation workers, without exploration."""
   return config.evaluation(
     evaluation_interval=None,
     evaluation_duration=progress.EPISODES,
@@ -90,7 +90,7 @@ def _make_greedy(config):
 
 
 def main() -> None:
-  """Learns until the target, or for ever."""
+  """Learns until the target, or until the process is killed."""
   asked = progress.parse_arguments(("apex", "dqn"))
   task = tasks.TASKS[asked.task]
   told = progress.Progress(asked.until)

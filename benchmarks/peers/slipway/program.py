@@ -1,7 +1,7 @@
-"""Slipway's own program at a task, started and asked as a user would.
+"""Slipway on a task, started and polled like a user's run.
 
-Variants: `prioritized` and `uniform` do the work of the others' throughput;
-`preset` is the preset of Ape-X as it is, for learning.
+Variants `prioritized` and `uniform` do the work of the other libraries, for
+throughput; `preset` is the unchanged preset of Ape-X, for learning.
 """
 # pyright: reportMissingImports=false
 
@@ -25,7 +25,7 @@ _PERIOD_S = 1.0
 
 
 def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
-  """Fields of the config that make the same work as the others'."""
+  """Returns overrides of the config that give the same work as the others'."""
   if variant == "preset":
     return {}
   task = tasks.TASKS[name]
@@ -46,7 +46,7 @@ def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
 
 
 def _first_reached(path: pathlib.Path, until: float) -> dict | None:
-  """The first evaluation at the target, by column."""
+  """Returns the first evaluation that reached the target, by column."""
   rows = curves.read(path)
   for index, value in enumerate(rows["eval_return"]):
     if value >= until:
@@ -55,7 +55,7 @@ def _first_reached(path: pathlib.Path, until: float) -> dict | None:
 
 
 def main() -> None:
-  """Learns until the target, or for ever."""
+  """Learns until the target, or until the process is killed."""
   asked = progress.parse_arguments(("prioritized", "uniform", "preset"))
   out = os.dup(1)
   runs = os.getcwd()
@@ -78,7 +78,7 @@ def main() -> None:
   control = control_status.ControlStatus(folder)
   while launcher.poll() is None:
     time.sleep(_PERIOD_S)
-    status = control.ask()
+    status = control.poll()
     if status is not None:
       progress.tell(
         out,

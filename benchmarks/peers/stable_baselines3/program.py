@@ -1,8 +1,8 @@
-"""Stable-Baselines3's DQN at a task.
+"""Stable-Baselines3's DQN on a task.
 
-Variants: `8_environments` and `1_environment` do the task's work, `zoo` has the
-numbers that RL Baselines3 Zoo (rl_zoo3 2.9.2, hyperparameters/dqn.yml) has
-tuned for the task.
+Variants `8_environments` and `1_environment` do the task's work; `zoo` has the
+hyperparameters that RL Baselines3 Zoo (rl_zoo3 2.9.2, hyperparameters/dqn.yml)
+has tuned for the task.
 """
 # pyright: reportMissingImports=false
 
@@ -52,7 +52,7 @@ _ZOO = {
 
 
 def _make_environments(name: str, count: int, seed: int):
-  """A vector of environments, as the task has them."""
+  """Makes the vector of the task's environments."""
   task = tasks.TASKS[name]
   if name != "pong":
     return env_util.make_vec_env(task.environment, count, seed)
@@ -69,7 +69,7 @@ def _make_environments(name: str, count: int, seed: int):
 
 
 def _numbers(name: str, count: int) -> dict:
-  """The task's numbers as this library's arguments."""
+  """Returns the task's values as arguments of Stable-Baselines3's DQN."""
   task = tasks.TASKS[name]
   numbers = {
     "learning_rate": task.learning_rate,
@@ -89,8 +89,8 @@ def _numbers(name: str, count: int) -> dict:
   return numbers
 
 
-class _Teller(callbacks.BaseCallback):
-  """Counts, and evaluates when it is due."""
+class _ProgressCallback(callbacks.BaseCallback):
+  """A callback that counts steps, and evaluates when it is due."""
 
   def __init__(self, told: progress.Progress, name: str, seed: int):
     super().__init__()
@@ -119,7 +119,7 @@ class _Teller(callbacks.BaseCallback):
 
 
 def main() -> None:
-  """Learns until the target, or for ever."""
+  """Learns until the target, or until the process is killed."""
   asked = progress.parse_arguments(("8_environments", "1_environment", "zoo"))
   told = progress.Progress(asked.until)
   # For the small networks a second thread only costs.
@@ -137,7 +137,7 @@ def main() -> None:
   )
   model.learn(
     _FOR_EVER,
-    callback=_Teller(told, asked.task, asked.seed),
+    callback=_ProgressCallback(told, asked.task, asked.seed),
     log_interval=_FOR_EVER,
   )
 

@@ -1,6 +1,6 @@
-"""TF-Agents' DQN with Reverb at a task, by its actors and its learner.
+"""TF-Agents' DQN with Reverb on a task, with TF-Agents' actors and learner.
 
-Its environments are gym 0.23's: LunarLander-v2.
+It uses gym 0.23, which has LunarLander-v2.
 """
 # pyright: reportMissingImports=false, reportArgumentType=false
 
@@ -28,7 +28,7 @@ _TABLE = "uniform_table"
 
 
 class _Pong(py_environment.PyEnvironment):
-  """Pong of gymnasium; gym 0.23 finds no games."""
+  """Pong from gymnasium, since gym 0.23 does not find Atari games."""
 
   def __init__(self, seed: int):
     super().__init__()
@@ -133,7 +133,7 @@ def _serve(task: tasks.Task):
 
 
 def main() -> None:
-  """Learns until the target, or for ever."""
+  """Learns until the target, or until the process is killed."""
   asked = progress.parse_arguments(("default",))
   task = tasks.TASKS[asked.task]
   told = progress.Progress(asked.until)

@@ -311,6 +311,6 @@ def test_sampled_quantiles_are_those_of_their_taus():
   sampled = np.swapaxes(output.outputs, 1, 2).reshape(-1, 3)[order]
   middles = network(tf.ones((1, 4)), None, 2_000).outputs[0].numpy()
   for action in range(3):
-    expected = np.interp(taus.ravel()[order], heads.middles(2_000),
+    expected = np.interp(taus.ravel()[order], heads.make_midpoints(2_000),
                          middles[action])  # fmt: skip
     np.testing.assert_allclose(sampled[:, action], expected, atol=1e-2)
