@@ -15,7 +15,8 @@ _LONGEST_S = 1e9
 FIELDS: fields.Fields = {
   "agent": Field(
     "",
-    "the builder of the algorithm, a name of agents/registry.py",
+    "the algorithm: a family of agents/, or 'module:Name' of a builder of one's "
+    "own",
     checks.matching(bool, "a name", "nothing could learn", ""),
   ),
   "mode": Field(
