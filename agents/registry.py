@@ -48,7 +48,8 @@ def make_builder(name: str) -> core.Builder:
   except Exception as error:
     line = (
       f"config.agent={name!r} can't be made ({user_code.describe(error)}), so "
-      f"nothing could learn: give {wanted}, whose constructor takes no arguments"
+      f"nothing could learn: give {wanted}, and whose constructor takes no "
+      "arguments"
     )
     if user_code.is_in_user_code(error):
       raise user_code.UserCodeError(line, error) from error

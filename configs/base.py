@@ -15,7 +15,7 @@ _LONGEST_S = 1e9
 FIELDS: fields.Fields = {
   "agent": Field(
     "",
-    "the algorithm: a family of agents/, or 'module:Name' of a builder of one's "
+    "the algorithm: a family of agents/, or 'module:Name' of a builder of your "
     "own",
     checks.matching(bool, "a name", "nothing could learn", ""),
   ),
