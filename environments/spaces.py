@@ -145,6 +145,8 @@ def find_unsupported(space: gymnasium.Space) -> str | None:
     ):
       where = f" at observation{subscripts(leaf.path)}" if leaf.path else ""
       return f"is {one_line(leaf.space)}{where}"
+  if not any(leaf.size for leaf in found):
+    return f"{one_line(space)} has no numbers"
   return None
 
 
