@@ -15,7 +15,8 @@ _LONGEST_S = 1e9
 FIELDS: fields.Fields = {
   "agent": Field(
     "",
-    "name of the algorithm's builder in agents/registry.py",
+    "the algorithm: a family of agents/, or 'module:Name' of a builder of your "
+    "own",
     checks.matching(bool, "a name", "nothing could learn", ""),
   ),
   "mode": Field(

@@ -49,10 +49,8 @@ def make_observation_reader(
 
 
 def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
-  placed, size = [], 0
-  for leaf in spaces_lib.leaves(space):
-    placed.append((leaf, slice(size, size + leaf.size)))
-    size += leaf.size
+  placed = list(spaces_lib.place(space))
+  size = placed[-1][1].stop
 
   def flatten(observations: Any) -> np.ndarray:
     parts = [spaces_lib.select(observations, leaf.path) for leaf, _ in placed]

@@ -12,6 +12,7 @@ dict, and `gymnasium.spaces.flatten` has the same order.
 | MultiBinary | zeros and ones |
 
 If the only leaf is a Box, such as an image, the observation is the leaf itself.
+`split` finds the parts of a vector by key.
 """
 
 import math
@@ -59,6 +60,51 @@ def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
     yield from leaves(part, (*path, key))
 
 
+def place(space: gymnasium.Space) -> Iterator[tuple[Leaf, slice]]:
+  """Lists the leaves of a space, each with its place in the vector."""
+  start = 0
+  for leaf in leaves(space):
+    yield leaf, slice(start, start + leaf.size)
+    start += leaf.size
+
+
+def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
+  """Splits vectors into the parts of a Dict or Tuple, for a torso.
+
+      parts = spaces.split(Maze.observation_space, observation)
+      x = layers.ops.concat([parts["goal"], parts["place"]])
+
+  Args:
+    space: the observation space of the environment, with its wrappers.
+    vectors: [B, N], of NumPy, TensorFlow or an ONNX graph.
+
+  Returns:
+    A dict or tuple, nested as the space is, of float32 [B, n] for each leaf,
+    by the table above; `vectors` where the space has no parts.
+
+  Raises:
+    ValueError: one line: the vectors are not those of the space.
+  """
+  found = list(place(space))
+  size = found[-1][1].stop if found else 0
+  if len(vectors.shape) != 2 or vectors.shape[1] != size:
+    raise ValueError(
+      f"observations are {list(vectors.shape)}, but vectors of "
+      f"{one_line(space)} are [B, {size}], so there are no parts: give the "
+      "space that the environment has with its wrappers"
+    )
+  parts = iter([vectors[:, where] for _, where in found])
+
+  def nest(inner: gymnasium.Space) -> typing.Any:
+    if isinstance(inner, spaces.Dict):
+      return {key: nest(part) for key, part in inner.spaces.items()}
+    if isinstance(inner, spaces.Tuple):
+      return tuple(nest(part) for part in inner.spaces)
+    return next(parts)
+
+  return nest(space)
+
+
 def only_box(space: gymnasium.Space) -> spaces.Box | None:
   """Returns the Box that is a space's only leaf; None: the leaves differ."""
   found = list(leaves(space))
@@ -99,6 +145,8 @@ def find_unsupported(space: gymnasium.Space) -> str | None:
     ):
       where = f" at observation{subscripts(leaf.path)}" if leaf.path else ""
       return f"is {one_line(leaf.space)}{where}"
+  if not any(leaf.size for leaf in found):
+    return f"{one_line(space)} has no numbers"
   return None
 
 

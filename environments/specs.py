@@ -112,6 +112,7 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
     isinstance(space, spaces.Box)
     and np.issubdtype(space.dtype, np.floating)
     and space.is_bounded("both")
+    and 0 not in space.shape
   ):
     return specs.BoundedArray(space.shape, np.float32, -1.0, 1.0, "action")
   raise ValueError(

@@ -65,7 +65,13 @@ def main(argv: Sequence[str] | None = None) -> int:
   if os.getcwd() not in sys.path:
     sys.path.insert(0, os.getcwd())
   module = importlib.import_module(f"slipway.launch.{_COMMANDS[word][0]}")
-  return module.main([f"slipway {word}", *arguments])
+  try:
+    status = module.main([f"slipway {word}", *arguments])
+    sys.stdout.flush()
+  except BrokenPipeError:  # as in `slipway list | head`
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+  return status
 
 
 if __name__ == "__main__":

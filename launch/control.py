@@ -187,6 +187,11 @@ def _parse(
     SystemExit: help was asked for and printed.
   """
   flags, words = _apart(argv)
+  if any(flag.lstrip("-").partition("=")[0] == "command" for flag in flags):
+    raise ValueError(
+      "--command is no flag, so nothing is done: the command is a word, such "
+      "as `slipway control --run=runs/first status`"
+    )
   values = flags_lib.parse(_define_flags(), flags, _USAGE)
   if not words:
     raise ValueError(

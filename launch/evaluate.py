@@ -8,6 +8,7 @@ import numpy as np
 
 from slipway.environments import factory, recordings, user_code, video
 from slipway.launch import policy as policy_lib
+from slipway.launch import run_config
 from slipway.launch.nodes import evaluation
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.runs import run_folder
@@ -27,6 +28,7 @@ def main(argv: Sequence[str]) -> int:
   """
   try:
     flags = flags_lib.parse(flags_lib.define_evaluate_flags(), argv, _USAGE)
+    _check_playable(flags.run)
     policy = policy_lib.load(flags.run, flags.which)
     config, actor = policy.config, policy.actor
     environment = factory.make(
@@ -66,6 +68,20 @@ def main(argv: Sequence[str]) -> int:
     print(f"evaluate: {error}", file=sys.stderr)
     return 2
   return 0
+
+
+def _check_playable(run: str) -> None:
+  """Checks that the environment of a run can be stepped.
+
+  Raises:
+    ValueError: one line: it can't, or the run's config can't be read.
+  """
+  if run_config.read(run).environment.external:
+    raise ValueError(
+      f"--run={run} has config.environment.external=True, whose environment "
+      "gives spaces only, so no episode can be played: act by "
+      "slipway.load(run, 'latest') in the loop that steps the environment"
+    )
 
 
 def _describe(episodes: evaluation.Episodes, version: int) -> str:

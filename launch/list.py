@@ -10,7 +10,7 @@ import ml_collections
 from slipway.agents import registry
 from slipway.configs import catalog
 from slipway.configs import fields as fields_lib
-from slipway.environments import factory
+from slipway.environments import factory, user_code
 from slipway.launch import memory
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     flags = flags_lib.parse(flags_lib.define_list_flags(), argv, _USAGE)
     lines = _one(flags.algorithm) if flags.algorithm else _all()
     print("\n".join(lines))
-  except ValueError as error:
+  except (ValueError, user_code.UserCodeError) as error:
     print(f"list: {error}", file=sys.stderr)
     return 2
   return 0
@@ -53,6 +53,9 @@ def _all() -> Iterator[str]:
 
 def _one(algorithm: str) -> Iterator[str]:
   """An algorithm: its paper, what it changes, what its presets need."""
+  if algorithm.endswith(".py"):
+    yield from _own(algorithm)
+    return
   modules = catalog.algorithms()
   if algorithm not in modules:
     near = catalog.nearest(algorithm)
@@ -67,16 +70,35 @@ def _one(algorithm: str) -> Iterator[str]:
   yield f"{algorithm}: {_paper(module)}"
   yield ""
   yield f"other than the fields' defaults, preset {first}"
-  defaults = fields_lib.make_config(overrides.declared(config))
-  for field, value in fields_lib.flatten(config).items():
-    if fields_lib.get(defaults, field) != value:
-      yield f"  {field:<38}{value}"
+  yield from _changes(config)
   yield ""
   yield "presets, and what they need"
   for preset in module.PRESETS:
     yield f"  {preset:<18}{_needs(module.get_config(preset))}"
   yield ""
   yield f"all fields: slipway config {algorithm}:{first}"
+
+
+def _own(path: str) -> Iterator[str]:
+  """A config file of the user's: what it changes and needs."""
+  config = overrides.load(path)
+  fields_lib.validate(config, overrides.declared(config))
+  yield f"{path}: {config.agent}"
+  yield ""
+  yield "other than the fields' defaults"
+  yield from _changes(config)
+  yield ""
+  yield f"needs: {_needs(config)}"
+  yield ""
+  yield f"all fields: slipway config {path}"
+
+
+def _changes(config: ml_collections.ConfigDict) -> Iterator[str]:
+  """The fields whose values are not their defaults."""
+  defaults = fields_lib.make_config(overrides.declared(config))
+  for field, value in fields_lib.flatten(config).items():
+    if fields_lib.get(defaults, field) != value:
+      yield f"  {field:<38}{value}"
 
 
 def _needs(config: ml_collections.ConfigDict) -> str:

@@ -45,6 +45,12 @@ def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
   folder = run_folder.RunFolder.open(run)
   config = run_config.read(folder.path)
   if which == "best":
+    if config.environment.external:
+      raise ValueError(
+        f"run {str(folder.path)!r} has config.environment.external=True, so it "
+        "is never evaluated and has no best variables: load its newest "
+        "snapshot, which='latest'"
+      )
     path = folder.best
     version, variables = best_variables.load(path)
   else:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterable
 
 import rich.box
@@ -43,7 +44,15 @@ _PHASE_STYLES = {
 
 
 class _Console(rich.console.Console):
-  """A console that prints nothing once its pipe has no reader."""
+  """A console on standard output.
+
+  It prints nothing once its pipe has no reader. FORCE_COLOR, which Jupyter and
+  CI services set, does not make it a terminal.
+  """
+
+  def __init__(self):
+    is_terminal = getattr(sys.stdout, "isatty", bool)  # None where it is closed
+    super().__init__(force_terminal=is_terminal())
 
   def on_broken_pipe(self) -> None:
     """Stops printing; rich would raise SystemExit in the calling thread."""

@@ -62,7 +62,8 @@ def define_list_flags() -> flags.FlagValues:
   flags.DEFINE_string(
     "algorithm",
     None,
-    "One algorithm, a file of configs/ without .py. By default all.",
+    "One algorithm: a built-in name, or your own config's file, which ends in "
+    ".py. By default all.",
     flag_values=values,
   )
   flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)

@@ -232,7 +232,7 @@ def check_items(
 
 def wrong_type(argument: str, default: typing.Any) -> str:
   """Returns one line about an override with a value of the wrong type."""
-  items = " (one flag for each item)" if isinstance(default, tuple) else ""
+  items = " (separated by commas)" if isinstance(default, tuple) else ""
   return (
     f"{fields_lib.shorten(argument)}: the field's type is "
     f"{fields_lib.type_name(default)}{items}, so this value can't be used; it "

@@ -13,6 +13,7 @@ from slipway.environments import (
   masks,
   specs,
 )
+from slipway.environments import spaces as spaces_lib
 from tests.environments import given, shaped
 
 BATCH = 3
@@ -41,6 +42,21 @@ def test_parts_lie_in_the_vector_as_gymnasium_flattens_them(name):
   np.testing.assert_array_equal(
     read_batch(space, values), expected.astype(np.float32)
   )
+
+
+def test_a_torso_gets_the_parts_by_key():
+  space = shaped.OBSERVATIONS["parts"]
+  values = [space.sample() for _ in range(BATCH)]
+  parts = spaces_lib.split(space, read_batch(space, values))
+  places = np.stack([value["position"].reshape(-1) for value in values])
+  np.testing.assert_array_equal(parts["position"], places.astype(np.float32))
+  goals = parts["goal"].argmax(axis=1) - 1  # the space starts at -1
+  np.testing.assert_array_equal(goals, [value["goal"] for value in values])
+  bits = [value["pair"][0] for value in values]
+  np.testing.assert_array_equal(parts["pair"][0], bits)
+  assert parts["pair"][1].shape == (BATCH, 5)
+  with pytest.raises(ValueError, match=r"are \[B, 14\], so there are no parts"):
+    spaces_lib.split(space, np.zeros((BATCH, 13)))
 
 
 def test_an_only_part_is_the_observation():

@@ -131,6 +131,8 @@ def test_continuous_actions_have_no_mask():
       ["the image Box(0, 255, (9, 9), uint8) at observation['b']"],
     ),
     (spaces.Dict(), BIT, ["observation", "has no parts"]),
+    (spaces.Box(0, 1, (0,)), BIT, ["observation", "has no numbers"]),
+    (BIT, spaces.Box(0, 1, (0,)), ["action", "(0,)"]),
     (BIT, spaces.Dict({"a": BIT}), ["action", "Dict("]),
     (BIT, spaces.Tuple([BIT, BIT]), ["action", "Tuple("]),
     (BIT, spaces.Box(0, 9, (2,), np.int64), ["action", "int64", "floats"]),

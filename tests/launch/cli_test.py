@@ -1,5 +1,6 @@
 """The command `slipway`."""
 
+import os
 import subprocess
 import sys
 
@@ -44,6 +45,15 @@ def test_config_shows_each_field(capsys):
 def test_config_of_nothing_is_one_line(name, capsys):
   assert cli.main(["slipway", "config", name]) == 2
   assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_reader_of_the_output_may_close_it():
+  closed, output = os.pipe()
+  os.close(closed)
+  command = [sys.executable, "-m", "slipway.launch.cli", "list"]
+  done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE)
+  os.close(output)
+  assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_the_package_imports_nothing_heavy():

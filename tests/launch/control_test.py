@@ -235,6 +235,7 @@ REFUSED = [
   (("pause", "5"), "'pause 5' has not the arguments of 'pause'"),
   (("status", "--jso"), "--jso is no flag, so it would do nothing: did you "
    "mean --json?"),
+  (("--command=status",), "the command is a word, such as `slipway control"),
   (("stop", "--json"), "--json is an option of status only"),
 ]  # fmt: skip
 

@@ -5,6 +5,7 @@ import re
 import msgspec
 import pytest
 
+import slipway
 from slipway.agents import registry
 from slipway.configs import dqn
 from slipway.environments import factory, recordings
@@ -115,3 +116,15 @@ def test_variables_without_the_statistics(run, capsys):
   del variables["normalization/mean"]
   best_variables.save(run.best, version, variables, outbox.Outbox())
   assert "has no variable 'normalization/mean'" in refusal(run, capsys)
+
+
+def test_an_environment_that_gives_spaces_only(run, capsys):
+  config = run.read_config()
+  config.environment.external, config.topology.workers = True, 0
+  run.write_config(config)
+  assert evaluate.main(["evaluate", f"--run={run.path}"]) == 2
+  error = capsys.readouterr().err
+  assert "gives spaces only, so no episode can be played" in error
+  assert error.count("\n") == 1
+  with pytest.raises(ValueError, match="which='latest'"):
+    slipway.load(run.path)

@@ -1,5 +1,7 @@
 """`slipway list`: what it shows, and what it says of a wrong name."""
 
+import sys
+
 import pytest
 
 from slipway.configs import catalog
@@ -47,3 +49,22 @@ def test_a_name_like_no_other_gets_no_suggestion(capfd):
   assert status == 2
   assert "did you mean" not in err
   assert "slipway list" in err
+
+
+def test_an_algorithm_of_your_own(capfd, tmp_path, monkeypatch):
+  monkeypatch.setattr(sys, "path", [*sys.path])
+  file = tmp_path / "mine.py"
+  file.write_text(
+    "from slipway.configs import dqn\n\n"
+    "def get_config():\n"
+    "  config = dqn.get_config()\n"
+    "  config.learner.batch_size = 48\n"
+    "  return config\n"
+  )
+  status, out, _ = run(capfd, f"--algorithm={file}")
+  assert status == 0
+  assert "learner.batch_size" in out and "GB of replay" in out
+  file.write_text("1 / 0\n")
+  status, out, err = run(capfd, f"--algorithm={file}")
+  assert (status, out) == (2, "")
+  assert "ZeroDivisionError" in err

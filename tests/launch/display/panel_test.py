@@ -514,6 +514,13 @@ def test_a_plain_line_leaves_out_what_did_not_happen():
     assert word not in line
 
 
+def test_no_terminal_is_made_of_a_notebook(monkeypatch, capsys):
+  monkeypatch.setenv("FORCE_COLOR", "1")  # as ipykernel does
+  with panel.Panel() as shown:
+    shown.update(STATUS)
+  assert "\x1b" not in capsys.readouterr().out
+
+
 def test_a_pipe_without_a_reader_ends_the_output_only(monkeypatch):
   reader, writer = os.pipe()
   os.close(reader)
