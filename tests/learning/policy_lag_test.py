@@ -55,4 +55,10 @@ if __name__ == "__main__":
   for name, module in (("a2c", a2c), ("impala", impala), ("appo", appo)):
     for lag in (0, LAG):
       for seed in map(int, sys.argv[1:]):
-        print(name, lag, seed, [int(x) for x in train(make(module, seed), lag)], flush=True)
+        print(
+          name,
+          lag,
+          seed,
+          [int(x) for x in train(make(module, seed), lag)],
+          flush=True,
+        )
