@@ -442,8 +442,9 @@ class RunControl(control_service.ControlService):
       self._check_snapshot(status)
       self._results.add_metrics(status)
       self._results.write_summary(status)
-      self._results.draw_curves()
-    # Without the lock: others read the status while the hooks end.
+    # Without the lock: others read the status meanwhile, and a trainer that is
+    # late reads the counts for its last snapshot.
+    self._results.draw_curves()
     self._hooks.close(self.status)
     self._results.close()
 
