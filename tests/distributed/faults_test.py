@@ -1,7 +1,9 @@
 """Faults of what a run stands on: its fork server, launcher, environment."""
 
 import os
+import pty
 import signal
+import termios
 import time
 
 import psutil
@@ -85,6 +87,22 @@ def test_the_fork_server_is_killed(start_run):
   run.wait_until(lambda: run.status()["node_restarts"] == {"worker/1": 1})
   assert run.log("runner").count("the fork server was ended by SIGKILL") == 2
   end(run)
+
+
+def test_a_terminal_that_is_not_read_stops_nothing(start_run, monkeypatch):
+  monkeypatch.setenv("TERM", "xterm")
+  ours, theirs = pty.openpty()
+  with open(ours, "rb"), open(theirs, "wb"):
+    run = start_run(terminal=theirs)
+    run.wait_until(lambda: run.processes("worker/1"))
+    run.wait_until(lambda: run.status()["phase"] == "running")
+    termios.tcflow(theirs, termios.TCOOFF)  # Ctrl-S
+    time.sleep(2.0)
+    (worker,) = run.processes("worker/1")
+    worker.kill()
+    run.wait_until(lambda: run.status()["node_restarts"] == {"worker/1": 1})
+    end(run)
+  assert run.summary["stopped_because"] == "SIGTERM"
 
 
 def test_a_run_is_resumed_while_its_nodes_still_save(start_run):
