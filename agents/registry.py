@@ -30,6 +30,7 @@ def make_builder(name: str) -> core.Builder:
 
   Raises:
     ValueError: one line: there is no such algorithm, or it lacks a method.
+    user_code.UserCodeError: the code of an algorithm of the user's own failed.
   """
   if name in _BUILDERS:
     return importlib.import_module(_BUILDERS[name]).Builder()
@@ -44,11 +45,17 @@ def make_builder(name: str) -> core.Builder:
   make = user_code.load(f"config.agent={name!r}", name, wanted)
   try:
     builder = make()
-  except TypeError as error:
-    raise ValueError(
-      f"config.agent={name!r} can't be made ({error}), so nothing could learn: "
-      f"give {wanted}, whose constructor takes no arguments"
-    ) from error
+  except KeyboardInterrupt:
+    raise
+  except BaseException as error:
+    line = (
+      f"config.agent={name!r} can't be made ({user_code.describe(error)}), "
+      f"so nothing could learn: give {wanted}, whose constructor takes no "
+      "arguments"
+    )
+    if user_code.is_in_user_code(error):
+      raise user_code.UserCodeError(line, error) from error
+    raise ValueError(line) from error
   missing = [x for x in _members(core.Builder) if not hasattr(builder, x)]
   if missing:
     raise ValueError(

@@ -66,6 +66,9 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 2
+    except BaseException as error:
+      print(f"train: {user_code.wrap(error)}", file=sys.stderr)
+      return 2
     try:
       print(said, flush=True)
       launch(run_lib.Run(config, spec, folder, started_at_s), taken)
@@ -78,6 +81,9 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
       print(
         "train: killed at once; what was not saved is lost", file=sys.stderr
       )
+      return 1
+    except BaseException as error:
+      print(f"train: {user_code.wrap(error)}", file=sys.stderr)
       return 1
     return 0
 

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import signal
 import termios
 import time
@@ -27,6 +28,24 @@ class Noisy(cartpole.CartPoleEnv):
     return super().step(action)
 
 gymnasium.register("Noisy-v0", Noisy, max_episode_steps=500)
+"""
+
+_LEAVING = """
+import gymnasium
+from gymnasium.envs.classic_control import cartpole
+
+class Leaving(cartpole.CartPoleEnv):
+  steps = 0
+
+  def step(self, action):
+    self.steps += 1
+    return super().step(action)
+
+  def close(self):
+    if self.steps > 1:
+      raise ValueError("left")
+
+gymnasium.register("Leaving-v0", Leaving, max_episode_steps=500)
 """
 
 
@@ -103,6 +122,21 @@ def test_a_terminal_that_is_not_read_stops_nothing(start_run, monkeypatch):
     run.wait_until(lambda: run.status()["node_restarts"] == {"worker/1": 1})
     end(run)
   assert run.summary["stopped_because"] == "SIGTERM"
+
+
+def test_an_environment_that_fails_in_close_is_named(
+  start_run, tmp_path, monkeypatch
+):
+  (tmp_path / "leaving.py").write_text(_LEAVING)
+  monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+  run = start_run("--config.environment.name=leaving:Leaving-v0")
+  run.wait_until_learning()
+  run.launcher.terminate()
+  assert run.wait() == 0
+  (line,) = run.stderr.splitlines()
+  assert re.match(r"warning: node \w+/\d failed: environment leaving:", line)
+  assert "(index 0" in line
+  assert "close() raised ValueError: left" in line
 
 
 def test_a_run_is_resumed_while_its_nodes_still_save(start_run):
