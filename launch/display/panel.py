@@ -2,6 +2,7 @@
 
 import os
 import sys
+import typing
 from collections.abc import Iterable
 
 import rich.box
@@ -61,7 +62,9 @@ class Panel:
       console: Where to; by default standard output.
     """
     self._output = None if console else output_lib.Output(sys.stdout)
-    self._console = console or rich.console.Console(file=self._output)
+    self._console = console or rich.console.Console(
+      file=typing.cast("typing.IO[str] | None", self._output)
+    )
     self._live: rich.live.Live | None = None
     self._size: rich.console.ConsoleDimensions | None = None  # that was drawn
     self._shown: run_status.RunStatus | None = None  # in plain lines
