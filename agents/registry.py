@@ -30,7 +30,7 @@ def make_builder(name: str) -> core.Builder:
 
   Raises:
     ValueError: one line: there is no such algorithm, or it lacks a method.
-    user_code.UserCodeError: the user's own code failed.
+    user_code.UserCodeError: the code of an algorithm of the user's own failed.
   """
   if name in _BUILDERS:
     return importlib.import_module(_BUILDERS[name]).Builder()
@@ -45,7 +45,9 @@ def make_builder(name: str) -> core.Builder:
   make = user_code.load(f"config.agent={name!r}", name, wanted)
   try:
     builder = make()
-  except Exception as error:
+  except KeyboardInterrupt:
+    raise
+  except BaseException as error:
     line = (
       f"config.agent={name!r} can't be made ({user_code.describe(error)}), so "
       f"nothing could learn: give {wanted}, and whose constructor takes no "

@@ -105,6 +105,18 @@ def is_in_user_code(error: BaseException) -> bool:
   return isinstance(error, SyntaxError) or any(map(_is_user_frame, frames))
 
 
+def wrap(error: BaseException) -> UserCodeError:
+  """Returns an error of code that is not installed as a `UserCodeError`.
+
+  Any other error is raised, and so is a KeyboardInterrupt: it is the
+  terminal's, or an error of Slipway or of a library.
+  """
+  own = any(map(_is_own_frame, traceback.extract_tb(error.__traceback__)))
+  if isinstance(error, KeyboardInterrupt) or not own:
+    raise error
+  return UserCodeError(f"code of your own raised {describe(error)}", error)
+
+
 def load(shown: str, name: str, wanted: str) -> typing.Any:
   """Imports an object of the user's code that a config names.
 
@@ -196,6 +208,11 @@ def _is_slipway_frame(frame: traceback.FrameSummary) -> bool:
   if not path.is_relative_to(_SLIPWAY):
     return False
   return path.relative_to(_SLIPWAY).parts[0] in _SLIPWAY_PACKAGES
+
+
+def _is_own_frame(frame: traceback.FrameSummary) -> bool:
+  parts = pathlib.Path(frame.filename).resolve().parts
+  return _is_user_frame(frame) and not any(x in parts for x in _INSTALLED)
 
 
 def _is_user_frame(frame: traceback.FrameSummary) -> bool:

@@ -67,6 +67,9 @@ def main(argv: Sequence[str]) -> int:
   except (ValueError, OSError) as error:
     print(f"evaluate: {error}", file=sys.stderr)
     return 2
+  except BaseException as error:
+    print(f"evaluate: {user_code.wrap(error)}", file=sys.stderr)
+    return 1
   return 0
 
 

@@ -1,5 +1,7 @@
 """Launches a program as processes of this machine, and stops it in order."""
 
+import sys
+
 from slipway.launch import hosting, site
 from slipway.launch import program as program_lib
 from slipway.launch.processes import failures, fork_server, memory_folder, watch
@@ -41,6 +43,8 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
         runner.run()
       finally:
         watcher.close()
+      if runner.last_error is not None:
+        print(f"warning: {runner.last_error.line}", file=sys.stderr)
   except failures.NodeFailedError as error:
     failures.print_whole(error.failure)
     raise

@@ -23,6 +23,7 @@ _ITEM_BYTES = 1_000
 _FRAMES = 0.5
 # Copies of a variable: it, its target, its gradient and Adam's two moments.
 _COPIES = 5
+_WORKERS = "the workers"
 # Batches that are sampled, read ahead and learned from at a time.
 _BATCHES = 4
 # Of control groups, by the controllers of a line of /proc/self/cgroup: where
@@ -53,27 +54,31 @@ def check(
   spec: specs.EnvironmentSpec,
   builder: core.Builder,
   available_bytes: int,
+  has_workers: bool = True,
 ) -> None:
-  """Checks that a run fits into the memory of one machine.
+  """Checks that a run fits into the memory of the machine that learns.
 
   Args:
     config: the whole config, checked by its builder.
     spec: of one environment.
     builder: of the config's algorithm.
     available_bytes: of the machine.
+    has_workers: whether all workers are on that machine, too.
 
   Raises:
     ValueError: one line: it does not, which part is the largest, and its field.
   """
   needs = estimate(config, spec, builder)
+  if not has_workers:
+    needs = [need for need in needs if need.part != _WORKERS]
   total = sum(need.size_bytes for need in needs)
   if total <= available_bytes:
     return
   most = max(needs, key=lambda need: need.size_bytes)
   raise ValueError(
     f"config.{most.field}={fields.show(fields.get(config, most.field))}: "
-    f"{most.part} would take about {_gib(most.size_bytes)} of memory, the "
-    f"whole run {_gib(total)}, and this machine has {_gib(available_bytes)}, "
+    f"{most.part} would take about {_gib(most.size_bytes)} of memory, all "
+    f"nodes {_gib(total)}, and this machine has {_gib(available_bytes)}, "
     f"so the run would be killed; lower {most.field}"
   )
 
@@ -117,7 +122,7 @@ def estimate(
       "learner.batch_size",
     ),
     Need(
-      "the workers",
+      _WORKERS,
       topology.workers
       * topology.environments_per_worker
       * (_size(observation) + item_bytes),

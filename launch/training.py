@@ -55,8 +55,10 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
       builder = registry.make_builder(config.agent)
       builder.check(config, spec)
       hooks.check(config.hooks)
-      if flags.launch != "ray":  # whose machines have memory of their own
-        memory.check(config, spec, builder, memory.machine_bytes())
+      many = flags.launch == "ray"  # machines, each with memory of its own
+      if not many or config.topology.trainer_machine == "home":
+        available_bytes = memory.machine_bytes()
+        memory.check(config, spec, builder, available_bytes, not many)
       launch = _prepare_launch(flags)
       if flags.resume is None:
         folder, said = _begin(flags, taken, held)
@@ -65,6 +67,9 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
         folder, said = _resume(flags, table, taken, held)
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
+      return 2
+    except BaseException as error:
+      print(f"train: {user_code.wrap(error)}", file=sys.stderr)
       return 2
     try:
       print(said, flush=True)
@@ -78,6 +83,9 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
       print(
         "train: killed at once; what was not saved is lost", file=sys.stderr
       )
+      return 1
+    except BaseException as error:
+      print(f"train: {user_code.wrap(error)}", file=sys.stderr)
       return 1
     return 0
 

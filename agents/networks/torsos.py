@@ -164,12 +164,14 @@ def _check_own(kind: str, spec: specs.EnvironmentSpec) -> None:
   function = _load(kind)
   try:
     shape = np.shape(function(layers, observation))
-  except Exception as error:
-    reason = " ".join(str(error).split())
+  except KeyboardInterrupt:
+    raise
+  except BaseException as error:
     raise ValueError(
       f"config.network.torso={kind!r} fails on observations "
-      f"{observation.dtype} {list(observation.shape)} ({type(error).__name__}: "
-      f"{reason}), so there would be no network: correct the function"
+      f"{observation.dtype} {list(observation.shape)} "
+      f"({user_code.describe(error)}), so there would be no network: correct "
+      "the function"
     ) from error
   if len(shape) < 2 or shape[0] != 2:
     raise ValueError(

@@ -1,8 +1,8 @@
 """Panel: a run's status on the terminal, while it runs."""
 
-import contextlib
 import os
 import sys
+import typing
 from collections.abc import Iterable
 
 import rich.box
@@ -13,12 +13,16 @@ import rich.panel
 import rich.table
 import rich.text
 
+from slipway.launch.display import output as output_lib
 from slipway.launch.display import status_text
 from slipway.launch.runs import run_status
 
 _WIDTH = 80  # columns, where there are as many
 _ROOMY = 70  # columns that leave some for a margin
 _LINE_PERIOD_S = 5.0  # seconds of the run between plain lines
+# Seconds for which a status waits until the output has taken the one before,
+# and for which the last one waits.
+_READY_S, _LAST_S = 0.01, 2.0
 
 _MISSED = "yellow"  # a node that is not up, what is lost, a stall
 
@@ -43,22 +47,6 @@ _PHASE_STYLES = {
 }
 
 
-class _Console(rich.console.Console):
-  """A console on standard output.
-
-  It prints nothing once its pipe has no reader. FORCE_COLOR, which Jupyter and
-  CI services set, does not make it a terminal.
-  """
-
-  def __init__(self):
-    is_terminal = getattr(sys.stdout, "isatty", bool)  # None where it is closed
-    super().__init__(force_terminal=is_terminal())
-
-  def on_broken_pipe(self) -> None:
-    """Stops printing; rich would raise SystemExit in the calling thread."""
-    self.quiet = True
-
-
 class Panel:
   """Shows a status in place; where there is no terminal, in plain lines.
 
@@ -73,7 +61,12 @@ class Panel:
     Args:
       console: Where to; by default standard output.
     """
-    self._console = console or _Console()
+    self._output = None if console else _open_output()
+    # FORCE_COLOR, which Jupyter and CI services set, makes it no terminal.
+    self._console = console or rich.console.Console(
+      file=typing.cast("typing.IO[str] | None", self._output),
+      force_terminal=self._output is not None and self._output.isatty(),
+    )
     self._live: rich.live.Live | None = None
     self._size: rich.console.ConsoleDimensions | None = None  # that was drawn
     self._shown: run_status.RunStatus | None = None  # in plain lines
@@ -86,14 +79,14 @@ class Panel:
     self.close()
 
   def update(self, status: run_status.RunStatus) -> None:
-    """Shows a status, unless the output can't be written to.
+    """Shows a status, unless the output takes none.
 
-    It is a file on a full disk, a pipe without a reader, or a closed terminal.
+    It may be a terminal that is stopped or closed, a pipe without a reader, or
+    a file on a full disk. Nothing waits for it, but for the last status.
     """
-    with contextlib.suppress(OSError):
-      self._update(status)
-
-  def _update(self, status: run_status.RunStatus) -> None:
+    timeout_s = _LAST_S if status.phase == "stopped" else _READY_S
+    if self._output is not None and not self._output.wait_written(timeout_s):
+      return
     if not self._console.is_terminal or self._console.is_dumb_terminal:
       self._print_lines(status)
       return
@@ -112,18 +105,22 @@ class Panel:
   def close(self) -> None:
     """Leaves the last status on the terminal.
 
-    Output that can't be written is dropped, and so is all later output. Python
-    would otherwise try again at its exit, and exit with status 120.
+    If the output takes none, all later output of this process is dropped, too:
+    it would block, or fail at the exit.
     """
     live, self._live = self._live, None
-    output = self._console.file
-    try:
-      if live is not None:
-        live.stop()
-      output.flush()
-    except OSError:
+    if live is not None:
+      live.stop()
+    output = self._output
+    if output is None:
+      return
+    if not output.wait_written(_LAST_S) or output.failed:
+      later = [output.fileno()]
+      if os.path.sameopenfile(output.fileno(), sys.stderr.fileno()):
+        later.append(sys.stderr.fileno())
       with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), output.fileno())
+        for descriptor in later:
+          os.dup2(nowhere.fileno(), descriptor)
 
   def _print_lines(self, status: run_status.RunStatus) -> None:
     lines, shown = [], self._shown
@@ -140,6 +137,20 @@ class Panel:
     for line in lines:
       # Unwrapped: a line in a file is as long as it is.
       self._console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+
+def _open_output() -> output_lib.Output | None:
+  """Returns standard output; None: a notebook has replaced it, or it is closed.
+
+  The descriptor of a notebook's stream is not that of the cell.
+  """
+  if sys.stdout is None or sys.stdout is not sys.__stdout__:
+    return None
+  try:
+    return output_lib.Output(sys.stdout)
+  except (OSError, ValueError):
+    return None
 
 
 def render(

@@ -1,5 +1,6 @@
 """The evaluator node: an evaluator in a process of its own, or a thread."""
 
+import uuid
 from collections.abc import Sequence
 
 import ml_collections
@@ -67,7 +68,7 @@ class EvaluatorNode:
   ) -> None:
     """Sends an evaluation to the control node; keeps the best variables."""
     evaluation = messages.Evaluation(
-      list(returns), list(lengths), snapshot.version
+      list(returns), list(lengths), snapshot.version, uuid.uuid4().hex
     )
     if self._control.evaluated(evaluation):
       best_variables.save(

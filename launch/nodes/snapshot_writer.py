@@ -12,6 +12,7 @@ from absl import logging
 
 from slipway.agents import core
 from slipway.launch.orchestration import control_service, messages
+from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import (
   checkpoints,
   run_counters,
@@ -23,6 +24,7 @@ from slipway.replay.tables import shards_snapshot, table_snapshot
 TABLES = "replay"  # folder of the replay servers' tables in a snapshot
 
 _LOOK_S = 0.1
+_RETRY_S = 0.5
 
 
 class SnapshotWriter:
@@ -114,9 +116,13 @@ class SnapshotWriter:
     """
     end_s = time.monotonic() + timeout_s
     self.wait(timeout_s)
-    if not self.writing:
+    while not self.writing:
       self._begin(variables_version)
       self.wait(end_s - time.monotonic())
+      unreachable = isinstance(self._error, rpc_client.UnreachableError)
+      if not unreachable or time.monotonic() + _RETRY_S > end_s:
+        break
+      time.sleep(_RETRY_S)  # the control node may be restarting
     if self.writing:
       last = self._store.last
       logging.warning(

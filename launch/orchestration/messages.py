@@ -62,11 +62,14 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     returns: undiscounted return of each episode.
     lengths: environment steps of each episode.
     variables_version: version that was evaluated.
+    key: unique per evaluation, so that one which is sent again is counted once;
+      '': it is sent once.
   """
 
   returns: typing.Annotated[list[Return], msgspec.Meta(min_length=1)]
   lengths: typing.Annotated[list[Count], msgspec.Meta(min_length=1)]
   variables_version: Count
+  key: typing.Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
 class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

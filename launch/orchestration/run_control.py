@@ -61,6 +61,8 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
     stop_grace_from_s: monotonic seconds from which the graces of the stop
       order count.
     snapshot: number of the newest that the hooks know; 0: none.
+    evaluation_key: of the last evaluation that was counted.
+    evaluation_is_best: whether that one was the best so far.
   """
 
   config: str
@@ -70,6 +72,8 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
   stop_requested_at_s: float = 0.0
   stop_grace_from_s: float = 0.0
   snapshot: int = 0
+  evaluation_key: str = ""
+  evaluation_is_best: bool = False
 
 
 class RunControl(control_service.ControlService):
@@ -142,6 +146,8 @@ class RunControl(control_service.ControlService):
     if self._restored_at_s > 0.0:
       self._state.count_restart("control", 0)
     self._results = results_lib.Results(folder, evaluations, env_steps)
+    if self._restored_at_s > 0.0 and self._saved.run.evaluation is not None:
+      self._results.restore_evaluation(self._saved.run.evaluation)
     self._watchdog = watchdog_lib.Watchdog(self._config, rates)
     # By part of the run, where it is on machines.
     self._machines: Mapping[str, run_status.MachineStatus] = {}
@@ -225,16 +231,20 @@ class RunControl(control_service.ControlService):
   def evaluated(self, evaluation: messages.Evaluation) -> bool:
     """Takes one evaluation; returns whether it is the best so far.
 
-    Evaluations after the one that ended the run are ignored. If something else
-    ended the run, the evaluation that was under way counts: otherwise equal
-    runs would differ by when their end was noticed.
+    An evaluation that is sent again, because the reply to it was lost, counts
+    once. Evaluations after the one that ended the run are ignored. If something
+    else ended the run, the evaluation that was under way counts: otherwise
+    equal runs would differ by when their end was noticed.
 
     Args:
       evaluation: of at least one episode.
     """
     self._catch_up()
     with self._lock:
-      if self._closed or self._saved.stopped_because in _ENDED_BY_EVALUATION:
+      saved = self._saved
+      if evaluation.key and evaluation.key == saved.evaluation_key:
+        return saved.evaluation_is_best
+      if self._closed or saved.stopped_because in _ENDED_BY_EVALUATION:
         return False
       row = results_lib.make_evaluation(
         self._state.status(),
@@ -243,7 +253,9 @@ class RunControl(control_service.ControlService):
         evaluation.variables_version,
       )
       best = self._state.add_evaluation(row)
-      self._save_state()  # a successor does not count it twice
+      saved.evaluation_key, saved.evaluation_is_best = evaluation.key, best
+      # Before the row: a successor adds that if it is missing.
+      self._save_state()
       self._results.add_evaluation(row)
       self._hooks.send("evaluation", self.status)
       return best
@@ -430,8 +442,9 @@ class RunControl(control_service.ControlService):
       self._check_snapshot(status)
       self._results.add_metrics(status)
       self._results.write_summary(status)
-      self._results.draw_curves()
-    # Without the lock: others read the status while the hooks end.
+    # Without the lock: others read the status meanwhile, and a trainer that is
+    # late reads the counts for its last snapshot.
+    self._results.draw_curves()
     self._hooks.close(self.status)
     self._results.close()
 

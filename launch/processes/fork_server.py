@@ -64,10 +64,7 @@ def restart_if_ended() -> str:
   pid, status = os.waitpid(server._forkserver_pid, os.WNOHANG)
   if not pid:
     return ""
-  os.close(server._forkserver_alive_fd)
-  server._forkserver_address = None
-  server._forkserver_alive_fd = None
-  server._forkserver_pid = None
+  _forget_server()
   _start()
   code = os.waitstatus_to_exitcode(status)
   if code < 0:
@@ -138,16 +135,44 @@ def _start() -> None:
 def _stop() -> None:
   # Otherwise all that ends or goes a moment after this process does, and is
   # found by who looks.
-  server = forkserver._forkserver
-  if server._forkserver_pid is not None:
+  pid = forkserver._forkserver._forkserver_pid
+  if pid is not None:
     # It would first import to the end. A node is one of those whose start was
     # interrupted.
     with contextlib.suppress(psutil.NoSuchProcess):
-      descendants.kill([psutil.Process(server._forkserver_pid)])
-  server._stop()
-  resource_tracker._resource_tracker._stop()
+      descendants.kill([psutil.Process(pid)])
+    _reap(pid)
+    _forget_server()
+  tracker = resource_tracker._resource_tracker
+  if tracker._fd is not None:
+    # It ends once no process has the other end of its pipe. A node that could
+    # not be killed has it.
+    os.close(tracker._fd)
+    if not _reap(tracker._pid):
+      os.kill(tracker._pid, signal.SIGKILL)
+      _reap(tracker._pid)
+    tracker._fd = tracker._pid = None
   util._run_finalizers()
   multiprocessing.current_process()._config.pop("tempdir", None)
+
+
+def _forget_server() -> None:
+  """Makes room for another server once this one has ended."""
+  server = forkserver._forkserver
+  os.close(server._forkserver_alive_fd)
+  server._forkserver_address = None
+  server._forkserver_alive_fd = None
+  server._forkserver_pid = None
+
+
+def _reap(pid: int) -> bool:
+  """Waits a while for the end of a child; returns whether it has ended."""
+  deadline_s = time.monotonic() + _KILLED_WITHIN_S
+  while not os.waitpid(pid, os.WNOHANG)[0]:
+    if time.monotonic() > deadline_s:
+      return False
+    time.sleep(_LOOK_S)
+  return True
 
 
 @contextlib.contextmanager

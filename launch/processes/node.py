@@ -35,6 +35,7 @@ class Node:
       not.
     ended_at_s: monotonic seconds at which its newest process was seen to have
       ended.
+    failure: of its newest process, which has ended; None: there was none.
   """
 
   def __init__(
@@ -54,6 +55,7 @@ class Node:
     self.lives = 0
     self.due_s: float | None = None
     self.ended_at_s = 0.0
+    self.failure: failures.Failure | None = None
     self._restarts = restarts
     self._failed: list[failures.Failure] = []
     self._log = node_log.NodeLog(logs.resolve() / payload.name)
@@ -96,7 +98,7 @@ class Node:
 
   def start(self) -> None:
     """Starts its process; what that prints is appended to the node's log."""
-    self.due_s = None
+    self.due_s, self.failure = None, None
     self._log.begin()
     payload = self.payload
     process = fork_server.CONTEXT.Process(
@@ -143,9 +145,11 @@ class Node:
     """
     self._process = None
     self.ended_at_s = time.monotonic()
-    if status == node_process.ENDED:
-      return None
-    return failures.explain(self.name, status, self._log.path, self._log.start)
+    if status != node_process.ENDED:
+      self.failure = failures.explain(
+        self.name, status, self._log.path, self._log.start
+      )
+    return self.failure
 
   def restart_delay_s(
     self, failure: failures.Failure, now_s: float

@@ -156,6 +156,21 @@ class Runner:
     """How often each node was started again, of those that were."""
     return {node.name: node.lives - 1 for node in self._nodes if node.lives > 1}
 
+  @property
+  def last_error(self) -> failures.Failure | None:
+    """The first error of a node that was not started again; None: none.
+
+    Such as that of an environment's `close` at the end of the run.
+    """
+    return next(
+      (
+        node.failure
+        for node in self._nodes
+        if node.failure and node.failure.whole
+      ),
+      None,
+    )
+
   def _look(self) -> bool:
     """Waits for something to happen, and acts on it; False: all have ended."""
     alive = [node for node in self._nodes if node.alive]

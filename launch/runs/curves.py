@@ -74,6 +74,11 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
   return dict(zip(COLUMNS, whole.reshape(-1, len(COLUMNS)).T, strict=True))
 
 
+def is_row(line: bytes) -> bool:
+  """Returns whether a line of curves.csv is an evaluation."""
+  return bool(line.strip()) and _parse(line) is not None
+
+
 def _parse(line: bytes) -> list[float] | None:
   """Returns the numbers of a line by column; None: it is no evaluation."""
   cells = line.split(b",")

@@ -181,12 +181,16 @@ class Results:
 
   def add_evaluation(self, evaluation: curves.Evaluation) -> None:
     """Appends one evaluation to curves.csv and to TensorBoard's events."""
-    line = io.StringIO()
-    writer = csv.DictWriter(line, curves.COLUMNS, lineterminator="\n")
-    row = msgspec.structs.asdict(evaluation)
-    writer.writerow({name: _cell(value) for name, value in row.items()})
-    self.outbox.append(self._folder.curves_csv, line.getvalue().encode())
-    self._write_evaluation(row)
+    self.outbox.append(self._folder.curves_csv, _to_line(evaluation))
+    self._write_evaluation(msgspec.structs.asdict(evaluation))
+
+  def restore_evaluation(self, evaluation: curves.Evaluation) -> None:
+    """Adds the last evaluation of a killed writer, unless curves.csv has it."""
+    path = self._folder.curves_csv
+    with run_folder.writing(path):
+      lines = path.read_bytes() if path.exists() else b""
+    if not lines.endswith(_to_line(evaluation)):
+      self.add_evaluation(evaluation)
 
   def add_metrics(self, status: run_status.RunStatus) -> None:
     """Appends the status to TensorBoard's events, by environment steps."""
@@ -220,16 +224,18 @@ class Results:
   def _open_curves(self, evaluations: int | None) -> None:
     """Writes the header, or cuts off what no longer counts.
 
-    That is a line that a killed process left unfinished, and rows after the
-    first `evaluations`.
+    That is a line that a killed process left unfinished, and where a run is
+    resumed, damaged lines and rows after the first `evaluations`.
     """
     path = self._folder.curves_csv
     with run_folder.writing(path):
       text = path.read_bytes() if path.exists() else b""
     lines = text[: text.rfind(b"\n") + 1].splitlines(keepends=True)
-    if not lines:
-      lines = [",".join(curves.COLUMNS).encode() + b"\n"]
-    kept = b"".join(lines if evaluations is None else lines[: 1 + evaluations])
+    if not lines or evaluations is not None:
+      rows = [line for line in lines if curves.is_row(line)]
+      header = ",".join(curves.COLUMNS).encode() + b"\n"
+      lines = [header, *rows[:evaluations]]
+    kept = b"".join(lines)
     if kept != text:
       self.outbox.replace(path, kept)
 
@@ -245,6 +251,15 @@ class Results:
       {name: row.get(column) for name, column in _EVALUATION.items()},
       int(row.get("env_steps") or 0),
     )
+
+
+def _to_line(evaluation: curves.Evaluation) -> bytes:
+  """Returns an evaluation as a line of curves.csv."""
+  line = io.StringIO()
+  writer = csv.DictWriter(line, curves.COLUMNS, lineterminator="\n")
+  row = msgspec.structs.asdict(evaluation)
+  writer.writerow({name: _cell(value) for name, value in row.items()})
+  return line.getvalue().encode()
 
 
 def _cell(value: Any) -> Any:

@@ -119,8 +119,7 @@ def fit(
 
   Args:
     saved: folder of the checkpoint, which stays unchanged.
-    fitted: folder to make, on the same file system: the items are hard
-      links.
+    fitted: folder to make: the items are symbolic links.
     tables: empty tables with the settings of the config.
 
   Raises:
@@ -144,7 +143,7 @@ def fit(
     _fit(record, wanted[record.table_name])
   fitted.mkdir()
   for name in (_ITEMS, _CHUNKS):
-    os.link(saved / name, fitted / name)
+    (fitted / name).symlink_to((saved / name).resolve())
   options = tf.io.TFRecordOptions(compression_type=_COMPRESSION)
   with tf.io.TFRecordWriter(str(fitted / _TABLES), options) as writer:
     for record in records:
@@ -153,9 +152,13 @@ def fit(
 
 
 def empty(folder: pathlib.Path) -> None:
-  """Makes a folder empty: removes what a killed server has left there."""
-  shutil.rmtree(folder, ignore_errors=True)
-  folder.mkdir(parents=True)
+  """Makes a folder empty: removes what a killed server has left there.
+
+  A folder that exists stays, as a full disk would not take another one.
+  """
+  folder.mkdir(parents=True, exist_ok=True)
+  for left in folder.iterdir():
+    shutil.rmtree(left, ignore_errors=True)
 
 
 def _info(table: reverb.Table) -> schema_pb2.TableInfo:

@@ -3,6 +3,7 @@
 import pathlib
 import shutil
 import socket
+import tempfile
 from collections.abc import Sequence
 
 import reverb
@@ -34,9 +35,8 @@ class TrajectoryManager:
       saving_dir: folder of this object alone, which is emptied. Reverb writes
         checkpoints there for `table_snapshot.Saving`. None: tables can't be
         saved or restored.
-      restore_from: folder that a `Saving` has made, on the same file system as
-        `saving_dir`. `table_snapshot.fit` adapts it to the settings of
-        `tables`. None: the tables start empty.
+      restore_from: folder that a `Saving` has made. `table_snapshot.fit` adapts
+        a copy of it to the settings of `tables`. None: the tables start empty.
       passing_path: path of a unix socket by which processes in other network
         namespaces connect; see `socket_passing`. None: there is none.
 
@@ -103,20 +103,17 @@ class TrajectoryManager:
   def _restore(
     self, tables: Sequence[reverb.Table], port: int, saved: pathlib.Path
   ) -> reverb.Server:
-    assert self._saving_dir
-    # Not in the folder itself, where Reverb would take it for its newest one.
-    fitted = self._saving_dir.with_name(f"{self._saving_dir.name}.restored")
-    shutil.rmtree(fitted, ignore_errors=True)
-    table_snapshot.fit(saved, fitted, tables)
-    try:
-      return self._serve(tables, port, fitted)
-    except (RuntimeError, reverb.errors.ReverbError) as error:
-      raise ValueError(
-        f"{str(saved)!r} cannot be restored ({error}): resume from another "
-        "snapshot"
-      ) from error
-    finally:
-      shutil.rmtree(fitted)
+    # A temporary file of a run is in memory: the disk of the run may be full.
+    with tempfile.TemporaryDirectory() as temporary:
+      fitted = pathlib.Path(temporary, "fitted")
+      table_snapshot.fit(saved, fitted, tables)
+      try:
+        return self._serve(tables, port, fitted)
+      except (RuntimeError, reverb.errors.ReverbError) as error:
+        raise ValueError(
+          f"{str(saved)!r} cannot be restored ({error}): resume from another "
+          "snapshot"
+        ) from error
 
 
 def _check_port(port: int) -> None:

@@ -34,7 +34,7 @@ _SMALL_REPLAY = "--config.replay.min_size=200"
 class Run:
   """One training in processes of its own."""
 
-  def __init__(self, folder, *flags, config=None, resume=False):
+  def __init__(self, folder, *flags, config=None, resume=False, terminal=None):
     """Starts it, as the leader of its own process group.
 
     Args:
@@ -43,6 +43,7 @@ class Run:
       config: file and preset of a family without a replay that fills, such as
         'ppo.py:cartpole'; None: the default, or the one in `flags`.
       resume: whether it continues the folder's earlier run, as small.
+      terminal: descriptor of its standard output; None: a file.
     """
     self.path = folder / "runs" / "a-run"
     self._said = [folder / "stdout", folder / "stderr"]
@@ -58,7 +59,7 @@ class Run:
     with open(self._said[0], "w") as out, open(self._said[1], "w") as err:
       self.launcher = subprocess.Popen(
         [sys.executable, "-m", "slipway.launch.train", *arguments, *flags],
-        stdout=out,
+        stdout=out if terminal is None else terminal,
         stderr=err,
         start_new_session=True,
         cwd=_ROOT,
@@ -183,8 +184,8 @@ def start_run(tmp_path):
   """Starts runs with the given flags, and kills what a test leaves of them."""
   runs = []
 
-  def start(*flags, config=None, resume=False):
-    runs.append(Run(tmp_path, *flags, config=config, resume=resume))
+  def start(*flags, **options):
+    runs.append(Run(tmp_path, *flags, **options))
     return runs[-1]
 
   yield start

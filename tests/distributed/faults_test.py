@@ -1,7 +1,10 @@
 """Faults of what a run stands on: its fork server, launcher, environment."""
 
 import os
+import pty
+import re
 import signal
+import termios
 import time
 
 import psutil
@@ -25,6 +28,24 @@ class Noisy(cartpole.CartPoleEnv):
     return super().step(action)
 
 gymnasium.register("Noisy-v0", Noisy, max_episode_steps=500)
+"""
+
+_LEAVING = """
+import gymnasium
+from gymnasium.envs.classic_control import cartpole
+
+class Leaving(cartpole.CartPoleEnv):
+  steps = 0
+
+  def step(self, action):
+    self.steps += 1
+    return super().step(action)
+
+  def close(self):
+    if self.steps > 1:
+      raise ValueError("left")
+
+gymnasium.register("Leaving-v0", Leaving, max_episode_steps=500)
 """
 
 
@@ -85,6 +106,37 @@ def test_the_fork_server_is_killed(start_run):
   run.wait_until(lambda: run.status()["node_restarts"] == {"worker/1": 1})
   assert run.log("runner").count("the fork server was ended by SIGKILL") == 2
   end(run)
+
+
+def test_a_terminal_that_is_not_read_stops_nothing(start_run, monkeypatch):
+  monkeypatch.setenv("TERM", "xterm")
+  ours, theirs = pty.openpty()
+  with open(ours, "rb"), open(theirs, "wb"):
+    run = start_run(terminal=theirs)
+    run.wait_until(lambda: run.processes("worker/1"))
+    run.wait_until(lambda: run.status()["phase"] == "running")
+    termios.tcflow(theirs, termios.TCOOFF)  # Ctrl-S
+    time.sleep(2.0)
+    (worker,) = run.processes("worker/1")
+    worker.kill()
+    run.wait_until(lambda: run.status()["node_restarts"] == {"worker/1": 1})
+    end(run)
+  assert run.summary["stopped_because"] == "SIGTERM"
+
+
+def test_an_environment_that_fails_in_close_is_named(
+  start_run, tmp_path, monkeypatch
+):
+  (tmp_path / "leaving.py").write_text(_LEAVING)
+  monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+  run = start_run("--config.environment.name=leaving:Leaving-v0")
+  run.wait_until_learning()
+  run.launcher.terminate()
+  assert run.wait() == 0
+  (line,) = run.stderr.splitlines()
+  assert re.match(r"warning: node \w+/\d failed: environment leaving:", line)
+  assert "(index 0" in line
+  assert "close() raised ValueError: left" in line
 
 
 def test_a_run_is_resumed_while_its_nodes_still_save(start_run):

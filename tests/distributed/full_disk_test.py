@@ -27,6 +27,7 @@ def test_a_run_outlives_a_full_disk(disk, start_run):
   run.wait_until_learning()
   filler = small_disk.fill(disk)
   steps = run.status()["trainer_steps"]
+  restarts = {"trainer/0": 1, "worker/1": 1}
 
   def lacks():
     return {name.partition(".out.")[0] for name in run.status()["unwritten"]}
@@ -37,6 +38,11 @@ def test_a_run_outlives_a_full_disk(disk, start_run):
   (worker,) = run.processes("worker/1")
   os.kill(worker.pid, signal.SIGKILL)
   run.wait_until(lambda: run.status()["node_restarts"] == {"worker/1": 1})
+  (trainer,) = run.processes("trainer/0")  # with the table, which it restores
+  os.kill(trainer.pid, signal.SIGKILL)
+  run.wait_until(lambda: run.status()["node_restarts"] == restarts)
+  steps = run.status()["trainer_steps"]
+  run.wait_until(lambda: run.status()["trainer_steps"] > steps + 500)
   filler.unlink()
   run.wait_until(lambda: not lacks())
   evaluations = run.status()["evaluation"]["count"]
@@ -45,7 +51,7 @@ def test_a_run_outlives_a_full_disk(disk, start_run):
   assert run.stderr == ""
   run.check_nothing_left()
   assert len(run.evaluations) >= evaluations
-  assert run.summary["node_restarts"] == {"worker/1": 1}
+  assert run.summary["node_restarts"] == restarts
   # One a second of the run, those of the full disk too.
   wall_s = run.scalars("progress/wall_clock_s")
   assert all(b - a < 3.0 for a, b in itertools.pairwise(wall_s))

@@ -59,6 +59,15 @@ def test_a_config_that_does_not_fit(field, value):
   assert line.endswith(f"lower {field}")
 
 
+def test_workers_on_other_machines_do_not_count():
+  config = make_config(topology__environments_per_worker=1_000_000)
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  with pytest.raises(ValueError, match="the workers would take"):
+    memory.check(config, spec, builder, GIB // 4)
+  memory.check(config, spec, builder, GIB // 4, has_workers=False)
+
+
 def test_frames_that_items_share_count_once():
   check(make_config(preset="atari57"), 3 * GIB)  # 500,000 frames of 7 kB
   config = make_config(preset="atari57", adder__stacked_frames=0)

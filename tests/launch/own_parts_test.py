@@ -120,6 +120,41 @@ def test_a_wrong_part_is_one_line(folder, flag, line):
   assert not (folder / "runs" / "wrong").exists()
 
 
+_EXITS = """
+import sys
+
+class Made:
+  def __init__(self):
+    sys.exit(0)
+
+class Called:
+  @property
+  def fields(self):
+    sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+  ("flag", "words"),
+  [
+    ("agent=exits_at_once:Agent", "config.agent='exits_at_once:Agent'"),
+    ("agent=exits:Made", "config.agent='exits:Made' can't be made"),
+    ("agent=exits:Called", "code of your own raised SystemExit: 0"),
+  ],
+)
+def test_a_part_that_exits_is_named(folder, flag, words):
+  (folder / "exits_at_once.py").write_text("raise SystemExit(0)")
+  (folder / "exits.py").write_text(_EXITS)
+  done = run(folder, "train", f"--config.{flag}", "--name=wrong")
+  assert done.returncode == 2
+  line, *own = done.stderr.splitlines()
+  assert words in line
+  assert "SystemExit: 0" in line
+  assert any(str(folder) in frame for frame in own)
+  assert not any("/launch/" in frame for frame in own)
+  assert not (folder / "runs" / "wrong").exists()
+
+
 def test_own_modules_are_those_that_are_not_installed(folder, monkeypatch):
   monkeypatch.syspath_prepend(folder)
   config = slipway.load_config("apex_dqn:cartpole")

@@ -187,7 +187,7 @@ def test_stopped_in_all_ways(tmp_path, whole):
   process = run.resume(*_FAST, limit(0), _environment_steps(2_000))
   assert "resumes from snapshot" in end(process)
   steps = json.loads(run.folder.summary.read_text())["env_steps"]
-  assert 2_000 <= steps < 2_000 + 16
+  assert 2_000 <= steps < 2_000 + 32  # a step of all environments
   end(run.resume(limit(STEPS), _environment_steps(0)))
   assert_equal_to(run, whole)
 
@@ -243,7 +243,7 @@ def test_damaged_snapshots_are_passed_over(tmp_path, whole):
   run.damage(2, "table/records.npy")
   run.damage(3, "single.pkl")
   said = end(run.resume(limit(STEPS)))
-  assert "000003 is damaged and not used" in said
+  assert "snapshot 3 is damaged and not used" in said
   assert "resumes from snapshot 1" in said
   assert_equal_to(run, whole)
 
@@ -251,7 +251,10 @@ def test_damaged_snapshots_are_passed_over(tmp_path, whole):
 @pytest.mark.chaos
 def test_what_cannot_be_saved_goes_on_with_new_episodes(tmp_path):
   run = Run(tmp_path)
-  flags = ("--config.environment.name=LunarLander-v3",)
+  flags = (
+    "--config.environment.name=LunarLander-v3",
+    "--config.topology.environments_per_worker=8",
+  )
   said = end(run.start(limit(40), *flags))
   assert said.count("cannot be saved during an episode") == 1
   before = run_counters.RunCounters.read(run.snapshots.newest().path)

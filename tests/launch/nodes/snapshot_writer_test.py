@@ -17,6 +17,7 @@ from slipway.environments import factory
 from slipway.launch.nodes import trainer_node
 from slipway.launch.orchestration import messages, run_control
 from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_counters, run_folder, snapshot_store
 from slipway.replay.items import transitions
 from slipway.replay.items import writer as writer_lib
@@ -309,3 +310,21 @@ def test_a_last_one_that_takes_too_long_is_given_up(
   assert snapshot_store.SnapshotStore(folder).newest().number == 1
   node._snapshots.wait(60)
   assert snapshot_store.SnapshotStore(folder).newest().number == 2
+
+
+def test_a_last_one_waits_for_a_control_node_that_restarts(
+  start, config, folder, monkeypatch
+):
+  node = start(samples_per_insert=0.0)
+  write(node, config)
+  replies = iter([rpc_client.UnreachableError("it restarts")])
+  counters = node.control.counters
+
+  def counters_after_restart():
+    for error in replies:
+      raise error
+    return counters()
+
+  monkeypatch.setattr(node.control, "counters", counters_after_restart)
+  node._snapshots.finish(node.trainer.version, timeout_s=60.0)
+  assert snapshot_store.SnapshotStore(folder).newest().number == 1

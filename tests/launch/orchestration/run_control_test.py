@@ -646,6 +646,28 @@ def test_a_successor_continues_the_run(make_control, tmp_path):
   assert second.status().stopped_because == "trainer_steps"
 
 
+@pytest.mark.parametrize("lacks_row", [False, True])
+def test_an_evaluation_that_is_sent_again_counts_once(
+  make_control, tmp_path, lacks_row
+):
+  path = tmp_path / "control.json"
+  first = make_control(state_path=path)
+  assert evaluate(first, 20.0)
+  before = first.folder.curves_csv.read_bytes()
+  evaluation = messages.Evaluation([30.0], [30], 4, key="a")
+  assert first.evaluated(evaluation)
+  if lacks_row:  # killed between its state and the row
+    first.folder.curves_csv.write_bytes(before)
+  # Its reply is lost, and the evaluator repeats the call.
+  second = make_control(state_path=path)
+  assert second.evaluated(evaluation)
+  assert second.status().evaluation.count == 2
+  assert second.evaluated(msgspec.structs.replace(evaluation, key="b"))
+  assert second.status().evaluation.count == 3
+  rows = list(csv.DictReader(first.folder.curves_csv.open()))
+  assert [row["eval_return"] for row in rows] == ["20", "30", "30"]
+
+
 def test_a_state_that_does_not_decode_is_named(make_control, tmp_path):
   path = tmp_path / "control.json"
   make_control(state_path=path).tick()

@@ -169,6 +169,16 @@ def test_rows_of_a_lost_time_are_cut_off(tmp_path, evaluations, kept):
   assert header == ",".join(curves.COLUMNS)
 
 
+def test_damaged_lines_do_not_count_as_evaluations(tmp_path):
+  folder = make_folder(tmp_path)
+  live(folder, range(3), range(3))
+  header, *lines = folder.curves_csv.read_bytes().splitlines(keepends=True)
+  garbage = [b"\xff\x00\n", b"1,2\n", b"\n"]
+  folder.curves_csv.write_bytes(b"".join([b"wall", *garbage, *lines]))
+  results.Results(folder, evaluations=2, env_steps=2).close()
+  assert folder.curves_csv.read_bytes() == b"".join([header, *lines[:2]])
+
+
 def test_the_picture_goes_on_after_a_resume(tmp_path):
   """It is the picture of the same run as if it had not been killed."""
   pictures = []
