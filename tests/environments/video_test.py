@@ -1,5 +1,7 @@
 """Video: an mp4 with one frame a step, of the episode that was played."""
 
+import typing
+
 import cv2
 import gymnasium
 import imageio
@@ -113,7 +115,7 @@ class Blind(gymnasium.Env):
 class Unrendered(Blind):
   """Has a picture, but not on this machine."""
 
-  metadata = {"render_modes": ["rgb_array"]}
+  metadata: typing.ClassVar = {"render_modes": ["rgb_array"]}
 
   def render(self):
     raise ImportError("no libEGL\nat all")
