@@ -6,7 +6,12 @@ import typing
 import reverb
 import tensorflow as tf
 
-from slipway.replay.items import frames, sequences, transitions
+from slipway.replay.items import (
+  frame_windows,
+  frames,
+  sequences,
+  transitions,
+)
 from slipway.replay.items import packing as packing_lib
 from slipway.replay.tables import table_spec, tables
 
@@ -101,6 +106,12 @@ def make_batch(
     table_size = tf.repeat(table_size, each)
   if isinstance(schema, sequences.SequenceSchema):
     fields = _fields(schema.record, data)
+    if schema.windows is not None:
+      fields["observation"] = _windows(
+        schema.windows,
+        fields.pop(frame_windows.FRAMES),
+        fields.pop(frame_windows.NUMBERS),
+      )
     versions = fields.pop(transitions.VERSION)
     learned: typing.Any = schema.make_sequence(fields)
   else:
@@ -129,25 +140,65 @@ def _stacks(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns o_tm1 and o_t of frame records [B, W, ...], `offsets` [B] apart."""
   stack, size = schema.stacked_frames, schema.frames_per_item
-  # With two dimensions and words of 8 bytes: more dimensions, or single bytes,
-  # cost three times as much.
-  records = tf.reshape(frame_records, (-1, schema.item_shape[1]))[
-    :, : schema.frame_bytes
-  ]
-  words = tf.bitcast(
-    tf.reshape(records, (-1, schema.frame_bytes // 8, 8)), tf.int64
-  )
-  words = tf.bitwise.bitwise_xor(words, tf.constant(frames.MASK))
+  records = tf.reshape(frame_records, (-1, schema.item_shape[1]))
+  words = _words(records[:, : schema.frame_bytes])
   newest = size * tf.range(tf.shape(offsets)[0]) + size - 1  # [B]
 
   def stacks_until(newest: tf.Tensor) -> tf.Tensor:
     index = newest[:, None] + tf.range(1 - stack, 1)  # [B, S]
-    taken = tf.bitcast(tf.gather(words, tf.reshape(index, [-1])), tf.uint8)
-    taken = tf.reshape(taken, (-1, schema.frame_bytes))
-    frame_size = math.prod(schema.observation_shape[1:])
-    return tf.reshape(taken[:, :frame_size], (-1, *schema.observation_shape))
+    taken = _take(words, index, schema.observation_shape)
+    return tf.reshape(taken, (-1, *schema.observation_shape))
 
   return stacks_until(newest - offsets), stacks_until(newest)
+
+
+def _windows(
+  windows: frame_windows.FrameWindows,
+  frame_bytes: tf.Tensor,
+  numbers: tf.Tensor,
+) -> tf.Tensor:
+  """Returns the observations of windows.
+
+  Args:
+    windows: packing of the observations.
+    frame_bytes: uint8 [B, N, frame_bytes].
+    numbers: int32 [B, T + 1, S], of the frames of each observation.
+
+  Returns:
+    uint8 [B, T + 1, S, ...].
+  """
+  words = _words(tf.reshape(frame_bytes, (-1, windows.frame_bytes)))
+  start = windows.num_frames * tf.range(tf.shape(numbers)[0])  # [B]
+  taken = _take(words, start[:, None, None] + numbers, windows.shape)
+  return tf.reshape(taken, (-1, numbers.shape[1], *windows.shape))
+
+
+def _words(frame_bytes: tf.Tensor) -> tf.Tensor:
+  """Returns frames, uint8 [M, frame_bytes], as int64 without the mask."""
+  # With two dimensions and words of 8 bytes: more dimensions, or single bytes,
+  # cost three times as much.
+  words = tf.bitcast(
+    tf.reshape(frame_bytes, (-1, frame_bytes.shape[1] // 8, 8)), tf.int64
+  )
+  return tf.bitwise.bitwise_xor(words, tf.constant(frames.MASK))
+
+
+def _take(
+  words: tf.Tensor, index: tf.Tensor, shape: tuple[int, ...]
+) -> tf.Tensor:
+  """Returns frames by their numbers.
+
+  Args:
+    words: int64 [M, frame_bytes / 8].
+    index: int32 [...].
+    shape: shape of an observation, [S, ...].
+
+  Returns:
+    uint8 [number of indices, bytes of a frame without its padding].
+  """
+  taken = tf.bitcast(tf.gather(words, tf.reshape(index, [-1])), tf.uint8)
+  taken = tf.reshape(taken, (-1, frames.padded_bytes(shape)))
+  return taken[:, : math.prod(shape[1:])]
 
 
 def _fields(
