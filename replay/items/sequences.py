@@ -85,7 +85,7 @@ class SequenceSchema:
     self.steps = steps
     self.step_extras = dict(step_extras or {})
     self.start_extras = dict(start_extras or {})
-    self.windows = None
+    self.windows, multiple_of = None, 1
     observation: Mapping[str, packing.Field] = {
       "observation": (observations.dtype, (steps + 1, *observations.shape))
     }
@@ -93,6 +93,7 @@ class SequenceSchema:
       frames.check_spec(spec, stacked_frames)
       self.windows = frame_windows.FrameWindows(observations.shape, steps)
       observation = self.windows.fields
+      multiple_of = self.windows.frame_bytes
     self.record = packing.Packing(
       {
         **observation,
@@ -109,7 +110,8 @@ class SequenceSchema:
         },
         **self.start_extras,
         transitions.VERSION: (np.dtype(np.int64), (steps,)),
-      }
+      },
+      multiple_of,
     )
     self.item_shape = (self.record.record_bytes,)
 

@@ -107,11 +107,9 @@ def make_batch(
   if isinstance(schema, sequences.SequenceSchema):
     fields = _fields(schema.record, data)
     if schema.windows is not None:
-      fields["observation"] = _windows(
-        schema.windows,
-        fields.pop(frame_windows.FRAMES),
-        fields.pop(frame_windows.NUMBERS),
-      )
+      del fields[frame_windows.FRAMES]
+      numbers = fields.pop(frame_windows.NUMBERS)
+      fields["observation"] = _windows(schema.windows, data, numbers)
     versions = fields.pop(transitions.VERSION)
     learned: typing.Any = schema.make_sequence(fields)
   else:
@@ -153,22 +151,22 @@ def _stacks(
 
 
 def _windows(
-  windows: frame_windows.FrameWindows,
-  frame_bytes: tf.Tensor,
-  numbers: tf.Tensor,
+  windows: frame_windows.FrameWindows, records: tf.Tensor, numbers: tf.Tensor
 ) -> tf.Tensor:
   """Returns the observations of windows.
 
   Args:
     windows: packing of the observations.
-    frame_bytes: uint8 [B, N, frame_bytes].
+    records: uint8 [B, record_bytes], that begin with the frames.
     numbers: int32 [B, T + 1, S], of the frames of each observation.
 
   Returns:
     uint8 [B, T + 1, S, ...].
   """
-  words = _words(tf.reshape(frame_bytes, (-1, windows.frame_bytes)))
-  start = windows.num_frames * tf.range(tf.shape(numbers)[0])  # [B]
+  # Rows that are no frames, after each record's own, are not gathered.
+  words = _words(tf.reshape(records, (-1, windows.frame_bytes)))
+  size = records.shape[1] // windows.frame_bytes
+  start = size * tf.range(tf.shape(numbers)[0])  # [B]
   taken = _take(words, start[:, None, None] + numbers, windows.shape)
   return tf.reshape(taken, (-1, numbers.shape[1], *windows.shape))
 
