@@ -9,8 +9,17 @@ A stack at a reset has one new frame. The others are the new frame repeated
 frames before the reset; so the size of a record is fixed, whatever resets
 there are.
 
-With T = 128 and stacks [4, 84, 84] a record has 0.94 MB instead of 3.64 MB, and
-Snappy brings that of Pong to {snappy}.
+Costs of 8 windows of Pong with T = 128 and stacks [4, 84, 84], medians on a
+loaded machine, in CPU time except for the bytes:
+
+| | whole observations | frames once |
+|---|---|---|
+| packed record | 3,644 kB | 946 kB |
+| the same in the table, as Snappy compresses it | 187 kB | 53 kB |
+| adder, for all 128 steps | 65 ms | 33 ms |
+| write and confirm | 22 ms | 6 ms |
+| sample by a dataset in the server's process | 22 ms | 8 ms |
+| observations in the graph | 8.1 ms | 7.6 ms |
 """
 
 import math

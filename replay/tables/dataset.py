@@ -109,7 +109,7 @@ def make_batch(
     if schema.windows is not None:
       del fields[frame_windows.FRAMES]
       numbers = fields.pop(frame_windows.NUMBERS)
-      fields["observation"] = _windows(schema.windows, data, numbers)
+      fields["observation"] = _windows(schema, schema.windows, data, numbers)
     versions = fields.pop(transitions.VERSION)
     learned: typing.Any = schema.make_sequence(fields)
   else:
@@ -139,7 +139,7 @@ def _stacks(
   """Returns o_tm1 and o_t of frame records [B, W, ...], `offsets` [B] apart."""
   stack, size = schema.stacked_frames, schema.frames_per_item
   records = tf.reshape(frame_records, (-1, schema.item_shape[1]))
-  words = _words(records[:, : schema.frame_bytes])
+  words = _words(records[:, : schema.frame_bytes], schema.frame_bytes)
   newest = size * tf.range(tf.shape(offsets)[0]) + size - 1  # [B]
 
   def stacks_until(newest: tf.Tensor) -> tf.Tensor:
@@ -151,12 +151,16 @@ def _stacks(
 
 
 def _windows(
-  windows: frame_windows.FrameWindows, records: tf.Tensor, numbers: tf.Tensor
+  schema: sequences.SequenceSchema,
+  windows: frame_windows.FrameWindows,
+  records: tf.Tensor,
+  numbers: tf.Tensor,
 ) -> tf.Tensor:
   """Returns the observations of windows.
 
   Args:
-    windows: packing of the observations.
+    schema: schema of an item.
+    windows: packing of its observations.
     records: uint8 [B, record_bytes], that begin with the frames.
     numbers: int32 [B, T + 1, S], of the frames of each observation.
 
@@ -164,19 +168,20 @@ def _windows(
     uint8 [B, T + 1, S, ...].
   """
   # Rows that are no frames, after each record's own, are not gathered.
-  words = _words(tf.reshape(records, (-1, windows.frame_bytes)))
-  size = records.shape[1] // windows.frame_bytes
-  start = size * tf.range(tf.shape(numbers)[0])  # [B]
+  size = windows.frame_bytes
+  words = _words(tf.reshape(records, (-1, size)), size)
+  rows = schema.record.record_bytes // size
+  start = rows * tf.range(tf.shape(numbers)[0])  # [B]
   taken = _take(words, start[:, None, None] + numbers, windows.shape)
-  return tf.reshape(taken, (-1, numbers.shape[1], *windows.shape))
+  return tf.reshape(taken, (-1, schema.steps + 1, *windows.shape))
 
 
-def _words(frame_bytes: tf.Tensor) -> tf.Tensor:
+def _words(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
   """Returns frames, uint8 [M, frame_bytes], as int64 without the mask."""
   # With two dimensions and words of 8 bytes: more dimensions, or single bytes,
   # cost three times as much.
   words = tf.bitcast(
-    tf.reshape(frame_bytes, (-1, frame_bytes.shape[1] // 8, 8)), tf.int64
+    tf.reshape(frames_as_bytes, (-1, frame_bytes // 8, 8)), tf.int64
   )
   return tf.bitwise.bitwise_xor(words, tf.constant(frames.MASK))
 
