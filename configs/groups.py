@@ -299,6 +299,23 @@ def check_replay(config: ml_collections.ConfigDict) -> None:
   _check_shards(config)
 
 
+def check_stacked_frames(config: ml_collections.ConfigDict) -> None:
+  """Checks the rules between the field of `STACKED_FRAMES` and the others.
+
+  Args:
+    config: the whole config.
+
+  Raises:
+    ValueError: one line with the fields, their values and the consequence.
+  """
+  if config.environment.action_mask and config.adder.stacked_frames:
+    raise ValueError(
+      f"config.adder.stacked_frames={config.adder.stacked_frames} stores frames "
+      "without the action masks that config.environment.action_mask=True adds "
+      "to observations: use --config.adder.stacked_frames=0"
+    )
+
+
 def check_queue(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between the fields of `QUEUE` and the others.
 

@@ -23,6 +23,7 @@ FIELDS: fields.Fields = {
   **groups.NORMALIZED_REWARDS,
   **groups.LEARNER,
   **groups.QUEUE,
+  **groups.STACKED_FRAMES,
   "network.shared": Field(
     False, "whether the policy and the values share one torso"
   ),
@@ -206,6 +207,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     ValueError: one line with the fields, their values and the consequence.
   """
   groups.check_queue(config)
+  groups.check_stacked_frames(config)
   _check_minibatches(config)
   for name, chooser, choices in _EFFECTIVE:
     value, choice = config.learner[name], config.learner[chooser]

@@ -43,6 +43,7 @@ def atari(c: ml_collections.ConfigDict, game: str) -> None:
   c.environment.kwargs.frameskip = 4  # frames an action; table 1
   c.environment.kwargs.noop_max = 30  # no-ops at a start; table 1
   c.environment.reward_clip = 1.0  # methods
+  c.adder.stacked_frames = 4  # as ale_py's observations; methods
   # 5 minutes of play; methods: a greedy policy may stall for ever.
   c.environment.time_limit = 4_500  # 18,000 frames
   c.network.torso = "nature_cnn"

@@ -114,6 +114,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     ValueError: one line with the fields, their values and the consequence.
   """
   groups.check_replay(config)
+  groups.check_stacked_frames(config)
   network = config.network
   lowest, highest = network.lowest_return, network.highest_return
   step = (highest - lowest) / (network.atoms - 1)

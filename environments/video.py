@@ -10,7 +10,7 @@ import ml_collections
 import numpy as np
 from gymnasium.utils import save_video
 
-from slipway.environments import factory, vector
+from slipway.environments import factory, user_code, vector
 
 _ATARI_FRAMES_PER_SECOND = 60
 
@@ -48,7 +48,7 @@ def record(
 
   Raises:
     ValueError: An argument is invalid, or the environment has no `rgb_array`
-      frames.
+      frames, or this machine can't render them.
   """
   path = pathlib.Path(path)
   if path.suffix != ".mp4":
@@ -64,6 +64,7 @@ def record(
   # Frames are written to a file, so no screen or sound card is needed.
   os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
   os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+  os.environ.setdefault("MUJOCO_GL", "egl")  # needs no display
   name, kwargs = factory.get_name_and_kwargs(config_environment)
   screen = None
   if factory.is_atari(name):
@@ -103,7 +104,9 @@ def _play(
   episode_return = 0.0
   step = player.reset()
   frames = [
-    player.render() if screen is None else screen.reset().observation[0, 0]
+    _render_first(player)
+    if screen is None
+    else screen.reset().observation[0, 0]
   ]
   for _ in range(max_steps):
     actions = act(step)
@@ -117,6 +120,19 @@ def _play(
     if step.terminated[0] or step.truncated[0]:
       break
   return frames, episode_return
+
+
+def _render_first(player: vector.VectorEnvironment) -> np.ndarray:
+  """Renders the first frame, for which renderers load their libraries."""
+  try:
+    return player.render()
+  except Exception as error:
+    raise ValueError(
+      f"config.environment.name is {player.name!r}, whose frames can't be "
+      f"rendered here ({user_code.describe(error)}), so there is no video: "
+      "evaluate without video, or install what its renderer needs (MuJoCo's: "
+      "EGL, on Debian the package libegl1)"
+    ) from error
 
 
 def _write(

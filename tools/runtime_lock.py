@@ -1,6 +1,6 @@
 """Prints the lock without the packages that only the checks need.
 
-    python tools/runtime_lock.py > dist/requirements.txt
+python tools/runtime_lock.py > dist/requirements.txt
 """
 
 import pathlib

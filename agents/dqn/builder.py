@@ -7,7 +7,6 @@ from slipway.agents import core, discrete, exploration, seeds
 from slipway.agents.dqn import acting
 from slipway.agents.networks import network, normalization, q_network
 from slipway.configs import value
-from slipway.environments import arrays
 from slipway.replay.items import adder, priorities, transitions
 from slipway.replay.tables import table_spec
 
@@ -23,14 +22,6 @@ class Builder:
     """Raises ValueError, one line, if config and environment don't fit."""
     value.check(config)
     discrete.check(config, spec)
-    masked = isinstance(spec.observations, arrays.MaskedArray)
-    if masked and config.adder.stacked_frames:
-      raise ValueError(
-        f"config.adder.stacked_frames={config.adder.stacked_frames} stores "
-        "frames without the action masks that "
-        "config.environment.action_mask=True adds to observations: use "
-        "--config.adder.stacked_frames=0"
-      )
     normalization.check(config, spec)
     self.make_table(config, spec)
 

@@ -82,5 +82,9 @@ class Builder(policies.PolicyActors):
     if config.network.lstm_size:
       first_step[recurrent.STATE] = (number, policy.inputs[-1].shape)
     return sequences.SequenceSchema(
-      spec, config.adder.unroll, each_step, first_step
+      spec,
+      config.adder.unroll,
+      each_step,
+      first_step,
+      config.adder.stacked_frames,
     )

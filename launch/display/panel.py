@@ -139,7 +139,6 @@ class Panel:
       self._console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-
 def _open_output() -> output_lib.Output | None:
   """Returns standard output; None: a notebook has replaced it, or it is closed.
 

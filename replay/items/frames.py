@@ -12,6 +12,7 @@ import typing
 from collections.abc import Mapping
 
 import numpy as np
+from acme import specs
 
 # Each 8 bytes of a frame are combined with this number by exclusive or. Reverb
 # compresses with Snappy, which decompresses a run of equal bytes half as fast
@@ -103,11 +104,41 @@ class FrameRing:
     if self._opening[env]:
       return
     if not np.array_equal(observation[env, :-1], self._last[env, 1:]):
-      raise ValueError(
-        f"config.adder.stacked_frames={self._stack}, but an observation of the "
-        "environment is not the one before shifted by one frame, so frames "
-        "can't be stored once: set --config.adder.stacked_frames=0"
-      )
+      raise not_stacked(self._stack)
+
+
+def not_stacked(stacked_frames: int) -> ValueError:
+  """Returns the error of observations that are no stacks of frames."""
+  return ValueError(
+    f"config.adder.stacked_frames={stacked_frames}, but an observation of the "
+    "environment is not the one before shifted by one frame, so frames can't "
+    "be stored once: set --config.adder.stacked_frames=0"
+  )
+
+
+def check_spec(spec: specs.EnvironmentSpec, stacked_frames: int) -> None:
+  """Checks that observations are stacks of frames.
+
+  Args:
+    spec: spec of one environment.
+    stacked_frames: S, frames in an observation.
+
+  Raises:
+    ValueError: one line: they are no stacks of so many uint8 frames.
+  """
+  observations = spec.observations
+  shape = observations.shape
+  if (
+    observations.dtype != np.uint8
+    or len(shape) < 2
+    or shape[0] != stacked_frames
+  ):
+    raise ValueError(
+      f"config.adder.stacked_frames={stacked_frames} takes uint8 observations "
+      f"[{stacked_frames}, ...], frames first, but the environment has "
+      f"{observations.dtype} {list(shape)}: use "
+      "--config.adder.stacked_frames=0"
+    )
 
 
 def padded_bytes(shape: tuple[int, ...]) -> int:

@@ -23,11 +23,12 @@ class Packing:
   ```
   """
 
-  def __init__(self, fields: Mapping[str, Field]):
-    """Places the fields in their order, without padding.
+  def __init__(self, fields: Mapping[str, Field], multiple_of: int = 1):
+    """Places the fields in their order, without padding between them.
 
     Args:
       fields: dtype and shape of each field, without the batch dimension.
+      multiple_of: divides `record_bytes`; zeros follow the last field.
 
     Raises:
       ValueError: a dtype is not a plain number.
@@ -42,6 +43,18 @@ class Packing:
     self._dtype = np.dtype(
       [(name, dtype, shape) for name, (dtype, shape) in fields.items()]
     )
+    self._padding = -self._dtype.itemsize % multiple_of
+    if self._padding:
+      places = self._dtype.fields
+      assert places is not None
+      self._dtype = np.dtype(
+        {
+          "names": list(fields),
+          "formats": [places[name][0] for name in fields],
+          "offsets": [places[name][1] for name in fields],
+          "itemsize": self._dtype.itemsize + self._padding,
+        }
+      )
     self.record_bytes = self._dtype.itemsize
 
   def pack(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -60,7 +73,10 @@ class Packing:
     records = np.empty(size, self._dtype)
     for name in self.fields:
       records[name] = batch[name]
-    return records.view(np.uint8).reshape(size, self.record_bytes)
+    packed = records.view(np.uint8).reshape(size, self.record_bytes)
+    if self._padding:
+      packed[:, -self._padding :] = 0
+    return packed
 
   def unpack(self, records: np.ndarray) -> dict[str, np.ndarray]:
     """Returns the fields of uint8 [B, record_bytes] as views of the memory."""

@@ -6,6 +6,8 @@ state starts from zero there. Windows that start less than T steps apart overlap
 (Kapturowski et al. 2019, "Recurrent experience replay in distributed
 reinforcement learning", section 2.3). Windows that start T steps apart are
 rollouts, which share one observation with the next.
+
+Stacked frames are stored once per window (`frame_windows`).
 """
 
 import typing
@@ -15,7 +17,14 @@ import numpy as np
 from acme import specs
 
 from slipway.replay.items import adder as adder_lib
-from slipway.replay.items import packing, priorities, returns, transitions
+from slipway.replay.items import (
+  frame_windows,
+  frames,
+  packing,
+  priorities,
+  returns,
+  transitions,
+)
 
 
 class Sequence(typing.NamedTuple):
@@ -39,6 +48,8 @@ class SequenceSchema:
     record: packing of the record.
     item_shape: shape of an item, uint8.
     steps: T.
+    windows: packing of the observations of a window that are stacks of frames;
+      None: observations are stored whole.
     step_extras: dtype and shape, by name, of the actor's extras that are stored
       for each step; the adder itself computes `returns.FIELD`.
     start_extras: dtype and shape, by name, of the actor's extras that are
@@ -54,6 +65,7 @@ class SequenceSchema:
     steps: int,
     step_extras: Mapping[str, packing.Field] | None = None,
     start_extras: Mapping[str, packing.Field] | None = None,
+    stacked_frames: int = 0,
   ):
     """Makes the schema for an environment.
 
@@ -62,15 +74,29 @@ class SequenceSchema:
       steps: T.
       step_extras: extras of each step, as in the class's attributes.
       start_extras: extras of the first step, as in the class's attributes.
+      stacked_frames: S, frames in an observation, its first axis; 0: whole
+        observations.
+
+    Raises:
+      ValueError: one line: observations are no stack of so many uint8 frames.
     """
     observations, actions = spec.observations, spec.actions
     flag, number = np.dtype(bool), np.dtype(np.float32)
     self.steps = steps
     self.step_extras = dict(step_extras or {})
     self.start_extras = dict(start_extras or {})
+    self.windows, multiple_of = None, 1
+    observation: Mapping[str, packing.Field] = {
+      "observation": (observations.dtype, (steps + 1, *observations.shape))
+    }
+    if stacked_frames:
+      frames.check_spec(spec, stacked_frames)
+      self.windows = frame_windows.FrameWindows(observations.shape, steps)
+      observation = self.windows.fields
+      multiple_of = self.windows.frame_bytes
     self.record = packing.Packing(
       {
-        "observation": (observations.dtype, (steps + 1, *observations.shape)),
+        **observation,
         "action": (actions.dtype, (steps, *actions.shape)),
         "reward": (number, (steps,)),
         "discount": (number, (steps,)),
@@ -84,7 +110,8 @@ class SequenceSchema:
         },
         **self.start_extras,
         transitions.VERSION: (np.dtype(np.int64), (steps,)),
-      }
+      },
+      multiple_of,
     )
     self.item_shape = (self.record.record_bytes,)
 
@@ -242,11 +269,20 @@ class SequenceAdder:
       return np.stack([step[name] for step in self._steps], axis=1)
 
     start = self._steps[0]
+    first = np.concatenate([column("first"), self._first[:, None]], axis=1)
+    windows = self._schema.windows
+    if windows is not None:
+      before = [step["observation"] for step in self._steps]
+      observations = windows.pack([*before, observation], first)
+    else:
+      observations = {
+        "observation": np.concatenate(
+          [column("observation"), observation[:, None]], axis=1
+        )
+      }
     fields = {
-      "observation": np.concatenate(
-        [column("observation"), observation[:, None]], axis=1
-      ),
-      "first": np.concatenate([column("first"), self._first[:, None]], axis=1),
+      **observations,
+      "first": first,
       **{x: column(x) for x in ("action", "reward", "discount", "ended")},
       **{x: column(x) for x in self._schema.step_extras},
       **{x: start[x] for x in self._schema.start_extras},

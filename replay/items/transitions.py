@@ -87,7 +87,14 @@ class TransitionSchema:
       fields[returns.FIELD] = (np.dtype(np.float32), ())
     self.item_shape: tuple[int, ...]
     if stacked_frames:
-      _check_stack(spec, stacked_frames, transitions_per_item)
+      frames.check_spec(spec, stacked_frames)
+      if transitions_per_item != 1:
+        raise ValueError(
+          f"config.replay.transitions_per_item={transitions_per_item} needs "
+          f"whole observations, but config.adder.stacked_frames="
+          f"{stacked_frames}: set transitions_per_item to 1 or stacked_frames "
+          "to 0"
+        )
       self.record = packing.Packing(
         {**fields, FRAME_OFFSET: (np.dtype(np.uint8), ())}
       )
@@ -120,27 +127,3 @@ class TransitionSchema:
     # record per environment, or a few where episodes end and start. An older
     # one would be sent again.
     return 4 * self.frames_per_item * num_envs
-
-
-def _check_stack(
-  spec: specs.EnvironmentSpec, stacked_frames: int, transitions_per_item: int
-) -> None:
-  if transitions_per_item != 1:
-    raise ValueError(
-      f"config.replay.transitions_per_item={transitions_per_item} needs whole "
-      f"observations, but config.adder.stacked_frames={stacked_frames}: set "
-      "transitions_per_item to 1 or stacked_frames to 0"
-    )
-  observations = spec.observations
-  shape = observations.shape
-  if (
-    observations.dtype != np.uint8
-    or len(shape) < 2
-    or shape[0] != stacked_frames
-  ):
-    raise ValueError(
-      f"config.adder.stacked_frames={stacked_frames} takes uint8 observations "
-      f"[{stacked_frames}, ...], frames first, but the environment has "
-      f"{observations.dtype} {list(shape)}: use "
-      "--config.adder.stacked_frames=0"
-    )

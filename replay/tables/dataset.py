@@ -6,7 +6,12 @@ import typing
 import reverb
 import tensorflow as tf
 
-from slipway.replay.items import frames, sequences, transitions
+from slipway.replay.items import (
+  frame_windows,
+  frames,
+  sequences,
+  transitions,
+)
 from slipway.replay.items import packing as packing_lib
 from slipway.replay.tables import table_spec, tables
 
@@ -101,6 +106,10 @@ def make_batch(
     table_size = tf.repeat(table_size, each)
   if isinstance(schema, sequences.SequenceSchema):
     fields = _fields(schema.record, data)
+    if schema.windows is not None:
+      del fields[frame_windows.FRAMES]
+      numbers = fields.pop(frame_windows.NUMBERS)
+      fields["observation"] = _windows(schema, schema.windows, data, numbers)
     versions = fields.pop(transitions.VERSION)
     learned: typing.Any = schema.make_sequence(fields)
   else:
@@ -129,25 +138,70 @@ def _stacks(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns o_tm1 and o_t of frame records [B, W, ...], `offsets` [B] apart."""
   stack, size = schema.stacked_frames, schema.frames_per_item
-  # With two dimensions and words of 8 bytes: more dimensions, or single bytes,
-  # cost three times as much.
-  records = tf.reshape(frame_records, (-1, schema.item_shape[1]))[
-    :, : schema.frame_bytes
-  ]
-  words = tf.bitcast(
-    tf.reshape(records, (-1, schema.frame_bytes // 8, 8)), tf.int64
-  )
-  words = tf.bitwise.bitwise_xor(words, tf.constant(frames.MASK))
+  records = tf.reshape(frame_records, (-1, schema.item_shape[1]))
+  words = _words(records[:, : schema.frame_bytes], schema.frame_bytes)
   newest = size * tf.range(tf.shape(offsets)[0]) + size - 1  # [B]
 
   def stacks_until(newest: tf.Tensor) -> tf.Tensor:
     index = newest[:, None] + tf.range(1 - stack, 1)  # [B, S]
-    taken = tf.bitcast(tf.gather(words, tf.reshape(index, [-1])), tf.uint8)
-    taken = tf.reshape(taken, (-1, schema.frame_bytes))
-    frame_size = math.prod(schema.observation_shape[1:])
-    return tf.reshape(taken[:, :frame_size], (-1, *schema.observation_shape))
+    taken = _take(words, index, schema.observation_shape)
+    return tf.reshape(taken, (-1, *schema.observation_shape))
 
   return stacks_until(newest - offsets), stacks_until(newest)
+
+
+def _windows(
+  schema: sequences.SequenceSchema,
+  windows: frame_windows.FrameWindows,
+  records: tf.Tensor,
+  numbers: tf.Tensor,
+) -> tf.Tensor:
+  """Returns the observations of windows.
+
+  Args:
+    schema: schema of an item.
+    windows: packing of its observations.
+    records: uint8 [B, record_bytes], that begin with the frames.
+    numbers: int32 [B, T + 1, S], of the frames of each observation.
+
+  Returns:
+    uint8 [B, T + 1, S, ...].
+  """
+  # Rows that are no frames, after each record's own, are not gathered.
+  size = windows.frame_bytes
+  words = _words(tf.reshape(records, (-1, size)), size)
+  rows = schema.record.record_bytes // size
+  start = rows * tf.range(tf.shape(numbers)[0])  # [B]
+  taken = _take(words, start[:, None, None] + numbers, windows.shape)
+  return tf.reshape(taken, (-1, schema.steps + 1, *windows.shape))
+
+
+def _words(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
+  """Returns frames, uint8 [M, frame_bytes], as int64 without the mask."""
+  # With two dimensions and words of 8 bytes: more dimensions, or single bytes,
+  # cost three times as much.
+  words = tf.bitcast(
+    tf.reshape(frames_as_bytes, (-1, frame_bytes // 8, 8)), tf.int64
+  )
+  return tf.bitwise.bitwise_xor(words, tf.constant(frames.MASK))
+
+
+def _take(
+  words: tf.Tensor, index: tf.Tensor, shape: tuple[int, ...]
+) -> tf.Tensor:
+  """Returns frames by their numbers.
+
+  Args:
+    words: int64 [M, frame_bytes / 8].
+    index: int32 [...].
+    shape: shape of an observation, [S, ...].
+
+  Returns:
+    uint8 [number of indices, bytes of a frame without its padding].
+  """
+  taken = tf.bitcast(tf.gather(words, tf.reshape(index, [-1])), tf.uint8)
+  taken = tf.reshape(taken, (-1, frames.padded_bytes(shape)))
+  return taken[:, : math.prod(shape[1:])]
 
 
 def _fields(

@@ -1,5 +1,7 @@
 """Video: an mp4 with one frame a step, of the episode that was played."""
 
+import typing
+
 import cv2
 import gymnasium
 import imageio
@@ -110,22 +112,39 @@ class Blind(gymnasium.Env):
     return None
 
 
+class Unrendered(Blind):
+  """Has a picture, but not on this machine."""
+
+  metadata: typing.ClassVar = {"render_modes": ["rgb_array"]}
+
+  def render(self):
+    raise ImportError("no libEGL\nat all")
+
+
 @pytest.mark.parametrize(
   ("name", "file", "max_steps", "fields"),
   [
     ("CartPole-v1", "a.gif", 5, ["path is", "a.gif", ".mp4"]),
     ("CartPole-v1", "a.mp4", 0, ["max_steps is 0"]),
     ("Blind-v0", "a.mp4", 5, ["config.environment.name is 'Blind-v0'", "rgb"]),
+    (
+      "Unrendered-v0",
+      "a.mp4",
+      5,
+      ["config.environment.name is 'Unrendered-v0'", "no libEGL", "libegl1"],
+    ),
   ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning:gymnasium")
 def test_refusals(tmp_path, name, file, max_steps, fields):
   gymnasium.register("Blind-v0", entry_point=Blind)
+  gymnasium.register("Unrendered-v0", entry_point=Unrendered)
   try:
     with pytest.raises(ValueError) as caught:
       video.record(given.config_of(name), zeros, tmp_path / file, 0, max_steps)
   finally:
     del gymnasium.registry["Blind-v0"]
+    del gymnasium.registry["Unrendered-v0"]
   assert "\n" not in str(caught.value)
   for field in fields:
     assert field in str(caught.value)

@@ -86,6 +86,17 @@ def test_row_has_no_padding():
   assert packing.record_bytes == 3 + 8 + 1
 
 
+@pytest.mark.parametrize(("multiple_of", "size"), [(1, 11), (8, 16), (11, 11)])
+def test_zeros_follow_the_last_field(multiple_of, size):
+  fields = {"a": (np.dtype(np.uint8), (3,)), "b": (np.dtype(np.float64), ())}
+  packing = packing_lib.Packing(fields, multiple_of)
+  batch = random_batch(fields, 4)
+  records = packing.pack(batch)
+  assert records.shape == (4, size)
+  assert not records[:, 11:].any()
+  assert_equal(packing.unpack(records), batch)
+
+
 def test_unpacked_fields_share_memory():
   packing = packing_lib.Packing({"x": (np.dtype(np.float32), (3,))})
   records = packing.pack({"x": np.ones((2, 3), np.float32)})

@@ -1,0 +1,35 @@
+"""MuJoCo: the environments of the lock's version are silent and write nothing.
+
+MuJoCo 3.16 warns on the terminal for each HalfCheetah that is made, and writes
+a log file to the working directory.
+"""
+
+import numpy as np
+import pytest
+
+from slipway.environments import factory
+from tests.environments import given
+
+
+# Of gymnasium's, torques in [-1, 1], [-0.4, 0.4] and [-3, 3].
+@pytest.mark.parametrize(
+  "name", ["HalfCheetah-v5", "Humanoid-v5", "InvertedPendulum-v5"]
+)
+def test_environments_are_silent_and_write_no_file(
+  tmp_path, monkeypatch, capfd, name
+):
+  monkeypatch.chdir(tmp_path)
+  environment = factory.make(given.config_of(name), 2, seed=1)
+  actions = environment.spec.actions
+  assert actions.minimum.min() == -1 and actions.maximum.max() == 1
+  environment.reset()
+  random = np.random.default_rng(0)
+  for _ in range(20):
+    chosen = random.uniform(-1, 1, (2, *actions.shape)).astype(np.float32)
+    step = environment.step(chosen)
+    assert step.observation.dtype == np.float32
+    assert np.isfinite(step.observation).all()
+    assert np.isfinite(step.reward).all()
+  environment.close()
+  assert capfd.readouterr() == ("", "")
+  assert not list(tmp_path.iterdir())
