@@ -1,7 +1,6 @@
-"""APPO: PPO whose workers do not wait, with V-trace for older policies.
+"""APPO. Petrenko et al. 2020, "Sample Factory", section 3.4.
 
-Petrenko et al. 2020, "Sample Factory" (https://arxiv.org/abs/2006.11751),
-section 3.4, combine PPO's clipping with V-trace.
+PPO whose workers do not wait, with V-trace for the age of their policies.
 """
 
 import ml_collections

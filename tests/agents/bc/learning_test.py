@@ -97,7 +97,10 @@ def test_the_loss_is_the_likelihood_that_the_actor_has(recorded_config):
   )
   actor = registry.make_builder("bc").make_actor(config, spec, worker=0)
   actor.load(learner.get_variables())
-  action, extras = actor.act(data.observation)
+  envs = len(data.observation)
+  action, extras = actor.act(
+    data.observation, np.zeros(envs, np.float32), np.ones(envs, bool)
+  )
   loss = make_update(learner)(data._replace(action=action)).metrics["loss"]
   expected = -extras[policies.LOG_PROB].mean()
   np.testing.assert_allclose(loss, expected, rtol=1e-4)
