@@ -35,7 +35,10 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.learner.batch_size = 16
   c.adder.unroll = 8  # section 5.1: 5
   c.adder.discount = 0.98
+  # Returns of at most 2.5, beside which the entropy's weight is not nothing.
+  c.environment.reward_scale = 0.05
   c.learner.learning_rate = 2e-3
+  c.learner.decay_steps = 1_500  # batches: 192,000 environment steps
   c.evaluation.period_steps = 100  # batches
 
 

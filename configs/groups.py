@@ -310,9 +310,9 @@ def check_stacked_frames(config: ml_collections.ConfigDict) -> None:
   """
   if config.environment.action_mask and config.adder.stacked_frames:
     raise ValueError(
-      f"config.adder.stacked_frames={config.adder.stacked_frames} stores frames "
-      "without the action masks that config.environment.action_mask=True adds "
-      "to observations: use --config.adder.stacked_frames=0"
+      f"config.adder.stacked_frames={config.adder.stacked_frames} stores "
+      "frames without the action masks that config.environment.action_mask="
+      "True adds to observations: use --config.adder.stacked_frames=0"
     )
 
 

@@ -34,7 +34,7 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.learner.batch_size = 8
   c.adder.unroll = 512  # an episode has at most 500 steps
   c.adder.discount = 0.98
-  c.learner.learning_rate = 5e-3
+  c.learner.learning_rate = 2e-2  # few updates, on whole episodes
   c.evaluation.period_steps = 5  # batches
 
 

@@ -63,16 +63,17 @@ def vtrace(
   lambda_: float = 1.0,
   max_rho: float = 1.0,
   max_c: float = 1.0,
-) -> Advantages:
+) -> tuple[Advantages, tf.Tensor]:
   """V-trace: targets and advantages from another policy's rollouts.
 
     rho_t = min(max_rho, pi(a_t | o_t) / mu(a_t | o_t))
     c_t   = lambda min(max_c, pi(a_t | o_t) / mu(a_t | o_t))
     G_t   = v_t + rho_t (r_{t+1} + d_{t+1} v_{t+1} - v_t)
                 + d_{t+1} c_t (G_{t+1} - v_{t+1})
-    A_t   = rho_t (r_{t+1} + d_{t+1} G_{t+1} - v_t)
+    A_t   = r_{t+1} + d_{t+1} G_{t+1} - v_t
 
-  Where the episode or the rollout ends in the step, G_{t+1} is v_{t+1}.
+  Where the episode or the rollout ends in the step, G_{t+1} is v_{t+1}. The
+  policy gradient's weight is rho_t A_t; a loss with a ratio of its own has A_t.
   Espeholt et al. 2018, "IMPALA" (https://arxiv.org/abs/1802.01561), equation 1
   and section 4.2; lambda: remark 2.
 
@@ -85,17 +86,20 @@ def vtrace(
     lambda_: weight of longer returns, in [0, 1].
     max_rho: bound of the ratios that weight the errors.
     max_c: bound of the ratios that weight later errors.
+
+  Returns:
+    The estimates, and rho [B, T].
   """
   _check_ranks(reward, discount, ended, values)
   output.check_ranks(log_ratio=(log_ratio, 2))
   values, ratio = tf.stop_gradient(values), tf.exp(tf.stop_gradient(log_ratio))
   rho, c = tf.minimum(ratio, max_rho), lambda_ * tf.minimum(ratio, max_c)
   continued = _continued(discount, ended)
-  deltas = rho * (reward + discount * values[:, 1:] - values[:, :-1])
-  corrections = _discounted_sums(deltas, c * continued)  # G_t - v_t
+  errors = reward + discount * values[:, 1:] - values[:, :-1]
+  corrections = _discounted_sums(rho * errors, c * continued)  # G_t - v_t
   later = tf.pad(corrections[:, 1:], [[0, 0], [0, 1]])  # G_{t+1} - v_{t+1}
-  advantages = deltas + rho * continued * later
-  return Advantages(advantages, corrections + values[:, :-1])
+  advantages = errors + continued * later
+  return Advantages(advantages, corrections + values[:, :-1]), rho
 
 
 def monte_carlo_advantages(

@@ -182,30 +182,28 @@ class PolicyGradientLearner:
     settings = self._learner
     given = (rollout.reward, rollout.discount, rollout.ended, values)
     behaviour = rollout.extras[policies.LOG_PROB]
-    old = behaviour
     # The step in which an environment resets itself is not learned from.
     learned = 1.0 - tf.cast(rollout.first[:, 1:], tf.float32)
     if settings.advantage_estimator == "monte_carlo":
       found, complete = advantages_lib.monte_carlo_advantages(*given)
       learned *= complete
     elif settings.advantage_estimator == "vtrace":
-      # Ratios are of the policy before the update, which the update then stays
-      # near: the correction for the policy's age is in the advantages.
       policy = self._model.head.distribution(tf_ops, _merge(parameters[:, :-1]))
       log_prob = policy.log_prob(_merge(rollout.action))
-      old = tf.stop_gradient(tf.reshape(log_prob, tf.shape(behaviour)))
-      found = advantages_lib.vtrace(
+      found, rho = advantages_lib.vtrace(
         *given,
-        old - behaviour,
+        tf.reshape(log_prob, tf.shape(behaviour)) - behaviour,
         settings.gae_lambda,
         settings.max_rho,
         settings.max_c,
       )
+      if settings.policy_loss == "policy_gradient":
+        found = found._replace(advantages=rho * found.advantages)
     else:
       found = advantages_lib.generalized_advantages(*given, settings.gae_lambda)
     return {
       "action": rollout.action,
-      "old_log_prob": old,
+      "old_log_prob": behaviour,
       "behaviour": rollout.extras[policies.PARAMETERS],
       "advantage": found.advantages,
       "return": found.returns,

@@ -1,4 +1,4 @@
-"""Policy lag: what learns from rollouts of policies that are 20 versions old."""
+"""Policy lag: learning from rollouts of policies that are 20 versions old."""
 
 import collections
 
@@ -14,11 +14,14 @@ from tests.agents import collected
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(900)]
 
 LAG = 20  # versions
-STEPS = 120_000  # environment steps
+STEPS = 200_000  # environment steps
 
 
-def train(config, lag):
+def train(module, seed):
   """Mean training returns, one after each tenth of the steps."""
+  config = module.get_config()
+  config.seed = seed
+  config.learner.decay_steps = 0  # smaller steps would hide what age does
   config.mode = "async"
   config.topology.workers = 1
   config.topology.environments_per_worker = config.learner.batch_size
@@ -28,8 +31,8 @@ def train(config, lag):
   update = tf.function(learner.update, autograph=False)
   schema = builder.make_table(config, spec).schema
   worker = collector.Collector(config, spec, builder, 0, 0, 0)
-  versions = collections.deque(maxlen=lag + 1)
-  returns, rollouts = [], 0
+  versions = collections.deque(maxlen=LAG + 1)
+  returns = []
   while worker.env_steps < STEPS:
     versions.append(learner.get_variables())
     worker.load(int(learner.steps) + 1, versions[0])
@@ -38,27 +41,20 @@ def train(config, lag):
     update(collected.make_batch(schema, items.data()))
     if worker.env_steps >= STEPS * (len(returns) + 1) / 10:
       returns.append(worker.training_return)
-    rollouts += 1
   worker.close()
   return returns
 
 
-def make(module, seed):
-  config = module.get_config()
-  config.seed = seed
-  return config
+@pytest.mark.parametrize("seed", [1, 2])
+def test_corrected_for_its_age_it_learns_and_uncorrected_it_does_not(seed):
+  """Mean training returns of the second half.
 
+  Seeds 1 and 2 gave IMPALA 275 and 292, A2C 53 and 137, and APPO 500.
+  """
 
-if __name__ == "__main__":
-  import sys
+  def late_return(module):
+    returns = train(module, seed)
+    return sum(returns[5:]) / 5
 
-  for name, module in (("a2c", a2c), ("impala", impala), ("appo", appo)):
-    for lag in (0, LAG):
-      for seed in map(int, sys.argv[1:]):
-        print(
-          name,
-          lag,
-          seed,
-          [int(x) for x in train(make(module, seed), lag)],
-          flush=True,
-        )
+  assert late_return(impala) > 195 > late_return(a2c)
+  assert late_return(appo) > 400

@@ -24,8 +24,16 @@ _SMALL = {
   "replay.min_size": 500,
   "exploration.decay_steps": 5_000,
 }
-# Trainer steps between two evaluations; one of PPO is a batch of rollouts.
-_PERIODS = {"ppo": 10}
+# Trainer steps between two evaluations; those of policy gradients are batches
+# of rollouts, of different sizes.
+_PERIODS = {
+  "a2c": 50,
+  "appo": 10,
+  "impala": 50,
+  "ppo": 10,
+  "reinforce": 2,
+  "vmpo": 10,
+}
 
 
 @pytest.fixture
@@ -71,6 +79,13 @@ MEMORY = (
 
 def test_r2d2_remembers(learn):
   summary = learn("r2d2", "MemoryChain", *MEMORY)
+  assert summary["stopped_because"] == "target_return"
+
+
+@pytest.mark.parametrize("algorithm", ["impala", "ppo", "vmpo"])
+def test_recurrent_policies_remember(learn, algorithm):
+  lstm = ("--config.network.lstm_size=32", "--config.network.shared")
+  summary = learn(algorithm, "MemoryChain", *MEMORY, *lstm)
   assert summary["stopped_because"] == "target_return"
 
 

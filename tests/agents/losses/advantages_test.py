@@ -159,7 +159,7 @@ def vtrace(inputs, log_ratio, **kwargs):
 def test_vtrace_equals_the_slow_sum(seed, lambda_, max_rho, max_c):
   inputs, log_ratio = make_rollouts(seed), make_ratios(seed)
   bounds = {"lambda_": lambda_, "max_rho": max_rho, "max_c": max_c}
-  found = vtrace(inputs, log_ratio, **bounds)
+  found, weights = vtrace(inputs, log_ratio, **bounds)
 
   def target(b, t):
     return slow_vtrace(inputs, log_ratio, b, t, **bounds)
@@ -168,19 +168,20 @@ def test_vtrace_equals_the_slow_sum(seed, lambda_, max_rho, max_c):
     np.testing.assert_allclose(found.returns[b, t], target(b, t), atol=1e-12)
     over = inputs["ended"][b, t] or t == STEPS - 1
     later = inputs["values"][b, t + 1] if over else target(b, t + 1)
-    rho = min(max_rho, np.exp(log_ratio[b, t]))
-    expected = rho * (
+    expected = (
       inputs["reward"][b, t]
       + inputs["discount"][b, t] * later
       - inputs["values"][b, t]
     )
+    rho = min(max_rho, np.exp(log_ratio[b, t]))
+    np.testing.assert_allclose(weights[b, t], rho, rtol=1e-12)
     np.testing.assert_allclose(found.advantages[b, t], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("lambda_", [0.0, 0.8, 1.0])
 def test_vtrace_of_ones_own_rollouts_has_lambda_returns(lambda_):
   inputs = make_rollouts(0)
-  found = vtrace(inputs, np.zeros((BATCH, STEPS)), lambda_=lambda_)
+  found, _ = vtrace(inputs, np.zeros((BATCH, STEPS)), lambda_=lambda_)
   expected = advantages(inputs, lambda_)
   steps = ~is_reset(inputs["ended"])
   np.testing.assert_allclose(
