@@ -180,7 +180,9 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
       measure_case,
       case,
       runs,
-      environment=threads.environment("trainer", learner_threads),
+      environment=threads.make_environment_variables(
+        "trainer", learner_threads
+      ),
     )
   medians = [_medians(raw, case.name) for case in cases]
   goals = [

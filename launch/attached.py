@@ -1,9 +1,9 @@
-"""Trains for another Python process, and stops in order when that ends.
+"""Runs a training for another Python process, and stops when that ends.
 
     python -m slipway.launch.attached DESCRIPTOR FLAG...
 
-DESCRIPTOR is the read end of a pipe that only the other process can write to,
-and never does; FLAGs are those of `slipway train`.
+DESCRIPTOR is the read end of a pipe, whose write end only the other process
+has. Nothing is ever written. FLAGs are the flags of `slipway train`.
 """
 
 import os
@@ -16,15 +16,15 @@ from slipway.launch import train
 
 
 def main(argv: Sequence[str]) -> int:
-  """Runs a training; returns its exit status, as `train.main`."""
+  """Runs a training and returns the exit status of `train.main`."""
   program, descriptor, *flags = argv
   threading.Thread(
-    target=_stop_at_end_of, args=(int(descriptor),), daemon=True
+    target=_stop_at_end, args=(int(descriptor),), daemon=True
   ).start()
   return train.main([program, *flags])
 
 
-def _stop_at_end_of(descriptor: int) -> None:
+def _stop_at_end(descriptor: int) -> None:
   os.read(descriptor, 1)  # returns when the other process has ended
   os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,6 +1,6 @@
-"""The command `slipway`: its first word names what it does.
+"""The command `slipway`, whose first argument is the name of a command.
 
-This module imports hardly anything: each command imports what it needs.
+For a fast start, this module imports a command only when it is called.
 """
 
 import difflib
@@ -9,13 +9,16 @@ import os
 import sys
 from collections.abc import Sequence
 
-# Module of each command, and what it does.
+# Module and description of each command.
 _COMMANDS = {
   "train": ("train", "train an experiment, or resume a run"),
-  "evaluate": ("evaluate", "play the policy of a run, film or record it"),
-  "control": ("control", "show, pause, save or stop a run while it lasts"),
+  "evaluate": (
+    "evaluate",
+    "play the policy of a run; film or record the episodes",
+  ),
+  "control": ("control", "show, pause, save or stop a run that is active"),
   "list": ("list", "list the algorithms and their presets"),
-  "config": ("config", "show every field of a config: value and meaning"),
+  "config": ("config", "show every field of a config with value and meaning"),
 }
 _USAGE = """\
 Slipway: distributed reinforcement learning.
@@ -31,42 +34,42 @@ commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-  """Runs a command.
+  """Runs the command that a command line names.
 
   Args:
-    argv: the program's name, the command and its arguments; None: those of
-      this process.
+    argv: the program's name, the command and its arguments; None: the
+      arguments of this process.
 
   Returns:
-    Exit status: the command's; 2 where there is no such command.
+    The command's exit status; 2 if there is no such command.
   """
   argv = sys.argv if argv is None else argv
-  word, *arguments = argv[1:] or ["--help"]
-  if word in ("--help", "-h", "help"):
+  name, *arguments = argv[1:] or ["--help"]
+  if name in ("--help", "-h", "help"):
     shown = "\n".join(f"  {c:<10}{does}" for c, (_, does) in _COMMANDS.items())
     print(_USAGE.format(commands=shown))
     return 0
-  if word == "--version":
+  if name == "--version":
     import slipway
 
     print(slipway.__version__)
     return 0
-  if word not in _COMMANDS:
-    near = difflib.get_close_matches(word, _COMMANDS, n=1)
+  if name not in _COMMANDS:
+    near = difflib.get_close_matches(name, _COMMANDS, n=1)
     advice = f"did you mean {near[0]}? " if near else ""
     print(
-      f"slipway: {word!r} is not a command, so nothing was done: {advice}"
+      f"slipway: {name!r} is not a command, so nothing was done: {advice}"
       f"the commands are {', '.join(_COMMANDS)}",
       file=sys.stderr,
     )
     return 2
-  # As with `python -m`: modules of the user's that a config names are found
-  # in the working directory.
+  # As with `python -m`, user modules that a config names are found in the
+  # working directory.
   if os.getcwd() not in sys.path:
     sys.path.insert(0, os.getcwd())
-  module = importlib.import_module(f"slipway.launch.{_COMMANDS[word][0]}")
+  module = importlib.import_module(f"slipway.launch.{_COMMANDS[name][0]}")
   try:
-    status = module.main([f"slipway {word}", *arguments])
+    status = module.main([f"slipway {name}", *arguments])
     sys.stdout.flush()
   except BrokenPipeError:  # as in `slipway list | head`
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Shows a config: `slipway config apex_dqn:cartpole`."""
+"""The command `slipway config`, which shows the fields of a config."""
 
 import sys
 from collections.abc import Sequence
@@ -8,22 +8,25 @@ from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
 
 _USAGE = (
-  "Shows every field of a config: its value, its meaning, and where the number "
-  "is from. Give a built-in name, ALGORITHM:PRESET, or the path of a file."
+  "Shows every field of a config: its value, its meaning, and the source of "
+  "the number. Give a built-in name, ALGORITHM:PRESET, or the path of a file."
 )
 
 
 @user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
-  """Prints the fields of a config.
+  """Prints the fields of the config that a command line names.
+
+  Args:
+    argv: the program's name and its arguments.
 
   Returns:
-    Exit status: 0, or 2 where there is no such config.
+    Exit status: 0, or 2 if there is no such config.
   """
   names = [a.removeprefix("--config=") for a in argv[1:]]
-  if flags_lib.asks_for_help(argv) or len(names) != 1:
+  if flags_lib.requests_help(argv) or len(names) != 1:
     print(f"{_USAGE}\n\n  slipway config {overrides.DEFAULT_CONFIG}")
-    return 0 if flags_lib.asks_for_help(argv) else 2
+    return 0 if flags_lib.requests_help(argv) else 2
   try:
     config = overrides.load(names[0])
     declared = overrides.declared(config)

@@ -1,7 +1,7 @@
 """The command `slipway control --run=runs/<name> WORD`.
 
-Calls the control node of a run at the address in the run's folder, and imports
-neither TensorFlow nor Reverb, so that it starts at once.
+It calls the control node at the address in the run's folder. It imports neither
+TensorFlow nor Reverb, so that it starts at once.
 """
 
 import json
@@ -22,7 +22,7 @@ from slipway.launch.orchestration import control_service, settings
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder, run_status
 
-# Each word, and what stands after it.
+# Each command and its arguments.
 _WORDS = {
   "status": (),
   "pause": (),
@@ -33,25 +33,25 @@ _WORDS = {
   "workers": ("N",),
 }
 _USAGE = (
-  "Shows or controls a run while it lasts: --run=FOLDER and one "
-  f"of {', '.join(' '.join([word, *of]) for word, of in _WORDS.items())}. "
+  "Shows or controls an active run: --run=FOLDER and one "
+  f"of {', '.join(' '.join([word, *args]) for word, args in _WORDS.items())}. "
   f"FIELD is one of {', '.join(settings.FIELDS)}. `save` writes a snapshot "
   "now, `workers N` changes the number of workers to N."
 )
-_ANSWERS_WITHIN_S = 3.0
-_STOPS_WITHIN_S = 15.0
+_REPLY_TIMEOUT_S = 3.0
+_STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.1
 
 
 def main(argv: Sequence[str]) -> int:
-  """Does what a command line says.
+  """Executes a command on a run.
 
   Args:
     argv: the program's name and its arguments.
 
   Returns:
-    Exit status: 0 it is done, 1 the run has ended (`status` then prints its
-    summary) or does not answer, 2 it was rejected.
+    Exit status: 0 if the command succeeded; 1 if the run has ended (`status`
+    then prints its summary) or does not reply; 2 if the command was rejected.
   """
   try:
     values, words = _parse(argv)
@@ -69,30 +69,34 @@ def main(argv: Sequence[str]) -> int:
 
 
 class _Run:
-  """A run that has not ended."""
+  """A client of a run that has not ended."""
 
   def __init__(self, folder: run_folder.RunFolder):
-    """Finds its control node."""
+    """Finds the run's control node and connects to it.
+
+    Raises:
+      running.NotRunningError: the run is not active on this machine.
+    """
     where = running.find(folder)
     self._name = str(folder.path)
     self._folder, self._where = folder, where
     self._client = rpc_client.connect(
-      control_service.ControlService, where.address, _ANSWERS_WITHIN_S
+      control_service.ControlService, where.address, _REPLY_TIMEOUT_S
     )
 
   def call(self, method: str, *args: str | int) -> typing.Any:
-    """Returns the reply of the control node's method.
+    """Calls a method of the control node and returns its reply.
 
     Raises:
       ValueError: one line: the run has rejected the call.
-      running.NotRunningError: it does not reply.
+      running.NotRunningError: the control node does not reply.
     """
     try:
       return getattr(self._client, method)(*args)
     except rpc_client.UnreachableError as error:
       where = self._where
       raise running.NotRunningError(
-        f"run {self._name!r} does not answer (process {where.pid} on "
+        f"run {self._name!r} does not reply (process {where.pid} on "
         f"{where.host}): {error}; try again, or stop the run by a signal to "
         "its launcher"
       ) from error
@@ -100,11 +104,11 @@ class _Run:
   def stop(self) -> None:
     """Stops the run, and waits until it has ended."""
     self.call("stop", "control")
-    deadline_s = time.monotonic() + _STOPS_WITHIN_S
-    while self._lasts():
+    deadline_s = time.monotonic() + _STOP_TIMEOUT_S
+    while self._is_active():
       if time.monotonic() > deadline_s:
         raise running.NotRunningError(
-          f"run {self._name!r} has not stopped within {_STOPS_WITHIN_S:.0f} s; "
+          f"run {self._name!r} has not stopped within {_STOP_TIMEOUT_S:.0f} s; "
           "`status` shows how far it is"
         )
       time.sleep(_POLL_S)
@@ -113,13 +117,13 @@ class _Run:
     """Returns the status of the run."""
     return self.call("status")
 
-  def _lasts(self) -> bool:
+  def _is_active(self) -> bool:
     try:
       return self.status().phase != "stopped"
     except running.NotRunningError:
-      # Where its file is as it was, it may only have been slow.
+      # If the address is unchanged, the control node may only be slow.
       same = run_address.read(self._folder) == self._where
-      return same and not self._where.gone
+      return same and not self._where.is_down
 
 
 def _execute(run: _Run, words: Sequence[str], as_json: bool) -> None:
@@ -149,7 +153,7 @@ def _worker_count(text: str) -> int:
     count = int(text)
   except ValueError:
     raise ValueError(
-      f"workers {text!r} is no whole number, so their number does not change: "
+      f"workers {text!r} is no whole number, so the number does not change: "
       "give a whole number"
     ) from None
   base.check_workers(count)
@@ -165,7 +169,7 @@ def _show(status: run_status.RunStatus, as_json: bool) -> None:
 
 
 def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
-  """Prints the summary of a run that has ended."""
+  """Prints the summary of a run that has ended, as text or as JSON."""
   text = folder.summary.read_text("utf-8")
   if as_json:
     print(text, end="")
@@ -180,13 +184,13 @@ def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
 def _parse(
   argv: Sequence[str],
 ) -> tuple[absl_flags.FlagValues, list[str]]:
-  """The flags of a command line, and its words.
+  """Returns the parsed flags of a command line, and its words.
 
   Raises:
-    ValueError: one line: what is wrong with it.
-    SystemExit: help was asked for and printed.
+    ValueError: one line: a flag, the command or its arguments are wrong.
+    SystemExit: help was requested and printed.
   """
-  flags, words = _apart(argv)
+  flags, words = _split(argv)
   if any(flag.lstrip("-").partition("=")[0] == "command" for flag in flags):
     raise ValueError(
       "--command is no flag, so nothing is done: the command is a word, such "
@@ -207,16 +211,16 @@ def _parse(
   if len(args) != len(_WORDS[word]):
     wanted = " ".join([word, *_WORDS[word]])
     raise ValueError(
-      f"{' '.join(words)!r} has not the arguments of {word!r}, so nothing is "
-      f"done: give {wanted!r}"
+      f"{' '.join(words)!r} has the wrong arguments, so nothing is done: give "
+      f"{wanted!r}"
     )
   if values.json and word != "status":
     raise ValueError(f"--json is an option of status only: {word} has none")
   return values, words
 
 
-def _apart(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-  """The flags after the program's name, and the words between them."""
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+  """Returns the flags, with the program's name, and the other arguments."""
   flags, words = [argv[0]], []
   arguments = iter(argv[1:])
   for argument in arguments:

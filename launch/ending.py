@@ -1,4 +1,4 @@
-"""Ending: what a command prints about the run that it has ended."""
+"""Ending: the lines that `slipway train` prints at the end of a run."""
 
 import json
 import math
@@ -17,8 +17,8 @@ def describe(
   """Returns lines with the run's results, and how to evaluate and resume it.
 
   Args:
-    folder: of the run, with its summary.
-    config: with which the run began.
+    folder: the run's folder, with its summary.
+    config: the run's config at its start.
   """
   path = shlex.quote(str(folder.path))
   lines = [
@@ -36,14 +36,14 @@ def describe(
 def check_learned(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict
 ) -> None:
-  """Checks that a run was not over before it began.
+  """Checks that a run has made at least one update.
 
   Args:
-    folder: of the run, with its summary.
-    config: with which the run began.
+    folder: the run's folder, with its summary.
+    config: the run's config at its start.
 
   Raises:
-    RuntimeError: one line: the time was up before the first update.
+    RuntimeError: one line: the time limit was reached before the first update.
   """
   summary = _read(folder)
   if (
@@ -51,7 +51,7 @@ def check_learned(
     and not summary["trainer_steps"]
   ):
     raise RuntimeError(
-      f"config.limits.wall_clock_s={config.limits.wall_clock_s} was over "
+      f"config.limits.wall_clock_s={config.limits.wall_clock_s} had passed "
       "before the first update, so nothing was learned: give more seconds; "
       "they count from the command, and the start takes the first few"
     )
@@ -64,12 +64,15 @@ def _read(folder: run_folder.RunFolder) -> dict[str, typing.Any]:
 def _raise_limit(
   config: ml_collections.ConfigDict, summary: dict[str, typing.Any]
 ) -> str:
-  """Returns the flag without which a resume would end at once; '': none."""
+  """Returns the flag that a resume needs to get past the reached limit.
+
+  '': no limit that the config sets has ended the run.
+  """
   because = summary["stopped_because"]
   names = limits.find_set(config)
   if because == limits.ALL and names:
     because = names[0]
-  if because not in names:  # nor if the limit was set during the run
+  if because not in names:  # also if the limit was set during the run
     return ""
   value = "inf"
   if because == "wall_clock_s":

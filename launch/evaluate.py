@@ -1,4 +1,4 @@
-"""Plays a run: `slipway evaluate --run=runs/<name> --episodes=100`."""
+"""The command `slipway evaluate`, which plays the policy of a run."""
 
 import statistics
 import sys
@@ -20,11 +20,14 @@ _MAX_VIDEO_STEPS = 10_000  # environment steps
 
 @user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
-  """Evaluates a run.
+  """Plays greedy episodes, and films or records them if requested.
+
+  Args:
+    argv: the program's name and its arguments.
 
   Returns:
-    Exit status: 0; 1 where the environment failed; 2 where there is nothing
-    to play.
+    Exit status: 0; 1 if the environment failed; 2 if there is nothing to
+    play.
   """
   try:
     flags = flags_lib.parse(flags_lib.define_evaluate_flags(), argv, _USAGE)

@@ -1,7 +1,7 @@
-"""External processes: loops of their own that collect for a run.
+"""External processes: programs with their own loop that collect for a run.
 
-A game, a robot or a service acts by a run's newest policy, and what it
-experiences is learned from as what the run's own workers collect:
+A game, a robot or a service acts by a run's newest policy, and the run learns
+from its steps as from those of its own workers:
 
 ```python
 with slipway.connect("runs/x") as run:
@@ -14,8 +14,9 @@ with slipway.connect("runs/x") as run:
       observation = robot.reset()
 ```
 
-The process may come and go, or be killed. It is a worker whose environment is
-stepped by another loop (`slipway.environments.external`), in a thread here.
+The process may connect and disconnect at any time, or be killed. The connection
+is a worker in a thread, whose environment is stepped by the process's own loop
+(`slipway.environments.external`).
 """
 
 import atexit
@@ -30,7 +31,7 @@ import launchpad as lp
 import ml_collections
 
 from slipway.environments import external, factory, user_code
-from slipway.launch import run_config, running, site
+from slipway.launch import host_plan, run_config, running
 from slipway.launch.display import status_text
 from slipway.launch.nodes import addresses, worker_node
 from slipway.launch.orchestration import control_service
@@ -38,34 +39,35 @@ from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import control_block
 
-_PROXY_WITHIN_S = 15.0  # of a run that has just begun
-_LOOK_S = 0.05
-_CLOSES_WITHIN_S = 10.0
+_PROXY_TIMEOUT_S = 15.0  # for a run that has just begun
+_POLL_S = 0.05
+_CLOSE_TIMEOUT_S = 10.0
 
 
 class RunEndedError(RuntimeError):
-  """The run has ended, or does not reply: there is nothing to connect to."""
+  """Raised if a run has ended or does not reply."""
 
 
 class Connection:
-  """A connection to a run, made by `connect`; for one thread.
+  """A connection to a run, made by `connect`; for use by one thread.
 
   Attributes:
-    index: of this process among the external ones of the run, from 0.
+    index: number of this connection among the run's external ones, from 0.
   """
 
   def __init__(
     self,
     folder: run_folder.RunFolder,
     node: worker_node.WorkerNode,
-    outside: worker_node.External,
+    external_parts: worker_node.External,
     exchange: external.Exchange,
     control: control_service.ControlService,
   ):
-    """Starts the worker's thread; `connect` is for everyone else."""
-    self.index = outside.index
+    """Starts the worker's thread; for `connect` only."""
+    self.index = external_parts.index
     self._name = str(folder.path)
-    self._node, self._outside, self._exchange = node, outside, exchange
+    self._node, self._exchange = node, exchange
+    self._external_parts = external_parts
     self._control = control
     self._end: Exception | None = None
     self._is_closed = False
@@ -77,13 +79,13 @@ class Connection:
     atexit.register(self.close)
 
   def act(self, observation: typing.Any) -> typing.Any:
-    """Returns the action of the newest policy, which explores as a worker does.
+    """Returns the action of the newest policy, with a worker's exploration.
 
-    Waits while the run is paused, has published no variables yet, or can take
+    Blocks while the run is paused, has published no variables yet, or can take
     no more items.
 
     Args:
-      observation: as the environment's `observation_space` says.
+      observation: an element of the environment's `observation_space`.
 
     Returns:
       An action of the environment's `action_space`.
@@ -92,7 +94,7 @@ class Connection:
       ValueError: one line: the observation is of another shape or type, or
         `observe` was not called since the last action; nothing was done.
       RunEndedError: the run has ended.
-      RuntimeError: the connection failed, by the error that caused it.
+      RuntimeError: the connection failed; the cause is chained.
     """
     try:
       return self._exchange.act(observation)
@@ -106,20 +108,20 @@ class Connection:
     truncated: bool,
     observation: typing.Any,
   ) -> None:
-    """Reports what followed the last action; does not wait.
+    """Reports the outcome of the last action; does not block.
 
     Args:
-      reward: of the step.
-      terminated: whether the episode has ended, so that nothing follows.
-      truncated: whether it was cut off, so that more would have followed.
-      observation: after the step; where the episode ends, its last one, and the
-        next `act` begins another episode.
+      reward: reward of the step.
+      terminated: whether the episode has ended by the environment's rules.
+      truncated: whether the episode was cut off, as by a time limit.
+      observation: observation after the step. If it ends the episode, the next
+        `act` begins another one.
 
     Raises:
       ValueError: one line: a value can't be used, or `act` was not called;
         nothing was done.
       RunEndedError: the run has ended.
-      RuntimeError: the connection failed, by the error that caused it.
+      RuntimeError: the connection failed; the cause is chained.
     """
     try:
       self._exchange.observe(reward, terminated, truncated, observation)
@@ -127,11 +129,11 @@ class Connection:
       raise self._explain_end("observe") from self._end
 
   def close(self) -> None:
-    """Writes what is complete and disconnects; the run goes on."""
+    """Writes all complete items and disconnects; the run continues."""
     self._is_closed = True
     atexit.unregister(self.close)
-    self._outside.stop_event.set()
-    self._thread.join(_CLOSES_WITHIN_S)
+    self._external_parts.stop_event.set()
+    self._thread.join(_CLOSE_TIMEOUT_S)
 
   def __enter__(self) -> "Connection":
     return self
@@ -150,7 +152,7 @@ class Connection:
     except Exception as error:
       self._end = error
     finally:
-      self._outside.handle.close()
+      self._external_parts.handle.close()
       self._exchange.close()
 
   def _explain_end(self, method: str) -> Exception:
@@ -174,31 +176,31 @@ class Connection:
 def connect(run: str | os.PathLike[str]) -> Connection:
   """Connects this process to a run, to collect for it.
 
-  The process steps one environment; it may connect several times for several.
-  Its environment steps count as the run's. It explores as one more worker.
+  A connection steps one environment; a process may have several connections.
+  Its environment steps count as the run's, and it explores as one more worker.
 
   Args:
-    run: the run's folder, such as 'runs/x'. The run is on this machine, and of
-      this user; the environment of its config has the spaces that observations
-      and actions are of.
+    run: the run's folder, such as 'runs/x'. The run must be on this machine and
+      belong to this user; the environment of its config defines the spaces of
+      observations and actions.
 
   Returns:
-    The connection, to be closed; a context manager does so.
+    The connection, which is a context manager and must be closed.
 
   Raises:
-    ValueError: one line: there is no such run, or it takes no external
+    ValueError: one line: there is no such run, or it accepts no external
       processes.
-    UserCodeError: the environment of its config can't be made.
+    UserCodeError: the environment of the run's config can't be made.
     RunEndedError: the run has ended, or does not reply.
   """
   folder = run_folder.RunFolder.open(run)
   try:
-    where = running.find(folder)
+    address = running.find(folder)
   except running.NotRunningError as error:
     raise RunEndedError(str(error)) from error
   config = run_config.read(run)
   _check(config, folder)
-  control = rpc_client.connect(control_service.ControlService, where.address)
+  control = rpc_client.connect(control_service.ControlService, address.address)
   try:
     because = control.status().stopped_because
   except rpc_client.UnreachableError as error:
@@ -213,9 +215,9 @@ def connect(run: str | os.PathLike[str]) -> Connection:
   data = addresses.DataAddresses(
     tuple(
       lp.Address(f"replay{shard}")
-      for shard in range(site.replay_servers(config))
+      for shard in range(host_plan.count_replay_servers(config))
     ),
-    os.path.dirname(where.address),
+    os.path.dirname(address.address),
   )
   index, handle = data.open_external_control_block(config.topology.workers)
   with contextlib.ExitStack() as failed:
@@ -224,20 +226,20 @@ def connect(run: str | os.PathLike[str]) -> Connection:
     worker = config.topology.workers + index
     config.topology.workers = worker + 1
     config.topology.environments_per_worker = 1
-    outside = worker_node.External(
+    external_parts = worker_node.External(
       index, handle, environment, threading.Event()
     )
     node = worker_node.WorkerNode(
-      config, environment.spec, worker, data, control, outside
+      config, environment.spec, worker, data, control, external_parts
     )
     failed.pop_all()
-  return Connection(folder, node, outside, exchange, control)
+  return Connection(folder, node, external_parts, exchange, control)
 
 
 def _check(
   config: ml_collections.ConfigDict, folder: run_folder.RunFolder
 ) -> None:
-  """Checks that a run takes what external processes collect."""
+  """Raises ValueError, one line, if a run accepts no external processes."""
   name = f"run {str(folder.path)!r}"
   if "replay" not in config:
     raise ValueError(
@@ -247,7 +249,7 @@ def _check(
   if config.mode != "async":
     raise ValueError(
       f"{name} has config.mode={config.mode!r}, which counts the steps of its "
-      "own workers, so it takes no external processes: use mode 'async'"
+      "own workers, so it accepts no external processes: use mode 'async'"
     )
   if not config.topology.proxy:
     raise ValueError(
@@ -259,12 +261,12 @@ def _check(
 def _wait_for_proxy(
   handle: control_block.WorkerHandle, folder: run_folder.RunFolder
 ) -> None:
-  deadline_s = time.monotonic() + _PROXY_WITHIN_S
+  deadline_s = time.monotonic() + _PROXY_TIMEOUT_S
   while not handle.proxy_is_alive:
     if time.monotonic() > deadline_s:
       raise RunEndedError(
         f"run {str(folder.path)!r} has no proxy on this machine for "
-        f"{_PROXY_WITHIN_S:.0f} s: it is being stopped, or, on a cluster, has "
+        f"{_PROXY_TIMEOUT_S:.0f} s: it is being stopped, or, on a cluster, has "
         "no workers here (config.topology.home_workers)"
       )
-    time.sleep(_LOOK_S)
+    time.sleep(_POLL_S)

@@ -1,4 +1,4 @@
-"""Lists what can be run: `slipway list`, `--algorithm=rainbow`."""
+"""The command `slipway list`, which shows algorithms and presets."""
 
 import math
 import sys
@@ -15,14 +15,17 @@ from slipway.launch import memory
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
 
-_USAGE = "Lists algorithms and presets, or one algorithm with what it needs."
+_USAGE = "Lists algorithms and presets, or shows one algorithm and its needs."
 
 
 def main(argv: Sequence[str]) -> int:
-  """Prints a list.
+  """Prints the list that a command line requests.
+
+  Args:
+    argv: the program's name and its arguments.
 
   Returns:
-    Exit status: 0, or 2 where there is no such algorithm.
+    Exit status: 0, or 2 if there is no such algorithm.
   """
   try:
     flags = flags_lib.parse(flags_lib.define_list_flags(), argv, _USAGE)
@@ -35,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _all() -> Iterator[str]:
-  """All algorithms with their papers, and all presets."""
+  """Yields lines with all algorithms, their papers, and all presets."""
   algorithms = catalog.algorithms()
   yield "algorithms: --config=ALGORITHM:PRESET"
   for name, module in algorithms.items():
@@ -52,7 +55,7 @@ def _all() -> Iterator[str]:
 
 
 def _one(algorithm: str) -> Iterator[str]:
-  """An algorithm: its paper, what it changes, what its presets need."""
+  """Yields lines with an algorithm's paper, fields and presets."""
   if algorithm.endswith(".py"):
     yield from _own(algorithm)
     return
@@ -72,7 +75,7 @@ def _one(algorithm: str) -> Iterator[str]:
   yield f"other than the fields' defaults, preset {first}"
   yield from _changes(config)
   yield ""
-  yield "presets, and what they need"
+  yield "presets and their needs"
   for preset in module.PRESETS:
     yield f"  {preset:<18}{_needs(module.get_config(preset))}"
   yield ""
@@ -102,7 +105,7 @@ def _changes(config: ml_collections.ConfigDict) -> Iterator[str]:
 
 
 def _needs(config: ml_collections.ConfigDict) -> str:
-  """What a preset runs and keeps, in one line."""
+  """Returns one line with the network, processes and memory of a config."""
   spec = factory.make_spec(config.environment)
   table = registry.make_builder(config.agent).make_table(config, spec)
   if table is None:
@@ -117,7 +120,7 @@ def _needs(config: ml_collections.ConfigDict) -> str:
 
 
 def _paper(module: typing.Any) -> str:
-  """The first paragraph of a config's docstring, as one line."""
+  """Returns the first paragraph of a config module's docstring."""
   return " ".join((module.__doc__ or "").split("\n\n")[0].split())
 
 

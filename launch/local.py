@@ -1,38 +1,45 @@
-"""Launches a program as processes of this machine, and stops it in order."""
+"""Launches a run as processes of this machine."""
 
 import sys
 
-from slipway.launch import hosting, site
+from slipway.launch import host_plan, host_setup
 from slipway.launch import program as program_lib
-from slipway.launch.processes import failures, fork_server, memory_folder, watch
+from slipway.launch.processes import (
+  failures,
+  fork_server,
+  tmpfs_directory,
+  watch,
+)
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.runs import run as run_lib
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
-  """Runs a program to its end.
+  """Executes a run to its end, with one process per node.
 
   Args:
     run: what to run.
     signals: that this process takes.
 
   Raises:
-    RuntimeError: a node failed for good; in one line, after its error was
-      printed whole.
+    RuntimeError: one line: a node failed more often than its restart budget
+      allows; its full error was printed before.
     KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
   """
   try:
     with (
-      memory_folder.made() as memory_dir,
-      # First: while it imports, the network is made.
-      fork_server.running(hosting.environment(memory_dir)),
-      hosting.private_network(run.config) as network,
+      tmpfs_directory.create() as memory_dir,
+      # Started first: the network is made while the server imports.
+      fork_server.run_server(host_setup.make_environment_variables(memory_dir)),
+      host_setup.private_network(run.config) as network,
     ):
       wiring = program_lib.make_program(
-        run, site.Site.whole(run.config, memory_dir, network)
+        run, host_plan.HostPlan.for_single_host(run.config, memory_dir, network)
       )
-      runner = hosting.make_runner(run.config, wiring, run.folder.logs, network)
-      signals.set_on_again(runner.kill_at_once)
+      runner = host_setup.make_runner(
+        run.config, wiring, run.folder.logs, network
+      )
+      signals.on_second_interrupt(runner.kill_at_once)
       watcher = watch.Watch(
         wiring.control.dereference(),
         signals,
@@ -46,5 +53,5 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
       if runner.last_error is not None:
         print(f"warning: {runner.last_error.line}", file=sys.stderr)
   except failures.NodeFailedError as error:
-    failures.print_whole(error.failure)
+    failures.print_traceback(error.failure)
     raise

@@ -1,4 +1,4 @@
-"""Memory: an estimate of what a config needs, against what this machine has."""
+"""Memory: checks that a run fits into the memory of a machine."""
 
 import contextlib
 import math
@@ -16,19 +16,17 @@ from slipway.agents.networks import network
 from slipway.configs import fields
 from slipway.replay.tables import table_spec
 
-# Of Reverb per item, besides its bytes: measured with items of 60 to 8,000
-# bytes.
+# Overhead of Reverb per item, measured with items of 60 to 8,000 bytes.
 _ITEM_BYTES = 1_000
-# Of the bytes of frames, as Reverb compresses them: 0.3 to 0.6 of Atari's.
+# Factor by which Reverb compresses frames: 0.3 to 0.6 for Atari.
 _FRAMES = 0.5
-# Copies of a variable: it, its target, its gradient and Adam's two moments.
+# Copies of a variable: value, target, gradient and Adam's two moments.
 _COPIES = 5
 _WORKERS = "the workers"
-# Batches that are sampled, read ahead and learned from at a time.
+# Batches in memory at a time: sampled, prefetched and in the update.
 _BATCHES = 4
-# Of control groups, by the controllers of a line of /proc/self/cgroup: where
-# the groups with a memory limit are mounted, and the file that has the limit.
-# Version 2 has no controllers in its line.
+# Mount point and limit file of control groups with a memory limit, by the
+# controller in a line of /proc/self/cgroup. Version 2 names no controllers.
 _CGROUP_LIMITS = {
   "": ("sys/fs/cgroup", "memory.max"),
   "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
@@ -36,15 +34,15 @@ _CGROUP_LIMITS = {
 
 
 class Need(typing.NamedTuple):
-  """What one part of a run holds in memory.
+  """The estimated memory of one component of a run.
 
   Attributes:
-    part: a noun.
-    size_bytes: estimate.
-    field: the config's field that most determines it.
+    component: the component as a noun with its article.
+    size_bytes: estimated memory in bytes.
+    field: the config field on which the memory depends most.
   """
 
-  part: str
+  component: str
   size_bytes: int
   field: str
 
@@ -60,24 +58,24 @@ def check(
 
   Args:
     config: the whole config, checked by its builder.
-    spec: of one environment.
-    builder: of the config's algorithm.
-    available_bytes: of the machine.
+    spec: specification of one environment.
+    builder: builder of the config's algorithm.
+    available_bytes: memory of the machine.
     has_workers: whether all workers are on that machine, too.
 
   Raises:
-    ValueError: one line: it does not, which part is the largest, and its field.
+    ValueError: one line: the run does not fit; names the largest component.
   """
   needs = estimate(config, spec, builder)
   if not has_workers:
-    needs = [need for need in needs if need.part != _WORKERS]
+    needs = [need for need in needs if need.component != _WORKERS]
   total = sum(need.size_bytes for need in needs)
   if total <= available_bytes:
     return
   most = max(needs, key=lambda need: need.size_bytes)
   raise ValueError(
     f"config.{most.field}={fields.show(fields.get(config, most.field))}: "
-    f"{most.part} would take about {_gib(most.size_bytes)} of memory, all "
+    f"{most.component} would take about {_gib(most.size_bytes)} of memory, all "
     f"nodes {_gib(total)}, and this machine has {_gib(available_bytes)}, "
     f"so the run would be killed; lower {most.field}"
   )
@@ -88,7 +86,7 @@ def estimate(
   spec: specs.EnvironmentSpec,
   builder: core.Builder,
 ) -> list[Need]:
-  """Returns a lower bound of what the nodes hold besides their programs.
+  """Returns a lower bound of the nodes' memory, without their programs.
 
   Args:
     config: the whole config, checked by its builder.
@@ -113,9 +111,10 @@ def estimate(
   frames = observation.dtype == np.uint8 and len(observation.shape) == 3
   compressed = _FRAMES if frames and config.mode != "single" else 1.0
   topology = config.topology
+  capacity = "variables.max_age" if table.consumed else "replay.capacity"
   return [
     *needs,
-    Need("replay", int(compressed * replay_bytes(table)), "replay.capacity"),
+    Need("replay", int(compressed * replay_bytes(table)), capacity),
     Need(
       "the trainer's batches",
       _BATCHES * table.batch_size * item_bytes,
@@ -132,36 +131,36 @@ def estimate(
 
 
 def replay_bytes(table: table_spec.TableSpec) -> int:
-  """Returns what the items of all servers take, not compressed.
+  """Returns the uncompressed size of all items when all tables are full.
 
   Args:
-    table: of the run.
+    table: specification of the run's table.
   """
   shape = table.schema.item_shape
-  # Where items share their frames, each brings one.
+  # Items that share frames have one new frame each.
   shared = table.schema.kept_frame_records(1) > 0
   each = shape[-1] if shared else math.prod(shape)
   return table.shards * table.capacity * (each + _ITEM_BYTES)
 
 
 def machine_bytes(root: pathlib.Path = pathlib.Path("/")) -> int:
-  """Returns the memory that this machine, or its control group, has.
+  """Returns the memory of this machine, or the limit of its control group.
 
   Args:
-    root: folder that has the proc and sys file systems.
+    root: folder with the proc and sys file systems.
   """
   limits = [psutil.virtual_memory().total]
   for path in _limit_files(root):
-    with contextlib.suppress(OSError, ValueError):  # none, or "max"
+    with contextlib.suppress(OSError, ValueError):  # missing, or "max"
       limits.append(int(path.read_text()))
   return min(limits)
 
 
 def _limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
-  """Yields where limits of this process's group and its parents may be.
+  """Yields paths of limit files of this process's control group and parents.
 
-  In a container the group's path may be the host's, and not exist here; the
-  mount itself, the last of the parents, is the container's group then.
+  In a container the group's path may be the host's, and not exist here. The
+  mount point, which is the last parent, is then the container's group.
   """
   try:
     lines = (root / "proc/self/cgroup").read_text().splitlines()

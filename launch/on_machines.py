@@ -1,7 +1,7 @@
-"""Launches a program on the machines of a Ray cluster.
+"""Launches a run on the machines of a Ray cluster.
 
-Ray places, watches and ends; what nodes say to one another goes straight from
-machine to machine.
+Ray starts and monitors host agents. Nodes communicate directly from machine to
+machine, without Ray.
 """
 
 import contextlib
@@ -13,8 +13,7 @@ from collections.abc import Callable
 import ml_collections
 
 from slipway.launch.machines import cluster as cluster_lib
-from slipway.launch.machines import fleet as fleet_lib
-from slipway.launch.machines import placement
+from slipway.launch.machines import cluster_supervisor, placement
 from slipway.launch.orchestration import control_service
 from slipway.launch.processes import failures, watch
 from slipway.launch.processes import signals as signals_lib
@@ -22,7 +21,7 @@ from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder, user_modules
 
-_LOOK_S = 1.0
+_POLL_S = 1.0
 
 
 def prepare(
@@ -30,37 +29,36 @@ def prepare(
   address: str,
   wait: bool,
   insecure: bool,
-  say: Callable[[str], None],
+  show: Callable[[str], None],
 ) -> Callable[..., None]:
-  """Connects to a cluster that has the machines that a run needs.
+  """Connects to a cluster, and checks that it has enough machines.
 
   Args:
     config: the whole config, validated.
-    address: 'host:port' of Ray's head, from `admission.seek`.
-    wait: for machines that are missing, instead of refusing.
-    insecure: whether the machines' network is private, and nothing guarded.
-    say: tells the user where the dashboard is, and what is waited for.
+    address: 'host:port' of Ray's head, from `admission.authenticate`.
+    wait: whether to wait for missing machines, instead of raising an error.
+    insecure: whether machines communicate without TLS.
+    show: function that shows a line to the user.
 
   Returns:
-    `launch` of that cluster.
+    The function `launch` with the cluster as an argument.
 
   Raises:
-    ValueError: one line: there is no such cluster, it may not be used, or has
-      not the machines.
+    ValueError: one line: the cluster cannot be used, or has too few machines.
   """
   _check(config)
   cluster = cluster_lib.Cluster(address, user_modules.find(config))
   if cluster.dashboard:
-    say(f"Ray's dashboard: {cluster.dashboard}")
-  said = ""
+    show(f"Ray's dashboard: {cluster.dashboard}")
+  shown = ""
   while missing := _missing(config, cluster):
     if not wait:
       cluster.close()
       raise ValueError(missing)
-    if missing != said:
-      say(f"waiting: {missing}")
-      said = missing
-    time.sleep(_LOOK_S)
+    if missing != shown:
+      show(f"waiting: {missing}")
+      shown = missing
+    time.sleep(_POLL_S)
   return functools.partial(launch, cluster=cluster, secure=not insecure)
 
 
@@ -70,48 +68,48 @@ def launch(
   cluster: cluster_lib.Cluster,
   secure: bool,
 ) -> None:
-  """Runs a program to its end.
+  """Executes a run to its end, with one host agent per machine.
 
   Args:
-    run: what to run.
-    signals: that this process takes.
-    cluster: from `prepare`.
-    secure: whether machines talk mutual TLS.
+    run: the run to execute.
+    signals: the signals that this process receives.
+    cluster: the cluster, from `prepare`.
+    secure: whether machines communicate over mutual TLS.
 
   Raises:
-    RuntimeError: a node failed for good; in one line, after its error was
-      printed whole.
+    RuntimeError: one line: a node failed more often than its restart budget
+      allows; its full error was printed before.
     KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
   """
-  # Agents have folders of their own to be in.
+  # Agents have other working directories, so the path must be absolute.
   folder = run_folder.RunFolder(run.folder.path.resolve())
   run = dataclasses.replace(run, folder=folder)
-  fleet = fleet_lib.Fleet(run, cluster, secure)
-  signals.set_on_again(fleet.kill_at_once)
+  supervisor = cluster_supervisor.ClusterSupervisor(run, cluster, secure)
+  signals.on_second_interrupt(supervisor.kill_at_once)
   with contextlib.ExitStack() as held:
     held.callback(cluster.close)
 
-    def on_control(where: str) -> None:
-      control = rpc_client.connect(control_service.ControlService, where)
+    def on_control(address: str) -> None:
+      control = rpc_client.connect(control_service.ControlService, address)
       watcher = watch.Watch(
         control,
         signals,
-        fleet.stop_restarting,
-        lambda workers, at_s: _send_placement(control, fleet),
+        supervisor.stop_restarting,
+        lambda workers, at_s: _send_placement(control, supervisor),
       )
       held.callback(watcher.close)
 
     try:
-      fleet.run(on_control)
+      supervisor.run(on_control)
     except failures.NodeFailedError as error:
-      failures.print_whole(error.failure)
+      failures.print_traceback(error.failure)
       raise
 
 
 def _missing(
   config: ml_collections.ConfigDict, cluster: cluster_lib.Cluster
 ) -> str:
-  """What the cluster is short of, in one line; '': nothing."""
+  """Returns one line about missing machines; '': none is missing."""
   try:
     placement.Placement(config).check(cluster.machines(), cluster.address)
   except ValueError as error:
@@ -120,16 +118,17 @@ def _missing(
 
 
 def _send_placement(
-  control: control_service.ControlService, fleet: fleet_lib.Fleet
+  control: control_service.ControlService,
+  supervisor: cluster_supervisor.ClusterSupervisor,
 ) -> None:
-  """Sends the control node the machines that the run has now."""
-  # One that is restarting gets them at the next attempt.
+  """Sends the run's current machines to the control node."""
+  # A control node that restarts gets them with the next call.
   with contextlib.suppress(rpc_client.UnreachableError):
-    control.place(fleet.placement())
+    control.place(supervisor.placement())
 
 
 def _check(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError, one line, for what can't be on machines."""
+  """Raises ValueError, one line, for a config that cannot run on a cluster."""
   topology = config.topology
   if not topology.proxy:
     raise ValueError(
@@ -138,7 +137,7 @@ def _check(config: ml_collections.ConfigDict) -> None:
     )
   if topology.trainer_machine == "own" and not config.snapshot.url:
     raise ValueError(
-      "--config.topology.trainer_machine=own has the trainer on a machine that "
-      "may be lost with all its snapshots: give --config.snapshot.url=..., a "
-      "folder that all machines share or an object store"
+      "--config.topology.trainer_machine=own puts the trainer on a machine "
+      "that may be lost with all its snapshots: give --config.snapshot.url="
+      "..., a folder that all machines share or an object store"
     )

@@ -1,4 +1,4 @@
-"""A trained policy: `slipway.load`, to act in a loop of one's own."""
+"""Policy: loads a trained policy of a run, to act in a user's own loop."""
 
 import os
 import pathlib
@@ -23,7 +23,7 @@ from slipway.launch.runs import (
 
 
 def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
-  """Returns the policy of a run.
+  """Loads the policy of a run.
 
       policy = slipway.load("runs/first")
       observation, _ = environment.reset()
@@ -34,9 +34,9 @@ def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
         done = terminated or truncated
 
   Args:
-    run: folder of the run.
-    which: 'best', of the best evaluation; 'latest', of the newest snapshot; or
-      the number of a snapshot.
+    run: the run's folder.
+    which: 'best' for the variables of the best evaluation, 'latest' for those
+      of the newest snapshot, or a snapshot's number.
 
   Raises:
     ValueError: one line: there is no such run or snapshot, the run has not been
@@ -60,15 +60,15 @@ def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
 
 
 class Policy:
-  """Greedy actions of a trained network.
+  """A trained policy, which acts greedily.
 
-  Small networks act in NumPy; TensorFlow is imported for convolutions alone.
+  Small networks act in NumPy; TensorFlow is imported only for convolutions.
 
   Attributes:
-    config: of the run.
-    version: of the variables.
-    observation_space: of one environment, in gymnasium's terms.
-    action_space: the same for actions.
+    config: the run's config.
+    version: version of the variables.
+    observation_space: gymnasium space of one environment's observations.
+    action_space: gymnasium space of one environment's actions.
   """
 
   def __init__(
@@ -78,13 +78,13 @@ class Policy:
     version: int,
     source: str = "variables",
   ):
-    """Makes the policy of a learner's variables.
+    """Makes a policy from a learner's variables.
 
     Args:
-      config: of the run.
-      variables: by name.
-      version: of the variables.
-      source: where they are from, for the message of an error.
+      config: the run's config.
+      variables: arrays by name.
+      version: version of the variables.
+      source: the origin of the variables, for error messages.
 
     Raises:
       ValueError: one line: the variables are not those of the config's network.
@@ -112,15 +112,15 @@ class Policy:
     """Returns the action for an observation, or actions for a batch of them.
 
     Args:
-      observation: of the environment's observation space, or a batch of them
-        with [B, ...] in each part.
-      reward: of the step that led to it, or [B]; only recurrent networks use
-        it.
-      action_mask: ones for legal actions [M], or [B, M], where
+      observation: an element of the observation space, or a batch of them
+        [B, ...].
+      reward: reward of the step before the observation, or [B]; only recurrent
+        networks use it.
+      action_mask: ones for legal actions [M], or [B, M]; required if
         `config.environment.action_mask` is set.
 
     Returns:
-      An action of the environment's action space, or [B, ...].
+      An element of the action space, or a batch of them [B, ...].
 
     Raises:
       ValueError: one line: the observation has another shape, or the mask is
@@ -146,7 +146,7 @@ class Policy:
     return actions[0] if single else actions
 
   def _batch(self, observation: typing.Any) -> tuple[bool, typing.Any]:
-    """Returns whether an observation is a single one, and a batch with it."""
+    """Returns whether an observation is a single one, and a batch of it."""
     parts = []
     for leaf in spaces.leaves(self.observation_space):
       try:
@@ -167,7 +167,7 @@ class Policy:
     )
 
   def reset(self) -> None:
-    """Begins new episodes: a recurrent network forgets what it has seen."""
+    """Begins new episodes: the state of a recurrent network is reset."""
     self._first = True
 
   def export(self, path: str | os.PathLike[str]) -> None:
@@ -180,7 +180,7 @@ class Policy:
     `state`, and the output `next_state`.
 
     Args:
-      path: of the file, which is replaced.
+      path: path of the file, which is replaced.
 
     Raises:
       ValueError: one line: the package onnx is not installed.
@@ -214,9 +214,9 @@ def _select(
   variables: Mapping[str, np.ndarray],
   source: str,
 ) -> dict[str, np.ndarray]:
-  """Returns the variables of the network that acts, by their own names.
+  """Returns the variables of the acting network, by its own names.
 
-  A learner of several networks names the acting one before its variables.
+  In a learner of several networks, names begin with that of the network.
   """
   selected = {}
   for name, shape in network_lib.variable_shapes(declaration).items():
@@ -239,9 +239,9 @@ def _find_snapshot(
   """Returns the folder of a snapshot.
 
   Args:
-    folder: of the run.
-    config: of the run.
-    which: 'latest' or a number.
+    folder: the run's folder.
+    config: the run's config.
+    which: 'latest' or a snapshot's number.
 
   Raises:
     ValueError: one line: there is no such snapshot, or it is damaged.

@@ -1,4 +1,4 @@
-"""The program: the nodes of a run and who talks to whom, on one screen."""
+"""Program: the nodes of a run and their connections, on one screen."""
 
 import dataclasses
 import importlib
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import launchpad as lp
 
-from slipway.launch import site as site_lib
+from slipway.launch import host_plan
 from slipway.launch.nodes import addresses
 from slipway.launch.orchestration import control_service
 from slipway.launch.orchestration import rates as rates_lib
@@ -17,8 +17,8 @@ from slipway.launch.runs import run as run_lib
 
 CONTROL_SOCKET = "control.sock"
 
-# The node of each role, imported where it runs: the launcher is spared the CPU
-# seconds of TensorFlow's import.
+# Class of each role, imported in the node's process. So the launcher does not
+# import TensorFlow, which takes seconds.
 _CLASSES = {
   "control": "slipway.launch.nodes.control:Control",
   "replay": "slipway.launch.nodes.replay:Replay",
@@ -34,27 +34,27 @@ ControlHandle = service_node.Handle[control_service.ControlService]
 
 @dataclasses.dataclass(frozen=True)
 class NodeClass:
-  """Makes the node of a role, in the process where it runs."""
+  """A picklable function that makes the node of a role in its process."""
 
   role: str
 
   def __call__(self, *args) -> typing.Any:
-    """Makes the node; the last argument of all but the control node is that."""
+    """Imports the class and returns an instance."""
     module, _, name = _CLASSES[self.role].partition(":")
     return getattr(importlib.import_module(module), name)(*args)
 
 
 @dataclasses.dataclass(frozen=True)
 class Wiring:
-  """A run's nodes, and who talks to whom.
+  """The nodes of one machine and their connections.
 
   Attributes:
-    program: with all nodes that the run starts with here.
-    nodes: role and index of each, in the order of starting.
-    control: handle of its control node.
+    program: Launchpad program with the initial nodes.
+    nodes: role and index of each node, in the order of starting.
+    control: handle of the control node.
     data: addresses of the TrajectoryManagers.
-    make_worker: makes the worker of an index where there are so many, for a
-      program that has been launched: it is no node of that.
+    make_worker: function of a worker's index and the number of workers that
+      makes a further worker after the launch.
   """
 
   program: lp.Program
@@ -64,8 +64,8 @@ class Wiring:
   make_worker: Callable[[int, int], service_node.ServiceNode]
 
 
-def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
-  """Wires a run, or one machine's part of it.
+def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
+  """Makes the nodes of one machine, and connects them.
 
   ```
             variables            variables
@@ -77,34 +77,34 @@ def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
   ```
 
   Args:
-    run: what is to run.
-    site: what of it runs here.
+    run: the run to execute.
+    plan: the nodes of this machine.
   """
   config, spec, folder = run.config, run.spec, run.folder
   program = lp.Program(config.agent)
   rates = rates_lib.Rates.from_config(config, spec)
   servers = tuple(
     lp.Address(f"replay{shard}" if shard else "replay")
-    for shard in range(site_lib.replay_servers(config))
+    for shard in range(host_plan.count_replay_servers(config))
   )
   data = addresses.DataAddresses(
     servers,
-    site.memory_dir if config.topology.proxy else None,
-    site.first_worker,
-    site.replay_elsewhere,
-    site.identity,
-    site.network is not None and not site.replay_elsewhere,
+    plan.memory_dir if config.topology.proxy else None,
+    plan.first_worker,
+    plan.replay_is_remote,
+    plan.identity,
+    plan.network is not None and not plan.replay_is_remote,
   )
-  control = _add_control(program, run, site)
+  control = _add_control(program, run, plan)
 
   def make(role: str, *args) -> service_node.ServiceNode:
     return service_node.ServiceNode(None, NodeClass(role), *args, control)
 
   def make_worker(index: int, count: int) -> service_node.ServiceNode:
-    # Its exploration depends on how many there are.
-    as_it_is = config.copy_and_resolve_references()
-    as_it_is.topology.workers = count
-    return make("worker", as_it_is, spec, index, data)
+    # Its exploration depends on the number of workers.
+    current = config.copy_and_resolve_references()
+    current.topology.workers = count
+    return make("worker", current, spec, index, data)
 
   def make_replay(shard: int) -> service_node.ServiceNode:
     node = make(
@@ -125,22 +125,22 @@ def make_program(run: run_lib.Run, site: site_lib.Site) -> Wiring:
     "replay": make_replay,
     "trainer": lambda _: make_trainer(),
     "proxy": lambda index: make("proxy", index, data, rates.poll_period_s),
-    "worker": lambda index: make_worker(index, site.expected["worker"]),
+    "worker": lambda index: make_worker(index, plan.expected["worker"]),
     "evaluator": lambda _: make("evaluator", config, spec, folder, data),
   }
-  for role, index in site.nodes:
+  for role, index in plan.nodes:
     if role != "control":
       program.add_node(makers[role](index), label=role)
-  return Wiring(program, site.nodes, control, data, make_worker)
+  return Wiring(program, plan.nodes, control, data, make_worker)
 
 
 def _add_control(
-  program: lp.Program, run: run_lib.Run, site: site_lib.Site
+  program: lp.Program, run: run_lib.Run, plan: host_plan.HostPlan
 ) -> ControlHandle:
-  """Adds the control node if it runs here; returns its handle in any case."""
-  path = os.path.join(site.memory_dir, CONTROL_SOCKET)
+  """Adds the control node if it runs here; always returns its handle."""
+  path = os.path.join(plan.memory_dir, CONTROL_SOCKET)
   handle = service_node.Handle(control_service.ControlService, path)
-  if site.control_elsewhere:
+  if plan.control_is_remote:
     return handle
   node = service_node.ServiceNode(
     handle,
@@ -149,10 +149,10 @@ def _add_control(
       run.config,
       run.spec,
       run.folder,
-      site.expected,
+      plan.expected,
       run.started_at_s,
       os.getpid(),
     ),
-    *(site.memory_dir, path),
+    *(plan.memory_dir, path),
   )
   return program.add_node(node, label="control")

@@ -1,7 +1,7 @@
-"""Resumption: what a run that goes on may be, from its newest snapshot.
+"""Resumption: checks that a run can be resumed, and prepares its folder.
 
-All is refused that the snapshot could not follow, before anything is started:
-this imports neither TensorFlow nor Reverb.
+It rejects changes that do not fit the saved state before anything is started.
+It imports neither TensorFlow nor Reverb.
 """
 
 import dataclasses
@@ -25,24 +25,25 @@ from slipway.launch.runs import (
 from slipway.replay.tables import table_spec
 
 # Seconds in which the nodes of a launcher that was killed end.
-_ENDS_WITHIN_S = 25.0
-_LOOK_S = 0.1
-# Fields, or parts of a config, that the saved state can't follow, and why.
+_END_TIMEOUT_S = 25.0
+_POLL_S = 0.1
+# Fields and sections of a config that can't change in a resume, and the
+# reasons.
 _FIXED = {
-  "agent": "the saved variables are another algorithm's",
-  "environment": "the saved transitions are of another environment",
+  "agent": "the saved variables belong to another algorithm",
+  "environment": "the saved transitions come from another environment",
   "network": "the saved variables would not fit",
-  "normalization": "the saved variables were learned by the other setting",
-  "adder": "the saved transitions were formed otherwise",
-  "replay.transitions_per_item": "the saved items have as many as that",
-  "replay.shards": "the saved items are shared out among as many servers",
+  "normalization": "the saved variables were learned with the other setting",
+  "adder": "the saved transitions were formed by other rules",
+  "replay.transitions_per_item": "the saved items have so many transitions",
+  "replay.shards": "the saved items are spread over that number of servers",
 }
-# The same in one process, whose table is not Reverb's.
+# Further ones in mode 'single'.
 _FIXED_IN_SINGLE = {
-  "seed": "the saved random states go on",
+  "seed": "the saved random states belong to it",
   "replay.sampler": "a uniform table saves no priorities",
 }
-# limit: how its count is written
+# Format of the count of each limit.
 _COUNTED_AS = {
   "environment_steps": "{:,} environment steps",
   "trainer_steps": "{:,} trainer steps",
@@ -54,50 +55,52 @@ _COUNTED_AS = {
 
 
 def wait_until_ended(folder: run_folder.RunFolder) -> None:
-  """Waits for the nodes of a launcher that was killed: they are saving.
+  """Waits until the nodes of a killed launcher have saved and ended.
 
   Args:
-    folder: of the run.
+    folder: the run's folder.
 
   Raises:
-    ValueError: one line: a control node still answers for the run.
+    ValueError: one line: the run is still active.
   """
-  end_s = time.monotonic() + _ENDS_WITHIN_S
+  end_s = time.monotonic() + _END_TIMEOUT_S
   waits = False
-  while (where := run_address.read(folder)) is not None and not where.gone:
-    here = where.host == socket.gethostname()
+  while address := run_address.read(folder):
+    if address.is_down:
+      break
+    here = address.host == socket.gethostname()
     if not here or time.monotonic() > end_s:
       raise ValueError(
-        f"run {str(folder.path)!r} still goes on, in process {where.pid} of "
-        f"{where.host}: stop it (slipway control --run={folder.path} "
-        f"stop), or remove {str(run_address.path_in(folder))!r} if that "
-        "process is another one"
+        f"run {str(folder.path)!r} is still active, process {address.pid} of "
+        f"{address.host}: stop it (slipway control --run={folder.path} "
+        f"stop), or remove {str(run_address.path_in(folder))!r} if the "
+        "process belongs to something else"
       )
     if not waits:
       logging.warning(
-        "waiting for process %d, which saves the run since its launcher was "
-        "killed: up to %.0f s",
-        where.pid,
-        _ENDS_WITHIN_S,
+        "waiting up to %.0f s for process %d, which saves the run after its "
+        "launcher was killed",
+        _END_TIMEOUT_S,
+        address.pid,
       )
     waits = True
-    time.sleep(_LOOK_S)
+    time.sleep(_POLL_S)
 
 
 @dataclasses.dataclass(frozen=True)
 class Resumption:
-  """A run that goes on.
+  """A run that is resumed from its newest snapshot.
 
   ```python
-  resumption = Resumption.of(folder, config, table)
+  resumption = Resumption.from_folder(folder, config, table)
   resumption.begin()
   ```
 
   Attributes:
-    folder: of the run.
-    config: with which it goes on.
-    snapshot: from which it goes on.
-    counters: of the snapshot.
+    folder: the run's folder.
+    config: the config of the resumed run.
+    snapshot: the snapshot from which the run continues.
+    counters: counters of the snapshot.
   """
 
   folder: run_folder.RunFolder
@@ -106,32 +109,33 @@ class Resumption:
   counters: run_counters.RunCounters
 
   @classmethod
-  def of(
+  def from_folder(
     cls,
     folder: run_folder.RunFolder,
     config: ml_collections.ConfigDict,
     table: table_spec.TableSpec | None,
   ) -> "Resumption":
-    """Finds the newest snapshot, and whether a config can go on from it.
+    """Finds the newest snapshot, and checks that it fits a config.
 
-    If a store has a newer one than the folder, it is brought there.
+    A newer snapshot at the remote location is downloaded first.
 
     Args:
-      folder: of the run.
+      folder: the run's folder.
       config: the whole config, validated.
-      table: of its algorithm; None: it has none.
+      table: specification of the algorithm's table; None: it has none.
 
     Raises:
-      ValueError: one line: the run still goes on, there is no snapshot, or a
-        field is one that it could not follow.
-      OSError: one line: the store can't be read, and the folder has none.
+      ValueError: one line: the run is still active, has no snapshot, or a
+        changed field does not fit the snapshot.
+      OSError: one line: the remote location can't be read, and the folder has
+        no snapshot.
     """
     wait_until_ended(folder)
     snapshot = snapshot_store.open_store(config, folder).newest()
     if snapshot is None:
       raise ValueError(
-        f"run {str(folder.path)!r} has no whole snapshot{_elsewhere(config)}, "
-        "so there is nothing to go on from: start it anew"
+        f"run {str(folder.path)!r} has no whole snapshot"
+        f"{_describe_remote(config)}, so it can't be resumed: start a new run"
       )
     counters = run_counters.RunCounters.read(snapshot.path)
     _check_mode(config.mode, counters.mode)
@@ -141,22 +145,20 @@ class Resumption:
     return cls(folder, config, snapshot, counters)
 
   def begin(self) -> None:
-    """Makes the folder that of a run under way, with the new config.
+    """Prepares the folder for the resumed run, and writes the new config.
 
     Raises:
       OSError: one line naming the file that could not be written.
     """
-    self.folder.path.chmod(
-      0o700
-    )  # one that was copied may be another's to read
+    self.folder.path.chmod(0o700)  # a copy may be readable for other users
     self.folder.make_subfolders()
     self.folder.write_config(self.config)
-    # It tells of an end that is none any more.
+    # The summary describes an end that the resume revokes.
     with run_folder.writing(self.folder.summary):
       self.folder.summary.unlink(missing_ok=True)
 
   def __str__(self) -> str:
-    """'resumes from snapshot 3: 12,345 environment steps, ...'."""
+    """Returns a line such as 'resumes from snapshot 3: ...', with counts."""
     return (
       f"resumes from snapshot {self.snapshot.number}: "
       f"{self.counters.environment_steps:,} environment steps, "
@@ -164,7 +166,7 @@ class Resumption:
     )
 
 
-def _elsewhere(config: ml_collections.ConfigDict) -> str:
+def _describe_remote(config: ml_collections.ConfigDict) -> str:
   url = config.snapshot.url
   return f", nor has {url!r}" if url else ""
 
@@ -174,10 +176,10 @@ def _check_fixed(
   snapshot: snapshot_store.Snapshot,
   config: ml_collections.ConfigDict,
 ) -> None:
-  """Raises ValueError for a field that must stay and has changed.
+  """Raises ValueError, one line, for a changed field that must not change.
 
-  That is by an override, or because config.json was damaged or exchanged: the
-  snapshot has a copy of the config that it belongs to.
+  An override may have changed it, or config.json is damaged. It is compared
+  with the copy of the config in the snapshot.
   """
   copy = snapshot.path / run_folder.CONFIG
   saved = config_file.read(copy)
@@ -191,20 +193,21 @@ def _check_fixed(
   if change := _find_change(saved, config):
     name, old, new, why = change
     raise ValueError(
-      f"--config.{name}={fields.show(new)} can't change as a run goes on: "
-      f"{why}; it was {fields.show(old)}: leave it out, or start anew"
+      f"--config.{name}={fields.show(new)} can't change in a resume: {why}; "
+      f"it was {fields.show(old)}: leave it out, or start a new run"
     )
 
 
 def _find_change(
   before: ml_collections.ConfigDict, after: ml_collections.ConfigDict
 ) -> tuple[str, typing.Any, typing.Any, str] | None:
-  """Returns the first changed field: name, both values, why it is fixed."""
+  """Returns name, old value, new value and reason of the first such change."""
   fixed = _FIXED | (_FIXED_IN_SINGLE if after.mode == "single" else {})
   old, new = (fields.flatten(c) for c in (before, after))
   for name in sorted(old.keys() | new.keys()):
-    for part, why in fixed.items():
-      if f"{name}.".startswith(f"{part}.") and old.get(name) != new.get(name):
+    for prefix, why in fixed.items():
+      changed = old.get(name) != new.get(name)
+      if changed and f"{name}.".startswith(f"{prefix}."):
         return name, old.get(name), new.get(name), why
   return None
 
@@ -212,8 +215,8 @@ def _find_change(
 def _check_mode(mode: str, saved: str) -> None:
   if (mode == "single") != (saved == "single"):
     raise ValueError(
-      f"--mode={mode} can't go on from a snapshot of mode {saved!r}, whose "
-      "replay is saved in another form: leave it out, or start anew"
+      f"--mode={mode} can't resume from a snapshot of mode {saved!r}, whose "
+      "replay is saved in another form: leave it out, or start a new run"
     )
 
 
@@ -228,14 +231,14 @@ def _check_capacity(
   raise ValueError(
     f"--config.replay.capacity={config.replay.capacity} is below the {saved} "
     f"transitions of the snapshot, which would not fit: give {saved} or more, "
-    "or start from scratch"
+    "or start a new run"
   )
 
 
 def _check_limits(
   limits: ml_collections.ConfigDict, counters: run_counters.RunCounters
 ) -> None:
-  """Raises ValueError for a limit that would end the run at once."""
+  """Raises ValueError, one line, if a limit is reached already."""
   counts = limits_lib.Counts.from_counters(counters)
   if limits_lib.find_reason(limits, counts) is None:
     return

@@ -1,6 +1,6 @@
-"""Run config: the config of a run, checked as when the run began.
+"""Run config: reads and checks the config of a run.
 
-A config.json that is damaged is replaced by the copy in the newest snapshot.
+If config.json is damaged, the copy in the newest snapshot is used.
 """
 
 import os
@@ -15,17 +15,16 @@ from slipway.launch.runs import config_file, run_folder, user_modules
 
 
 def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
-  """Returns the config of the run at `path`.
+  """Returns the config of a run, checked as at its start.
 
-  A missing field gets no default: the run may have had another value.
+  A missing field is an error, because its default may have changed since.
 
   Args:
-    path: of the run's folder.
+    path: the run's folder.
 
   Raises:
-    ValueError: one line: there is no run, and which one is nearest; or its
-      config can't be read, or has other fields than its algorithm declares, or
-      values that these can't have, and no snapshot has a better copy.
+    ValueError: one line: there is no such run, or its config and all copies are
+      unreadable or invalid.
   """
   folder = run_folder.RunFolder.open(path)
   user_modules.add_to_path(folder)

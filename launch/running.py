@@ -1,4 +1,4 @@
-"""Running: the address of a run that lasts, for other processes of its user."""
+"""Running: finds the control node of an active run."""
 
 import json
 import socket
@@ -8,34 +8,37 @@ from slipway.launch.runs import run_address, run_folder
 
 
 class NotRunningError(Exception):
-  """A run has ended, or does not reply, in one line."""
+  """Raised if a run has ended or does not reply; has one line."""
 
 
 def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
-  """Returns where a run's control node replies.
+  """Returns the address of a run's control node.
+
+  Args:
+    folder: the run's folder.
 
   Raises:
-    NotRunningError: the run is not running, or not on this machine.
+    NotRunningError: the run is not active, or is on another machine.
     ValueError: one line: the file with the address can't be read.
   """
-  where, name = run_address.read(folder), str(folder.path)
-  if where is None:
+  address, name = run_address.read(folder), str(folder.path)
+  if address is None:
     raise NotRunningError(_why_not_found(folder))
-  if where.host != socket.gethostname():
+  if address.host != socket.gethostname():
     raise NotRunningError(
-      f"run {name!r} is on {where.host}, and replies there only: use that "
-      "machine"
+      f"run {name!r} is on {address.host}, and can only be reached there: use "
+      "that machine"
     )
-  if where.gone:
+  if address.is_down:
     raise NotRunningError(
-      f"run {name!r} does not answer: its control node, process "
-      f"{where.pid}, is down; the run was killed, or restarts it"
+      f"run {name!r} does not reply: its control node, process "
+      f"{address.pid}, is down; the run was killed, or restarts the node"
     )
-  return where
+  return address
 
 
 def has_ended(folder: run_folder.RunFolder) -> bool:
-  """Whether a run has ended in order, and left its summary."""
+  """Returns whether a run has ended normally, with a summary."""
   return run_address.read(folder) is None and folder.summary.exists()
 
 
@@ -45,4 +48,6 @@ def _why_not_found(folder: run_folder.RunFolder) -> str:
     summary = json.loads(folder.summary.read_text("utf-8"))
     because = summary["stopped_because"]
     return f"run {name} has ended: {status_text.reason(because)}"
-  return f"run {name} has no control.json: it is not up yet, or was killed"
+  return (
+    f"run {name} has no control.json: it has not started yet, or was killed"
+  )

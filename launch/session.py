@@ -1,8 +1,8 @@
-"""Training from Python: `slipway.train`, `slipway.start` and their results.
+"""Session: training from Python by `slipway.train` and `slipway.start`.
 
-A training runs in processes of its own, as `slipway train` does. The process
-that calls keeps its signal handlers, threads and imports, so that this works in
-a script, in a notebook and in a test alike.
+A training runs in processes of its own, like `slipway train`. The calling
+process keeps its signal handlers, threads and imports, so it may be a script, a
+notebook or a test.
 """
 
 import collections
@@ -36,21 +36,21 @@ from slipway.launch.runs import (
   run_status,
 )
 
-_REPLY_WITHIN_S = 3.0
-_STATUS_EVERY_S = 1.0
-_KEPT_LINES = 20  # of the standard error, for the message of an error
+_REPLY_TIMEOUT_S = 3.0
+_STATUS_PERIOD_S = 1.0
+_KEPT_LINES = 20  # lines of standard error to search for an error message
 
 Config = ml_collections.ConfigDict | str
 
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-  """What a run has left in its folder.
+  """The results of a run that has ended.
 
   Attributes:
-    folder: of the run.
-    config: of the run.
-    summary: the run in figures, and why it stopped.
+    folder: the run's folder.
+    config: the run's config.
+    summary: final counts and rates, and the reason of the stop.
     curves: columns of curves.csv, float64 [N] by name, one row per evaluation:
       `env_steps`, `wall_s`, `eval_return`, ...; nan where a value is unknown.
   """
@@ -62,7 +62,7 @@ class RunResult:
 
 
 def load_config(name: str) -> ml_collections.ConfigDict:
-  """Returns a config, whose fields can be changed.
+  """Returns a config, whose fields the caller may change.
 
   Args:
     name: 'ALGORITHM:PRESET', such as 'apex_dqn:cartpole', or the path of a
@@ -106,16 +106,16 @@ def load_result(run: str | os.PathLike[str]) -> RunResult:
 def train(config: Config | None = None, **options: typing.Any) -> RunResult:
   """Trains until a limit is reached, and returns the result.
 
-  What the run prints appears as it does for `slipway train`; in a notebook as
-  plain lines. An interrupt stops the run in order, with a last snapshot, and
-  is then raised again; a second one kills it.
+  The output of the run is that of `slipway train`, in a notebook as plain
+  lines. An interrupt stops the run with a last snapshot, and is then raised
+  again; a second one kills the run.
 
   Args:
-    config: as of `start`.
-    **options: as of `start`.
+    config: a config or its name; see `start`.
+    **options: further arguments of `start`.
 
   Raises:
-    ValueError: one line: nothing was started.
+    ValueError: one line: the training was rejected, and nothing was started.
     RuntimeError: one line: the run failed.
     KeyboardInterrupt: the run was interrupted, and has stopped.
   """
@@ -139,19 +139,20 @@ def start(
         print(status.env_steps, status.evaluation.mean_return)
 
   Args:
-    config: a config or its name, as of `load_config`. With `resume`, the
-      changed config of that run; None: it is not changed.
-    name: of the run's folder in `run_dir`; None: algorithm, environment, time.
+    config: a config, or a name for `load_config`. With `resume`, the changed
+      config of that run; None: the config is not changed.
+    name: name of the run's folder in `run_dir`; None: made from algorithm,
+      environment and time.
     run_dir: folder of all runs; made if it is missing.
-    mode: 'async', 'sync' or 'single'; None: the config's.
-    resume: folder of a run that continues, in place of `name`, `run_dir` and
+    mode: 'async', 'sync' or 'single'; None: the config's mode.
+    resume: folder of a run to resume, in place of `name`, `run_dir` and
       `overwrite`.
     overwrite: whether a run of this name is replaced.
     flags: further flags of `slipway train`, such as '--launch=ray'.
 
   Raises:
-    ValueError: one line: `config` can't be read, or both or neither of
-      `config` and `resume` say what to train.
+    ValueError: one line: `config` can't be read, or neither `config` nor
+      `resume` is given.
   """
   if resume is not None:
     folder = run_folder.RunFolder.open(resume).path
@@ -185,12 +186,12 @@ def start(
 class Training:
   """A training that runs in processes of its own.
 
-  Iterating gives the run's status about once a second. As a context manager it
-  stops the run in order when it is left. The
-  run also stops, with a last snapshot, if the process that started it ends.
+  Iteration yields the run's status about once a second. A context manager stops
+  the run at its end. The run also stops, with a last snapshot, if the process
+  that started it ends.
 
   Attributes:
-    folder: of the run.
+    folder: the run's folder.
   """
 
   def __init__(
@@ -199,19 +200,19 @@ class Training:
     arguments: typing.Sequence[str],
     config_path: str | None = None,
   ):
-    """Starts the training; for `start`.
+    """Starts the training; for `start` only.
 
     Args:
-      folder: of the run.
+      folder: the run's folder.
       arguments: flags of `slipway train`.
-      config_path: a file to remove once the run has read it.
+      config_path: temporary file with the config, which `_close` removes.
     """
     self.folder = folder
     self._config_path = config_path
     self._errors: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
     self._status: run_status.RunStatus | None = None
     self._control: tuple[run_address.RunAddress, typing.Any] | None = None
-    # A terminal shows the panel, and its Ctrl-C reaches the run by itself.
+    # On a terminal, the run shows the panel and gets Ctrl-C from the terminal.
     self._in_terminal = sys.stdout is sys.__stdout__ and sys.stdout.isatty()
     ended, self._alive = os.pipe()
     self._process = subprocess.Popen(
@@ -224,7 +225,7 @@ class Training:
       stderr=subprocess.PIPE,
       pass_fds=(ended,),
       start_new_session=not self._in_terminal,
-      # Modules that a config names are found where the caller finds them.
+      # The run finds user modules where the caller finds them.
       env={
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
@@ -242,14 +243,14 @@ class Training:
       printer.start()
 
   def __enter__(self) -> "Training":
-    """Returns itself."""
+    """Returns this training."""
     return self
 
   def __exit__(self, *error: typing.Any) -> None:
-    """Stops the run in order, and waits until it has ended."""
+    """Stops the run, and waits until it has ended."""
     interrupted = error[0] is KeyboardInterrupt
-    # From a terminal the interrupt has reached the run, too; a second one
-    # would kill it.
+    # On a terminal, the run has got the interrupt, too; a second one would kill
+    # it.
     if self.running and not (interrupted and self._in_terminal):
       self._process.send_signal(signal.SIGINT)
     try:
@@ -266,7 +267,7 @@ class Training:
     """Yields the status about once a second, until the run has ended.
 
     Raises:
-      ValueError: one line: nothing was started.
+      ValueError: one line: the training was rejected, and nothing was started.
       RuntimeError: one line: the run failed.
     """
     with self:
@@ -275,8 +276,8 @@ class Training:
         if status is not None:
           yield status
         with contextlib.suppress(subprocess.TimeoutExpired):
-          self._process.wait(_STATUS_EVERY_S)
-      self._check_ended_well()
+          self._process.wait(_STATUS_PERIOD_S)
+      self._check_exit_status()
 
   @property
   def running(self) -> bool:
@@ -286,55 +287,55 @@ class Training:
   def status(self) -> run_status.RunStatus | None:
     """Returns the newest status; None: the run is not up yet.
 
-    After the end it is the last one that was seen.
+    After the end of the run, it is the last known status.
     """
-    status = self._call("status")
+    status = self._try_query("status")
     if status is not None:
       self._status = status
     return self._status
 
   def stop(self) -> None:
-    """Asks the run to stop in order, with a last snapshot."""
-    if self.running and not self._called("stop", "control"):
+    """Requests a stop of the run, with a last snapshot."""
+    if self.running and not self._try_command("stop", "control"):
       self._process.send_signal(signal.SIGTERM)
 
   def pause(self) -> None:
     """Pauses all workers and the trainer."""
-    self._called("pause")
+    self._try_command("pause")
 
   def resume(self) -> None:
     """Continues a run that was paused."""
-    self._called("resume")
+    self._try_command("resume")
 
   def save(self) -> None:
-    """Asks for a snapshot now."""
-    self._called("save")
+    """Requests a snapshot now."""
+    self._try_command("save")
 
   def set(self, field: str, value: float | str) -> None:
     """Changes a limit or a rate, as `slipway control set` does.
 
     Args:
-      field: such as 'limits.target_return'.
-      value: the new one.
+      field: name of the field, such as 'limits.target_return'.
+      value: the field's new value.
 
     Raises:
-      ValueError: one line: the run has rejected it.
+      ValueError: one line: the run has rejected the value.
     """
-    self._called("set", field, value)
+    self._try_command("set", field, value)
 
   def wait(self) -> RunResult:
     """Waits until the run has ended, and returns its result.
 
     Raises:
-      ValueError: one line: nothing was started.
+      ValueError: one line: the training was rejected, and nothing was started.
       RuntimeError: one line: the run failed.
     """
     self._process.wait()
-    self._check_ended_well()
+    self._check_exit_status()
     return load_result(self.folder)
 
-  def _called(self, method: str, *args: typing.Any) -> bool:
-    """Calls the control node; False: it is not up."""
+  def _try_command(self, method: str, *args: typing.Any) -> bool:
+    """Calls a method of the control node; False: the node is not up."""
     control = self._find_control()
     if control is None:
       return False
@@ -344,7 +345,7 @@ class Training:
       return False
     return True
 
-  def _call(self, method: str) -> typing.Any:
+  def _try_query(self, method: str) -> typing.Any:
     control = self._find_control()
     try:
       return control and getattr(control, method)()
@@ -352,25 +353,25 @@ class Training:
       return None
 
   def _find_control(self) -> typing.Any:
-    """Returns a client of the control node; None: it is not up."""
+    """Returns a client of the control node; None: the node is not up."""
     if not self.running or not self.folder.is_dir():
       return None
     try:
-      where = run_address.read(run_folder.RunFolder(self.folder))
+      address = run_address.read(run_folder.RunFolder(self.folder))
     except ValueError:
       return None
-    if where is None or where.gone:
+    if address is None or address.is_down:
       return None
-    if self._control is None or self._control[0] != where:
+    if self._control is None or self._control[0] != address:
       self._control = (
-        where,
+        address,
         rpc_client.connect(
-          control_service.ControlService, where.address, _REPLY_WITHIN_S
+          control_service.ControlService, address.address, _REPLY_TIMEOUT_S
         ),
       )
     return self._control[1]
 
-  def _check_ended_well(self) -> None:
+  def _check_exit_status(self) -> None:
     for printer in self._printers:
       printer.join()
     status = self._process.returncode
@@ -403,7 +404,7 @@ class Training:
     assert self._process.stderr is not None
     for line in self._process.stderr:
       self._errors.append(line.rstrip("\n"))
-      if not line.startswith("train: "):  # an exception says it
+      if not line.startswith("train: "):  # shown by the exception
         print(line, end="", file=sys.stderr, flush=True)
 
 
@@ -418,7 +419,7 @@ def _mode(mode: str | None) -> list[str]:
 def _changes(
   folder: pathlib.Path, config: ml_collections.ConfigDict
 ) -> list[str]:
-  """Returns the overrides that make a run's config equal to `config`."""
+  """Returns the overrides that turn a run's config into `config`."""
   before = fields.flatten(run_config.read(folder))
   return [
     f"--config.{name}={value}"

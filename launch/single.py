@@ -1,10 +1,9 @@
-"""One process, no servers: bit-for-bit reproducible with a fixed seed.
+"""Mode 'single': one process without servers, bit-for-bit reproducible.
 
 Reverb samples with unseeded generators in its server's threads, and processes
-race. So here the worker, the trainer and the evaluator of the other modes run
-in one thread, on a table of this process, and what runs next follows from the
-config and the seed alone. A run that was stopped or killed and resumed equals
-one that never stopped.
+race. So this mode runs the worker, the trainer and the evaluator of the other
+modes in one thread, on a table of this process. Their order follows from config
+and seed alone, and a resumed run equals one that never stopped.
 """
 
 import contextlib
@@ -36,8 +35,8 @@ from slipway.launch.orchestration import (
 )
 from slipway.launch.orchestration import limits as limits_lib
 from slipway.launch.orchestration import rates as rates_lib
-from slipway.launch.processes import memory_folder
 from slipway.launch.processes import signals as signals_lib
+from slipway.launch.processes import tmpfs_directory
 from slipway.launch.rpc import server
 from slipway.launch.runs import (
   best_variables,
@@ -52,13 +51,15 @@ from slipway.replay.variables import variable_packing
 _STATE, _TABLE = "single.pkl", "table"  # in a snapshot
 _REPORT_PERIOD_S = 0.25
 _ONE_WORKER = (
-  "mode 'single' has one worker, so the number of workers does not change: "
+  "mode 'single' has one worker, so the number of workers can't change: "
   "give it more environments (topology.environments_per_worker)"
 )
 _UPLOAD_S = 4.0  # for the last snapshot
-# A limit that counts ends the run only once everything that was granted until
-# then is done, so that equal runs end equally.
-_COUNTED = ({*limits_lib.Counts._fields} - {"wall_clock_s"}) | {limits_lib.ALL}
+# Limits after which the run completes all updates and evaluations that are due,
+# so that equal runs end equally.
+_COMPLETED = ({*limits_lib.Counts._fields} - {"wall_clock_s"}) | {
+  limits_lib.ALL
+}
 _STEPS = ("environment_steps", "trainer_steps", "episodes")
 
 
@@ -66,11 +67,12 @@ class Single:
   """Schedules a worker, a trainer and an evaluator in one thread."""
 
   def __init__(self, run: run_lib.Run, control: run_control.RunControl):
-    """Makes them, from the newest snapshot if there is one.
+    """Makes worker, trainer and evaluator, and restores the newest snapshot.
 
     Args:
-      run: what to run; of its topology, only the environments count.
-      control: counts, limits and results.
+      run: the run to execute; its topology sets only the number of
+        environments.
+      control: the run's control, which has limits and results.
 
     Raises:
       ValueError: one line: the snapshot does not fit the config.
@@ -123,7 +125,12 @@ class Single:
       version=published[0] if published else None,
     )
     self._evaluator = evaluator_lib.Evaluator(
-      config, spec, builder, self._take, self._restarts, self._savable
+      config,
+      spec,
+      builder,
+      self._record_evaluation,
+      self._restarts,
+      self._savable,
     )
     self._evaluated_at = self._env_steps_before = self._episodes_before = 0
     self._read_limits()
@@ -135,7 +142,7 @@ class Single:
         "new episodes, so it does not equal one that never stopped",
         config.environment.name,
       )
-    self._saves = 0  # requested by the control node's callers, and done
+    self._saves = 0  # requested snapshots that were begun
     self._best_is_new = False  # since the last snapshot
     self._pause_s: float | None = None  # of the last snapshot
     self._save_due_s = time.monotonic() + config.snapshot.period_s
@@ -147,18 +154,18 @@ class Single:
     self._stop_now = self._stop = self._save_now = False
 
   def run(self, show: Callable[[], None], signals: signals_lib.Signals) -> None:
-    """Runs until a limit or a signal, and saves.
+    """Runs until a limit is reached or a signal comes, and saves.
 
     Args:
-      show: called a few times a second.
-      signals: that reach this process.
+      show: function called several times a second.
+      signals: the signals that this process receives.
 
     Raises:
       RuntimeError: one line: the last snapshot could not be written.
     """
     self._show, self._signals = show, signals
     while not self._ends():
-      self.step(self._interrupted)
+      self.step(self._check_interrupted)
       if self._save_now or time.monotonic() >= self._save_due_s:
         try:
           self.save()
@@ -172,11 +179,11 @@ class Single:
       self._close()
 
   def step(self, interrupted: Callable[[], bool] = lambda: False) -> None:
-    """Does what is due: an evaluation, an update, or a step of collection.
+    """Runs the next evaluation, update or batch step, whichever is due first.
 
     Args:
-      interrupted: called at each step of an evaluation; True ends it, as if it
-        had not begun where the environments can be saved.
+      interrupted: function called at each step of an evaluation; True stops it,
+        without a trace if the environments can be saved.
     """
     if self._command.paused:
       time.sleep(_REPORT_PERIOD_S / 10)
@@ -195,7 +202,7 @@ class Single:
     """Writes a snapshot.
 
     Raises:
-      OSError: the disk rejects it.
+      OSError: the disk rejects the snapshot.
     """
     started_s = time.monotonic()
     self._save_now = False
@@ -207,7 +214,7 @@ class Single:
     self._pause_s = time.monotonic() - started_s
 
   def report(self) -> None:
-    """Reports as the nodes do, and takes the commands of the control node."""
+    """Sends the reports of trainer and worker, and receives their commands."""
     replay = [
       messages.TableCounts(**status._asdict())
       for status in self._updates.statuses()
@@ -230,7 +237,7 @@ class Single:
     self._command = command
 
   def _read_limits(self) -> None:
-    """Takes over the limits, which callers of the control node may change."""
+    """Reads the current limits, which users may change during the run."""
     limits = self._control.limits
     self._last_trainer_step = limits_lib.last_trainer_step(limits)
     self._step_limits = [(n, limits[n]) for n in _STEPS if limits[n]]
@@ -241,16 +248,16 @@ class Single:
     played = self._evaluator.evaluate(self._variables.newest, interrupted)
     if played is not None:
       self._evaluated_at = steps
-      self._report_due_s = 0.0  # it may have reached the limit
+      self._report_due_s = 0.0  # the evaluation may have reached a limit
 
-  def _take(
+  def _record_evaluation(
     self,
     returns: Sequence[float],
     lengths: Sequence[int],
     snapshot: variable_packing.VersionedVariables,
   ) -> None:
-    """Records an evaluation; keeps the best variables."""
-    self.report()  # the counts of this moment belong to it
+    """Records an evaluation, and saves the best variables."""
+    self.report()  # the evaluation is recorded with current counts
     evaluation = messages.Evaluation(
       list(returns), list(lengths), snapshot.version
     )
@@ -264,20 +271,20 @@ class Single:
       self._best_is_new = True
 
   def _ends(self) -> bool:
-    """Whether the run ends here.
+    """Returns whether the run ends now.
 
-    Limits of steps are exact; everything else is checked now and then with the
-    control node, which takes as long as a step.
+    Limits on steps and episodes are checked at every step. Others are checked
+    several times a second, because a check takes as long as a step.
     """
     complete = self._is_complete()
     if time.monotonic() >= self._report_due_s or (
-      complete and self._has_steps_enough()
+      complete and self._has_reached_step_limit()
     ):
       self._check_control()
     return self._stop_now or (complete and self._stop)
 
   def _is_complete(self) -> bool:
-    """Whether everything that was granted until now is done."""
+    """Returns whether no update or evaluation is due."""
     period = self._config.evaluation.period_steps
     steps = self._trainer.steps
     if steps // period > self._evaluated_at // period:
@@ -287,7 +294,7 @@ class Single:
       return True
     return not self._rates.is_update_due(self._updates.statuses()[0])
 
-  def _has_steps_enough(self) -> bool:
+  def _has_reached_step_limit(self) -> bool:
     """Returns whether a limit on steps or episodes is reached."""
     counts = {
       "environment_steps": self._env_steps(),
@@ -297,19 +304,19 @@ class Single:
     return any(counts[name] >= limit for name, limit in self._step_limits)
 
   def _env_steps(self) -> int:
-    """Returns the environment steps of the run."""
+    """Returns the number of environment steps of the run."""
     made = self._worker.env_steps if self._worker is not None else 0
     return self._env_steps_before + made
 
   def _episodes(self) -> int:
-    """Returns the training episodes of the run."""
+    """Returns the number of training episodes of the run."""
     ended = self._worker.episodes if self._worker is not None else 0
     return self._episodes_before + ended
 
   def _check_control(self) -> None:
-    """Reports, shows the status, and finds out whether to stop or save."""
-    if self._signals.snapshot_asked:
-      self._signals.snapshot_asked = False
+    """Reports, shows the status, and updates the flags to stop and save."""
+    if self._signals.snapshot_requested:
+      self._signals.snapshot_requested = False
       self._save_now = True
     if self._signals.first is not None:
       self._control.stop(self._signals.first.name)
@@ -318,18 +325,18 @@ class Single:
     self._control.tick()
     reason = self._control.status().stopped_because
     self._stop = reason is not None
-    self._stop_now |= self._stop and reason not in _COUNTED
+    self._stop_now |= self._stop and reason not in _COMPLETED
     self._show()
     self._report_due_s = time.monotonic() + _REPORT_PERIOD_S
 
-  def _interrupted(self) -> bool:
-    """Whether the run is to end during an evaluation."""
+  def _check_interrupted(self) -> bool:
+    """Returns whether the run must end during an evaluation."""
     if time.monotonic() >= self._report_due_s:
       self._check_control()
     return self._stop_now
 
   def _save_state(self, folder: pathlib.Path) -> None:
-    """Writes everything that the next steps depend on."""
+    """Writes the complete state of the run to a snapshot's folder."""
     self._control.counters().write(folder)
     checkpoints.save(folder, self._learner)
     if self._table is not None:
@@ -361,7 +368,8 @@ class Single:
       return
     self._table.load(folder / _TABLE)
     if state["grants"] != self._rates.grants:
-      # By other rules now, there is nothing to make up for or to wait for.
+      # The ratio has changed: the count of samples is set so that no update is
+      # due for older items.
       before_first, ratio = self._rates.grants
       granted = math.ceil((self._table.inserted - before_first) * ratio)
       self._table.sampled = max(0, granted)
@@ -374,11 +382,11 @@ class Single:
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
-  """Runs a config in this process, to its end.
+  """Executes a run to its end in this process.
 
   Args:
-    run: what to run.
-    signals: that reach this process.
+    run: the run to execute.
+    signals: the signals that this process receives.
 
   Raises:
     RuntimeError: one line: the snapshot can't be used, or the last one or the
@@ -415,8 +423,8 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
 def _served(
   run: run_lib.Run, control: run_control.RunControl
 ) -> Iterator[None]:
-  """Lets other processes of this user call the run's control."""
-  with memory_folder.made() as memory_dir:
+  """Serves the run's control to other processes within a context."""
+  with tmpfs_directory.create() as memory_dir:
     path = os.path.join(memory_dir, "control.sock")
     service = control_service.ControlService
     with (

@@ -1,7 +1,7 @@
-"""Trains: `slipway train --config=apex_dqn:cartpole`.
+"""The command `slipway train`, which starts or resumes a run.
 
-This module imports hardly anything, so that a signal in the seconds in which
-`slipway.launch.training` is imported ends the command as it does later.
+This module imports little, so that signals are handled before the import of
+`slipway.launch.training`, which takes seconds.
 """
 
 import sys
@@ -13,14 +13,17 @@ from slipway.launch.processes import signals
 def main(argv: Sequence[str]) -> int:
   """Runs a training.
 
+  Args:
+    argv: the program's name and its arguments.
+
   Returns:
-    Exit status: 0 the run ended as it should, 1 it failed, 2 it was rejected
-    before anything was started.
+    Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
+    rejected before anything was started.
   """
-  taken = signals.Signals()
+  signals_received = signals.Signals()
   from slipway.launch import training
 
-  return training.run(argv, taken)
+  return training.run(argv, signals_received)
 
 
 if __name__ == "__main__":

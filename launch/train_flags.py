@@ -1,4 +1,4 @@
-"""The flags of `slipway train`: a new run's, or a run's that goes on."""
+"""Train flags: defines and parses the flags of `slipway train`."""
 
 import pathlib
 import typing
@@ -15,15 +15,15 @@ from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
 from slipway.launch.runs import run_folder
 
-# Where the nodes run: the module of launch/ that sees to it.
+# Module of launch/ for each value of --launch.
 LAUNCHES = {
   "local_mp": "local",
   "local_mt": "local_threads",
   "ray": "on_machines",
 }
-_OF_RAY = ("ray_address", "wait_for_machines", "insecure")
-# What a run that is resumed has already.
-_OF_A_NEW_RUN = ("config", "name", "run_dir", "overwrite")
+_RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
+# Flags of a new run, which a resumed run has already.
+_NEW_RUN_FLAGS = ("config", "name", "run_dir", "overwrite")
 
 
 def define(
@@ -32,8 +32,8 @@ def define(
   """Defines the flags of `slipway train`; returns them, unparsed.
 
   Args:
-    argv: what will be parsed; its overrides of the config become flags.
-    config: of a new run, or of the run that is resumed; not changed.
+    argv: the arguments to parse; their overrides of the config become flags.
+    config: config of the new or resumed run; not changed.
   """
   values = flags.FlagValues()
   config_flags.DEFINE_config_dict(
@@ -49,18 +49,18 @@ def define(
     "mode",
     None,
     base.MODES,
-    "Who works when: async, workers and trainer at once, as fast as the rates "
-    "allow; sync, in turns, a round of environment steps and then the updates "
-    "that it grants; single, one after the other in one process without "
-    "servers, equal to the bit for a seed. By default what the config says.",
+    "Schedule of the run: async, workers and trainer run at the same time, as "
+    "fast as the rates allow; sync, they alternate in rounds of environment "
+    "steps and updates; single, they alternate in one process without servers, "
+    "bit-for-bit reproducible with a fixed seed. By default the config's mode.",
     flag_values=values,
   )
   flags.DEFINE_string(
     "resume",
     None,
-    "Folder of a run, runs/<name>, that goes on from its newest snapshot, in "
-    "that folder and with its config; --config.FIELD=VALUE changes what the "
-    "saved state can follow. In place of --config, --name, --run_dir and "
+    "Folder of a run, runs/<name>, to resume from its newest snapshot, in that "
+    "folder and with its config; --config.FIELD=VALUE changes fields that fit "
+    "the saved state. In place of --config, --name, --run_dir and "
     "--overwrite.",
     flag_values=values,
   )
@@ -81,7 +81,7 @@ def define(
     "overwrite",
     False,
     "Replace the run of this name if there is one. Without it, an existing "
-    "run is left alone and the new one refused.",
+    "run is kept and the new one is rejected.",
     flag_values=values,
   )
   flags.DEFINE_enum(
@@ -96,23 +96,23 @@ def define(
   flags.DEFINE_string(
     "ray_address",
     None,
-    "HOST:PORT of the Ray cluster for --launch=ray, of which this machine is "
-    "one. By default what the environment's RAY_ADDRESS says.",
+    "HOST:PORT of the Ray cluster for --launch=ray, which includes this "
+    "machine. By default the environment variable RAY_ADDRESS.",
     flag_values=values,
   )
   flags.DEFINE_bool(
     "wait_for_machines",
     False,
     "With --launch=ray: wait until the cluster has the machines that the "
-    "config's topology needs, instead of refusing.",
+    "config's topology needs, instead of failing.",
     flag_values=values,
   )
   flags.DEFINE_bool(
     "insecure",
     False,
-    "With --launch=ray: let machines talk without certificates, and use a Ray "
-    "cluster without tokens. Anybody who reaches them can then read and write "
-    "the run, and run programs: on a private network only.",
+    "With --launch=ray: let machines communicate without certificates, and use "
+    "a Ray cluster without tokens. Anyone who can reach them can then read and "
+    "change the run, and run programs: for private networks only.",
     flag_values=values,
   )
   flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
@@ -127,12 +127,12 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
     usage: one sentence for the help.
 
   Raises:
-    ValueError: one line with the flag, its value and what is near it.
-    SystemExit: help was asked for and printed.
+    ValueError: one line with the flag, its value and a suggestion.
+    SystemExit: help was requested and printed.
   """
   line = overrides.split(argv)
   path = line.sources.get("config", overrides.DEFAULT_CONFIG)
-  if flags_lib.asks_for_help(argv):
+  if flags_lib.requests_help(argv):
     config = _load(path)
     return flags_lib.parse(
       define(argv[:1], config), argv, usage, epilogue=_fields(path, config)
@@ -148,7 +148,7 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
   argv = overrides.quote_names(argv, fields)
   values = flags_lib.parse(define(argv, config), argv, usage, fields)
   if resume is not None:
-    given = {name for name in _OF_A_NEW_RUN if values[name].present}
+    given = {name for name in _NEW_RUN_FLAGS if values[name].present}
     _check_resumes(resume, given | line.sources.keys())
   overrides.check_items(values.config, fields)
   overrides.set_kwargs(values.config, line.kwargs)
@@ -167,8 +167,8 @@ def _default_name(
 
   Args:
     path: value of --config.
-    config: with the overrides.
-    before: fields of the config without them.
+    config: config with the overrides.
+    before: values of the config by field name, without the overrides.
   """
   name, _, task = path.partition(":")
   environment = config.environment
@@ -180,10 +180,10 @@ def _default_name(
 
 
 def _load(path: str) -> ml_collections.ConfigDict:
-  """Returns the config of --config=`path`, which has the fields that it must.
+  """Returns the config of --config=`path`, after a check of its field names.
 
-  Its values are checked after the overrides: some have no default that could be
-  used.
+  Its values are checked after the overrides, because some have no valid
+  default.
 
   Raises:
     ValueError: one line that names the file.
@@ -197,14 +197,14 @@ def _load(path: str) -> ml_collections.ConfigDict:
 
 
 def _fields(path: str, config: ml_collections.ConfigDict) -> str:
-  """Returns the help of the fields of the config of --config=`path`."""
+  """Returns the help text about the fields of a config."""
   described = overrides.help_text(config, overrides.declared(config))
   return f"Fields of --config={path}:\n\n{described}"
 
 
 def _check_resumes(path: str, given: Collection[str]) -> None:
-  """Raises ValueError, one line, for a flag that belongs to a new run."""
-  for name in _OF_A_NEW_RUN:
+  """Raises ValueError, one line, for a given flag of a new run."""
+  for name in _NEW_RUN_FLAGS:
     if name in given:
       advice = (
         "change its fields one by one, --config.FIELD=VALUE"
@@ -212,27 +212,27 @@ def _check_resumes(path: str, given: Collection[str]) -> None:
         else "leave it out"
       )
       raise ValueError(
-        f"--{name} is for a new run, and --resume={path} goes on with one, in "
+        f"--{name} is for a new run, and --resume={path} continues a run in "
         f"its folder and with its config: {advice}"
       )
 
 
 def _set_mode(values: flags.FlagValues) -> None:
-  """Gives the config the mode of its flag, and compares it with --launch.
+  """Sets the config's mode from its flag, and checks the flags of launches.
 
   Raises:
-    ValueError: one line: there is nothing that could be launched.
+    ValueError: one line: a flag does not fit the mode or --launch.
   """
   if values.mode is not None:
     values.config.mode = values.mode
   if values.config.mode == "single" and values["launch"].present:
     raise ValueError(
-      f"--launch={values.launch} says where nodes run, and mode 'single' has "
-      "none, so it would do nothing: leave it out, or give --mode=async"
+      f"--launch={values.launch} sets where nodes run, but mode 'single' has "
+      "no nodes, so it would have no effect: leave it out, or give --mode=async"
     )
-  for name in _OF_RAY:
+  for name in _RAY_FLAGS:
     if values[name].present and values.launch != "ray":
       raise ValueError(
         f"--{name} is for --launch=ray, and with --launch={values.launch} "
-        "would do nothing: leave it out, or give --launch=ray"
+        "would have no effect: leave it out, or give --launch=ray"
       )

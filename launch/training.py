@@ -1,4 +1,4 @@
-"""Training: what `slipway train` does."""
+"""Training: checks the arguments of `slipway train`, and launches the run."""
 
 import contextlib
 import functools
@@ -32,21 +32,21 @@ _USAGE = "Trains an experiment until one of its limits is reached."
 
 
 @user_code.exit_as_error()
-def run(argv: Sequence[str], taken: signals.Signals) -> int:
-  """Runs a training.
+def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
+  """Runs a training to its end.
 
   Args:
-    argv: arguments of the command.
-    taken: signals that this process takes.
+    argv: the program's name and its arguments.
+    signals_received: the signals that this process receives.
 
   Returns:
-    Exit status: 0 the run ended as it should, 1 it failed, 2 it was rejected
-    before anything was started.
+    Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
+    rejected before anything was started.
   """
   started_at_s = psutil.Process().create_time()
   descendants.adopt()
-  with contextlib.ExitStack() as held:
-    held.callback(_kill_descendants)
+  with contextlib.ExitStack() as resources:
+    resources.callback(_kill_descendants)
     try:
       flags = train_flags.parse(argv, _USAGE)
       config = flags.config
@@ -61,10 +61,10 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
         memory.check(config, spec, builder, available_bytes, not many)
       launch = _prepare_launch(flags)
       if flags.resume is None:
-        folder, said = _begin(flags, taken, held)
+        folder, message = _begin(flags, signals_received, resources)
       else:
         table = builder.make_table(config, spec)
-        folder, said = _resume(flags, table, taken, held)
+        folder, message = _resume(flags, table, signals_received, resources)
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 2
@@ -72,8 +72,8 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
       print(f"train: {user_code.wrap(error)}", file=sys.stderr)
       return 2
     try:
-      print(said, flush=True)
-      launch(run_lib.Run(config, spec, folder, started_at_s), taken)
+      print(message, flush=True)
+      launch(run_lib.Run(config, spec, folder, started_at_s), signals_received)
       print(ending.describe(folder, config), flush=True)
       ending.check_learned(folder, config)
     except (RuntimeError, OSError) as error:
@@ -91,29 +91,29 @@ def run(argv: Sequence[str], taken: signals.Signals) -> int:
 
 
 def _kill_descendants() -> None:
-  """Kills what this process's own environments have started."""
+  """Kills processes that environments of this process have started."""
   descendants.kill_and_wait(psutil.Process().children())
 
 
 def _begin(
   flags: absl_flags.FlagValues,
-  taken: signals.Signals,
-  held: contextlib.ExitStack,
+  signals_received: signals.Signals,
+  resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
-  """Makes a new run's folder; returns it and what the user is told."""
-  config_file.to_json(flags.config)  # An error keeps the run of this name.
+  """Makes a new run's folder; returns the folder and a message to the user."""
+  config_file.to_json(flags.config)  # before an older run is removed
   name = flags.name
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   if flags.overwrite and before.is_run():
-    # What can't be waited for may be a machine that is lost.
+    # A node that does not end may be on a lost machine.
     with run_lock.held(before), contextlib.suppress(ValueError):
       resumption.wait_until_ended(before)
   run_folder.check_name(name)
   store = snapshot_store.open_store(flags.config, before)
   store.check_remote(may_exist=flags.overwrite)
-  taken.begin_run()
+  signals_received.begin_run()
   folder = run_folder.RunFolder.create(flags.run_dir, name, flags.overwrite)
-  held.enter_context(run_lock.held(folder))
+  resources.enter_context(run_lock.held(folder))
   folder.write_config(flags.config)
   user_modules.write(folder, flags.config)
   store.publish_config(clear=True)
@@ -123,43 +123,43 @@ def _begin(
 def _resume(
   flags: absl_flags.FlagValues,
   table: table_spec.TableSpec | None,
-  taken: signals.Signals,
-  held: contextlib.ExitStack,
+  signals_received: signals.Signals,
+  resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
-  """Prepares the folder of a run that is resumed; returns the same."""
+  """Prepares a resumed run's folder; returns it and a message to the user."""
   folder = run_folder.RunFolder.open(flags.resume)
-  held.enter_context(run_lock.held(folder))
+  resources.enter_context(run_lock.held(folder))
   store = snapshot_store.open_store(flags.config, folder)
   store.check_remote(may_exist=True)
-  resumed = resumption.Resumption.of(folder, flags.config, table)
-  taken.begin_run()
+  resumed = resumption.Resumption.from_folder(folder, flags.config, table)
+  signals_received.begin_run()
   resumed.begin()
   store.publish_config(clear=False)
   return folder, f"run folder: {folder.path}\n{resumed}"
 
 
 def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
-  """What will launch the run.
+  """Returns the function that launches the run.
 
   Raises:
-    ValueError: one line: what it needs is not there.
+    ValueError: one line: Ray is missing, or the cluster cannot be used.
   """
   config = flags.config
   single = config.mode == "single"
   name = "single" if single else train_flags.LAUNCHES[flags.launch]
   if name != "on_machines":
-    # Imported late: what it needs would only delay an error, or the others'.
+    # Imported late, because the imports take seconds.
     return lambda *args: importlib.import_module(
       f"slipway.launch.{name}"
     ).launch(*args)
   if importlib.util.find_spec("ray") is None:
     raise ValueError(
-      "--launch=ray needs Ray, which this Python has not: run `make setup-ray`"
+      "--launch=ray needs Ray, which is not installed: run `make setup-ray`"
       ", and then .venv-ray/bin/slipway train"
     )
   from slipway.launch.machines import admission
 
-  address = admission.seek(flags.ray_address, flags.insecure)
+  address = admission.authenticate(flags.ray_address, flags.insecure)
   from slipway.launch import on_machines  # loads Ray
 
   return on_machines.prepare(

@@ -1,1 +1,1 @@
-"""How a status is shown."""
+"""Display: shows a run's status on a terminal."""

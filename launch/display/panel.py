@@ -1,4 +1,4 @@
-"""Panel: a run's status on the terminal, while it runs."""
+"""Panel: shows a run's status on the terminal while the run is active."""
 
 import os
 import sys
@@ -17,22 +17,22 @@ from slipway.launch.display import output as output_lib
 from slipway.launch.display import status_text
 from slipway.launch.runs import run_status
 
-_WIDTH = 80  # columns, where there are as many
-_ROOMY = 70  # columns that leave some for a margin
+_WIDTH = 80  # columns, on a terminal that is wide enough
+_WIDE = 70  # columns from which there is a wide margin
 _LINE_PERIOD_S = 5.0  # seconds of the run between plain lines
 # Seconds for which a status waits until the output has taken the one before,
 # and for which the last one waits.
 _READY_S, _LAST_S = 0.01, 2.0
 
-_MISSED = "yellow"  # a node that is not up, what is lost, a stall
+_ALERT = "yellow"  # for nodes that are down, losses and stalls
 
 _Cell = str | rich.text.Text
 _Row = tuple[_Cell, ...]
 
 _FRAME_LINES = 2
-# What a sentence about a wait may take, and one about a stall.
+# Lines that are reserved for a sentence about a wait, and about a stall.
 _WAIT_LINES, _STALL_LINES = 2, 5
-# Labels of the rows that a terminal of few rows does without, the first first.
+# Labels of the rows that a low terminal leaves out, in this order.
 _DISPENSABLE = (
   *("proxy", "loading", "variables", "items", "training", "sampling"),
   *("snapshot", "learning", "replay", "best", "speed"),
@@ -48,7 +48,7 @@ _PHASE_STYLES = {
 
 
 class Panel:
-  """Shows a status in place; where there is no terminal, in plain lines.
+  """Shows a status in place on a terminal, or in plain lines elsewhere.
 
   with Panel() as panel:
     while running:
@@ -56,10 +56,10 @@ class Panel:
   """
 
   def __init__(self, console: rich.console.Console | None = None):
-    """Shows nothing yet.
+    """Prints nothing yet.
 
     Args:
-      console: Where to; by default standard output.
+      console: the console to print to; None: standard output.
     """
     self._output = None if console else _open_output()
     # FORCE_COLOR, which Jupyter and CI services set, makes it no terminal.
@@ -68,8 +68,10 @@ class Panel:
       force_terminal=self._output is not None and self._output.isatty(),
     )
     self._live: rich.live.Live | None = None
-    self._size: rich.console.ConsoleDimensions | None = None  # that was drawn
-    self._shown: run_status.RunStatus | None = None  # in plain lines
+    self._size: rich.console.ConsoleDimensions | None = (
+      None  # of the last update
+    )
+    self._shown: run_status.RunStatus | None = None  # by plain lines
     self._line_due_s = 0.0
 
   def __enter__(self) -> "Panel":
@@ -79,10 +81,10 @@ class Panel:
     self.close()
 
   def update(self, status: run_status.RunStatus) -> None:
-    """Shows a status, unless the output takes none.
+    """Shows a status; drops it if the output can't be written at once.
 
-    It may be a terminal that is stopped or closed, a pipe without a reader, or
-    a file on a full disk. Nothing waits for it, but for the last status.
+    The output may be a terminal that is stopped or closed, a pipe without a
+    reader, or a file on a full disk. Only the last status is waited for.
     """
     timeout_s = _LAST_S if status.phase == "stopped" else _READY_S
     if self._output is not None and not self._output.wait_written(timeout_s):
@@ -127,7 +129,7 @@ class Panel:
     if shown is None or status.phase != shown.phase:
       lines.append(status_text.phase_line(status))
     before = shown.evaluation.count if shown else 0
-    # Evaluations from before a resume were printed then.
+    # Evaluations before a resume were printed by the earlier process.
     if status.evaluation.count > before and status.evaluation.episodes:
       lines.append(status_text.evaluation_line(status))
     if status.wall_s >= self._line_due_s or status.phase == "stopped":
@@ -135,7 +137,7 @@ class Panel:
       self._line_due_s = status.wall_s + _LINE_PERIOD_S
     self._shown = status
     for line in lines:
-      # Unwrapped: a line in a file is as long as it is.
+      # Lines in a file are not wrapped.
       self._console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
@@ -155,18 +157,22 @@ def _open_output() -> output_lib.Output | None:
 def render(
   status: run_status.RunStatus, console: rich.console.Console
 ) -> rich.console.RenderableType:
-  """Returns a status as rich draws it.
+  """Returns a panel with a run's status.
 
-  Its rows are those of the limits and roles that a run has, known or not, and
-  the one whose length varies is the last: nothing jumps. Where a terminal has
-  few rows, there are no empty ones, a stall takes those of the time left, and
-  measurements are left out: the last row, the diagnostic one, is always there.
+  The rows depend only on the run's limits and roles, and the one row of varying
+  length is the last, so rows keep their places. A low terminal has no empty
+  rows, shows a stall in place of the time left, and leaves out measurements.
+  The last row, which has the diagnosis, is always shown.
+
+  Args:
+    status: the run's status.
+    console: the console whose size limits the panel.
   """
-  blocks = _numbers(status)
+  blocks = _measurements(status)
   over = status.phase in ("stopping", "stopped")
   limits = [] if over else list(status_text.limits(status))
   width = min(_WIDTH, console.width)
-  margin = 2 if width >= _ROOMY else 1
+  margin = 2 if width >= _WIDE else 1
   inner = console.options.update(width=width - 2 * (margin + 1))
   room = console.height - _FRAME_LINES - sum(map(len, blocks))
   room -= _height(console, inner, _facts(status, []))
@@ -196,7 +202,12 @@ def render(
 
 
 def _shorten(blocks: list[list[_Row]], lines: int) -> list[list[_Row]]:
-  """Leaves out so many rows, the most dispensable ones."""
+  """Returns blocks without some rows, the most dispensable ones first.
+
+  Args:
+    blocks: rows of the panel.
+    lines: number of rows to leave out.
+  """
   labels = [row[0] for rows in blocks for row in rows]
   dropped = [x for x in _DISPENSABLE if x in labels][: max(0, lines)]
   return [[row for row in rows if row[0] not in dropped] for rows in blocks]
@@ -207,7 +218,7 @@ def _height(
   options: rich.console.ConsoleOptions,
   table: rich.table.Table,
 ) -> int:
-  """Returns the lines that a table takes, some of which may be wrapped."""
+  """Returns the height of a table in lines, wrapped ones included."""
   return len(console.render_lines(table, options, pad=False))
 
 
@@ -224,10 +235,10 @@ def _title(status: run_status.RunStatus, ascii_only: bool) -> rich.text.Text:
   )
 
 
-def _numbers(status: run_status.RunStatus) -> list[list[_Row]]:
-  """Returns rows of measurements: label, number, unit, and a comparison.
+def _measurements(status: run_status.RunStatus) -> list[list[_Row]]:
+  """Returns blocks of rows: label, number, unit, and a number to compare.
 
-  Rows of workers and of a table are left out where a run has none.
+  Rows about workers or a table are left out if the run has none.
   """
   works = status_text.collects(status)
   return [
@@ -329,21 +340,21 @@ def _returns(status: run_status.RunStatus, works: bool) -> list[_Row]:
 
 
 def _shards(replay: run_status.ReplayStatus) -> str:
-  """Returns how many shards of the replay answer, where there are several."""
+  """Returns a text with the number of shards that reply; '': one table."""
   up = replay.shards_up
   return "" if up is None else f", {up}/{len(replay.shards)} shards"
 
 
 def _lost(number: int) -> tuple[_Cell, _Cell]:
   text = status_text.count(number)
-  return rich.text.Text(text, _MISSED if number else ""), "lost"
+  return rich.text.Text(text, _ALERT if number else ""), "lost"
 
 
 def _uploads(failed: int) -> _Cell:
   if not failed:
     return "s old"
   return rich.text.Text.assemble(
-    "s old, ", (f"{status_text.count(failed)} not uploaded", _MISSED)
+    "s old, ", (f"{status_text.count(failed)} not uploaded", _ALERT)
   )
 
 
@@ -376,44 +387,44 @@ def _labelled() -> rich.table.Table:
 def _facts(
   status: run_status.RunStatus, limits: Iterable[tuple[str, str]]
 ) -> rich.table.Table:
-  """Returns the time left, nodes and machines, restarts, and failures."""
+  """Returns a table of time left, nodes, machines, restarts and failures."""
   table = _labelled()
   label = "all of" if status_text.needs_all(status) else "time left"
   for time_left, limit in limits:
     table.add_row(label, f"{time_left} {limit}")
     label = ""
   nodes = [
-    rich.text.Text(f"{role} {up}/{expected}", _MISSED if up < expected else "")
+    rich.text.Text(f"{role} {up}/{expected}", _ALERT if up < expected else "")
     for role, up, expected in status_text.nodes(status)
   ]
   table.add_row("nodes up", rich.columns.Columns(nodes, padding=(0, 2)))
   restarts = map(rich.text.Text, status_text.restarts(status))
   machines = [
-    rich.text.Text(text, "" if up else _MISSED)
+    rich.text.Text(text, "" if up else _ALERT)
     for text, up in status_text.machines(status)
   ]
   if machines:
     table.add_row("machines", rich.columns.Columns(machines, padding=(0, 2)))
   table.add_row("restarts", rich.columns.Columns(restarts, padding=(0, 2)))
   if status.unwritten:
-    disk = rich.text.Text(status_text.unwritten(status), _MISSED)
+    disk = rich.text.Text(status_text.unwritten(status), _ALERT)
     table.add_row("disk", disk)
   for text in status_text.failed_hooks(status):
     table.add_row(
       "hooks",
-      rich.text.Text(text, _MISSED, no_wrap=True, overflow="ellipsis"),
+      rich.text.Text(text, _ALERT, no_wrap=True, overflow="ellipsis"),
     )
   return table
 
 
 def _diagnosis(status: run_status.RunStatus, over: bool) -> rich.table.Table:
-  """Returns which node waits for what, or why the run has stopped."""
+  """Returns a table with the nodes' waits, or why the run has stopped."""
   table = _labelled()
   if over:
     table.add_row("because", status_text.reason(status.stopped_because))
   else:
     waiting = rich.text.Text(
-      status.waiting or "none", _MISSED if _stalled(status) else ""
+      status.waiting or "none", _ALERT if _stalled(status) else ""
     )
     table.add_row("waiting", waiting)
   return table

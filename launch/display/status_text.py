@@ -1,7 +1,6 @@
-"""Status text: a run's status as words, for the panel and for plain lines.
+"""Status text: formats a run's status, for the panel and for plain lines.
 
-A value that is not known is shown as '-': a run that has just begun has hardly
-any.
+An unknown value is shown as '-'.
 """
 
 import math
@@ -26,25 +25,25 @@ _REASONS = {
 
 
 def finite(value: Any) -> float | None:
-  """Returns `value` if it is a number to show."""
+  """Returns a value as a float; None: it is no finite number."""
   known = isinstance(value, numbers.Real) and math.isfinite(value)
   return float(value) if known else None
 
 
 def count(value: Any) -> str:
-  """1234567.0: 1,234,567."""
+  """Formats a count, such as 1234567.0 as '1,234,567'."""
   number = finite(value)
   return MISSING if number is None else f"{number:,.0f}"
 
 
 def decimal(value: Any) -> str:
-  """1234.5: 1,234.50."""
+  """Formats a number with two decimals, such as 1234.5 as '1,234.50'."""
   number = finite(value)
   return MISSING if number is None else f"{number:,.2f}"
 
 
 def rate(value: Any) -> str:
-  """3217.4: 3,220. Three digits: the others only flicker."""
+  """Formats a rate with three significant digits: 3217.4 as '3,220'."""
   number = finite(value)
   if number is None:
     return MISSING
@@ -55,7 +54,7 @@ def rate(value: Any) -> str:
 
 
 def clock(seconds: Any) -> str:
-  """3725: 1:02:05."""
+  """Formats seconds as hours, minutes and seconds: 3725 as '1:02:05'."""
   number = finite(seconds)
   if number is None:
     return MISSING
@@ -64,7 +63,7 @@ def clock(seconds: Any) -> str:
 
 
 def about(seconds: float) -> str:
-  """3725: 1 h 02 min. As coarse as an estimate is."""
+  """Formats an estimate of seconds coarsely: 3725 as '1 h 02 min'."""
   if seconds >= 3600:
     minutes = round(seconds / 60)
     return f"{minutes // 60:,} h {minutes % 60:02} min"
@@ -76,8 +75,9 @@ def about(seconds: float) -> str:
 def limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
   """Yields (time left, limit) of each limit that is set.
 
-  The time left to a limit on steps is an estimate from the current rate. That
-  of evaluations is a count. The target return is shown with the evaluations.
+  The time left to a limit on steps is an estimate from the current rate. For
+  evaluations without improvement it is their count. The target return is left
+  out: it is shown with the evaluations.
   """
   wanted, rates = status.limits, status.rates
   for limit, done, per_s, unit in (
@@ -110,22 +110,27 @@ def limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
 
 
 def needs_all(status: run_status.RunStatus) -> bool:
-  """Returns whether only all of the limits together end the run."""
+  """Returns whether the run ends only when all of its limits are reached."""
   return status.limits.combine == "all"
 
 
 def target_return(status: run_status.RunStatus) -> float | None:
-  """Returns the mean return that ends the run, if one does."""
+  """Returns the mean return at which the run ends; None: no such limit."""
   return finite(status.limits.target_return)
 
 
 def mode(status: run_status.RunStatus) -> str:
-  """Returns the mode where nodes wait for one another; '' if they need not."""
+  """Returns the run's mode; '': the default mode 'async'."""
   return "" if status.mode == "async" else status.mode
 
 
 def target(write: Callable[[Any], str], value: Any) -> tuple[str, str]:
-  """Returns the target of a rate, and a word; 0: there is no limit."""
+  """Returns a rate's target as a number and a word.
+
+  Args:
+    write: formats the number.
+    value: the target; 0: the rate has no limit.
+  """
   return ("", "no limit") if finite(value) == 0 else (write(value), "target")
 
 
@@ -135,7 +140,7 @@ def collects(status: run_status.RunStatus) -> bool:
 
 
 def restarts(status: run_status.RunStatus) -> Iterator[str]:
-  """Yields what was restarted; the run itself only where it was."""
+  """Yields the restarts of nodes and streams, and the resumes of the run."""
   yield f"{count(status.restarts)} of nodes"
   yield f"{count(status.reconnects)} of streams"
   if status.resumes:
@@ -143,26 +148,26 @@ def restarts(status: run_status.RunStatus) -> Iterator[str]:
 
 
 def reason(stopped_because: str | None) -> str:
-  """Returns why a run stopped.
+  """Returns the reason of a stop in words.
 
   Args:
-    stopped_because: of its status or its summary.
+    stopped_because: value of that field in a status or a summary.
   """
   because = stopped_because or "no reason was given"
   return _REASONS.get(because, because.replace("_", " "))
 
 
 def nodes(status: run_status.RunStatus) -> Iterator[tuple[str, int, int]]:
-  """Yields (role, nodes up, nodes expected)."""
+  """Yields (role, number of nodes up, number of nodes expected)."""
   for role, nodes_of_role in status.nodes.items():
     yield role.replace("_", " "), nodes_of_role.up, nodes_of_role.expected
 
 
 def machines(status: run_status.RunStatus) -> Iterator[tuple[str, bool]]:
-  """Yields texts about the machines, and whether each is as it should be.
+  """Yields (text, whether it reports no problem) about the machines.
 
-  They are how many are up, which are down, and how many unauthenticated peers
-  they have rejected.
+  The texts give the number of machines that are up, the machines that are down,
+  and the number of unauthenticated peers that were rejected.
   """
   parts = status.machines
   if not parts:
@@ -178,19 +183,19 @@ def machines(status: run_status.RunStatus) -> Iterator[tuple[str, bool]]:
 
 
 def items(replay: run_status.ReplayStatus) -> str:
-  """Returns how full the table is, and how often its items are sampled."""
+  """Returns a text with a table's size and its samples per insert."""
   size = f"replay {count(replay.size)} of {count(replay.capacity)} items"
   if replay.consumed:
     return f"{size} in queue, {count(replay.sampled)} consumed"
-  asked = target(decimal, replay.samples_per_insert_target)
+  wanted = target(decimal, replay.samples_per_insert_target)
   return (
     f"{size}, {decimal(replay.samples_per_insert)} samples per insert "
-    f"({_joined(asked)})"
+    f"({_joined(wanted)})"
   )
 
 
 def progress_line(status: run_status.RunStatus) -> str:
-  """Returns one line with all of it, with units."""
+  """Returns one line with all counts, rates and waits of a status."""
   rates, variables, snapshots = (
     status.rates,
     status.variables,
@@ -232,8 +237,8 @@ def progress_line(status: run_status.RunStatus) -> str:
     if up < expected
   ]
   parts += [
-    f"{count(number)} {what}"
-    for number, what in (
+    f"{count(number)} {noun}"
+    for number, noun in (
       (status.items.lost, "items lost"),
       (status.env_steps_lost, "environment steps lost"),
       (status.trainer_steps_lost, "trainer steps lost"),
@@ -253,7 +258,7 @@ def progress_line(status: run_status.RunStatus) -> str:
 
 
 def unwritten(status: run_status.RunStatus) -> str:
-  """Returns what waits for space on the disk."""
+  """Returns a text with the files that wait for space on the disk."""
   names = ("events" if n.startswith("events.") else n for n in status.unwritten)
   return f"not written yet: {', '.join(names)} (is the disk full?)"
 

@@ -1,1 +1,1 @@
-"""Code that is called while a run trains: the user's, and ready hooks."""
+"""Hooks: calls code at events of a run."""

@@ -1,4 +1,4 @@
-"""Caller: calls a run's hooks, which neither delay nor end the run."""
+"""Caller: calls a run's hooks without delaying or ending the run."""
 
 import contextlib
 import pathlib
@@ -15,15 +15,15 @@ from slipway.launch.hooks import catalog
 from slipway.launch.hooks import event as event_lib
 from slipway.launch.runs import run_status
 
-_MAX_WAITING = 64  # events of one hook
+_MAX_QUEUED = 64  # events of one hook
 _CLOSE_S = 10.0  # for all hooks at the end: an upload takes a few seconds
 
 
 class Caller:
-  """Calls hooks, each in a thread of its own and with one event at a time.
+  """Calls each hook in a thread of its own, with one event at a time.
 
-  A hook that fails is logged once and not called again. A hook that is slow
-  misses events.
+  If a hook raises an error, the error is logged and the hook is not called
+  again. A slow hook misses events.
 
   ```python
   caller = Caller(config, folder.path)
@@ -33,11 +33,11 @@ class Caller:
   """
 
   def __init__(self, config: ml_collections.ConfigDict, folder: pathlib.Path):
-    """Starts a thread per hook, which imports it.
+    """Starts one thread per hook, in which the hook is imported.
 
     Args:
-      config: the whole config; `hooks` has the names.
-      folder: of the run.
+      config: the whole config; the field `hooks` names the hooks.
+      folder: the run's folder.
     """
     self._config = ml_collections.FrozenConfigDict(config)
     self._folder = folder
@@ -51,11 +51,11 @@ class Caller:
   def send(
     self, name: event_lib.Name, status: Callable[[], run_status.RunStatus]
   ) -> None:
-    """Calls the hooks soon; returns at once.
+    """Queues an event for all hooks; returns at once.
 
     Args:
-      name: of the event.
-      status: returns the status of the run; not called without hooks.
+      name: the event's name.
+      status: function that returns the run's status; not called without hooks.
     """
     if not self._threads:
       return
@@ -64,10 +64,10 @@ class Caller:
       thread.send(event)
 
   def close(self, status: Callable[[], run_status.RunStatus]) -> None:
-    """Calls the hooks for the last time; waits a few seconds for them.
+    """Sends the event 'end', and waits a few seconds for all hooks.
 
     Args:
-      status: returns the last status of the run.
+      status: function that returns the run's last status.
     """
     end_s = time.monotonic() + _CLOSE_S
     self.send("end", status)
@@ -76,18 +76,16 @@ class Caller:
 
 
 class _Thread:
-  """Calls one hook.
+  """A thread that calls one hook.
 
   Attributes:
-    hook: its name.
-    error: one line, once it has failed; None: it has not.
+    hook: the hook's name.
+    error: the error of a failed hook in one line; None: it has not failed.
   """
 
   def __init__(self, hook: str):
     self.hook, self.error = hook, None
-    self._events: queue.Queue[event_lib.Event | None] = queue.Queue(
-      _MAX_WAITING
-    )
+    self._events: queue.Queue[event_lib.Event | None] = queue.Queue(_MAX_QUEUED)
     self._is_slow = False
     self._thread = threading.Thread(
       target=self._run, name=f"hook {hook}", daemon=True
@@ -95,9 +93,9 @@ class _Thread:
     self._thread.start()
 
   def send(self, event: event_lib.Event) -> None:
-    """Queues an event; of a full queue, the oldest one is dropped.
+    """Queues an event; a full queue drops its oldest one.
 
-    For one thread at a time.
+    Not thread-safe.
     """
     if self.error is not None:
       return
@@ -112,7 +110,7 @@ class _Thread:
     self._events.put(event)
 
   def close(self, timeout_s: float) -> None:
-    """Waits until the hook has handled its events."""
+    """Waits until the hook has handled its events, or for `timeout_s`."""
     end_s = time.monotonic() + timeout_s
     if self.error is None:
       with contextlib.suppress(queue.Full):
@@ -120,7 +118,7 @@ class _Thread:
     self._thread.join(max(0.0, end_s - time.monotonic()))
     if self._thread.is_alive():
       logging.warning(
-        "hook %s has not ended within %.0f s: what it has not done is lost",
+        "hook %s has not ended within %.0f s: its remaining events are lost",
         self.hook,
         _CLOSE_S,
       )

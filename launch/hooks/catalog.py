@@ -1,4 +1,4 @@
-"""Catalog: the ready hooks by name, and hooks of the user by 'module:name'."""
+"""Catalog: finds built-in hooks by name, and user hooks by 'module:name'."""
 
 import importlib.util
 import inspect
@@ -9,18 +9,18 @@ from slipway.configs import names
 from slipway.environments import user_code
 from slipway.launch.hooks import event
 
-# Versions that have been tried beside TensorFlow 2.12, whose protobuf and
-# typing-extensions newer ones would replace.
+# Versions that were tested with TensorFlow 2.12; newer ones would replace its
+# protobuf and typing-extensions.
 _PINS = "'protobuf<5' 'typing-extensions<4.6'"
 
 
-class _Ready(typing.NamedTuple):
-  """A ready hook.
+class _BuiltIn(typing.NamedTuple):
+  """A built-in hook.
 
   Attributes:
-    path: of its class.
-    package: that it imports; '': none.
-    install: arguments of pip for the package.
+    path: the class as 'module:name'.
+    package: the optional package that the hook imports; '': none.
+    install: pip's arguments for the package.
   """
 
   path: str
@@ -28,14 +28,14 @@ class _Ready(typing.NamedTuple):
   install: str = ""
 
 
-_READY = {
-  "csv": _Ready("slipway.launch.hooks.csv_file:CsvFile"),
-  "wandb": _Ready(
+_BUILT_IN = {
+  "csv": _BuiltIn("slipway.launch.hooks.csv_file:CsvFile"),
+  "wandb": _BuiltIn(
     "slipway.launch.hooks.wandb_run:WandbRun",
     "wandb",
     f"wandb==0.19.11 {_PINS}",
   ),
-  "mlflow": _Ready(
+  "mlflow": _BuiltIn(
     "slipway.launch.hooks.mlflow_run:MlflowRun",
     "mlflow",
     f"mlflow-skinny==2.9.2 {_PINS}",
@@ -44,10 +44,10 @@ _READY = {
 
 
 def check(hooks: Sequence[str]) -> None:
-  """Checks that hooks can be imported and called; makes none of them.
+  """Checks that hooks can be imported and called, without calling them.
 
   Args:
-    hooks: value of `config.hooks`.
+    hooks: the names in `config.hooks`.
 
   Raises:
     ValueError: one line: a hook does not exist, lacks its package, or can't be
@@ -62,31 +62,32 @@ def make(name: str) -> event.Hook:
   """Returns a hook: a function, or an instance of a class.
 
   Args:
-    name: of a ready hook, or 'module:name'.
+    name: name of a built-in hook, or 'module:name'.
 
   Raises:
-    ValueError: as `check`, and so is UserCodeError.
+    ValueError: one line: the hook can't be used; see `check`.
+    user_code.UserCodeError: the user's own code failed in the import.
   """
   found = _find(name)
   return found() if isinstance(found, type) else found
 
 
 def _find(name: str) -> typing.Any:
-  """Returns the function or class of a hook; raises as `check`."""
+  """Returns the function or class of a hook; raises the errors of `check`."""
   shown = f"config.hooks has {name!r}"
-  ready = _READY.get(name)
-  if ready is None and ":" not in name:
+  built_in = _BUILT_IN.get(name)
+  if built_in is None and ":" not in name:
     raise ValueError(
-      f"{shown}, which is no ready hook, so nothing would be called: "
-      f"{names.advise(name, _READY)}, or give 'module:name' of your own"
+      f"{shown}, which is no built-in hook, so nothing would be called: "
+      f"{names.advise(name, _BUILT_IN)}, or give 'module:name' of your own"
     )
-  package = ready.package if ready else ""
-  if ready and package and importlib.util.find_spec(package) is None:
+  package = built_in.package if built_in else ""
+  if built_in and package and importlib.util.find_spec(package) is None:
     raise ValueError(
       f"{shown}, but this Python has no package {package!r}, so nothing would "
-      f"be logged: run `pip install {ready.install}`"
+      f"be logged: run `pip install {built_in.install}`"
     )
-  path = ready.path if ready else name
+  path = built_in.path if built_in else name
   found = user_code.load(f"{shown}, which", path, "a function or class")
   called = found.__call__ if isinstance(found, type) else found
   is_class_without_call = isinstance(found, type) and not any(
@@ -106,7 +107,7 @@ def _find(name: str) -> typing.Any:
 
 
 def _takes_event(found: typing.Any) -> bool:
-  """Returns whether a function, or an instance of a class, takes an event."""
+  """Returns whether a hook can be called with one argument, the event."""
   try:
     if isinstance(found, type):
       inspect.signature(found).bind()

@@ -13,18 +13,21 @@ _COUNT = "evaluation/count"
 
 
 class CsvFile:
-  """Writes one row per evaluation, with a column per metric.
+  """A hook that writes one row per evaluation, with one column per metric.
 
-  curves.csv has the returns; this file has all that TensorBoard shows.
+  Unlike curves.csv, the file has all metrics that TensorBoard shows.
   """
 
   def __init__(self):
-    """Writes nothing yet."""
+    """Opens no file."""
     self._outbox = outbox.Outbox()
-    self._columns: list[str] | None = None  # None: the file was not read
+    self._columns: list[str] | None = None  # None: not read yet
 
   def __call__(self, event: event_lib.Event) -> None:
-    """Appends a row, or, in a resumed run, removes those after its snapshot."""
+    """Appends the row of an evaluation.
+
+    At the start of a resumed run, rows after its snapshot are removed.
+    """
     path = event.folder / FILE
     if event.name == "start":
       count = event.status.evaluation.count
@@ -38,7 +41,7 @@ class CsvFile:
   def _append(self, path: pathlib.Path, metrics: Mapping[str, float]) -> None:
     columns = self._columns
     if columns is None or metrics.keys() - set(columns):
-      # The learner's metrics are known from the first update on.
+      # A new column: the learner's metrics begin with the first update.
       self._write(path, [*_read(path), metrics])
     else:
       self._outbox.append(path, _format(columns, [metrics]))
@@ -62,7 +65,7 @@ def _format(
 
 
 def _read(path: pathlib.Path) -> list[dict[str, str]]:
-  """Returns the rows of the file; none where it is missing."""
+  """Returns the rows of a CSV file; empty if the file is missing."""
   if not path.exists():
     return []
   with open(path, newline="", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Event: what a hook is called with."""
+"""Event: the argument with which a hook is called."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ Hook = typing.Callable[["Event"], typing.Any]
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-  """Something that has happened in a run.
+  """An event of a run: its start, an evaluation, a snapshot or its end.
 
   ```python
   def notify(event):
@@ -25,9 +25,9 @@ class Event:
   ```
 
   Attributes:
-    name: 'start' of a run or of its resume, 'evaluation', 'snapshot' or 'end'.
-    status: of the run at that moment.
-    folder: of the run.
+    name: 'start' (also of a resume), 'evaluation', 'snapshot' or 'end'.
+    status: the run's status at that moment.
+    folder: the run's folder.
     config: the whole config, read-only.
   """
 
@@ -38,7 +38,7 @@ class Event:
 
   @property
   def metrics(self) -> dict[str, float]:
-    """The known numbers of the status, by TensorBoard's names."""
+    """All finite numbers of the status, by their names in TensorBoard."""
     evaluation = self.status.evaluation
     found = {
       "progress/environment_steps": self.status.env_steps,
@@ -56,10 +56,10 @@ class Event:
 
   @property
   def hyperparameters(self) -> dict[str, typing.Any]:
-    """The values of the config by dotted name."""
+    """All values of the config, by dotted field name."""
     return fields.flatten(ml_collections.ConfigDict(self.config))
 
   @property
   def failed(self) -> bool:
-    """Whether a fault has ended the run."""
+    """Whether the run was ended by a failure."""
     return self.status.stopped_because in ("failure", "launcher_lost")

@@ -1,7 +1,7 @@
 """MlflowRun: a hook that logs to MLflow.
 
-MLflow's own variables configure it: MLFLOW_TRACKING_URI, by default the folder
-mlruns/ of the working directory, and MLFLOW_EXPERIMENT_NAME.
+MLflow's environment variables configure it: MLFLOW_TRACKING_URI, by default the
+folder mlruns/ of the working directory, and MLFLOW_EXPERIMENT_NAME.
 """
 
 import os
@@ -12,14 +12,14 @@ from slipway.launch.hooks import event as event_lib
 
 _ID = "mlflow_run_id"  # in the run's folder: a resume continues the same run
 _EXPERIMENT = "slipway"
-_MAX_VALUE = 500  # characters of a parameter, which every server takes
+_MAX_VALUE = 500  # characters of a parameter that every server accepts
 
 
 class MlflowRun:
-  """Logs the config at the start, and all metrics of each evaluation."""
+  """A hook that logs the config once, and the metrics of each evaluation."""
 
   def __init__(self):
-    """Imports the package."""
+    """Imports MLflow and makes a client."""
     import mlflow  # pyright: ignore[reportMissingImports]
     from mlflow import entities  # pyright: ignore[reportMissingImports]
 
@@ -27,7 +27,7 @@ class MlflowRun:
     self._id: str | None = None
 
   def __call__(self, event: event_lib.Event) -> None:
-    """Logs one event."""
+    """Logs an event to the MLflow run."""
     if self._id is None:  # also in a control node that was restarted
       self._id = self._begin(event)
     if event.name in ("evaluation", "end"):
@@ -47,7 +47,7 @@ class MlflowRun:
       )
 
   def _begin(self, event: event_lib.Event) -> str:
-    """Continues the run whose id is in the folder, or creates one."""
+    """Continues or creates the MLflow run; returns its id."""
     path = event.folder / _ID
     if path.exists():
       run_id = path.read_text(encoding="utf-8")

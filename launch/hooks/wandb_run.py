@@ -1,7 +1,7 @@
 """WandbRun: a hook that logs to Weights & Biases.
 
-W&B's own variables configure it: WANDB_API_KEY, WANDB_PROJECT, WANDB_ENTITY,
-and WANDB_MODE=offline for a machine without network.
+W&B's environment variables configure it: WANDB_API_KEY, WANDB_PROJECT,
+WANDB_ENTITY, and WANDB_MODE=offline for a machine without network.
 """
 
 import secrets
@@ -14,17 +14,17 @@ _ID = "wandb_run_id"  # in the run's folder: a resume continues the same run
 
 
 class WandbRun:
-  """Logs the config at the start, and all metrics of each evaluation."""
+  """A hook that logs the config once, and the metrics of each evaluation."""
 
   def __init__(self):
-    """Imports the package."""
+    """Imports W&B."""
     import wandb  # pyright: ignore[reportMissingImports]
 
     self._wandb = wandb
     self._run: typing.Any = None
 
   def __call__(self, event: event_lib.Event) -> None:
-    """Logs one event."""
+    """Logs an event to the W&B run."""
     if self._run is None:  # also in a control node that was restarted
       self._run = self._begin(event)
     if event.name in ("evaluation", "end"):
@@ -32,7 +32,7 @@ class WandbRun:
     if event.name == "end":
       self._run.summary["stopped_because"] = event.status.stopped_because
       self._run.finish(exit_code=int(event.failed))
-      # Waits for its process, which would be killed with the run's.
+      # Waits for W&B's process, which the end of this one would kill.
       self._wandb.teardown()
 
   def _begin(self, event: event_lib.Event) -> typing.Any:
@@ -45,7 +45,7 @@ class WandbRun:
       name=event.status.name,
       dir=event.folder,
       config=event.hyperparameters,
-      # Neither changes the streams of the run's process.
+      # W&B must not replace the standard streams of this process.
       settings=self._wandb.Settings(console="off", silent=True),
     )
     run.define_metric(_STEP)

@@ -1,1 +1,1 @@
-"""Machines: the parts of a run on a Ray cluster, and who looks after them."""
+"""Machines: runs node groups on the machines of a Ray cluster."""

@@ -1,6 +1,7 @@
-"""Admission: what this process has to show to a Ray cluster, and must not lack.
+"""Admission: finds the credentials that a Ray cluster requires.
 
-Ray reads its environment when it is loaded, so this comes before `cluster`.
+It sets environment variables that Ray reads when it is imported, so it must be
+called before `cluster` is imported.
 """
 
 import os
@@ -14,61 +15,61 @@ import grpc
 from slipway.launch.machines import cluster_keys
 
 _PROBE_S = 5.0
-# Asked without a token; any other answer than a refusal is one to a stranger.
+# Called without a token; a cluster that does not reject the call is open.
 _PROBE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 _SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _TLS = "RAY_USE_TLS"
 _FILES = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
 
 
-def seek(given: str | None, insecure: bool) -> str:
-  """Finds out what a cluster asks for, and has Ray in this process show it.
+def authenticate(given: str | None, insecure: bool) -> str:
+  """Configures Ray in this process with the credentials of a cluster.
 
-  Over mutual TLS, unless RAY_USE_TLS says that the cluster has none: one that
-  only seems to have none would be given the token.
+  Mutual TLS is required unless RAY_USE_TLS turns it off: a cluster without TLS
+  could otherwise obtain the token in plaintext.
 
   Args:
-    given: 'host:port' of Ray's head; None: what RAY_ADDRESS says.
-    insecure: whether a cluster that answers strangers, or speaks in clear, is
-      used all the same.
+    given: 'host:port' of Ray's head; None: the value of RAY_ADDRESS.
+    insecure: whether a cluster without a token or without TLS is accepted.
 
   Returns:
-    'host:port'.
+    'host:port' of Ray's head.
 
   Raises:
-    ValueError: one line: there is no such cluster, or it may not be used.
+    ValueError: one line: there is no such cluster, or it is not secure.
   """
   address = _address(given)
   token = cluster_keys.token()
   tls = _tls_environment(token)
-  in_clear = bool(tls) and not _speaks_tls(address, tls)
-  if in_clear:
+  plaintext = bool(tls) and not _uses_tls(address, tls)
+  if plaintext:
     tls = {}
   code = _probe(address, tls)
   if code in _SILENT:
     raise ValueError(
-      f"--ray_address={address} does not answer, and {_source(token)}: start "
-      "Ray there (launch/clusters/start.sh head), give another address, or "
+      f"--ray_address={address} does not reply, and "
+      f"{_describe_source(token)}: start Ray there ("
+      "launch/clusters/start.sh head), give another address, or "
       "copy the cluster's token"
     )
   if code == grpc.StatusCode.UNAUTHENTICATED:
     if not token:
       raise ValueError(
-        f"the Ray cluster at {address} asks for a token, and {_source(token)}: "
-        "copy it from one of the cluster's machines"
+        f"the Ray cluster at {address} requires a token, and "
+        f"{_describe_source(token)}: copy it from one of the cluster's machines"
       )
-    if in_clear and not insecure:
+    if plaintext and not insecure:
       raise ValueError(
-        f"the Ray cluster at {address} speaks in clear, so who reads the "
-        "network could take its token and run programs there: start it by "
-        f"launch/clusters/start.sh, or on a private network set {_TLS}=0"
+        f"the Ray cluster at {address} uses plaintext, so anyone who can read "
+        "its network could steal the token and run programs there: start it "
+        f"by launch/clusters/start.sh, or on a private network set {_TLS}=0"
       )
     os.environ["RAY_AUTH_MODE"] = "token"
   elif not insecure:
     raise ValueError(
-      f"the Ray cluster at {address} answers without a token, so anybody who "
-      "reaches it could run programs there: start it with RAY_AUTH_MODE=token "
-      "(launch/clusters/start.sh does), or say --insecure on a private network"
+      f"the Ray cluster at {address} requires no token, so anyone who can "
+      "reach it could run programs there: start it with RAY_AUTH_MODE=token "
+      "(launch/clusters/start.sh does), or give --insecure on a private network"
     )
   os.environ.update(tls or {_TLS: "0"})
   return address
@@ -79,43 +80,47 @@ def _address(given: str | None) -> str:
   host, _, port = address.rpartition(":")
   if not host or not port.isdecimal():
     raise ValueError(
-      f"--launch=ray needs the address of a Ray cluster, and has {address!r}: "
+      f"--launch=ray needs the address of a Ray cluster, not {address!r}: "
       "give --ray_address=HOST:PORT, or set RAY_ADDRESS"
     )
   return address
 
 
-def _source(token: str) -> str:
+def _describe_source(token: str) -> str:
   has = "has the token of" if token else "has no token in"
   return f"this machine {has} {cluster_keys.source()}"
 
 
 def _tls_environment(token: str) -> Mapping[str, str]:
-  """The variables that have Ray use TLS; {}: it is to speak in clear.
+  """Returns the variables that make Ray use TLS; {}: Ray uses plaintext.
 
   Raises:
-    ValueError: one line: there is no identity, and none can be made.
+    ValueError: one line: this machine has no identity, and none can be made.
   """
-  if said := os.environ.get(_TLS):  # Whoever started Ray has seen to it.
-    if said.lower() not in ("1", "true"):
+  if setting := os.environ.get(_TLS):  # set by the user who started Ray
+    if setting.lower() not in ("1", "true"):
       return {}
     missing = [
       n for n in _FILES if not os.access(os.environ.get(n, ""), os.R_OK)
     ]
     if missing:
       raise ValueError(
-        f"{_TLS}=1 needs {' and '.join(missing)} to name readable files: leave "
-        "it out to have them made from the cluster's token"
+        f"{_TLS}=1 needs {' and '.join(missing)} to name readable files: unset "
+        f"{_TLS} to have them made from the cluster's token"
       )
     return {name: os.environ[name] for name in (_TLS, *_FILES)}
-  return cluster_keys.environment(cluster_keys.make(token)) if token else {}
+  return (
+    cluster_keys.make_environment_variables(cluster_keys.make(token))
+    if token
+    else {}
+  )
 
 
-def _speaks_tls(address: str, tls: Mapping[str, str]) -> bool:
-  """Whether a cluster speaks TLS, and has certificates that are trusted here.
+def _uses_tls(address: str, tls: Mapping[str, str]) -> bool:
+  """Returns whether a cluster uses TLS with a certificate of its authority.
 
   Raises:
-    ValueError: one line: nobody answers, or with other certificates.
+    ValueError: one line: there is no reply, or the certificate is not trusted.
   """
   host, _, port = address.rpartition(":")
   ca, key, certificate = (tls[name] for name in _FILES)
@@ -124,8 +129,8 @@ def _speaks_tls(address: str, tls: Mapping[str, str]) -> bool:
     context.load_cert_chain(certificate, key)
   except OSError as error:
     raise ValueError(
-      f"the files that {_TLS}=1 has Ray use are not an authority, a key, and "
-      f"the certificate of that key ({error}): leave it out to have them made "
+      f"the files for {_TLS}=1 are not an authority's certificate, a key, and "
+      f"the certificate of that key ({error}): unset {_TLS} to have them made "
       "from the cluster's token"
     ) from error
   try:
@@ -136,25 +141,25 @@ def _speaks_tls(address: str, tls: Mapping[str, str]) -> bool:
       return True
   except ssl.SSLCertVerificationError as error:
     raise ValueError(
-      f"--ray_address={address} shows a certificate that this machine's token "
-      f"does not lead to ({error.verify_message}): copy the cluster's token, "
+      f"--ray_address={address} has a certificate that this machine's token "
+      f"does not sign ({error.verify_message}): copy the cluster's token, "
       "and give the head's own name or address"
     ) from error
   except (ssl.SSLError, ConnectionResetError):
     return False
   except OSError as error:
     raise ValueError(
-      f"--ray_address={address} does not answer ({error}): start Ray there "
+      f"--ray_address={address} does not reply ({error}): start Ray there "
       "(launch/clusters/start.sh head), or give another address"
     ) from error
 
 
 def _probe(address: str, tls: Mapping[str, str]) -> grpc.StatusCode | None:
-  """What a cluster answers to who has no token; None: all that it is asked.
+  """Calls a cluster without a token; returns the error code, None: no error.
 
   Args:
-    address: 'host:port'.
-    tls: the variables that say with which certificates; {}: in clear.
+    address: 'host:port' of Ray's head.
+    tls: the variables that name the TLS files; {}: plaintext.
   """
   if tls:
     pems = [pathlib.Path(tls[name]).read_bytes() for name in _FILES]

@@ -1,4 +1,4 @@
-"""Cluster: what Slipway asks of Ray. It places, watches, and no more."""
+"""Cluster: all use of Ray, which starts host agents and monitors them."""
 
 import contextlib
 import logging
@@ -12,11 +12,11 @@ import ray
 from ray import exceptions
 from ray.util import scheduling_strategies
 
-from slipway.launch.machines import agent, placement
+from slipway.launch.machines import host_agent, placement
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The parts of the package, which is sent to each machine.
-_PARTS = (
+# Folders and files of the package, which Ray sends to each machine.
+_PACKAGE_PATHS = (
   "__init__.py",
   "configs",
   "environments",
@@ -28,44 +28,44 @@ _PARTS = (
 
 @contextlib.contextmanager
 def _package() -> Iterator[pathlib.Path]:
-  """Makes a folder named slipway of links to the package and nothing else.
+  """Yields a temporary folder named slipway with links to the package.
 
-  Ray names a module by its folder, and the folder of a checkout has any name
+  Ray names a module by its folder, but a checkout's folder may have any name
   and holds more than the package.
   """
   with tempfile.TemporaryDirectory() as folder:
     package = pathlib.Path(folder, "slipway")
     package.mkdir()
-    for part in _PARTS:
-      (package / part).symlink_to(_ROOT / part)
+    for path in _PACKAGE_PATHS:
+      (package / path).symlink_to(_ROOT / path)
     yield package
 
 
-class LostError(Exception):
-  """An agent is no more."""
+class AgentDiedError(Exception):
+  """Raised if the actor of a host agent has died."""
 
 
 class Cluster:
-  """A Ray cluster that this process is a driver of.
+  """A connection to a Ray cluster, with this process as the driver.
 
   Attributes:
-    address: 'host:port' of its head.
-    dashboard: URL of Ray's dashboard; None: it is off.
+    address: 'host:port' of Ray's head.
+    dashboard: URL of Ray's dashboard; None: the dashboard is off.
   """
 
   def __init__(self, address: str, modules: Sequence[pathlib.Path] = ()):
-    """Connects.
+    """Connects to a cluster.
 
     Args:
-      address: 'host:port' of Ray's head, from `admission.seek`.
-      modules: the user's own, which are sent to each machine: files and folders
-        of packages.
+      address: 'host:port' of Ray's head, from `admission.authenticate`.
+      modules: files and package folders of user modules, which Ray sends to
+        each machine.
 
     Raises:
-      ValueError: one line: it is not to be had.
+      ValueError: one line: the cluster cannot be used.
     """
     self.address = address
-    # Its advice for the future, of which none concerns who runs Slipway.
+    # Ray's warnings about future versions do not concern Slipway's users.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"ray\.")
     try:
       with _package() as package:
@@ -79,42 +79,42 @@ class Cluster:
           },
         )
     except (ConnectionError, RuntimeError, exceptions.RayError) as error:
-      said = " ".join(str(error).split())
+      text = " ".join(str(error).split())
       raise ValueError(
-        f"--ray_address={self.address} can't be used ({said}): give the "
+        f"--ray_address={self.address} can't be used ({text}): give the "
         "address that `ray start` has printed, on a machine of that cluster"
       ) from error
     dashboard = connected.dashboard_url
     self.dashboard = f"http://{dashboard}" if dashboard else None
-    self._home = ray.get_runtime_context().get_node_id()
+    self._driver_node = ray.get_runtime_context().get_node_id()
 
   def machines(self) -> list[placement.Machine]:
-    """Those that are alive."""
+    """Returns the machines of the cluster that are alive."""
     return [
       placement.Machine(
         node["NodeID"],
         node["NodeManagerAddress"],
         node["Resources"].get("CPU", 0.0),
         node["Resources"].get("GPU", 0.0),
-        node["NodeID"] == self._home,
+        node["NodeID"] == self._driver_node,
       )
       for node in ray.nodes()
       if node["Alive"]
     ]
 
   def start(
-    self, machine: placement.Machine, task: agent.Task
+    self, machine: placement.Machine, task: host_agent.AgentTask
   ) -> "RemoteAgent":
-    """Makes an agent on a machine."""
+    """Starts a host agent on a machine; returns a handle of it."""
     pinned = scheduling_strategies.NodeAffinitySchedulingStrategy(
       machine.id, soft=False
     )
     actor = (
-      ray.remote(agent.Agent)
+      ray.remote(host_agent.HostAgent)
       .options(
-        num_cpus=task.part.cpus,
-        num_gpus=task.part.gpus,
-        max_concurrency=2,  # a poll beside a start
+        num_cpus=task.group.cpus,
+        num_gpus=task.group.gpus,
+        max_concurrency=2,  # for a poll during a start
         scheduling_strategy=pinned,
       )
       .remote(task)
@@ -122,38 +122,38 @@ class Cluster:
     return RemoteAgent(actor)
 
   def close(self) -> None:
-    """Disconnects; what is left of agents ends."""
+    """Disconnects; Ray ends the agents that are left."""
     ray.shutdown()
 
 
 class RemoteAgent:
-  """Calls of an agent, one at a time, that are not waited for."""
+  """A handle of a host agent, for one asynchronous call at a time."""
 
   def __init__(self, actor: typing.Any):
-    """Takes a new actor."""
+    """Wraps the Ray actor of a host agent."""
     self._actor = actor
     self._call: typing.Any = None
 
   def call(self, method: str, *args: typing.Any) -> None:
-    """Calls a method; `answer` has what it returns."""
+    """Starts a call of a method, whose result `get_result` returns."""
     assert self._call is None
     self._call = getattr(self._actor, method).remote(*args)
 
-  def dismiss(self) -> None:
-    """Calls `close`, whatever has not been answered."""
+  def shut_down(self) -> None:
+    """Starts a call of `close`; an earlier call is abandoned."""
     self._call = self._actor.close.remote()
 
   @property
-  def busy(self) -> bool:
-    """Whether a call has not been answered."""
+  def pending(self) -> bool:
+    """Whether a call has been started whose result was not returned yet."""
     return self._call is not None
 
-  def answer(self) -> typing.Any:
-    """What the last call returned.
+  def get_result(self) -> typing.Any:
+    """Returns the result of the last call, without waiting for it.
 
     Raises:
-      TimeoutError: nothing yet.
-      LostError: the agent is no more.
+      TimeoutError: the call has not returned yet.
+      AgentDiedError: the agent has died.
       RuntimeError: the method failed.
     """
     call, self._call = self._call, None
@@ -163,20 +163,20 @@ class RemoteAgent:
       self._call = call
       raise TimeoutError from None
     except exceptions.ActorUnavailableError:
-      # It repeats until Ray knows: no crash.
+      # Ray does not know yet whether the agent has died.
       raise TimeoutError from None
     except exceptions.RayActorError as error:
-      raise LostError(" ".join(str(error).split())) from None
+      raise AgentDiedError(" ".join(str(error).split())) from None
     except exceptions.RayTaskError as error:
       raise RuntimeError(" ".join(str(error.cause).split())) from error
 
   def kill(self) -> None:
-    """Ends it, wherever it is."""
+    """Kills the agent's process."""
     ray.kill(self._actor)
 
 
 def wait(agents: Sequence[RemoteAgent], timeout_s: float) -> None:
-  """Waits until one of them has answered, or for so long."""
-  calls = [agent._call for agent in agents if agent.busy]
+  """Waits until a call of one of the agents has returned, or a timeout."""
+  calls = [agent._call for agent in agents if agent.pending]
   if calls:
     ray.wait(calls, timeout=timeout_s)

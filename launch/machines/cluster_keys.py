@@ -1,16 +1,16 @@
 """Cluster keys: the identity of this machine in a Ray cluster.
 
 Ray's token decides who may run programs on a cluster, but Ray sends it in
-plaintext, and a client without it can end Ray's head. So machines talk over
-mutual TLS, to Ray and to the other machines of a run. Its certificate authority
-follows from the token: a machine that has the token issues its own certificate,
-and nothing else has to be distributed.
+plaintext, and a client without it can end Ray's head. So machines communicate
+over mutual TLS, with Ray and with the other machines of a run. The certificate
+authority follows from the token: a machine with the token issues its own
+certificate, and nothing else has to be distributed.
 
     eval "$(python -m slipway.launch.machines.cluster_keys [HOST...])"
 
 makes Ray in a shell use this machine's identity, as `launch/clusters/start.sh`
-does. HOSTs are names or addresses by which other machines know this one, in
-addition to those that it finds itself.
+does. HOSTs are further names or addresses by which other machines reach this
+one.
 """
 
 import hashlib
@@ -31,17 +31,17 @@ _CERTIFICATE = "RAY_TLS_SERVER_CERT"
 
 
 def source() -> str:
-  """Where Ray takes its token from: the name of a variable, or a path."""
+  """Returns the environment variable or path from which Ray reads its token."""
   if os.environ.get("RAY_AUTH_TOKEN", "").strip():
     return "RAY_AUTH_TOKEN"
   return os.environ.get("RAY_AUTH_TOKEN_PATH") or _TOKEN
 
 
 def token() -> str:
-  """Returns Ray's token from there; '' if there is none.
+  """Returns Ray's token; '': this machine has none.
 
   Raises:
-    ValueError: one line: its file can't be read.
+    ValueError: one line: the token's file can't be read.
   """
   if given := os.environ.get("RAY_AUTH_TOKEN", "").strip():
     return given
@@ -64,9 +64,8 @@ def make(token: str, hosts: Sequence[str] = ()) -> certificates.Identity:
   each token and each set of names has a folder of its own.
 
   Args:
-    token: of the cluster.
-    hosts: names and addresses by which other machines know this one, in
-      addition to those that it finds itself.
+    token: the cluster's token.
+    hosts: further names and addresses by which other machines reach this one.
 
   Raises:
     ValueError: one line: the token is empty, or the folder cannot be written.
@@ -93,20 +92,22 @@ def make(token: str, hosts: Sequence[str] = ()) -> certificates.Identity:
 
 
 def identity() -> certificates.Identity:
-  """Returns the identity that Ray uses here, or else makes it from the token.
+  """Returns the identity that Ray uses here, or makes one from the token.
 
   Raises:
-    ValueError: as `make` and `token` do.
+    ValueError: one line: there is no usable token; see `token` and `make`.
   """
   folder = pathlib.Path(os.environ.get(_CERTIFICATE, "")).parent
-  # Certificates of another authority say nothing about the token.
+  # Certificates of another authority are not derived from the token.
   if folder.parent == _FOLDER.expanduser():
     return certificates.Identity(folder)
   return make(token())
 
 
-def environment(identity: certificates.Identity) -> Mapping[str, str]:
-  """Returns the variables that make Ray use an identity."""
+def make_environment_variables(
+  identity: certificates.Identity,
+) -> Mapping[str, str]:
+  """Returns the environment variables that make Ray use an identity."""
   return {
     "RAY_USE_TLS": "1",
     _CERTIFICATE: str(identity.folder / certificates.CERTIFICATE),
@@ -133,5 +134,5 @@ if __name__ == "__main__":
     made = make(token(), sys.argv[1:])
   except ValueError as error:
     sys.exit(f"start: {error}")
-  for name, value in environment(made).items():
+  for name, value in make_environment_variables(made).items():
     print(f"export {name}={shlex.quote(value)}")

@@ -1,4 +1,4 @@
-"""Placement: the parts of a run, and the machines that have room for them."""
+"""Placement: assigns the node groups of a run to machines of a cluster."""
 
 import collections
 import dataclasses
@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import ml_collections
 
-from slipway.launch import site
+from slipway.launch import host_plan
 
-HOME = "home"  # the part of the machine that started the run
+# Names of node groups, as config.topology.trainer_machine gives them.
+DRIVER_HOST = "home"  # on the machine of the user's command
 TRAINER = "trainer"
 
 
@@ -17,18 +18,18 @@ class Machine(typing.NamedTuple):
   """A machine of the cluster.
 
   Attributes:
-    id: by which the cluster knows it.
-    host: its address.
-    cpus: that it has in all.
-    gpus: the same.
-    home: whether it is the one that started the run.
+    id: Ray's id of the machine.
+    host: the machine's address.
+    cpus: number of all CPUs.
+    gpus: number of all GPUs.
+    is_driver_host: whether the user's command runs on this machine.
   """
 
   id: str
   host: str
   cpus: float
   gpus: float
-  home: bool
+  is_driver_host: bool
 
   def __str__(self) -> str:
     gpus = f" and {self.gpus:g} GPUs" if self.gpus else ""
@@ -36,15 +37,15 @@ class Machine(typing.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-  """What of a run one machine has.
+class NodeGroup:
+  """The nodes of a run that are placed together on one machine.
 
   Attributes:
     name: 'home', 'trainer', or 'workers/1'.
-    nodes: role and index of each of its nodes, in the order of starting.
-    cpus: that it needs.
-    gpus: that it needs.
-    first_worker: index of its first worker in the whole run.
+    nodes: role and index of each node, in the order of starting.
+    cpus: number of CPUs that the nodes need.
+    gpus: number of GPUs that the nodes need.
+    first_worker: index in the whole run of the group's first worker.
   """
 
   name: str
@@ -53,20 +54,20 @@ class Part:
   gpus: float = 0.0
   first_worker: int = 0
 
-  def fits(self, machine: Machine, there: "Sequence[Part]" = ()) -> bool:
-    """Whether a machine has room for this part beside those that are there."""
-    parts = [self, *there]
+  def fits(self, machine: Machine, others: "Sequence[NodeGroup]" = ()) -> bool:
+    """Returns whether a machine has room for this group and others on it."""
+    groups = [self, *others]
     return (
-      sum(part.cpus for part in parts) <= machine.cpus
-      and sum(part.gpus for part in parts) <= machine.gpus
+      sum(group.cpus for group in groups) <= machine.cpus
+      and sum(group.gpus for group in groups) <= machine.gpus
     )
 
 
-class Parts:
-  """The parts of a run: they follow from its config."""
+class NodeGroups:
+  """The node groups of a run, as its config defines them."""
 
   def __init__(self, config: ml_collections.ConfigDict):
-    """Reads the topology.
+    """Reads the section `topology` of a config.
 
     Args:
       config: the whole config.
@@ -76,53 +77,60 @@ class Parts:
     self._evaluators = int(not config.environment.external)
 
   @property
-  def first(self) -> list[Part]:
-    """Those that there is one of, however many machines there are."""
+  def fixed(self) -> list[NodeGroup]:
+    """The groups that do not depend on the number of machines."""
     topology = self._topology
-    home = {
+    driver = {
       "control": 1,
       "evaluator": self._evaluators,
       "proxy": 1,
       "worker": topology.home_workers,
     }
-    home_cpus = topology.home_workers * topology.cpus_per_worker
+    driver_cpus = topology.home_workers * topology.cpus_per_worker
     learning = {"trainer": 1}
     if topology.replay == "own_process":
       learning["replay"] = self._shards
-    of_trainer = (topology.trainer_cpus, topology.trainer_gpus)
-    if topology.trainer_machine == HOME:
-      nodes = site.nodes_of(home | learning)
-      return [Part(HOME, nodes, home_cpus + of_trainer[0], of_trainer[1])]
+    trainer_needs = (topology.trainer_cpus, topology.trainer_gpus)
+    if topology.trainer_machine == DRIVER_HOST:
+      nodes = host_plan.list_nodes(driver | learning)
+      return [
+        NodeGroup(
+          DRIVER_HOST, nodes, driver_cpus + trainer_needs[0], trainer_needs[1]
+        )
+      ]
     return [
-      Part(HOME, site.nodes_of(home), home_cpus),
-      Part(TRAINER, site.nodes_of(learning), *of_trainer),
+      NodeGroup(DRIVER_HOST, host_plan.list_nodes(driver), driver_cpus),
+      NodeGroup(TRAINER, host_plan.list_nodes(learning), *trainer_needs),
     ]
 
-  def workers(self, number: int) -> Part:
-    """The part of a machine with workers.
+  def make_workers(self, number: int) -> NodeGroup:
+    """Returns the node group of a machine with workers.
 
     Args:
-      number: of the part, from 1; also the index of its proxy.
+      number: number of the group, from 1; also the index of its proxy.
     """
     topology = self._topology
     first = topology.home_workers + (number - 1) * topology.workers
-    nodes = site.nodes_of(
+    nodes = host_plan.list_nodes(
       {"proxy": 1, "worker": topology.workers},
       {"proxy": number, "worker": first},
     )
     cpus = topology.workers * topology.cpus_per_worker
-    return Part(f"workers/{number}", nodes, cpus, first_worker=first)
+    return NodeGroup(f"workers/{number}", nodes, cpus, first_worker=first)
 
-  def expected(self, machines: int) -> dict[str, int]:
-    """How many nodes of each role a run has, the control node left out.
+  def count_expected(self, machines: int) -> dict[str, int]:
+    """Returns the number of nodes of each role, without the control node.
 
     Args:
-      machines: with workers.
+      machines: number of machines with workers.
     """
     count = collections.Counter(
       role
-      for part in [*self.first, *map(self.workers, range(1, machines + 1))]
-      for role, _ in part.nodes
+      for group in [
+        *self.fixed,
+        *map(self.make_workers, range(1, machines + 1)),
+      ]
+      for role, _ in group.nodes
     )
     del count["control"]
     order = ("replay", "trainer", "evaluator", "proxy", "worker")
@@ -130,115 +138,120 @@ class Parts:
 
 
 class Placement:
-  """Which machine has which part; asked again as machines come and go.
+  """Assigns node groups to machines, as these join and leave the cluster.
 
   ```python
   placement = Placement(config)
   placement.check(machines, address)
-  for part, machine in placement.fill(machines): ...  # to be started
-  placement.lose('workers/2')
+  for group, machine in placement.fill(machines): ...  # start the group
+  placement.unassign('workers/2')
   ```
   """
 
   def __init__(self, config: ml_collections.ConfigDict):
-    """Places nothing yet.
+    """Starts with no group assigned.
 
     Args:
       config: the whole config.
     """
-    self._parts = Parts(config)
-    self._wanted = config.topology.machines  # 0: as many as there are
-    self._unplaced = list(self._parts.first)
-    self._made = self._wanted  # parts of workers
-    self._unplaced += map(self._parts.workers, range(1, self._made + 1))
-    self._on: dict[str, tuple[Part, Machine]] = {}
-    self._lost: set[str] = set()  # parts that had a machine before
+    self._groups = NodeGroups(config)
+    self._wanted = config.topology.machines  # 0: all that the cluster has
+    self._unplaced = list(self._groups.fixed)
+    self._made = self._wanted  # groups of workers
+    self._unplaced += map(self._groups.make_workers, range(1, self._made + 1))
+    self._assigned: dict[str, tuple[NodeGroup, Machine]] = {}
+    self._lost: set[str] = set()  # groups that had a machine before
 
   @property
   def expected(self) -> dict[str, int]:
-    """How many nodes of each role the run has now."""
-    return self._parts.expected(self._made)
+    """Current number of nodes of each role."""
+    return self._groups.count_expected(self._made)
 
   @property
   def unplaced(self) -> list[str]:
-    """Names of the parts that have no machine."""
-    return [part.name for part in self._unplaced]
+    """Names of the groups that have no machine."""
+    return [group.name for group in self._unplaced]
 
   @property
   def absent(self) -> list[tuple[str, int]]:
-    """Role and index of the nodes of those parts."""
-    return [node for part in self._unplaced for node in part.nodes]
+    """Role and index of the nodes that have no machine."""
+    return [node for group in self._unplaced for node in group.nodes]
 
   def check(self, machines: Sequence[Machine], cluster: str) -> None:
-    """Raises ValueError, one line, if the machines are too few for a start.
+    """Raises ValueError, one line, if the cluster has too few machines.
 
     Args:
-      machines: of the cluster.
-      cluster: its address, for the error.
+      machines: all machines of the cluster.
+      cluster: the cluster's address, for the error.
     """
     wanted = [*self._unplaced]
     if not self._made:
-      wanted.append(self._parts.workers(1))
+      wanted.append(self._groups.make_workers(1))
     left = list(machines)
-    for part in wanted:
-      fits = [m for m in left if _may_have(part, m) and part.fits(m)]
+    for group in wanted:
+      fits = [m for m in left if _is_allowed(group, m) and group.fits(m)]
       if not fits:
-        gpus = f" and {part.gpus:g} GPUs" if part.gpus else ""
+        gpus = f" and {group.gpus:g} GPUs" if group.gpus else ""
         raise ValueError(
           f"the run needs {len(wanted)} machines (config.topology), and the "
           f"cluster at {cluster} has {len(machines)} "
           f"({', '.join(map(str, machines))}): none is left with the "
-          f"{part.cpus:g} CPUs{gpus} of its part {part.name!r}; add machines, "
-          "ask for less, or wait for them with --wait_for_machines"
+          f"{group.cpus:g} CPUs{gpus} of the node group {group.name!r}; add "
+          "machines, lower the need, or wait for them with --wait_for_machines"
         )
       left.remove(fits[0])
 
-  def fill(self, machines: Sequence[Machine]) -> Iterator[tuple[Part, Machine]]:
-    """Places what has no machine where there is room; yields what is new.
+  def fill(
+    self, machines: Sequence[Machine]
+  ) -> Iterator[tuple[NodeGroup, Machine]]:
+    """Assigns groups without a machine; yields the new assignments.
 
-    Each part gets a machine of its own. One that has lost its machine shares
-    one if there is no other; a machine that joins gets new workers.
+    Each group gets a machine of its own. A group that has lost its machine may
+    share one if none is free; a machine that joins gets a new group of workers.
 
     Args:
-      machines: of the cluster, now.
+      machines: current machines of the cluster.
     """
-    for part in tuple(self._unplaced):
-      machine = self._find(part, machines, part.name in self._lost)
+    for group in tuple(self._unplaced):
+      machine = self._find(group, machines, group.name in self._lost)
       if machine is not None:
-        self._unplaced.remove(part)
-        yield self._place(part, machine)
+        self._unplaced.remove(group)
+        yield self._assign(group, machine)
     while not self._wanted:
-      part = self._parts.workers(self._made + 1)
-      machine = self._find(part, machines, shared=False)
+      group = self._groups.make_workers(self._made + 1)
+      machine = self._find(group, machines, shared=False)
       if machine is None:
         return
       self._made += 1
-      yield self._place(part, machine)
+      yield self._assign(group, machine)
 
-  def lose(self, name: str) -> None:
-    """Takes a part from its machine, which has gone."""
-    part, _ = self._on.pop(name)
+  def unassign(self, name: str) -> None:
+    """Removes a group from its machine, which is down."""
+    group, _ = self._assigned.pop(name)
     self._lost.add(name)
-    self._unplaced.append(part)
+    self._unplaced.append(group)
 
-  def _place(self, part: Part, machine: Machine) -> tuple[Part, Machine]:
-    self._on[part.name] = (part, machine)
-    return part, machine
+  def _assign(
+    self, group: NodeGroup, machine: Machine
+  ) -> tuple[NodeGroup, Machine]:
+    self._assigned[group.name] = (group, machine)
+    return group, machine
 
   def _find(
-    self, part: Part, machines: Sequence[Machine], shared: bool
+    self, group: NodeGroup, machines: Sequence[Machine], shared: bool
   ) -> Machine | None:
-    parts = collections.defaultdict(list)
-    for other, machine in self._on.values():
-      parts[machine.id].append(other)
-    may = [m for m in machines if _may_have(part, m)]
-    # Those that have least first.
-    for machine in sorted(may, key=lambda machine: len(parts[machine.id])):
-      there = parts[machine.id]
-      if (shared or not there) and part.fits(machine, there):
+    """Returns the least loaded machine with room; None: there is none."""
+    groups = collections.defaultdict(list)
+    for other, machine in self._assigned.values():
+      groups[machine.id].append(other)
+    allowed = [m for m in machines if _is_allowed(group, m)]
+    for machine in sorted(allowed, key=lambda machine: len(groups[machine.id])):
+      others = groups[machine.id]
+      if (shared or not others) and group.fits(machine, others):
         return machine
     return None
 
 
-def _may_have(part: Part, machine: Machine) -> bool:
-  return (part.name == HOME) == machine.home
+def _is_allowed(group: NodeGroup, machine: Machine) -> bool:
+  """Returns whether both or neither belong to the driver host."""
+  return (group.name == DRIVER_HOST) == machine.is_driver_host

@@ -1,1 +1,1 @@
-"""The nodes: control, replay, trainer, proxy, worker, evaluator."""
+"""Nodes: control, replay, trainer, proxy, worker and evaluator."""

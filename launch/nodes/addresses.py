@@ -1,4 +1,4 @@
-"""Where a node reads and writes: the server itself, or its machine's proxy."""
+"""Data addresses: the servers, sockets and files that a node uses."""
 
 import dataclasses
 import os
@@ -14,43 +14,43 @@ from slipway.replay.variables import shared_variables
 
 @dataclasses.dataclass(frozen=True)
 class DataAddresses:
-  """Addresses of the data plane, as the nodes of one machine see them.
+  """Addresses of servers, sockets and files for the nodes of one machine.
 
   Attributes:
-    servers: of the TrajectoryManagers, one a shard of the replay, if they run
-      on this machine; the first has the variables.
-    proxy_dir: folder in memory that belongs to the run and this machine, with
-      the proxy's socket, the shared variables and the control block; None:
-      there is no proxy.
+    servers: addresses of the TrajectoryManagers, one per shard, if they run on
+      this machine; the first one has the variables.
+    proxy_dir: the run's tmpfs directory on this machine, with the proxy's
+      sockets, the shared variables and the control block; None: there is no
+      proxy.
     first_worker: index of the machine's first worker, which has slot 0 in the
       control block.
-    elsewhere: whether they run on another machine; where, the endpoints in
-      proxy_dir say, and may change.
-    identity: of this machine, for mutual TLS with others; None: plain TCP.
-    isolated: whether the servers are in a network of their own, so that other
-      processes of this machine have their connections passed to them.
+    remote: whether the servers run on another machine; their addresses are then
+      in the endpoint files of proxy_dir, and may change.
+    identity: this machine's identity for mutual TLS; None: plain TCP.
+    isolated: whether the servers are in a private network, so that other
+      processes get their connections as passed sockets.
   """
 
   servers: tuple[lp.Address, ...]
   proxy_dir: str | None
   first_worker: int = 0
-  elsewhere: bool = False
+  remote: bool = False
   identity: certificates.Identity | None = None
   isolated: bool = False
 
   def upstream(self, shard: int) -> str | Callable[[], str | None]:
-    """A TrajectoryManager's address, or, elsewhere, what returns it now."""
+    """Returns a server's address, or a function that returns it if remote."""
     server = self.servers[shard]
     if self.isolated:
       return f"passed:{self.passing_path(shard)}"
-    if not self.elsewhere:
+    if not self.remote:
       return server.resolve()
     assert self.proxy_dir is not None
     path = endpoint.path_in(self.proxy_dir, str(server.name))
     return endpoint.Endpoint(path).read
 
   def passing_path(self, shard: int) -> str | None:
-    """The socket by which an isolated server's connections are passed."""
+    """Returns the socket that passes connections of an isolated server."""
     if not self.isolated:
       return None
     assert self.proxy_dir is not None
@@ -58,33 +58,33 @@ class DataAddresses:
 
   @property
   def tls(self) -> ssl.SSLContext | None:
-    """The context for connections to other machines; None: plain TCP."""
-    if not self.elsewhere or self.identity is None:
+    """TLS context for connections to other machines; None: plain TCP."""
+    if not self.remote or self.identity is None:
       return None
     return self.identity.client_context()
 
   def proxy_listen(self, shard: int) -> str:
-    """The proxy's socket to a shard, which only its own user may open."""
+    """Returns the address of the proxy's unix socket for a shard."""
     assert self.proxy_dir is not None
     name = f"relay-{shard}.sock" if shard else "relay.sock"
     return "unix:" + os.path.join(self.proxy_dir, name)
 
   @property
   def variables_path(self) -> str:
-    """The file of the shared variables."""
+    """Path of the shared variables."""
     assert self.proxy_dir is not None
     return os.path.join(self.proxy_dir, "variables")
 
   @property
   def control_block_path(self) -> str:
-    """The file of the control block, which the proxy and its workers map."""
+    """Path of the control block, which the proxy and its workers map."""
     assert self.proxy_dir is not None
     return os.path.join(self.proxy_dir, "control_block")
 
   def open_control_block(
     self, worker: int
   ) -> control_block.WorkerHandle | None:
-    """Opens a worker's slot in the control block; None: there is no proxy."""
+    """Returns a handle of a worker's slot; None: there is no proxy."""
     if not self.proxy_dir:
       return None
     return control_block.WorkerHandle(
@@ -96,13 +96,17 @@ class DataAddresses:
   def open_external_control_block(
     self, workers: int
   ) -> tuple[int, control_block.WorkerHandle]:
-    """Takes the first free place for an external process; returns its index.
+    """Reserves the first free slot of an external process.
 
     Args:
-      workers: of the run; the process writes to the shard of one more worker.
+      workers: number of workers of the run; shards are assigned to external
+        processes as to further workers.
+
+    Returns:
+      The index of the process, and the handle of its slot.
 
     Raises:
-      ValueError: one line: no place is free, or the path cannot be used.
+      ValueError: one line: no slot is free, or the path cannot be used.
     """
     for index in range(control_block.MAX_EXTERNALS):
       shard = self.shard_of(workers + index) if len(self.servers) > 1 else None
@@ -118,13 +122,13 @@ class DataAddresses:
     )
 
   def shard_of(self, worker: int) -> int:
-    """The shard that a worker writes to: they are spread evenly."""
+    """Returns the shard to which a worker writes."""
     return worker % len(self.servers)
 
   def make_route(
     self, worker: int, handle: control_block.WorkerHandle | None
   ) -> routes.Route:
-    """Returns the route of a worker's items, by its proxy if it has one."""
+    """Returns a worker's route to its shard, through any proxy it has."""
     shard = self.shard_of(worker)
     if handle is None:
       return routes.DirectRoute(self.servers[shard].resolve())
@@ -133,14 +137,15 @@ class DataAddresses:
   def make_variables_source(
     self, period_s: float = 0.1
   ) -> ports.VariablesSource:
-    """Makes the source of a worker's or an evaluator's variables.
+    """Returns a source of variables for one worker or evaluator.
 
     Args:
-      period_s: seconds between two polls of the server, if there is no proxy.
+      period_s: seconds between polls of the server if there is no proxy.
     """
     if self.proxy_dir:
       return shared_variables.SharedVariables(self.variables_path)
-    # Imports TensorFlow, which an evaluator beside a proxy does without.
+    # Imported late: it imports TensorFlow, which nodes with a proxy do not
+    # need.
     from slipway.replay.variables import variables
 
     return variables.ServerVariables(self.servers[0].resolve(), period_s)

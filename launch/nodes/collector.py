@@ -1,4 +1,4 @@
-"""The collector: a worker's environments, actor and adder, step by step."""
+"""Collector: steps a worker's environments, actor and adder."""
 
 import collections
 import statistics
@@ -17,7 +17,7 @@ _RETURNS_KEPT = 20  # episodes
 
 
 class Collector:
-  """Steps a batch of environments and returns finished items."""
+  """Steps a batch of environments, and forms items from the steps."""
 
   def __init__(
     self,
@@ -33,18 +33,20 @@ class Collector:
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      builder: of the algorithm.
-      worker: index of this worker, from 0: its seed and its exploration.
-      restarts: processes that were this worker before: none repeats another's
-        episodes.
-      env_steps: environment steps that those made, from which exploration
-        continues.
-      environment: of `topology.environments_per_worker` environments, which
-        the first step resets; None: the config's are made.
+      spec: specification of one environment.
+      builder: the algorithm's builder.
+      worker: index of the worker, from 0; sets its seed and exploration.
+      restarts: number of earlier processes of this worker; a restarted worker
+        uses another seed.
+      env_steps: environment steps of the earlier processes, from which the
+        exploration schedule continues.
+      environment: a batch of `topology.environments_per_worker` environments,
+        which the first step resets; None: made from the config.
     """
     num_envs = config.topology.environments_per_worker
-    self._before: vector.StepBatch | None = None  # that the next step follows
+    self._before: vector.StepBatch | None = (
+      None  # observations before the next step
+    )
     if environment is None:
       environment = factory.make(
         config.environment,
@@ -59,28 +61,28 @@ class Collector:
     self._returns: collections.deque[float] = collections.deque(
       maxlen=_RETURNS_KEPT
     )
-    self._version = 0  # of the variables; 0: none were loaded
-    # Of all environments together, without autoresets; of this process.
+    self._version = 0  # of the loaded variables; 0: none
+    # Sums over all environments, since this process started; no autoresets.
     self.env_steps = 0
-    self.episodes = 0  # that have ended; of this process
+    self.episodes = 0  # episodes that have ended
 
   @property
   def training_return(self) -> float | None:
-    """Mean return of the last episodes, explored ones; None before one."""
+    """Mean return of the last training episodes; None: none has ended."""
     return statistics.fmean(self._returns) if self._returns else None
 
   def load(self, version: int, variables: Mapping[str, np.ndarray]) -> None:
-    """Acts on these variables from now on, and marks what it makes with them.
+    """Loads variables into the actor; later items carry their version.
 
     Args:
-      version: of the variables, from 1.
-      variables: by name, as a learner's `get_variables` gives them.
+      version: version of the variables, from 1.
+      variables: arrays by name, as from a learner's `get_variables`.
     """
     self._actor.load(variables)
     self._version = version
 
   def step(self) -> adder_lib.Items | None:
-    """Acts once in every environment; returns the items that are complete."""
+    """Steps every environment once; returns the items that are complete."""
     before = self._before
     if before is None:
       before = self._environment.reset()
@@ -107,13 +109,11 @@ class Collector:
     return items
 
   def get_state(self, with_environments: bool) -> dict[str, typing.Any]:
-    """Returns what the next steps depend on, besides the variables.
-
-    It can be pickled.
+    """Returns the state of actor, adder and environments, for pickling.
 
     Args:
       with_environments: whether the environments can be saved; otherwise the
-        running episodes are left out.
+        unfinished episodes are left out.
     """
     running = None
     if with_environments:
@@ -130,10 +130,10 @@ class Collector:
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Continues as the collector of the same worker and config would have.
+    """Restores a state of the same worker and config.
 
-    Without its environments, it starts new episodes, and the transitions that
-    were unfinished in the old ones are lost. `env_steps` and `episodes` stay.
+    If the state has no environments, new episodes begin, and unfinished
+    transitions are lost. `env_steps` and `episodes` do not change.
     """
     self._actor.set_state(state["actor"])
     self._returns.extend(state["returns"])

@@ -1,4 +1,4 @@
-"""The control node: runs a run's control, and serves it to other processes."""
+"""Control node: runs `RunControl`, and serves it to other processes."""
 
 import multiprocessing
 import os
@@ -20,12 +20,12 @@ _TICK_S = 0.05
 _RELEASED_WITHIN_S = 1.5  # for the launcher to receive the last status
 _THREADS_ONLY = (
   "all nodes of this run are threads of one process, so the number of workers "
-  "does not change: launch it with --launch=local_mp"
+  "can't change: launch it with --launch=local_mp"
 )
 
 
 class Control:
-  """Runs `run_control.RunControl`, which other processes call by a socket."""
+  """A node that serves `run_control.RunControl` at a unix socket."""
 
   def __init__(
     self,
@@ -42,14 +42,14 @@ class Control:
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      folder: of the run.
-      expected: how many nodes of each role will report.
+      spec: specification of one environment.
+      folder: the run's folder.
+      expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
-      launcher_pid: process that the run ends with; None: it is not watched.
+      launcher_pid: process whose end also ends the run; None: no process.
       memory_dir: tmpfs directory of the run, with the state of this node's
-        predecessor if that was killed; removed here if the launcher is lost.
-      socket_path: at which `control_service.ControlService` is served.
+        earlier process if that was killed; removed if the launcher dies.
+      socket_path: path at which `control_service.ControlService` is served.
 
     Raises:
       ValueError: one line: a file of the run cannot be read.
@@ -69,7 +69,7 @@ class Control:
     )
 
   def run(self) -> None:
-    """Watches the run until every node has ended, then writes its results."""
+    """Controls the run until every node has ended, then writes the results."""
     service, outbox = control_service.ControlService, self._control.outbox
     with (
       server.Server(self._socket_path, service, self._control),
@@ -86,7 +86,7 @@ class Control:
     while not self._control.all_finished():
       time.sleep(_TICK_S)
       self._control.tick()
-      if program_stopped.is_set():  # a node has failed for good
+      if program_stopped.is_set():  # a node has used up its restart budget
         self._control.force_shutdown("failure")
       if self._launcher_is_lost():
         self._control.force_shutdown("launcher_lost")

@@ -1,4 +1,4 @@
-"""Endpoint: where a service is reached now, in a file of a machine."""
+"""Endpoint: a file with the current address of a service."""
 
 import os
 import pathlib
@@ -7,32 +7,32 @@ from slipway.launch.runs import run_folder
 
 
 def path_in(folder: str | os.PathLike[str], service: str) -> pathlib.Path:
-  """The file of a service in a machine's folder of the run."""
+  """Returns the path of a service's endpoint file in a folder."""
   return pathlib.Path(folder, f"{service}.endpoint")
 
 
 class Endpoint:
-  """An address that one process writes and any of its machine reads.
+  """A file with an address, written by one process and read by others.
 
-  What it is the address of may move to another machine while others use it.
+  The service may move to another machine while others use it.
   """
 
   def __init__(self, path: str | os.PathLike[str]):
-    """Opens nothing.
+    """Names the file, without opening it.
 
     Args:
-      path: of the file, which need not exist yet.
+      path: the file's path; the file may be missing.
     """
     self._path = pathlib.Path(path)
 
   def read(self) -> str | None:
-    """'host:port'; None: it is not known yet."""
+    """Returns 'host:port'; None: the address is not known yet."""
     try:
       return self._path.read_text("ascii") or None
     except FileNotFoundError:
       return None
 
   def write(self, address: str) -> None:
-    """Replaces the address, at once."""
-    with run_folder.replacing(self._path) as beside:
-      beside.write_text(address, "ascii")
+    """Replaces the address atomically."""
+    with run_folder.replacing(self._path) as temporary:
+      temporary.write_text(address, "ascii")

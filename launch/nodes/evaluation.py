@@ -1,4 +1,4 @@
-"""Evaluation: whole greedy episodes, all at once."""
+"""Evaluation: plays whole episodes in a batch of environments."""
 
 import time
 import typing
@@ -10,17 +10,18 @@ from absl import logging
 from slipway.agents import core
 from slipway.environments import vector
 
-# Takes the actions [B, ...], or None with a reset; the step that followed; and
-# whether the environment's episode counts, bool [B].
+# Function of the actions [B, ...] (None for a reset), the step that followed,
+# and whether each environment's episode counts, bool [B].
 Observer = Callable[[np.ndarray | None, vector.StepBatch, np.ndarray], None]
 
-# Without the end of an episode. Those of Atari last 27,000 steps at most.
+# Longest time without the end of an episode, before a warning. Atari episodes
+# last at most 27,000 steps.
 _LONG_STEPS = 50_000
 _LONG_S = 300.0
 
 
 class Episodes(typing.NamedTuple):
-  """Finished episodes, in no order."""
+  """Returns and lengths of finished episodes, in the order of their ends."""
 
   returns: list[float]  # undiscounted sums of the environment's own rewards
   lengths: list[int]  # environment steps
@@ -33,27 +34,27 @@ def play(
   stopping: Callable[[], bool] = lambda: False,
   observe: Observer | None = None,
 ) -> Episodes | None:
-  """Plays episodes to their end.
+  """Plays a number of episodes to their end.
 
-  Each environment plays its share, so that short episodes don't crowd out
-  long ones. One line in the log warns of an episode that may never end.
+  Each environment plays an equal share, so that short episodes are not
+  favoured. One line in the log warns of an episode that may never end.
 
   Args:
-    environment: any number of environments; reset first.
-    actor: with its variables loaded.
-    episodes: how many.
-    stopping: asked at each step.
-    observe: called with the reset and with each step, if given.
+    environment: a batch of environments, which is reset first.
+    actor: an actor whose variables are loaded.
+    episodes: number of episodes.
+    stopping: function called at each step; True stops the evaluation.
+    observe: function called with the reset and with each step; None: no one.
 
   Returns:
-    `episodes` episodes, or None if `stopping` said so first.
+    The finished episodes; None: the evaluation was stopped.
   """
   num_envs = environment.num_envs
   shares = np.full(num_envs, episodes // num_envs)
   shares[: episodes % num_envs] += 1
   returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
   done = Episodes([], [])
-  steps, since_s, warned = 0, time.monotonic(), False  # without an end
+  steps, since_s, warned = 0, time.monotonic(), False  # since an episode ended
   step = environment.reset()
   if observe is not None:
     observe(None, step, shares > 0)
@@ -85,9 +86,9 @@ def _warn(name: str, lengths: np.ndarray, waited_s: float) -> None:
   """Warns of an episode that may never end.
 
   Args:
-    name: of the environment.
-    lengths: steps so far of the episodes that are waited for.
-    waited_s: seconds since one of them ended.
+    name: the environment's name.
+    lengths: steps so far of each unfinished episode that counts.
+    waited_s: seconds since an episode ended.
   """
   index = int(np.argmax(lengths))
   logging.warning(

@@ -1,4 +1,4 @@
-"""The evaluator: greedy returns of the newest variables."""
+"""Evaluator: measures the greedy returns of the newest variables."""
 
 import time
 import typing
@@ -13,12 +13,12 @@ from slipway.launch.nodes import evaluation, ports
 from slipway.launch.orchestration import messages, waits
 from slipway.replay.variables import variable_packing
 
-_SEED = 1_000_000  # apart from the workers' seeds
-_LONG_S = 60.0  # an evaluation that takes longer is shown in the status
+_SEED = 1_000_000  # differs from all workers' seeds
+_LONG_S = 60.0  # a longer evaluation is reported as a wait
 
 
 class Evaluator:
-  """Plays each evaluation with one version, in every mode."""
+  """Plays evaluations, each with one version of the variables."""
 
   def __init__(
     self,
@@ -29,19 +29,19 @@ class Evaluator:
     restarts: int = 0,
     savable: bool = False,
   ):
-    """Makes its own environments and actor.
+    """Makes the environments and the greedy actor.
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      builder: of the algorithm.
-      results: where each evaluation goes.
-      restarts: processes that evaluated this run before.
+      spec: specification of one environment.
+      builder: the algorithm's builder.
+      results: receives the results of each evaluation.
+      restarts: number of earlier processes that evaluated this run.
       savable: whether the environments can be saved.
     """
     self._episodes = config.evaluation.episodes
     self._results, self._savable = results, savable
-    self._since_s: float | None = None  # monotonic: the running evaluation's
+    self._since_s: float | None = None  # start of this evaluation, monotonic
     self._actor = builder.make_greedy_actor(config, spec)
     self._environment = factory.make(
       config.environment,
@@ -54,15 +54,15 @@ class Evaluator:
     snapshot: variable_packing.VersionedVariables,
     stopping: Callable[[], bool] = lambda: False,
   ) -> evaluation.Episodes | None:
-    """Plays an evaluation.
+    """Plays one evaluation, and sends its results.
 
     Args:
-      snapshot: the variables to play with.
-      stopping: called at each step; True ends the evaluation.
+      snapshot: the variables to evaluate.
+      stopping: function called at each step; True stops the evaluation.
 
     Returns:
-      Its episodes. None if it was stopped: where the environments can be
-      saved, the next evaluation is as if this one had not begun.
+      The episodes; None: the evaluation was stopped. If the environments can be
+      saved, a stopped evaluation leaves no trace in the next one.
     """
     before = self._environment.get_state() if self._savable else None
     self._actor.load(snapshot.variables)
@@ -78,7 +78,7 @@ class Evaluator:
     return episodes
 
   def report(self) -> messages.EvaluatorReport:
-    """Returns whether an evaluation takes long; from any thread."""
+    """Returns a report of a long evaluation as a wait; thread-safe."""
     since_s = self._since_s
     waited_s = time.monotonic() - since_s if since_s is not None else 0.0
     if waited_s < _LONG_S:
@@ -88,7 +88,7 @@ class Evaluator:
     )
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns what the next evaluations depend on; it can be pickled."""
+    """Returns the state of actor and environments, for pickling."""
     return {
       "episodes": self._episodes,
       "actor": self._actor.get_state(),
@@ -96,9 +96,10 @@ class Evaluator:
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Continues as another evaluator would have.
+    """Restores a state of the same config.
 
-    With another number of episodes it starts from its own environments.
+    If the number of episodes has changed, the environments keep their own
+    state.
     """
     self._actor.set_state(state["actor"])
     if self._savable and state["episodes"] == self._episodes:

@@ -1,4 +1,4 @@
-"""The evaluator node: an evaluator in a process of its own, or a thread."""
+"""Evaluator node: runs an evaluator as a node of a distributed run."""
 
 import uuid
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _POLL_S = 0.1
 
 
 class EvaluatorNode:
-  """Evaluates the newest variables, and keeps the best ones."""
+  """A node that evaluates the newest variables and saves the best ones."""
 
   def __init__(
     self,
@@ -32,9 +32,9 @@ class EvaluatorNode:
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      folder: of the run, for the best variables.
-      data: where variables come from.
+      spec: specification of one environment.
+      folder: the run's folder, for the best variables.
+      data: addresses of the variables' server or proxy.
       control: client of the control node.
     """
     self._period_s = config.evaluation.period_s
@@ -42,7 +42,9 @@ class EvaluatorNode:
     self._folder, self._control = folder, control
     self._outbox = outbox.Outbox()
     builder = registry.make_builder(config.agent)
-    self._evaluator = evaluator.Evaluator(config, spec, builder, self._take)
+    self._evaluator = evaluator.Evaluator(
+      config, spec, builder, self._send_result
+    )
     self._variables = data.make_variables_source()
 
   def run(self) -> None:
@@ -60,13 +62,13 @@ class EvaluatorNode:
         node_link.wait(self._period_s)
       self._evaluator.close()
 
-  def _take(
+  def _send_result(
     self,
     returns: Sequence[float],
     lengths: Sequence[int],
     snapshot: variable_packing.VersionedVariables,
   ) -> None:
-    """Sends an evaluation to the control node; keeps the best variables."""
+    """Sends an evaluation to the control node; saves the best variables."""
     evaluation = messages.Evaluation(
       list(returns), list(lengths), snapshot.version, uuid.uuid4().hex
     )

@@ -1,4 +1,4 @@
-"""A node's link to the control node: reports one way, commands the other."""
+"""Link: sends a node's reports to the control node, and receives commands."""
 
 import threading
 import time
@@ -10,16 +10,16 @@ from absl import logging
 
 from slipway.launch.orchestration import control_service, messages
 
-# A node whose control node is down for so long stops: longer than a restart
-# and a reconnection of that may take.
+# Seconds without a reply of the control node after which a node stops. The
+# control node needs less for a restart.
 LOST_AFTER_S = 30.0
 
 
 class Link:
   """Sends a node's reports to the control node and receives its commands.
 
-  A thread of its own does both, so that a slow control node costs the node
-  nothing. Made in `run`, in the node's own thread:
+  The link has a thread of its own, so a slow control node does not delay the
+  node. It must be made in the node's main thread:
 
   ```python
   with link.Link(self._control, 'worker', 0, self._report) as node_link:
@@ -40,25 +40,27 @@ class Link:
     """Starts reporting.
 
     Args:
-      control: whose calls return or fail within a few seconds.
-      role: of this node, one of `stop_order.ROLES`, or `stop_order.EXTERNAL`.
-      index: of this node among those of its role.
-      report: called in the link's thread, for the current report; its
-        `incarnation` is set here.
+      control: client of the control node, with a timeout of a few seconds.
+      role: the node's role, of `stop_order.ROLES`, or `stop_order.EXTERNAL`.
+      index: index of the node among those of its role.
+      report: function that returns the current report, called in the link's
+        thread; the link sets the report's `incarnation`.
       period_s: seconds between two reports.
-      stop_event: ends the node when it is set; None: Launchpad's, of the
-        program that the node belongs to.
+      stop_event: event that stops the node; None: the stop event of the
+        node's Launchpad program.
     """
     self._control = control
     self._node = (role, index)
     self._make_report = report
     self._period_s = period_s
-    # The counts of a node that is started again are from 0.
+    # Tells the processes of a restarted node apart: each counts from 0.
     self._incarnation = time.time()
     self._program_stopped = stop_event or lp.stop_event()
     self._command = messages.Command()
     self._stop = threading.Event()
-    self._due = threading.Event()  # a report before the period is over
+    self._due = (
+      threading.Event()
+    )  # the next report, before its period has passed
     self._closed = threading.Event()
     self._error: BaseException | None = None
     self._thread = threading.Thread(
@@ -68,45 +70,47 @@ class Link:
 
   @property
   def command(self) -> messages.Command:
-    """The newest command of the control node; before the first, the default.
+    """The newest command of the control node, or the default command.
 
-    Whether to stop is a matter of `stopping`, which knows more reasons.
+    Its field `stop` is one of several reasons of `stopping`.
     """
     return self._command
 
   @property
   def stopping(self) -> bool:
-    """Whether the node should end now.
+    """Whether the node should stop now.
 
     Raises:
-      RuntimeError: the node's report could not be made.
+      RuntimeError: the function `report` has failed.
     """
     if self._error is not None:
       raise RuntimeError("the link's thread failed") from self._error
     return self._stop.is_set() or self._program_stopped.is_set()
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits for a stop, at most `timeout_s` seconds; returns `stopping`."""
+    """Waits for a stop for up to `timeout_s` seconds; returns `stopping`."""
     self._stop.wait(timeout_s)
     return self.stopping
 
   def report_now(self) -> None:
-    """Lets the next report leave at once; does not wait for it."""
+    """Makes the link's thread send a report at once; does not wait."""
     self._due.set()
 
   def __enter__(self) -> "Link":
     return self
 
   def __exit__(self, error_type, error, traceback) -> None:
-    """Reports for the last time, that the node has ended."""
+    """Sends the last report if the node has ended without an error."""
     self._closed.set()
     self._due.set()
     self._thread.join(timeout=2 * LOST_AFTER_S)
     if error is None:
       try:
         self._control.finished(*self._node, self._read())
-      except Exception as lost:
-        logging.warning("control was not informed of this node's end: %s", lost)
+      except Exception as error_of_call:
+        logging.warning(
+          "the control node did not receive the last report: %s", error_of_call
+        )
 
   def _read(self) -> messages.Report:
     return msgspec.structs.replace(
@@ -114,10 +118,10 @@ class Link:
     )
 
   def _run(self) -> None:
-    answered_at_s = time.monotonic()
+    replied_at_s = time.monotonic()
     while True:
       self._due.wait(self._period_s)
-      # Cleared before the report is made: what is due later is in the next.
+      # Cleared before the report is made, so that a later request is not lost.
       self._due.clear()
       if self._closed.is_set():
         return
@@ -130,11 +134,11 @@ class Link:
         self._command = self._control.report(*self._node, report)
         if self._command.stop:
           self._stop.set()
-        answered_at_s = time.monotonic()
+        replied_at_s = time.monotonic()
       except Exception as error:
-        if time.monotonic() - answered_at_s > LOST_AFTER_S:
+        if time.monotonic() - replied_at_s > LOST_AFTER_S:
           logging.error(
-            "control has not answered for %.0f s (%s): this node stops",
+            "the control node has not replied for %.0f s (%s): this node stops",
             LOST_AFTER_S,
             error,
           )

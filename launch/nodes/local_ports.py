@@ -1,4 +1,4 @@
-"""Local ports: a run's data plane as objects of one process."""
+"""Local ports: a table and variables within one process, as ports."""
 
 import time
 from collections.abc import Mapping
@@ -12,25 +12,25 @@ from slipway.replay.variables import variable_packing
 
 
 class LocalSink:
-  """Writes a worker's items into a table of this process.
+  """An item sink that inserts directly into a table of this process.
 
-  Implements `ports.ItemSink`: nothing is ever in flight, or lost.
+  It implements `ports.ItemSink`. Items are never in flight or lost.
   """
 
   lost, discarded, streams, waits_for = 0, 0, 1, ""
 
   def __init__(self, table: local_table.LocalTable | local_queue.LocalQueue):
-    """Writes to `table`."""
+    """Makes a sink of a table."""
     self._table = table
     self.written = 0
 
   @property
   def confirmed(self) -> int:
-    """All items that were written."""
+    """Number of items that were written."""
     return self.written
 
   def wait(self, timeout_s: float) -> bool:
-    """Returns True: the table takes items at any time."""
+    """Returns True, because the table accepts items at any time."""
     del timeout_s
     return True
 
@@ -40,39 +40,39 @@ class LocalSink:
     priorities: np.ndarray,
     frames: frames_lib.FrameIds | None = None,
   ) -> None:
-    """Inserts items."""
+    """Inserts items into the table."""
     items = adder_lib.Items(records, priorities, frames)
     self._table.insert(items.data(), priorities)
     self.written += len(records)
 
   def flush(self, timeout_s: float) -> bool:
-    """Returns True: nothing is in flight."""
+    """Returns True, because no item is ever in flight."""
     del timeout_s
     return True
 
   def close(self, timeout_s: float) -> bool:
-    """Returns True: nothing was in flight."""
+    """Returns True, because no item is ever in flight."""
     del timeout_s
     return True
 
 
 class LocalVariables:
-  """The newest variables of this process: a sink, and a source of each reader.
+  """Holds the newest variables for readers in the same process.
 
-  Implements `ports.VariablesSink`.
+  It implements `ports.VariablesSink`.
 
   Attributes:
-    newest: version that was published last; None: none was.
+    newest: the version that was published last; None: none yet.
   """
 
   pending = False
 
   def __init__(self, newest: variable_packing.VersionedVariables | None = None):
-    """Starts with the version of a run that is resumed, if there is one."""
+    """Starts with the variables of a resumed run, or with none."""
     self.newest = newest
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
-    """Makes the variables the newest version; returns it."""
+    """Publishes variables; returns their version."""
     version = self.newest.version + 1 if self.newest is not None else 1
     self.newest = variable_packing.VersionedVariables(
       version, time.time(), dict(variables)
@@ -80,22 +80,25 @@ class LocalVariables:
     return version
 
   def close(self) -> None:
-    """Does nothing."""
+    """Does nothing, as there is no connection."""
 
   def make_source(self) -> "LocalSource":
-    """Makes the source of one reader."""
+    """Returns a source for one reader."""
     return LocalSource(self)
 
 
 class LocalSource:
-  """Gives one reader each version once; implements `ports.VariablesSource`."""
+  """Returns each version of `LocalVariables` once, to one reader.
+
+  It implements `ports.VariablesSource`.
+  """
 
   def __init__(self, variables: LocalVariables):
-    """Reads from `variables`."""
+    """Makes a source of local variables."""
     self._variables, self._version = variables, 0
 
   def poll(self) -> variable_packing.VersionedVariables | None:
-    """Returns the newest version; None: it was returned before."""
+    """Returns the newest variables; None: they were returned before."""
     newest = self._variables.newest
     if newest is None or newest.version == self._version:
       return None

@@ -1,23 +1,19 @@
-"""Policy age: how much older the acting variables are than the learning ones.
+"""Policy age: measures how old the variables are that collected a batch.
 
-A version comes every `variables.publish_period` trainer steps, or with each
-call of the updates where that is longer: an age times that many is an age in
-trainer steps.
+Ages are in versions. A version is published every `variables.publish_period`
+trainer steps, or after each call of the updates if that is longer.
 """
 
 import numpy as np
 
 
 def metrics(versions: np.ndarray | None, newest: int) -> dict[str, float]:
-  """Returns the ages of what a batch was collected with.
+  """Returns the mean and maximum age of a batch's policy, by metric name.
 
   Args:
-    versions: int64 [B, ...], of the variables that chose the actions; None: the
-      data was recorded.
-    newest: the last version that was published before the batch was used.
-
-  Returns:
-    Mean and maximum over the batch by metric name, in versions.
+    versions: versions of the variables that chose the actions, int64 [B, ...];
+      None: the data was recorded.
+    newest: newest version that was published before the update.
   """
   if versions is None:
     return {}

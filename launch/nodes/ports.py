@@ -1,7 +1,7 @@
-"""Ports: what worker, trainer and evaluator read from and write to.
+"""Ports: the interfaces that worker, trainer and evaluator read and write.
 
-The same classes run in every mode; only what stands behind their ports
-differs: Reverb, the proxy and the control node, or objects of one process.
+Worker, trainer and evaluator are the same in every mode. Their ports are
+implemented by Reverb, proxy and control node, or by objects of one process.
 """
 
 import typing
@@ -14,14 +14,14 @@ from slipway.replay.variables import variable_packing
 
 
 class ItemSink(typing.Protocol):
-  """Where a worker writes items to.
+  """The destination of a worker's items.
 
   Attributes:
-    written: items taken by `write`.
-    lost: items that were in flight when a stream broke.
-    discarded: items in flight at `close` that the table no longer took.
-    streams: that were opened.
-    waits_for: what the last `wait` that returned False waited for.
+    written: number of items passed to `write`.
+    lost: number of items that were in flight when a stream broke.
+    discarded: number of items in flight at `close` that the table rejected.
+    streams: number of streams that were opened.
+    waits_for: the reason why the last `wait` returned False.
   """
 
   written: int
@@ -32,7 +32,7 @@ class ItemSink(typing.Protocol):
 
   @property
   def confirmed(self) -> int:
-    """Items that are known to have arrived."""
+    """Number of items whose arrival the server has confirmed."""
     ...
 
   def wait(self, timeout_s: float) -> bool:
@@ -45,47 +45,47 @@ class ItemSink(typing.Protocol):
     priorities: np.ndarray,
     frames: frames_lib.FrameIds | None = None,
   ) -> None:
-    """Writes items, right after a `wait` that returned True."""
+    """Writes items; must follow a `wait` that returned True."""
     ...
 
   def flush(self, timeout_s: float) -> bool:
-    """Waits until nothing is in flight; returns whether nothing is."""
+    """Waits until no item is in flight; returns whether that is so."""
     ...
 
   def close(self, timeout_s: float) -> bool:
-    """Writes what is queued and disconnects; returns whether all arrived."""
+    """Writes queued items and disconnects; returns whether all arrived."""
     ...
 
 
 class VariablesSource(typing.Protocol):
-  """Gives each new version of the variables once."""
+  """A source of variables, for a worker or an evaluator."""
 
   def poll(self) -> variable_packing.VersionedVariables | None:
-    """Returns the newest version; None: it was returned before."""
+    """Returns the newest variables; None: they were returned before."""
     ...
 
 
 class VariablesSink(typing.Protocol):
-  """Where a trainer publishes to.
+  """The destination of a trainer's variables.
 
   Attributes:
-    pending: whether the last variables did not arrive, so that they should be
-      published again.
+    pending: whether the last variables did not arrive and should be published
+      again.
   """
 
   pending: bool
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
-    """Makes the variables the newest version; returns the last version used."""
+    """Publishes variables; returns the last version number in use."""
     ...
 
   def close(self) -> None:
-    """Disconnects."""
+    """Closes the connection."""
     ...
 
 
 class EvaluationSink(typing.Protocol):
-  """Where an evaluator's results go."""
+  """A function that receives an evaluator's results."""
 
   def __call__(
     self,
@@ -93,5 +93,5 @@ class EvaluationSink(typing.Protocol):
     lengths: Sequence[int],
     snapshot: variable_packing.VersionedVariables,
   ) -> None:
-    """Takes the episodes that were played with a version."""
+    """Receives the episodes of an evaluation of one version."""
     ...

@@ -1,4 +1,4 @@
-"""The proxy node: a machine's WorkerProxy, in a process of its own."""
+"""Proxy node: runs a machine's WorkerProxy in a process of its own."""
 
 import time
 
@@ -7,12 +7,12 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.replay import proxy as proxy_lib
 from slipway.replay.transport import control_block
 
-_PERIOD_S = 0.05  # between two looks at what to do
-_DRAIN_S = 4.0  # for the workers to end; with closing, 5 s
+_PERIOD_S = 0.05  # between two checks of the command
+_DRAIN_S = 4.0  # for the workers to end; closing takes up to 1 s more
 
 
 class Proxy:
-  """Relays the workers' writes, holds their variables and directs them."""
+  """A node that runs a WorkerProxy for the workers of its machine."""
 
   def __init__(
     self,
@@ -21,12 +21,12 @@ class Proxy:
     poll_period_s: float,
     control: control_service.ControlService,
   ):
-    """Serves at once.
+    """Starts the WorkerProxy.
 
     Args:
-      index: of this proxy: one a machine.
-      data: where the server is, and where to listen.
-      poll_period_s: seconds between two questions for new variables.
+      index: index of the proxy; each machine has one.
+      data: addresses of the servers and of the proxy's sockets.
+      poll_period_s: seconds between two polls for new variables.
       control: client of the control node.
     """
     self._index, self._data, self._control = index, data, control
@@ -45,7 +45,7 @@ class Proxy:
     self._proxy.start()
 
   def run(self) -> None:
-    """Serves until the run stops, and then until the workers have ended."""
+    """Serves until the run stops and the workers have ended."""
     with link.Link(
       self._control, "proxy", self._index, self._report
     ) as node_link:
@@ -81,7 +81,7 @@ class Proxy:
       workers={
         self._data.first_worker + index: messages.StreamCounts(*counts)
         for index, counts in stats.workers.items()
-        if index
-        < control_block.MAX_WORKERS  # external processes report themselves
+        # External processes have higher indices, and report themselves.
+        if index < control_block.MAX_WORKERS
       },
     )

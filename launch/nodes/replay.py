@@ -1,4 +1,4 @@
-"""The replay node: the TrajectoryManager in a process of its own."""
+"""Replay node: runs a TrajectoryManager in a process of its own."""
 
 import ctypes
 
@@ -18,7 +18,7 @@ _M_ARENA_MAX = -8  # of glibc's mallopt
 
 
 class HostedTables:
-  """The server with a run's tables, in the process that hosts it."""
+  """A TrajectoryManager, its tables and their restored state."""
 
   def __init__(
     self,
@@ -30,23 +30,23 @@ class HostedTables:
     passing_path: str | None,
     shard: int = 0,
   ):
-    """Serves what a snapshot has, or empty tables.
+    """Starts a server with the tables of a snapshot, or with empty ones.
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      folder: of the run.
-      snapshot: that the host begins at; None: it begins with nothing.
-      address: to serve at.
-      passing_path: of the socket by which processes outside of this one's
-        network connect; None: they can use the address.
-      shard: of the replay that this is, from 0, which has the variables.
+      spec: specification of one environment.
+      folder: the run's folder.
+      snapshot: the snapshot to restore; None: the tables are empty.
+      address: address of the server.
+      passing_path: socket at which processes outside of the private network
+        get connections; None: they can use the address.
+      shard: index of the shard, from 0; shard 0 also has the variables.
 
     Raises:
-      ValueError: what was saved does not fit the config.
+      ValueError: the saved tables do not fit the config.
     """
-    # With a heap for each thread, listing a million items for a snapshot, under
-    # the table's lock, takes half as long again (docs/libraries.md).
+    # With one heap per thread, a snapshot of a million items holds the table's
+    # lock for 50% longer (docs/libraries.md).
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     rates = rates_lib.Rates.from_config(config, spec)
     self._table, shards = rates.table, 1
@@ -58,7 +58,9 @@ class HostedTables:
       snapshot.path, shard, shards
     )
     if saved and shards > 1 and not saved.exists():
-      logging.warning("starts empty: it was down when the snapshot was made")
+      logging.warning(
+        "the shard starts empty: it was down when the snapshot was made"
+      )
       saved = None
     self._manager = trajectory_manager.TrajectoryManager(
       hosted,
@@ -68,7 +70,7 @@ class HostedTables:
       passing_path=passing_path,
     )
     env_steps = None
-    if shards == 1:  # the items that one of several lost show how many steps
+    if shards == 1:  # with several shards, lost items are counted instead
       env_steps = (
         run_counters.RunCounters.read(snapshot.path).environment_steps
         if snapshot
@@ -79,7 +81,7 @@ class HostedTables:
     )
 
   def report(self) -> messages.ReplayReport:
-    """Returns counts of the table, and those with which it began."""
+    """Returns the table's counts now and when it was restored."""
     return messages.ReplayReport(replay=self._counts(), restored=self._restored)
 
   def _counts(self) -> messages.TableCounts:
@@ -88,12 +90,12 @@ class HostedTables:
     return messages.TableCounts(*self._manager.status(tables.TRANSITIONS))
 
   def close(self) -> None:
-    """Stops serving."""
+    """Stops the server."""
     self._manager.close()
 
 
 class Replay:
-  """Hosts the TrajectoryManager apart from the trainer."""
+  """A node that hosts a TrajectoryManager in a process of its own."""
 
   def __init__(
     self,
@@ -105,20 +107,20 @@ class Replay:
     passing_path: str | None,
     control: control_service.ControlService,
   ):
-    """Serves at once.
+    """Starts the server.
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      folder: of the run, for snapshots.
-      shard: of the replay that this is, from 0.
-      address: to serve at.
-      passing_path: see `HostedTables`.
+      spec: specification of one environment.
+      folder: the run's folder, for snapshots.
+      shard: index of the shard, from 0.
+      address: address of the server.
+      passing_path: socket that passes connections; see `HostedTables`.
       control: client of the control node.
 
     Raises:
-      ValueError: what was saved does not fit the config.
-      OSError: where the run was can't be found out.
+      ValueError: the saved tables do not fit the config.
+      OSError: the run's snapshots can't be read.
     """
     self._shard, self._control = shard, control
     self._tables = HostedTables(
@@ -138,5 +140,5 @@ class Replay:
     ) as node_link:
       while not node_link.wait(1.0):
         pass
-    # Its last report was of an open server.
+    # Closed after the last report, which reads the open server.
     self._tables.close()

@@ -1,4 +1,4 @@
-"""SnapshotWriter: writes snapshots of a run while its trainer goes on."""
+"""SnapshotWriter: writes snapshots of a run while its trainer continues."""
 
 import functools
 import pathlib
@@ -21,17 +21,17 @@ from slipway.launch.runs import (
 )
 from slipway.replay.tables import shards_snapshot, table_snapshot
 
-TABLES = "replay"  # folder of the replay servers' tables in a snapshot
+TABLES = "replay"  # folder of the tables in a snapshot
 
-_LOOK_S = 0.1
+_POLL_S = 0.1
 _RETRY_S = 0.5
 
 
 class SnapshotWriter:
-  """One for each trainer.
+  """Writes the snapshots of one trainer, in a thread of its own.
 
   ```python
-  writer.start(version)  # between two updates; the learner may go on
+  writer.start(version)  # between two updates; the learner may continue
   ...
   writer.finish(version, timeout_s=4.0)
   ```
@@ -47,18 +47,17 @@ class SnapshotWriter:
     store: snapshot_store.SnapshotStore,
     is_up: Callable[[int], bool] = lambda shard: True,
   ):
-    """Writes nothing yet.
+    """Continues from the store's last snapshot, and uploads it if needed.
 
     Args:
       config: the whole config.
-      folder: of the run.
-      learner: which stands still while `start` runs.
-      servers: addresses of the TrajectoryManagers; of this machine.
-      control: client of the control node, which knows
-        all counts.
-      store: of the run, whose `last` snapshot the run continues from.
-      is_up: whether a server is there, by its shard; of one alone it is not
-        asked.
+      folder: the run's folder.
+      learner: the trainer's learner; it must not change during `start`.
+      servers: addresses of the TrajectoryManagers on this machine.
+      control: client of the control node, which has the run's counts.
+      store: the run's snapshots; the run continues from its `last` one.
+      is_up: function that returns whether a shard's server is up; not called
+        if there is a single server.
     """
     self._folder, self._learner = folder, learner
     self._servers, self._control = servers, control
@@ -68,30 +67,29 @@ class SnapshotWriter:
     self._due_s = time.monotonic() + self._period_s
     self._copied = threading.Event()
     self._thread: threading.Thread | None = None
-    self._error: Exception | None = None  # of the last one
+    self._error: Exception | None = None  # of the last snapshot
     self._pause_s: float | None = None
-    # The best snapshot itself may be at the remote place only.
+    # The best snapshot may be at the remote location only.
     self._best = _best_return(store.last)
     store.upload_last()
 
   @property
   def due(self) -> bool:
-    """Whether a period has passed since the last one began."""
+    """Whether a period has passed since the last snapshot began."""
     return time.monotonic() >= self._due_s
 
   @property
   def writing(self) -> bool:
-    """Whether one is under way."""
+    """Whether a snapshot is being written."""
     return self._thread is not None and self._thread.is_alive()
 
   def start(self, variables_version: int) -> None:
-    """Begins a snapshot; returns when nothing that follows can get into it.
+    """Begins a snapshot; returns once the current state is copied.
 
-    If one is still being written, there is no other: it is as new as the disk
-    allows.
+    If the previous snapshot is still being written, no new one begins.
 
     Args:
-      variables_version: of the last variables that the trainer has published.
+      variables_version: version that the trainer has published last.
     """
     self._due_s = time.monotonic() + self._period_s
     if self.writing:
@@ -102,17 +100,17 @@ class SnapshotWriter:
     self._pause_s = time.monotonic() - began_s
 
   def finish(self, variables_version: int, timeout_s: float) -> None:
-    """Writes the last snapshot, after the one that may be under way.
+    """Writes the last snapshot, and uploads it in the time that is left.
 
-    In what is left of the time it is uploaded.
+    It first waits for a snapshot that is being written.
 
     Args:
-      variables_version: of the last variables that the trainer has published.
-      timeout_s: seconds after which it is given up, which the log says: the one
-        before counts.
+      variables_version: version that the trainer has published last.
+      timeout_s: seconds after which the last snapshot is abandoned, with a
+        warning; the previous one remains the newest.
 
     Raises:
-      RuntimeError: it could not be written.
+      RuntimeError: the snapshot could not be written.
     """
     end_s = time.monotonic() + timeout_s
     self.wait(timeout_s)
@@ -138,18 +136,18 @@ class SnapshotWriter:
       self._store.flush(end_s - time.monotonic())
 
   def wait(self, timeout_s: float) -> None:
-    """Waits until nothing is being written, at most for so long."""
+    """Waits until no snapshot is being written, for up to `timeout_s`."""
     if self._thread is not None:
       self._thread.join(max(0.0, timeout_s))
 
   def report(self) -> messages.SnapshotReport:
-    """Returns the store's counts, and how long the learner paused."""
+    """Returns the store's counts, and the learner's last pause."""
     return messages.SnapshotReport(
       pause_s=self._pause_s, **self._store.metrics()
     )
 
   def _begin(self, variables_version: int) -> threading.Event:
-    """Starts the thread; returns what tells that all is copied."""
+    """Starts the thread; returns an event that is set once all is copied."""
     self._copied.clear()
     self._error = None
     self._thread = threading.Thread(
@@ -161,16 +159,16 @@ class SnapshotWriter:
   def _run(self, variables_version: int) -> None:
     try:
       self._write(variables_version)
-    except Exception as error:  # The run goes on without this one.
+    except Exception as error:  # the run continues without this snapshot
       self._error = error
-      said = " ".join(str(error).split())
-      logging.error("no snapshot could be written: %s", said)
+      text = " ".join(str(error).split())
+      logging.error("no snapshot could be written: %s", text)
     finally:
       self._copied.set()
 
   def _write(self, variables_version: int) -> None:
     steps = int(self._learner.steps)
-    # What the control node knows of the trainer is a report old.
+    # The control node's counts of the trainer are as old as its last report.
     counters = msgspec.structs.replace(
       self._control.counters(),
       trainer_steps=steps,
@@ -182,7 +180,7 @@ class SnapshotWriter:
       counters.write(path)
       checkpoints.save(path, self._learner)
       saving = self._save_tables(path)
-      while not saving.wait_copied(_LOOK_S):
+      while not saving.wait_copied(_POLL_S):
         pass
       self._copied.set()
       saving.finish()
@@ -193,7 +191,7 @@ class SnapshotWriter:
   def _save_tables(
     self, path: pathlib.Path
   ) -> table_snapshot.Saving | shards_snapshot.ShardsSaving:
-    """Begins to save all servers' tables into the folder of a snapshot."""
+    """Begins to save the tables of all servers into a snapshot's folder."""
     shards = len(self._servers)
     parts = [
       shards_snapshot.ShardFolder(
@@ -219,19 +217,19 @@ class SnapshotWriter:
 def tables_path(
   snapshot: pathlib.Path, shard: int, shards: int
 ) -> pathlib.Path:
-  """The folder of a snapshot that has the tables of a replay server.
+  """Returns the folder with a server's tables in a snapshot.
 
   Args:
-    snapshot: folder of the snapshot.
-    shard: of the server, from 0.
-    shards: number of servers; a single one has the whole folder.
+    snapshot: the snapshot's folder.
+    shard: index of the server's shard, from 0.
+    shards: number of servers; a single one uses the whole folder.
   """
   path = snapshot / TABLES
   return path if shards == 1 else path / str(shard)
 
 
 def _best_return(newest: snapshot_store.Snapshot | None) -> float | None:
-  """Best return that the run had when its newest snapshot was written."""
+  """Returns the best return at the time of a snapshot; None: none."""
   if newest is None:
     return None
   return run_counters.RunCounters.read(newest.path).best_eval_return

@@ -1,4 +1,4 @@
-"""The trainer: runs a learner's updates, and publishes its variables."""
+"""Trainer: runs a learner's updates, and publishes its variables."""
 
 import time
 
@@ -14,10 +14,10 @@ _RUN = messages.Command()
 
 
 class Trainer:
-  """Learns from a source of batches, in every mode.
+  """Runs updates when they are due, and publishes variables, in every mode.
 
   Attributes:
-    version: of the variables that were published last.
+    version: version of the variables that were published last.
   """
 
   def __init__(
@@ -29,16 +29,16 @@ class Trainer:
     variables: ports.VariablesSink,
     version: int | None = None,
   ):
-    """Publishes the learner's variables, if that was not done before.
+    """Publishes the learner's variables, unless they are published already.
 
     Args:
       config: the whole config.
-      rates: of the run.
-      learner: with the state from which it continues.
-      updates: of the learner.
-      variables: where to publish.
-      version: of the learner's variables that are published already; None:
-        they are not.
+      rates: the run's schedule.
+      learner: the learner, with its state restored.
+      updates: the learner's updates and their source of batches.
+      variables: destination of the variables.
+      version: version under which the learner's variables are published
+        already; None: they are not.
     """
     self._rates, self._learner, self._updates = rates, learner, updates
     self._variables = variables
@@ -52,22 +52,22 @@ class Trainer:
 
   @property
   def steps(self) -> int:
-    """All updates of the run so far."""
+    """Number of updates of the run so far."""
     return self._steps
 
   @property
   def waits_for_round(self) -> bool:
-    """Whether nothing is left to do until the workers have collected."""
+    """Whether the trainer has to wait for the workers of a round."""
     return self._rates.in_rounds and self._publications.updates_left == 0
 
   def step(self, command: messages.Command = _RUN) -> int:
-    """Makes one call of the learner's updates, if one is due.
+    """Runs one call of the learner's updates, if one is due.
 
     Args:
-      command: of the control node.
+      command: the control node's newest command.
 
     Returns:
-      All updates of the run so far.
+      The number of updates of the run so far.
     """
     if command.trainer_steps_limit is not None:
       self._limit = command.trainer_steps_limit
@@ -80,12 +80,12 @@ class Trainer:
     return self._steps
 
   def close(self) -> None:
-    """Disconnects from replay."""
+    """Closes the connections to the variables and the batches."""
     self._variables.close()
     self._updates.close()
 
   def report(self) -> messages.TrainerReport:
-    """Returns the counts, without those of the tables and the snapshots."""
+    """Returns a report without counts of tables and snapshots."""
     waiting_since_s = self._waiting_since_s
     return messages.TrainerReport(
       trainer_steps=self._steps,
@@ -97,7 +97,7 @@ class Trainer:
     )
 
   def _next_updates(self, collected_version: int) -> int:
-    """Returns the updates of the next call; 0: none is due."""
+    """Returns the number of updates in the next call; 0: none is due."""
     updates = self._rates.updates_per_call
     if self._limit:
       updates = max(0, min(updates, self._limit - self._steps))
@@ -107,7 +107,7 @@ class Trainer:
       granted = self._rates.updates_of_round(self._updates.statuses())
       if granted:
         self._publications.begin_round(granted)
-      else:  # with too little data for one, workers collect once more
+      else:  # too little data: the workers collect once more
         self.version = self._publish()
     return min(updates, self._publications.updates_left)
 

@@ -1,4 +1,4 @@
-"""The trainer node: a trainer in a process of its own, or a thread."""
+"""Trainer node: runs a trainer as a node of a distributed run."""
 
 from collections.abc import Sequence
 
@@ -24,13 +24,13 @@ from slipway.launch.runs import checkpoints, run_folder, snapshot_store
 from slipway.replay.tables import shard_monitor, tables
 from slipway.replay.variables import retrying_publisher, variables
 
-_ROUND_S = 0.2  # for one wait for the workers' round, until the next command
-_SAVE_S = 4.0  # for the last snapshot, which the stop order waits for
-_FIRST_S = 30.0  # for the server that has the variables, at the start
+_ROUND_S = 0.2  # longest wait for a round before the next command is read
+_SAVE_S = 4.0  # for the last snapshot; below the grace of the stop order
+_CONNECT_S = 30.0  # for the server that has the variables, at the start
 
 
 class TrainerNode:
-  """Runs a trainer on the tables of one or several servers, and saves."""
+  """A node that runs a trainer and writes the run's snapshots."""
 
   def __init__(
     self,
@@ -41,15 +41,16 @@ class TrainerNode:
     passing_path: str | None,
     control: control_service.ControlService,
   ):
-    """Starts at the run's newest snapshot, and publishes its variables.
+    """Restores the run's newest snapshot, and publishes its variables.
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      folder: of the run, for snapshots.
-      servers: of the TrajectoryManagers, the first of which has the variables;
-        a single one is hosted here where config.topology.replay says so.
-      passing_path: see `replay_node.HostedTables`.
+      spec: specification of one environment.
+      folder: the run's folder, for snapshots.
+      servers: addresses of the TrajectoryManagers, the first of which has the
+        variables; hosted here if config.topology.replay is 'with_trainer'.
+      passing_path: socket that passes connections; see
+        `replay_node.HostedTables`.
       control: client of the control node.
 
     Raises:
@@ -59,7 +60,7 @@ class TrainerNode:
     self._control = control
     builder = registry.make_builder(config.agent)
     self._rates = rates_lib.Rates.from_config(config, spec)
-    # Read once: tables and learner start at the same one.
+    # Found once, so that tables and learner restore the same snapshot.
     store = snapshot_store.open_store(config, folder)
     snapshot = store.newest()
     self._tables = None
@@ -76,8 +77,9 @@ class TrainerNode:
     if snapshot:
       checkpoints.restore(snapshot.path, learner)
       logging.info("resumes from snapshot %d", snapshot.number)
-    self._monitors[0].wait(_FIRST_S)
-    # Above all that any node acts on, also of a trainer that was killed since.
+    self._monitors[0].wait(_CONNECT_S)
+    # The next version must exceed all that any node has, also versions that a
+    # killed trainer published after the snapshot.
     version = control.variables_version()
     self.trainer = trainer.Trainer(
       config,
@@ -97,10 +99,10 @@ class TrainerNode:
       store,
       lambda shard: self._monitors[shard].up,
     )
-    self._saves = 0  # requested and begun
+    self._saves = 0  # requested snapshots that were begun
 
   def run(self) -> None:
-    """Learns until the run stops, then saves."""
+    """Trains until the run stops, then writes the last snapshot."""
     with link.Link(
       self._control, "trainer", 0, self.report, self._rates.report_period_s
     ) as node_link:
@@ -114,23 +116,23 @@ class TrainerNode:
         self._save_if_due(command.saves_requested)
         before = self.trainer.steps
         if self.trainer.step(command) == before and collected is None:
-          # At the limit, the other nodes stop first.
+          # Idle: at the limit, the other nodes stop first.
           node_link.wait(self._rates.trainer_idle_s)
       self._snapshots.finish(self.trainer.version, _SAVE_S)
-      # The node that hosts the tables stops next, or does so below.
+      # Closed before the server, which stops next or below.
       self.trainer.close()
-    # The last report was of an open server.
+    # Closed after the last report, which reads the open server.
     self.close()
 
   def close(self) -> None:
-    """Stops the monitors, and the server if it is hosted here."""
+    """Stops the shard monitors, and the server if it is hosted here."""
     for monitor in self._monitors:
       monitor.close()
     if self._tables is not None:
       self._tables.close()
 
   def report(self) -> messages.TrainerReport:
-    """Returns the counts of trainer, snapshots and hosted tables."""
+    """Returns a report of trainer, snapshots and hosted tables."""
     report = self.trainer.report()
     hosted = messages.ReplayReport()
     if self._tables is not None:
@@ -148,10 +150,10 @@ class TrainerNode:
     )
 
   def _wait_for_round(self, command: messages.Command) -> int | None:
-    """Waits for the workers, where nothing else is to be done.
+    """Waits for the workers of a round, if there is nothing else to do.
 
     Returns:
-      The version with which all have collected; None: it did not wait.
+      The version with which all workers have collected; None: no wait.
     """
     version = self.trainer.version
     if (
@@ -162,7 +164,7 @@ class TrainerNode:
       return None
     try:
       return self._control.wait_collected(version, _ROUND_S)
-    except rpc_client.UnreachableError as error:  # it restarts
+    except rpc_client.UnreachableError as error:  # the control node restarts
       logging.info("no round from the control node: %s", error)
       return None
 
@@ -180,7 +182,7 @@ def _make_updates(
   rates: rates_lib.Rates,
   monitors: Sequence[shard_monitor.ShardMonitor],
 ) -> updates_core.Updates:
-  """Makes the learner's updates on the source of batches of its algorithm."""
+  """Returns the updates that fit the algorithm's source of batches."""
   table, limiter = rates.table, rates.limiter
   if table is None or limiter is None:
     return recorded_updates.RecordedUpdates(

@@ -1,4 +1,4 @@
-"""The worker: collects transitions and writes them."""
+"""Worker: collects items with the newest policy, and writes them."""
 
 import time
 import typing
@@ -10,18 +10,18 @@ from acme import specs
 
 from slipway.agents import core
 from slipway.environments import vector
-from slipway.launch.nodes import collector, pace, ports
+from slipway.launch.nodes import collector, ports, throttle
 from slipway.launch.orchestration import messages
 from slipway.launch.orchestration import rates as rates_lib
 
-_WAIT_S = 0.2  # at most, until the next look at the command
-_FLUSH_S = 2.0  # for what is in flight at the end
-_LOG_AFTER_S = 1.0  # shorter waits are the rate limiter doing its work
+_WAIT_S = 0.2  # longest wait before the next command is read
+_FLUSH_S = 2.0  # for items in flight at the end
+_LOG_AFTER_S = 1.0  # shorter waits are normal with a rate limiter
 _RUN = messages.Command()
 
 
 class Worker:
-  """Steps a batch of environments with the newest policy, in every mode."""
+  """Steps a batch of environments and writes items, in every mode."""
 
   def __init__(
     self,
@@ -39,14 +39,14 @@ class Worker:
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      builder: of the algorithm.
-      rates: of the run.
-      index: of this worker, from 0.
-      items: where to write to.
-      variables: where to read the policy's variables from.
-      registration: of the processes that were this worker before.
-      environment: see `collector.Collector`.
+      spec: specification of one environment.
+      builder: the algorithm's builder.
+      rates: the run's schedule.
+      index: index of the worker, from 0.
+      items: destination of the items.
+      variables: source of the policy's variables.
+      registration: counts of the worker's earlier processes.
+      environment: batch of environments; see `collector.Collector`.
     """
     self._config, self._rates, self._items = config, rates, items
     self._variables = variables
@@ -59,40 +59,40 @@ class Worker:
       registration.env_steps,
       environment,
     )
-    self._pace = pace.Pace()
+    self._throttle = throttle.Throttle()
     self._published_at_s: float | None = None
     self._waiting_since_s: float | None = None  # monotonic
     self._wait_is_logged = False
     self._version = 0  # of the variables; 0: none yet
     self._loads = 0
-    # In rounds: batch steps made in this one, and the version with which this
-    # worker has collected its share, all of it confirmed.
-    self._made = 0
+    # In rounds: batch steps of the current round, and the version with which
+    # this worker has collected its share and got all of it confirmed.
+    self._round_steps = 0
     self._collected_version = 0
 
   @property
   def env_steps(self) -> int:
-    """Environment steps of this process."""
+    """Number of environment steps of this process."""
     return self._collector.env_steps
 
   @property
   def episodes(self) -> int:
-    """Training episodes of this process that have ended."""
+    """Number of training episodes that have ended in this process."""
     return self._collector.episodes
 
   @property
   def collected_version(self) -> int:
-    """The version with which the share of a round is complete; 0: none."""
+    """Version whose share of a round this worker has collected; 0: none."""
     return self._collected_version
 
   def step(self, command: messages.Command = _RUN) -> int:
-    """Steps every environment once, or waits a little if that can't be.
+    """Steps every environment once, or waits briefly if it must not step.
 
     Args:
-      command: of the control node.
+      command: the newest command of the proxy or the control node.
 
     Returns:
-      All environment steps so far.
+      The environment steps of this process so far.
     """
     self._load_variables()
     if self._may_step(command):
@@ -101,24 +101,24 @@ class Worker:
       if items is not None:
         self._items.write(*items)
       steps = self._collector.env_steps - before
-      self._made += 1
-      self._pace.stepped(steps, command.steps_per_s, time.monotonic())
+      self._round_steps += 1
+      self._throttle.record_steps(steps, command.steps_per_s, time.monotonic())
     return self._collector.env_steps
 
   def keep_stream(self) -> None:
-    """Opens the stream of items again if it has broken; between two steps."""
+    """Reopens a broken stream of items; for calls between two steps."""
     self._items.wait(0.0)
 
   def close(self) -> None:
-    """Writes what is in flight, and closes the environments."""
+    """Waits for items in flight, and closes the environments."""
     if not self._items.close(_FLUSH_S):
       logging.info(
-        "items that the table no longer took: %d", self._items.discarded
+        "items that the table rejected at the end: %d", self._items.discarded
       )
     self._collector.close()
 
   def report(self) -> messages.WorkerReport:
-    """Returns the counts of this process."""
+    """Returns a report of this process."""
     published_at_s, waiting_since_s = (
       self._published_at_s,
       self._waiting_since_s,
@@ -142,7 +142,7 @@ class Worker:
     )
 
   def get_state(self, with_environments: bool) -> dict[str, typing.Any]:
-    """Returns what the next steps depend on, besides the variables.
+    """Returns the worker's state without its variables, for pickling.
 
     Args:
       with_environments: whether the environments can be saved; see
@@ -151,36 +151,36 @@ class Worker:
     return self._collector.get_state(with_environments)
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Continues as the worker would have whose state was taken."""
+    """Restores a state of `get_state`."""
     self._collector.set_state(state)
 
   def _may_step(self, command: messages.Command) -> bool:
-    """Whether a step can be made now; waits a little if not."""
+    """Returns whether a step may begin now; waits briefly if not."""
     if self._published_at_s is None:
       time.sleep(self._rates.idle_s)
       return False
     has_collected = self._has_collected(command)
     if command.paused or has_collected:
-      if self._note_wait(self._items.flush(_WAIT_S)):
+      if self._record_wait(self._items.flush(_WAIT_S)):
         if has_collected and self._collected_version != self._version:
           self._collected_version = self._version  # reported without a delay
         else:
           time.sleep(self._rates.idle_s)
       return False
-    wait_s = self._pace.wait_s(command.steps_per_s, time.monotonic())
+    wait_s = self._throttle.get_wait_s(command.steps_per_s, time.monotonic())
     if wait_s > 0:
       time.sleep(min(wait_s, _WAIT_S))
       return False
-    return self._note_wait(self._items.wait(_WAIT_S))
+    return self._record_wait(self._items.wait(_WAIT_S))
 
   def _has_collected(self, command: messages.Command) -> bool:
-    """Whether this worker has its share of the round."""
+    """Returns whether this worker has collected its share of the round."""
     workers = command.workers or self._config.topology.workers
     share = self._rates.worker_steps(workers)
-    return share is not None and self._made >= share
+    return share is not None and self._round_steps >= share
 
-  def _note_wait(self, ready: bool) -> bool:
-    """Notes since when the sink is not ready; logs waits that last."""
+  def _record_wait(self, ready: bool) -> bool:
+    """Records the start of a wait, logs a long wait, and returns `ready`."""
     now_s = time.monotonic()
     if ready:
       if self._wait_is_logged:
@@ -200,9 +200,9 @@ class Worker:
     if snapshot is None:
       return
     if self._published_at_s is None:
-      logging.info("acts on its first variables")
+      logging.info("acts with its first variables")
     self._collector.load(snapshot.version, snapshot.variables)
     self._version = snapshot.version
     self._published_at_s = snapshot.published_at_s
     self._loads += 1
-    self._made = 0
+    self._round_steps = 0

@@ -1,4 +1,4 @@
-"""The worker node: a worker in a process of its own, or a thread."""
+"""Worker node: runs a worker as a node, or for an external process."""
 
 import contextlib
 import threading
@@ -16,20 +16,20 @@ from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables
 from slipway.replay.transport import control_block
 
-# Items that may be unconfirmed when more are written. Those of a queue get old
-# while they wait, and its capacity shall bound how many wait.
+# Number of unconfirmed items up to which more are written. Items of a queue age
+# while they wait, and only the queue's capacity should bound their number.
 _UNCONFIRMED = writer_lib.MAX_IN_FLIGHT // 2
 _UNCONFIRMED_OF_QUEUE = 1
 
 
 class External(typing.NamedTuple):
-  """What replaces a worker's own parts where an external process collects.
+  """The objects of a worker node that an external process provides.
 
   Attributes:
-    index: of the process among the external ones.
-    handle: of its place in the proxy's shared control block.
-    environment: that the process's own loop steps.
-    stop_event: ends the node when it is set.
+    index: index of the process among the external ones.
+    handle: handle of its slot in the proxy's shared control block.
+    environment: the environment that the process's own loop steps.
+    stop_event: event that stops the node.
   """
 
   index: int
@@ -39,7 +39,7 @@ class External(typing.NamedTuple):
 
 
 class WorkerNode:
-  """Runs a worker by the commands of its proxy, or of the control node."""
+  """A node that runs a worker by the commands of proxy or control node."""
 
   def __init__(
     self,
@@ -48,29 +48,34 @@ class WorkerNode:
     index: int,
     data: addresses.DataAddresses,
     control: control_service.ControlService,
-    outside: External | None = None,
+    external_parts: External | None = None,
   ):
-    """Makes the worker; it continues where a predecessor was killed.
+    """Registers the worker, and connects it to its table and variables.
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      index: of this worker, from 0.
-      data: where to write to, and where variables come from.
+      spec: specification of one environment.
+      index: index of the worker, from 0.
+      data: addresses of the servers or the proxy.
       control: client of the control node.
-      outside: of an external process; None: the worker is one of the run's.
+      external_parts: objects of an external process; None: the worker is one of
+        the run's own.
     """
     self._name = ("worker", index)
-    if outside:
-      self._name = (stop_order.EXTERNAL, outside.index)
-    self._control, self._outside = control, outside
+    if external_parts:
+      self._name = (stop_order.EXTERNAL, external_parts.index)
+    self._control, self._external_parts = control, external_parts
     self._step_timeout_s = config.environment.step_timeout_s
     self._link: link.Link | None = None
     builder = registry.make_builder(config.agent)
     self._rates = rates_lib.Rates.from_config(config, spec)
     table = self._rates.table
     assert table is not None  # runs without a table have no workers
-    self._handle = outside.handle if outside else data.open_control_block(index)
+    self._handle = (
+      external_parts.handle
+      if external_parts
+      else data.open_control_block(index)
+    )
     self._worker = worker.Worker(
       config,
       spec,
@@ -87,13 +92,13 @@ class WorkerNode:
       ),
       data.make_variables_source(self._rates.poll_period_s),
       control.register(*self._name),
-      outside and outside.environment,
+      external_parts and external_parts.environment,
     )
 
   def check_in_step(self) -> bool:
-    """Returns whether to stop; called now and then in a step of another loop.
+    """Returns whether to stop; called regularly while a step takes long.
 
-    Its stream is opened again if it has broken: other connections of the same
+    It also reopens a broken stream, because other connections of the same
     process wait for that.
     """
     self._worker.keep_stream()
@@ -103,18 +108,18 @@ class WorkerNode:
     )
 
   def run(self) -> None:
-    """Collects until the run stops."""
-    outside = self._outside
+    """Collects until the run, or the external process, stops."""
+    external_parts = self._external_parts
     with link.Link(
       self._control,
       *self._name,
       self._worker.report,
       self._rates.report_period_s,
-      outside and outside.stop_event,
+      external_parts and external_parts.stop_event,
     ) as node_link:
       self._link = node_link
-      # The loop of an external process may take any time for a step.
-      timeout_s = 0.0 if outside else self._step_timeout_s
+      # A step of an external process may take any time.
+      timeout_s = 0.0 if external_parts else self._step_timeout_s
       with (
         hanging.detect_hanging(timeout_s),
         contextlib.suppress(external.Interrupted),
@@ -134,7 +139,7 @@ class WorkerNode:
         node_link.report_now()  # the trainer waits for it
 
   def _command(self, node_link: link.Link) -> messages.Command:
-    """Returns the command of this machine's proxy, if there is one."""
+    """Returns the command of the proxy, or without one of the control node."""
     handle = self._handle
     if handle is None:
       return node_link.command

@@ -1,1 +1,1 @@
-"""The commands' flags."""
+"""Options: the flags of commands."""

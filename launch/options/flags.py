@@ -1,4 +1,4 @@
-"""Flags of commands, parsed, and their errors as one line each."""
+"""Flags: defines and parses flags of commands, with one-line errors."""
 
 import sys
 import typing
@@ -20,7 +20,7 @@ def define_evaluate_flags() -> flags.FlagValues:
   flags.DEFINE_integer(
     "episodes",
     20,
-    "How many greedy episodes to play.",
+    "Number of greedy episodes to play.",
     lower_bound=1,
     upper_bound=10**9,
     flag_values=values,
@@ -35,7 +35,7 @@ def define_evaluate_flags() -> flags.FlagValues:
   flags.DEFINE_integer(
     "seed",
     2_000_000,
-    "Seed of the environments; by default apart from those of a training.",
+    "Seed of the environments; the default differs from those of trainings.",
     lower_bound=0,
     upper_bound=2**31 - 1,  # environments take 31 bits
     flag_values=values,
@@ -49,7 +49,7 @@ def define_evaluate_flags() -> flags.FlagValues:
   flags.DEFINE_string(
     "record",
     None,
-    "New folder for the episodes that are played, as a Minari dataset.",
+    "New folder in which the episodes are recorded as a Minari dataset.",
     flag_values=values,
   )
   flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
@@ -80,17 +80,17 @@ def parse(
   """Parses a command line.
 
   Args:
-    values: defined flags.
+    values: the defined flags.
     argv: the program's name and its arguments.
     usage: one sentence for the help.
-    fields: of the config, if the command takes one: values by name.
+    fields: the config's values by field name, for advice; None: no config.
     epilogue: text at the end of the help.
 
   Raises:
-    ValueError: one line with the flag, its value and what is near it.
-    SystemExit: help was asked for and printed.
+    ValueError: one line with the flag, its value and a suggestion.
+    SystemExit: help was requested and printed.
   """
-  if asks_for_help(argv):
+  if requests_help(argv):
     print(f"{usage}\n\n{values.get_help()}\n\n{epilogue}".rstrip())
     sys.exit(0)
   try:
@@ -109,15 +109,15 @@ def parse(
   return values
 
 
-def asks_for_help(argv: Sequence[str]) -> bool:
-  """Whether a command line wants nothing but its help."""
+def requests_help(argv: Sequence[str]) -> bool:
+  """Returns whether a command line requests help."""
   return any(a in ("--help", "-h", "--helpfull") for a in argv[1:])
 
 
 def _advise(
   name: str, known: Sequence[str], fields: Collection[str], command: str
 ) -> str:
-  """Returns what to give in place of a flag that does not exist."""
+  """Returns a suggestion for a flag that does not exist."""
   exact = [x for x in fields if x.rpartition(".")[2] == name]
   near = names.find_alias(name, known) or names.find_word(name, known)
   field = names.find_field(name, fields)
@@ -133,18 +133,18 @@ def _explain(
   values: flags.FlagValues,
   fields: Mapping[str, typing.Any],
 ) -> str:
-  """One line for an error of parsing."""
-  said = " ".join(str(error).split())
-  if not said.startswith("flag --"):
-    return said
-  argument, _, why = said.removeprefix("flag ").partition(": ")
+  """Returns one line that explains an error of absl's parser."""
+  text = " ".join(str(error).split())
+  if not text.startswith("flag --"):
+    return text
+  argument, _, reason = text.removeprefix("flag ").partition(": ")
   name, _, value = argument.removeprefix("--").partition("=")
   _, of_config, field = name.rpartition("config.")
   if of_config and field in fields:
     return overrides.wrong_type(argument, fields[field])
-  if value == "None" and "other than None" in why:  # a required flag
+  if value == "None" and "other than None" in reason:  # a required flag
     return (
-      f"--{name} is missing, so it is not known what to use: give "
+      f"--{name} is missing, so the command has no run: give "
       f"--{name}=FOLDER, such as runs/first"
     )
   choices = getattr(values[name].parser, "enum_values", None)
@@ -152,4 +152,4 @@ def _explain(
     near = names.find_word(value, choices)
     advice = f"did you mean {near}?" if near else "give one of them"
     return f"{argument} is none of {', '.join(choices)}: {advice}"
-  return f"{argument} can't be used: {why}"
+  return f"{argument} can't be used: {reason}"

@@ -1,4 +1,4 @@
-"""Overrides: the config's fields as flags, checked before they are parsed."""
+"""Overrides: loads configs, and checks flags that override their fields."""
 
 import ast
 import pathlib
@@ -23,13 +23,12 @@ _KWARGS = "environment.kwargs."
 
 
 class CommandLine(typing.NamedTuple):
-  """A command line, whose parts are understood one after the other.
+  """A command line, split into arguments that are parsed at different times.
 
   Attributes:
-    argv: the program's name and the arguments that are not below.
-    sources: where the config comes from: values of --config and --resume, of
-      those that are given.
-    kwargs: the environment's keyword arguments, as text.
+    argv: the program's name and all other arguments.
+    sources: the given values of the flags --config and --resume.
+    kwargs: the environment's keyword arguments, as text by name.
   """
 
   argv: list[str]
@@ -38,10 +37,10 @@ class CommandLine(typing.NamedTuple):
 
 
 def split(argv: Sequence[str]) -> CommandLine:
-  """Takes out what must be known before the rest can be parsed.
+  """Splits off the arguments that must be known before flags are defined.
 
-  The fields of a config are flags only once it is read, and the arguments of an
-  environment need not be fields at all.
+  A config must be read before its fields can be flags, and an environment's
+  keyword arguments need not be fields of the config.
 
   Args:
     argv: the program's name and its arguments.
@@ -69,18 +68,18 @@ def split(argv: Sequence[str]) -> CommandLine:
 
 
 def load(path: str) -> ml_collections.ConfigDict:
-  """Returns the config of a name, without overrides.
+  """Returns the config of a name or file, without overrides.
 
   Args:
     path: 'NAME' or 'NAME:PRESET', where NAME is a built-in algorithm or the
-      path of a file, which ends in '.py', or '.json' for a run's config.
+      path of a '.py' file; or the path of a run's config.json.
 
   Raises:
     ValueError: one line: there is no such algorithm, file or preset.
     user_code.UserCodeError: the file's own code failed.
   """
   flag = f"--config={path}"
-  if path.endswith(".json"):  # of a run
+  if path.endswith(".json"):  # a run's config
     try:
       return config_file.from_json(pathlib.Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -98,7 +97,8 @@ def load(path: str) -> ml_collections.ConfigDict:
       "path of a .py file, or one of the algorithms that `slipway list` shows"
     )
   if name.endswith(".py"):
-    # As for a script, modules beside the file are found, after all others.
+    # As for a script, modules in the file's folder can be imported, after
+    # others.
     sys.path.append(str(pathlib.Path(file).resolve().parent))
   try:
     loader = machinery.SourceFileLoader("config_config", file)
@@ -112,15 +112,15 @@ def load(path: str) -> ml_collections.ConfigDict:
   except KeyboardInterrupt:
     raise
   except BaseException as error:
-    said = user_code.describe(error)
+    text = user_code.describe(error)
     line = user_code.find_line(error, file)
     if line is None:
       raise ValueError(
-        f"{flag} is no config ({said}), so there is nothing to run: give a "
+        f"{flag} is no config ({text}), so there is nothing to run: give a "
         "Python file with a get_config(preset)"
       ) from error
     raise user_code.UserCodeError(
-      f"{flag}: line {line} of {file} failed ({said}), so there is nothing to "
+      f"{flag}: line {line} of {file} failed ({text}), so there is nothing to "
       "run: correct the file",
       error,
     ) from error
@@ -140,11 +140,11 @@ def declared(config: ml_collections.ConfigDict) -> fields_lib.Fields:
 def help_text(
   config: ml_collections.ConfigDict, fields: fields_lib.Fields
 ) -> str:
-  """Returns one paragraph per field: its flag, its value and its meaning.
+  """Returns one paragraph per field, with its flag, value and meaning.
 
   Args:
-    config: gives the values.
-    fields: the declared fields of its algorithm.
+    config: the config with the values.
+    fields: the declared fields of the config's algorithm.
   """
   lines = []
   for name, field in fields.items():
@@ -161,14 +161,14 @@ def help_text(
 
 
 def check_names(argv: Sequence[str], known: Collection[str]) -> None:
-  """Checks that all overrides are of fields that can be overridden.
+  """Checks that all overrides name fields that can be overridden.
 
   Args:
     argv: the program's name and its arguments.
     known: the names of the config's fields.
 
   Raises:
-    ValueError: one line: there is no such field, or it has its own flag.
+    ValueError: one line: there is no such field, or it has a flag of its own.
   """
   for argument in argv[1:]:
     name = argument.lstrip("-").partition("=")[0]
@@ -192,13 +192,13 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
 def quote_names(
   argv: Sequence[str], before: Mapping[str, typing.Any]
 ) -> list[str]:
-  """Returns arguments in which fields that hold names are tuples of strings.
+  """Returns arguments with names as tuples of quoted strings.
 
-  So `--config.hooks=csv,my_hooks:notify` needs no quotes.
+  It allows `--config.hooks=csv,my_hooks:notify` without quotes.
 
   Args:
     argv: the program's name and its arguments.
-    before: the values by name without the overrides.
+    before: the config's values by field name, without the overrides.
   """
   quoted = []
   for argument in argv:
@@ -214,11 +214,11 @@ def quote_names(
 def check_items(
   config: ml_collections.ConfigDict, before: Mapping[str, typing.Any]
 ) -> None:
-  """Checks the types of the items of tuples, which parsing leaves unchecked.
+  """Checks the types of tuple items, which the parser does not check.
 
   Args:
-    config: with its overrides.
-    before: the values by name without them.
+    config: the config with the overrides.
+    before: the config's values by field name, without the overrides.
 
   Raises:
     ValueError: one line: a tuple has items of another type than before.
@@ -246,17 +246,17 @@ def set_kwargs(
   """Adds keyword arguments of the environment to a config.
 
   Args:
-    config: the whole config; changed.
-    kwargs: Python literals by name; what is none is text.
+    config: the whole config, which is changed.
+    kwargs: texts by name; a text that is no Python literal stays a string.
 
   Raises:
-    ValueError: one line: a value is not of the type that the config has.
+    ValueError: one line: a value has another type than in the config.
   """
   target = config.environment.kwargs
   for name, text in kwargs.items():
     try:
       value = ast.literal_eval(text)
-    # As the parser gives up on nesting, and the interpreter on `{[]: 1}`.
+    # Deep nesting and `{[]: 1}` raise errors of other types.
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
       value = text
     old = target.get(name)
@@ -270,7 +270,7 @@ def set_kwargs(
         raise ValueError("an argument's name is a Python identifier")
       with target.unlocked():
         target[name] = value
-    # What ConfigDict raises for names that it can't have, which differs.
+    # ConfigDict raises several types of errors for impossible names.
     except (ValueError, KeyError, TypeError, AttributeError) as error:
       raise ValueError(
         f"{fields_lib.shorten(argument)} can't be the environment's argument: "

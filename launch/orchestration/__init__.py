@@ -1,1 +1,1 @@
-"""What the control node knows, and what it asks of the nodes."""
+"""Orchestration: limits, schedule, commands and state of a run."""

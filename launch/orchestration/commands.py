@@ -1,4 +1,4 @@
-"""Commands: what the run's nodes should do, shared out among them."""
+"""Commands: the settings of a run from which each node's command follows."""
 
 import msgspec
 
@@ -6,16 +6,16 @@ from slipway.launch.orchestration import messages
 
 
 class Commands(msgspec.Struct, forbid_unknown_fields=True):
-  """What the whole run should do.
+  """The current settings of a run that its nodes have to follow.
 
   Attributes:
-    workers: number of workers; those of higher indices end.
+    workers: number of workers; workers with higher indices end.
     proxies: number of proxies that share the limit on environment steps.
-    steps_per_s: limit on environment steps of all workers; 0: none.
-    paused: whether no node should make steps.
-    trainer_steps_limit: trainer step after which there is none, 0: no such
-      step; None: the config's limit.
-    saves_requested: snapshots that were requested so far.
+    steps_per_s: limit on the environment steps of all workers; 0: no limit.
+    paused: whether all nodes should pause.
+    trainer_steps_limit: the trainer's last step, 0: no limit; None: the
+      config's limit.
+    saves_requested: number of snapshots requested so far.
   """
 
   workers: int
@@ -31,9 +31,9 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
     """Returns the command for a node.
 
     Args:
-      role: of the node; only proxies and workers have a share of the steps.
-      index: of the node among those of its role.
-      stop: whether the nodes of its role should end.
+      role: the node's role; only proxies and workers share the step limit.
+      index: index of the node among those of its role.
+      stop: whether the nodes of this role should end.
       collected_version: for the trainer, the version with which all workers
         have collected their share of a round.
     """

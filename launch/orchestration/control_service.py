@@ -1,4 +1,4 @@
-"""ControlService: what a run's control node does for other processes."""
+"""ControlService: the interface of the control node for other processes."""
 
 import typing
 
@@ -10,40 +10,40 @@ from slipway.launch.runs import run_counters, run_status
 class ControlService(typing.Protocol):
   """The methods of `run_control.RunControl` that other processes call.
 
-  Those that a node cannot do without are repeated, as the control node may have
-  to start.
+  Clients retry the methods that are marked `wire.repeated`, because the control
+  node may be restarting.
   """
 
   def report(
     self, role: str, index: int, report: messages.Report
   ) -> messages.Command:
-    """Takes a node's report; returns what the node should do now."""
+    """Receives a node's report; returns the node's command."""
     ...
 
   def finished(self, role: str, index: int, report: messages.Report) -> None:
-    """Takes the last report of a node that has ended."""
+    """Receives the last report of a node that has ended."""
     ...
 
   @wire.repeated
   def register(self, role: str, index: int) -> messages.Registration:
-    """Returns what the predecessors of a node that starts have done."""
+    """Registers a node that starts; returns counts of its earlier processes."""
     ...
 
   def wait_collected(self, version: int, timeout_s: float) -> int:
     """Waits until every worker has collected its share of a round.
 
     Args:
-      version: of the variables with which they collect.
-      timeout_s: seconds after which the wait is over; at most 1 is waited.
+      version: version of the variables with which the workers collect.
+      timeout_s: seconds after which the wait ends; at most 1.
 
     Returns:
       The version with which every worker has collected; lower than `version`
-      if the time is over or the run stops.
+      if the timeout has passed or the run stops.
     """
     ...
 
   def counters(self) -> run_counters.RunCounters:
-    """Returns what a snapshot keeps of the run."""
+    """Returns the counters that a snapshot contains."""
     ...
 
   @wire.repeated
@@ -53,11 +53,11 @@ class ControlService(typing.Protocol):
 
   @wire.repeated
   def evaluated(self, evaluation: messages.Evaluation) -> bool:
-    """Takes one evaluation; returns whether it is the best so far."""
+    """Receives an evaluation; returns whether it is the best so far."""
     ...
 
   def place(self, placement: messages.Placement) -> None:
-    """Takes the machines that the run has now."""
+    """Receives the current machines of the run."""
     ...
 
   def status(self) -> run_status.RunStatus:
@@ -65,38 +65,53 @@ class ControlService(typing.Protocol):
     ...
 
   def stop(self, reason: str) -> None:
-    """Ends the run, in order; the first reason is the one that is kept."""
+    """Stops the run in the stop order; the first reason is recorded."""
     ...
 
   def pause(self) -> None:
-    """Lets no node make another step, until `resume`.
+    """Pauses all nodes until `resume`.
 
     Raises:
-      ValueError: one line: the run is stopping; so do the methods below.
+      ValueError: one line: the run is stopping.
     """
     ...
 
   def resume(self) -> None:
-    """Lets the nodes continue after `pause`."""
+    """Makes all nodes continue after `pause`.
+
+    Raises:
+      ValueError: one line: the run is stopping.
+    """
     ...
 
   def save(self) -> None:
-    """Requests a snapshot."""
+    """Requests a snapshot.
+
+    Raises:
+      ValueError: one line: the run is stopping.
+    """
     ...
 
   def set_workers(self, count: int) -> None:
-    """Sets the number of workers."""
+    """Sets the number of workers.
+
+    Raises:
+      ValueError: one line: the run is stopping, or can't have this number.
+    """
     ...
 
   def set(self, field: str, value: float | str) -> None:
     """Changes a field of the config during the run.
 
     Args:
-      field: one of `settings.FIELDS`.
-      value: of the field's type, or its text.
+      field: name of a field in `settings.FIELDS`.
+      value: the new value, also as text.
+
+    Raises:
+      ValueError: one line: the run is stopping, or the field can't have it.
     """
     ...
 
   def release(self) -> None:
-    """Lets the control node end: the launcher has received the last status."""
+    """Confirms that the launcher has the last status; the node may end."""
     ...

@@ -1,4 +1,4 @@
-"""Limits: when a run ends."""
+"""Limits: decides when a run has reached its limits."""
 
 import typing
 
@@ -10,7 +10,7 @@ ALL = "all_limits"  # the reason of a stop by several limits together
 
 
 class Counts(typing.NamedTuple):
-  """How far a run has come, under the names of the limits in a config.
+  """The counts that limits apply to, under the names of the limits.
 
   Attributes:
     environment_steps: environment steps of all workers.
@@ -31,7 +31,7 @@ class Counts(typing.NamedTuple):
 
   @classmethod
   def from_status(cls, status: run_status.RunStatus) -> "Counts":
-    """Returns the counts of a run's status."""
+    """Returns the counts in a run's status."""
     return cls(
       status.env_steps,
       status.trainer_steps,
@@ -43,7 +43,7 @@ class Counts(typing.NamedTuple):
 
   @classmethod
   def from_counters(cls, counters: run_counters.RunCounters) -> "Counts":
-    """Returns the counts of a snapshot."""
+    """Returns the counts in a snapshot's counters."""
     return cls(
       counters.environment_steps,
       counters.trainer_steps,
@@ -74,7 +74,7 @@ def find_reached(
 
   Args:
     limits: section `limits` of a config.
-    counts: of the run.
+    counts: the run's current counts.
   """
   values = counts._asdict()
   return [
@@ -87,14 +87,14 @@ def find_reached(
 def find_reason(
   limits: ml_collections.ConfigDict, counts: Counts
 ) -> str | None:
-  """Returns why a run ends now; None: it continues.
+  """Returns the reason why a run ends now; None: the run continues.
 
   Args:
     limits: section `limits` of a config.
-    counts: of the run.
+    counts: the run's current counts.
 
   Returns:
-    The name of a limit, or `ALL` where several ones end the run together.
+    The name of a limit, or `ALL` if several limits together end the run.
   """
   reached = find_reached(limits, counts)
   if limits.combine == "any" or not reached:
@@ -105,10 +105,10 @@ def find_reason(
 
 
 def last_trainer_step(limits: ml_collections.ConfigDict) -> int:
-  """Returns the trainer step after which there is none; 0: no such step.
+  """Returns the last trainer step of a run; 0: there is no limit.
 
-  Where a run ends by several limits together, the trainer continues after its
-  own.
+  If several limits together end the run, the trainer continues after its own
+  limit.
 
   Args:
     limits: section `limits` of a config.

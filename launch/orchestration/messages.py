@@ -1,6 +1,6 @@
-"""Messages between the nodes of a run and its control node.
+"""Messages: commands and reports between the nodes and the control node.
 
-`control_service` has the calls in which they cross processes.
+`control_service` declares the calls that send them.
 """
 
 import typing
@@ -10,28 +10,27 @@ import msgspec
 from slipway.launch.runs import run_status
 from slipway.launch.runs.run_status import TableCounts
 
-# What a report may hold; all else is rejected where a message arrives.
+# Ranges of numbers in reports; the receiver rejects other values.
 Count = typing.Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Seconds = typing.Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 Return = typing.Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """What a node should do now; the default runs without limits.
+  """A command to a node; the default is to run without limits.
 
   Attributes:
     stop: whether the node should end.
-    paused: whether it should make no steps.
-    steps_per_s: limit on environment steps: of all of a proxy's workers
-      together, of a worker its own; 0: none.
-    trainer_steps_limit: limit of the trainer's steps, 0: none; None: the
-      config's.
-    saves_requested: snapshots that were requested so far, besides the regular
+    paused: whether the node should pause.
+    steps_per_s: limit on the environment steps of a worker, or of all workers
+      of a proxy; 0: no limit.
+    trainer_steps_limit: the trainer's last step, 0: no limit; None: the
+      config's limit.
+    saves_requested: number of snapshots requested so far, without the regular
       ones.
     collected_version: newest version of the variables with which every worker
       has collected its share of a round; 0: none.
-    workers: number of workers, for a worker's share of a round; 0: the
-      config's.
+    workers: number of workers that share a round; 0: the config's number.
   """
 
   stop: bool = False
@@ -44,11 +43,11 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """What a node's predecessors did, for a process that starts.
+  """Counts of a node's earlier processes, for a process that starts.
 
   Attributes:
-    restart_count: processes that were this node before.
-    env_steps: environment steps of these processes.
+    restart_count: number of earlier processes of the node.
+    env_steps: environment steps of the earlier processes.
   """
 
   restart_count: int = 0
@@ -56,7 +55,7 @@ class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """One evaluation of the variables.
+  """The results of one evaluation.
 
   Attributes:
     returns: undiscounted return of each episode.
@@ -73,12 +72,12 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The machines that a run has now.
+  """The current machines of a run.
 
   Attributes:
-    machines: by part of the run.
-    expected: nodes of each role that the run has.
-    absent: role and index of the nodes that have no machine now.
+    machines: state of each machine, by node group.
+    expected: number of nodes of each role.
+    absent: role and index of the nodes that currently have no machine.
   """
 
   machines: dict[str, run_status.MachineStatus]
@@ -87,12 +86,12 @@ class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RestoredCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of the snapshot that a node has restored, 0 without a snapshot.
+  """Counts of the snapshot that a node has restored; 0: no snapshot.
 
   Attributes:
-    env_steps: environment steps of the run; None: the node has no share in it.
-    trainer_steps: updates; None: the node is no trainer.
-    inserted: items of the node's table; None: the node hosts none.
+    env_steps: environment steps of the run; None: the node does not know them.
+    trainer_steps: updates of the run; None: the node is no trainer.
+    inserted: items inserted into the node's table; None: the node has no table.
   """
 
   env_steps: Count | None = None
@@ -104,12 +103,12 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Snapshots that a trainer has written.
 
   Attributes:
-    written: number of the newest; 0: there is none.
-    written_at_s: unix seconds of the newest; None: there is none.
-    pause_s: seconds for which the trainer paused for it.
-    uploaded: number of the newest in the store; None: there is none.
-    upload_failures: uploads that failed.
-    unwritten: whether the last one could not be written.
+    written: number of the newest snapshot; 0: there is none.
+    written_at_s: unix seconds of the newest snapshot; None: there is none.
+    pause_s: seconds for which the trainer paused for the newest snapshot.
+    uploaded: number of the newest uploaded snapshot; None: there is none.
+    upload_failures: number of failed uploads.
+    unwritten: whether the last snapshot could not be written.
   """
 
   written: Count = 0
@@ -124,9 +123,9 @@ class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """A worker's streams through a proxy.
 
   Attributes:
-    streams: open now.
-    bytes_up: relayed to replay.
-    bytes_down: relayed to the worker.
+    streams: number of open streams.
+    bytes_up: bytes relayed to replay.
+    bytes_down: bytes relayed to the worker.
   """
 
   streams: Count = 0
@@ -137,25 +136,26 @@ class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WorkerReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="worker"
 ):
-  """Counts of one worker process, from 0 at its start.
+  """The report of a worker process, whose counts start from 0.
 
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
     env_steps: environment steps.
     episodes: training episodes that have ended.
-    items_written: handed to the writer.
-    items_confirmed: that the server has confirmed.
-    items_lost: items that were lost in flight.
-    items_discarded: items in flight at the end that the table no longer took.
-    reconnects: streams that were opened again.
-    variables_version: on which the worker acts; 0: none.
-    variable_loads: versions that were loaded.
+    items_written: number of items passed to the writer.
+    items_confirmed: number of items that the server has confirmed.
+    items_lost: number of items lost in flight.
+    items_discarded: number of items in flight at the end that the table
+      rejected.
+    reconnects: number of streams that were reopened.
+    variables_version: version with which the worker acts; 0: none.
+    variable_loads: number of versions that were loaded.
     collected_version: version with which the worker has collected its share of
-      a round, all of it confirmed; 0: none.
+      a round and got all of it confirmed; 0: none.
     training_return: mean return of the last episodes; None: none has ended.
-    variables_age_s: seconds since the version was published; None: none was.
-    waiting_s: seconds for which the worker has waited; None: it does not.
-    waiting_for: what it waits for, such as `waits.TABLE`.
+    variables_age_s: seconds since the version was published; None: no version.
+    waiting_s: seconds for which the worker has waited; None: no wait.
+    waiting_for: reason of the wait, such as `waits.TABLE`.
   """
 
   incarnation: Seconds = 0.0
@@ -178,19 +178,20 @@ class WorkerReport(
 class TrainerReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="trainer"
 ):
-  """Counts of the trainer.
+  """The report of a trainer process.
 
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
-    trainer_steps: updates of the run.
+    trainer_steps: number of updates of the run.
     first_step_at_s: unix seconds of the process's first update; None: none yet.
-    variables_version: last published; 0: none.
-    waiting_s: seconds without a batch; None: it does not wait.
-    metrics: of the learner's last update, by name.
-    shards_up: shards of the replay that answer; None: there is one table.
+    variables_version: version that was published last; 0: none.
+    waiting_s: seconds for which the trainer has waited for a batch; None: no
+      wait.
+    metrics: metrics of the learner's last update, by name.
+    shards_up: number of shards that reply; None: there is one table.
     restored: counts of the snapshot at which the process began.
     replay: counts of the table, if the trainer hosts it.
-    snapshots: that were written.
+    snapshots: counts of the snapshots.
   """
 
   incarnation: Seconds = 0.0
@@ -208,11 +209,11 @@ class TrainerReport(
 class ReplayReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="replay"
 ):
-  """Counts of one replay server.
+  """The report of a replay server's process.
 
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
-    replay: counts of its table.
+    replay: counts of the server's table.
     restored: counts of the snapshot at which the process began.
   """
 
@@ -224,21 +225,21 @@ class ReplayReport(
 class ProxyReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="proxy"
 ):
-  """Counts of one machine's proxy process, from 0 at its start.
+  """The report of a proxy process, whose counts start from 0.
 
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
-    connections: open streams.
-    connections_refused: streams that were closed at their first bytes.
-    bytes_up: relayed to replay.
-    bytes_down: relayed to the workers.
-    variables_fetched: versions that were put into shared memory.
-    variables_version: that workers see; 0: none.
-    variables_age_s: seconds since it was published; None: none was.
-    restarts: proxies that served before at the same place.
-    server: address of the replay server; None: it is not known.
-    waiting_s: seconds for which the server has not answered; None: it answers.
-    workers: streams of each worker that is alive, by its index.
+    connections: number of open streams.
+    connections_refused: number of streams that were rejected.
+    bytes_up: bytes relayed to replay.
+    bytes_down: bytes relayed to the workers.
+    variables_fetched: number of versions that were put into shared memory.
+    variables_version: version in shared memory; 0: none.
+    variables_age_s: seconds since the version was published; None: no version.
+    restarts: number of earlier processes of this proxy.
+    server: address of the replay server; None: not known.
+    waiting_s: seconds for which the server has not replied; None: it replies.
+    workers: streams of each live worker, by the worker's index.
   """
 
   incarnation: Seconds = 0.0
@@ -258,13 +259,13 @@ class ProxyReport(
 class EvaluatorReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="evaluator"
 ):
-  """What the evaluator waits for; evaluations are messages of their own.
+  """The report of an evaluator process; results are separate messages.
 
   Attributes:
     incarnation: unix seconds at which the process started; `Link` sets it.
     unwritten: names of files that wait for space on the disk.
-    waiting_s: seconds that its evaluation takes; None: it is not a long one.
-    waiting_for: what ends the evaluation.
+    waiting_s: seconds since a long evaluation began; None: no long evaluation.
+    waiting_for: reason of the wait, such as `waits.EPISODES`.
   """
 
   incarnation: Seconds = 0.0

@@ -7,23 +7,23 @@ import msgspec
 from slipway.launch.orchestration import messages
 from slipway.launch.runs import run_counters
 
-# Two reports of one wait put its beginning at most so far apart.
+# Largest difference between the starts of one wait in two reports.
 _SAME_WAIT_S = 1.0
 _COUNTS = run_counters.NodeCounts.__struct_fields__
 
 
 class NodeState(msgspec.Struct, forbid_unknown_fields=True):
-  """One node of a run.
+  """The state of one node, as the control node knows it.
 
   Attributes:
-    report: the newest; None: no process of this run has reported.
-    earlier: sums over the node's processes before the one that reports.
+    report: newest report; None: no process has reported since the command.
+    earlier: sums over the node's earlier processes.
     finished: whether the node has ended.
     reported_at_s: monotonic seconds of the newest report.
-    waiting_since_s: monotonic seconds since which the node waits; None: it
-      does not.
-    restarts: how often it was started again while the run went on.
-    incarnations: processes that were this node, those before a resume too.
+    waiting_since_s: monotonic seconds since which the node waits; None: no
+      wait.
+    restarts: number of restarts while the run was active.
+    incarnations: number of the node's processes, before a resume included.
   """
 
   report: messages.Report | None = None
@@ -36,7 +36,7 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
 
   @classmethod
   def from_counters(cls, counters: run_counters.NodeCounters) -> "NodeState":
-    """Returns a node of a run that was resumed: none of its processes lives."""
+    """Returns the state of a node in a resumed run."""
     return cls(
       earlier=_without_items_in_flight(counters.counts),
       restarts=counters.restarts,
@@ -55,14 +55,14 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
 
   @property
   def counters(self) -> run_counters.NodeCounters:
-    """What a snapshot keeps of the node."""
+    """The node's counters for a snapshot."""
     return run_counters.NodeCounters(
       self.counts, self.restarts, self.incarnations
     )
 
   @property
   def reported(self) -> bool:
-    """Whether a process of this run has reported."""
+    """Whether a process of the node has reported since the command."""
     return self.reported_at_s is not None
 
   @property
@@ -78,20 +78,20 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
     return time.monotonic() - self.waiting_since_s
 
   def is_restarted(self, report: messages.Report) -> bool:
-    """Whether a report is the first of a process that was started again."""
+    """Returns whether a report is the first one of a restarted process."""
     known = self.report
     return known is not None and known.incarnation != report.incarnation
 
   def silent_since(self, since_s: float) -> bool:
-    """Whether the node has not reported since monotonic seconds."""
+    """Returns whether the node has not reported since a monotonic time."""
     return self.reported_at_s is None or self.reported_at_s < since_s
 
-  def take(self, report: messages.Report, finished: bool) -> None:
-    """Takes a report.
+  def record(self, report: messages.Report, finished: bool) -> None:
+    """Records a report.
 
     Args:
-      report: replaces the one before.
-      finished: whether it is the process's last.
+      report: the newest report.
+      finished: whether it is the last report of its process.
     """
     restarted = self.is_restarted(report)
     if restarted:
@@ -103,14 +103,14 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
     self.report = report
     self.finished = self.finished or finished
     self.reported_at_s = time.monotonic()
-    self._take_wait(getattr(report, "waiting_s", None))
+    self._record_wait(getattr(report, "waiting_s", None))
 
-  def _take_wait(self, waiting_s: float | None) -> None:
+  def _record_wait(self, waiting_s: float | None) -> None:
     if waiting_s is None or self.reported_at_s is None:
       self.waiting_since_s = None
       return
     since_s, before_s = self.reported_at_s - waiting_s, self.waiting_since_s
-    # Reports are delayed: the beginning that is shown must not flicker.
+    # Reports have varying delays, but the shown start must not flicker.
     if before_s is None or abs(since_s - before_s) > _SAME_WAIT_S:
       self.waiting_since_s = since_s
 
@@ -118,7 +118,7 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
 def _without_items_in_flight(
   counts: run_counters.NodeCounts,
 ) -> run_counters.NodeCounts:
-  """Counts as lost what was in flight when the node's process ended."""
+  """Returns counts in which the items in flight are counted as lost."""
   delivered = counts.items_confirmed + counts.items_discarded
   lost = counts.items_written - delivered
   return msgspec.structs.replace(counts, items_lost=lost)

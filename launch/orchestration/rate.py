@@ -1,4 +1,4 @@
-"""Rate: how fast a count grows."""
+"""Rate: measures the growth of a count over the last seconds."""
 
 import collections
 
@@ -6,16 +6,16 @@ _WINDOW_S = 5.0
 
 
 class Rate:
-  """How fast a count grows, over the last seconds."""
+  """Measures the growth of a count over the last seconds."""
 
   def __init__(self):
     """Starts with no samples."""
     self._samples: collections.deque[tuple[float, float]] = collections.deque()
 
   def add(self, count: float, now_s: float) -> float:
-    """Takes the current count; returns its growth in 1/s over the window.
+    """Adds the current count; returns its growth in 1/s over the window.
 
-    A count below the last one restarts the window: its node was restarted.
+    A count that falls clears the window, because its node was restarted.
     """
     if self._samples and count < self._samples[-1][1]:
       self._samples.clear()

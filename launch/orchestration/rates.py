@@ -1,12 +1,13 @@
-"""Rates: how far each side of a run may be ahead of the other.
+"""Rates: the schedule of collection and updates in each mode.
 
-The only module that knows what a mode means for samples, rounds, updates and
-publications. Modes differ in nothing else than their schedule:
+Modes differ only in their schedule, and only this module defines it:
 
-- async: every node runs freely, between the bounds of the table's limiter.
-- sync: in rounds. Workers collect with one version of the variables, the
-  trainer learns from that, and publishes the next version.
-- single: one process alternates by the table's counts.
+- async: all nodes run freely within the bounds of the table's limiter.
+- sync: nodes run in rounds. The workers collect with one version of the
+  variables, then the trainer learns from the new data and publishes the next
+  version.
+- single: one process alternates between steps and updates by the table's
+counts.
 """
 
 from collections.abc import Sequence
@@ -22,11 +23,11 @@ MODES = ("async", "sync", "single")
 
 
 class Rates:
-  """The rates of one run.
+  """The schedule of one run.
 
   Attributes:
-    table: of the run; None: its data was recorded before.
-    in_rounds: whether workers and trainer take turns.
+    table: specification of the table; None: the run uses recorded data.
+    in_rounds: whether workers and trainer alternate in rounds.
     in_one_process: whether worker, trainer and evaluator share a process.
   """
 
@@ -35,11 +36,11 @@ class Rates:
     config: ml_collections.ConfigDict,
     table: table_spec.TableSpec | None,
   ):
-    """Reads a config.
+    """Reads the schedule from a config.
 
     Args:
       config: the whole config, validated.
-      table: of its algorithm.
+      table: specification of the algorithm's table; None: it has none.
     """
     self.table = table
     self.in_rounds = config.mode == "sync" and table is not None
@@ -52,45 +53,45 @@ class Rates:
   def from_config(
     cls, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> "Rates":
-    """Returns the rates of a config's algorithm.
+    """Returns the schedule of a config, with its algorithm's table.
 
     Args:
       config: the whole config, validated.
-      spec: of one environment.
+      spec: specification of one environment.
     """
     builder = registry.make_builder(config.agent)
     return cls(config, builder.make_table(config, spec))
 
   @property
   def limiter(self) -> limiter_lib.Limiter | None:
-    """The limiter of each server's table; None: there is no table."""
+    """Limiter of each server's table; None: there is no table."""
     if self.table is None:
       return None
     return self.table.round_limiter if self.in_rounds else self.table.limiter
 
   @property
   def samples_per_insert(self) -> float:
-    """The target ratio; 0: there is none."""
+    """Target number of samples per inserted item; 0: no target."""
     return self.table.samples_per_insert if self.table is not None else 0.0
 
   @property
   def updates_per_call(self) -> int:
-    """Updates in one call of TensorFlow: one where each may be the last."""
+    """Number of updates in one call of TensorFlow."""
     return 1 if self.in_one_process else self._steps_per_call
 
   @property
   def publish_period(self) -> int:
-    """Trainer steps between two publications of the variables."""
+    """Number of trainer steps between publications of the variables."""
     return self._round_updates if self.in_rounds else self._publish_period
 
   @property
   def report_period_s(self) -> float:
-    """Seconds between two reports of a node that waits for no round."""
+    """Seconds between two regular reports of a node."""
     return 0.25
 
   @property
   def poll_period_s(self) -> float:
-    """Seconds between two polls of a proxy for new variables."""
+    """Seconds between two polls of a proxy or worker for new variables."""
     if self.in_rounds:
       return 0.002
     # The age of a queue's batches is bounded, in versions of an update each.
@@ -108,13 +109,13 @@ class Rates:
     return 0.002 if self._is_queue else 0.02
 
   def worker_steps(self, workers: int) -> int | None:
-    """Returns the batch steps of each worker in a round.
+    """Returns the number of batch steps of each worker in a round.
 
     Args:
-      workers: how many there are.
+      workers: number of workers.
 
     Returns:
-      None: there are no rounds, so any number.
+      The number of batch steps; None: the run has no rounds.
     """
     table = self.table
     if not self.in_rounds or table is None:
@@ -128,13 +129,14 @@ class Rates:
   def updates_of_round(
     self, statuses: Sequence[table_status.TableStatus]
   ) -> int:
-    """Returns the trainer steps that a round's data grants.
+    """Returns the number of trainer steps that a round's data allows.
 
     Args:
-      statuses: of the tables that are up, when all workers have collected.
+      statuses: statuses of the tables that are up, after all workers have
+        collected.
 
     Returns:
-      0: there is too little for one, so that workers collect once more.
+      The number of steps; 0: too little data, so the workers collect again.
     """
     table = self.table
     if table is None or not statuses:
@@ -145,14 +147,14 @@ class Rates:
     return self._round_updates if filled else 0
 
   def is_update_due(self, status: table_status.TableStatus) -> bool:
-    """Whether the counts of a table in one process grant one more update."""
+    """Returns whether a single-process table's counts allow an update."""
     before_first, ratio = self.grants
     granted = (status.inserted - before_first) * ratio
     return granted - status.sampled > 0
 
   @property
   def grants(self) -> tuple[int, float]:
-    """In one process: items before the first update, samples per item then."""
+    """Single process: items before the first update, then samples per item."""
     table = self.table
     if table is None:
       return 0, 0.0
@@ -175,28 +177,28 @@ class Rates:
 
 
 class Publications:
-  """Decides after which updates a trainer publishes.
+  """Decides after which updates a trainer publishes its variables.
 
   Attributes:
-    updates_left: of the round; 0: the workers collect. Of no use without
-      rounds.
+    updates_left: number of updates left in the round; 0: the workers collect.
+      Unused without rounds.
   """
 
   def __init__(self, rates: Rates):
-    """Starts while the workers collect."""
+    """Starts with the workers' phase of a round."""
     self._rates = rates
     self.updates_left = 0
 
   def begin_round(self, updates: int) -> None:
-    """Grants updates: the workers have collected."""
+    """Starts the trainer's phase of a round, with a number of updates."""
     self.updates_left = updates
 
   def is_due(self, before: int, steps: int) -> bool:
-    """Whether to publish now.
+    """Returns whether to publish now, after a call of the updates.
 
     Args:
-      before: trainer steps before the last call.
-      steps: trainer steps now.
+      before: number of trainer steps before the call.
+      steps: number of trainer steps after the call.
     """
     if not self._rates.in_rounds:
       period = self._rates.publish_period

@@ -1,4 +1,4 @@
-"""RunControl: the run's counts, limits, commands and order of stopping."""
+"""RunControl: counts steps, enforces limits, and commands a run's nodes."""
 
 import math
 import pathlib
@@ -35,34 +35,35 @@ from slipway.launch.runs import (
 )
 from slipway.launch.runs import results as results_lib
 
-# Where one node has failed, another that is silent for so long has too.
+# Seconds of silence after which a node counts as failed once another has
+# failed.
 _SILENT_AFTER_S = 2.0
 _TICK_S = 0.05
-# A node that is still importing when the run stops has so long to come up; one
-# that died before it ever reported never does.
-_STARTS_WITHIN_S = 15.0
-# Nodes report four times a second, but one may have died meanwhile. Below the
-# time after which they give a call up.
-_CATCHES_UP_WITHIN_S = 2.0
+# Seconds in which a node that still imports when the run stops must start. One
+# that died before its first report never starts.
+_START_TIMEOUT_S = 15.0
+# Seconds in which live nodes report to a restarted control node. It is below
+# the timeout of their calls.
+_CATCH_UP_TIMEOUT_S = 2.0
 _LONGEST_POLL_S = 1.0
 _ENDED_BY_EVALUATION = ("target_return", "evaluations_without_improvement")
-_METRICS_PERIOD_S = 1.0  # also of saving what a successor needs
+_METRICS_PERIOD_S = 1.0  # also for saving the state
 
 
 class ControlState(msgspec.Struct, forbid_unknown_fields=True):
-  """What a restarted control node continues from, as JSON.
+  """The saved state from which a restarted control node continues.
 
   Attributes:
-    config: the whole config, as `config_file` writes it.
+    config: the whole config as JSON, by `config_file`.
     run: counts of the run.
-    commands: for the nodes.
+    commands: settings for the nodes.
     stopped_because: reason of the stop; None: the run has not been stopped.
-    stop_requested_at_s: monotonic seconds of the stop.
-    stop_grace_from_s: monotonic seconds from which the graces of the stop
-      order count.
-    snapshot: number of the newest that the hooks know; 0: none.
-    evaluation_key: of the last evaluation that was counted.
-    evaluation_is_best: whether that one was the best so far.
+    stop_requested_at_s: monotonic seconds at which the stop was requested.
+    stop_grace_from_s: monotonic seconds at which the grace periods of the stop
+      order begin.
+    snapshot: number of the newest snapshot sent to the hooks; 0: none.
+    evaluation_key: key of the last evaluation that was counted.
+    evaluation_is_best: whether that evaluation was the best so far.
   """
 
   config: str
@@ -79,9 +80,8 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
 class RunControl(control_service.ControlService):
   """Counts steps, enforces limits, commands the nodes, writes the results.
 
-  Its methods may be called from several threads. `slipway.launch.nodes.control`
-  serves those of `ControlService` to other processes; in a single process they
-  are called directly.
+  The class is thread-safe. `slipway.launch.nodes.control` serves the methods of
+  `ControlService` to other processes; mode `single` calls them directly.
   """
 
   def __init__(
@@ -98,14 +98,14 @@ class RunControl(control_service.ControlService):
 
     Args:
       config: the whole config.
-      folder: of the run.
-      expected: how many nodes of each role will report.
+      folder: the run's folder.
+      expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
-      rates: of the run.
-      state_path: file for a successor of this process; if it exists, this is a
-        successor. None: there is none.
-      workers_fixed_because: why the number of workers can't change, as the end
-        of a sentence; '': it can.
+      rates: the run's schedule.
+      state_path: file of the saved state, which is restored if it exists; None:
+        the state is not saved.
+      workers_fixed_because: error for a change of the number of workers; '':
+        the number can change.
 
     Raises:
       ValueError: one line: a file of the run cannot be read.
@@ -117,11 +117,11 @@ class RunControl(control_service.ControlService):
     self._restored_at_s = -math.inf  # monotonic
     evaluations = env_steps = None
     if state_path and state_path.exists():
-      logging.info("continues where the last control node was killed")
+      logging.info("continues from the state of a killed control node")
       self._saved = records.read(
         state_path, ControlState, "stop the run and resume it"
       )
-      # Its settings change during the run; the caller's do not.
+      # The saved config has the changes that were made during the run.
       self._config = config_file.from_json(self._saved.config)
       self._restored_at_s = time.monotonic()
     else:
@@ -149,10 +149,10 @@ class RunControl(control_service.ControlService):
     if self._restored_at_s > 0.0 and self._saved.run.evaluation is not None:
       self._results.restore_evaluation(self._saved.run.evaluation)
     self._watchdog = watchdog_lib.Watchdog(self._config, rates)
-    # By part of the run, where it is on machines.
+    # By node group; empty on a single machine.
     self._machines: Mapping[str, run_status.MachineStatus] = {}
     self._released = threading.Event()
-    self._forced = False  # a node failed, or the run must end soon
+    self._forced = False  # nodes that are silent count as ended
     self._closed = False
     self._metrics_due_s = 0.0
     self._hooks = caller.Caller(self._config, folder.path)
@@ -162,36 +162,36 @@ class RunControl(control_service.ControlService):
 
   @property
   def outbox(self) -> outbox.Outbox:
-    """Writes the files of the run that this process has."""
+    """Writer of the run's files in this process."""
     return self._results.outbox
 
   @property
   def limits(self) -> ml_collections.ConfigDict:
-    """The limits now, section `limits` of the config; not to be changed."""
+    """Current limits: section `limits` of the config, to be read only."""
     return self._config.limits
 
   def report(
     self, role: str, index: int, report: messages.Report
   ) -> messages.Command:
-    """Takes a node's report; returns what the node should do now."""
+    """Receives a node's report; returns the node's command."""
     with self._lock:
-      self._take(role, index, report, finished=False)
+      self._record(role, index, report, finished=False)
       return self.command(role, index)
 
   def finished(self, role: str, index: int, report: messages.Report) -> None:
-    """Takes the last report of a node that has ended."""
+    """Receives the last report of a node that has ended."""
     with self._lock:
-      self._take(role, index, report, finished=True)
+      self._record(role, index, report, finished=True)
 
   def command(self, role: str, index: int) -> messages.Command:
-    """Returns what a node should do now."""
+    """Returns a node's command."""
     with self._lock:
       return self._commands.for_node(
         role, index, self._may_stop(role), self._state.collected_version()
       )
 
   def register(self, role: str, index: int) -> messages.Registration:
-    """Returns what the predecessors of a node that starts have done."""
+    """Registers a node that starts; returns counts of its earlier processes."""
     with self._lock:
       return self._state.registration(role, index)
 
@@ -199,13 +199,13 @@ class RunControl(control_service.ControlService):
     """Waits until every worker has collected its share of a round.
 
     Args:
-      version: of the variables with which they collect.
-      timeout_s: seconds after which the wait is over in any case; at most 1,
-        below the timeout of a call.
+      version: version of the variables with which the workers collect.
+      timeout_s: seconds after which the wait ends; at most 1, below the timeout
+        of a call.
 
     Returns:
       The version with which every worker has collected; lower than `version`
-      if the time is over or the run stops.
+      if the timeout has passed or the run stops.
     """
     with self._reported:
       self._reported.wait_for(
@@ -218,7 +218,7 @@ class RunControl(control_service.ControlService):
       return self._state.collected_version()
 
   def counters(self) -> run_counters.RunCounters:
-    """Returns what a snapshot keeps of the run."""
+    """Returns the counters that a snapshot contains."""
     self._catch_up()
     with self._lock:
       return self._state.counters()
@@ -229,15 +229,15 @@ class RunControl(control_service.ControlService):
       return self._state.variables_version()
 
   def evaluated(self, evaluation: messages.Evaluation) -> bool:
-    """Takes one evaluation; returns whether it is the best so far.
+    """Receives an evaluation; returns whether it is the best so far.
 
     An evaluation that is sent again, because the reply to it was lost, counts
-    once. Evaluations after the one that ended the run are ignored. If something
-    else ended the run, the evaluation that was under way counts: otherwise
-    equal runs would differ by when their end was noticed.
+    once. After an evaluation has ended the run, later ones are ignored. If
+    another reason ended the run, the evaluation in progress still counts, so
+    that equal runs have equal results.
 
     Args:
-      evaluation: of at least one episode.
+      evaluation: results of at least one episode.
     """
     self._catch_up()
     with self._lock:
@@ -254,19 +254,19 @@ class RunControl(control_service.ControlService):
       )
       best = self._state.add_evaluation(row)
       saved.evaluation_key, saved.evaluation_is_best = evaluation.key, best
-      # Before the row: a successor adds that if it is missing.
+      # Before the row: a successor adds the row if it is missing.
       self._save_state()
       self._results.add_evaluation(row)
       self._hooks.send("evaluation", self.status)
       return best
 
   def stop(self, reason: str) -> None:
-    """Ends the run, in order; the first reason is the one that is kept."""
+    """Stops the run in the stop order; the first reason is recorded."""
     with self._lock:
       if self._saved.stopped_because is None:
         logging.info("stopping: %s", reason)
         # The trainer continues until its group stops, so that a full table
-        # takes what the workers still have.
+        # accepts the workers' last items.
         self._commands.paused = False
         now_s = time.monotonic()
         self._saved.stopped_because = reason
@@ -276,15 +276,15 @@ class RunControl(control_service.ControlService):
         self._save_state()
 
   def force_shutdown(self, reason: str) -> None:
-    """Ends the run without waiting for nodes that have fallen silent."""
+    """Stops the run without waiting for nodes that no longer report."""
     self.stop(reason)
     self._forced = True
 
   def pause(self) -> None:
-    """Lets no node make another step, until `resume`; limits stay in force.
+    """Pauses all nodes until `resume`; limits stay in force.
 
     Raises:
-      ValueError: one line: the run is stopping; so do the methods below.
+      ValueError: one line: the run is stopping.
     """
     with self._lock:
       self._check_not_stopping()
@@ -293,14 +293,22 @@ class RunControl(control_service.ControlService):
       self._save_state()
 
   def resume(self) -> None:
-    """Lets the nodes continue after `pause`."""
+    """Makes all nodes continue after `pause`.
+
+    Raises:
+      ValueError: one line: the run is stopping.
+    """
     with self._lock:
       self._check_not_stopping()
       self._commands.paused = False
       self._save_state()
 
   def save(self) -> None:
-    """Requests a snapshot."""
+    """Requests a snapshot.
+
+    Raises:
+      ValueError: one line: the run is stopping.
+    """
     with self._lock:
       self._check_not_stopping()
       self._commands.saves_requested += 1
@@ -309,14 +317,14 @@ class RunControl(control_service.ControlService):
     """Sets the number of workers.
 
     Raises:
-      ValueError: also if the number is out of range, or can't change.
+      ValueError: one line: the run is stopping, or can't have this number.
     """
     with self._lock:
       self._check_not_stopping()
       if self._machines:
         raise ValueError(
-          "the workers of this run follow its machines, so their number does "
-          "not change: let machines join the cluster, or leave it"
+          "the number of workers of this run follows from its machines, so it "
+          "can't be set: add machines to the cluster, or remove some"
         )
       if self._workers_fixed_because:
         raise ValueError(self._workers_fixed_because)
@@ -328,7 +336,7 @@ class RunControl(control_service.ControlService):
       self._save_state()
 
   def place(self, placement: messages.Placement) -> None:
-    """Takes the machines that the run has now."""
+    """Receives the current machines of the run."""
     expected, absent = placement.expected, placement.absent
     with self._lock:
       if self._saved.stopped_because is not None:
@@ -346,11 +354,11 @@ class RunControl(control_service.ControlService):
     """Changes a field of the config during the run.
 
     Args:
-      field: one of `settings.FIELDS`.
-      value: of the field's type, or its text.
+      field: name of a field in `settings.FIELDS`.
+      value: the new value, also as text.
 
     Raises:
-      ValueError: also if there is no such field, or it can't have the value.
+      ValueError: one line: the run is stopping, or the field can't have it.
     """
     with self._lock:
       self._check_not_stopping()
@@ -368,7 +376,7 @@ class RunControl(control_service.ControlService):
       status = self._state.status()
       phase, waiting = self._phase(status), status.waiting
       if phase == "paused":
-        waiting = "paused"  # nodes that wait do so because of the pause
+        waiting = "paused"  # the pause is the reason of all waits
       elif self._watchdog.stalled_s is not None:
         waiting = self._explain_stall(status)
       return msgspec.structs.replace(
@@ -387,22 +395,22 @@ class RunControl(control_service.ControlService):
       )
 
   def tick(self) -> None:
-    """Checks the limits, and writes metrics once a second."""
+    """Checks limits, snapshots and stalls; writes metrics once a second."""
     with self._lock:
       status = self.status()
       self._check_limits(status)
       self._check_snapshot(status)
       working = status.phase in ("starting", "running")
       now_s = time.monotonic()
-      if self._watchdog.look(status, working, now_s):
+      if self._watchdog.update(status, working, now_s):
         logging.warning("%s", self._explain_stall(status))
-      may_start = now_s - self._saved.stop_requested_at_s < _STARTS_WITHIN_S
+      may_start = now_s - self._saved.stop_requested_at_s < _START_TIMEOUT_S
       if may_start and not self._forced and not self._state.all_up():
-        # A node that is still importing can't stop yet: its grace comes later.
+        # A node that still imports can't stop, so grace periods begin later.
         self._saved.stop_grace_from_s = now_s
       if now_s >= self._metrics_due_s:
         self._metrics_due_s = now_s + _METRICS_PERIOD_S
-        if self._commands.paused:  # a mean over the last seconds would fade
+        if self._commands.paused:  # the means would otherwise decay to 0
           self._state.clear_rates()
         else:
           self._state.update_rates()
@@ -416,22 +424,22 @@ class RunControl(control_service.ControlService):
       if self._saved.stopped_because is None:
         return False
       waited_s = time.monotonic() - self._saved.stop_grace_from_s
-      # A node that failed never reports that it has ended: it falls silent.
+      # A node that failed sends no last report, but stops reporting.
       silent_s = _SILENT_AFTER_S if self._forced else math.inf
       return waited_s > stop_order.LONGEST_S or all(
         self._state.finished(role, silent_s) for role in stop_order.ROLES
       )
 
   def release(self) -> None:
-    """Ends `wait_released`: the launcher has received the last status."""
+    """Confirms that the launcher has the last status; ends `wait_released`."""
     self._released.set()
 
   def wait_released(self, timeout_s: float) -> None:
-    """Waits for `release`, at most so many seconds."""
+    """Waits for `release` for up to `timeout_s` seconds."""
     self._released.wait(timeout_s)
 
   def close(self) -> None:
-    """Writes the results that are written once, at the end.
+    """Writes the final results.
 
     Raises:
       OSError: one line: the disk is full.
@@ -442,32 +450,31 @@ class RunControl(control_service.ControlService):
       self._check_snapshot(status)
       self._results.add_metrics(status)
       self._results.write_summary(status)
-    # Without the lock: others read the status meanwhile, and a trainer that is
-    # late reads the counts for its last snapshot.
+    # Without the lock, because other threads read the status meanwhile, and a
+    # late trainer reads the counts for its last snapshot.
     self._results.draw_curves()
     self._hooks.close(self.status)
     self._results.close()
 
-  def _take(
+  def _record(
     self, role: str, index: int, report: messages.Report, finished: bool
   ) -> None:
     self._state.report(role, index, report, finished)
     self._reported.notify_all()
 
   def _save_state(self) -> None:
-    """Saves what a successor needs."""
+    """Saves the state from which a restarted control node continues."""
     if self._state_path:
       self._saved.config = config_file.to_json(self._config)
       state = records.to_json(self._saved).encode()
       self._results.outbox.replace(self._state_path, state)
 
   def _catch_up(self) -> None:
-    """Waits until the nodes have reported to a restarted control node.
+    """Waits until all live nodes have reported to a restarted control node.
 
-    Without their reports, counts would be older than those written before the
-    restart.
+    Otherwise counts could be lower than before the restart.
     """
-    end_s = self._restored_at_s + _CATCHES_UP_WITHIN_S
+    end_s = self._restored_at_s + _CATCH_UP_TIMEOUT_S
     while time.monotonic() < end_s:
       with self._lock:
         if not self._state.awaits_reports_since(self._restored_at_s):
@@ -475,7 +482,7 @@ class RunControl(control_service.ControlService):
       time.sleep(_TICK_S)
 
   def _check_not_stopping(self) -> None:
-    """Raises ValueError if the run takes no more commands."""
+    """Raises ValueError if the run is stopping."""
     because = self._saved.stopped_because
     if because is not None:
       raise ValueError(f"the run is stopping ({because}), so nothing changes")
@@ -484,7 +491,7 @@ class RunControl(control_service.ControlService):
     return self._watchdog.explain(
       status,
       self._state.silent(),
-      # An evaluation that lasts delays no other node.
+      # A long evaluation delays no other node.
       self._state.waiting(but=(*waits.LIMITER, waits.EPISODES)),
     )
 
@@ -495,7 +502,7 @@ class RunControl(control_service.ControlService):
       self.stop(reason)
 
   def _check_snapshot(self, status: run_status.RunStatus) -> None:
-    """Calls the hooks if there is a new snapshot."""
+    """Sends an event to the hooks if there is a new snapshot."""
     if status.snapshots.written > self._saved.snapshot:
       self._saved.snapshot = status.snapshots.written
       self._hooks.send("snapshot", self.status)

@@ -1,4 +1,4 @@
-"""RunState: adds the nodes' reports up to the run's status."""
+"""RunState: combines the reports of all nodes into the run's status."""
 
 import math
 import time
@@ -19,12 +19,13 @@ from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import curves, run_counters, run_status
 from slipway.replay.tables import table_status
 
-# A node that has not reported for so long hangs, or can't reach this one.
+# Seconds without a report after which a node counts as silent: it hangs, or
+# can't reach the control node.
 _SILENT_AFTER_S = 5.0
-# Roles that collect. External processes come and go: no run waits for one, and
-# one that has fallen silent is no fault.
+# Roles that collect. External processes may disconnect at any time, so the run
+# waits for none of them.
 _COLLECTING = ("worker", stop_order.EXTERNAL)
-# A wait shorter than this is the rate limiter doing its work.
+# Shorter waits are normal with a rate limiter.
 _WAITING_AFTER_S = 3.0
 
 R = typing.TypeVar("R", bound=messages.Report)
@@ -34,17 +35,17 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
   """The part of a run state that a restarted control node restores.
 
   Attributes:
-    name: of the run.
-    expected: nodes of each role that will report.
+    name: the run's name.
+    expected: number of nodes of each role that will report.
     started_at_s: unix seconds of the user's command.
-    resumed: counters of the snapshot from which the run was resumed; None: it
-      was not.
-    nodes: by role and index.
-    absent: role and index of the nodes that have no machine now.
-    evaluations: evaluations so far, those before a resume included.
-    evaluation: the last one since the command; None: there was none.
+    resumed: counters of the snapshot from which the run was resumed; None: the
+      run was not resumed.
+    nodes: state of each node, by role and index.
+    absent: role and index of the nodes that currently have no machine.
+    evaluations: number of evaluations, before a resume included.
+    evaluation: last evaluation since the command; None: there was none.
     best_return: highest mean return so far; None: there was none.
-    without_improvement: evaluations since `best_return` last rose.
+    without_improvement: number of evaluations since `best_return` last rose.
     first_step_at_s: unix seconds of the first update; None: none yet.
     learning_since: counts at the first update; None: none yet.
     lost: work that was lost so far.
@@ -72,13 +73,14 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
     started_at_s: float,
     resumed: run_counters.RunCounters | None = None,
   ) -> "SavedRun":
-    """Returns a run without reports.
+    """Returns the state of a run that starts or is resumed.
 
     Args:
-      name: of the run.
-      expected: nodes of each role that will report.
+      name: the run's name.
+      expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
-      resumed: counters of the snapshot from which the run is resumed.
+      resumed: counters of the snapshot from which the run is resumed; None: the
+        run is new.
     """
     run = cls(name, dict(expected), started_at_s, resumed)
     if resumed:
@@ -97,7 +99,7 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RunState:
-  """Adds the nodes' reports up.
+  """Combines the reports of all nodes into counts, rates and a status.
 
   ```python
   state = RunState(config, SavedRun.start('a-run', expected, time.time()))
@@ -106,7 +108,7 @@ class RunState:
   ```
 
   Attributes:
-    saved: what a successor of this process restores.
+    saved: the part of the state that a restarted control node restores.
   """
 
   def __init__(
@@ -118,9 +120,9 @@ class RunState:
     """Starts or continues a run.
 
     Args:
-      config: the whole config; its limits may change while the run goes on.
-      saved: the run so far; changed by the reports.
-      rates: of the run.
+      config: the whole config, whose limits may change during the run.
+      saved: the state so far, which reports change.
+      rates: the run's schedule.
     """
     self._config = config
     self._table_spec, self._publish_period = rates.table, rates.publish_period
@@ -134,18 +136,18 @@ class RunState:
     report: messages.Report,
     finished: bool = False,
   ) -> None:
-    """Takes a node's report.
+    """Records a node's report.
 
     Args:
-      role: of the node.
-      index: of the node among those of its role.
-      report: replaces the one before; its counts are of one process.
+      role: the node's role.
+      index: index of the node among those of its role.
+      report: the newest report, with counts of one process.
       finished: whether the node has ended.
     """
     node = self._node(role, index)
     if node.is_restarted(report):
       self._count_losses(node, getattr(report, "restored", None))
-    node.take(report, finished)
+    node.record(report, finished)
     first_step_at_s = getattr(report, "first_step_at_s", None)
     if self.saved.first_step_at_s is None and first_step_at_s is not None:
       self.saved.first_step_at_s = first_step_at_s
@@ -154,25 +156,25 @@ class RunState:
       )
 
   def count_restart(self, role: str, index: int) -> None:
-    """Counts the restart of a node that does not report itself."""
+    """Counts a restart of a node that sends no reports."""
     self._node(role, index).restarts += 1
 
   def expect(self, role: str, count: int) -> None:
-    """Sets how many nodes of a role will report."""
+    """Sets the number of nodes of a role that will report."""
     self.saved.expected[role] = count
 
   def set_absent(self, nodes: Collection[tuple[str, int]]) -> None:
-    """Sets which nodes have no machine now: the run waits for none of them."""
+    """Sets which nodes currently have no machine; the run ignores them."""
     self.saved.absent = list(nodes)
 
   def registration(self, role: str, index: int) -> messages.Registration:
-    """Returns what the processes that were a node so far have done."""
+    """Returns counts of a node's earlier processes."""
     known = self.saved.nodes.get(role, {})
     node = known.get(index) or node_state.NodeState()
     return messages.Registration(node.incarnations, node.counts.env_steps)
 
   def add_evaluation(self, evaluation: curves.Evaluation) -> bool:
-    """Takes an evaluation; returns whether it is the best so far."""
+    """Records an evaluation; returns whether it is the best so far."""
     assert evaluation.eval_return is not None
     self.saved.evaluations += 1
     self.saved.evaluation = evaluation
@@ -186,7 +188,7 @@ class RunState:
     return True
 
   def counters(self) -> run_counters.RunCounters:
-    """Returns what a snapshot keeps of the run."""
+    """Returns the counters that a snapshot contains."""
     status = self.status()
     return run_counters.RunCounters(
       mode=status.mode,
@@ -209,22 +211,23 @@ class RunState:
     )
 
   def variables_version(self) -> int:
-    """Returns the highest version that any node knows; 0: none."""
+    """Returns the highest version of the variables that any node has."""
     resumed = self.saved.resumed
     known = [resumed.variables_version if resumed else 0]
     for role in ("trainer", "proxy", "worker"):
       known += [
-        getattr(node.report, "variables_version", 0) for node in self._of(role)
+        getattr(node.report, "variables_version", 0)
+        for node in self._present_nodes(role)
       ]
     return max(known)
 
   def collected_version(self) -> int:
     """Returns the version with which every worker has collected its share.
 
-    0: some worker has collected none, or is not up.
+    It is 0 if a worker has collected no share yet or is not up.
     """
-    nodes = self._of("worker")
-    if len(nodes) < self._present("worker"):
+    nodes = self._present_nodes("worker")
+    if len(nodes) < self._count_present("worker"):
       return 0
     return min(
       (
@@ -238,25 +241,26 @@ class RunState:
     """Returns whether all expected nodes of a role have ended.
 
     Args:
-      role: of the nodes.
+      role: role of the nodes.
       silent_s: seconds without a report after which a node counts as ended.
     """
     since_s = time.monotonic() - silent_s
     ended = sum(
       node.finished or (silent_s < math.inf and node.silent_since(since_s))
-      for node in self._of(role)
+      for node in self._present_nodes(role)
     )
-    return ended >= self._present(role)
+    return ended >= self._count_present(role)
 
   def all_up(self) -> bool:
     """Returns whether every expected node has reported at least once."""
     return all(
-      sum(node.reported for node in self._of(role)) >= self._present(role)
+      sum(node.reported for node in self._present_nodes(role))
+      >= self._count_present(role)
       for role in self.saved.expected
     )
 
   def silent(self) -> list[str]:
-    """Returns nodes that are up and report no more, as 'worker 1'."""
+    """Returns the nodes that no longer report, such as 'worker 1'."""
     since_s = time.monotonic() - _SILENT_AFTER_S
     return [
       f"{role} {index}"
@@ -267,7 +271,7 @@ class RunState:
     ]
 
   def awaits_reports_since(self, since_s: float) -> bool:
-    """Returns whether a node that is up has not reported since then.
+    """Returns whether any live node has not reported since a given time.
 
     Args:
       since_s: monotonic seconds.
@@ -280,12 +284,12 @@ class RunState:
     )
 
   def waiting(self, but: Collection[str] = ()) -> str | None:
-    """Returns which nodes wait for what.
+    """Describes the waits of the first role that waits.
 
-    Of roles that wait for each other, the first is the cause.
+    Roles are checked in an order in which the first one is the cause.
 
     Args:
-      but: reasons that are left out.
+      but: reasons to leave out.
 
     Returns:
       A sentence of `waits.describe`; None: no node waits.
@@ -299,7 +303,7 @@ class RunState:
     ):
       blocked = [
         waits.Wait(reason, node.waiting_s)
-        for node in self._of(role)
+        for node in self._present_nodes(role)
         if node.waiting_s > _WAITING_AFTER_S
         and (reason := waits.reason(node.report))
         and reason not in but
@@ -311,7 +315,7 @@ class RunState:
     return None
 
   def clear_rates(self) -> None:
-    """Sets the rates to 0; none of what was before counts for the next ones."""
+    """Resets all rates to 0 and discards their samples."""
     self._env_steps_rate = rate.Rate()
     self._trainer_steps_rate = rate.Rate()
     self._items_rate = rate.Rate()
@@ -322,7 +326,7 @@ class RunState:
     self._proxy_bytes_per_s = self._variable_loads_per_s = 0.0
 
   def update_rates(self) -> None:
-    """Measures the rates; to be called regularly by one caller."""
+    """Measures all rates; must be called regularly."""
     now_s = time.monotonic()
     workers, proxies = self._collected(), self._counts("proxy")
     self._rates = run_status.RatesStatus(
@@ -386,7 +390,7 @@ class RunState:
       limits=run_status.Limits(**config.limits.to_dict()),
       nodes={
         role: run_status.NodesStatus(
-          sum(node.up for node in self._of(role)), count
+          sum(node.up for node in self._present_nodes(role)), count
         )
         for role, count in self._expected().items()
         if count or (role == stop_order.EXTERNAL and self._needs_external)
@@ -406,7 +410,7 @@ class RunState:
     )
 
   def _unwritten(self) -> list[str]:
-    """Returns what waits for space on the disk in other processes."""
+    """Returns the names of files that other processes could not write."""
     names = ["snapshot"] if self._trainer().snapshots.unwritten else []
     for report in self._reports("evaluator", messages.EvaluatorReport):
       names += report.unwritten
@@ -417,7 +421,7 @@ class RunState:
     node: node_state.NodeState,
     restored: messages.RestoredCounts | None,
   ) -> None:
-    """Counts what a node that restored a snapshot does not know of."""
+    """Counts work that is lost because a node restored a snapshot."""
     if restored is None:
       return
     lost, replay = self.saved.lost, self._replay()
@@ -425,7 +429,7 @@ class RunState:
     inserted = replay.inserted if replay else 0
     env_steps_lost = _excess(env_steps, restored.env_steps)
     if isinstance(node.report, messages.ReplayReport) and self._is_sharded:
-      # Its own items only, and the steps that they took.
+      # Only the items of this shard are lost, and the steps behind them.
       inserted = node.report.replay.inserted
       items_lost = _excess(inserted, restored.inserted)
       assert self._table_spec is not None
@@ -447,13 +451,13 @@ class RunState:
     return nodes.setdefault(index, node_state.NodeState())
 
   def _all(self) -> Iterator[tuple[str, int, node_state.NodeState]]:
-    """Yields all nodes that were ever there, in order."""
+    """Yields role, index and state of all nodes, ended ones included."""
     for role, nodes in sorted(self.saved.nodes.items()):
       for index, node in sorted(nodes.items()):
         yield role, index, node
 
-  def _of(self, role: str) -> list[node_state.NodeState]:
-    """Returns the known nodes of a role that are still wanted."""
+  def _present_nodes(self, role: str) -> list[node_state.NodeState]:
+    """Returns the known nodes of a role that the run currently expects."""
     return [
       node
       for index, node in self.saved.nodes.get(role, {}).items()
@@ -461,18 +465,18 @@ class RunState:
     ]
 
   def _is_present(self, role: str, index: int) -> bool:
-    """Returns whether a node is wanted, and has a machine."""
+    """Returns whether the run expects a node, and it has a machine."""
     if role == stop_order.EXTERNAL:
       node = self.saved.nodes[role][index]
       return node.up and not node.silent_since(
         time.monotonic() - _SILENT_AFTER_S
       )
-    wanted = index < self.saved.expected.get(role, 0)
-    return wanted and (role, index) not in self.saved.absent
+    expected = index < self.saved.expected.get(role, 0)
+    return expected and (role, index) not in self.saved.absent
 
   def _expected(self) -> dict[str, int]:
-    """Returns how many nodes of each role the run has, or should have."""
-    connected = len(self._of(stop_order.EXTERNAL))
+    """Returns the expected number of nodes of each role."""
+    connected = len(self._present_nodes(stop_order.EXTERNAL))
     expected = dict(self.saved.expected)
     if connected or self._needs_external:
       expected[stop_order.EXTERNAL] = connected
@@ -480,19 +484,19 @@ class RunState:
 
   @property
   def _needs_external(self) -> bool:
-    """Whether only external processes collect."""
+    """Whether the run has no workers and depends on external processes."""
     return self._table_spec is not None and not self.saved.expected.get(
       "worker"
     )
 
-  def _present(self, role: str) -> int:
-    """Returns how many nodes of a role are wanted and have a machine."""
+  def _count_present(self, role: str) -> int:
+    """Returns the number of expected nodes of a role that have a machine."""
     count = self.saved.expected.get(role, 0)
     return sum(self._is_present(role, index) for index in range(count))
 
   def _reports(self, role: str, kind: type[R]) -> list[R]:
-    """Returns the newest reports of a role's nodes that are still wanted."""
-    reports = [node.report for node in self._of(role)]
+    """Returns the newest reports of a role's expected nodes."""
+    reports = [node.report for node in self._present_nodes(role)]
     return [report for report in reports if isinstance(report, kind)]
 
   def _collected(self) -> run_counters.NodeCounts:
@@ -500,15 +504,15 @@ class RunState:
     return self._counts(*_COLLECTING)
 
   def _counts(self, *roles: str) -> run_counters.NodeCounts:
-    """Returns sums over all processes of roles, those that died included."""
-    every = [
+    """Returns sums over all processes of some roles, ended ones included."""
+    all_counts = [
       node.counts
       for role in roles
       for node in self.saved.nodes.get(role, {}).values()
     ]
     return run_counters.NodeCounts(
       *(
-        sum(getattr(counts, name) for counts in every)
+        sum(getattr(counts, name) for counts in all_counts)
         for name in run_counters.NodeCounts.__struct_fields__
       )
     )
@@ -523,7 +527,7 @@ class RunState:
     return self.saved.resumed.trainer_steps if self.saved.resumed else 0
 
   def _mean(self, name: str) -> float | None:
-    """Returns the mean of a field over all that collect and report it."""
+    """Returns the mean of a report's field over workers that report it."""
     values = [
       getattr(report, name)
       for role in _COLLECTING
@@ -533,7 +537,7 @@ class RunState:
     return sum(known) / len(known) if known else None
 
   def _loads_per_trainer_step(self) -> float | None:
-    """Returns how often a worker, on average, has loaded variables."""
+    """Returns the mean number of loads per worker and trainer step."""
     expected = self._expected()
     workers = sum(expected.get(role, 0) for role in _COLLECTING)
     if self._rates.trainer_steps_per_s <= 0.0 or not workers:
@@ -563,7 +567,7 @@ class RunState:
     return table is not None and table.shards > 1
 
   def _table(self) -> messages.TableCounts | None:
-    """Returns counts of the table, or of all shards; None: none are known."""
+    """Returns counts of the table or the sum of its shards; None: unknown."""
     servers = [
       node.report.replay
       for node in self.saved.nodes.get("replay", {}).values()
@@ -580,7 +584,7 @@ class RunState:
     return messages.TableCounts(*status)
 
   def _replay(self) -> run_status.ReplayStatus | None:
-    """Returns the table; None: the run has none."""
+    """Returns the status of the table; None: the run has none."""
     saved, table, spec = self.saved, self._table(), self._table_spec
     if spec is None:
       return None
@@ -603,7 +607,7 @@ class RunState:
     )
 
   def _proxy(self) -> run_status.ProxyStatus | None:
-    """Returns all proxies together; of the variables, those that lag most."""
+    """Returns the sum of all proxies, with the oldest of their variables."""
     if not self.saved.expected.get("proxy"):
       return None
     sums = self._counts("proxy")
@@ -628,7 +632,7 @@ class RunState:
     )
 
   def _workers(self) -> dict[int, run_status.WorkerStatus]:
-    """Returns what is known of each worker, by itself and by its proxy."""
+    """Returns the status of each worker, by its own and its proxy's reports."""
     workers = self._collectors("worker")
     for report in self._reports("proxy", messages.ProxyReport):
       for index, streams in report.workers.items():
@@ -639,7 +643,7 @@ class RunState:
     return workers
 
   def _collectors(self, role: str) -> dict[int, run_status.WorkerStatus]:
-    """Returns what those that collect have reported themselves, by index."""
+    """Returns the status of each node of a collecting role, by index."""
     return {
       index: run_status.WorkerStatus(
         counts.items_confirmed, counts.items_lost, counts.reconnects
@@ -650,7 +654,7 @@ class RunState:
 
 
 def _excess(known: int, restored: int | None) -> int:
-  """Returns by how much a count exceeds the one that was restored."""
+  """Returns the difference between a count and the restored one."""
   return 0 if restored is None else max(0, known - restored)
 
 

@@ -1,4 +1,4 @@
-"""Settings: the fields of a config that may change during a run."""
+"""Settings: changes fields of the config during a run."""
 
 import typing
 
@@ -21,19 +21,19 @@ FIELDS = (
 def change(
   config: ml_collections.ConfigDict, field: str, value: typing.Any
 ) -> int | float | str:
-  """Sets a field of a config.
+  """Changes a field of a config.
 
   Args:
-    config: the whole config; changed.
-    field: one of `FIELDS`.
-    value: of the field's type, or its text as on a command line: '5_000'.
+    config: the whole config, which is changed.
+    field: name of a field in `FIELDS`.
+    value: the new value, also as text of a command line, such as '5_000'.
 
   Returns:
     The field's new value.
 
   Raises:
-    ValueError: one line: the field may not change, or not to this value; the
-      config is unchanged.
+    ValueError: one line: the field can't change, or can't have this value; the
+      config stays unchanged.
   """
   if field not in FIELDS:
     raise ValueError(

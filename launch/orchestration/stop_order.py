@@ -1,14 +1,14 @@
-"""The stop order: which nodes end before which others."""
+"""Stop order: the order in which groups of nodes end."""
 
 import typing
 from collections.abc import Callable
 
 
 class Group(typing.NamedTuple):
-  """Roles that are stopped together.
+  """Roles whose nodes are stopped together.
 
   Attributes:
-    roles: of the nodes.
+    roles: roles of the group.
     grace_s: seconds after which the next group no longer waits for this one.
   """
 
@@ -16,17 +16,17 @@ class Group(typing.NamedTuple):
   grace_s: float
 
 
-# Writers end before what they write to, readers before what they read from. A
-# proxy drains its workers itself; the trainer writes the last snapshot. All
-# together are below the 10 s within which a run has to end.
+# Nodes that write to or read from a server end before it. A proxy drains its
+# workers; the trainer writes the last snapshot. The sum of all grace periods is
+# below the 10 s in which a run has to end.
 GROUPS = (
   Group(("worker", "evaluator", "proxy"), grace_s=4.5),
   Group(("trainer",), grace_s=4.0),
   Group(("replay",), grace_s=1.0),
 )
 ROLES = tuple(role for group in GROUPS for role in group.roles)
-# External processes end with the first group, and no group waits for them:
-# their own loops may not notice the stop for long.
+# External processes stop with the first group, but no group waits for them,
+# because their own loops may notice the stop late.
 EXTERNAL = "external"
 LONGEST_S = sum(group.grace_s for group in GROUPS)
 
@@ -34,12 +34,12 @@ LONGEST_S = sum(group.grace_s for group in GROUPS)
 def may_stop(
   role: str, waited_s: float, finished: Callable[[str], bool]
 ) -> bool:
-  """Returns whether the groups before a role's have ended, or had their time.
+  """Returns whether all earlier groups have ended or used up their grace.
 
   Args:
-    role: of the node that may stop.
+    role: role of the node that may stop.
     waited_s: seconds since the run began to stop.
-    finished: whether all nodes of a role have ended.
+    finished: function that returns whether all nodes of a role have ended.
 
   Raises:
     ValueError: the role has no place in the order.

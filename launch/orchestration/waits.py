@@ -1,4 +1,4 @@
-"""Waits: which nodes wait for what, and since when, in words."""
+"""Waits: describes in a sentence why nodes wait, and since when."""
 
 import time
 import typing
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slipway.launch.orchestration import messages
 
-# What nodes wait for, and the cause.
+# Reasons of waits, and their causes.
 TABLE = "the table to take items"
 TRANSITIONS = "transitions"
 LIMITER = (TABLE, TRANSITIONS)  # reasons that the table's limiter decides
@@ -28,7 +28,7 @@ class Wait(typing.NamedTuple):
   """One node's wait.
 
   Attributes:
-    reason: what the node waits for, such as `TABLE`.
+    reason: the reason of the wait, such as `TABLE`.
     waited_s: seconds since the wait began.
   """
 
@@ -37,12 +37,12 @@ class Wait(typing.NamedTuple):
 
 
 def server(address: str | None) -> str:
-  """Returns the reason for a wait for a replay server that is down."""
+  """Returns the reason of a wait for a replay server that is down."""
   return f"the replay server at {address}, which is down"
 
 
 def reason(report: messages.Report | None) -> str | None:
-  """Returns what the node of a report waits for, if it waits; None: unknown."""
+  """Returns the reason of a waiting node's wait; None: not known."""
   if isinstance(report, messages.WorkerReport | messages.EvaluatorReport):
     return report.waiting_for
   if isinstance(report, messages.ProxyReport):
@@ -55,17 +55,17 @@ def reason(report: messages.Report | None) -> str | None:
 def describe(
   role: str, expected: int, waits: Sequence[Wait], now_s: float
 ) -> str | None:
-  """Returns what nodes of a role wait for, the longest waits first.
+  """Describes the waits of a role's nodes, the longest first.
 
   Args:
-    role: of the nodes that wait.
-    expected: how many nodes of the role there are.
-    waits: one for each node that waits.
-    now_s: unix seconds.
+    role: role of the waiting nodes.
+    expected: number of nodes of the role.
+    waits: the wait of each waiting node.
+    now_s: current unix seconds.
 
   Returns:
-    As in "2 of 3 workers wait for the table to take items, since 12:03:11
-    (8 s): the trainer is behind"; None: no node waits.
+    A text such as "2 of 3 workers wait for the table to take items, since
+    12:03:11 (8 s): the trainer is behind"; None: no node waits.
   """
   by_reason: dict[str, list[float]] = {}
   for wait in sorted(waits, key=lambda wait: wait.waited_s, reverse=True):

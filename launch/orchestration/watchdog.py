@@ -1,4 +1,4 @@
-"""The watchdog: notices that nothing moves, and explains what would free it."""
+"""Watchdog: detects that a run has stalled, and explains the cause."""
 
 import time
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ _QUEUE = "queue 'transitions'"
 
 
 class Watchdog:
-  """Watches a run's counts.
+  """Detects stalls by a run's counts.
 
   watchdog = Watchdog(config, rates)
-  watchdog.look(status, working=True, now_s=time.monotonic())
-  watchdog.stalled_s  # None, or the seconds in which nothing moved
+  watchdog.update(status, working=True, now_s=time.monotonic())
+  watchdog.stalled_s  # seconds without progress; None: no stall
   """
 
   def __init__(
@@ -26,11 +26,11 @@ class Watchdog:
     config: ml_collections.ConfigDict,
     rates: rates_lib.Rates,
   ):
-    """Starts without a status.
+    """Starts without counts.
 
     Args:
-      config: the whole config; it may change while the run goes on.
-      rates: of the run.
+      config: the whole config, which may change during the run.
+      rates: the run's schedule.
     """
     self._config = config
     self._limiter, table = rates.limiter, rates.table
@@ -39,16 +39,16 @@ class Watchdog:
     self._moved_at_s: float | None = None
     self.stalled_s: float | None = None
 
-  def look(
+  def update(
     self, status: run_status.RunStatus, working: bool, now_s: float
   ) -> bool:
-    """Takes the current counts; returns whether it has just noticed a stall.
+    """Records the current counts; returns whether a stall has just begun.
 
     Args:
-      status: of the run.
-      working: whether anything should move: the run is not paused, and is not
-        about to end.
-      now_s: seconds of a clock that never goes back.
+      status: the run's status.
+      working: whether the counts should grow: the run is neither paused nor
+        stopping.
+      now_s: current monotonic seconds.
     """
     replay = status.replay or run_status.ReplayStatus()
     seen = (
@@ -71,17 +71,17 @@ class Watchdog:
     silent: Sequence[str],
     waiting: str | None,
   ) -> str:
-    """Returns which side waits on which table, since when, and the remedy.
+    """Explains a stall: the blocked side, its table, the time and the remedy.
 
     Args:
-      status: of the run, which has stalled.
-      silent: nodes that were up and report no more: 'worker 1'.
-      waiting: which nodes wait for other things than the limiter, in a
-        sentence; None: no node does.
+      status: status of the stalled run.
+      silent: nodes that no longer report, such as 'worker 1'.
+      waiting: sentence about waits that the limiter does not cause; None: there
+        are none.
     """
     stalled_s = self.stalled_s or 0.0
     since = time.strftime("%H:%M:%S", time.localtime(time.time() - stalled_s))
-    text = f"nothing moves since {since} ({stalled_s:,.0f} s): "
+    text = f"no progress since {since} ({stalled_s:,.0f} s): "
     cause = _absent(status, silent) or waiting
     limiter, replay = self._limiter, status.replay
     if limiter is None or replay is None:
@@ -107,7 +107,7 @@ class Watchdog:
     return f"{text}{cause}; {_describe(limiter, counts, replay.consumed)}"
 
   def _limit_on_workers(self) -> str:
-    """Returns that the config limits the workers' rate, if it does, or ''."""
+    """Returns a text about a low rate limit for workers; '': no low limit."""
     topology = self._config.topology
     steps_per_s = self._config.rates.environment_steps_per_s
     if not steps_per_s:
@@ -125,10 +125,10 @@ class Watchdog:
 def _limiting_table(
   limiter: limiter_lib.Limiter, replay: run_status.ReplayStatus
 ) -> tuple[str, run_status.TableCounts]:
-  """Returns the name and the counts of the table that holds the run up.
+  """Returns the name and the counts of the table that blocks the run.
 
-  Of shards it is the one that blocks workers most; if none does, the one that
-  is nearest to a sample.
+  Among several shards, it is the one that blocks the workers most, or else the
+  one that needs the fewest inserts.
   """
   name = _QUEUE if replay.consumed else _TABLE
   if not replay.shards:
@@ -150,7 +150,7 @@ def _explain_table(
   counts: run_status.TableCounts,
   limit_on_workers: str,
 ) -> str:
-  """Returns which side a table's limiter blocks, and the remedy."""
+  """Returns a text about the side that a limiter blocks, and the remedy."""
   numbers = (counts.size, counts.inserted, counts.sampled)
   if samples := limiter.samples_missing(*numbers):
     return (
@@ -175,7 +175,7 @@ def _explain_queue(
   counts: run_status.TableCounts,
   batch_size: int,
 ) -> str | None:
-  """Returns which side a queue blocks, and the remedy; None: no side."""
+  """Returns a text about the side that a queue blocks; None: no side."""
   if limiter.samples_missing(counts.size, counts.inserted, counts.sampled):
     return (
       f"workers wait because {queue} is full: the trainer must consume items"
@@ -204,7 +204,7 @@ def _absent(status: run_status.RunStatus, silent: Sequence[str]) -> str | None:
 def _describe(
   limiter: limiter_lib.Limiter, counts: run_status.TableCounts, consumed: bool
 ) -> str:
-  """Returns a table's counts, and its limiter's bounds."""
+  """Returns a text with a table's counts and its limiter's bounds."""
   if consumed:
     return f"{counts.size:,} items in the queue, {counts.sampled:,} consumed"
   items = f"{counts.size:,} items of at least {limiter.min_size:,}"

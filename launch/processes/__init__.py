@@ -1,1 +1,1 @@
-"""A machine's node processes: started, watched, started again."""
+"""Processes: starts, monitors and restarts a machine's node processes."""

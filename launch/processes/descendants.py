@@ -1,4 +1,7 @@
-"""Descendants: the processes below this one, such as an environment's."""
+"""Descendants: adopts and kills the processes that this process started.
+
+Environments, for example, may start processes, and leave them behind.
+"""
 
 import contextlib
 import ctypes
@@ -12,42 +15,43 @@ from multiprocessing import popen_fork
 import psutil
 
 _PR_SET_CHILD_SUBREAPER = 36
-_GONE_WITHIN_S = 5.0
+_END_TIMEOUT_S = 5.0
 _REAPED_AFTER_S = 60.0
 
 
 def adopt(adopts: bool = True) -> None:
-  """Sets whether orphans below this process become children of this process.
+  """Sets whether orphaned descendants become children of this process.
 
-  Otherwise they become those of the next process above it that adopts, at last
-  of the system's first one.
+  Otherwise, the next ancestor that adopts orphans becomes their parent.
   """
   ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 
 
 def kill(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-  """Kills processes and all below them; returns all, parents first."""
+  """Kills processes and all their descendants; returns all, parents first."""
   killed = []
   for process in processes:
     try:
-      process.suspend()  # it forks no more
-      below = process.children()
+      process.suspend()  # so that it cannot fork
+      children = process.children()
       process.kill()
-    except psutil.Error:  # it has ended, or is another user's, such as sudo
+    except (
+      psutil.Error
+    ):  # it has ended, or belongs to another user, such as sudo
       continue
-    killed += [process, *kill(below)]
+    killed += [process, *kill(children)]
   return killed
 
 
 def kill_and_wait(processes: Iterable[psutil.Process]) -> None:
-  """Does so, and waits for their end."""
-  psutil.wait_procs(kill(processes), _GONE_WITHIN_S)
+  """Kills processes and all their descendants, and waits for their end."""
+  psutil.wait_procs(kill(processes), _END_TIMEOUT_S)
 
 
 def started_pids() -> set[int]:
-  """Returns the processes that this one started and may wait for.
+  """Returns the pids of children that this process started itself.
 
-  All other children are adopted ones.
+  All other children are adopted.
   """
   handles = (subprocess.Popen, popen_fork.Popen)
   return {
@@ -58,20 +62,20 @@ def started_pids() -> set[int]:
 
 
 class Reaper:
-  """Removes the zombies among adopted children."""
+  """Removes zombies among the adopted children of this process."""
 
   def __init__(self, after_s: float = _REAPED_AFTER_S):
-    """Removes nothing yet.
+    """Starts with no known zombie.
 
     Args:
-      after_s: seconds for which a zombie is left to code that waits for it
-        without a handle of Python's.
+      after_s: seconds before a zombie is removed, in which other code may wait
+        for it by its pid.
     """
     self._after_s = after_s
     self._seen_s: dict[psutil.Process, float] = {}
 
   def reap(self) -> None:
-    """Removes zombies that earlier calls have seen."""
+    """Removes the zombies that have been known for long enough."""
     now_s = time.monotonic()
     self._seen_s = {
       child: self._seen_s.get(child, now_s)

@@ -1,4 +1,4 @@
-"""Failures: what became of a process, in one line, and its error whole."""
+"""Failures: explains why a node's process failed."""
 
 import dataclasses
 import pathlib
@@ -8,85 +8,85 @@ import traceback
 
 from slipway.environments import user_code
 
-# Begins the line after which a log has the error that ended its node.
+# Prefix of the line before the error that ended a node, in its log.
 _MARK = "This node failed: "
 
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-  """One end of a node's process that should not have been.
+  """A failure of a node's process.
 
   Attributes:
-    line: which node failed, why, and where its log is.
-    whole: the error with its traceback, as the log has it; '' if there is none.
+    line: one line with the node, the cause and the path of the log.
+    traceback: the error with its traceback; '': there is none.
   """
 
   line: str
-  whole: str
+  traceback: str
 
 
 class NodeFailedError(RuntimeError):
-  """A node failed for good; in one line.
+  """Raised if a node has used up its restart budget.
 
   Attributes:
-    failure: its first one.
+    failure: the node's first failure.
   """
 
   def __init__(self, failure: Failure):
-    """Says the failure's line."""
+    """Makes an error with the failure's line as its message."""
     super().__init__(failure.line)
     self.failure = failure
 
 
-def tell(error: BaseException) -> None:
-  """Prints the error that ends this node, as `explain` will look for it."""
+def print_error(error: BaseException) -> None:
+  """Prints the error that ends this node, in the format of `explain_exit`."""
   if isinstance(error, user_code.UserCodeError):
-    line, whole = error.line, error.traceback or f"{error.line}\n"
+    line, text = error.line, error.traceback or f"{error.line}\n"
   else:
     *_, last = traceback.format_exception_only(error)
     line = (last.splitlines() or [""])[0]
-    whole = "".join(traceback.format_exception(error))
-  sys.stderr.write(f"{_MARK}{line}\n{whole}")
+    text = "".join(traceback.format_exception(error))
+  sys.stderr.write(f"{_MARK}{line}\n{text}")
 
 
-def print_whole(failure: Failure) -> None:
-  """Prints what a failure's line does not have yet."""
-  if failure.whole.strip() not in failure.line:
-    sys.stderr.write(failure.whole)
+def print_traceback(failure: Failure) -> None:
+  """Prints a failure's traceback, unless its line contains it."""
+  if failure.traceback.strip() not in failure.line:
+    sys.stderr.write(failure.traceback)
 
 
-def explain(
+def explain_exit(
   name: str, exit_status: int, log: pathlib.Path, start: int
 ) -> Failure:
-  """What ended a node.
+  """Returns the failure that ended a node's process.
 
   Args:
-    name: of the node.
-    exit_status: of its process; negative: the signal that ended it.
-    log: file that has what it printed.
-    start: byte of the log where this life of the node began.
+    name: the node's name.
+    exit_status: exit status of the process; negative: number of a signal.
+    log: path of the node's log.
+    start: byte of the log at which the output of this process begins.
   """
-  said = ""
-  if log.exists():  # it does not where the disk was full
+  output = ""
+  if log.exists():  # missing if the disk was full
     with open(log, errors="replace") as file:
       file.seek(start)
-      said = "\n" + file.read()
-  # The first one: an error's own text may hold another node's.
-  _, mark, told = said.partition("\n" + _MARK)
-  why, _, whole = told.partition("\n")
+      output = "\n" + file.read()
+  # The first mark, because an error's text may quote another node's error.
+  _, mark, error = output.partition("\n" + _MARK)
+  cause, _, error_traceback = error.partition("\n")
   if mark:
-    return Failure(f"node {name} failed: {why} (log: {log})", whole)
+    return Failure(f"node {name} failed: {cause} (log: {log})", error_traceback)
   if exit_status < 0:
     how = f"was ended by {name_signal(-exit_status)}"
   else:
     how = f"ended with exit status {exit_status}"
   if not exit_status:
-    how += " before its time, as if a thread of user code called os._exit"
+    how += " too early, as if a thread of user code called os._exit"
   return Failure(f"node {name} {how} (log: {log})", "")
 
 
 def name_signal(number: int) -> str:
-  """Returns 'SIGKILL'; for a real-time signal, 'signal 40'."""
+  """Returns a signal's name, such as 'SIGKILL' or 'signal 40'."""
   try:
     return signal.Signals(number).name
   except ValueError:

@@ -1,4 +1,4 @@
-"""The fork server: one process that imports, and that all nodes fork from."""
+"""Fork server: a process with all imports, from which nodes are forked."""
 
 import contextlib
 import multiprocessing
@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Collection, Iterator, Mapping
 from multiprocessing import forkserver, resource_tracker, util
-from unittest import mock
 
 import psutil
 from absl import logging
@@ -16,30 +15,31 @@ from slipway.launch.processes import descendants, failures, node_process
 
 CONTEXT = multiprocessing.get_context("forkserver")
 _PRELOADED = ["__main__", "slipway.launch.processes.preload"]
-_UNKNOWN = 255  # exit status of a process that another one has reaped
+_UNKNOWN = 255  # exit status of a process that another process has reaped
 
-_KILLED_WITHIN_S = 5.0
-_LOOK_S = 0.01
+_KILL_TIMEOUT_S = 5.0
+_POLL_S = 0.01
 
 _environment: dict[str, str] = {}
-# Children that `kill_left` leaves alone: those from before the server, and any
+# Children that `kill_orphans` ignores: those from before the server, and those
 # that could not be killed.
 _spared: set[psutil.Process] = set()
 
 
 @contextlib.contextmanager
-def running(environment: Mapping[str, str]) -> Iterator[None]:
-  """Lets the server begin to import; ends it at the end, whatever it does.
+def run_server(environment: Mapping[str, str]) -> Iterator[None]:
+  """Starts the server, which then imports; kills it at the end.
 
   Args:
-    environment: variables of its process, and so of all nodes, besides this
-      one's.
+    environment: environment variables of the server and so of all nodes, in
+      addition to those of this process.
   """
   _environment.clear()
   _environment.update(environment)
   _spared.clear()
   _spared.update(psutil.Process().children())
-  # A server that another part of the program has started would be used.
+  # Otherwise a server that other code has started would be used. There is no
+  # public way to stop one, or (below) to learn its pid and replace it.
   forkserver._forkserver._stop()
   CONTEXT.set_forkserver_preload(_PRELOADED)
   descendants.adopt()
@@ -48,15 +48,15 @@ def running(environment: Mapping[str, str]) -> Iterator[None]:
     yield
   finally:
     _stop()
-    kill_left(())
+    kill_orphans(())
     descendants.adopt(False)
 
 
 def restart_if_ended() -> str:
-  """Starts the server again if it has ended; the nodes live on.
+  """Restarts the server if it has ended; nodes continue without it.
 
   Returns:
-    How it ended; '': it has not.
+    A text about how the server ended; '': it has not ended.
   """
   server = forkserver._forkserver
   if server._forkserver_pid is None:
@@ -76,31 +76,31 @@ def poll_orphan(pid: int) -> int | None:
   """Returns the exit status of a node whose server has ended; None: it runs.
 
   Args:
-    pid: of the node, which this process has adopted.
+    pid: process of the node, which this process has adopted.
   """
   try:
     ended, status = os.waitpid(pid, os.WNOHANG)
-  except ChildProcessError:  # its server is just about to end
+  except ChildProcessError:  # its server has not quite ended
     return None if psutil.pid_exists(pid) else _UNKNOWN
   return os.waitstatus_to_exitcode(status) if ended else None
 
 
-def kill_left(nodes: Collection[int]) -> None:
-  """Kills the processes that nodes have left, such as an environment's.
+def kill_orphans(nodes: Collection[int]) -> None:
+  """Kills processes that ended nodes left behind, such as an environment's.
 
-  Each node adopts the orphans among its descendants, so what this process
-  adopts is what a node that has ended, or a server, left. A process that does
-  not end, such as one that waits for a disk, is logged and left alone.
+  Each node adopts its own orphans, so this process only adopts children of
+  ended nodes and servers. A process that does not end, such as one that waits
+  for a disk, is logged and then ignored.
 
   Args:
-    nodes: processes of the nodes that are alive.
+    nodes: pids of the live nodes.
   """
   known = {
     *nodes,
     forkserver._forkserver._forkserver_pid,
     resource_tracker._resource_tracker._pid,
   }
-  deadline_s = time.monotonic() + _KILLED_WITHIN_S
+  deadline_s = time.monotonic() + _KILL_TIMEOUT_S
   while left := _adopted(known):
     if time.monotonic() > deadline_s:
       pids = [child.pid for child in left]
@@ -108,11 +108,11 @@ def kill_left(nodes: Collection[int]) -> None:
       _spared.update(left)
       return
     descendants.kill_and_wait(left)
-    time.sleep(_LOOK_S)
+    time.sleep(_POLL_S)
 
 
 def _adopted(known: Collection[int | None]) -> list[psutil.Process]:
-  """Returns children that are neither known nor started by this process."""
+  """Returns adopted children whose pids are not known."""
   found = [
     child
     for child in psutil.Process().children()
@@ -125,20 +125,27 @@ def _adopted(known: Collection[int | None]) -> list[psutil.Process]:
 
 
 def _start() -> None:
-  with mock.patch.dict(os.environ, _environment), _signals_kept_away():
-    resource_tracker.ensure_running()
-    # Again: the tracker has let some of them through.
-    with _signals_kept_away():
-      forkserver.ensure_running()
+  before = {name: os.environ.get(name) for name in _environment}
+  os.environ.update(_environment)  # the server inherits them
+  try:
+    with _block_signals():
+      resource_tracker.ensure_running()
+      with _block_signals():  # again, because the tracker unblocks some of them
+        forkserver.ensure_running()
+  finally:
+    for name, value in before.items():
+      if value is None:
+        del os.environ[name]
+      else:
+        os.environ[name] = value
 
 
 def _stop() -> None:
-  # Otherwise all that ends or goes a moment after this process does, and is
-  # found by who looks.
+  # Otherwise processes and files would outlast this process for a moment.
   pid = forkserver._forkserver._forkserver_pid
   if pid is not None:
-    # It would first import to the end. A node is one of those whose start was
-    # interrupted.
+    # Killed, because it would first import to the end. Its children are nodes
+    # whose start was interrupted.
     with contextlib.suppress(psutil.NoSuchProcess):
       descendants.kill([psutil.Process(pid)])
     _reap(pid)
@@ -167,22 +174,23 @@ def _forget_server() -> None:
 
 def _reap(pid: int) -> bool:
   """Waits a while for the end of a child; returns whether it has ended."""
-  deadline_s = time.monotonic() + _KILLED_WITHIN_S
+  deadline_s = time.monotonic() + _KILL_TIMEOUT_S
   while not os.waitpid(pid, os.WNOHANG)[0]:
     if time.monotonic() > deadline_s:
       return False
-    time.sleep(_LOOK_S)
+    time.sleep(_POLL_S)
   return True
 
 
 @contextlib.contextmanager
-def _signals_kept_away() -> Iterator[None]:
-  """Keeps signals from the server and its nodes until they can take them.
+def _block_signals() -> Iterator[None]:
+  """Blocks signals in processes that are started here.
 
-  The server ignores a group's signals once it has imported that; a node takes
-  `HURRY` once it has a handler. The resource tracker never takes any.
+  The server ignores group signals after its imports; a node unblocks
+  `SHUTDOWN_SIGNAL` once it has a handler. The resource tracker keeps them
+  blocked.
   """
-  numbers = {*node_process.GROUP_SIGNALS, node_process.HURRY}
+  numbers = {*node_process.GROUP_SIGNALS, node_process.SHUTDOWN_SIGNAL}
   before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
   try:
     yield

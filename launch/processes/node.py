@@ -1,4 +1,4 @@
-"""A node of this machine: its process, if it has one now, and its failures."""
+"""Node: starts, polls and kills the processes of one node."""
 
 import contextlib
 import os
@@ -14,160 +14,163 @@ from slipway.launch.processes import (
   fork_server,
   node_log,
   node_process,
-  payloads,
+  prepared_nodes,
+  restart_budget,
 )
-from slipway.launch.processes import restarts as restarts_lib
 
-# What is left of an exit status if the fork server has ended; the process may
-# live on.
+# Exit status that multiprocessing reports if the fork server has ended. The
+# process itself may be alive.
 _ORPHANED = 255
-_LOOK_S = 0.01
-_KILLED_WITHIN_S = 5.0
+_POLL_S = 0.01
+_KILL_TIMEOUT_S = 5.0
 
 
 class Node:
-  """One node, which is started any number of times.
+  """A node on this machine, over all its processes.
 
   Attributes:
-    payload: what its next process runs.
-    lives: how often it was started.
-    due_s: monotonic seconds at which it is to be started again; None: it is
-      not.
-    ended_at_s: monotonic seconds at which its newest process was seen to have
-      ended.
-    failure: of its newest process, which has ended; None: there was none.
+    prepared: the function and environment of the next process.
+    incarnations: number of processes so far.
+    due_s: monotonic seconds of the next restart; None: no restart is due.
+    ended_at_s: monotonic seconds at which the end of the newest process was
+      detected.
+    failure: failure of the newest process, which has ended; None: none.
   """
 
   def __init__(
     self,
-    payload: payloads.Payload,
+    prepared: prepared_nodes.PreparedNode,
     logs: pathlib.Path,
-    restarts: restarts_lib.Restarts,
+    budget: restart_budget.RestartBudget,
   ):
-    """Starts nothing.
+    """Makes a node without starting it.
 
     Args:
-      payload: what it runs.
+      prepared: the node's function and environment.
       logs: folder of the nodes' logs.
-      restarts: its own.
+      budget: the node's restart budget.
     """
-    self.payload = payload
-    self.lives = 0
+    self.prepared = prepared
+    self.incarnations = 0
     self.due_s: float | None = None
     self.ended_at_s = 0.0
     self.failure: failures.Failure | None = None
-    self._restarts = restarts
+    self._budget = budget
     self._failed: list[failures.Failure] = []
-    self._log = node_log.NodeLog(logs.resolve() / payload.name)
+    self._log = node_log.NodeLog(logs.resolve() / prepared.name)
     self._process: typing.Any = None
     self._orphaned = False
 
   @property
   def name(self) -> str:
-    """'worker/0'."""
-    return self.payload.name
+    """The node's name, such as 'worker/0'."""
+    return self.prepared.name
 
   @property
   def alive(self) -> bool:
-    """Whether it has a process, whose end was not looked at yet."""
+    """Whether the node has a process whose end was not recorded yet."""
     return self._process is not None
 
   @property
   def pid(self) -> int:
-    """Of its process."""
+    """Pid of the node's process."""
     return self._process.pid
 
   @property
   def sentinel(self) -> int | None:
-    """What is ready, for `connection.wait`, once its process has ended.
+    """A handle for `connection.wait` that is ready once the process has ended.
 
-    None: only `poll` can find that out.
+    None: the fork server has ended, and only `poll` can detect the end.
     """
     return None if self._orphaned else self._process.sentinel
 
   def trim_log(self) -> None:
-    """Drops the older half of its log if that has grown too large."""
+    """Drops the older half of the node's log if it is too large."""
     self._log.trim()
 
   def poll(self) -> int | None:
-    """Returns the exit status of its process; None: it runs."""
+    """Returns the exit status of the node's process; None: it runs."""
     status = self._process.exitcode
     if status == _ORPHANED:
       self._orphaned = True
     return fork_server.poll_orphan(self.pid) if self._orphaned else status
 
   def start(self) -> None:
-    """Starts its process; what that prints is appended to the node's log."""
+    """Starts a process, whose output is appended to the node's log."""
     self.due_s, self.failure = None, None
     self._log.begin()
-    payload = self.payload
+    prepared = self.prepared
     process = fork_server.CONTEXT.Process(
       target=node_process.run,
       args=(
-        payload.function,
+        prepared.function,
         str(self._log.path),
-        payload.environment,
-        payload.network,
+        prepared.environment,
+        prepared.network,
       ),
-      name=payload.name,
+      name=prepared.name,
     )
     process.start()
     self._orphaned = False
-    self._process = process  # not before: an interrupted start leaves none
-    self.lives += 1
+    self._process = process  # set last: an interrupted start leaves no process
+    self.incarnations += 1
 
   def kill(self, wait: bool = True) -> None:
-    """Ends its process, if it has one, by SIGKILL.
+    """Kills the node's process, if it has one.
 
     Args:
-      wait: until that has happened; else call again. A process that does not
-        end, such as one that waits for a disk, is logged and left.
+      wait: whether to wait for the end of the process. A process that does not
+        end, such as one that waits for a disk, is logged and then ignored.
     """
     if self._process is None:
       return
     with contextlib.suppress(ProcessLookupError):
       os.kill(self.pid, signal.SIGKILL)
-    deadline_s = time.monotonic() + _KILLED_WITHIN_S
+    deadline_s = time.monotonic() + _KILL_TIMEOUT_S
     while wait and self._process is not None:
       if self.poll() is not None:
         self._process = None
       elif time.monotonic() > deadline_s:
-        logging.error("%s (%d) does not end, and is left", self.name, self.pid)
+        logging.error(
+          "%s (%d) does not end, and is ignored", self.name, self.pid
+        )
         self._process = None
       else:
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
-  def take_end(self, status: int) -> failures.Failure | None:
-    """Takes the end of its process; returns what was wrong, if anything.
+  def record_end(self, status: int) -> failures.Failure | None:
+    """Records the end of the node's process; returns its failure, if any.
 
     Args:
-      status: from `poll`.
+      status: exit status, from `poll`.
     """
     self._process = None
     self.ended_at_s = time.monotonic()
     if status != node_process.ENDED:
-      self.failure = failures.explain(
+      self.failure = failures.explain_exit(
         self.name, status, self._log.path, self._log.start
       )
     return self.failure
 
-  def restart_delay_s(
+  def record_failure(
     self, failure: failures.Failure, now_s: float
   ) -> float | None:
-    """Seconds after which it should be started again; None: its budget is used.
+    """Records a failure, and uses one restart of the node's budget.
 
     Args:
-      failure: that it had just now.
-      now_s: monotonic seconds.
+      failure: the failure that just happened.
+      now_s: current monotonic seconds.
+
+    Returns:
+      The seconds until the restart; None: the budget is used up.
     """
-    if self._restarts.all_forgiven(now_s):
+    if self._budget.is_unused(now_s):
       self._failed.clear()
     self._failed.append(failure)
-    return self._restarts.delay_s(now_s)
+    return self._budget.count_failure(now_s)
 
   @property
   def first_failure(self) -> failures.Failure:
-    """Of those that are not forgiven: the first error, or the first."""
-    # An error says more than a signal that came before it.
-    errors = [failure for failure in self._failed if failure.whole]
+    """The first failure in the budget's period, preferably with a traceback."""
+    errors = [failure for failure in self._failed if failure.traceback]
     return (errors or self._failed)[0]

@@ -1,4 +1,4 @@
-"""NodeLog: the file that takes what the processes of one node print."""
+"""NodeLog: the file with the output of all processes of one node."""
 
 import contextlib
 import os
@@ -9,25 +9,24 @@ MAX_BYTES = 10_000_000
 
 
 class NodeLog:
-  """The log of a node over all its processes, which can't fill the disk.
+  """A node's log file of limited size, over all its processes.
 
-  A process prints into the file by its descriptor, opened to append, so the
-  file can be cut while the process prints.
+  Processes open the file for appending, so it can be trimmed while they print.
 
   Attributes:
-    path: of the file.
-    start: byte at which the log of the newest process begins.
+    path: the file's path.
+    start: byte at which the output of the newest process begins.
   """
 
   def __init__(self, path: pathlib.Path):
-    """Touches no file."""
+    """Names the file, without opening it."""
     self.path = path
     self.start = 0
 
   def begin(self) -> None:
-    """Makes the file, and marks its end: a new process starts.
+    """Makes the file if it is missing, and sets `start` for a new process.
 
-    A full disk is no reason not to start it.
+    Errors such as a full disk are ignored, so that the process can start.
     """
     with contextlib.suppress(OSError):
       self.path.parent.mkdir(exist_ok=True)
@@ -35,9 +34,9 @@ class NodeLog:
     self.start = self._size()
 
   def trim(self) -> None:
-    """Drops the older half of a log that has grown too large.
+    """Drops the older half of the log if it is too large.
 
-    What a process prints at this very moment may be lost too.
+    Output that a process prints at the same moment may be lost, too.
     """
     size = self._size()
     if size <= MAX_BYTES:

@@ -1,4 +1,4 @@
-"""Node process: what a node's process is besides the node."""
+"""Node process: sets up a process for a node, runs the node, and exits."""
 
 import contextlib
 import io
@@ -26,19 +26,19 @@ from slipway.launch.processes import (
   signals,
 )
 
-# Tells a node to end at once, in whatever order.
-HURRY = signal.SIGUSR2
+# Signal by which a node ends at once, without the stop order.
+SHUTDOWN_SIGNAL = signal.SIGUSR2
 
-# Exit status of a node that has ended as it should. Not 0: with that, C code or
-# a thread of the user's can end a process that should have continued.
+# Exit status of a node that has ended normally. It is not 0, because C code or
+# a thread of user code may end a process with 0 too early.
 ENDED = 64
 
-# What a terminal or a batch system sends to all processes of a group: the
-# launcher's to act on.
+# Signals that a terminal or a batch system sends to a whole process group. Only
+# the launcher handles them.
 GROUP_SIGNALS = (*signals.ENDS, signal.SIGUSR1)
-# Seconds after its runner's death in which a node may still save and end.
+# Seconds after the runner's death in which a node may still save and end.
 _ORPHAN_GRACE_S = 20
-# Seconds after that in which it may kill what it started.
+# Further seconds in which the node may kill its descendants.
 _KILL_GRACE_S = 8
 _REAP_EVERY_S = 10.0
 
@@ -49,37 +49,39 @@ def run(
   environment: Mapping[str, str],
   network: private_network.PrivateNetwork | None = None,
 ) -> None:
-  """Is a node until it ends; ends the process with its exit status.
+  """Runs a node in this process until it ends, then exits.
 
   Args:
-    function: of the node, by cloudpickle.
-    log: file, which takes what it prints after what a predecessor printed.
-    environment: variables of this process besides those it has.
-    network: to enter; None: the process stays in the machine's.
+    function: the node's function, pickled by cloudpickle.
+    log: path of the log, to which the output is appended.
+    environment: additional environment variables of this process.
+    network: private network to enter; None: the machine's network.
   """
-  # Until all handlers are ours: Launchpad sets its own on the way, which would
-  # take a Ctrl-C for the order to kill this process a second later.
+  # Blocked until all handlers are set: Launchpad's own handlers, which are
+  # installed below, kill this process a second after a Ctrl-C.
   signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
-  # Each fork holds the pipe that keeps its server alive: the runner's end alone
-  # shall.
+  # A fork inherits the pipe that keeps the server alive, which only the runner
+  # should hold. There is no public way to close it.
   os.close(forkserver._forkserver._forkserver_alive_fd)
   _print_to(log)
   os.environ.update(environment)
-  tempfile.tempdir = None  # asks for TMPDIR again
+  tempfile.tempdir = None  # so that TMPDIR is read again
   if network is not None:
-    network.enter()  # before there is a second thread
+    network.enter()  # only possible without a second thread
   threading.Thread(target=_end_with_runner, name="orphan", daemon=True).start()
   descendants.adopt()
-  flags.FLAGS.mark_as_parsed()  # Launchpad's: their defaults
+  flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
   logging.use_absl_handler()
   logging.set_verbosity(logging.INFO)
-  # For `lp.stop_event`. Its signal handlers are not ours: they kill.
+  # It provides `lp.stop_event`. Its signal handlers are replaced below.
   manager = worker_manager.WorkerManager(register_in_thread=True)
   for number in GROUP_SIGNALS:
     signal.signal(number, signal.SIG_IGN)
   signal.signal(signal.SIGALRM, signal.SIG_DFL)
-  signal.signal(HURRY, lambda number, frame: manager.stop_event().set())
-  signal.pthread_sigmask(signal.SIG_UNBLOCK, {HURRY, *GROUP_SIGNALS})
+  signal.signal(
+    SHUTDOWN_SIGNAL, lambda number, frame: manager.stop_event().set()
+  )
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, {SHUTDOWN_SIGNAL, *GROUP_SIGNALS})
   threading.excepthook = _end_by_user_error
   status = 1
   try:
@@ -87,26 +89,26 @@ def run(
       cloudpickle.loads(function)()
     status = ENDED
   except BaseException as error:
-    failures.tell(error)
+    failures.print_error(error)
   finally:
-    # What was to be saved is saved. Taking TensorFlow down would cost seconds,
-    # and abort where a thread is still in its C++.
+    # All state is saved by now. A regular exit of TensorFlow would take
+    # seconds, and abort if a thread is still in its C++ code.
     _exit(status)
 
 
 def _end_by_user_error(args: threading.ExceptHookArgs) -> None:
-  """Ends this process where a thread has found a fault of the user's code.
+  """Ends this process if a thread has raised an error of user code.
 
-  The main thread may be in that code, and never return.
+  The main thread may hang in that code.
   """
   if isinstance(args.exc_value, user_code.UserCodeError):
-    failures.tell(args.exc_value)
+    failures.print_error(args.exc_value)
     _exit(1)
   threading.__excepthook__(args)
 
 
 def _exit(status: int) -> typing.NoReturn:
-  """Ends this process and all below it, whatever user code did to either."""
+  """Ends this process and its descendants, even if user code interferes."""
   try:
     for stream in (sys.stdout, sys.stderr):
       with contextlib.suppress(Exception):  # an environment may have closed it
@@ -117,7 +119,7 @@ def _exit(status: int) -> typing.NoReturn:
 
 
 class _Log(io.FileIO):
-  """A log whose full disk costs what is printed, not the node."""
+  """A log file that drops output on a full disk, without an error."""
 
   _dropped = 0  # bytes
 
@@ -135,7 +137,7 @@ class _Log(io.FileIO):
 def _print_to(log: str) -> None:
   try:
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
-  except OSError:  # the disk was full when it was to be made
+  except OSError:  # the file is missing because the disk was full
     descriptor = os.open(os.devnull, os.O_WRONLY)
   os.dup2(descriptor, 1)
   os.dup2(descriptor, 2)
@@ -159,8 +161,8 @@ def _end_with_runner() -> None:
     runner.join(_REAP_EVERY_S)
     with contextlib.suppress(psutil.Error):
       reaper.reap()
-  # The kernel ends a process of which a thread holds on to Python's lock. Until
-  # then the control node may end the run in order.
+  # The alarm ends the process even if a thread holds Python's lock. Until then,
+  # the control node may stop the run in order.
   signal.alarm(_ORPHAN_GRACE_S + _KILL_GRACE_S)
   time.sleep(_ORPHAN_GRACE_S)
   _exit(1)

@@ -1,8 +1,7 @@
-"""Preload: what the fork server imports once, for all nodes of a machine.
+"""Preload: the imports of the fork server, for all nodes of a machine.
 
-A node that is forked from it comes up in the time of a fork, and shares the
-memory of what is imported. Nothing here may run TensorFlow: what it makes for
-that, threads above all, does not survive a fork.
+A forked node starts at once, and shares the memory of the imported modules.
+Nothing here may execute TensorFlow, whose threads do not survive a fork.
 """
 
 import gc
@@ -23,13 +22,13 @@ _NODES = (
 
 for _number in node_process.GROUP_SIGNALS:
   signal.signal(_number, signal.SIG_IGN)
-# TensorFlow Lite's converter imports JAX where there is one: a fifth of the
-# time of all imports, for nothing that a node uses.
+# TensorFlow Lite's converter imports JAX if it is installed. No node uses it,
+# and it takes a fifth of the time of all imports.
 sys.modules["jax"] = None  # pyright: ignore[reportArgumentType]
 for _node in _NODES:
   importlib.import_module(f"slipway.launch.nodes.{_node}")
 del sys.modules["jax"]  # an environment may need it
-# The collector writes to each object that it looks at, and so would copy in
-# each node the memory that it shares.
+# The garbage collector writes to every object that it visits, which would copy
+# the shared memory in each node.
 gc.collect()
 gc.freeze()

@@ -1,6 +1,6 @@
 """Private network: ports of a run that other users of the machine can't reach.
 
-Reverb serves whoever can connect to its port, without a name or a password.
+Reverb serves every process that can connect to its port, without a password.
 A process in a network namespace (network_namespaces(7)) has a loopback
 interface of its own: only processes in the same namespace can connect to its
 ports. Other processes get connections from
@@ -21,10 +21,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-# Of Linux's headers, not in Python 3.10's modules.
+# Constants of Linux's headers that Python 3.10 lacks.
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x1000_0000, 0x4000_0000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
-_MADE_WITHIN_S = 10.0
+_CREATE_TIMEOUT_S = 10.0
 _KINDS = {"user": _CLONE_NEWUSER, "net": _CLONE_NEWNET}
 
 
@@ -33,20 +33,21 @@ class PrivateNetwork:
   """The namespaces of a run on one machine.
 
   Attributes:
-    namespaces: kind and file of each, in the order in which a process enters
-      them; the process that made them keeps the files open.
+    namespaces: kind and file of each namespace, in the order of entering them;
+      the process that called `create` keeps the files open.
   """
 
   namespaces: tuple[tuple[str, str], ...]
 
   def enter(self) -> None:
-    """Moves this process into the namespaces, for good.
+    """Moves this process into the namespaces, permanently.
 
     Raises:
-      OSError: the kernel refuses, as to a process that has several threads.
+      OSError: the kernel rejects the process, such as one with several threads.
     """
     with contextlib.ExitStack() as held:
-      # All first: a process in a user namespace can't look into those outside.
+      # All are opened first: a process in a user namespace can't open outer
+      # ones.
       files = [
         (kind, held.enter_context(open(path, "rb")))
         for kind, path in self.namespaces
@@ -56,20 +57,20 @@ class PrivateNetwork:
 
 
 @contextlib.contextmanager
-def made() -> Iterator[PrivateNetwork]:
-  """Makes a network for as long as this lasts.
+def create() -> Iterator[PrivateNetwork]:
+  """Yields a new private network, which exists until the context ends.
 
   Raises:
-    OSError: one line: the kernel does not let this user make one.
+    OSError: one line: the kernel does not allow this user to make one.
   """
-  # A process that has threads cannot enter a user namespace, and one that has
-  # entered cannot leave: another process makes them, and ends.
+  # A process with threads cannot enter a user namespace, and no process can
+  # leave one. So a temporary process makes the namespaces.
   with (
     subprocess.Popen(
       [sys.executable, "-I", "-S", __file__],
       stdin=subprocess.PIPE,
       stdout=subprocess.PIPE,
-      start_new_session=True,  # no signal of a terminal reaches it
+      start_new_session=True,  # a terminal's signals do not reach it
       text=True,
     ) as maker,
     contextlib.ExitStack() as held,
@@ -82,7 +83,7 @@ def made() -> Iterator[PrivateNetwork]:
       for kind in detail.split()
     ]
     maker.stdin.close()  # type: ignore
-    maker.wait(_MADE_WITHIN_S)
+    maker.wait(_CREATE_TIMEOUT_S)
     yield PrivateNetwork(
       tuple(
         (kind, f"/proc/{os.getpid()}/fd/{file.fileno()}")
@@ -92,14 +93,14 @@ def made() -> Iterator[PrivateNetwork]:
 
 
 def _make() -> list[str]:
-  """Moves this process into new namespaces; returns the kinds it has made."""
+  """Moves this process into new namespaces; returns their kinds."""
   try:
     _call("unshare", _CLONE_NEWNET)
     kinds = ["net"]
   except PermissionError:
     user, group = os.geteuid(), os.getegid()
     _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
-    # Files keep their owner.
+    # So that files keep their owner.
     for name, text in (
       ("setgroups", "deny"),
       ("uid_map", f"{user} {user} 1"),
@@ -118,7 +119,11 @@ def _make() -> list[str]:
 
 
 def _call(name: str, *arguments: int) -> None:
-  """Calls a function of the C library that Python 3.10 does not have."""
+  """Calls a function of the C library that Python 3.10 lacks.
+
+  Raises:
+    OSError: the call has failed.
+  """
   if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
     error = ctypes.get_errno()
     raise OSError(error, f"{name}: {os.strerror(error)}")
@@ -127,6 +132,6 @@ def _call(name: str, *arguments: int) -> None:
 if __name__ == "__main__":
   try:
     print("made", *_make(), flush=True)
-    sys.stdin.read()  # until the namespaces are open there
+    sys.stdin.read()  # until the parent has opened the namespaces
   except OSError as failure:
     print("failed", failure.strerror or failure, flush=True)

@@ -1,4 +1,4 @@
-"""The runner: starts a machine's node processes, and starts them again."""
+"""Runner: starts and restarts the node processes of one machine."""
 
 import contextlib
 import os
@@ -13,36 +13,34 @@ from slipway.launch.processes import (
   failures,
   fork_server,
   node_process,
-  payloads,
+  prepared_nodes,
+  restart_budget,
 )
 from slipway.launch.processes import node as node_lib
-from slipway.launch.processes import restarts as restarts_lib
 from slipway.launch.runs import event_log
 
-_LOOK_S = 0.2
-# Seconds for the others to end by themselves once one has failed for good, or
-# the control node has ended.
+_POLL_S = 0.2
+# Seconds in which the other nodes may end, after one has used up its restart
+# budget or the control node has ended.
 _GRACE_S = 8.0
 
 
 class _Policy(typing.NamedTuple):
-  """What a role's failure means, besides that its node is started again.
+  """The consequences of a failed node of a role, besides its restart.
 
   Attributes:
-    takes_along: roles whose nodes can't go on without it: they are killed, and
-      started again with it.
-    needed_to_stop: whether a run that is stopping fails without it; without
-      another it stops as it would have.
+    restarted_with: roles whose nodes are restarted together with the node.
+    needed_to_stop: whether a failure makes a stopping run fail.
   """
 
-  takes_along: tuple[str, ...] = ()
+  restarted_with: tuple[str, ...] = ()
   needed_to_stop: bool = False
 
 
 _POLICIES = {
   "control": _Policy(needed_to_stop=True),
-  # A table and a learner go on from one snapshot.
-  "replay": _Policy(takes_along=("trainer",), needed_to_stop=True),
+  # Table and learner must restore the same snapshot.
+  "replay": _Policy(restarted_with=("trainer",), needed_to_stop=True),
   "trainer": _Policy(needed_to_stop=True),
   "proxy": _Policy(),
   "worker": _Policy(),
@@ -50,8 +48,8 @@ _POLICIES = {
 }
 
 
-class _Asked(typing.NamedTuple):
-  """How many workers a run was asked to have, and when that was so."""
+class _WorkersTarget(typing.NamedTuple):
+  """The target number of workers, and the time at which it was read."""
 
   workers: int
   at_s: float  # monotonic
@@ -60,45 +58,45 @@ class _Asked(typing.NamedTuple):
 class Runner:
   """Runs nodes as processes of this machine until all have ended.
 
-  They are forked from one server that has imported what they need, and end when
-  this process ends, however it does.
+  Nodes are forked from the fork server, and end if this process ends for any
+  reason.
   """
 
   def __init__(
     self,
-    nodes: Sequence[payloads.Payload],
+    nodes: Sequence[prepared_nodes.PreparedNode],
     logs: pathlib.Path,
     budget: int,
     period_s: float,
-    make_worker: Callable[[int, int], payloads.Payload],
+    make_worker: Callable[[int, int], prepared_nodes.PreparedNode],
     shards: int = 1,
   ):
-    """Starts nothing.
+    """Makes a runner without starting nodes.
 
     Args:
-      nodes: to run; where one takes others along, before those.
-      logs: folder of their logs, and of the runner's own.
-      budget: restarts of one node within a period.
-      period_s: seconds after which a failure is forgiven.
-      make_worker: makes the worker of an index where there are so many, for
-        `set_workers`.
-      shards: replay servers of the run; the others go on without one of
-        several.
+      nodes: the nodes to run, in the order of starting.
+      logs: folder of the nodes' logs and the runner's event log.
+      budget: number of restarts of one node within a period.
+      period_s: seconds after which a failure no longer counts.
+      make_worker: function of a worker's index and the number of workers that
+        prepares a worker, for `set_workers`.
+      shards: number of replay servers; if there are several, the trainer
+        continues without a failed one.
     """
     self._policies = dict(_POLICIES)
     if shards > 1:
       self._policies["replay"] = _Policy()
-    self._make_node = lambda payload: node_lib.Node(
-      payload, logs, restarts_lib.Restarts(budget, period_s)
+    self._make_node = lambda prepared: node_lib.Node(
+      prepared, logs, restart_budget.RestartBudget(budget, period_s)
     )
     self._make_worker = make_worker
-    self._nodes = [self._make_node(payload) for payload in nodes]
-    self._server_restarts = restarts_lib.Restarts(budget, period_s)
+    self._nodes = [self._make_node(prepared) for prepared in nodes]
+    self._server_budget = restart_budget.RestartBudget(budget, period_s)
     self._log = event_log.EventLog(logs / "runner")
-    self._asked: _Asked | None = None  # None: those that it was made with
+    self._target: _WorkersTarget | None = None  # None: the initial nodes
     self._stopping = threading.Event()
     self._killed = False
-    self._hurried = threading.Event()
+    self._shutdown_forced = threading.Event()
     self._failure: failures.Failure | None = None
     self._deadline_s = float("inf")
 
@@ -106,13 +104,13 @@ class Runner:
     """Starts all nodes and returns when all have ended.
 
     Raises:
-      failures.NodeFailedError: a node failed for good.
-      KeyboardInterrupt: `kill_at_once` was called; no node is left.
+      failures.NodeFailedError: a node used up its restart budget.
+      KeyboardInterrupt: `kill_at_once` was called; all nodes are killed.
     """
     try:
       for node in self._nodes:
         self._start(node)
-      while self._look():
+      while self._step():
         pass
     finally:
       self._kill()
@@ -120,68 +118,72 @@ class Runner:
       raise failures.NodeFailedError(self._failure)
 
   def stop_restarting(self) -> None:
-    """Says that the run ends: a node that ends is not started again."""
+    """Stops restarting nodes, because the run is ending."""
     self._stopping.set()
 
-  def hurry(self) -> None:
-    """Ends the run: each node saves what it has, in whatever order."""
+  def force_shutdown(self) -> None:
+    """Makes each node save and end now, without the stop order."""
     self._stopping.set()
-    self._hurried.set()
+    self._shutdown_forced.set()
 
   def set_workers(self, count: int, at_s: float) -> None:
-    """Says how many workers there should be; to be said again and again.
+    """Sets the target number of workers; must be called regularly.
 
-    Those that are missing are started. Those of a higher index are told by the
-    control node to end, and are not started again.
+    Missing workers are started. The control node stops workers with higher
+    indices, and they are not restarted.
 
     Args:
-      count: of workers, from index 0.
-      at_s: monotonic seconds at which this was so, and the run not stopping: a
-        worker that ended later may have done so because the run stops.
+      count: number of workers, from index 0.
+      at_s: monotonic seconds at which the number was read and the run was not
+        stopping; a worker that ended later may have ended for the stop.
     """
-    self._asked = _Asked(count, at_s)
+    self._target = _WorkersTarget(count, at_s)
 
   def kill_at_once(self) -> None:
-    """Ends all nodes, and `run`: to be called by a signal's handler.
+    """Makes `run` kill all nodes and raise; for signal handlers.
 
     Raises:
-      KeyboardInterrupt: there is no node yet: what `run` waits for takes long.
+      KeyboardInterrupt: no node has been started yet, so `run` can't react.
     """
     again, self._killed = self._killed, True
-    if not again and not any(node.lives for node in self._nodes):
+    if not again and not any(node.incarnations for node in self._nodes):
       raise KeyboardInterrupt
 
   @property
   def restarts(self) -> dict[str, int]:
-    """How often each node was started again, of those that were."""
-    return {node.name: node.lives - 1 for node in self._nodes if node.lives > 1}
+    """Number of restarts of each restarted node, by the node's name."""
+    return {
+      node.name: node.incarnations - 1
+      for node in self._nodes
+      if node.incarnations > 1
+    }
 
   @property
   def last_error(self) -> failures.Failure | None:
-    """The first error of a node that was not started again; None: none.
+    """The first error of a node that was not restarted; None: there is none.
 
-    Such as that of an environment's `close` at the end of the run.
+    An example is an error in an environment's `close` at the end of the run.
     """
     return next(
       (
         node.failure
         for node in self._nodes
-        if node.failure and node.failure.whole
+        if node.failure and node.failure.traceback
       ),
       None,
     )
 
-  def _look(self) -> bool:
-    """Waits for something to happen, and acts on it; False: all have ended."""
+  def _step(self) -> bool:
+    """Waits for an end of a node, handles all events; False: all have ended."""
     alive = [node for node in self._nodes if node.alive]
     sentinels = [node.sentinel for node in alive]
-    connection.wait([s for s in sentinels if s is not None], _LOOK_S)
+    connection.wait([s for s in sentinels if s is not None], _POLL_S)
     if self._killed:
       raise KeyboardInterrupt
     now_s = time.monotonic()
     for node in alive:
       node.trim_log()
-      # Another's end may have been its own.
+      # Another node's end may have ended it, too.
       if node.alive and (status := node.poll()) is not None:
         self._on_end(node, status, now_s)
     self._restart_server()
@@ -189,12 +191,12 @@ class Runner:
       if node.due_s is not None:
         self._start_if_due(node, node.due_s, now_s)
     self._start_workers()
-    if self._hurried.is_set():
-      self._hurried.clear()
+    if self._shutdown_forced.is_set():
+      self._shutdown_forced.clear()
       self._end_soon()
     if now_s > self._deadline_s:
       late = [node.name for node in self._nodes if node.alive]
-      self._log.error("killed, since they did not end: %s", ", ".join(late))
+      self._log.error("killed, because they did not end: %s", ", ".join(late))
       self._kill()
     return any(node.alive or node.due_s is not None for node in self._nodes)
 
@@ -203,7 +205,7 @@ class Runner:
     try:
       node.start()
     except (EOFError, OSError) as error:
-      time.sleep(_LOOK_S)  # the fork server's end is known a moment later
+      time.sleep(_POLL_S)  # the fork server's end is detected a moment later
       node.due_s = time.monotonic()
       self._restart_server(f"{node.name} did not start ({error!r})")
     else:
@@ -218,47 +220,47 @@ class Runner:
       self._start(node)
 
   def _start_workers(self) -> None:
-    """Starts the workers that are asked for and were removed, or never were."""
-    asked = self._asked
+    """Starts missing workers up to the target number."""
+    target = self._target
     ending = self._stopping.is_set() or self._failure is not None
-    if asked is None or ending:
+    if target is None or ending:
       return
     workers = {node.name: node for node in self._nodes}
-    for index in range(asked.workers):
+    for index in range(target.workers):
       node = workers.get(f"worker/{index}")
       if node is None:
-        node = self._make_node(self._make_worker(index, asked.workers))
+        node = self._make_node(self._make_worker(index, target.workers))
         self._nodes.append(node)
         self._start(node)
       elif (
-        not node.alive and node.due_s is None and node.ended_at_s < asked.at_s
+        not node.alive and node.due_s is None and node.ended_at_s < target.at_s
       ):
-        node.payload = self._make_worker(index, asked.workers)
+        node.prepared = self._make_worker(index, target.workers)
         self._start(node)
 
   def _can_do_without(self, node: node_lib.Node) -> bool:
-    """Whether the run is as it should be although this node has ended."""
+    """Returns whether the run needs no restart of a node that has ended."""
     role, _, index = node.name.partition("/")
     if self._stopping.is_set():
       return not self._policies[role].needed_to_stop
-    asked = self._asked
+    target = self._target
     return (
-      role == "worker" and asked is not None and int(index) >= asked.workers
+      role == "worker" and target is not None and int(index) >= target.workers
     )
 
   def _restart_server(self, problem: str = "") -> None:
-    """Starts the fork server again if it has ended; the nodes live on.
+    """Restarts the fork server if it has ended; the nodes continue.
 
     Args:
-      problem: that there is otherwise, which counts like an end of the server.
+      problem: another problem, which counts as an end of the server; '': none.
     """
     if how := fork_server.restart_if_ended():
       problem = f"the fork server {how}"
     if not problem:
       return
     self._log.error("%s; the nodes continue", problem)
-    self._kill_left()
-    delay_s = self._server_restarts.delay_s(time.monotonic())
+    self._kill_orphans()
+    delay_s = self._server_budget.count_failure(time.monotonic())
     if delay_s is None and self._failure is None:
       line = (
         f"{problem}, more often than config.restarts.budget allows, so no node "
@@ -266,15 +268,15 @@ class Runner:
       )
       self._fail(failures.Failure(line, ""))
 
-  def _kill_left(self) -> None:
-    fork_server.kill_left([node.pid for node in self._nodes if node.alive])
+  def _kill_orphans(self) -> None:
+    fork_server.kill_orphans([node.pid for node in self._nodes if node.alive])
 
   def _on_end(self, node: node_lib.Node, status: int, now_s: float) -> None:
-    failure = node.take_end(status)
-    self._kill_left()
+    failure = node.record_end(status)
+    self._kill_orphans()
     if failure is None:
       self._log.info("%s has ended", node.name)
-      if node.payload.role == "control":
+      if node.prepared.role == "control":
         self._set_deadline()
       return
     self._log.error("%s", failure.line)
@@ -288,15 +290,17 @@ class Runner:
   def _restart(
     self, node: node_lib.Node, failure: failures.Failure, now_s: float
   ) -> None:
-    delay_s = node.restart_delay_s(failure, now_s)
+    delay_s = node.record_failure(failure, now_s)
     if delay_s is None:
       self._fail(node.first_failure)
       return
-    self._log.info("%s is started again in %.1f s", node.name, delay_s)
+    self._log.info("%s is restarted in %.1f s", node.name, delay_s)
     node.due_s = now_s + delay_s
     for other in self._nodes:
-      if other.payload.role in self._policies[node.payload.role].takes_along:
-        self._log.info("%s is started again with it", other.name)
+      if (
+        other.prepared.role in self._policies[node.prepared.role].restarted_with
+      ):
+        self._log.info("%s is restarted with it", other.name)
         other.kill()
         other.due_s = node.due_s
 
@@ -305,18 +309,18 @@ class Runner:
     self._end_soon()
 
   def _end_soon(self) -> None:
-    """Tells each node to save what it has and end, in whatever order."""
+    """Sends each node the signal to save and end, without the stop order."""
     self._set_deadline()
     for node in self._nodes:
       if node.alive:
         with contextlib.suppress(ProcessLookupError):
-          os.kill(node.pid, node_process.HURRY)
+          os.kill(node.pid, node_process.SHUTDOWN_SIGNAL)
 
   def _set_deadline(self) -> None:
     self._deadline_s = min(self._deadline_s, time.monotonic() + _GRACE_S)
 
   def _kill(self) -> None:
-    """Ends all nodes at once."""
-    for wait in (False, True):  # all of them, before the first is waited for
+    """Kills all nodes at once."""
+    for wait in (False, True):  # kill all before waiting for the first
       for node in self._nodes:
         node.kill(wait)

@@ -1,33 +1,35 @@
-"""A Launchpad node whose object is called over a unix socket.
+"""Service node: a Launchpad node whose object is called over a unix socket.
 
-It takes the place of Launchpad's CourierNode, whose server listens on all
-interfaces and unpickles what any user of the machine sends to it.
+It replaces Launchpad's CourierNode, whose server listens on all interfaces and
+unpickles data from any user of the machine.
 """
 
+import dataclasses
+import socket
 import typing
 
 import launchpad as lp
+from launchpad import address as lp_address
 from launchpad.nodes import base
 
-from slipway.launch.processes import ports
 from slipway.launch.rpc import client
 
 Service = typing.TypeVar("Service")
 
 
 class Handle(base.Handle[Service], typing.Generic[Service]):
-  """Lets other nodes call a service.
+  """A handle by which other nodes call a service.
 
   Attributes:
-    path: of its socket.
+    path: path of the service's socket.
   """
 
   def __init__(self, service: type[Service], path: str):
-    """Opens nothing.
+    """Makes a handle without connecting.
 
     Args:
       service: class that declares the methods.
-      path: of the socket at which an object of this machine serves them.
+      path: path of the socket, on this machine, of the object that serves them.
     """
     self.path = path
     self._service = service
@@ -37,28 +39,66 @@ class Handle(base.Handle[Service], typing.Generic[Service]):
     return client.connect(self._service, self.path)
 
 
+@dataclasses.dataclass(frozen=True)
+class FixedAddress(lp_address.AbstractAddressBuilder):
+  """Builds an address that is known already."""
+
+  address: str
+
+  def build(self) -> str:
+    """Returns the address."""
+    return self.address
+
+
+class ReservedPort(lp_address.AbstractAddressBuilder):
+  """Reserves a port of this machine for the server of a node.
+
+  Without a reservation, another connection could take the port before the
+  server starts or while it restarts. A server can still bind the reserved port,
+  because both set SO_REUSEADDR, as gRPC does, and this socket does not listen.
+  A pickled copy has the address only, without the reservation.
+  """
+
+  def __init__(self):
+    """Reserves a free port.
+
+    Raises:
+      OSError: no port is free.
+    """
+    self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    self._socket.bind(("", 0))
+
+  def build(self) -> str:
+    """Returns 'localhost:port'."""
+    return f"localhost:{self._socket.getsockname()[1]}"
+
+  def __reduce__(self):
+    return FixedAddress, (self.build(),)
+
+
 class ServiceNode(lp.PyClassNode):
-  """Makes an object and calls its `run`, which serves at most one service."""
+  """A node that makes an object in its process and calls its `run`."""
 
   def __init__(self, handle: Handle | None, make: typing.Any, *args):
-    """Makes nothing yet.
+    """Declares the object, which is made in the node's process.
 
     Args:
-      handle: of the service that the object serves; None: it serves none.
-      make: called with `args` in the node's process; returns the object.
-      *args: handles among them are dereferenced.
+      handle: handle of the service that the object serves; None: no service.
+      make: function that returns the object, called in the node's process.
+      *args: arguments of `make`; handles are dereferenced.
     """
     super().__init__(make, *args)
     self._handle = handle
 
   def create_handle(self) -> typing.Any:
-    """Returns the handle of the service; see `base.Node.create_handle`."""
+    """Returns the service's handle, as in `base.Node.create_handle`."""
     if self._handle is None:
       return super().create_handle()
     return self._track_handle(self._handle)
 
   def bind_addresses(self, **kwargs) -> None:
-    """Binds each address to a port that is kept for this node."""
+    """Binds each address to a port that is reserved for this node."""
     del kwargs
     for address in self.addresses:
-      address.bind(ports.Held())
+      address.bind(ReservedPort())

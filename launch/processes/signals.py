@@ -1,4 +1,4 @@
-"""Signals: what asks a run from outside to end, or to save."""
+"""Signals: handles the signals that stop a run or request a snapshot."""
 
 import contextlib
 import os
@@ -6,13 +6,13 @@ import signal
 import typing
 from collections.abc import Callable
 
-# End a run in order. A terminal or a batch system sends them to all processes
-# of a group.
+# Signals that stop a run in order. A terminal or a batch system sends them to a
+# whole process group.
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_READ_BYTES = 4_096  # more signals than anybody sends
+_READ_BYTES = 4_096  # more signals than are ever pending
 
 
-# Taken here, as `user_code.exit_as_error` makes an error of the other.
+# Copied here, because `user_code.exit_as_error` replaces the original.
 _exit_now = os._exit
 
 
@@ -21,71 +21,75 @@ def _interrupt() -> None:
 
 
 class Signals:
-  """Takes what asks this process to end or to save, in Launchpad's stead.
+  """Handles the signals that stop the run or request a snapshot.
 
-  Its own handlers would stop all nodes at once and kill them 10 s later,
-  whatever they are saving. Nodes ignore what a whole process group is sent.
+  Launchpad's handlers would stop all nodes at once and kill them 10 s later,
+  even while they save. Nodes ignore the signals of a process group.
 
-  Until `begin_run` a signal that asks for the end ends this process at once,
-  with one line and exit status 0: nothing has been started.
+  Before `begin_run`, a stop signal ends this process at once, with one line and
+  exit status 0, because nothing has been started.
 
   Attributes:
-    first: the first signal that asked for the end.
-    snapshot_asked: whether a snapshot is to be made; whoever sees to it says
-      that it no longer is.
+    first: the first stop signal that was received; None: none yet.
+    snapshot_requested: whether a snapshot was requested; the caller that begins
+      one sets it to False.
   """
 
   def __init__(self):
-    """Takes signals from here on; to be made in the main thread."""
+    """Installs the handlers; must be called in the main thread."""
     self.first: signal.Signals | None = None
-    self.snapshot_asked = False
+    self.snapshot_requested = False
     self._interrupted_again = False
     self._begun = False
-    self._on_again: Callable[[], None] = _interrupt
-    # While a library is loaded Python runs no handler, and one for all signals
-    # of a kind that came meanwhile; a byte is written for each.
+    self._on_second_interrupt: Callable[[], None] = _interrupt
+    # While a library is loaded, Python delays handlers, and then runs only one
+    # for several equal signals. The pipe gets a byte for each signal.
     self._arrived, self._arrives = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     self._set_handlers()
 
   def begin_run(self) -> None:
-    """Lets signals end the run in order from now on."""
+    """Makes signals stop the run in order from now on."""
     self._begun = True
-    self._set_handlers()  # again: Ray sets its own when it connects
+    self._set_handlers()  # again, because Ray replaces them when it connects
 
-  def set_on_again(self, on_again: Callable[[], None]) -> None:
-    """Says what a second Ctrl-C calls; it raises KeyboardInterrupt until then.
+  def on_second_interrupt(self, call: Callable[[], None]) -> None:
+    """Sets the function that a second Ctrl-C calls.
 
-    Called here if that one came and was caught on its way: callbacks of
-    Python's own import do so.
+    The default raises KeyboardInterrupt. If a second Ctrl-C has come already
+    but its exception was caught, as in an import, the function is called at
+    once.
+
+    Args:
+      call: the function.
     """
-    self._on_again = on_again
+    self._on_second_interrupt = call
     if self._interrupted_again:
-      on_again()
+      call()
 
   def _set_handlers(self) -> None:
     signal.set_wakeup_fd(self._arrives, warn_on_full_buffer=False)
     for number in ENDS:
-      signal.signal(number, self._take)
-    signal.signal(signal.SIGUSR1, self._ask)
+      signal.signal(number, self._handle_stop)
+    signal.signal(signal.SIGUSR1, self._handle_save)
 
-  def _take(self, number: int, frame: typing.Any) -> None:
+  def _handle_stop(self, number: int, frame: typing.Any) -> None:
     if not self._begun:
-      # An exception could get lost in an import that is under way.
+      # An exception could be caught by an import in progress.
       name = signal.Signals(number).name
       os.write(2, f"train: ended by {name} before anything began\n".encode())
       _exit_now(0)
     interrupts = self._read_arrived().count(signal.SIGINT)
-    again = self.first is not None or interrupts > 1
+    is_second = self.first is not None or interrupts > 1
     self.first = self.first or signal.Signals(number)
-    if again and number == signal.SIGINT:
+    if is_second and number == signal.SIGINT:
       self._interrupted_again = True
-      self._on_again()
+      self._on_second_interrupt()
 
   def _read_arrived(self) -> bytes:
-    """The numbers of the signals that came since it was last called."""
+    """Returns the numbers of the signals received since the last call."""
     with contextlib.suppress(BlockingIOError):
       return os.read(self._arrived, _READ_BYTES)
     return b""
 
-  def _ask(self, number: int, frame: typing.Any) -> None:
-    self.snapshot_asked = True
+  def _handle_save(self, number: int, frame: typing.Any) -> None:
+    self.snapshot_requested = True

@@ -1,21 +1,23 @@
-"""Threads: how many a node's process computes with."""
+"""Threads: sets how many threads the libraries of a process use."""
 
 import os
 
 
-def environment(role: str, learner_threads: int) -> dict[str, str]:
-  """The environment variables that say so to the libraries.
+def make_environment_variables(
+  role: str, learner_threads: int
+) -> dict[str, str]:
+  """Returns environment variables that set the number of threads.
 
-  They must stand before TensorFlow and NumPy are imported.
+  They must be set before TensorFlow and NumPy are imported.
 
   Args:
-    role: of the node.
-    learner_threads: config.learner.threads; 0: one a core.
+    role: the node's role.
+    learner_threads: value of config.learner.threads; 0: one per core.
   """
-  # Others than the trainer compute small batches: more threads would only
-  # fight for its cores.
+  # Nodes other than the trainer compute small batches, so more threads would
+  # only take its cores.
   threads = learner_threads if role == "trainer" else 1
-  # Said in any case: a fork would go on with what its server was told.
+  # Always set: a forked process would otherwise use its server's value.
   threads = threads or len(os.sched_getaffinity(0))
   names = (
     "OMP_NUM_THREADS",

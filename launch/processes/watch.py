@@ -1,4 +1,4 @@
-"""Watch: shows a run while it lasts, and passes signals on to it."""
+"""Watch: shows a run's status, and forwards signals to its control node."""
 
 import contextlib
 import os
@@ -15,13 +15,13 @@ from slipway.launch.processes import signals as signals_lib
 from slipway.launch.rpc import client as rpc_client
 
 _POLL_S = 0.5
-# An orderly stop takes 1 to 5 s; one in the middle of a start-up waits for the
-# nodes to be up first.
+# An orderly stop takes 1 to 5 s. During a start-up, it first waits until all
+# nodes are up.
 _STOP_GRACE_S = 30.0
 
 
 class Watch:
-  """Shows the run's status, and passes signals on to the control node."""
+  """A thread that shows the status and forwards signals to the control node."""
 
   def __init__(
     self,
@@ -30,14 +30,14 @@ class Watch:
     on_stopping: Callable[[], None] = lambda: None,
     on_workers: Callable[[int, float], None] = lambda count, at_s: None,
   ):
-    """Starts watching, after the launch.
+    """Starts the thread; to be called after the launch.
 
     Args:
-      control: client of the control node, which may be started again.
-      signals: to pass on.
-      on_stopping: called when the run begins to stop, and now and then after.
-      on_workers: called now and then until then, with how many workers are
-        asked for and the monotonic seconds at which that was so.
+      control: client of the control node, which may be restarted.
+      signals: the signals to forward.
+      on_stopping: function called regularly once the run is stopping.
+      on_workers: function called regularly before that, with the target number
+        of workers and the monotonic seconds at which it was read.
     """
     self._on_stopping, self._on_workers = on_stopping, on_workers
     self._control = control
@@ -49,7 +49,7 @@ class Watch:
     self._thread.start()
 
   def close(self) -> None:
-    """Shows the last status and stops watching."""
+    """Shows the last status and ends the thread."""
     self._closed.set()
     self._thread.join(timeout=5.0)
     self._panel.close()
@@ -63,35 +63,37 @@ class Watch:
       if time.monotonic() > give_up_at_s:
         os.kill(os.getpid(), signal.SIGINT)
         return
-      # One that is not up has yet to start, or has ended: the process that
-      # waits for the nodes knows which.
+      # A control node that is not up is still starting or has ended. The
+      # process that waits for the nodes knows which.
       with contextlib.suppress(rpc_client.UnreachableError):
-        self._pass_on()
+        self._forward_signals()
         if self._show() == "stopped":
           self._control.release()
           return
 
-  def _pass_on(self) -> None:
-    """Passes signals on to the control node."""
+  def _forward_signals(self) -> None:
+    """Forwards received signals to the control node."""
     if self._signals.first is not None:
       self._control.stop(self._signals.first.name)
-    if self._signals.snapshot_asked:
-      # A run that stops rejects it, and saves in any case.
+    if self._signals.snapshot_requested:
+      # A run that is stopping rejects the call, but saves anyway.
       with contextlib.suppress(ValueError):
         self._control.save()
-      self._signals.snapshot_asked = False
+      self._signals.snapshot_requested = False
 
   def _show(self) -> str:
-    """Shows the status and acts on it; returns the run's phase."""
+    """Shows the status, calls the callbacks, and returns the run's phase."""
     requested_at_s = time.monotonic()
     status = self._control.status()
     if self._shows:
       try:
         self._panel.update(status)
       except Exception:
-        # Signals are passed on by this thread, which must not end.
+        # This thread also forwards signals, so it must not end.
         self._shows = False
-        logging.exception("the status is not shown any more, as this failed:")
+        logging.exception(
+          "the status is no longer shown, because the display failed:"
+        )
     if status.stopped_because is not None:
       self._on_stopping()
     else:

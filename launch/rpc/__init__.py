@@ -1,1 +1,1 @@
-"""Typed calls between the processes of a run, over unix sockets."""
+"""RPC: typed calls between the processes of a run, over unix sockets."""

@@ -1,4 +1,4 @@
-"""Client: calls the methods of an object in another process."""
+"""RPC client: calls the methods of an object in another process."""
 
 import collections
 import functools
@@ -13,15 +13,15 @@ from slipway.launch.rpc import wire
 from slipway.replay.transport import unix_server
 
 _TIMEOUT_S = 3.0
-# For the calls that are repeated: longer than a server's restart takes.
-_REPLIES_WITHIN_S = 30.0
+# Timeout of methods that are retried; longer than a server's restart.
+_RETRY_TIMEOUT_S = 30.0
 _RETRY_PERIOD_S = 0.1
 
 Service = typing.TypeVar("Service")
 
 
 class UnreachableError(ConnectionError):
-  """The server is down or does not reply, or the call failed there."""
+  """Raised if a server is down or does not reply, or the method failed."""
 
 
 def connect(
@@ -34,22 +34,22 @@ def connect(
   command = control.report("worker", 0, messages.WorkerReport(env_steps=7))
   ```
 
-  Its methods may be called from several threads. They raise
+  The object is thread-safe. Its methods raise
 
-  - ValueError: one line: the service has rejected the call.
-  - UnreachableError: there was no reply. Those that are marked `wire.repeated`
-    raise it only after half a minute of attempts.
+  - ValueError: one line: the service has rejected the call. - UnreachableError:
+    there was no reply. Methods that are marked `wire.repeated` are retried for
+    half a minute first.
 
   Args:
     service: class that declares the methods; see `wire`.
-    path: of the server's socket, which need not be there yet.
-    timeout_s: seconds for a reply.
+    path: path of the server's socket, which need not exist yet.
+    timeout_s: timeout of a call in seconds.
   """
   return typing.cast(Service, _Client(service, path, timeout_s))
 
 
 class _Client:
-  """Keeps its connections, of which a call takes one for itself."""
+  """The object of `connect`, with a pool of connections."""
 
   def __init__(self, service: type, path: str, timeout_s: float):
     self._methods = wire.methods(service)
@@ -60,22 +60,21 @@ class _Client:
     if name not in self.__dict__.get("_methods", ()):
       raise AttributeError(name)
     method = self._methods[name]
-    call = self._call_repeatedly if method.repeated else self._call
+    call = self._call_with_retry if method.repeated else self._call
     return functools.partial(call, name, method)
 
-  def _call_repeatedly(
+  def _call_with_retry(
     self, name: str, method: wire.Method, *arguments: typing.Any
   ) -> typing.Any:
-    end_s = time.monotonic() + _REPLIES_WITHIN_S
+    end_s = time.monotonic() + _RETRY_TIMEOUT_S
     while True:
       try:
         return self._call(name, method, *arguments)
       except UnreachableError as error:
         if time.monotonic() > end_s:
           raise UnreachableError(
-            f"{error}; after {_REPLIES_WITHIN_S:.0f} s this process does not "
-            "try again: the log of the process that serves it may give the "
-            "reason"
+            f"{error}; after {_RETRY_TIMEOUT_S:.0f} s this process stops "
+            "trying: the log of the server's process may give the reason"
           ) from error
       time.sleep(_RETRY_PERIOD_S)
 
@@ -121,7 +120,7 @@ class _Client:
       connection.settimeout(self._timeout_s)
       connection.connect(self._path)
       if not unix_server.is_own_user(connection):
-        raise PermissionError("another user listens there")
+        raise PermissionError("the server belongs to another user")
       connection.sendall(wire.PREFACE)
     except BaseException:
       connection.close()

@@ -1,4 +1,4 @@
-"""Server: serves the methods of an object at a unix socket."""
+"""RPC server: serves the methods of an object at a unix socket."""
 
 import socket
 import threading
@@ -14,19 +14,19 @@ _NOTHING = msgspec.Raw(wire.encode(None))
 
 
 class Server:
-  """Serves from its construction to `close`, each connection in a thread.
+  """Serves an object until `close`, with one thread per connection.
 
-  Only processes of this user are served. A request that is not of its method's
-  types is rejected: the caller gets one line, the log one for each method.
+  Only processes of this user are served. A request with arguments of other
+  types is rejected with an error of one line, which is logged once per method.
   """
 
   def __init__(self, path: str, service: type, target: typing.Any):
-    """Listens.
+    """Starts to listen.
 
     Args:
-      path: of the socket; one that a process that died left is replaced.
+      path: path of the socket; the socket of a dead process is replaced.
       service: class that declares the methods; see `wire`.
-      target: has the methods, which several threads call.
+      target: the object, which must be thread-safe.
 
     Raises:
       ValueError: one line: the path is in use, or too long.
@@ -38,7 +38,7 @@ class Server:
     self._server = unix_server.UnixServer(path, self._serve)
 
   def close(self) -> None:
-    """Closes the socket and all connections; calls under way get no reply."""
+    """Closes the socket and all connections; open calls get no reply."""
     self._closed = True
     self._server.close()
 
@@ -52,7 +52,7 @@ class Server:
     try:
       preface = wire.receive_exactly(connection, len(wire.PREFACE))
       if preface is not None and preface != wire.PREFACE:
-        raise ValueError("it does not begin as a client's does")
+        raise ValueError("it does not begin with the preface of a client")
       while (data := wire.receive(connection)) is not None:
         wire.send(connection, self._reply(data))
     except ValueError as error:

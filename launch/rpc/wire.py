@@ -1,10 +1,11 @@
-"""Wire: how a call and its reply cross a socket, and of which types they are.
+"""Wire: the protocol by which calls and replies cross a socket.
 
 A service is a class whose public methods have type annotations. A connection
 begins with `PREFACE`. Then every request is a frame, and the server sends one
-frame in reply. A frame is a length of four bytes and so many bytes of msgpack.
-The receiver decodes arguments and results by the annotations of the method, so
-that data of any other type is rejected, and nothing is ever unpickled.
+frame in reply. A frame is a length in four bytes and then that many bytes of
+msgpack. The receiver decodes arguments and results by the annotations of the
+method, so that data of any other type is rejected, and nothing is ever
+unpickled.
 """
 
 import socket
@@ -17,7 +18,7 @@ import msgspec
 from slipway.launch.runs import records
 
 PREFACE = b"slipway-rpc 1\n"
-# Larger than any message of a run: a status of thousands of nodes.
+# Larger than any message, such as a status of thousands of nodes.
 _LARGEST_FRAME = 16 * 2**20
 _LENGTH = struct.Struct("!I")
 _REPEATED = "_rpc_repeated"
@@ -26,11 +27,11 @@ Function = typing.TypeVar("Function", bound=Callable)
 
 
 class Request(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-  """A call.
+  """A request to call a method.
 
   Attributes:
-    method: name.
-    arguments: encoded tuple.
+    method: the method's name.
+    arguments: encoded tuple of all arguments.
   """
 
   method: str
@@ -38,12 +39,12 @@ class Request(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class Reply(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-  """The outcome of a call.
+  """The reply to a request.
 
   Attributes:
-    result: encoded; meaningless after an error.
-    error: one line; None: the call has returned.
-    rejected: whether the error is the caller's, a ValueError.
+    result: encoded result; undefined after an error.
+    error: error in one line; None: the method has returned.
+    rejected: whether the method raised ValueError, for a wrong request.
   """
 
   result: msgspec.Raw
@@ -52,12 +53,12 @@ class Reply(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class Method(typing.NamedTuple):
-  """The types of a method.
+  """The types of a method, as decoders.
 
   Attributes:
     arguments: decoder of the tuple of all arguments.
-    result: decoder of what it returns.
-    repeated: whether a client repeats the call until there is a reply.
+    result: decoder of the result.
+    repeated: whether clients retry the call until there is a reply.
   """
 
   arguments: msgspec.msgpack.Decoder
@@ -66,10 +67,10 @@ class Method(typing.NamedTuple):
 
 
 def repeated(function: Function) -> Function:
-  """Marks a method of a service that its callers cannot do without.
+  """Marks a method of a service that clients retry.
 
-  A client repeats such a call while the server is down, so that the server may
-  be restarted meanwhile. The server may get it twice.
+  A client retries the call while the server restarts. The server may execute it
+  twice.
   """
   setattr(function, _REPEATED, True)
   return function
@@ -79,8 +80,7 @@ def methods(service: type) -> dict[str, Method]:
   """Returns the public methods of a service, by name.
 
   Args:
-    service: a class; all arguments and results of its methods are annotated
-      with types that msgspec knows.
+    service: a class whose methods have annotations that msgspec supports.
   """
   found = {}
   for name, function in vars(service).items():
@@ -98,7 +98,7 @@ def methods(service: type) -> dict[str, Method]:
 
 
 def encode(message: typing.Any) -> bytes:
-  """Returns a message as bytes; NumPy's scalars become Python's numbers."""
+  """Encodes a message as bytes; NumPy scalars become Python numbers."""
   return msgspec.msgpack.encode(message, enc_hook=records.to_number)
 
 
@@ -106,7 +106,7 @@ def send(connection: socket.socket, message: typing.Any) -> None:
   """Sends a message as one frame.
 
   Raises:
-    OSError: the connection is broken, or its timeout is over.
+    OSError: the connection is broken, or its timeout has passed.
   """
   data = encode(message)
   connection.sendall(_LENGTH.pack(len(data)) + data)
@@ -116,7 +116,7 @@ def receive(connection: socket.socket) -> bytes | None:
   """Receives the bytes of a frame; None: the peer has closed the connection.
 
   Raises:
-    OSError: the connection is broken, or its timeout is over.
+    OSError: the connection is broken, or its timeout has passed.
     ValueError: one line: the frame is too large for a message.
   """
   header = receive_exactly(connection, _LENGTH.size)
@@ -131,7 +131,7 @@ def receive(connection: socket.socket) -> bytes | None:
 
 
 def receive_exactly(connection: socket.socket, size: int) -> bytes | None:
-  """Receives so many bytes; None: the connection has ended before."""
+  """Receives a number of bytes; None: the connection was closed before."""
   received = bytearray()
   while len(received) < size:
     chunk = connection.recv(size - len(received))

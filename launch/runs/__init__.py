@@ -1,1 +1,1 @@
-"""What is kept of a run, in its folder."""
+"""Runs: the files in a run's folder."""

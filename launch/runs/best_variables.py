@@ -1,4 +1,4 @@
-"""The best variables of a run: what `slipway evaluate` plays."""
+"""Best variables: the file with the variables of the best evaluation."""
 
 import io
 import os
@@ -19,25 +19,25 @@ def save(
   variables: Mapping[str, np.ndarray],
   outbox: outbox_lib.Outbox,
 ) -> None:
-  """Replaces the file at once, so that no reader meets half of it.
+  """Writes variables to a file, which is replaced atomically.
 
   Args:
-    path: ends in .npz.
-    version: of the variables.
+    path: path of the file, which ends in .npz.
+    version: version of the variables.
     variables: arrays by name.
-    outbox: which writes it.
+    outbox: the outbox that writes the file.
 
   Raises:
-    OSError: as `Outbox.replace`.
+    OSError: one line: the file can't be written; see `Outbox.replace`.
   """
   content = io.BytesIO()
-  # The version is last: damage to the list of arrays hides all that follow.
+  # The version comes last, so that a damaged list of arrays is detected.
   np.savez(content, **variables, **{_VERSION: np.int64(version)})
   outbox.replace(path, content.getvalue())
 
 
 def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
-  """The version and its variables, as they were saved.
+  """Returns the version and the variables of a file.
 
   Raises:
     ValueError: one line: there is no such file yet, or it is damaged.
@@ -50,7 +50,7 @@ def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
     )
   try:
     with zipfile.ZipFile(path) as archive:
-      # Whole members: only these are compared with their checksums.
+      # Whole members are read, because only these are checked by checksums.
       content = {name: archive.read(name) for name in archive.namelist()}
     variables = {
       name.removesuffix(".npy"): np.lib.format.read_array(
@@ -61,9 +61,9 @@ def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
     return int(variables.pop(_VERSION)), variables
   # zipfile and NumPy raise errors of many types for damaged bytes.
   except Exception as error:
-    said = " ".join(str(error).split())
+    text = " ".join(str(error).split())
     raise ValueError(
-      f"{str(path)!r} is damaged ({type(error).__name__}: {said}), so there is "
+      f"{str(path)!r} is damaged ({type(error).__name__}: {text}), so there is "
       "nothing to play: restore the file, or resume the run, whose next best "
       "evaluation writes it again"
     ) from error

@@ -1,4 +1,4 @@
-"""Checkpoints: a learner's whole state, as a part of a snapshot."""
+"""Checkpoints: saves and restores a learner's state in a snapshot."""
 
 import pathlib
 
@@ -10,14 +10,14 @@ _NAME = "trainer"
 
 
 def save(folder: pathlib.Path, learner: core.Learner) -> None:
-  """Writes all that the learner's next update depends on.
+  """Saves a learner's complete state.
 
   Args:
-    folder: of a snapshot.
-    learner: between two updates.
+    folder: folder of a snapshot.
+    learner: the learner, which must not run an update meanwhile.
 
   Raises:
-    OSError: the disk refuses.
+    OSError: the disk rejects the file.
   """
   try:
     tf.train.Checkpoint(**learner.checkpointed).write(str(folder / _NAME))
@@ -26,22 +26,22 @@ def save(folder: pathlib.Path, learner: core.Learner) -> None:
 
 
 def restore(folder: pathlib.Path, learner: core.Learner) -> None:
-  """Gives a learner the state that was saved.
+  """Restores a learner's saved state.
 
   Args:
-    folder: of a snapshot.
-    learner: made from the config that the saved one was made from.
+    folder: folder of a snapshot.
+    learner: a learner of the same config.
 
   Raises:
-    ValueError: one line: it was another learner's, or is damaged.
+    ValueError: one line: the state belongs to another learner, or is damaged.
   """
   checkpoint = tf.train.Checkpoint(**learner.checkpointed)
   try:
     checkpoint.read(str(folder / _NAME)).assert_consumed()
   except (tf.errors.OpError, ValueError, AssertionError) as error:
-    said = " ".join(str(error).split())
+    text = " ".join(str(error).split())
     raise ValueError(
-      f"{str(folder / _NAME)!r} does not fit this config's learner ({said}), "
-      "so it can't go on: resume with the config it was saved with, or start "
-      "anew"
+      f"{str(folder / _NAME)!r} does not fit this config's learner ({text}), "
+      "so the run can't be resumed: use the config that it was saved with, or "
+      "start a new run"
     ) from error

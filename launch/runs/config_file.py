@@ -1,8 +1,7 @@
-"""Config file: a config as JSON that any tool reads and nothing is lost in.
+"""Config file: writes a config as JSON and reads it without a loss.
 
-JSON knows neither tuples nor inf. A config's sequences are tuples, so an array
-is a tuple, and the rarer kinds carry a mark: {"__list__": [...]} and
-{"__float__": "inf"}.
+JSON has neither tuples nor inf. Arrays stand for tuples; lists and special
+floats are marked: {"__list__": [...]} and {"__float__": "inf"}.
 """
 
 import json
@@ -14,23 +13,23 @@ import ml_collections
 
 
 def to_json(config: ml_collections.ConfigDict) -> str:
-  """Returns indented JSON, its fields in the order of their names.
+  """Returns a config as indented JSON, with sorted field names.
 
   Raises:
-    ValueError: One line: a field's value has no place in JSON.
+    ValueError: one line: JSON can't represent a field's value.
   """
   tree = _encode(config.to_dict(), "config")
   return json.dumps(tree, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
 def read(path: pathlib.Path) -> ml_collections.ConfigDict:
-  """Returns the config in a file.
+  """Reads a config from a file.
 
   Args:
-    path: of the file.
+    path: path of the file.
 
   Raises:
-    ValueError: One line that names the file: it can't be read as a config.
+    ValueError: one line that names the file: it can't be read as a config.
   """
   try:
     return from_json(path.read_text(encoding="utf-8"))
@@ -42,17 +41,17 @@ def read(path: pathlib.Path) -> ml_collections.ConfigDict:
 
 
 def from_json(text: str) -> ml_collections.ConfigDict:
-  """Returns a config equal to the one that `to_json` was given.
+  """Returns the config of a text from `to_json`.
 
   Raises:
-    ValueError: One line: `text` is not JSON, or not of a config.
+    ValueError: one line: the text is not JSON, or no config.
   """
   try:
     tree = json.loads(text)
     if not isinstance(tree, dict):
       raise ValueError("not a JSON object")
     return ml_collections.ConfigDict(_decode(tree))
-  # What ConfigDict raises for names that it can't have, which differs.
+  # ConfigDict raises several types of errors for impossible names.
   except (KeyError, TypeError, AttributeError, RecursionError) as error:
     raise ValueError(" ".join(f"no config: {error}".split())) from error
 

@@ -1,4 +1,4 @@
-"""Curves: a picture of a run's evaluations."""
+"""Curves: reads curves.csv, and draws it as a picture."""
 
 import io
 import os
@@ -11,17 +11,17 @@ from slipway.launch.runs import run_folder
 
 
 class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """One row of curves.csv; a cell that is not known stays empty.
+  """One row of curves.csv; unknown values are empty.
 
   Attributes:
-    wall_s: seconds that the run had taken.
-    env_steps: environment steps of all workers.
-    trainer_steps: updates of the learner.
+    wall_s: duration of the run in seconds.
+    env_steps: number of environment steps of all workers.
+    trainer_steps: number of updates of the learner.
     eval_return: mean undiscounted return of the episodes.
     eval_return_std: standard deviation of the episodes' returns.
     eval_episodes: number of episodes.
     eval_length: mean length of the episodes in environment steps.
-    variables_version: that was evaluated.
+    variables_version: version that was evaluated.
     env_steps_per_s: rate of environment steps at that time.
     trainer_steps_per_s: rate of trainer steps at that time.
   """
@@ -49,12 +49,12 @@ _QUIET_COLOUR = "#5c6570"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-  """Returns the columns of a curves.csv, float64 [N]; nan where it is empty.
+  """Reads the columns of a curves.csv, float64 [N] with nan for empty cells.
 
-  Lines that are no evaluation are left out, with one warning in the log.
+  Damaged lines are left out, with one warning in the log.
 
   Raises:
-    ValueError: One line: it can't be read.
+    ValueError: one line: the file can't be read.
   """
   try:
     with open(path, "rb") as file:
@@ -80,7 +80,7 @@ def is_row(line: bytes) -> bool:
 
 
 def _parse(line: bytes) -> list[float] | None:
-  """Returns the numbers of a line by column; None: it is no evaluation."""
+  """Returns the numbers of a line by column; None: the line is damaged."""
   cells = line.split(b",")
   try:
     row = [float(cell.strip() or b"nan") for cell in cells]
@@ -94,18 +94,19 @@ def _parse(line: bytes) -> list[float] | None:
 def draw(folder: run_folder.RunFolder) -> bytes:
   """Draws curves.csv as a PNG: mean return by steps and by time.
 
-  The band is one standard deviation of an evaluation's episodes to each side.
+  The band has a width of one standard deviation of an evaluation's returns to
+  each side.
 
   Raises:
-    ValueError: One line: config.json or curves.csv can't be read.
+    ValueError: one line: config.json or curves.csv can't be read.
   """
-  # Takes a second, which a run that draws no picture need not pay.
+  # Imported late, because the import takes a second.
   from matplotlib import figure, layout_engine, ticker
 
   target = folder.read_config().limits.target_return
   rows = read(folder.curves_csv)
   time, time_unit = _in_fitting_unit(rows["wall_s"])
-  # A Figure of its own, not pyplot's: no display, nothing global.
+  # Unlike pyplot, a Figure needs no display and no global state.
   picture = figure.Figure(
     figsize=(9.6, 4.2),  # inches, as are the margins
     dpi=150,

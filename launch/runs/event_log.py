@@ -1,4 +1,4 @@
-"""Event log: a file of what a run's supervisors did, with the times."""
+"""Event log: a file with the events of a runner or a cluster supervisor."""
 
 import contextlib
 import logging
@@ -8,7 +8,7 @@ from slipway.launch.runs import outbox
 
 
 class EventLog(logging.Logger):
-  """Writes to one file of the run's logs.
+  """A logger that appends lines with the time to one file.
 
   ```python
   log = EventLog(folder.logs / 'runner')
@@ -17,7 +17,7 @@ class EventLog(logging.Logger):
   """
 
   def __init__(self, path: pathlib.Path):
-    """Names the file, to which lines are appended."""
+    """Makes a logger for a file, which is opened for each line."""
     super().__init__(path.name)
     handler = _Handler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
@@ -25,13 +25,13 @@ class EventLog(logging.Logger):
 
 
 class _Handler(logging.Handler):
-  """Appends to a file; a full disk delays that."""
+  """A log handler that appends to a file, later if the disk is full."""
 
   def __init__(self, path: pathlib.Path):
     super().__init__()
     self._path, self._outbox = path, outbox.Outbox()
 
   def emit(self, record: logging.LogRecord) -> None:
-    # A log that was removed ends no run.
+    # The run must not fail because its log was removed.
     with contextlib.suppress(OSError):
       self._outbox.append(self._path, f"{self.format(record)}\n".encode())

@@ -1,4 +1,4 @@
-"""Events: scalars and a config in a file that TensorBoard reads."""
+"""Events: writes scalars and a config to a file for TensorBoard."""
 
 import io
 import math
@@ -21,12 +21,12 @@ _PREFIX = "events.out.tfevents."
 
 
 class Events:
-  """One file of scalars, written by one process of a run.
+  """Writes one event file of a run.
 
   events = Events(folder.events, outbox)
   events.add({"learner/loss": 0.5}, step=100)
 
-  It is written without TensorFlow, whose import would cost seconds.
+  It does not use TensorFlow, whose import would take seconds.
   """
 
   def __init__(
@@ -38,13 +38,13 @@ class Events:
     """Begins a new file in `folder`.
 
     Args:
-      folder: That TensorBoard reads.
-      outbox: Which writes it.
-      step: From which the run is resumed; TensorBoard drops what it has read of
-        this step and later ones from older files. None: it drops nothing.
+      folder: log directory of TensorBoard.
+      outbox: the outbox that writes the file.
+      step: step at which the run is resumed; TensorBoard drops later values of
+        older files. None: TensorBoard drops nothing.
 
     Raises:
-      OSError: One line, naming the file that could not be written.
+      OSError: one line that names the file that could not be written.
     """
     older = list(folder.glob(f"{_PREFIX}[0-9]*.*"))
     self.path = _next_path(folder, older)
@@ -52,8 +52,8 @@ class Events:
     header = event_pb2.Event()
     header.file_version = "brain.Event:2"
     self._write(header)
-    # TensorBoard takes a run's second start for its first restart, so that a
-    # first one is needed.
+    # TensorBoard treats only a second start event as a restart, so a first one
+    # is needed.
     if step is not None or not older:
       start = event_pb2.Event()
       start.step = step or 0
@@ -61,26 +61,26 @@ class Events:
       self._write(start)
 
   def add(self, scalars: Mapping[str, Any], step: int) -> None:
-    """Appends those of `scalars` that are numbers.
+    """Appends scalars; values that are no numbers are left out.
 
     Raises:
-      OSError: As the constructor.
+      OSError: one line that names the file that could not be written.
     """
     event = event_pb2.Event()
     event.step = step
     for name, value in scalars.items():
-      if isinstance(value, numbers.Real):  # None: not known yet.
+      if isinstance(value, numbers.Real):  # None: not known yet
         event.summary.value.add(tag=name, simple_value=value)
     self._write(event)
 
   def add_config(self, values: Mapping[str, Any]) -> None:
-    """Appends a config: a table of text, and hyperparameters.
+    """Appends a config as a text table and as hyperparameters.
 
     Args:
-      values: of all fields by name.
+      values: values of all fields, by name.
 
     Raises:
-      OSError: As the constructor.
+      OSError: one line that names the file that could not be written.
     """
     rows = [f"| {name} | `{value!r}` |" for name, value in values.items()]
     table = "\n".join(["| field | value |", "|---|---|", *rows])
@@ -100,13 +100,13 @@ class Events:
 
   def _write(self, event: Any) -> None:
     event.wall_time = time.time()
-    record = io.BytesIO()  # whole, whatever the disk takes of it
+    record = io.BytesIO()  # one record, for a single append
     record_writer.RecordWriter(record).write(event.SerializeToString())
     self._outbox.append(self.path, record.getvalue())
 
 
 def _hyperparameter(value: Any) -> bool | int | float | str:
-  """Returns a value as the plugin takes it: its JSON has no inf."""
+  """Returns a value of a type that the plugin supports; it has no inf."""
   finite = isinstance(value, int | float) and math.isfinite(value)
   return value if finite or isinstance(value, str) else str(value)
 
@@ -114,10 +114,10 @@ def _hyperparameter(value: Any) -> bool | int | float | str:
 def _next_path(
   folder: pathlib.Path, older: Iterable[pathlib.Path]
 ) -> pathlib.Path:
-  """A file after all of the older ones.
+  """Returns a path whose name sorts after those of all older files.
 
-  TensorBoard reads a run's files once each, in the order of their names, which
-  begin with seconds: a run may be back within one, or on a clock that is late.
+  TensorBoard reads files in the order of their names, which begin with unix
+  seconds. A resume may come within a second, or with a clock that is late.
   """
   taken = [int(path.name.removeprefix(_PREFIX).split(".")[0]) for path in older]
   seconds = max([int(time.time()), *(second + 1 for second in taken)])

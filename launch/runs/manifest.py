@@ -1,7 +1,7 @@
-"""Manifest: the list of a snapshot's files, which reveals damage.
+"""Manifest: lists the files of a snapshot, to detect damage.
 
-Its second line is the checksum of the first one. Local and remote snapshots
-have the same one.
+The second line is the checksum of the first one. Local and remote copies of a
+snapshot have the same manifest.
 """
 
 import pathlib
@@ -12,8 +12,8 @@ import msgspec
 
 FILE = "manifest.json"  # in the folder of a snapshot
 
-# Only the size of a larger file is checked: a restart must not read gigabytes
-# twice, and the large files of a snapshot (TFRecords) have checksums inside.
+# Larger files have no checksum here, so that a restart does not read gigabytes
+# twice. They are TFRecords, which contain checksums.
 _CHECKSUM_BYTES = 1 << 26
 
 
@@ -21,8 +21,8 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """One file of a snapshot.
 
   Attributes:
-    bytes: its size.
-    crc32: its checksum; None: it is too large.
+    bytes: size of the file in bytes.
+    crc32: checksum of the file; None: the file is too large for one.
   """
 
   bytes: int
@@ -33,8 +33,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """All files of a snapshot.
 
   Attributes:
-    step: that the run had reached.
-    files: by path below the snapshot's folder.
+    step: trainer step of the snapshot.
+    files: entry of each file, by path within the snapshot.
   """
 
   step: int
@@ -42,11 +42,11 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write(folder: pathlib.Path, step: int) -> None:
-  """Lists the files of a folder in its manifest.
+  """Writes the manifest of a snapshot.
 
   Args:
-    folder: of a snapshot that is complete otherwise.
-    step: kept with the list.
+    folder: the snapshot's folder, with all other files.
+    step: trainer step of the snapshot.
 
   Raises:
     OSError: the disk rejects the file.
@@ -66,10 +66,10 @@ def check_sizes(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
 
   Args:
     files: file system of the snapshot.
-    folder: of the snapshot.
+    folder: the snapshot's folder.
 
   Raises:
-    ValueError: a few words that say what is damaged.
+    ValueError: a short text that names the damaged file.
     OSError: the file system cannot be read.
   """
   manifest = _read(files, folder)
@@ -86,13 +86,13 @@ def check_sizes(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
 
 
 def check(folder: pathlib.Path) -> Manifest:
-  """Compares a snapshot on this machine with the sizes and all checksums.
+  """Checks the sizes and checksums of a snapshot on this machine.
 
   Args:
-    folder: of the snapshot.
+    folder: the snapshot's folder.
 
   Raises:
-    ValueError: a few words that say what is damaged.
+    ValueError: a short text that names the damaged file.
     OSError: the disk cannot be read.
   """
   manifest = check_sizes(fsspec.filesystem("file"), str(folder.absolute()))
@@ -112,12 +112,12 @@ def _read(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
     raise ValueError(f"{FILE} differs from what was written")
   manifest = msgspec.json.decode(content, type=Manifest)
   for name in manifest.files:
-    # A copy of it is written below another folder.
+    # A copy must not write outside of its folder.
     if name.startswith("/") or ".." in name.split("/"):
       raise ValueError(f"{FILE} lists {name!r}, outside of the snapshot")
   return manifest
 
 
 def _checksum(path: pathlib.Path, size: int) -> int | None:
-  """The checksum of a file; None: it is too large."""
+  """Returns the checksum of a file; None: the file is too large."""
   return zlib.crc32(path.read_bytes()) if size <= _CHECKSUM_BYTES else None

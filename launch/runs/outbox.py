@@ -1,4 +1,4 @@
-"""Outbox: writes a run's files, and keeps what a full disk rejects."""
+"""Outbox: writes a run's files, and retries after a full disk."""
 
 import dataclasses
 import errno
@@ -6,53 +6,53 @@ import pathlib
 
 from slipway.launch.runs import run_folder
 
-# A full disk, a used-up quota, a disk that fails or was remounted to be read
-# only, and a process without files to open: the disk may take it later. Any
-# other error is one of the program or its user.
-_PASSING = (
+# Errors after which a retry may succeed: a full disk or quota, a failing or
+# read-only disk, and too many open files. Other errors are faults of the
+# program or user.
+_TRANSIENT = (
   *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE),
   *(errno.EMFILE, errno.ENFILE),
 )
-# Of one file that is appended to: a day of events at one a second.
+# Limit per appended file: a day of events, one per second.
 _MAX_KEPT_BYTES = 1 << 27
 
 
 @dataclasses.dataclass
 class _Kept:
-  """What a file still lacks: bytes to append, or its whole new content."""
+  """The unwritten data of a file: bytes to append, or its new content."""
 
   data: bytearray
   replaces: bool
 
 
 class Outbox:
-  """Appends to files and replaces them; a full disk only delays that.
+  """Appends to files and replaces them, with a retry after a full disk.
 
-  What the disk rejects is kept in memory, and written with the next call for
-  the same file, or by `flush`. For one thread at a time.
+  Data that the disk rejects is kept in memory, and written with the next call
+  for the same file or by `flush`. Not thread-safe.
 
   ```python
   outbox = Outbox()
   outbox.append(folder.curves_csv, b"1,2\\n")
-  outbox.flush()  # now and then
+  outbox.flush()  # called regularly
   outbox.unwritten  # ['curves.csv'] while the disk is full
   ```
   """
 
   def __init__(self):
-    """Touches no file."""
+    """Starts without unwritten data."""
     self._kept: dict[pathlib.Path, _Kept] = {}
 
   def append(self, path: pathlib.Path, data: bytes) -> None:
-    """Appends to a file, which is made if it is missing.
+    """Appends data to a file, which is made if it is missing.
 
     Args:
-      path: of the file.
-      data: whole records; dropped if too much is kept for the file already.
+      path: path of the file.
+      data: whole records; dropped if the file has too much unwritten data.
 
     Raises:
-      OSError: one line naming the file: it can't be written, for another reason
-        than a full or failing disk.
+      OSError: one line that names the file: it can't be written, for another
+        reason than a full or failing disk.
     """
     kept = self._kept.setdefault(path, _Kept(bytearray(), replaces=False))
     if len(kept.data) + len(data) <= _MAX_KEPT_BYTES:
@@ -60,26 +60,30 @@ class Outbox:
     self._write(path)
 
   def replace(self, path: pathlib.Path, data: bytes) -> None:
-    """Replaces a file; a reader finds the old one or the new one, never half.
+    """Replaces the content of a file atomically.
 
     Args:
-      path: of the file.
-      data: its whole content.
+      path: path of the file.
+      data: the whole content.
 
     Raises:
-      OSError: as `append`.
+      OSError: one line that names the file; see `append`.
     """
     self._kept[path] = _Kept(bytearray(data), replaces=True)
     self._write(path)
 
   def flush(self) -> None:
-    """Writes what was kept, if that is possible now; raises as `append`."""
+    """Writes all unwritten data, if the disk accepts it now.
+
+    Raises:
+      OSError: one line that names the file; see `append`.
+    """
     for path in list(self._kept):
       self._write(path)
 
   @property
   def unwritten(self) -> list[str]:
-    """Names of the files that lack something, in order."""
+    """Sorted names of the files with unwritten data."""
     return sorted(path.name for path in self._kept)
 
   def _write(self, path: pathlib.Path) -> None:
@@ -89,7 +93,7 @@ class Outbox:
         _replace(path, kept.data) if kept.replaces else _append(path, kept.data)
     except OSError as error:
       cause = error.__cause__
-      if isinstance(cause, OSError) and cause.errno in _PASSING:
+      if isinstance(cause, OSError) and cause.errno in _TRANSIENT:
         return
       del self._kept[path]
       raise
@@ -97,12 +101,12 @@ class Outbox:
 
 
 def _replace(path: pathlib.Path, data: bytearray) -> None:
-  with run_folder.replacing(path) as beside:
-    beside.write_bytes(data)
+  with run_folder.replacing(path) as temporary:
+    temporary.write_bytes(data)
 
 
 def _append(path: pathlib.Path, data: bytearray) -> None:
-  """Appends, and removes from `data` what was written."""
+  """Appends data to a file, and removes the written bytes from `data`."""
   with open(path, "ab", buffering=0) as file:
     while data:
       del data[: file.write(data)]

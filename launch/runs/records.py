@@ -1,4 +1,4 @@
-"""Records: typed structures as JSON files with a format version."""
+"""Records: reads and writes typed structures as JSON with a version."""
 
 import numbers
 import pathlib
@@ -12,6 +12,8 @@ T = typing.TypeVar("T", bound=msgspec.Struct)
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
+  """The content of a file: a record and its format version."""
+
   format_version: int
   record: msgspec.Raw
 
@@ -20,7 +22,7 @@ def to_json(record: msgspec.Struct) -> str:
   """Returns a record with its format version as JSON.
 
   Args:
-    record: a structure; numbers that are not finite become null.
+    record: the structure; numbers that are not finite become null.
   """
   encoded = msgspec.json.encode(record, enc_hook=to_number)
   envelope = _Envelope(FORMAT_VERSION, msgspec.Raw(encoded))
@@ -32,11 +34,11 @@ def from_json(text: str | bytes, kind: type[T]) -> T:
   """Returns the record of a JSON text.
 
   Args:
-    text: made by `to_json`.
+    text: a text from `to_json`.
     kind: type of the record.
 
   Raises:
-    ValueError: one line: the text has another format or other values.
+    ValueError: one line: the text has another format, version or type.
   """
   try:
     envelope = msgspec.json.decode(text, type=_Envelope)
@@ -51,23 +53,23 @@ def from_json(text: str | bytes, kind: type[T]) -> T:
 
 
 def read(path: pathlib.Path, kind: type[T], remedy: str) -> T:
-  """Reads a record.
+  """Reads a record from a file.
 
   Args:
-    path: of the file.
+    path: path of the file.
     kind: type of the record.
-    remedy: what the reader can do about a file that cannot be read.
+    remedy: advice for the user if the file cannot be read.
 
   Raises:
-    ValueError: one line that names the file: it cannot be read, or holds
-      something else.
+    ValueError: one line that names the file: it cannot be read, or has
+      another type.
   """
   try:
     return from_json(path.read_bytes(), kind)
   except (OSError, ValueError) as error:
-    said = " ".join(str(error).split())  # It may quote the file.
+    text = " ".join(str(error).split())  # may quote several lines
     raise ValueError(
-      f"{str(path)!r} cannot be read as {kind.__name__} ({said}): {remedy}"
+      f"{str(path)!r} cannot be read as {kind.__name__} ({text}): {remedy}"
     ) from error
 
 

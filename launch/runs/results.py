@@ -1,4 +1,4 @@
-"""Results: the files that keep a run's numbers."""
+"""Results: writes a run's curves, events and summary."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from slipway.launch.runs import (
 )
 from slipway.launch.runs import outbox as outbox_lib
 
-# TensorBoard's name: the column of an evaluation.
+# Column of an evaluation, by TensorBoard's name.
 _EVALUATION = {
   "evaluation/mean_return": "eval_return",
   "evaluation/return_std": "eval_return_std",
@@ -29,17 +29,18 @@ _EVALUATION = {
 
 
 class Summary(msgspec.Struct, frozen=True):
-  """summary.json: a run's last status, and rates over all its learning.
+  """The content of summary.json: a run's last counts and mean rates.
 
-  The rates and the replay ratio are null for a run that has not learned: they
-  count the steps since the first update, not those that filled the replay. The
-  rates of a run that was resumed count since its first update after that.
+  Rates are means since the first update (of a resumed run, since the first
+  update after the resume), so the steps that fill the replay do not count. They
+  are null for a run without an update. The other fields are those of
+  `RunStatus`.
 
   Attributes:
     eval_return: mean return of the last evaluation.
-    env_steps_per_s: environment steps since the first update.
-    trainer_steps_per_s: updates since the first one.
-    trainer_steps_per_env_step: the replay ratio.
+    env_steps_per_s: environment steps per second since the first update.
+    trainer_steps_per_s: updates per second since the first update.
+    trainer_steps_per_env_step: the replay ratio: updates per environment step.
   """
 
   mode: str
@@ -112,10 +113,10 @@ def make_evaluation(
   """Returns one evaluation as a row of curves.csv.
 
   Args:
-    status: The run's, of which the counts and rates are taken.
-    returns: The sums of each episode's rewards, [N].
-    lengths: Environment steps of each episode, [N].
-    variables_version: Of the variables that were evaluated.
+    status: the run's status, with counts and rates.
+    returns: undiscounted return of each episode, [N].
+    lengths: environment steps of each episode, [N].
+    variables_version: version of the variables that were evaluated.
   """
   return curves.Evaluation(
     wall_s=status.wall_s,
@@ -134,8 +135,7 @@ def make_evaluation(
 class Results:
   """Writes curves.csv, TensorBoard's events, summary.json and curves.png.
 
-  A resumed run continues at its snapshot: what was written after the snapshot
-  is removed from its curves.
+  In a resumed run, rows that were written after its snapshot are removed.
 
   results = Results(folder)  # or Results(folder, evaluations=7, env_steps=900)
   results.add_metrics(status)
@@ -144,12 +144,12 @@ class Results:
   results.draw_curves()
   results.close()
 
-  What a full disk rejects is kept in memory and written when there is space.
-  For any other reason, such as a folder without permission, each method raises
-  an OSError of one line that names the file.
+  Data that a full disk rejects is kept in memory and written later. For other
+  reasons, such as missing permissions, each method raises an OSError of one
+  line that names the file.
 
   Attributes:
-    outbox: writes the files.
+    outbox: writer of the files.
   """
 
   def __init__(
@@ -158,15 +158,13 @@ class Results:
     evaluations: int | None = None,
     env_steps: int | None = None,
   ):
-    """Opens `folder`, made by `RunFolder.create`.
+    """Opens the files of a run.
 
     Args:
-      folder: Of the run.
-      evaluations: Rows of curves.csv that count, of a run that is resumed;
-        those after them are cut off. None: all of them.
-      env_steps: Environment steps from which a run is resumed; TensorBoard
-        drops what it has read from there on. None: the run begins, or only
-        its control node was started again, and nothing is lost.
+      folder: the run's folder, made by `RunFolder.create`.
+      evaluations: number of rows of curves.csv to keep in a resume; None: all.
+      env_steps: environment steps at which the run is resumed, from which on
+        TensorBoard drops older values; None: the run is not resumed.
     """
     self._folder = folder
     self.outbox = outbox_lib.Outbox()
@@ -193,26 +191,26 @@ class Results:
       self.add_evaluation(evaluation)
 
   def add_metrics(self, status: run_status.RunStatus) -> None:
-    """Appends the status to TensorBoard's events, by environment steps."""
+    """Appends a status to TensorBoard's events."""
     self._events.add(scalars.from_status(status), status.env_steps)
 
   def write_summary(self, status: run_status.RunStatus) -> None:
-    """Writes summary.json: a `Summary`; numbers without a value are null."""
+    """Writes summary.json with a `Summary` of the run's last status."""
     text = msgspec.json.encode(Summary.from_status(status))
     content = msgspec.json.format(text, indent=2) + b"\n"
     self.outbox.replace(self._folder.summary, content)
 
   def draw_curves(self) -> None:
-    """Draws curves.csv into curves.png: `curves.draw`."""
+    """Draws curves.csv as curves.png."""
     self.outbox.flush()
     if self._folder.curves_csv.name not in self.outbox.unwritten:
       self.outbox.replace(self._folder.curves_png, curves.draw(self._folder))
 
   def close(self) -> None:
-    """Writes what is left.
+    """Writes all unwritten data.
 
     Raises:
-      OSError: One line: the disk is still full.
+      OSError: one line: the disk is still full.
     """
     self.outbox.flush()
     if names := self.outbox.unwritten:
@@ -222,9 +220,9 @@ class Results:
       )
 
   def _open_curves(self, evaluations: int | None) -> None:
-    """Writes the header, or cuts off what no longer counts.
+    """Writes the header of a new file, or removes invalid rows of an old one.
 
-    That is a line that a killed process left unfinished, and where a run is
+    These are an unfinished line of a killed process and, where a run is
     resumed, damaged lines and rows after the first `evaluations`.
     """
     path = self._folder.curves_csv
@@ -240,7 +238,7 @@ class Results:
       self.outbox.replace(path, kept)
 
   def _write_evaluations_since(self, env_steps: int) -> None:
-    """Evaluations of that very step count, but TensorBoard drops them too."""
+    """Writes evaluations after a step again: TensorBoard drops them."""
     rows = curves.read(self._folder.curves_csv)
     for i in np.flatnonzero(rows["env_steps"] >= env_steps):
       row = {name: values[i] for name, values in rows.items()}
@@ -263,5 +261,5 @@ def _to_line(evaluation: curves.Evaluation) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-  """Ten digits: more than any measurement has, and readable."""
+  """Formats a value of curves.csv, floats with ten significant digits."""
   return f"{value:.10g}" if isinstance(value, float) else value

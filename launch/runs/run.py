@@ -1,4 +1,4 @@
-"""Run: what a launch is given, and all of its parts need."""
+"""Run: the arguments of a launch."""
 
 import dataclasses
 
@@ -10,12 +10,12 @@ from slipway.launch.runs import run_folder
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """One run.
+  """A run to execute, as all launchers receive it.
 
   Attributes:
     config: the whole config, validated.
-    spec: of one environment.
-    folder: where it is kept; what it has a snapshot of goes on.
+    spec: specification of one environment.
+    folder: the run's folder; the run continues from a snapshot in it.
     started_at_s: unix seconds of the user's command.
   """
 

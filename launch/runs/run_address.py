@@ -1,4 +1,4 @@
-"""Run address: where a run's control node answers, in a file of the run."""
+"""RunAddress: the address of a run's control node, in a file of the run."""
 
 import contextlib
 import os
@@ -15,12 +15,12 @@ from slipway.launch.runs import run_folder
 
 
 class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Who answers for a run.
+  """The socket, process and machine of a run's control node.
 
   Attributes:
     address: path of the control node's unix socket.
-    pid: of its process.
-    host: name of the machine that the process is on.
+    pid: pid of the control node's process.
+    host: name of the machine of that process.
   """
 
   address: str
@@ -28,19 +28,19 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   host: str
 
   @property
-  def gone(self) -> bool:
-    """Whether the process has ended; False where that can't be known."""
+  def is_down(self) -> bool:
+    """Whether the process has ended; False if it is on another machine."""
     if self.host != socket.gethostname():
       return False
     try:
-      # One that no process has reaped yet is still in the system's list.
+      # A zombie is still in the system's list of processes.
       return psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
       return True
 
 
 def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
-  """The file's path."""
+  """Returns the path of the file in a run's folder."""
   return folder.path / "control.json"
 
 
@@ -48,15 +48,15 @@ def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
 def published(
   folder: run_folder.RunFolder, address: str, outbox: outbox_lib.Outbox
 ) -> Iterator[None]:
-  """Says in the run's folder, for as long as this lasts, who answers.
+  """Publishes this process's address in a run's folder, within a context.
 
   Args:
-    folder: of the run.
-    address: of the socket that this process serves.
-    outbox: which writes the file.
+    folder: the run's folder.
+    address: path of the socket that this process serves.
+    outbox: the outbox that writes the file.
 
   Raises:
-    OSError: as `Outbox.replace`.
+    OSError: one line: the file can't be written; see `Outbox.replace`.
   """
   where = RunAddress(address, os.getpid(), socket.gethostname())
   outbox.replace(path_in(folder), msgspec.json.encode(where) + b"\n")
@@ -67,10 +67,10 @@ def published(
 
 
 def read(folder: run_folder.RunFolder) -> RunAddress | None:
-  """Who answers for the run; None: the file is not there.
+  """Returns the address of a run's control node; None: there is no file.
 
   Raises:
-    ValueError: one line: the file is not one of `published`.
+    ValueError: one line: the file can't be read, or has another format.
   """
   path = path_in(folder)
   try:
@@ -78,15 +78,15 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
   except FileNotFoundError:
     return None
   except (OSError, ValueError, RecursionError) as error:
-    said = " ".join(str(error).split())  # It may quote the file.
+    text = " ".join(str(error).split())  # may quote several lines
     raise ValueError(
-      f"{str(path)!r} can't be read ({said}), so the run can't be found: "
+      f"{str(path)!r} can't be read ({text}), so the run can't be found: "
       "remove the file, and stop the run by a signal to its launcher"
     ) from error
 
 
 def _remove(folder: run_folder.RunFolder, where: RunAddress) -> None:
-  """Removes the file, unless a successor has written its own by now."""
-  with contextlib.suppress(ValueError):  # it is not ours
+  """Removes the file, unless a restarted control node has replaced it."""
+  with contextlib.suppress(ValueError):  # another format
     if read(folder) == where:
       path_in(folder).unlink(missing_ok=True)

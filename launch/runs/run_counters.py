@@ -1,4 +1,4 @@
-"""RunCounters: how far a run has come, as a snapshot keeps it."""
+"""RunCounters: the counts of a run in a snapshot."""
 
 import pathlib
 import typing
@@ -14,21 +14,21 @@ Seconds = typing.Annotated[float, msgspec.Meta(ge=0.0)]
 
 
 class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Sums of what the processes of one node have done.
+  """Counts of one node, summed over its processes.
 
-  Each process counts from 0; the control node adds them up.
+  Each process counts from 0; the control node adds up the counts.
 
   Attributes:
     env_steps: environment steps of a worker.
     episodes: training episodes of a worker that have ended.
-    items_written: handed to a worker's writer.
-    items_confirmed: that the server has confirmed.
-    items_lost: items that were lost in flight.
-    items_discarded: items in flight at the end that the table no longer took.
-    reconnects: streams that a worker has opened again.
+    items_written: items passed to a worker's writer.
+    items_confirmed: items that the server has confirmed.
+    items_lost: items lost in flight.
+    items_discarded: items in flight at the end that the table rejected.
+    reconnects: streams that a worker has reopened.
     variable_loads: versions of the variables that a worker has loaded.
-    bytes_up: relayed by a proxy to replay.
-    bytes_down: relayed by a proxy to the workers.
+    bytes_up: bytes relayed by a proxy to replay.
+    bytes_down: bytes relayed by a proxy to the workers.
     variables_fetched: versions that a proxy has put into shared memory.
   """
 
@@ -46,12 +46,12 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """One node over all its processes.
+  """Counts and restarts of one node.
 
   Attributes:
-    counts: sums over the processes.
-    restarts: how often it was started again while the run went on.
-    incarnations: processes that were this node, those before a resume too.
+    counts: sums over the node's processes.
+    restarts: number of restarts while the run was active.
+    incarnations: number of the node's processes, before a resume included.
   """
 
   counts: NodeCounts = NodeCounts()
@@ -60,12 +60,12 @@ class NodeCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Losses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Work after the snapshots that nodes have restored.
+  """Work that was lost because nodes restored an older snapshot.
 
   Attributes:
-    env_steps: environment steps whose items are gone.
-    trainer_steps: updates that are gone.
-    inserted: items that are gone.
+    env_steps: environment steps whose items were lost.
+    trainer_steps: updates that were lost.
+    inserted: items that were lost from tables.
   """
 
   env_steps: Count = 0
@@ -82,22 +82,22 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   ```
 
   Attributes:
-    mode: the config's.
-    environment_steps: of all workers.
+    mode: the config's mode.
+    environment_steps: environment steps of all workers.
     episodes: training episodes of all workers.
     trainer_steps: updates of the learner.
-    variables_version: last published; the next one is higher.
+    variables_version: highest published version.
     replay_size: items in the table.
-    wall_s: seconds that the run has taken, without the time between a stop and
+    wall_s: duration of the run in seconds, without the time between a stop and
       a resume.
-    evaluations: rows of curves.csv.
+    evaluations: number of rows of curves.csv.
     eval_return: mean return of the last evaluation; None: there was none.
     best_eval_return: highest mean return so far; None: there was none.
     evaluations_without_improvement: evaluations since the mean return was last
       higher than all before.
-    resumes: how often the run was resumed.
+    resumes: number of resumes of the run.
     lost: work that was lost so far.
-    nodes: by role and index.
+    nodes: counters of each node, by role and index.
   """
 
   mode: str
@@ -116,7 +116,7 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   nodes: dict[str, dict[int, NodeCounters]]
 
   def to_json(self) -> str:
-    """Returns JSON, from which `from_json` makes an equal value."""
+    """Returns the counters as JSON, which `from_json` reads."""
     return records.to_json(self)
 
   @classmethod
@@ -124,20 +124,20 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Returns the counters of a JSON text.
 
     Raises:
-      ValueError: the text holds something else.
+      ValueError: the text has another format.
     """
     return records.from_json(text, cls)
 
   def write(self, folder: pathlib.Path) -> None:
-    """Writes the file of a snapshot."""
+    """Writes the counters to a snapshot's folder."""
     (folder / FILE).write_text(self.to_json(), encoding="utf-8")
 
   @classmethod
   def read(cls, folder: pathlib.Path) -> "RunCounters":
-    """Reads the file of a snapshot.
+    """Reads the counters of a snapshot.
 
     Raises:
-      ValueError: one line that names the file: it cannot be read, or holds
-        something else.
+      ValueError: one line that names the file: it cannot be read, or has
+        another format.
     """
     return records.read(folder / FILE, cls, "resume from another snapshot")

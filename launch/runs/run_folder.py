@@ -1,4 +1,4 @@
-"""Run folder: where one run keeps its config, snapshots, curves and logs."""
+"""RunFolder: the folder with a run's config, snapshots, curves and logs."""
 
 import contextlib
 import difflib
@@ -16,14 +16,16 @@ from slipway.launch.runs import config_file
 
 CONFIG = "config.json"
 
-# Less than this, and a run would be lost at one of its first snapshots.
+# A run needs about this much space for its first snapshots.
 MIN_FREE_BYTES = 50_000_000
 
-_PROBE_BYTES = 4_096  # a block: what quotas and full disks refuse
+_PROBE_BYTES = 4_096  # a block, which a full disk or quota rejects
 
 
 class RunFolder:
-  """The paths of one run. A folder is a run once it holds a config.json.
+  """The paths of one run's files.
+
+  A folder belongs to a run if it has a config.json.
 
   folder = RunFolder.create("runs", "cartpole-1", overwrite=False)
   folder.write_config(config)
@@ -31,24 +33,24 @@ class RunFolder:
   """
 
   def __init__(self, path: str | os.PathLike[str]):
-    """Names the paths under `path`; touches no file."""
+    """Makes the paths below `path`, without accessing files."""
     self.path = pathlib.Path(path)
 
   @classmethod
   def create(
     cls, run_dir: str | os.PathLike[str], name: str, overwrite: bool
   ) -> "RunFolder":
-    """Makes `run_dir`/`name` and its subfolders.
+    """Makes the folder of a new run and its subfolders.
 
     Args:
-      run_dir: Where runs are kept; made if needed.
-      name: Letters, digits and `._-`; also the run's title.
-      overwrite: Deletes an older run of that name, but nothing that isn't a
-        run. It is deleted only once all other checks have passed.
+      run_dir: folder of all runs; made if it is missing.
+      name: the run's name, of letters, digits and `._-`.
+      overwrite: whether to delete an older run of that name, after all other
+        checks; a folder that is no run is never deleted.
 
     Raises:
-      ValueError: One line: the name is not fit for a folder, the folder exists
-        and may not be replaced, or the disk can't be written.
+      ValueError: one line: the name is invalid, the folder exists, or the disk
+        can't be written.
     """
     run_dir = pathlib.Path(run_dir)
     check_name(name)
@@ -58,7 +60,7 @@ class RunFolder:
       if os.path.lexists(folder.path):
         folder._check_replaceable(overwrite)
         shutil.rmtree(folder.path)
-      # A run is for its user alone: snapshots hold what a resume executes.
+      # Only the user may write: a resume executes pickles in snapshots.
       folder.path.mkdir(mode=0o700)
       folder.make_subfolders()
     except OSError as error:
@@ -70,10 +72,10 @@ class RunFolder:
 
   @classmethod
   def open(cls, path: str | os.PathLike[str]) -> "RunFolder":
-    """Returns the run at `path`, for reading.
+    """Returns the folder of an existing run.
 
     Raises:
-      ValueError: One line: there is no run, and which one is nearest.
+      ValueError: one line: there is no run at `path`; suggests the nearest.
     """
     folder = cls(path)
     if folder.is_run():
@@ -82,7 +84,7 @@ class RunFolder:
     advice = (
       f"the nearest run is {str(nearest)!r}"
       if nearest
-      else "there is none beside it either; give a run's folder"
+      else "there is no run next to it either; give a run's folder"
     )
     raise ValueError(
       f"{str(path)!r} has no config.json, so it is not a run: {advice}"
@@ -90,78 +92,90 @@ class RunFolder:
 
   @property
   def name(self) -> str:
+    """Name of the run."""
     return self.path.resolve().name
 
   @property
   def config(self) -> pathlib.Path:
+    """The run's config, as JSON."""
     return self.path / CONFIG
 
   @property
   def snapshots(self) -> pathlib.Path:
+    """Folder of the numbered snapshots."""
     return self.path / "snapshots"
 
   def replay_saving(self, shard: int) -> pathlib.Path:
-    """Where a replay server writes its tables, which move into a snapshot."""
+    """Returns the folder in which a shard's server writes its tables.
+
+    They are then moved into a snapshot.
+    """
     return self.path / f".replay-{shard}"
 
   @property
   def best(self) -> pathlib.Path:
-    """The variables of the best evaluation."""
+    """Variables of the best evaluation."""
     return self.path / "best.npz"
 
   @property
   def logs(self) -> pathlib.Path:
+    """Folder of the nodes' logs and the event logs."""
     return self.path / "logs"
 
   @property
   def events(self) -> pathlib.Path:
-    """TensorBoard's log directory."""
+    """Log directory of TensorBoard."""
     return self.path / "events"
 
   @property
   def curves_csv(self) -> pathlib.Path:
+    """Table with one row per evaluation."""
     return self.path / "curves.csv"
 
   @property
   def curves_png(self) -> pathlib.Path:
+    """Picture of the evaluations."""
     return self.path / "curves.png"
 
   @property
   def summary(self) -> pathlib.Path:
+    """Final counts and rates of the run, as JSON."""
     return self.path / "summary.json"
 
   @property
   def videos(self) -> pathlib.Path:
+    """Folder of the videos of episodes."""
     return self.path / "videos"
 
   def is_run(self) -> bool:
+    """Returns whether the folder belongs to a run."""
     return self.config.is_file()
 
   def make_subfolders(self) -> None:
-    """Makes those that are missing, as where only the config has come.
+    """Makes all subfolders that are missing.
 
     Raises:
-      OSError: the disk refuses.
+      OSError: a folder can't be made.
     """
     for path in (self.snapshots, self.logs, self.events, self.videos):
       path.mkdir(exist_ok=True)
 
   def write_config(self, config: ml_collections.ConfigDict) -> None:
-    """Writes the resolved config, from which `read_config` makes an equal one.
+    """Writes the resolved config.
 
     Raises:
-      ValueError: A field's value has no place in JSON.
-      OSError: One line naming the file that could not be written.
+      ValueError: one line: JSON can't represent a field's value.
+      OSError: one line that names the file that could not be written.
     """
     text = config_file.to_json(config)
     with writing(self.config), replacing(self.config) as path:
       path.write_text(text, encoding="utf-8")
 
   def read_config(self) -> ml_collections.ConfigDict:
-    """Returns the config, unchecked: tuples are tuples again, and inf is inf.
+    """Reads the config, without checking its fields.
 
     Raises:
-      ValueError: One line: config.json can't be read.
+      ValueError: one line: config.json can't be read.
     """
     return config_file.read(self.config)
 
@@ -180,7 +194,7 @@ class RunFolder:
 
 
 def make_name(algorithm: str, task: str) -> str:
-  """Returns a name for a new run: 'apex_dqn_cartpole-20261122-213000'.
+  """Returns a new run's name, such as 'apex_dqn_cartpole-20261122-213000'.
 
   Args:
     algorithm: name of the algorithm or of its config's file.
@@ -191,21 +205,21 @@ def make_name(algorithm: str, task: str) -> str:
 
 
 def check_name(name: str) -> None:
-  """Checks the name of a run, which is also its folder's.
+  """Checks that a run's name can be the name of a folder.
 
   Raises:
-    ValueError: One line: it is not fit for that.
+    ValueError: one line: the name has other characters.
   """
   if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
     raise ValueError(
-      f"run name {name!r} is not fit for a folder's name: use letters, "
+      f"run name {name!r} can't be a folder's name: use letters, "
       "digits, '.', '_' and '-' only"
     )
 
 
 @contextlib.contextmanager
 def writing(path: pathlib.Path) -> Iterator[None]:
-  """Makes of an OSError within it one line that names `path`."""
+  """Turns an OSError within the context into one line that names `path`."""
   try:
     yield
   except OSError as error:
@@ -217,18 +231,18 @@ def writing(path: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-  """Yields a path beside `path`, and renames it: nobody reads half a file."""
-  beside = path.with_name(f".{path.name}.{os.getpid()}")
+  """Yields a temporary path, which is then renamed to `path` atomically."""
+  temporary = path.with_name(f".{path.name}.{os.getpid()}")
   try:
-    yield beside
-    os.replace(beside, path)
+    yield temporary
+    os.replace(temporary, path)
   except BaseException:
-    beside.unlink(missing_ok=True)
+    temporary.unlink(missing_ok=True)
     raise
 
 
 def _check_disk(run_dir: pathlib.Path) -> None:
-  """Makes `run_dir` and writes a probe to it, or raises one line."""
+  """Makes a folder, and raises ValueError, one line, if it is not writable."""
   try:
     run_dir.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(run_dir).free
@@ -251,7 +265,7 @@ def _check_disk(run_dir: pathlib.Path) -> None:
 
 
 def _nearest_run(path: pathlib.Path) -> pathlib.Path | None:
-  """A run around `path`, in it, or the one beside it with the likest name."""
+  """Returns a run that contains `path`, is in it, or has a similar name."""
   for parent in path.parents:
     if RunFolder(parent).is_run():
       return parent

@@ -1,4 +1,4 @@
-"""Run lock: no two launchers have one run's folder at the same time."""
+"""Run lock: prevents that two launchers use one run's folder."""
 
 import contextlib
 import fcntl
@@ -11,16 +11,16 @@ from slipway.launch.runs import run_folder
 
 @contextlib.contextmanager
 def held(folder: run_folder.RunFolder) -> Iterator[None]:
-  """Holds a run's folder for as long as this lasts, and leaves no file in it.
+  """Locks a run's folder within a context, without a lock file.
 
-  The kernel drops the lock with the process, however it ends. What the process
-  starts does not hold it.
+  The kernel releases the lock when the process ends. Child processes do not
+  inherit it.
 
   Args:
-    folder: of the run; exists.
+    folder: the run's folder, which must exist.
 
   Raises:
-    ValueError: one line with the process that holds it.
+    ValueError: one line: another process holds the lock.
     OSError: the folder can't be opened.
   """
   descriptor = os.open(folder.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -29,18 +29,18 @@ def held(folder: run_folder.RunFolder) -> Iterator[None]:
       fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
       raise ValueError(
-        f"run {str(folder.path)!r} still goes on, {_holder(folder.path)}: stop "
-        "it, or wait until it has ended"
+        f"run {str(folder.path)!r} is still active, {_holder(folder.path)}: "
+        "stop it, or wait until it has ended"
       ) from error
     except OSError:
-      pass  # a network's file system may have no locks: the run needs none
+      pass  # network file systems may have no locks, which is accepted
     yield
   finally:
     os.close(descriptor)
 
 
 def _holder(path: pathlib.Path) -> str:
-  """Who holds the lock of a folder: 'in process 123'."""
+  """Returns the holder of a folder's lock, such as 'in process 123'."""
   inode = str(path.stat().st_ino)
   with open("/proc/locks", encoding="ascii") as file:
     for line in file:

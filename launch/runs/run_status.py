@@ -1,8 +1,7 @@
 """RunStatus: the counts, rates and waits of a run at one moment.
 
-The control node makes one for the panel, the status command, the results and
-the watchdog. Every field has a default: a run that has just begun knows hardly
-any.
+The control node makes it for the panel, the status command, the results and the
+watchdog. Every field has a default, for a run that has just begun.
 """
 
 import math
@@ -15,9 +14,9 @@ class TableCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     size: items in the table.
-    inserted: items since the table was made.
-    sampled: items since the table was made.
-    samples_per_insert: measured since the table had its minimum size.
+    inserted: number of inserts since the table was made.
+    sampled: number of samples since the table was made.
+    samples_per_insert: measured ratio since the table had its minimum size.
   """
 
   size: int = 0
@@ -27,18 +26,18 @@ class TableCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The table of items, or all shards of it together.
+  """Counts of the table, or sums over all its shards.
 
   Attributes:
     size: items in the table.
     capacity: items that the table can hold.
-    inserted: items since the table was made.
-    sampled: items since the table was made.
-    samples_per_insert: measured since the table had its minimum size.
-    samples_per_insert_target: that the config asks for; 0: no limit.
+    inserted: number of inserts since the table was made.
+    sampled: number of samples since the table was made.
+    samples_per_insert: measured ratio since the table had its minimum size.
+    samples_per_insert_target: ratio that the config sets; 0: no limit.
     consumed: whether the table is a queue, whose items are sampled once.
     shards: counts of each shard by its index; empty: there is one table.
-    shards_up: shards that answer; None: there is one table.
+    shards_up: number of shards that reply; None: there is one table.
   """
 
   size: int = 0
@@ -56,11 +55,10 @@ class ItemsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Items that workers have written.
 
   Attributes:
-    written: handed to the writers.
-    confirmed: that the server has confirmed.
-    lost: with a stream, a process or a table that was restored.
-    discarded: in flight as a worker stopped in order, when the table took no
-      more.
+    written: items passed to the writers.
+    confirmed: items that the server has confirmed.
+    lost: items lost with a broken stream, a dead process or a restored table.
+    discarded: items in flight when a worker stopped, that the table rejected.
   """
 
   written: int = 0
@@ -74,7 +72,7 @@ class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     env_steps_per_s: environment steps of all workers.
-    env_steps_per_s_target: the limit on them; 0: none.
+    env_steps_per_s_target: limit on environment steps; 0: no limit.
     trainer_steps_per_s: updates of the learner.
     items_per_s: items that the server has confirmed.
     episodes_per_s: training episodes of all workers.
@@ -88,12 +86,13 @@ class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VariablesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The variables that the trainer publishes and the workers act on.
+  """The variables that the trainer publishes and the workers load.
 
   Attributes:
-    version: last published; 0: none.
-    mean_age_s: seconds since the workers' versions were published.
-    loads_per_trainer_step: versions that a worker loads; None: no update yet.
+    version: version that was published last; 0: none.
+    mean_age_s: mean seconds since the workers' versions were published.
+    loads_per_trainer_step: mean loads of a worker per trainer step; None: no
+      update yet.
     loads_per_trainer_step_target: publications per trainer step.
   """
 
@@ -107,9 +106,10 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Evaluations of the run.
 
   Attributes:
-    count: evaluations so far, those before a resume included.
-    mean_return: of the last evaluation; None: there was none.
-    episodes: of the last evaluation; 0: the run was resumed after it.
+    count: number of evaluations, before a resume included.
+    mean_return: mean return of the last evaluation; None: there was none.
+    episodes: number of episodes of the last evaluation; 0: the run was resumed
+      after it.
     best_mean_return: highest mean return so far; None: there was none.
     without_improvement: evaluations since the mean return was last higher than
       all before.
@@ -126,11 +126,11 @@ class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Snapshots of the run.
 
   Attributes:
-    written: number of the newest; 0: there is none.
-    age_s: seconds since the newest was written; None: there is none.
-    pause_s: seconds for which the trainer paused for the newest.
-    uploaded: number of the newest in the store; None: there is none.
-    upload_failures: uploads that failed.
+    written: number of the newest snapshot; 0: there is none.
+    age_s: seconds since the newest snapshot was written; None: there is none.
+    pause_s: seconds for which the trainer paused for the newest snapshot.
+    uploaded: number of the newest uploaded snapshot; None: there is none.
+    upload_failures: number of failed uploads.
   """
 
   written: int = 0
@@ -141,10 +141,10 @@ class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Limits that end the run; 0 and inf: none.
+  """Limits that end the run; 0 and inf: no limit.
 
   Attributes:
-    environment_steps: of all workers.
+    environment_steps: environment steps of all workers.
     trainer_steps: updates of the learner.
     episodes: training episodes of all workers.
     wall_clock_s: seconds since the command.
@@ -167,8 +167,8 @@ class NodesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Nodes of one role.
 
   Attributes:
-    up: nodes that have reported and not ended.
-    expected: nodes that the run should have.
+    up: number of nodes that have reported and not ended.
+    expected: number of nodes that the run should have.
   """
 
   up: int = 0
@@ -176,18 +176,18 @@ class NodesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProxyStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """All proxies together.
+  """Sums over all proxies.
 
   Attributes:
     connections: open streams to replay.
-    connections_refused: streams that were closed at their first bytes.
-    bytes_up: relayed to replay.
-    bytes_down: relayed to the workers.
-    bytes_up_per_s: over the last seconds.
+    connections_refused: streams that were rejected.
+    bytes_up: bytes relayed to replay.
+    bytes_down: bytes relayed to the workers.
+    bytes_up_per_s: bytes per second relayed to replay.
     variables_fetched: versions that were put into shared memory.
-    restarts: proxies that served before at the same places.
-    variables_version: lowest of the proxies; None: none has reported one.
-    variables_age_s: highest of the proxies; None: none has reported one.
+    restarts: restarts of proxies.
+    variables_version: lowest version of all proxies; None: none reported.
+    variables_age_s: highest age of all proxies' versions; None: none reported.
   """
 
   connections: int = 0
@@ -202,15 +202,15 @@ class ProxyStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """One worker, by its own report and by its proxy's; None: not reported.
+  """Counts of one worker and of its streams; None: not reported.
 
   Attributes:
     items_confirmed: items that the server has confirmed.
-    items_lost: items that were lost in flight.
-    reconnects: streams that were opened again.
+    items_lost: items lost in flight.
+    reconnects: streams that were reopened.
     streams: open streams through the proxy.
-    bytes_up: relayed to replay.
-    bytes_down: relayed to the worker.
+    bytes_up: bytes relayed to replay.
+    bytes_down: bytes relayed to the worker.
   """
 
   items_confirmed: int | None = None
@@ -222,12 +222,12 @@ class WorkerStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MachineStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """One machine's part of the run.
+  """The state of a node group on its machine.
 
   Attributes:
     host: address of the machine.
-    up: whether the part is running there.
-    connections_refused: unauthenticated peers that its gateway has rejected.
+    up: whether the node group is running there.
+    connections_refused: unauthenticated peers that the gateway has rejected.
   """
 
   host: str
@@ -250,47 +250,47 @@ class Milestone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """A run at one moment.
+  """The status of a run at one moment.
 
   Attributes:
-    name: of the run.
-    mode: the config's.
+    name: the run's name.
+    mode: the config's mode.
     phase: 'starting', 'running', 'paused', 'stopping' or 'stopped'.
     stopped_because: the limit, signal or fault that ended the run; None: it
       has not been stopped.
-    waiting: which nodes wait for what, in a sentence; None: none waits.
-    stalled_s: seconds in which nothing has moved; None: the run is not stalled.
-    resumes: how often the run was resumed.
-    wall_s: seconds that the run has taken, without the time between a stop and
+    waiting: sentence about the nodes that wait, and for what; None: no wait.
+    stalled_s: seconds without progress; None: the run is not stalled.
+    resumes: number of resumes of the run.
+    wall_s: duration of the run in seconds, without the time between a stop and
       a resume.
     start_up_s: seconds from the command to the first update; None: none yet.
     learning_since: counts at the first update; None: none yet.
-    env_steps: environment steps of all workers, those that died included.
+    env_steps: environment steps of all workers, dead ones included.
     env_steps_lost: environment steps after the snapshots that nodes restored.
     episodes: training episodes of all workers.
     trainer_steps: updates of the learner.
     trainer_steps_lost: updates after the snapshots that the trainer restored.
     training_return: mean return of the workers' last episodes.
-    items: that workers have written.
-    replay: the table; None: the run has none.
-    rates: over the last seconds.
-    variables: that the trainer publishes.
-    evaluation: of the run.
-    snapshots: of the run.
-    limits: that end the run.
-    nodes: counts by role.
-    workers_target: workers that the run should have.
-    restarts: of all nodes.
-    node_restarts: by node ('worker/0'), of those that were started again.
-    reconnects: streams that workers have opened again.
-    metrics: of the learner, by name.
-    proxy: all proxies together; None: the run has none.
-    workers: by index.
-    externals: external processes of `slipway.connect`, by index, those that are
-      no longer connected included.
-    machines: by part of the run; empty: the run is on one machine.
+    items: counts of the items that workers have written.
+    replay: counts of the table; None: the run has no table.
+    rates: rates over the last seconds.
+    variables: state of the published variables.
+    evaluation: results of the evaluations.
+    snapshots: counts of the snapshots.
+    limits: limits that end the run.
+    nodes: number of nodes, by role.
+    workers_target: target number of workers.
+    restarts: restarts of all nodes.
+    node_restarts: restarts of each restarted node, by name ('worker/0').
+    reconnects: streams that workers have reopened.
+    metrics: metrics of the learner, by name.
+    proxy: sums over all proxies; None: the run has no proxy.
+    workers: counts of each worker, by index.
+    externals: counts of each external process, by index, disconnected ones
+      included.
+    machines: state of each machine, by node group; empty: there is one machine.
     unwritten: names of files, and 'snapshot', that wait for space on the disk.
-    failed_hooks: errors of the hooks that are not called any more, by name.
+    failed_hooks: errors of the hooks that are no longer called, by name.
   """
 
   name: str = "run"

@@ -1,4 +1,4 @@
-"""Scalars: the numbers of a run's status, by TensorBoard's names."""
+"""Scalars: converts a run's status into numbers with TensorBoard's names."""
 
 from typing import Any
 
@@ -60,10 +60,9 @@ def from_status(status: run_status.RunStatus) -> dict[str, Any]:
 
 
 def growth(status: run_status.RunStatus) -> tuple[int, int, float]:
-  """Returns the counts since the first update.
+  """Returns environment steps, trainer steps, seconds since the first update.
 
-  They are environment steps, trainer steps and seconds; all are 0 for a run
-  that has not learned.
+  All are 0 for a run without an update.
   """
   since = status.learning_since
   if since is None:

@@ -1,4 +1,4 @@
-"""SnapshotStore: a run's snapshots, on this machine and at a remote place."""
+"""SnapshotStore: a run's snapshots, local and at a remote location."""
 
 import contextlib
 import fcntl
@@ -15,28 +15,28 @@ from absl import logging
 from slipway.launch.runs import (
   config_file,
   manifest,
-  place,
   run_folder,
+  snapshot_location,
   uploads,
 )
 
 
 class Snapshot(typing.NamedTuple):
-  """One whole snapshot on this machine."""
+  """A complete snapshot on this machine."""
 
   path: pathlib.Path
-  number: int  # counts from 1, in the order of writing
-  step: int  # that the run had reached
+  number: int  # from 1, in the order of writing
+  step: int  # number of trainer steps
 
 
 def open_store(
   config: ml_collections.ConfigDict, folder: run_folder.RunFolder
 ) -> "SnapshotStore":
-  """The store of a run, as `config.snapshot` describes it.
+  """Returns the store of a run, as `config.snapshot` describes it.
 
   Args:
     config: the whole config.
-    folder: of the run; need not exist yet.
+    folder: the run's folder, which need not exist yet.
 
   Raises:
     ValueError: one line: the remote URL cannot be used.
@@ -47,11 +47,11 @@ def open_store(
 
 
 class SnapshotStore:
-  """Numbered snapshots of a run, written by one process at a time.
+  """Reads and writes the numbered snapshots of a run.
 
-  A snapshot is written into a hidden folder, gets a manifest of all its files,
-  is synced and renamed: whatever kills its writer, the snapshot is whole or not
-  there. With a remote place, each one is also uploaded in the background.
+  A snapshot is written into a hidden folder with a manifest of all its files,
+  synced and renamed. So a killed writer never leaves an incomplete snapshot.
+  With a remote location, snapshots are also uploaded in the background.
 
   ```python
   store = snapshot_store.open_store(config, folder)
@@ -69,15 +69,15 @@ class SnapshotStore:
     url: str = "",
     config: ml_collections.ConfigDict | None = None,
   ):
-    """Reads and writes nothing yet.
+    """Makes a store without accessing files.
 
     Args:
-      folder: of the run.
-      keep: how many of the newest stay in each place, beside the best one.
-      url: where other machines find the runs' snapshots: a URL of fsspec or an
-        absolute path; empty: nowhere.
-      config: the whole config, of which each snapshot has a copy, as it can
-        be resumed with no other; None: of a reader.
+      folder: the run's folder.
+      keep: number of the newest snapshots to keep, in addition to the best one.
+      url: folder of all runs for other machines: a URL of fsspec or an absolute
+        path; '': no remote location.
+      config: the whole config, which is copied into each snapshot; None: the
+        store is only read.
 
     Raises:
       ValueError: one line: `keep` is below 1, or the URL cannot be used.
@@ -90,62 +90,69 @@ class SnapshotStore:
     self._folder, self._config = folder.snapshots, folder.config
     self._keep, self._url, self._run = keep, url, folder.name
     self._saved_config = None if config is None else config_file.to_json(config)
-    self._local = place.Place(str(folder.path.absolute()))
+    self._local = snapshot_location.SnapshotLocation(
+      str(folder.path.absolute())
+    )
     self._remote = None
     if url:
       with self._usable("used"):
-        self._remote = place.Place(f"{url.rstrip('/')}/{folder.name}")
+        self._remote = snapshot_location.SnapshotLocation(
+          f"{url.rstrip('/')}/{folder.name}"
+        )
     self._uploads = uploads.Uploads(self._local, self._remote, keep)
     self._last: Snapshot | None = None
     self._last_at_s: float | None = None
-    self._unwritten = False  # the last one, which failed
+    self._unwritten = False  # whether the last snapshot failed
 
   @property
   def last(self) -> Snapshot | None:
-    """The snapshot that this object found or wrote last; None: none yet."""
+    """Snapshot that this object has found or written last; None: none yet."""
     return self._last
 
   def newest(self) -> Snapshot | None:
-    """Returns the newest whole snapshot; None: there is none.
+    """Returns the newest complete snapshot; None: there is none.
 
-    If only the remote place has it, it is fetched. Damaged snapshots are
-    skipped with a line in the log.
+    It is downloaded if it is only at the remote location. Damaged snapshots are
+    skipped, with a line in the log.
 
     Raises:
-      OSError: one line: the remote place cannot be read, and this machine has
-        no snapshot, so the run would start from scratch.
+      OSError: one line: the remote location cannot be read, and this machine
+        has no snapshot, so the run would start from scratch.
     """
     try:
       found = self._find(self._remote)
-    except Exception as error:  # Of whatever package reads the place.
+    except Exception as error:  # any error of the package that reads it
       found = self._find(None)
-      said = (
+      problem = (
         f"config.snapshot.url={self._url!r} cannot be read "
-        f"({place.one_line(error)})"
+        f"({snapshot_location.one_line(error)})"
       )
       if found is None:
         raise OSError(
-          f"{said}, and {str(self._folder)!r} has no snapshot, so the run's "
+          f"{problem}, and {str(self._folder)!r} has no snapshot, so the run's "
           "progress is not known: try again once the URL can be read"
         ) from error
-      logging.warning("%s; the local snapshot %d is used", said, found.number)
+      logging.warning(
+        "%s; the local snapshot %d is used", problem, found.number
+      )
     self._last = found
     self._last_at_s = found.path.stat().st_mtime if found else None
     return found
 
   @contextlib.contextmanager
   def writing(self, step: int, is_best: bool = False) -> Iterator[pathlib.Path]:
-    """Yields a folder to fill, which becomes the newest snapshot.
+    """Yields a folder to fill, which then becomes the newest snapshot.
 
-    If the body raises, nothing is left of it. Older snapshots are removed only
-    once the new one is whole, and never while they wait for their upload.
+    If the body raises an error, the folder is removed. Older snapshots are
+    removed after the new one is complete, but not while they wait for an
+    upload.
 
     Args:
-      step: kept with the snapshot; a resumed run may pass the same step again.
-      is_best: keeps this snapshot until another one is the best.
+      step: number of trainer steps; several snapshots may have the same.
+      is_best: whether to keep this snapshot until another one is the best.
 
     Raises:
-      RuntimeError: another writer is at work in the folder.
+      RuntimeError: another process is writing a snapshot.
       OSError: the disk rejects the snapshot; the older ones are kept.
     """
     began_s = time.time()
@@ -171,26 +178,26 @@ class SnapshotStore:
     self._uploads.add(number, is_best)
 
   def upload_last(self) -> None:
-    """Begins to upload `last`, unless the remote place has it.
+    """Begins to upload the last snapshot, unless it is uploaded already.
 
-    For a process that continues a run: the one before may have been killed
-    before its upload was done.
+    It is for a restart: the earlier process may have been killed before the end
+    of its upload.
     """
     if self._last is not None:
       number = self._last.number
       self._uploads.add(number, is_best=number == self._local.best())
 
   def flush(self, timeout_s: float) -> None:
-    """Waits until all is uploaded; logs a warning if that takes too long."""
+    """Waits until all uploads are done; logs a warning after a timeout."""
     if not self._uploads.wait(timeout_s):
       logging.warning(
         "the last snapshot was not uploaded within %.0f s; other machines "
-        "resume from the one before, if there is one",
+        "resume from an earlier one, if there is one",
         max(0.0, timeout_s),
       )
 
   def metrics(self) -> dict[str, typing.Any]:
-    """Number and time of the last snapshot, and the state of the uploads."""
+    """Returns the fields of `messages.SnapshotReport` except `pause_s`."""
     return {
       "written": self._last.number if self._last else 0,
       "written_at_s": self._last_at_s,
@@ -199,13 +206,13 @@ class SnapshotStore:
     }
 
   def check_remote(self, may_exist: bool) -> None:
-    """Checks that the remote place, if there is one, can take this run.
+    """Checks that the remote location, if there is one, accepts this run.
 
     Args:
-      may_exist: whether the place may have a run of this name.
+      may_exist: whether the location may have a run of this name.
 
     Raises:
-      ValueError: one line: the place cannot be written, or has such a run.
+      ValueError: one line: the location cannot be written, or has such a run.
     """
     if self._remote is None:
       return
@@ -215,18 +222,18 @@ class SnapshotStore:
     if exists and not may_exist:
       raise ValueError(
         f"config.snapshot.url={self._url!r} has a run {self._run!r} already, "
-        "whose snapshots the new one would take for its own: choose another "
+        "whose snapshots the new run would mistake for its own: choose another "
         "run name, or allow overwriting, which deletes them"
       )
 
   def publish_config(self, clear: bool) -> None:
-    """Copies config.json to the remote place, for a resume elsewhere.
+    """Copies config.json to the remote location, for other machines.
 
     Args:
-      clear: whether to delete what the place has of an older run first.
+      clear: whether to first delete an older run at the location.
 
     Raises:
-      OSError: the place cannot be written.
+      OSError: the location cannot be written.
     """
     if self._remote is None:
       return
@@ -237,19 +244,23 @@ class SnapshotStore:
   def _path(self, number: int) -> pathlib.Path:
     return self._folder / f"{number:06d}"
 
-  def _find(self, remote: place.Place | None) -> Snapshot | None:
+  def _find(
+    self, remote: snapshot_location.SnapshotLocation | None
+  ) -> Snapshot | None:
     there = remote.numbers() if remote else []
     for number in sorted({*self._local.numbers(), *there}, reverse=True):
       with _skipping_damaged(number):
         if remote and number in there and not self._local.has_whole(number):
-          self._fetch(remote, number)
+          self._download(remote, number)
         step = manifest.check(self._path(number)).step
         return Snapshot(self._path(number), number, step)
     return None
 
-  def _fetch(self, remote: place.Place, number: int) -> None:
+  def _download(
+    self, remote: snapshot_location.SnapshotLocation, number: int
+  ) -> None:
     with self._locked(wait=True):
-      # Another process may have fetched it meanwhile.
+      # Another process may have downloaded it meanwhile.
       if not self._local.has_whole(number):
         with self._adding(number) as hidden:
           remote.get(number, str(hidden.absolute()))
@@ -257,7 +268,7 @@ class SnapshotStore:
 
   @contextlib.contextmanager
   def _adding(self, number: int) -> Iterator[pathlib.Path]:
-    """Yields a hidden folder, and makes it a snapshot in one step."""
+    """Yields a hidden folder, which is then renamed to a snapshot's."""
     for path in self._folder.glob(".*"):  # left by writers that were killed
       if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -267,7 +278,7 @@ class SnapshotStore:
       yield hidden
       for path in (*hidden.rglob("*"), hidden):
         _sync(path)
-      self._local.remove(number)  # a damaged one
+      self._local.remove(number)  # a damaged snapshot
       os.rename(hidden, self._path(number))
     except BaseException:
       shutil.rmtree(hidden, ignore_errors=True)
@@ -277,7 +288,7 @@ class SnapshotStore:
   @contextlib.contextmanager
   def _locked(self, wait: bool = False) -> Iterator[None]:
     self._folder.mkdir(parents=True, exist_ok=True)
-    # The kernel drops the lock with the process, however it ends.
+    # The kernel releases the lock when the process ends.
     descriptor = os.open(self._folder, os.O_RDONLY)
     try:
       try:
@@ -285,7 +296,7 @@ class SnapshotStore:
       except BlockingIOError as error:
         raise RuntimeError(
           f"{self._folder} is being written by another writer, so no snapshot "
-          "can be added now: wait for the one that is under way"
+          "can be added now: wait until it is done"
         ) from error
       yield
     finally:
@@ -293,14 +304,15 @@ class SnapshotStore:
 
   @contextlib.contextmanager
   def _usable(self, how: str) -> Iterator[None]:
-    """Turns an error of fsspec's packages into one line for the user."""
+    """Turns an error of fsspec's packages into a ValueError of one line."""
     try:
       yield
     except Exception as error:
       raise ValueError(
         f"config.snapshot.url={self._url!r} cannot be {how} "
-        f"({place.one_line(error)}), so no snapshot would be kept there: make "
-        "it usable (install its package, grant access), or give another URL"
+        f"({snapshot_location.one_line(error)}), so no snapshot would be kept "
+        "there: make it usable (install its package, grant access), or give "
+        "another URL"
       ) from error
 
 
@@ -310,12 +322,14 @@ def _skipping_damaged(number: int) -> Iterator[None]:
     yield
   except (ValueError, FileNotFoundError) as error:
     logging.warning(
-      "snapshot %d is damaged and not used: %s", number, place.one_line(error)
+      "snapshot %d is damaged and not used: %s",
+      number,
+      snapshot_location.one_line(error),
     )
 
 
 def _sync(path: pathlib.Path) -> None:
-  """Waits until a file or folder is on the disk."""
+  """Syncs a file or folder to the disk."""
   descriptor = os.open(path, os.O_RDONLY)
   try:
     os.fsync(descriptor)

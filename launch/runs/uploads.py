@@ -1,50 +1,56 @@
-"""Uploads: copies a run's snapshots to a remote place in the background."""
+"""Uploads: copies a run's snapshots to a remote location in the background."""
 
 import threading
 import typing
 
 from absl import logging
 
-from slipway.launch.runs import place
+from slipway.launch.runs import snapshot_location
 
 
 class Uploads:
   """Copies the newest and the best snapshot, in a thread of its own.
 
-  A snapshot that still waits when a newer one comes is left out, unless it is
-  the best: a place that is slower than the run has the newest that it can have.
-  A failed upload is counted; a failed best one is tried again with the next.
+  A snapshot that still waits when a newer one is added is skipped, unless it is
+  the best. Failed uploads are counted; a failed upload of the best snapshot is
+  retried with the next one.
   """
 
-  def __init__(self, local: place.Place, remote: place.Place | None, keep: int):
-    """Copies nothing yet.
+  def __init__(
+    self,
+    local: snapshot_location.SnapshotLocation,
+    remote: snapshot_location.SnapshotLocation | None,
+    keep: int,
+  ):
+    """Starts without a snapshot to copy.
 
     Args:
-      local: where the snapshots are written.
-      remote: where they are copied to; None: nothing is ever copied.
-      keep: how many of the newest stay there, beside the best one.
+      local: location at which snapshots are written.
+      remote: location to which they are copied; None: no uploads.
+      keep: number of the newest snapshots to keep there, in addition to the
+        best one.
     """
     self._local, self._remote, self._keep = local, remote, keep
     self._lock = threading.Lock()
     self._due: list[int] = []  # at most the best and the newest
-    self._best: int | None = None  # that the remote place lacks
+    self._best: int | None = None  # best snapshot that is not uploaded yet
     self._copying: int | None = None
     self._thread: threading.Thread | None = None
     self._uploaded: int | None = None
     self._failures = 0
 
   def in_use(self) -> set[int]:
-    """Numbers of the snapshots that have to stay on the disk."""
+    """Returns the numbers of snapshots that must stay on the disk."""
     with self._lock:
       wanted = (*self._due, self._best, self._copying)
       return {number for number in wanted if number is not None}
 
   def add(self, number: int, is_best: bool) -> None:
-    """Begins to copy a snapshot; returns at once.
+    """Queues a snapshot; returns at once.
 
     Args:
-      number: of the newest snapshot, which is whole.
-      is_best: whether it is also the best.
+      number: number of the newest snapshot, which is complete.
+      is_best: whether it is also the best snapshot.
     """
     if self._remote is None:
       return
@@ -59,24 +65,26 @@ class Uploads:
         self._thread.start()
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits until nothing is being copied; returns whether that is so."""
+    """Waits until all uploads are done; returns whether they are."""
     thread = self._thread
     if thread is not None:
       thread.join(max(0.0, timeout_s))
     return thread is None or not thread.is_alive()
 
   def metrics(self) -> dict[str, typing.Any]:
-    """The last snapshot that was uploaded, and how many failed."""
+    """Returns the number of the last upload, and the count of failures."""
     return {
       "uploaded": self._uploaded,
       "upload_failures": self._failures,
     }
 
-  def _run(self, remote: place.Place) -> None:
+  def _run(self, remote: snapshot_location.SnapshotLocation) -> None:
     while (number := self._next()) is not None:
       self._copy(remote, number)
 
-  def _copy(self, remote: place.Place, number: int) -> None:
+  def _copy(
+    self, remote: snapshot_location.SnapshotLocation, number: int
+  ) -> None:
     try:
       remote.put(number, self._local.path(number))
       self._uploaded = number
@@ -87,10 +95,10 @@ class Uploads:
           if self._best == number:
             self._best = None
       remote.prune(self._keep)
-    except Exception as error:  # The run continues without this upload.
+    except Exception as error:  # the run continues without this upload
       self._failures += 1
-      said = place.one_line(error)
-      logging.error("snapshot %d could not be uploaded: %s", number, said)
+      text = snapshot_location.one_line(error)
+      logging.error("snapshot %d could not be uploaded: %s", number, text)
 
   def _next(self) -> int | None:
     with self._lock:

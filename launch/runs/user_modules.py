@@ -1,7 +1,8 @@
-"""User modules: the modules of a user's own that a config names.
+"""User modules: finds the user's own modules that a config names.
 
-A run's folder keeps where they are, so that the run can be resumed and played
-from any working directory, and they are sent to the machines of a cluster.
+Their folders are recorded in the run's folder, so that the run can be resumed
+and evaluated from any working directory. On a cluster, they are sent to all
+machines.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 def find(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
   """Returns the files and packages that a config names as 'module:Name'.
 
-  Installed packages are not among them.
+  Installed packages are left out.
 
   Args:
     config: the whole config.
@@ -36,8 +37,8 @@ def find(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
       spec = importlib.util.find_spec(name)
       if spec is None or name == "slipway":
         continue
-      places = spec.submodule_search_locations or [spec.origin]
-      path = pathlib.Path(str(next(iter(places)))).resolve()
+      paths = spec.submodule_search_locations or [spec.origin]
+      path = pathlib.Path(str(next(iter(paths)))).resolve()
       if path.exists() and not set(_INSTALLED) & set(path.parts):
         found[path] = None
   return list(found)
@@ -46,20 +47,20 @@ def find(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
 def write(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict
 ) -> None:
-  """Notes in a run's folder where its user modules are."""
-  places = list(dict.fromkeys(str(path.parent) for path in find(config)))
-  if places:
-    (folder.path / _FILE).write_text(json.dumps(places) + "\n", "utf-8")
+  """Records the folders of a config's user modules in the run's folder."""
+  paths = list(dict.fromkeys(str(path.parent) for path in find(config)))
+  if paths:
+    (folder.path / _FILE).write_text(json.dumps(paths) + "\n", "utf-8")
 
 
 def add_to_path(folder: run_folder.RunFolder) -> None:
-  """Lets Python find the user modules of a run, after all other places."""
+  """Appends the folders of a run's user modules to Python's path."""
   try:
-    places = json.loads((folder.path / _FILE).read_text("utf-8"))
+    paths = json.loads((folder.path / _FILE).read_text("utf-8"))
   except (OSError, ValueError):
     return
-  if isinstance(places, list):
-    sys.path += [p for p in places if isinstance(p, str) and p not in sys.path]
+  if isinstance(paths, list):
+    sys.path += [p for p in paths if isinstance(p, str) and p not in sys.path]
 
 
 def _named(config: ml_collections.ConfigDict) -> Iterator[str]:

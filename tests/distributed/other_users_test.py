@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from slipway.configs import apex_dqn
-from slipway.launch import hosting
+from slipway.launch import host_setup
 from slipway.launch.processes import private_network
 
 # Imports as root, since another user may not read the interpreter.
@@ -89,7 +89,7 @@ def attempts(run, uid):
 @pytest.mark.timeout(240)
 def test_another_user_gets_nothing(start_run):
   try:
-    with private_network.made():
+    with private_network.create():
       pass
   except OSError as error:
     pytest.skip(f"this system allows no private network: {error}")
@@ -120,7 +120,7 @@ def test_one_warning_where_there_is_no_private_network(
 ):
   config = apex_dqn.get_config("cartpole")
   config.update_from_flattened_dict({name: value})
-  with hosting.private_network(config) as network:
+  with host_setup.private_network(config) as network:
     assert network is None
   (line,) = capsys.readouterr().err.splitlines()
   assert line.startswith("warning: other users of this machine can read")

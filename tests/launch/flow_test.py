@@ -10,8 +10,8 @@ from absl.testing import absltest
 
 from slipway.configs import prioritized_dqn
 from slipway.environments import factory
+from slipway.launch import host_plan
 from slipway.launch import program as program_lib
-from slipway.launch import site
 from slipway.launch.runs import run, run_folder
 
 # Launchpad uses the alarm signal, by which tests are timed out otherwise.
@@ -51,7 +51,7 @@ def control(request, tmp_path):
   flags.FLAGS.mark_as_parsed()
   wiring = program_lib.make_program(
     run.Run(config, factory.make_spec(config.environment), folder, time.time()),
-    site.Site.whole(config, str(tmp_path / "memory")),
+    host_plan.HostPlan.for_single_host(config, str(tmp_path / "memory")),
   )
   case = absltest.TestCase()
   lp.launch(wiring.program, launch_type="test_mt", test_case=case)

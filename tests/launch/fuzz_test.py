@@ -254,4 +254,4 @@ def test_control_json(folder, content):
   path = run_address.path_in(folder)
   path.write_bytes(content)
   found = accepted_or_one_line(lambda: run_address.read(folder), str(path))
-  assert found is None or found.gone in (True, False)
+  assert found is None or found.is_down in (True, False)

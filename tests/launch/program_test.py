@@ -11,8 +11,8 @@ from absl.testing import absltest
 
 from slipway.configs import prioritized_dqn
 from slipway.environments import factory
+from slipway.launch import host_plan
 from slipway.launch import program as program_lib
-from slipway.launch import site
 from slipway.launch.orchestration import rates
 from slipway.launch.runs import run, run_folder
 from slipway.replay.tables import tables
@@ -68,7 +68,7 @@ class Launched:
     spec = factory.make_spec(config.environment)
     wiring = program_lib.make_program(
       run.Run(config, spec, folder, time.time()),
-      site.Site.whole(config, memory_dir),
+      host_plan.HostPlan.for_single_host(config, memory_dir),
     )
     self._case = absltest.TestCase()
     lp.launch(wiring.program, launch_type="test_mt", test_case=self._case)
@@ -220,7 +220,7 @@ def test_one_more_worker(tmp_path):
       run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False),
       time.time(),
     ),
-    site.Site.whole(config, str(tmp_path)),
+    host_plan.HostPlan.for_single_host(config, str(tmp_path)),
   )
   nodes = wiring.program.groups["worker"]
   more = wiring.make_worker(WORKERS, WORKERS + 1)

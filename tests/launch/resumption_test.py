@@ -58,7 +58,7 @@ def resume(folder, *arguments):
 def resume_with(folder, config):
   spec = factory.make_spec(config.environment)
   table = registry.make_builder(config.agent).make_table(config, spec)
-  return resumption.Resumption.of(folder, config, table)
+  return resumption.Resumption.from_folder(folder, config, table)
 
 
 def check_refused(folder, arguments, says):
@@ -223,7 +223,7 @@ def test_an_agent_stays(make_run):
   config = folder.read_config()
   config.agent = "r2d2"
   with pytest.raises(ValueError, match="agent='r2d2' can't change"):
-    resumption.Resumption.of(folder, config, table=None)
+    resumption.Resumption.from_folder(folder, config, table=None)
 
 
 @pytest.mark.parametrize(

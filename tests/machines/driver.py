@@ -34,7 +34,7 @@ class Parent:
 
 
 def main():
-  address = admission.seek(sys.argv[1], insecure=False)
+  address = admission.authenticate(sys.argv[1], insecure=False)
   import ray  # reads its environment
 
   ray.init(address=address, log_to_driver=False)

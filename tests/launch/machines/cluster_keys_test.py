@@ -27,7 +27,7 @@ def home(tmp_path, monkeypatch):
 
 def _pems(identity):
   """The authority, key and certificate that Ray is told of."""
-  said = cluster_keys.environment(identity)
+  said = cluster_keys.make_environment_variables(identity)
   assert said["RAY_USE_TLS"] == "1"
   names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
   return [pathlib.Path(said[name]).read_bytes() for name in names]
@@ -121,7 +121,7 @@ def test_processes_that_make_it_at_once_get_one():
 def test_a_machine_uses_the_identity_of_its_ray(monkeypatch):
   made = cluster_keys.make(_TOKEN, ["192.0.2.7"])
   # As start.sh does.
-  for name, value in cluster_keys.environment(made).items():
+  for name, value in cluster_keys.make_environment_variables(made).items():
     monkeypatch.setenv(name, value)
   assert cluster_keys.identity() == made
 
@@ -182,5 +182,5 @@ def test_a_shell_takes_it_over(home, monkeypatch):
     check=True,
   ).stdout
   variables = dict(line.partition("=")[::2] for line in said.splitlines())
-  expected = cluster_keys.environment(cluster_keys.make(_TOKEN))
+  expected = cluster_keys.make_environment_variables(cluster_keys.make(_TOKEN))
   assert expected.items() <= variables.items()

@@ -3,12 +3,12 @@
 import pytest
 
 from slipway.configs import dqn
-from slipway.launch import site
+from slipway.launch import host_plan
 from slipway.launch.orchestration import stop_order
 
 
 def test_each_role_of_a_program_has_one_place():
-  roles = sorted(site.expected_nodes(dqn.get_config()))
+  roles = sorted(host_plan.count_expected_nodes(dqn.get_config()))
   assert sorted(stop_order.ROLES) == roles
 
 

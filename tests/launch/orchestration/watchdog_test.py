@@ -55,7 +55,7 @@ def test_a_count_that_grows_is_no_stall(moves):
   watchdog = make_watchdog()
   for count in range(4):
     status = status_of(**{moves: count})
-    assert not watchdog.look(status, True, count * 0.9 * PERIOD_S)
+    assert not watchdog.update(status, True, count * 0.9 * PERIOD_S)
     assert watchdog.stalled_s is None
 
 
@@ -78,7 +78,7 @@ def test_a_stall_is_noticed_once():
     (332.0, 0, True, False, None),
   ]:
     status = status_of(env_steps=steps)
-    assert watchdog.look(status, working, now_s) == noticed, now_s
+    assert watchdog.update(status, working, now_s) == noticed, now_s
     assert watchdog.stalled_s == pytest.approx(stalled_s)
 
 
@@ -207,8 +207,8 @@ def test_the_shard_that_stands_is_named(counts, says):
       },
     ),
   )
-  watchdog.look(status, True, 0.0)
-  assert watchdog.look(status, True, 1_234.0)
+  watchdog.update(status, True, 0.0)
+  assert watchdog.update(status, True, 1_234.0)
   said = watchdog.explain(status, [], None)
   assert said.endswith(f" s): {says}")
 
@@ -219,8 +219,8 @@ def test_what_is_said(case, says):
   status = case.pop("status")
   silent, waiting = case.pop("silent", []), case.pop("waiting", None)
   watchdog = make_watchdog(**case)
-  watchdog.look(status, True, 0.0)
-  assert watchdog.look(status, True, 1_234.0)
+  watchdog.update(status, True, 0.0)
+  assert watchdog.update(status, True, 1_234.0)
   said = watchdog.explain(status, silent, waiting)
   head = re.match(
     r"nothing moves since \d\d:\d\d:\d\d \(1,234 s\): ", said
@@ -253,8 +253,8 @@ QUEUES = [
 @pytest.mark.parametrize(("status", "explanation"), QUEUES)
 def test_a_queue(status, explanation):
   watchdog = make_watchdog(**QUEUE)
-  watchdog.look(status, True, 0.0)
-  assert watchdog.look(status, True, 1_234.0)
+  watchdog.update(status, True, 0.0)
+  assert watchdog.update(status, True, 1_234.0)
   assert watchdog.explain(status, [], None).endswith(f" s): {explanation}")
 
 
@@ -264,8 +264,8 @@ def test_a_run_without_workers(waiting):
   watchdog = watchdog_lib.Watchdog(config, rates_lib.Rates(config, None))
   nodes = {"trainer": run_status.NodesStatus(1, 1)}
   status = run_status.RunStatus(nodes=nodes, replay=None)
-  watchdog.look(status, True, 0.0)
-  assert watchdog.look(status, True, 1_234.0)
+  watchdog.update(status, True, 0.0)
+  assert watchdog.update(status, True, 1_234.0)
   explanation = watchdog.explain(status, [], waiting)
   assert (waiting or "the trainer reads no data") in explanation
   assert "workers must write" not in explanation
@@ -274,8 +274,8 @@ def test_a_run_without_workers(waiting):
 def test_a_table_to_which_no_worker_writes():
   watchdog = make_watchdog()
   status = status_of(5, nodes={"trainer": run_status.NodesStatus(1, 1)})
-  watchdog.look(status, True, 0.0)
-  assert watchdog.look(status, True, 1_234.0)
+  watchdog.update(status, True, 0.0)
+  assert watchdog.update(status, True, 1_234.0)
   explanation = watchdog.explain(status, [], None)
   assert "no worker writes and the trainer hangs" in explanation
   assert "workers must write" not in explanation

@@ -15,7 +15,7 @@ from slipway.launch.processes import failures
 try:
   {}
 except BaseException as error:
-  failures.tell(error)
+  failures.print_error(error)
 """
 
 
@@ -55,7 +55,7 @@ ERRORS = [
 @pytest.mark.parametrize(("statement", "named", "end"), ERRORS)
 def test_an_error_is_named_and_kept_whole(log, statement, named, end):
   fail(log, statement)
-  failure = failures.explain("worker/1", 1, log, start=0)
+  failure = failures.explain_exit("worker/1", 1, log, start=0)
   assert failure.line == f"node worker/1 failed: {named} (log: {log})"
   whole = failure.whole
   assert "Traceback (most recent call last):\n" in whole
@@ -65,7 +65,7 @@ def test_an_error_is_named_and_kept_whole(log, statement, named, end):
 
 def test_a_cause_is_part_of_the_whole(log):
   fail(log, "raise KeyError(3) from OSError(2, 'gone')")
-  whole = failures.explain("worker/1", 1, log, start=0).whole
+  whole = failures.explain_exit("worker/1", 1, log, start=0).whole
   assert whole.startswith("FileNotFoundError: [Errno 2] gone\n")
   assert whole.count("Traceback (most recent call last):\n") == 1
 
@@ -74,7 +74,7 @@ def test_an_error_that_quotes_another_nodes(log, tmp_path):
   fail(tmp_path / "other", "1 / 0")
   quoted = (tmp_path / "other").read_text()
   fail(log, f"raise ValueError({'it said:' + chr(10) + quoted!r})")
-  failure = failures.explain("worker/1", 1, log, start=0)
+  failure = failures.explain_exit("worker/1", 1, log, start=0)
   assert failure.line == (
     f"node worker/1 failed: ValueError: it said: (log: {log})"
   )
@@ -87,7 +87,7 @@ def test_only_the_newest_life_counts(log):
   start = log.stat().st_size
   with open(log, "a") as file:
     file.write("came up again\n")
-  failure = failures.explain("worker/1", -9, log, start)
+  failure = failures.explain_exit("worker/1", -9, log, start)
   assert failure.line == f"node worker/1 was ended by SIGKILL (log: {log})"
   assert failure.whole == ""
 
@@ -98,13 +98,13 @@ def test_an_error_of_user_code_keeps_its_own_frames(log):
     "from slipway.environments import user_code\n"
     "  raise user_code.UserCodeError('Foo: boom', ValueError('boom'))",
   )
-  failure = failures.explain("worker/1", 1, log, start=0)
+  failure = failures.explain_exit("worker/1", 1, log, start=0)
   assert failure.line == f"node worker/1 failed: Foo: boom (log: {log})"
   assert failure.whole == "ValueError: boom\n"
 
 
 def test_an_exit_status_0_before_the_end_is_a_failure(log):
-  failure = failures.explain("worker/1", 0, log, start=0)
+  failure = failures.explain_exit("worker/1", 0, log, start=0)
   assert failure.line.startswith(
     "node worker/1 ended with exit status 0 before"
   )
@@ -112,6 +112,6 @@ def test_an_exit_status_0_before_the_end_is_a_failure(log):
 
 
 def test_an_exit_without_a_word(log):
-  failure = failures.explain("replay/0", 3, log, start=0)
+  failure = failures.explain_exit("replay/0", 3, log, start=0)
   assert failure.line == f"node replay/0 ended with exit status 3 (log: {log})"
   assert failure.whole == ""

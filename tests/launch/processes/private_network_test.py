@@ -33,7 +33,7 @@ _MAKER = """
 import subprocess, sys
 from slipway.launch.processes import private_network
 from slipway.replay.transport import socket_passing
-with private_network.made() as network:
+with private_network.create() as network:
   print([kind for kind, _ in network.namespaces])
   with subprocess.Popen(
     [sys.executable, "-c", sys.argv[1], repr(network.namespaces), sys.argv[2]],
@@ -57,7 +57,7 @@ def drop_rights():
 @pytest.mark.parametrize("before", [None, drop_rights], ids=["all", "few"])
 def test_only_those_inside_connect_and_others_have_it_passed(tmp_path, before):
   try:
-    with private_network.made():
+    with private_network.create():
       pass
   except OSError as error:
     pytest.skip(f"this system allows no private network: {error}")
@@ -81,6 +81,9 @@ def test_only_those_inside_connect_and_others_have_it_passed(tmp_path, before):
 
 def test_what_the_kernel_refuses_is_one_line(monkeypatch):
   monkeypatch.setattr(sys, "executable", "/bin/false")
-  with pytest.raises(OSError, match="killed") as error, private_network.made():
+  with (
+    pytest.raises(OSError, match="killed") as error,
+    private_network.create(),
+  ):
     pass
   assert "\n" not in str(error.value)

@@ -15,7 +15,11 @@ import launchpad as lp
 import psutil
 import pytest
 
-from slipway.launch.processes import fork_server, node_log, payloads, restarts
+from slipway.launch.processes import (
+  fork_server,
+  node_log,
+  prepared_nodes,
+)
 from slipway.launch.processes import runner as runner_lib
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -24,13 +28,15 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 @pytest.fixture(scope="module", autouse=True)
 def server():
   """The server imports TensorFlow once for all tests."""
-  with fork_server.running({"TF_CPP_MIN_LOG_LEVEL": "2"}):
+  with fork_server.run_server({"TF_CPP_MIN_LOG_LEVEL": "2"}):
     yield
 
 
-def payload(name, function):
+def prepare(name, function):
   role = name.partition("/")[0]
-  return payloads.Payload(name, cloudpickle.dumps(function), {"NODE": role})
+  return prepared_nodes.PreparedNode(
+    name, cloudpickle.dumps(function), {"NODE": role}
+  )
 
 
 class Started:
@@ -79,7 +85,7 @@ def make_runner(tmp_path):
   """Makes a runner of functions by role, which may fail twice."""
 
   def make(**functions):
-    nodes = [payload(f"{role}/0", f) for role, f in functions.items()]
+    nodes = [prepare(f"{role}/0", f) for role, f in functions.items()]
     return runner_lib.Runner(nodes, tmp_path, 2, 60.0, no_more_workers)
 
   return make
@@ -91,7 +97,7 @@ def start_runner(tmp_path):
   started = []
 
   def start(make_worker=no_more_workers, shards=1, **functions):
-    nodes = [payload(f"{role}/0", f) for role, f in functions.items()]
+    nodes = [prepare(f"{role}/0", f) for role, f in functions.items()]
     started.append(Started(nodes, tmp_path, make_worker, shards))
     for node in nodes:
       wait_until(lambda name=node.name: started[-1].pid(name))
@@ -253,7 +259,7 @@ def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
 
   def learn():
     lp.stop_event().wait()
-    print("told to hurry")
+    print("shutdown signal")
 
   runner = make_runner(evaluator=learn, **{role: fail})
   with pytest.raises(
@@ -264,7 +270,7 @@ def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
   assert whole.startswith("Traceback (most recent call last):\n")
   assert whole.endswith("\nValueError: life 1\nof 3\n")
   # The others were given the time to end by themselves.
-  assert "told to hurry" in (tmp_path / "evaluator" / "0").read_text()
+  assert "shutdown signal" in (tmp_path / "evaluator" / "0").read_text()
 
 
 def test_an_error_says_more_than_a_kill_before_it(make_runner, tmp_path):
@@ -312,8 +318,8 @@ def test_a_run_that_stops_can_not_do_without(start_runner, role):
 def test_who_waits_to_start_again_when_the_run_stops(
   start_runner, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(restarts, "_FIRST_DELAY_S", 600.0)
-  monkeypatch.setattr(restarts, "_LONGEST_DELAY_S", 600.0)
+  monkeypatch.setattr(restart_budget, "_FIRST_DELAY_S", 600.0)
+  monkeypatch.setattr(restart_budget, "_LONGEST_DELAY_S", 600.0)
   go = until(tmp_path / "go")
   started = start_runner(trainer=go, worker=go, evaluator=go)
   for role in ("trainer", "worker"):
@@ -337,7 +343,7 @@ class Workers:
 
     def make(index, count):
       self.asked.append((index, count))
-      return payload(f"worker/{index}", until(folder / f"stop {index}"))
+      return prepare(f"worker/{index}", until(folder / f"stop {index}"))
 
     end = until(folder / "end")
     first = until(folder / "stop 0")

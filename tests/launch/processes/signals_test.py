@@ -41,7 +41,7 @@ def test_the_first_signal_is_kept(signals):
 
 def test_a_request_for_a_snapshot_does_not_end(signals):
   _send(signal.SIGUSR1)
-  assert signals.snapshot_asked
+  assert signals.snapshot_requested
   assert signals.first is None
 
 
@@ -84,14 +84,14 @@ def test_an_interrupt_that_was_caught_is_told_to_who_comes_next(signals):
   with pytest.raises(KeyboardInterrupt):
     _send(signal.SIGINT)
   calls = []
-  signals.set_on_again(lambda: calls.append("at once"))
+  signals.on_second_interrupt(lambda: calls.append("at once"))
   assert calls == ["at once"]
 
 
 def test_without_a_second_one_nobody_is_called(signals):
   _send(signal.SIGINT)
   calls = []
-  signals.set_on_again(lambda: calls.append("at once"))
+  signals.on_second_interrupt(lambda: calls.append("at once"))
   assert not calls
   _send(signal.SIGINT)
   assert calls == ["at once"]

@@ -22,7 +22,7 @@ def test_it_is_there_while_a_node_serves(folder):
     assert where == run_address.RunAddress(
       "localhost:7", os.getpid(), socket.gethostname()
     )
-    assert not where.gone
+    assert not where.is_down
   assert run_address.read(folder) is None
   assert not list(folder.path.glob("*control*"))
 
@@ -50,9 +50,9 @@ def test_a_process_that_is_gone():
   process.wait(60)
   here = socket.gethostname()
   address = run_address.RunAddress("localhost:7", process.pid, here)
-  assert address.gone
-  assert not run_address.RunAddress("h:7", process.pid, f"not-{here}").gone
-  assert not run_address.RunAddress("localhost:7", 1, here).gone
+  assert address.is_down
+  assert not run_address.RunAddress("h:7", process.pid, f"not-{here}").is_down
+  assert not run_address.RunAddress("localhost:7", 1, here).is_down
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"address": "a"}', "\xff"])

@@ -1,4 +1,4 @@
-"""Ports: the kernel gives a held one to nobody, and a node's server has it."""
+"""A reserved port: only the node's own server can take it."""
 
 import pickle
 import shutil
@@ -10,14 +10,14 @@ import portpicker
 import pytest
 import reverb
 
-from slipway.launch.processes import ports
+from slipway.launch.processes import service_node
 
 _NETWORK = ("unshare", "--net", "sh", "-c")
 # Of four ports, each of which is given to whoever wants any.
 _FOUR = "echo 40000 40003 > /proc/sys/net/ipv4/ip_local_port_range"
 _TAKEN = """
 import contextlib, socket
-from slipway.launch.processes import ports
+from slipway.launch.processes import service_node
 
 def taken(take):
   sockets = []
@@ -28,7 +28,7 @@ def taken(take):
   return sorted(s.getsockname()[1] for s in sockets[:-1])
 
 listening = socket.create_server(("", 30000), backlog=10)
-held = ports.Held()
+held = service_node.ReservedPort()
 for take in (
   lambda s: s.bind(("", 0)),
   lambda s: s.connect(("127.0.0.1", 30000)),
@@ -39,7 +39,7 @@ for take in (
 
 @pytest.fixture
 def held():
-  return ports.Held()
+  return service_node.ReservedPort()
 
 
 def _port(builder):
@@ -97,5 +97,5 @@ def test_a_copy_has_the_address_and_holds_nothing(held):
 
 
 def test_no_two_are_the_same():
-  all_held = [ports.Held() for _ in range(200)]
+  all_held = [service_node.ReservedPort() for _ in range(200)]
   assert len({_port(held) for held in all_held}) == 200

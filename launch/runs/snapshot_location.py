@@ -1,4 +1,4 @@
-"""Place: a run's snapshots in one folder, on a disk or in an object store."""
+"""SnapshotLocation: a run's snapshots on a disk or in an object store."""
 
 import contextlib
 import itertools
@@ -12,20 +12,20 @@ import fsspec
 
 from slipway.launch.runs import manifest, run_folder
 
-_BEST = "best"  # a file with the number of the best snapshot
+_BEST = "best"  # file with the number of the best snapshot
 _NUMBERED = re.compile(r"\d{6,}")
 
 
-class Place:
-  """The folder of one run, as fsspec reads and writes it.
+class SnapshotLocation:
+  """The folder of one run, which fsspec reads and writes.
 
   `<root>/config.json` is the run's config, and `<root>/snapshots/000007/` has
-  the files of snapshot 7. The manifest of a snapshot is written last, so
-  a snapshot without one, or with other sizes, is incomplete and never used.
+  the files of snapshot 7. The manifest of a snapshot is written last. A
+  snapshot without one, or with other file sizes, is incomplete and never used.
   """
 
   def __init__(self, root: str):
-    """Reads and writes nothing yet.
+    """Makes a location without accessing it.
 
     Args:
       root: URL or absolute path of the run's folder.
@@ -39,7 +39,7 @@ class Place:
     self._folder = f"{self._root}/snapshots"
 
   def numbers(self) -> list[int]:
-    """Numbers of all snapshots, whole or not; the newest first."""
+    """Returns the numbers of all snapshots, the newest first."""
     self._files.invalidate_cache()
     try:
       paths = self._files.ls(self._folder, detail=False)
@@ -51,14 +51,14 @@ class Place:
     )
 
   def path(self, number: int) -> str:
-    """The folder of a snapshot."""
+    """Returns the path of a snapshot's folder."""
     return f"{self._folder}/{number:06d}"
 
   def has_whole(self, number: int) -> bool:
-    """Whether all files of a snapshot are there with their sizes.
+    """Returns whether a snapshot has all files with the right sizes.
 
     Raises:
-      OSError: the place cannot be read.
+      OSError: the location cannot be read.
     """
     try:
       manifest.check_sizes(self._files, self.path(number))
@@ -67,16 +67,16 @@ class Place:
     return True
 
   def put(self, number: int, source: str) -> None:
-    """Copies a whole snapshot to this place, unless the place has it.
+    """Copies a snapshot to this location, unless it is there already.
 
     Args:
-      number: of the snapshot. Another one of that number is replaced: the
-        process that wrote it was killed, or the run continued elsewhere.
+      number: number of the snapshot; a different snapshot with the same number
+        is replaced.
       source: local folder of the snapshot.
 
     Raises:
       ValueError: the source is damaged.
-      OSError: the place cannot be written, or the source cannot be read.
+      OSError: the location cannot be written, or the source cannot be read.
     """
     files = manifest.check_sizes(fsspec.filesystem("file"), source)
     with contextlib.suppress(ValueError):
@@ -87,15 +87,15 @@ class Place:
       self._put(f"{source}/{name}", f"{self.path(number)}/{name}")
 
   def get(self, number: int, target: str) -> None:
-    """Copies a snapshot from this place, without a check of the copy.
+    """Copies a snapshot from this location, without checking the copy.
 
     Args:
-      number: of the snapshot.
+      number: number of the snapshot.
       target: empty local folder.
 
     Raises:
       ValueError: the snapshot is damaged.
-      OSError: the place cannot be read, or the disk rejects the copy.
+      OSError: the location cannot be read, or the disk rejects the copy.
     """
     source = self.path(number)
     files = manifest.check_sizes(self._files, source).files
@@ -104,23 +104,23 @@ class Place:
       self._files.get_file(f"{source}/{name}", f"{target}/{name}")
 
   def remove(self, number: int) -> None:
-    """Removes a snapshot, if the place has it."""
+    """Removes a snapshot, if it exists."""
     with contextlib.suppress(FileNotFoundError):
       self._files.rm(self.path(number), recursive=True)
 
   def prune(self, keep: int, in_use: Collection[int] = ()) -> None:
-    """Removes what is older than the newest whole snapshots.
+    """Removes old snapshots.
 
-    The best snapshot stays. A damaged one does not count as one of the newest,
-    and an incomplete one that is newer than all whole ones stays: it may be
-    under way.
+    The best snapshot is kept. Damaged snapshots do not count towards `keep`.
+    Incomplete snapshots that are newer than all complete ones are kept, because
+    they may still be written.
 
     Args:
-      keep: how many of the newest whole snapshots stay.
-      in_use: numbers of further ones that stay.
+      keep: number of the newest complete snapshots to keep.
+      in_use: numbers of further snapshots to keep.
 
     Raises:
-      OSError: the place cannot be written.
+      OSError: the location cannot be written.
     """
     numbers = self.numbers()
     whole = list(itertools.islice(filter(self.has_whole, numbers), keep))
@@ -130,23 +130,23 @@ class Place:
         self.remove(number)
 
   def best(self) -> int | None:
-    """Number of the snapshot last marked as the best; None: none is."""
+    """Returns the number of the best snapshot; None: none is marked."""
     try:
       return int(self._files.cat_file(f"{self._folder}/{_BEST}"))
     except (FileNotFoundError, ValueError):
       return None
 
   def mark_best(self, number: int) -> None:
-    """Keeps a snapshot until another one is marked as the best."""
+    """Marks a snapshot as the best one, which `prune` keeps."""
     temporary = f"{self._folder}/.{_BEST}"
     self._files.pipe_file(temporary, str(number).encode())
     self._files.mv(temporary, f"{self._folder}/{_BEST}")
 
   def check_writable(self) -> None:
-    """Writes, reads and removes a small file.
+    """Checks that the location is writable, with a small temporary file.
 
     Raises:
-      OSError: the place cannot be used; or what fsspec's package raises.
+      OSError: the location cannot be used; fsspec's packages may raise others.
     """
     probe, content = f"{self._root}/.probe-{uuid.uuid4().hex}", b"probe"
     self._files.makedirs(self._root, exist_ok=True)
@@ -157,12 +157,12 @@ class Place:
       raise OSError("it returns other bytes than were written")
 
   def holds_run(self) -> bool:
-    """Whether the place has a config or snapshots."""
+    """Returns whether the location has a config or snapshots."""
     config = f"{self._root}/{run_folder.CONFIG}"
     return bool(self.numbers()) or self._files.exists(config)
 
   def put_config(self, config: pathlib.Path) -> None:
-    """Copies the run's config to this place."""
+    """Copies the run's config to this location."""
     self._put(str(config), f"{self._root}/{run_folder.CONFIG}")
 
   def clear(self) -> None:
@@ -176,5 +176,5 @@ class Place:
 
 
 def one_line(error: Exception) -> str:
-  """The text of an error in one line, whichever package raised it."""
+  """Returns the text of an error in one line."""
   return " ".join(str(error).split()) or type(error).__name__

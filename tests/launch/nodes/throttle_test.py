@@ -1,22 +1,22 @@
-"""Pace: averages, bursts and changes of the rate, by a clock that is stepped.
+"""Throttle: means, bursts and changes of the rate, with a simulated clock.
 
-Nothing sleeps: a loop that is told to wait has its clock put forward.
+Nothing sleeps: where a loop has to wait, its clock is put forward.
 """
 
 import itertools
 
 import pytest
 
-from slipway.launch.nodes import pace as pace_lib
+from slipway.launch.nodes import throttle
 
 BURST_S = 0.1
 
 
 class Loop:
-  """A loop that makes batches of steps as its pace allows."""
+  """A loop that makes batches of steps as its throttle allows."""
 
   def __init__(self, steps, batch_s=0.0):
-    self.pace = pace_lib.Pace()
+    self.throttle = throttle.Throttle()
     self.now_s, self.made = 1e5, 0
     self._steps, self._batch_s = steps, batch_s
 
@@ -24,14 +24,14 @@ class Loop:
     """Makes one batch, as soon as it may."""
     for turns in itertools.count():
       assert turns < 5, "it is never let go"
-      wait_s = self.pace.wait_s(rate, self.now_s)
+      wait_s = self.throttle.wait_s(rate, self.now_s)
       if wait_s == 0.0:
         break
       assert wait_s > 0.0
       self.now_s += wait_s
     self.now_s += self._batch_s
     self.made += self._steps
-    self.pace.stepped(self._steps, rate, self.now_s)
+    self.throttle.stepped(self._steps, rate, self.now_s)
 
   def run(self, rate, seconds):
     """Runs for so long; returns the steps that it made."""
@@ -68,7 +68,7 @@ def test_who_is_slower_than_asked_never_waits():
   loop, rate = Loop(8, batch_s=0.1), 100.0
   for _ in range(100):
     loop.turn(rate)
-    assert loop.pace.wait_s(rate, loop.now_s) == 0.0
+    assert loop.throttle.get_wait_s(rate, loop.now_s) == 0.0
 
 
 @pytest.mark.parametrize("steps", [1, 8, 64])
@@ -78,7 +78,7 @@ def test_no_burst_after_a_gap(steps, rate):
   loop.run(rate, 10 * max(1.0, steps / rate))
   loop.now_s += 100.0
   at_once = 0
-  while loop.pace.wait_s(rate, loop.now_s) == 0.0:
+  while loop.throttle.get_wait_s(rate, loop.now_s) == 0.0:
     loop.turn(rate)
     at_once += steps
   # What may be caught up, and the batch with which it is exceeded.
@@ -86,18 +86,18 @@ def test_no_burst_after_a_gap(steps, rate):
 
 
 def test_the_first_batch_is_made_at_once_and_the_second_is_not():
-  pace = pace_lib.Pace()
-  assert pace.wait_s(10.0, 1e5) == 0.0
-  pace.stepped(8, 10.0, 1e5)
-  assert pace.wait_s(10.0, 1e5) == pytest.approx(0.8)
-  assert pace.wait_s(10.0, 1e5 + 0.5) == pytest.approx(0.3)
-  assert pace.wait_s(10.0, 1e5 + 0.81) == 0.0
+  limit = throttle.Throttle()
+  assert limit.get_wait_s(10.0, 1e5) == 0.0
+  limit.record_steps(8, 10.0, 1e5)
+  assert limit.get_wait_s(10.0, 1e5) == pytest.approx(0.8)
+  assert limit.get_wait_s(10.0, 1e5 + 0.5) == pytest.approx(0.3)
+  assert limit.get_wait_s(10.0, 1e5 + 0.81) == 0.0
 
 
 def test_no_limit_never_waits():
   loop = Loop(64)
   for _ in range(100):
-    assert loop.pace.wait_s(0.0, loop.now_s) == 0.0
+    assert loop.throttle.get_wait_s(0.0, loop.now_s) == 0.0
     loop.turn(0.0)
   assert loop.now_s == 1e5
 
@@ -117,20 +117,20 @@ def test_a_changed_rate_acts_at_once(before, after, wait_s):
   loop = Loop(8)
   for _ in range(20):
     loop.turn(before)
-  waits_s = loop.pace.wait_s(after, loop.now_s)
+  waits_s = loop.throttle.get_wait_s(after, loop.now_s)
   assert waits_s == pytest.approx(wait_s, abs=1e-4)
   # And from then on.
   if after:
     for _ in range(2):
       loop.turn(after)
     expected_s = 8 / after
-    assert loop.pace.wait_s(after, loop.now_s) == pytest.approx(
+    assert loop.throttle.get_wait_s(after, loop.now_s) == pytest.approx(
       expected_s, abs=1e-4
     )
 
 
 def test_a_rate_that_is_raised_in_the_middle_of_a_wait():
-  pace = pace_lib.Pace()
-  pace.stepped(100, 1.0, 0.0)
-  assert pace.wait_s(1.0, 1.0) == pytest.approx(99.0)
-  assert pace.wait_s(99.0, 1.0) == pytest.approx(1.0)
+  limit = throttle.Throttle()
+  limit.record_steps(100, 1.0, 0.0)
+  assert limit.get_wait_s(1.0, 1.0) == pytest.approx(99.0)
+  assert limit.get_wait_s(99.0, 1.0) == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""The memory folder: gone with its run, and what killed runs have left."""
+"""Tmpfs directory: removed with its run, and after killed runs."""
 
 import os
 import pathlib
@@ -7,12 +7,12 @@ import sys
 import tempfile
 import time
 
-from slipway.launch.processes import memory_folder
+from slipway.launch.processes import tmpfs_directory
 
 
 def leave(pid, age_s):
   """A folder as a run of process `pid` has left it."""
-  with memory_folder.made() as path:
+  with tmpfs_directory.create() as path:
     place = pathlib.Path(path).parent
   left = place / f"slipway-{pid}-{os.getpid()}{age_s:.0f}"
   (left / "inside").mkdir(parents=True)
@@ -22,10 +22,10 @@ def leave(pid, age_s):
 
 
 def test_a_folder_of_its_own_that_goes_with_it():
-  with memory_folder.made() as path:
+  with tmpfs_directory.create() as path:
     assert os.stat(path).st_mode & 0o777 == 0o700
     assert tempfile.gettempdir() == path
-    with memory_folder.made() as other:
+    with tmpfs_directory.create() as other:
       assert other != path
     assert os.path.isdir(path)
   assert not os.path.exists(path)
@@ -42,7 +42,7 @@ def test_only_what_nobody_uses_is_removed():
     leave("", age_s=100.0),  # no run's
   ]
   try:
-    with memory_folder.made():
+    with tmpfs_directory.create():
       assert not left.exists()
       assert all(path.is_dir() for path in kept)
   finally:

@@ -1,8 +1,8 @@
-"""Payloads: a program's nodes, ready to run in processes that are not ours.
+"""Prepared nodes: makes Launchpad nodes ready to run in other processes.
 
-Launchpad's own launches are a closed list, and none restarts a node. What they
-do before they start processes is little: contexts, handles and addresses. A
-node's function is then a pickle that runs anywhere, and any number of times.
+None of Launchpad's launchers can restart a node. So this module initializes
+contexts, handles and addresses as they do, and pickles each node's function,
+which can then run in any process, any number of times.
 """
 
 import dataclasses
@@ -17,21 +17,20 @@ from launchpad.nodes import base
 
 from slipway.launch.processes import private_network
 
-# Roles whose processes serve tables, or read them from a server: the others
-# have a proxy.
+# Roles whose processes serve or read tables, without a proxy.
 _ISOLATED = ("replay", "trainer")
 
 
 @dataclasses.dataclass(frozen=True)
-class Payload:
-  """One node.
+class PreparedNode:
+  """A node that can be run in any process of this machine.
 
   Attributes:
-    name: 'worker/0'.
-    function: what the node does, by cloudpickle.
-    environment: variables of its process besides the runner's.
-    node: holds its ports, for as long as it may be started.
-    network: that its process enters; None: it stays in the machine's.
+    name: the node's name, such as 'worker/0'.
+    function: the node's function, pickled by cloudpickle.
+    environment: additional environment variables of the process.
+    node: the Launchpad node, which keeps its ports reserved.
+    network: private network that the process enters; None: the machine's.
   """
 
   name: str
@@ -42,7 +41,7 @@ class Payload:
 
   @property
   def role(self) -> str:
-    """'worker'."""
+    """The node's role, such as 'worker'."""
     return self.name.partition("/")[0]
 
 
@@ -51,21 +50,21 @@ def prepare(
   nodes: Sequence[tuple[str, int]],
   environments: Mapping[str, Mapping[str, str]],
   network: private_network.PrivateNetwork | None = None,
-) -> list[Payload]:
-  """Binds a program's addresses, to ports of this machine, and pickles it.
+) -> list[PreparedNode]:
+  """Binds the addresses of a program's nodes, and pickles the nodes.
 
   Args:
-    program: whose nodes are to run in processes.
-    nodes: role and index of each, those of a role in the program's order.
-    environments: variables of a node's process, by role.
-    network: for the nodes that serve tables or read them from the server.
+    program: the program with the nodes.
+    nodes: role and index of each node, in the program's order.
+    environments: environment variables of a node's process, by role.
+    network: private network of the nodes that serve or read tables.
   """
   groups = {role: iter(group) for role, group in program.groups.items()}
   found = [(role, index, next(groups[role])) for role, index in nodes]
   _bind([(role, node) for role, _, node in found])
   return [
     dataclasses.replace(
-      _payload(role, index, node, environments[role]),
+      _make(role, index, node, environments[role]),
       network=network if role in _ISOLATED else None,
     )
     for role, index, node in found
@@ -74,16 +73,17 @@ def prepare(
 
 def prepare_one(
   role: str, index: int, node: base.Node, environment: Mapping[str, str]
-) -> Payload:
-  """Does the same with one more node, whose program has been prepared."""
+) -> PreparedNode:
+  """Prepares one more node of a program that was prepared before."""
   _bind([(role, node)])
-  return _payload(role, index, node, environment)
+  return _make(role, index, node, environment)
 
 
 def _bind(nodes: Sequence[tuple[str, base.Node]]) -> None:
   serialization.enable_lru_cache_pickling_once()
-  flags.FLAGS.mark_as_parsed()  # ours are apart: Launchpad takes its defaults
+  flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
   for _, node in nodes:
+    # Launchpad's own launchers do this; there is no public way.
     node._initialize_context(
       context.LaunchType.LOCAL_MULTI_PROCESSING, launch_config=None
     )
@@ -94,8 +94,8 @@ def _bind(nodes: Sequence[tuple[str, base.Node]]) -> None:
     node.bind_addresses()
 
 
-def _payload(
+def _make(
   role: str, index: int, node: base.Node, environment: Mapping[str, str]
-) -> Payload:
+) -> PreparedNode:
   function = cloudpickle.dumps(node.function)
-  return Payload(f"{role}/{index}", function, environment, node)
+  return PreparedNode(f"{role}/{index}", function, environment, node)

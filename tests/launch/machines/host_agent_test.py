@@ -1,4 +1,4 @@
-"""An agent with a whole run as its part, asked as a fleet does, without Ray."""
+"""A host agent that runs a whole run, polled without Ray."""
 
 import contextlib
 import pathlib
@@ -10,8 +10,7 @@ import pytest
 
 from slipway.configs import apex_dqn
 from slipway.environments import factory
-from slipway.launch.machines import agent as agent_lib
-from slipway.launch.machines import cluster_keys, placement
+from slipway.launch.machines import cluster_keys, host_agent, placement
 from slipway.launch.orchestration import control_service
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import wire
@@ -19,7 +18,7 @@ from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
 
-NO_ORDERS = agent_lib.Orders({}, stopping=False, hurry=False)
+NO_COMMAND = host_agent.AgentCommand({}, stopping=False, forced_shutdown=False)
 
 
 def make_config():
@@ -40,11 +39,11 @@ def started(tmp_path, monkeypatch):
   config = make_config()
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(config)
-  parts = placement.Parts(config)
-  (part,) = parts.first
-  agent = agent_lib.Agent(
-    agent_lib.Task(
-      part=part,
+  groups = placement.NodeGroups(config)
+  (group,) = groups.fixed
+  agent = host_agent.HostAgent(
+    host_agent.AgentTask(
+      group=group,
       run=run_lib.Run(
         config, factory.make_spec(config.environment), folder, time.time()
       ),
@@ -52,7 +51,7 @@ def started(tmp_path, monkeypatch):
       secure=True,
     )
   )
-  services = agent.start(parts.expected(0), {})
+  services = agent.start(groups.count_expected(0), {})
   yield agent, services, folder
   agent.close()
 
@@ -60,7 +59,7 @@ def started(tmp_path, monkeypatch):
 def poll_until(agent, condition, timeout_s=60.0):
   deadline_s = time.monotonic() + timeout_s
   while True:
-    report = agent.poll(NO_ORDERS)
+    report = agent.poll(NO_COMMAND)
     if condition(report):
       return report
     assert time.monotonic() < deadline_s, report
@@ -82,18 +81,18 @@ def test_other_machines_reach_what_it_offers(started, tmp_path):
   learned = poll_until(agent, lambda _: steps_of(control) > 20)
   assert learned.failure is None
   assert not learned.ended
-  assert learned.strangers == 0
+  assert learned.peers_rejected == 0
   # Without one.
   host, _, port = services["control"].rpartition(":")
   with socket.create_connection((host, int(port)), 5.0) as stranger:
     stranger.sendall(wire.PREFACE)
     with contextlib.suppress(ConnectionResetError):
       assert stranger.recv(1) == b""
-  poll_until(agent, lambda report: report.strangers > 0)
+  poll_until(agent, lambda report: report.peers_rejected > 0)
   control.stop("a test")
   ended = poll_until(agent, lambda report: report.ended)
   assert ended.failure is None
-  assert ended.logs == {}  # they are where they belong
+  assert ended.logs == {}  # on the driver host, logs are in place
   assert (folder.logs / "worker" / "0").stat().st_size
   way_out.close()
 
@@ -106,9 +105,9 @@ def test_what_it_makes_is_for_its_user_alone_and_goes(started):
   assert not made.exists()
 
 
-def test_hurry_ends_all(started):
+def test_a_forced_shutdown_ends_all(started):
   agent, *_ = started
-  agent.poll(agent_lib.Orders({}, stopping=True, hurry=True))
+  agent.poll(host_agent.AgentCommand({}, stopping=True, forced_shutdown=True))
   poll_until(agent, lambda report: report.ended)
 
 

@@ -1,0 +1,99 @@
+"""Host plan: the nodes of one machine, and their access to other machines."""
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import ml_collections
+
+from slipway.launch.processes import private_network
+from slipway.replay.transport import certificates
+
+# Roles in the order of starting: a node comes before those that need it.
+_START_ORDER = ("control", "replay", "trainer", "proxy", "worker", "evaluator")
+
+
+@dataclasses.dataclass(frozen=True)
+class HostPlan:
+  """The nodes of a run on one machine, and their access to other machines.
+
+  Attributes:
+    nodes: role and index of the machine's nodes, in the order of starting.
+    expected: number of nodes of each role in the whole run, without the control
+      node.
+    memory_dir: the run's tmpfs directory on this machine.
+    first_worker: index in the whole run of the machine's first worker.
+    control_is_remote: whether the control node runs on another machine; this
+      machine's gateway then serves its socket.
+    replay_is_remote: whether the TrajectoryManagers run on another machine;
+      their addresses are then in the endpoint files of memory_dir.
+    identity: this machine's identity for mutual TLS; None: plain TCP.
+    network: private network of the processes that serve or read tables; None:
+      the machine's network, in which other users can reach the tables.
+  """
+
+  nodes: tuple[tuple[str, int], ...]
+  expected: Mapping[str, int]
+  memory_dir: str
+  first_worker: int = 0
+  control_is_remote: bool = False
+  replay_is_remote: bool = False
+  identity: certificates.Identity | None = None
+  network: private_network.PrivateNetwork | None = None
+
+  @classmethod
+  def for_single_host(
+    cls,
+    config: ml_collections.ConfigDict,
+    memory_dir: str,
+    network: private_network.PrivateNetwork | None = None,
+  ) -> "HostPlan":
+    """Returns the plan of a run on a single machine.
+
+    Args:
+      config: the whole config.
+      memory_dir: the run's tmpfs directory.
+      network: private network of the processes that serve or read tables.
+    """
+    expected = count_expected_nodes(config)
+    nodes = list_nodes(expected | {"control": 1})
+    return cls(nodes, expected, memory_dir, network=network)
+
+
+def list_nodes(
+  count: Mapping[str, int], first: Mapping[str, int] = MappingProxyType({})
+) -> tuple[tuple[str, int], ...]:
+  """Returns role and index of each node, in the order of starting.
+
+  Args:
+    count: number of nodes of each role; 0 for missing roles.
+    first: index of the first node of each role; 0 for missing roles.
+  """
+  return tuple(
+    (role, first.get(role, 0) + index)
+    for role in _START_ORDER
+    for index in range(count.get(role, 0))
+  )
+
+
+def count_replay_servers(config: ml_collections.ConfigDict) -> int:
+  """Returns the number of TrajectoryManagers of a run.
+
+  A run without a table has one, for the variables.
+  """
+  return config.replay.shards if "replay" in config else 1
+
+
+def count_expected_nodes(config: ml_collections.ConfigDict) -> dict[str, int]:
+  """Returns the number of nodes of each role in a run on a single machine.
+
+  The control node is left out, because it is the one that expects the others.
+  """
+  return {
+    "replay": count_replay_servers(config)
+    * (config.topology.replay == "own_process"),
+    "trainer": 1,
+    "evaluator": int(not config.environment.external),
+    "proxy": int(config.topology.proxy),
+    "worker": config.topology.workers,
+  }

@@ -1,0 +1,326 @@
+"""Cluster supervisor: starts, polls and replaces the host agents of a run."""
+
+import collections
+import contextlib
+import enum
+import time
+import typing
+from collections.abc import Callable
+
+from slipway.launch.machines import cluster as cluster_lib
+from slipway.launch.machines import host_agent
+from slipway.launch.machines import placement as placement_lib
+from slipway.launch.orchestration import messages
+from slipway.launch.processes import failures, node_log, restart_budget
+from slipway.launch.runs import event_log, outbox, run_status
+from slipway.launch.runs import run as run_lib
+
+_WAIT_S = 0.25
+_POLL_PERIOD_S = 0.5
+_MACHINES_PERIOD_S = 1.0
+# Seconds without a reply after which an agent is lost. It is longer than the
+# agent's poll timeout, so that no node ever runs twice.
+_LOST_AFTER_S = 20.0
+# Ray may have to make a runtime environment, and the first import is slow.
+_START_TIMEOUT_S = 120.0
+# Ray may list a lost machine as alive for some time.
+_EXCLUDED_S = 30.0
+# Seconds for agents to remove their folders.
+_SHUT_DOWN_TIMEOUT_S = 3.0
+# Seconds in which the other agents end after one failed or the control node
+# ended.
+_GRACE_S = 10.0
+
+
+class _Stage(enum.Enum):
+  """The stage of a host agent's start."""
+
+  READY = enum.auto()  # waits for the control node
+  STARTED = enum.auto()  # its `start` was called
+  RUNNING = enum.auto()
+
+
+class _Member:
+  """A host agent and its state, as the supervisor knows it."""
+
+  def __init__(
+    self,
+    group: placement_lib.NodeGroup,
+    machine: placement_lib.Machine,
+    agent: cluster_lib.RemoteAgent,
+  ):
+    self.group, self.machine, self.agent = group, machine, agent
+    self.stage = _Stage.READY
+    self.replied_at_s = time.monotonic()
+    self.poll_due_s = 0.0
+    self.ended = False
+
+  @property
+  def lost(self) -> bool:
+    """Whether the agent's reply is overdue."""
+    running = self.stage is _Stage.RUNNING
+    timeout_s = _LOST_AFTER_S if running else _START_TIMEOUT_S
+    waits = self.stage is not _Stage.READY
+    return waits and time.monotonic() - self.replied_at_s > timeout_s
+
+
+class ClusterSupervisor:
+  """Runs a run's node groups on machines until the run has ended."""
+
+  def __init__(
+    self,
+    run: run_lib.Run,
+    cluster: cluster_lib.Cluster,
+    secure: bool,
+  ):
+    """Starts nothing.
+
+    Args:
+      run: the run to execute.
+      cluster: the cluster of the machines.
+      secure: whether machines communicate over mutual TLS.
+    """
+    self._run, self._cluster, self._secure = run, cluster, secure
+    config, folder = run.config, run.folder
+    self._placement = placement_lib.Placement(config)
+    self._members: dict[str, _Member] = {}
+    self._hosts: dict[str, str] = {}  # by node group, ended ones included
+    self._endpoints: dict[str, str] = {}
+    self._peers_rejected: dict[str, int] = {}
+    self._restart_budgets = collections.defaultdict(
+      lambda: restart_budget.RestartBudget(
+        config.restarts.budget, config.restarts.period_s
+      )
+    )
+    self._excluded_until_s: dict[str, float] = {}  # by machine id
+    self._log = event_log.EventLog(folder.logs / "cluster")
+    self._outbox = outbox.Outbox()
+    self._machines_due_s = 0.0
+    self._stopping = self._forced_shutdown = self._killed = False
+    self._failure: failures.Failure | None = None
+    self._deadline_s = float("inf")
+
+  def run(self, on_control: Callable[[str], None]) -> None:
+    """Starts all node groups, and returns when all have ended.
+
+    Args:
+      on_control: function that is called once the control node is up, with the
+        path of its socket on this machine.
+
+    Raises:
+      failures.NodeFailedError: a node used up its restart budget, or a node
+        group could not be started.
+      KeyboardInterrupt: `kill_at_once` was called.
+    """
+    self._on_control = on_control
+    try:
+      while self._step():
+        pass
+    finally:
+      self._shut_down_agents()
+    if self._failure is not None:
+      raise failures.NodeFailedError(self._failure)
+
+  def stop_restarting(self) -> None:
+    """Stops restarting node groups, because the run is ending."""
+    self._stopping = True
+
+  def kill_at_once(self) -> None:
+    """Makes `run` kill all agents and raise; for signal handlers."""
+    self._killed = True
+
+  def placement(self) -> messages.Placement:
+    """Returns the current machines of the run, for the control node."""
+    running = {
+      name
+      for name, member in self._members.items()
+      if member.stage is _Stage.RUNNING
+    }
+    machines = {
+      name: run_status.MachineStatus(
+        host, name in running, self._peers_rejected.get(name, 0)
+      )
+      for name, host in self._hosts.items()
+    }
+    return messages.Placement(machines, self.expected, self._placement.absent)
+
+  @property
+  def expected(self) -> dict[str, int]:
+    """Current number of nodes of each role."""
+    return self._placement.expected
+
+  def _shut_down_agents(self) -> None:
+    """Ends all agents; those that reply in time remove their folders."""
+    agents = [member.agent for member in self._members.values()]
+    for agent in agents:
+      agent.shut_down()
+    end_s = time.monotonic() + _SHUT_DOWN_TIMEOUT_S
+    while any(agent.pending for agent in agents) and time.monotonic() < end_s:
+      cluster_lib.wait(agents, _WAIT_S)
+      for agent in (agent for agent in agents if agent.pending):
+        with contextlib.suppress(Exception):  # it is killed in any case
+          agent.get_result()
+    for agent in agents:
+      agent.kill()
+
+  def _step(self) -> bool:
+    """Waits for a reply, handles all events; False: all agents have ended."""
+    cluster_lib.wait([m.agent for m in self._members.values()], _WAIT_S)
+    if self._killed:
+      raise KeyboardInterrupt
+    self._place()
+    for member in tuple(self._members.values()):
+      self._update(member)
+    if time.monotonic() > self._deadline_s:
+      late = [name for name, m in self._members.items() if not m.ended]
+      self._log.info("killed, because they did not end: %s", ", ".join(late))
+      return False
+    return not all(m.ended for m in self._members.values())
+
+  def _place(self) -> None:
+    """Starts agents for node groups that have got a machine."""
+    now_s = time.monotonic()
+    if self._stopping or self._forced_shutdown or now_s < self._machines_due_s:
+      return
+    self._machines_due_s = now_s + _MACHINES_PERIOD_S
+    machines = self._cluster.machines()
+    alive = {machine.id for machine in machines}
+    for name, member in tuple(self._members.items()):
+      if member.machine.id not in alive:
+        self._lose(name, "its machine is down", crashed=False)
+    usable = [
+      m for m in machines if self._excluded_until_s.get(m.id, 0.0) < now_s
+    ]
+    for group, machine in self._placement.fill(usable):
+      task = host_agent.AgentTask(group, self._run, machine.host, self._secure)
+      self._log.info("%s is placed on %s", group.name, machine)
+      self._hosts[group.name] = machine.host
+      self._members[group.name] = _Member(
+        group, machine, self._cluster.start(machine, task)
+      )
+
+  def _update(self, member: _Member) -> None:
+    """Communicates with an agent, and handles its loss."""
+    name = member.group.name
+    try:
+      self._communicate(member)
+    except cluster_lib.AgentDiedError as error:
+      self._lose(name, str(error), crashed=True)
+    except RuntimeError as error:
+      self._fail(
+        failures.Failure(f"the node group {name!r} failed: {error}", "")
+      )
+      self._lose(name, str(error), crashed=False)
+
+  def _communicate(self, member: _Member) -> None:
+    """Handles a reply if there is one, and starts the next call."""
+    if member.agent.pending:
+      try:
+        reply = member.agent.get_result()
+      except TimeoutError:
+        if member.lost:
+          self._lose(member.group.name, "it does not reply", crashed=False)
+        return
+      member.replied_at_s = time.monotonic()
+      self._handle_reply(member, reply)
+    if member.stage is _Stage.READY:
+      self._start_if_ready(member)
+    elif member.stage is _Stage.RUNNING and not member.ended:
+      self._poll_if_due(member)
+
+  def _handle_reply(self, member: _Member, reply: typing.Any) -> None:
+    name = member.group.name
+    if member.stage is _Stage.STARTED:
+      member.stage = _Stage.RUNNING
+      self._log.info("%s has started on %s", name, member.machine.host)
+      control = reply.pop("localhost", None)
+      for service, address in reply.items():
+        self._log.info("%s is at %s", service, address)
+      self._endpoints.update(reply)
+      if control is not None:
+        self._on_control(control)
+    else:
+      self._handle_report(member, reply)
+
+  def _handle_report(
+    self, member: _Member, report: host_agent.AgentReport
+  ) -> None:
+    name = member.group.name
+    self._peers_rejected[name] = report.peers_rejected
+    for log, data in report.logs.items():
+      path = self._run.folder.logs / _log_name(log, name)
+      path.parent.mkdir(exist_ok=True)
+      self._outbox.append(path, data)
+      node_log.NodeLog(path).trim()
+    if not report.ended:
+      return
+    member.ended = True
+    self._log.info("%s has ended", name)
+    if report.failure is not None:
+      self._fail(report.failure)
+    if name == placement_lib.DRIVER_HOST:
+      self._end_soon()  # the control node has ended
+
+  def _start_if_ready(self, member: _Member) -> None:
+    """Starts an agent's nodes, once they can reach the control node."""
+    on_driver = member.group.name == placement_lib.DRIVER_HOST
+    if not on_driver and host_agent.CONTROL not in self._endpoints:
+      return
+    member.stage = _Stage.STARTED
+    member.replied_at_s = time.monotonic()
+    member.agent.call("start", self.expected, self._endpoints)
+
+  def _poll_if_due(self, member: _Member) -> None:
+    if not member.agent.pending and time.monotonic() >= member.poll_due_s:
+      member.poll_due_s = time.monotonic() + _POLL_PERIOD_S
+      member.agent.call(
+        "poll",
+        host_agent.AgentCommand(
+          self._endpoints, self._stopping, self._forced_shutdown
+        ),
+      )
+
+  def _lose(self, name: str, why: str, crashed: bool) -> None:
+    """Kills a lost agent, and queues its node group for another machine.
+
+    Args:
+      name: name of the node group.
+      why: reason of the loss, for the log.
+      crashed: whether the agent's process died while its machine may be alive.
+    """
+    member = self._members.pop(name)
+    self._log.info("%s on %s is lost: %s", name, member.machine.host, why)
+    with contextlib.suppress(Exception):
+      member.agent.kill()
+    if member.ended or self._forced_shutdown:
+      return
+    if name == placement_lib.DRIVER_HOST:
+      self._fail(
+        failures.Failure(f"the node group {name!r} was lost: {why}", "")
+      )
+      return
+    self._placement.unassign(name)
+    now_s = time.monotonic()
+    alive = {machine.id for machine in self._cluster.machines()}
+    if not crashed or member.machine.id not in alive:
+      # The loss of a machine does not count as a crash.
+      self._excluded_until_s[member.machine.id] = now_s + _EXCLUDED_S
+    elif self._restart_budgets[name].count_failure(now_s) is None:
+      self._fail(
+        failures.Failure(f"the node group {name!r} crashed: {why}", "")
+      )
+
+  def _fail(self, failure: failures.Failure) -> None:
+    self._failure = self._failure or failure
+    self._log.info("%s", failure.line)
+    self._end_soon()
+
+  def _end_soon(self) -> None:
+    self._stopping = self._forced_shutdown = True
+    deadline_s = time.monotonic() + _GRACE_S
+    self._deadline_s = min(self._deadline_s, deadline_s)
+
+
+def _log_name(log: str, group: str) -> str:
+  """Returns the file name of a node group's log in the run's folder."""
+  return f"runner-{group.replace('/', '-')}" if log == "runner" else log

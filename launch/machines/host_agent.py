@@ -1,0 +1,273 @@
+"""Host agent: runs one machine's nodes for the cluster supervisor.
+
+The supervisor (`slipway.launch.machines.cluster_supervisor`) starts one agent
+on each machine, as a Ray actor, and polls it regularly. An agent that is no
+longer polled has lost its run, and kills its nodes.
+"""
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+import threading
+import time
+import typing
+from collections.abc import Mapping
+
+from slipway.launch import host_plan, host_setup
+from slipway.launch import program as program_lib
+from slipway.launch.machines import cluster_keys, placement
+from slipway.launch.nodes import endpoint
+from slipway.launch.processes import failures, fork_server, tmpfs_directory
+from slipway.launch.rpc import wire as rpc_wire
+from slipway.launch.runs import run as run_lib
+from slipway.launch.runs import run_folder
+from slipway.replay.transport import gateway
+
+CONTROL = "control"
+# Seconds without a poll after which the run is lost. The supervisor waits
+# longer before it replaces an agent, so that no node ever runs twice.
+POLL_TIMEOUT_S = 15.0
+_CHECK_PERIOD_S = 0.5
+
+
+class AgentTask(typing.NamedTuple):
+  """The node group that a host agent runs.
+
+  Attributes:
+    group: the nodes of this machine.
+    run: the run, with its folder on the driver host.
+    host: address by which other machines reach this one.
+    secure: whether machines communicate over mutual TLS.
+  """
+
+  group: placement.NodeGroup
+  run: run_lib.Run
+  host: str
+  secure: bool
+
+
+class AgentCommand(typing.NamedTuple):
+  """The supervisor's command to a host agent, sent with each poll.
+
+  Attributes:
+    endpoints: addresses of the services of other machines, by service name.
+    stopping: whether nodes that end are not restarted.
+    forced_shutdown: whether all nodes should end now, without the stop order.
+  """
+
+  endpoints: Mapping[str, str]
+  stopping: bool
+  forced_shutdown: bool
+
+
+class AgentReport(typing.NamedTuple):
+  """A host agent's reply to a poll.
+
+  Attributes:
+    ended: whether all nodes of the machine have ended.
+    failure: the failure that ended the nodes; None: there was none.
+    logs: bytes that were appended to each log since the last report, by the
+      log's name.
+    peers_rejected: connections of unauthenticated peers rejected so far.
+  """
+
+  ended: bool
+  failure: failures.Failure | None
+  logs: Mapping[str, bytes]
+  peers_rejected: int
+
+
+class HostAgent:
+  """Runs a node group as processes of its machine.
+
+  ```python
+  agent = HostAgent(task)
+  services = agent.start(expected, endpoints)
+  while not (report := agent.poll(command)).ended: ...
+  agent.close()
+  ```
+  """
+
+  def __init__(self, task: AgentTask):
+    """Makes the run's folders on this machine, without starting nodes.
+
+    Args:
+      task: the nodes to run.
+    """
+    self._task = task
+    self._on_driver = task.group.name == placement.DRIVER_HOST
+    self._resources = contextlib.ExitStack()
+    # Made before the tmpfs directory, which then takes all temporary files.
+    self._folder = task.run.folder if self._on_driver else self._make_folder()
+    self._memory_dir = self._resources.enter_context(tmpfs_directory.create())
+    self._gateway: gateway.Gateway | None = None
+    self._runner: typing.Any = None
+    self._thread: threading.Thread | None = None
+    self._failure: failures.Failure | None = None
+    self._sent: dict[str, int] = {}  # bytes of each log
+    self._polled_at_s = time.monotonic()
+    self._closed = threading.Event()
+    threading.Thread(
+      target=self._end_when_not_polled, name="poll timeout", daemon=True
+    ).start()
+
+  def start(
+    self, expected: Mapping[str, int], endpoints: Mapping[str, str]
+  ) -> dict[str, str]:
+    """Starts all nodes.
+
+    Args:
+      expected: number of nodes of each role in the whole run.
+      endpoints: addresses of the services of other machines, by service name.
+
+    Returns:
+      Addresses at which other machines reach this machine's services, by
+      service name. If the control node runs here, 'localhost' has the path of
+      its socket.
+
+    Raises:
+      ValueError: one line: this machine has no identity in the cluster.
+    """
+    task = self._task
+    identity = cluster_keys.identity() if task.secure else None
+    self._gateway = gateway.Gateway(task.host, identity)
+    self._update_endpoints(endpoints)
+    roles = {role for role, _ in task.group.nodes}
+    if CONTROL not in roles:
+      get_address = self._endpoint(CONTROL).read
+      self._gateway.reach(
+        self._path(program_lib.CONTROL_SOCKET), get_address, rpc_wire.PREFACE
+      )
+    self._resources.enter_context(
+      fork_server.run_server(
+        host_setup.make_environment_variables(self._memory_dir)
+      )
+    )
+    network = None
+    if "trainer" in roles:
+      network = self._resources.enter_context(
+        host_setup.private_network(task.run.config)
+      )
+    wiring = program_lib.make_program(
+      dataclasses.replace(task.run, folder=self._folder),
+      host_plan.HostPlan(
+        nodes=task.group.nodes,
+        expected=expected,
+        memory_dir=self._memory_dir,
+        first_worker=task.group.first_worker,
+        control_is_remote=CONTROL not in roles,
+        replay_is_remote="trainer" not in roles,
+        identity=identity,
+        network=network,
+      ),
+    )
+    self._runner = host_setup.make_runner(
+      task.run.config, wiring, self._folder.logs, network
+    )
+    services = self._offer_services(self._gateway, wiring)
+    self._thread = threading.Thread(target=self._run, name="runner")
+    self._thread.start()
+    return services
+
+  def poll(self, command: AgentCommand) -> AgentReport:
+    """Executes a command, and returns a report."""
+    self._polled_at_s = time.monotonic()
+    assert self._runner is not None and self._thread is not None
+    assert self._gateway is not None
+    self._update_endpoints(command.endpoints)
+    self._gateway.check()
+    if command.stopping:
+      self._runner.stop_restarting()
+    if command.forced_shutdown:
+      self._runner.force_shutdown()
+    ended = not self._thread.is_alive()
+    logs = (
+      {} if self._on_driver else self._new_logs()
+    )  # complete, if it has ended
+    return AgentReport(
+      ended, self._failure, logs, self._gateway.stats().connections_refused
+    )
+
+  def close(self) -> None:
+    """Kills the nodes that are left, and removes the run's folders here."""
+    self._closed.set()
+    if self._thread is not None:
+      with contextlib.suppress(KeyboardInterrupt):
+        self._runner.kill_at_once()
+      self._thread.join()
+    if self._gateway is not None:
+      self._gateway.close()
+    self._resources.close()
+
+  def _make_folder(self) -> run_folder.RunFolder:
+    parent = self._resources.enter_context(
+      tmpfs_directory.create(tempfile.gettempdir())
+    )
+    name = self._task.run.folder.name
+    return run_folder.RunFolder.create(parent, name, overwrite=False)
+
+  def _path(self, name: str) -> str:
+    return os.path.join(self._memory_dir, name)
+
+  def _endpoint(self, service: str) -> endpoint.Endpoint:
+    return endpoint.Endpoint(endpoint.path_in(self._memory_dir, service))
+
+  def _offer_services(
+    self, entry: gateway.Gateway, wiring: program_lib.Wiring
+  ) -> dict[str, str]:
+    services = {}
+    if CONTROL in wiring.program.groups:
+      services["localhost"] = wiring.control.path
+      services[CONTROL] = entry.offer(f"unix:{wiring.control.path}")
+    if not wiring.data.remote:
+      for shard, server in enumerate(wiring.data.servers):
+        services[str(server.name)] = entry.offer(wiring.data.upstream(shard))
+    return services
+
+  def _update_endpoints(self, endpoints: Mapping[str, str]) -> None:
+    for name, address in endpoints.items():
+      known = self._endpoint(name)
+      if known.read() != address:
+        known.write(address)
+
+  def _run(self) -> None:
+    try:
+      self._runner.run()
+    except failures.NodeFailedError as error:
+      here, there = str(self._folder.logs), str(self._task.run.folder.logs)
+      failure = error.failure
+      self._failure = failures.Failure(
+        failure.line.replace(here, there), failure.whole
+      )
+    except KeyboardInterrupt:
+      pass  # it was killed
+    except Exception as error:
+      group = self._task.group.name
+      self._failure = failures.Failure(
+        f"the node group {group!r} failed: {type(error).__name__}: {error}", ""
+      )
+
+  def _new_logs(self) -> dict[str, bytes]:
+    found = {}
+    for path in sorted(self._folder.logs.rglob("*")):
+      if path.is_file():
+        name = str(path.relative_to(self._folder.logs))
+        with path.open("rb") as file:
+          sent = self._sent.get(name, 0)
+          if file.seek(0, os.SEEK_END) < sent:  # the log was trimmed
+            sent = 0
+          file.seek(sent)
+          data = file.read()
+        if data:
+          found[name] = data
+          self._sent[name] = sent + len(data)
+    return found
+
+  def _end_when_not_polled(self) -> None:
+    while time.monotonic() - self._polled_at_s < POLL_TIMEOUT_S:
+      if self._closed.wait(_CHECK_PERIOD_S):
+        return
+    with contextlib.suppress(Exception):
+      self.close()
+    os._exit(1)  # no process waits for a reply

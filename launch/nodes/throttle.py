@@ -1,0 +1,69 @@
+"""Throttle: limits the rate of a loop's environment steps."""
+
+# Seconds of steps that may be caught up after a delay, such as a pause. It is
+# enough for a sleep that was too long, and too little for a burst.
+_BURST_S = 0.1
+# Shorter waits than a clock resolves would only repeat the loop.
+_RESOLUTION_S = 1e-6
+
+
+class Throttle:
+  """A token bucket for environment steps.
+
+  A batch of steps may begin once the time of all earlier steps has passed at
+  the target rate, so the mean rate holds for any batch size. Each call gives
+  the rate, so that it can change at any time.
+
+  ```python
+  throttle = Throttle()
+  while running:
+    wait_s = throttle.get_wait_s(command.steps_per_s, time.monotonic())
+    if wait_s > 0:
+      stop.wait(min(wait_s, 0.05))  # and read the command again
+      continue
+    steps = step()
+    throttle.record_steps(steps, command.steps_per_s, time.monotonic())
+  ```
+  """
+
+  def __init__(self):
+    """Starts with an empty bucket: the first batch may begin at once."""
+    self._pending_steps = 0.0  # steps ahead of the rate; below 0: behind it
+    self._updated_at_s: float | None = None
+
+  def get_wait_s(self, steps_per_s: float, now_s: float) -> float:
+    """Returns the seconds until the next batch of steps may begin; 0.0: now.
+
+    Args:
+      steps_per_s: current target rate; 0: no limit.
+      now_s: current monotonic seconds.
+    """
+    self._update(steps_per_s, now_s)
+    if steps_per_s <= 0.0:
+      return 0.0
+    wait_s = self._pending_steps / steps_per_s
+    return wait_s if wait_s > _RESOLUTION_S else 0.0
+
+  def record_steps(self, steps: int, steps_per_s: float, now_s: float) -> None:
+    """Records a batch of steps that has just ended.
+
+    Args:
+      steps: number of environment steps of the batch.
+      steps_per_s: current target rate; 0: no limit.
+      now_s: current monotonic seconds.
+    """
+    # Added before the update, so that the batch's own duration counts.
+    self._pending_steps += steps
+    self._update(steps_per_s, now_s)
+
+  def _update(self, steps_per_s: float, now_s: float) -> None:
+    """Subtracts the steps that the elapsed time allows."""
+    if self._updated_at_s is None:
+      self._updated_at_s = now_s
+    allowed_steps = steps_per_s * (now_s - self._updated_at_s)
+    self._pending_steps = (
+      max(self._pending_steps - allowed_steps, -_BURST_S * steps_per_s)
+      if steps_per_s > 0.0
+      else 0.0
+    )
+    self._updated_at_s = now_s

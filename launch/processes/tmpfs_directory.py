@@ -1,0 +1,55 @@
+"""Tmpfs directory: a run's sockets, shared memory and temporary files."""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+
+_PREFIX = "slipway-"
+# Seconds without a change after which a directory is unused. Control nodes
+# write to it every second, and soon end if their launcher was killed.
+_UNUSED_AFTER_S = 60.0
+
+
+@contextlib.contextmanager
+def create(parent: str | None = None) -> Iterator[str]:
+  """Yields a new directory in memory for one run, which only its user can read.
+
+  It also becomes the directory of temporary files, because Launchpad, Reverb
+  and TensorFlow do not remove theirs. Directories of killed runs are removed.
+
+  Args:
+    parent: parent directory for contents that are too large for memory; None:
+      /dev/shm.
+  """
+  shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+  parent_path = pathlib.Path(parent or shared_memory or tempfile.gettempdir())
+  for path in parent_path.glob(f"{_PREFIX}*"):
+    if _is_unused(path):
+      shutil.rmtree(path, ignore_errors=True)
+  path = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent_path)
+  before, tempfile.tempdir = tempfile.tempdir, path
+  try:
+    yield path
+  finally:
+    tempfile.tempdir = before
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_unused(path: pathlib.Path) -> bool:
+  """Returns whether a directory belongs to this user and to a dead run."""
+  name = re.fullmatch(rf"{_PREFIX}(\d+)-.*", path.name)
+  try:
+    found = path.stat()
+    if not name or found.st_uid != os.getuid():
+      return False
+    os.kill(int(name[1]), 0)
+  except ProcessLookupError:
+    return time.time() - found.st_mtime > _UNUSED_AFTER_S
+  except OSError:  # it was removed, or another user's process has this pid now
+    pass
+  return False
