@@ -19,6 +19,7 @@ from slipway.launch.processes import (
   fork_server,
   node_log,
   prepared_nodes,
+  restart_budget,
 )
 from slipway.launch.processes import runner as runner_lib
 
