@@ -72,7 +72,7 @@ def test_every_node_comes_back(start_run):
   said = run.log("runner")
   for node in nodes:
     assert f"node {node} was ended by SIGKILL" in said
-    assert f"{node} is started again" in said
+    assert f"{node} is restarted" in said
   end(run)
   # A worker outlived its proxy, and the new one writes.
   assert run.summary["reconnects"] >= 1

@@ -66,7 +66,7 @@ def test_a_lost_machine_and_two_that_join(cluster, run):
   lost = run.host_of("workers/1")
   lost.cut()  # the power is lost: nobody closes its connections
   lost.kill()
-  runs.wait_until(lambda: "workers/1 on" in run.fleet, 30.0)
+  runs.wait_until(lambda: "workers/1 on" in run.supervisor_log, 30.0)
   status = run.wait_for_workers(2, 4)
   assert not status["machines"]["workers/1"]["up"]
   run.wait_for_steps()
@@ -92,7 +92,7 @@ def test_a_cable_that_is_cut_for_a_moment(run):
 def test_a_cable_that_is_cut_for_long(run):
   cut = run.host_of("workers/2")
   cut.cut()
-  runs.wait_until(lambda: "workers/2 on" in run.fleet, 30.0)
+  runs.wait_until(lambda: "workers/2 on" in run.supervisor_log, 30.0)
   run.wait_for_steps()
   leaves_nothing([cut], 70.0)
   cut.mend()
@@ -140,7 +140,9 @@ def test_the_trainers_own_machine_is_lost(cluster):
   first.cut()
   first.kill()
   cluster.add()
-  runs.wait_until(lambda: run.fleet.count("trainer has started") == 2, 90.0)
+  runs.wait_until(
+    lambda: run.supervisor_log.count("trainer has started") == 2, 90.0
+  )
   assert run.host_of("trainer") is not first
   # Those steps that no snapshot had are lost, and said to be.
   status = run.wait_for_steps()

@@ -51,9 +51,9 @@ class MachineRun:
     return self._said.read_text()
 
   @property
-  def fleet(self) -> str:
-    """What the fleet has noted."""
-    return self.log("fleet")
+  def supervisor_log(self) -> str:
+    """The event log of the cluster supervisor."""
+    return self.log("cluster")
 
   @property
   def summary(self) -> dict:

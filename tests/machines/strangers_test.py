@@ -30,7 +30,7 @@ def tries(host, addresses):
 def test_a_stranger_gets_nothing_and_is_counted(cluster):
   run = runs.MachineRun(cluster)
   run.wait_for_workers(4, 4)
-  offered = set(re.findall(r"is at (\S+:\d+)", run.fleet))
+  offered = set(re.findall(r"is at (\S+:\d+)", run.supervisor_log))
   assert len(offered) == 2  # control and replay
   stranger = cluster.network.add("stranger", shared=False)
   doors = [

@@ -77,9 +77,9 @@ REFUSED = [
    ["needs 4 machines", "has 2", "10.0.0.1 with 4 CPUs", "'workers/2'"]),
   ({}, [machine(0)], ["needs 2 machines", "'workers/1'", "2 CPUs"]),
   ({"machines": 1, "cpus_per_worker": 3.0}, [machine(0), machine(1)],
-   ["6 CPUs of its part 'workers/1'"]),
+   ["6 CPUs of the node group 'workers/1'"]),
   ({"trainer_gpus": 1.0}, [machine(0), machine(1, gpus=1.0)],
-   ["and 1 GPUs of its part 'home'"]),
+   ["and 1 GPUs of the node group 'home'"]),
   ({"machines": 1}, [machine(1), machine(2)], ["'home'"]),
 ]  # fmt: skip
 
@@ -120,7 +120,7 @@ def test_no_more_machines_than_asked_for():
 def test_a_lost_part_goes_to_a_spare_machine():
   placement = make(machines=2)
   filled(placement, *map(machine, range(3)))
-  placement.lose("workers/1")
+  placement.unassign("workers/1")
   assert placement.unplaced == ["workers/1"]
   absent = [node for node in placement.absent]
   assert absent == [("proxy", 1), ("worker", 0), ("worker", 1)]
@@ -132,7 +132,7 @@ def test_a_lost_part_goes_to_a_spare_machine():
 def test_a_lost_part_shares_a_machine_where_there_is_room():
   placement = make(machines=2)
   filled(placement, machine(0), machine(1, cpus=3.0), machine(2))
-  placement.lose("workers/2")
+  placement.unassign("workers/2")
   # Beside the other part's, it has one CPU too few.
   assert filled(placement, machine(0), machine(1, cpus=3.0)) == {}
   assert filled(placement, machine(0), machine(1, cpus=4.0)) == {
@@ -143,7 +143,7 @@ def test_a_lost_part_shares_a_machine_where_there_is_room():
 def test_a_machine_that_comes_back_has_its_part_again():
   placement = make()
   filled(placement, *map(machine, range(3)))
-  placement.lose("workers/2")
+  placement.unassign("workers/2")
   assert filled(placement, machine(0), machine(1, cpus=2.0)) == {}
   assert filled(placement, *map(machine, range(3))) == {"workers/2": "2"}
   assert placement.expected["worker"] == 4

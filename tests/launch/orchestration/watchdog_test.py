@@ -223,7 +223,7 @@ def test_what_is_said(case, says):
   assert watchdog.update(status, True, 1_234.0)
   said = watchdog.explain(status, silent, waiting)
   head = re.match(
-    r"nothing moves since \d\d:\d\d:\d\d \(1,234 s\): ", said
+    r"no progress since \d\d:\d\d:\d\d \(1,234 s\): ", said
   ).group()
   assert says in said
   if says.startswith(("the ", "workers wait")):

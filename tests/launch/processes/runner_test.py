@@ -289,7 +289,7 @@ def test_who_does_not_end_is_killed(make_runner, tmp_path, monkeypatch):
   runner = make_runner(worker=lambda: time.sleep(600), control=lambda: None)
   runner.run()
   assert (
-    "killed, since they did not end: worker/0"
+    "killed, because they did not end: worker/0"
     in (tmp_path / "runner").read_text()
   )
 
@@ -325,7 +325,7 @@ def test_who_waits_to_start_again_when_the_run_stops(
   started = start_runner(trainer=go, worker=go, evaluator=go)
   for role in ("trainer", "worker"):
     os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
-  wait_until(lambda: started.said.count("is started again in 600.0 s") == 2)
+  wait_until(lambda: started.said.count("is restarted in 600.0 s") == 2)
   trainer = started.pid("trainer/0")
   started.runner.stop_restarting()
   # It has to save.
