@@ -59,7 +59,7 @@ class Connection:
     self,
     folder: run_folder.RunFolder,
     node: worker_node.WorkerNode,
-    external_parts: worker_node.External,
+    external_parts: worker_node.ExternalParts,
     exchange: external.Exchange,
     control: control_service.ControlService,
   ):
@@ -226,7 +226,7 @@ def connect(run: str | os.PathLike[str]) -> Connection:
     worker = config.topology.workers + index
     config.topology.workers = worker + 1
     config.topology.environments_per_worker = 1
-    external_parts = worker_node.External(
+    external_parts = worker_node.ExternalParts(
       index, handle, environment, threading.Event()
     )
     node = worker_node.WorkerNode(

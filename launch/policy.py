@@ -146,7 +146,7 @@ class Policy:
     return actions[0] if single else actions
 
   def _batch(self, observation: typing.Any) -> tuple[bool, typing.Any]:
-    """Returns whether an observation is a single one, and a batch of it."""
+    """Returns whether an observation is unbatched, and it as a batch."""
     parts = []
     for leaf in spaces.leaves(self.observation_space):
       try:

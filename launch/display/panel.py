@@ -1,5 +1,6 @@
 """Panel: shows a run's status on the terminal while the run is active."""
 
+import io
 import os
 import sys
 import typing
@@ -146,7 +147,7 @@ def _open_output() -> output_lib.Output | None:
 
   The descriptor of a notebook's stream is not that of the cell.
   """
-  if sys.stdout is None or sys.stdout is not sys.__stdout__:
+  if not isinstance(sys.stdout, io.TextIOWrapper):
     return None
   try:
     return output_lib.Output(sys.stdout)
@@ -236,7 +237,7 @@ def _title(status: run_status.RunStatus, ascii_only: bool) -> rich.text.Text:
 
 
 def _measurements(status: run_status.RunStatus) -> list[list[_Row]]:
-  """Returns blocks of rows: label, number, unit, and a number to compare.
+  """Returns blocks of rows: label, number, unit, and a second number with unit.
 
   Rows about workers or a table are left out if the run has none.
   """

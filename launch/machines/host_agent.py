@@ -238,7 +238,7 @@ class HostAgent:
       here, there = str(self._folder.logs), str(self._task.run.folder.logs)
       failure = error.failure
       self._failure = failures.Failure(
-        failure.line.replace(here, there), failure.whole
+        failure.line.replace(here, there), failure.traceback
       )
     except KeyboardInterrupt:
       pass  # it was killed

@@ -20,7 +20,7 @@ class LocalSink:
   lost, discarded, streams, waits_for = 0, 0, 1, ""
 
   def __init__(self, table: local_table.LocalTable | local_queue.LocalQueue):
-    """Makes a sink of a table."""
+    """Makes a sink that inserts into `table`."""
     self._table = table
     self.written = 0
 
@@ -94,7 +94,7 @@ class LocalSource:
   """
 
   def __init__(self, variables: LocalVariables):
-    """Makes a source of local variables."""
+    """Makes a source that reads from `variables`."""
     self._variables, self._version = variables, 0
 
   def poll(self) -> variable_packing.VersionedVariables | None:

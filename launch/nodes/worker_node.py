@@ -22,7 +22,7 @@ _UNCONFIRMED = writer_lib.MAX_IN_FLIGHT // 2
 _UNCONFIRMED_OF_QUEUE = 1
 
 
-class External(typing.NamedTuple):
+class ExternalParts(typing.NamedTuple):
   """The objects of a worker node that an external process provides.
 
   Attributes:
@@ -48,7 +48,7 @@ class WorkerNode:
     index: int,
     data: addresses.DataAddresses,
     control: control_service.ControlService,
-    external_parts: External | None = None,
+    external_parts: ExternalParts | None = None,
   ):
     """Registers the worker, and connects it to its table and variables.
 

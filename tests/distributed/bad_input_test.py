@@ -199,7 +199,7 @@ RESUMES_REFUSED = {
   ),
   "another network": (
     ["--config.network.hidden_sizes=(8,)"],
-    ["--config.network.hidden_sizes=(8,)", "start anew"],
+    ["--config.network.hidden_sizes=(8,)", "start a new run"],
   ),
   "another mode": (["--mode=single"], ["--mode=single", "'async'"]),
   "out of range": (
@@ -210,7 +210,7 @@ RESUMES_REFUSED = {
     ["--config.replay.min_size=50_001"],
     ["config.replay.min_size=50001", "config.replay.capacity=50000"],
   ),
-  "damaged snapshots": ([], ["no whole snapshot", "start it anew"]),
+  "damaged snapshots": ([], ["no whole snapshot", "start a new run"]),
   "a store that can't be written": (
     ["--config.snapshot.url=/proc/self/runs"],
     ["config.snapshot.url='/proc/self/runs'", "cannot be written"],

@@ -193,7 +193,7 @@ def test_what_the_run_refuses_is_one_line(run, tell):
     assert (status, out) == (2, "")
     assert err == (
       f"control: config.topology.workers={count} must be in [1, 256]: nothing "
-      "would be collected, or by more than a proxy can direct\n"
+      "would be collected, or by more than a proxy can control\n"
     )
   for count in ("many", "1.5", "nan", ""):
     status, out, err = tell(run, "workers", count)
@@ -309,6 +309,6 @@ def test_a_run_that_does_not_answer(folder, tell, tmp_path, listens):
     publish(folder, path, os.getpid())
     status, out, err = tell(folder, "status")
   assert (status, out) == (1, "")
-  assert f"does not answer (process {os.getpid()} on " in err
+  assert f"does not reply (process {os.getpid()} on " in err
   assert path in err
   assert err.count("\n") == 1

@@ -151,7 +151,7 @@ def test_what_the_saved_state_follows(make_run):
 # overrides of an async run, what the line must contain
 REFUSED = {
   "mode": (
-    ["--mode=single"], ["--mode=single", "'async'", "start anew"],
+    ["--mode=single"], ["--mode=single", "'async'", "start a new run"],
   ),
   "another environment": (
     ["--config.environment.name=Acrobot-v1"],
@@ -264,12 +264,12 @@ def test_a_run_that_was_not_evaluated_has_reached_no_return(make_run):
 
 def test_no_whole_snapshot(make_run):
   check_refused(
-    make_run(snapshots_taken=0), [], ["no whole snapshot", "start it anew"]
+    make_run(snapshots_taken=0), [], ["no whole snapshot", "start a new run"]
   )
   folder = make_run(snapshots_taken=2)
   for path in folder.snapshots.glob("*/manifest.json"):
     path.write_text("")
-  check_refused(folder, [], ["no whole snapshot", "start it anew"])
+  check_refused(folder, [], ["no whole snapshot", "start a new run"])
 
 
 def test_a_newer_one_of_the_store_is_brought_here(make_run, tmp_path):
@@ -281,7 +281,7 @@ def test_a_newer_one_of_the_store_is_brought_here(make_run, tmp_path):
   folder.path.rename(lost)
   store = snapshot_store.open_store(parse(given), run_folder.RunFolder(lost))
   folder = make_run(given, snapshots_taken=0)
-  check_refused(folder, [], ["no whole snapshot", url, "start it anew"])
+  check_refused(folder, [], ["no whole snapshot", url, "start a new run"])
   store.newest()
   store.upload_last()
   store.flush(timeout_s=30)
@@ -302,7 +302,7 @@ def test_a_snapshot_without_counters(make_run):
 
 
 def test_a_run_that_still_goes_on(make_run, monkeypatch):
-  monkeypatch.setattr(resumption, "_ENDS_WITHIN_S", 0.2)
+  monkeypatch.setattr(resumption, "_END_TIMEOUT_S", 0.2)
   folder = make_run()
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
     check_refused(

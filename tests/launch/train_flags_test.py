@@ -217,7 +217,7 @@ def test_a_config_file_that_fails(text, line, error, tmp_path):
       ["own.py: config.environment.name is missing", "set it"],
     ),
     ("del c['agent']", ["config.agent=None must be of type str"]),
-    ("c.agent = 'dqnn'", ["config.agent='dqnn'", "'dqn'"]),
+    ("c.agent = 'dqnn'", ["config.agent='dqnn'", "did you mean dqn"]),
     ("c.learner.batch_size = 0", ["config.learner.batch_size=0 must be"]),
     (
       "with c.ignore_type(): c.seed = 'one'",

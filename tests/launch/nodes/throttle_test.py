@@ -24,14 +24,14 @@ class Loop:
     """Makes one batch, as soon as it may."""
     for turns in itertools.count():
       assert turns < 5, "it is never let go"
-      wait_s = self.throttle.wait_s(rate, self.now_s)
+      wait_s = self.throttle.get_wait_s(rate, self.now_s)
       if wait_s == 0.0:
         break
       assert wait_s > 0.0
       self.now_s += wait_s
     self.now_s += self._batch_s
     self.made += self._steps
-    self.throttle.stepped(self._steps, rate, self.now_s)
+    self.throttle.record_steps(self._steps, rate, self.now_s)
 
   def run(self, rate, seconds):
     """Runs for so long; returns the steps that it made."""

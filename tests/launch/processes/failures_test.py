@@ -57,7 +57,7 @@ def test_an_error_is_named_and_kept_whole(log, statement, named, end):
   fail(log, statement)
   failure = failures.explain_exit("worker/1", 1, log, start=0)
   assert failure.line == f"node worker/1 failed: {named} (log: {log})"
-  whole = failure.whole
+  whole = failure.traceback
   assert "Traceback (most recent call last):\n" in whole
   assert whole.endswith(end)
   assert log.read_text().endswith(whole)
@@ -65,7 +65,7 @@ def test_an_error_is_named_and_kept_whole(log, statement, named, end):
 
 def test_a_cause_is_part_of_the_whole(log):
   fail(log, "raise KeyError(3) from OSError(2, 'gone')")
-  whole = failures.explain_exit("worker/1", 1, log, start=0).whole
+  whole = failures.explain_exit("worker/1", 1, log, start=0).traceback
   assert whole.startswith("FileNotFoundError: [Errno 2] gone\n")
   assert whole.count("Traceback (most recent call last):\n") == 1
 
@@ -78,8 +78,8 @@ def test_an_error_that_quotes_another_nodes(log, tmp_path):
   assert failure.line == (
     f"node worker/1 failed: ValueError: it said: (log: {log})"
   )
-  assert failure.whole.startswith("Traceback (most recent call last):\n")
-  assert failure.whole.endswith(f"\nValueError: it said:\n{quoted}\n")
+  assert failure.traceback.startswith("Traceback (most recent call last):\n")
+  assert failure.traceback.endswith(f"\nValueError: it said:\n{quoted}\n")
 
 
 def test_only_the_newest_life_counts(log):
@@ -89,7 +89,7 @@ def test_only_the_newest_life_counts(log):
     file.write("came up again\n")
   failure = failures.explain_exit("worker/1", -9, log, start)
   assert failure.line == f"node worker/1 was ended by SIGKILL (log: {log})"
-  assert failure.whole == ""
+  assert failure.traceback == ""
 
 
 def test_an_error_of_user_code_keeps_its_own_frames(log):
@@ -100,7 +100,7 @@ def test_an_error_of_user_code_keeps_its_own_frames(log):
   )
   failure = failures.explain_exit("worker/1", 1, log, start=0)
   assert failure.line == f"node worker/1 failed: Foo: boom (log: {log})"
-  assert failure.whole == "ValueError: boom\n"
+  assert failure.traceback == "ValueError: boom\n"
 
 
 def test_an_exit_status_0_before_the_end_is_a_failure(log):
@@ -114,4 +114,4 @@ def test_an_exit_status_0_before_the_end_is_a_failure(log):
 def test_an_exit_without_a_word(log):
   failure = failures.explain_exit("replay/0", 3, log, start=0)
   assert failure.line == f"node replay/0 ended with exit status 3 (log: {log})"
-  assert failure.whole == ""
+  assert failure.traceback == ""

@@ -9,7 +9,7 @@ from slipway.launch.processes import fork_server
 
 
 def test_a_resource_tracker_that_does_not_end_is_killed(monkeypatch):
-  monkeypatch.setattr(fork_server, "_KILLED_WITHIN_S", 0.5)
+  monkeypatch.setattr(fork_server, "_KILL_TIMEOUT_S", 0.5)
   with fork_server.running({}):
     os.kill(resource_tracker._resource_tracker._pid, signal.SIGSTOP)
     begun_s = time.monotonic()

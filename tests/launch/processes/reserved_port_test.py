@@ -92,7 +92,7 @@ def test_a_copy_has_the_address_and_holds_nothing(held):
   assert _port(copy) == _port(pickle.loads(pickle.dumps(copy))) == port
   with socket.socket() as other, pytest.raises(OSError, match="in use"):
     other.bind(("", port))
-  held._held.close()
+  held._socket.close()
   assert portpicker.is_port_free(port)
 
 

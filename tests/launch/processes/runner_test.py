@@ -267,7 +267,7 @@ def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
     RuntimeError, match=rf"^node {role}/0 failed: ValueError: life 1 \(log: "
   ) as error:
     runner.run()
-  whole = error.value.failure.whole
+  whole = error.value.failure.traceback
   assert whole.startswith("Traceback (most recent call last):\n")
   assert whole.endswith("\nValueError: life 1\nof 3\n")
   # The others were given the time to end by themselves.

@@ -193,6 +193,8 @@ def test_the_nearest_run(tmp_path, asked, nearest):
 
 
 def test_open(tmp_path):
-  assert "none beside it" in refusal(run_folder.RunFolder.open, tmp_path / "a")
+  assert "no run next to it" in refusal(
+    run_folder.RunFolder.open, tmp_path / "a"
+  )
   path = make_run(tmp_path).path
   assert run_folder.RunFolder.open(path).read_config() == config_of(seed=1)
