@@ -18,8 +18,8 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   """Executes a run to its end, with one process per node.
 
   Args:
-    run: what to run.
-    signals: that this process takes.
+    run: the run to execute.
+    signals: the signals that this process receives.
 
   Raises:
     RuntimeError: one line: a node failed more often than its restart budget

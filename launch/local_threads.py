@@ -17,8 +17,8 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   """Executes a run to its end, with one thread per node.
 
   Args:
-    run: what to run.
-    signals: that this process takes.
+    run: the run to execute.
+    signals: the signals that this process receives.
 
   Raises:
     RuntimeError: one line: a node failed.

@@ -90,8 +90,8 @@ def estimate(
 
   Args:
     config: the whole config, checked by its builder.
-    spec: of one environment.
-    builder: of the config's algorithm.
+    spec: specification of one environment.
+    builder: builder of the config's algorithm.
   """
   shapes = network.variable_shapes(builder.make_network(config, spec))
   parameters = sum(math.prod(shape) for shape in shapes.values())

@@ -29,7 +29,7 @@ class Output(io.TextIOBase):
     """Starts the thread.
 
     Args:
-      stream: with a descriptor.
+      stream: a text stream with a file descriptor.
     """
     self._descriptor, self._encoding = stream.fileno(), stream.encoding
     self._is_terminal = stream.isatty()

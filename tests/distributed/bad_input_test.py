@@ -279,7 +279,7 @@ def test_a_run_that_goes_on_is_not_overwritten(tmp_path):
     )
   assert done.returncode == 2
   (line,) = done.stderr.splitlines()
-  assert f"still goes on, in process {os.getpid()}: stop it" in line
+  assert f"still active, in process {os.getpid()}: stop it" in line
   assert _contents(folder.path) == before
 
 

@@ -308,7 +308,7 @@ def test_a_run_that_still_goes_on(make_run, monkeypatch):
     check_refused(
       folder,
       [],
-      ["still goes on", f"process {os.getpid()}", "slipway control", "stop"],
+      ["still active", f"process {os.getpid()}", "slipway control", "stop"],
     )
   resume(folder)
 

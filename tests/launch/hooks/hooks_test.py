@@ -67,7 +67,10 @@ def make_caller(path, *hooks):
 
 # name, words of the line
 REFUSED = [
-  ("cvs", "'cvs', which is no ready hook, so nothing would be called: did you"),
+  (
+    "cvs",
+    "'cvs', which is no built-in hook, so nothing would be called: did you",
+  ),
   ("", "use one of csv, wandb, mlflow"),
   ("no_such_module:f", "ModuleNotFoundError"),
   ("my_hooks:no_such", "AttributeError"),

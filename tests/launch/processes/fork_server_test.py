@@ -10,7 +10,7 @@ from slipway.launch.processes import fork_server
 
 def test_a_resource_tracker_that_does_not_end_is_killed(monkeypatch):
   monkeypatch.setattr(fork_server, "_KILL_TIMEOUT_S", 0.5)
-  with fork_server.running({}):
+  with fork_server.run_server({}):
     os.kill(resource_tracker._resource_tracker._pid, signal.SIGSTOP)
     begun_s = time.monotonic()
   assert time.monotonic() - begun_s < 10.0

@@ -44,7 +44,7 @@ def test_another_process_is_named_in_one_line(folder, holder):
   line = str(caught.value)
   assert "\n" not in line
   assert str(folder.path) in line
-  assert f"still goes on, in process {holder.pid}:" in line
+  assert f"still active, in process {holder.pid}:" in line
 
 
 def test_it_goes_with_its_process(folder, holder):
@@ -59,7 +59,7 @@ def test_it_can_be_held_again_and_leaves_no_file(folder):
   for _ in range(2):
     with (
       run_lock.held(folder),
-      pytest.raises(ValueError, match="still goes on"),
+      pytest.raises(ValueError, match="still active"),
       run_lock.held(folder),
     ):
       pass
