@@ -199,7 +199,7 @@ def test_what_the_run_refuses_is_one_line(run, tell):
     status, out, err = tell(run, "workers", count)
     assert (status, out) == (2, "")
     assert err == (
-      f"control: workers {count!r} is no whole number, so their number does "
+      f"control: workers {count!r} is no whole number, so the number does "
       "not change: give a whole number\n"
     )
   status, _, err = tell(run, "set", "limits.trainr_steps", "1")
