@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 
 from slipway.launch import train
+from slipway.launch.processes import signals
 
 
 def main(argv: Sequence[str]) -> int:
@@ -21,7 +22,11 @@ def main(argv: Sequence[str]) -> int:
   threading.Thread(
     target=_stop_at_end, args=(int(descriptor),), daemon=True
   ).start()
-  return train.main([program, *flags])
+  status = train.main([program, *flags])
+  # Python resets handlers at its exit: a late signal would change the status.
+  for number in signals.ENDS:
+    signal.signal(number, signal.SIG_IGN)
+  return status
 
 
 def _stop_at_end(descriptor: int) -> None:

@@ -212,6 +212,7 @@ class Training:
     self._errors: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
     self._status: run_status.RunStatus | None = None
     self._control: tuple[run_address.RunAddress, typing.Any] | None = None
+    self._stop_sent = False
     # On a terminal, the run shows the panel and gets Ctrl-C from the terminal.
     self._in_terminal = sys.stdout is sys.__stdout__ and sys.stdout.isatty()
     ended, self._alive = os.pipe()
@@ -296,7 +297,10 @@ class Training:
 
   def stop(self) -> None:
     """Requests a stop of the run, with a last snapshot."""
-    if self.running and not self._try_command("stop", "control"):
+    if self._stop_sent or not self.running:
+      return
+    self._stop_sent = True
+    if not self._try_command("stop", "control"):
       self._process.send_signal(signal.SIGTERM)
 
   def pause(self) -> None:

@@ -89,7 +89,7 @@ def test_items_are_the_configs(path, window, steps):
   [
     (["--config=dqnn"], "dqnn"),
     (["--config=dqn:pang"], "pang"),
-    (["--config=ppo:cartpole"], "ppo"),
+    (["--config=ppo:cartpole"], "policy_gradient"),
     (["--config=bc"], "bc"),
   ],
 )

@@ -64,8 +64,8 @@ def test_workers_on_other_machines_do_not_count():
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   with pytest.raises(ValueError, match="the workers would take"):
-    memory.check(config, spec, builder, GIB // 4)
-  memory.check(config, spec, builder, GIB // 4, has_workers=False)
+    memory.check(config, spec, builder, GIB // 10)
+  memory.check(config, spec, builder, GIB // 10, has_workers=False)
 
 
 def test_frames_that_items_share_count_once():

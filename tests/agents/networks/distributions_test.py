@@ -157,7 +157,8 @@ def test_divergences_equal_the_integral(kind):
   grid, area = make_grid(kind)
   p, q = (x.log_prob(grid).astype(float) for x in (one, other))
   expected = (np.exp(p) * (p - q)).sum() * area
-  np.testing.assert_allclose(one.kl(other), [expected], rtol=2e-3)
+  # The tanh-Gaussians' densities are steep near the edges of the grid.
+  np.testing.assert_allclose(one.kl(other), [expected], rtol=2e-2)
   np.testing.assert_allclose(one.kl(one), [0.0], atol=1e-6)
   mean, std = one.kl_parts(other)
   assert mean > 0 and std > 0

@@ -83,16 +83,31 @@ def test_only_a_prioritized_table_has_an_exponent(sampler, exponent):
   assert spec.round_steps == 256
 
 
-def test_a_queue_holds_what_may_wait():
+def make_queue(max_age, mode="async"):
   config = ml_collections.ConfigDict(
     {
-      "replay": {"capacity": 32, "shards": 2},
+      "mode": mode,
+      "replay": {"shards": 2},
       "learner": {"batch_size": 16},
+      "topology": {"workers": 4, "environments_per_worker": 8},
+      "variables": {"max_age": max_age},
     }
   )
-  spec = table_spec.TableSpec.queue(config, given.RecordSchema((8,)), 20)
+  return table_spec.TableSpec.queue(config, given.RecordSchema((8,)), 20)
+
+
+def test_a_queue_holds_what_may_wait():
+  # Of the 4 versions, one is the trainer's batch, and one the 16 rollouts of
+  # each server that are in progress.
+  spec = make_queue(4)
   assert (spec.capacity, spec.batch_size, spec.shards) == (32, 16, 2)
   assert spec.consumed and not spec.prioritized
   assert spec.round_steps is None
   assert spec.limiter == limiter.Limiter(1.0, 1, 0.0, 32)
   assert spec.round_limiter == limiter.Limiter(1.0, 1, 0.0, limiter.UNBOUNDED)
+
+
+def test_an_age_that_no_batch_can_have_is_rejected():
+  with pytest.raises(ValueError, match=r"variables\.max_age=2 is below 3"):
+    make_queue(2)
+  assert make_queue(2, "sync").capacity == 16  # rounds have no such age
