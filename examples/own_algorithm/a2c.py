@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from slipway.agents import core, optimizer, policies
-from slipway.agents.losses import policy_gradient
+from slipway.agents.losses import advantages
 from slipway.agents.networks import actor_critic, tf_network, tf_ops
 from slipway.configs import base, checks, fields, groups
 from slipway.replay.items import sequences
@@ -76,7 +76,7 @@ class Learner:
     with tf.GradientTape() as tape:
       flat = tf.reshape(x.observation, (size * steps, -1))
       values = tf.reshape(self._value(flat), (size, steps))
-      found = policy_gradient.generalized_advantages(
+      found = advantages.generalized_advantages(
         x.reward, x.discount, x.ended, values, lambda_=1.0
       )
       acted = tf.reshape(x.observation[:, :-1], (size * (steps - 1), -1))
