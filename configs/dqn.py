@@ -9,7 +9,7 @@ import functools
 
 import ml_collections
 
-from slipway.configs import fields, presets, value
+from slipway.configs import fields, presets, tasks, value
 
 ATARI = ("pong", "atari57")
 
@@ -31,13 +31,12 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
   """Sets little, since the fields' defaults are chosen for CartPole."""
-  c.environment.name = "CartPole-v1"
+  tasks.cartpole(c)
   c.network.highest_return = 100.0  # 1 / (1 - 0.99)
-  c.limits.target_return = 475.0  # gymnasium's reward threshold
 
 
 def _lunarlander(c: ml_collections.ConfigDict) -> None:
-  c.environment.name = "LunarLander-v3"
+  tasks.lunarlander(c)
   c.network.hidden_sizes = (128, 128)
   c.network.lowest_return = -300.0
   c.network.highest_return = 300.0
@@ -49,14 +48,10 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
   c.learner.target_update_period = 500
   c.evaluation.period_s = 5.0
   c.evaluation.period_steps = 2_500
-  c.limits.target_return = 200.0  # gymnasium: "solved"
 
 
 def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
-  c.environment.name = "slipway.environments.minatar:MinAtar/{game}-v1"
-  c.environment.game = game
-  c.network.torso = "minatar_cnn"
-  c.network.hidden_sizes = (128,)  # Young and Tian 2019, section 4
+  tasks.minatar(c, game)
   c.network.highest_return = 50.0  # discounted, in the best agents' games
   c.replay.capacity = 100_000  # Young and Tian, section 4
   c.replay.min_size = 5_000  # the same
@@ -68,24 +63,12 @@ def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
   c.learner.target_update_period = 1_000  # the same
   c.evaluation.period_s = 10.0
   c.evaluation.period_steps = 10_000
-  c.limits.environment_steps = 1_000_000  # Young and Tian: 5,000,000
 
 
 def _atari(c: ml_collections.ConfigDict, game: str) -> None:
-  c.environment.name = "ALE/{game}-v5"
-  c.environment.game = game
-  # Machado et al. 2018 advise sticky actions; the DQN papers had none.
-  c.environment.kwargs.repeat_action_probability = 0.0
-  c.environment.kwargs.frameskip = 4  # frames per action; Mnih, table 1
-  c.environment.reward_clip = 1.0  # Mnih, methods
-  c.environment.kwargs.noop_max = 30  # per episode start; Mnih, table 1
-  # 5 minutes of play; Mnih, methods: a greedy policy may stall for ever.
-  c.environment.time_limit = 4_500  # 18,000 frames
-  c.network.torso = "nature_cnn"
-  c.network.hidden_sizes = (512,)  # Mnih, methods
+  tasks.atari(c, game)
   c.network.lowest_return = -10.0  # Bellemare, section 5
   c.network.highest_return = 10.0  # the same
-  c.adder.stacked_frames = 4  # as ale_py's observations; Mnih, methods
   c.replay.capacity = 500_000  # 2 GB as frames; Mnih: 1,000,000
   c.replay.min_size = 50_000  # Mnih, table 1
   c.exploration.decay_steps = 250_000  # 1,000,000 frames; Mnih, table 1
@@ -101,7 +84,6 @@ def _atari(c: ml_collections.ConfigDict, game: str) -> None:
   c.evaluation.period_s = 600.0  # an evaluation takes 10 s of a core
   c.evaluation.period_steps = 50_000
   c.snapshot.period_s = 600.0  # frames take 10 s of a core
-  c.limits.environment_steps = 10_000_000  # Mnih: 50,000,000
 
 
 def _pong(c: ml_collections.ConfigDict) -> None:

@@ -6,7 +6,7 @@ critics.
 
 import ml_collections
 
-from slipway.configs import base, checks, fields, groups, presets
+from slipway.configs import base, checks, fields, groups, presets, tasks
 
 Field = fields.Field
 
@@ -77,7 +77,7 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _pendulum(c: ml_collections.ConfigDict) -> None:
-  c.environment.name = "Pendulum-v1"
+  tasks.pendulum(c)
   c.topology.environments_per_worker = 4
   c.learner.learning_rate = 1e-3  # RL Baselines3 Zoo
   c.replay.capacity = 50_000
@@ -89,7 +89,6 @@ def _pendulum(c: ml_collections.ConfigDict) -> None:
   c.variables.publish_period = 20
   c.evaluation.period_steps = 1_000
   c.evaluation.period_s = 2.0
-  c.limits.target_return = -200.0
 
 
 PRESETS: presets.Presets = {"pendulum": _pendulum}

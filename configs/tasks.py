@@ -25,6 +25,12 @@ def halfcheetah(c: ml_collections.ConfigDict) -> None:
   c.limits.environment_steps = 1_000_000
 
 
+def pendulum(c: ml_collections.ConfigDict) -> None:
+  """Pendulum-v1, until a return that only a policy that swings up has."""
+  c.environment.name = "Pendulum-v1"
+  c.limits.target_return = -200.0
+
+
 def minatar(c: ml_collections.ConfigDict, game: str) -> None:
   """A game of MinAtar: Young and Tian 2019."""
   c.environment.name = "slipway.environments.minatar:MinAtar/{game}-v1"
