@@ -58,11 +58,11 @@ from gymnasium.envs.classic_control import cartpole
 
 class Slow(cartpole.CartPoleEnv):
   def step(self, action):
-    hang = pathlib.Path(os.environ["HANG"])
-    if hang.exists():
-      hang.unlink()
-      time.sleep(600)
-    return super().step(action)
+    try:
+      pathlib.Path(os.environ["HANG"]).unlink()  # for one of all processes
+    except FileNotFoundError:
+      return super().step(action)
+    time.sleep(600)
 
 gymnasium.register("Slow-v0", Slow, max_episode_steps=500)
 """
