@@ -130,16 +130,20 @@ class PolicyGradientLearner:
     remaining, names = self._remaining, list[str]()
 
     def minibatch(i, order, sums, _):
-      order = tf.cond(
-        i % minibatches == 0, lambda: self._shuffle(count, i), lambda: order
-      )
-      start = (i % minibatches) * size
-      chosen = order[start : start + size]
-      some = {name: tf.gather(x, chosen) for name, x in units.items()}
+      if minibatches > 1:
+        order = tf.cond(
+          i % minibatches == 0, lambda: self._shuffle(count, i), lambda: order
+        )
+      # A slice of a static size: the graph then computes no shapes.
+      chosen = tf.slice(order, [(i % minibatches) * size], [size])
+
+      def choose(x: tf.Tensor) -> tf.Tensor:
+        return tf.gather(x, chosen) if minibatches > 1 else x
+
       with tf.GradientTape() as tape:
         loss, metrics = self._objective(
-          {k: _merge(tf.gather(x, chosen)) for k, x in steps.items()},
-          self._model.evaluate(some),
+          {name: _merge(choose(x)) for name, x in steps.items()},
+          self._model.evaluate({k: choose(x) for k, x in units.items()}),
           remaining,
           self._seeds(i),
         )
