@@ -16,7 +16,8 @@ SPEED_GOALS = {
     entries.RLLIB_APEX: 8.0,
     entries.SB3_8: 1.0,
     entries.CLEANRL: 1.0,
-  }
+  },
+  "appo_cartpole": {entries.SAMPLE_FACTORY: 1.0},
 }
 PONG_GOAL = 1.5  # times the best peer
 
@@ -24,6 +25,9 @@ _TITLES = {
   "cartpole": "CartPole beside other libraries",
   "lunarlander": "LunarLander beside other libraries",
   "pong": "Pong beside other libraries",
+  "ppo_cartpole": "PPO on CartPole beside other libraries",
+  "ppo_lunarlander": "PPO on LunarLander beside other libraries",
+  "appo_cartpole": "Asynchronous PPO on CartPole beside Sample Factory",
 }
 
 _SPEED = """\
@@ -31,7 +35,7 @@ Speed: each library makes the same work, as [README.md](../peers/README.md)
 says; from 3 s after it has begun to learn its counts are taken for
 {window_s:.0f} s. CPU seconds and memory (PSS) are of all its processes.
 "Slipway / it" is the median over the rounds of Slipway's rate by the other's,
-with prioritized replay where the other's is, with uniform replay otherwise."""
+with the same kind of replay, or of rollouts, as the other's."""
 
 _LEARNING = """\
 Learning: seconds from the command, start-up included, until the mean return of
@@ -82,7 +86,7 @@ def compare(task: str, raw: Sequence[report.Row]) -> report.Report:
     method="\n\n".join(method),
     raw=raw,
     medians=[_medians(task, raw, entry) for entry in names(raw)],
-    goals=[*_speed_goals(task, raw), *_learning_goals(raw)],
+    goals=[*_speed_goals(task, raw), *_learning_goals(task, raw)],
   )
 
 
@@ -100,7 +104,7 @@ def ratio(raw: Sequence[report.Row], name: str, column: str) -> float | None:
     column: column of the rate.
   """
   (peer,) = [entry for entry in entries.PEERS if entry.name == name]
-  ours = entries.beside(peer).name
+  ours = entries.OURS[peer.beside].name
   rows = [row for row in raw if row[column] is not None]
   both = {row["repetition"] for row in rows if row["entry"] == ours} & {
     row["repetition"] for row in rows if row["entry"] == name
@@ -210,8 +214,10 @@ def _speed_goal(name: str, value: float | None, goal: float) -> str:
   )
 
 
-def _learning_goals(raw: Sequence[report.Row]) -> list[str]:
-  ours = entries.OURS["preset"].name
+def _learning_goals(task: str, raw: Sequence[report.Row]) -> list[str]:
+  if task not in entries.TARGETS:
+    return []
+  ours = entries.learner_of(task).name
   mine = seconds(raw, ours)
   others = {
     name: value

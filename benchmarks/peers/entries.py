@@ -4,14 +4,36 @@ import dataclasses
 import pathlib
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-TASKS = ("cartpole", "lunarlander", "pong")
+TASKS = (
+  "cartpole",
+  "lunarlander",
+  "pong",
+  "ppo_cartpole",
+  "ppo_lunarlander",
+  "appo_cartpole",
+)
 
 # A return that counts as learned; Pong's is beyond a comparison's hour.
-TARGETS = {"cartpole": 475.0, "lunarlander": 200.0}
+TARGETS = {
+  "cartpole": 475.0,
+  "lunarlander": 200.0,
+  "ppo_cartpole": 475.0,
+  "ppo_lunarlander": 200.0,
+}
 # Several times Slipway's duration; the excess of slower programs is irrelevant.
-CAPS_S = {"cartpole": 60.0, "lunarlander": 200.0}
+CAPS_S = {
+  "cartpole": 60.0,
+  "lunarlander": 200.0,
+  "ppo_cartpole": 60.0,
+  "ppo_lunarlander": 600.0,
+}
 # Seconds of a measurement of speed; LunarLander's tells nothing of its own.
-WINDOWS_S = {"cartpole": 15.0, "pong": 60.0}
+WINDOWS_S = {
+  "cartpole": 15.0,
+  "pong": 60.0,
+  "ppo_cartpole": 15.0,
+  "appo_cartpole": 15.0,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +46,7 @@ class Entry:
     variant: variant of the program.
     speed: tasks whose rates are measured.
     learning: tasks whose seconds to the target are measured.
-    prioritized: whether its replay is prioritized, and so Slipway's for it.
+    beside: key in `OURS` of the entry with whose speed its own is compared.
     python: Python version of its lock; None: it uses Slipway's packages.
   """
 
@@ -33,7 +55,7 @@ class Entry:
   variant: str
   speed: tuple[str, ...] = ()
   learning: tuple[str, ...] = ()
-  prioritized: bool = False
+  beside: str = "uniform"
   python: str | None = None
 
 
@@ -46,23 +68,31 @@ OURS = {
     "slipway",
     "prioritized",
     ("cartpole", "pong"),
-    prioritized=True,
   ),
   "preset": Entry(
     "Slipway, Ape-X preset",
     "slipway",
     "preset",
     learning=("cartpole", "lunarlander"),
-    prioritized=True,
   ),
+  "ppo": Entry(
+    "Slipway, PPO",
+    "slipway",
+    "ppo",
+    ("ppo_cartpole",),
+    ("ppo_cartpole", "ppo_lunarlander"),
+  ),
+  "appo": Entry("Slipway, APPO", "slipway", "appo", ("appo_cartpole",)),
 }
 
 SB3_8 = "Stable-Baselines3, 8 environments"
 CLEANRL = "CleanRL"
 ACME_DISTRIBUTED = "Acme, distributed, 2 actors"
 RLLIB_APEX = "RLlib, Ape-X, 2 workers"
+SAMPLE_FACTORY = "Sample Factory, APPO"
 
 _LEARNING = ("cartpole", "lunarlander")
+_PPO_LEARNING = ("ppo_cartpole", "ppo_lunarlander")
 
 PEERS = (
   Entry(
@@ -88,7 +118,7 @@ PEERS = (
     python="3.11",
   ),
   Entry(
-    CLEANRL, "cleanrl", "default", ("cartpole",), _LEARNING, python="3.11"
+    CLEANRL, "cleanrl", "dqn", ("cartpole",), _LEARNING, python="3.11"
   ),
   Entry(
     "Dopamine, JAX", "dopamine", "default", ("cartpole",), _LEARNING,
@@ -108,14 +138,14 @@ PEERS = (
     "agent",
     ("cartpole", "pong"),
     _LEARNING,
-    prioritized=True,
+    beside="prioritized",
   ),
   Entry(
     ACME_DISTRIBUTED,
     "acme",
     "distributed",
     ("cartpole",),
-    prioritized=True,
+    beside="prioritized",
   ),
   Entry(
     "RLlib, DQN", "rllib", "dqn", ("cartpole",), _LEARNING, python="3.10"
@@ -125,17 +155,62 @@ PEERS = (
     "rllib",
     "apex",
     ("cartpole",),
-    prioritized=True,
+    beside="prioritized",
     python="3.10",
+  ),
+  Entry(
+    "Stable-Baselines3, PPO",
+    "stable_baselines3",
+    "ppo",
+    ("ppo_cartpole",),
+    _PPO_LEARNING,
+    beside="ppo",
+    python="3.11",
+  ),
+  Entry(
+    "CleanRL, PPO",
+    "cleanrl",
+    "ppo",
+    ("ppo_cartpole",),
+    _PPO_LEARNING,
+    beside="ppo",
+    python="3.11",
+  ),
+  Entry(
+    "RLlib, PPO",
+    "rllib",
+    "ppo",
+    ("ppo_cartpole",),
+    _PPO_LEARNING,
+    beside="ppo",
+    python="3.10",
+  ),
+  Entry(
+    "Sample Factory, PPO",
+    "sample_factory",
+    "sync",
+    ("ppo_cartpole",),
+    _PPO_LEARNING,
+    beside="ppo",
+    python="3.11",
+  ),
+  Entry(
+    SAMPLE_FACTORY,
+    "sample_factory",
+    "async",
+    ("appo_cartpole",),
+    beside="appo",
+    python="3.11",
   ),
 )  # fmt: skip
 
 FOLDERS = tuple(dict.fromkeys(entry.folder for entry in PEERS))
 
 
-def beside(entry: Entry) -> Entry:
-  """Returns the entry of Slipway with which a peer's speed is compared."""
-  return OURS["prioritized" if entry.prioritized else "uniform"]
+def learner_of(task: str) -> Entry:
+  """Returns the entry of Slipway that learns a task until its target."""
+  (found,) = [entry for entry in OURS.values() if task in entry.learning]
+  return found
 
 
 def chosen(folders: tuple[str, ...]) -> list[Entry]:

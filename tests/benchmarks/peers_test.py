@@ -21,8 +21,8 @@ from benchmarks.peers import (
   tree,
   watched,
 )
-from benchmarks.peers.common import progress, tasks
-from slipway.configs import dqn
+from benchmarks.peers.common import progress, rollouts, tasks
+from slipway.configs import dqn, ppo
 from slipway.environments import factory
 
 _COMMON = entries.FOLDER / "common"
@@ -214,6 +214,32 @@ def test_tasks_have_the_numbers_of_our_presets(name):
   if name != "pong":  # only its speed is measured, soon after the start
     assert task.capacity == config.replay.capacity
     assert task.min_size == config.replay.min_size
+
+
+@pytest.mark.parametrize("preset", ["cartpole", "lunarlander"])
+def test_rollouts_have_the_numbers_of_our_presets(preset):
+  task, config = rollouts.TASKS[f"ppo_{preset}"], ppo.get_config(preset)
+  learner = config.learner
+  assert task.environment == config.environment.name
+  assert task.hidden_sizes == config.network.hidden_sizes
+  assert config.network.activation == "tanh"
+  assert not config.network.shared
+  assert task.environments == learner.batch_size
+  assert task.environments == config.topology.environments_per_worker
+  assert task.unroll == config.adder.unroll
+  assert task.discount == config.adder.discount
+  for name in (
+    "epochs",
+    "minibatch_size",
+    "learning_rate",
+    "gae_lambda",
+    "clip",
+    "entropy_weight",
+  ):
+    assert getattr(task, name) == learner[name], name
+  assert task.decay_steps == learner.decay_steps * task.batch_size
+  period = config.evaluation.period_steps * task.batch_size
+  assert task.evaluation_period == period
 
 
 def test_peer_that_cannot_be_installed_is_reported(monkeypatch, tmp_path):

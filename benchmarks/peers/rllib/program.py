@@ -1,4 +1,4 @@
-"""RLlib's Ape-X DQN and DQN (Ray 2.6.3) on a task.
+"""RLlib's Ape-X DQN, DQN and PPO (Ray 2.6.3) on a task.
 
 Ray 2.6 is the last release line whose RLlib contains Ape-X. It uses gymnasium
 0.26, which has LunarLander-v2.
@@ -9,15 +9,54 @@ import os
 
 import progress
 import ray
+import rollouts
 import tasks
-from ray.rllib.algorithms import apex_dqn, dqn
+from ray.rllib.algorithms import apex_dqn, dqn, ppo
 
 _WORKERS = 2  # of Ape-X
 _ENVIRONMENTS = 4  # each
 
 
-def _make_config(variant: str, task: tasks.Task):
-  """Makes RLlib's config from the task's values."""
+def _make_ppo(task: rollouts.Task):
+  """Makes RLlib's config of PPO from the task's values."""
+  return (
+    ppo.PPOConfig()
+    .environment(task.environment.replace("Lander-v3", "Lander-v2"))
+    .framework("tf")
+    .training(
+      lr=task.learning_rate,
+      gamma=task.discount,
+      lambda_=task.gae_lambda,
+      train_batch_size=task.batch_size,
+      sgd_minibatch_size=task.minibatch_size,
+      num_sgd_iter=task.epochs,
+      clip_param=task.clip,
+      entropy_coeff=task.entropy_weight,
+      use_kl_loss=False,
+      kl_coeff=0.0,
+      vf_clip_param=1e6,
+      grad_clip=0.5,
+      model={
+        "fcnet_hiddens": list(task.hidden_sizes),
+        "fcnet_activation": "tanh",
+        "vf_share_layers": False,
+      },
+    )
+    .rollouts(
+      num_rollout_workers=0,
+      num_envs_per_worker=task.environments,
+      rollout_fragment_length=task.unroll,
+    )
+    .reporting(
+      min_time_s_per_iteration=1,
+      metrics_num_episodes_for_smoothing=progress.EPISODES,
+    )
+    .resources(num_gpus=0, num_cpus_for_local_worker=0)
+  )
+
+
+def _make_dqn(variant: str, task: tasks.Task):
+  """Makes RLlib's config of DQN from the task's values."""
   distributed = variant == "apex"
   make = apex_dqn.ApexDQNConfig if distributed else dqn.DQNConfig
   replay = {
@@ -91,12 +130,17 @@ def _make_greedy(config):
 
 def main() -> None:
   """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(("apex", "dqn"))
-  task = tasks.TASKS[asked.task]
+  asked = progress.parse_arguments(("apex", "dqn", "ppo"))
+  if asked.variant == "ppo":
+    task = rollouts.TASKS[asked.task]
+    config, updates_per_batch = _make_ppo(task), task.updates_per_batch
+  else:
+    task = tasks.TASKS[asked.task]
+    config, updates_per_batch = _make_dqn(asked.variant, task), 1
   told = progress.Progress(asked.until)
   # More logical than real ones: its actors wait for one another.
   ray.init(num_cpus=max(8, os.cpu_count() or 1), include_dashboard=False)
-  config = _make_config(asked.variant, task).debugging(seed=asked.seed)
+  config = config.debugging(seed=asked.seed)
   if asked.until is not None:
     config = _make_greedy(config)
   algorithm = config.build()
@@ -104,7 +148,9 @@ def main() -> None:
   while True:
     result = algorithm.train()
     told.env_steps = result["num_env_steps_sampled"]
-    told.updates = result["num_env_steps_trained"] // task.batch_size
+    told.updates = (
+      result["num_env_steps_trained"] // task.batch_size * updates_per_batch
+    )
     ended = result["hist_stats"]["episode_reward"]
     new = result["episodes_total"] - seen
     seen = result["episodes_total"]

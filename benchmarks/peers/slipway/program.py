@@ -1,7 +1,8 @@
 """Slipway on a task, started and polled like a user's run.
 
 Variants `prioritized` and `uniform` do the work of the other libraries, for
-throughput; `preset` is the unchanged preset of Ape-X, for learning.
+throughput; `preset` is the unchanged preset of Ape-X, for learning, and `ppo`
+that of PPO. `appo` has fewer gradient steps a batch.
 """
 # pyright: reportMissingImports=false
 
@@ -13,6 +14,7 @@ import time
 import typing
 
 import progress
+import rollouts
 import tasks
 
 from benchmarks import control_status
@@ -24,10 +26,26 @@ TOPOLOGY = {"cartpole": (1, 64), "lunarlander": (1, 64), "pong": (1, 16)}
 _PERIOD_S = 1.0
 
 
+def _config(variant: str, name: str) -> str:
+  """Returns the config of a task, as --config takes it."""
+  preset = name.rpartition("_")[2]
+  algorithm = variant if name in rollouts.TASKS else "apex_dqn"
+  return f"{algorithm}:{preset}"
+
+
 def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
   """Returns overrides of the config that give the same work as the others'."""
-  if variant == "preset":
+  if variant in ("preset", "ppo"):
     return {}
+  if variant == "appo":
+    task = rollouts.TASKS[name]
+    return {
+      "topology.environments_per_worker": task.environments,
+      "learner.batch_size": task.environments,
+      "learner.epochs": task.epochs,
+      "learner.minibatch_size": task.minibatch_size,
+      "learner.decay_steps": task.decay_steps,
+    }
   task = tasks.TASKS[name]
   workers, environments = TOPOLOGY[name]
   return {
@@ -38,7 +56,6 @@ def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
     "replay.samples_per_insert": task.batch_size / task.steps_per_update,
     "replay.min_size": task.min_size,
     "replay.capacity": task.capacity,
-    "limits.target_return": "inf",
     "variables.publish_period": 100,
     "topology.workers": workers,
     "topology.environments_per_worker": environments,
@@ -56,18 +73,25 @@ def _first_reached(path: pathlib.Path, until: float) -> dict | None:
 
 def main() -> None:
   """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(("prioritized", "uniform", "preset"))
+  asked = progress.parse_arguments(
+    ("prioritized", "uniform", "preset", "ppo", "appo")
+  )
   out = os.dup(1)
   runs = os.getcwd()
+  # A trainer step of PPO is all gradient steps on a batch.
+  updates_per_step = 1
+  if asked.task in rollouts.TASKS:
+    updates_per_step = rollouts.TASKS[asked.task].updates_per_batch
   overrides = _overrides(asked.variant, asked.task)
-  if asked.until is not None:
-    overrides["limits.target_return"] = asked.until
+  overrides["limits.target_return"] = (
+    "inf" if asked.until is None else asked.until
+  )
   root = pathlib.Path(__file__).resolve().parents[3]
   began_s = time.monotonic()
   launcher = subprocess.Popen(
     [
       *(sys.executable, "-m", "slipway.launch.train"),
-      f"--config=apex_dqn:{asked.task}",
+      f"--config={_config(asked.variant, asked.task)}",
       *(f"--run_dir={runs}", "--name=run", f"--config.seed={asked.seed}"),
       *(f"--config.{field}={value}" for field, value in overrides.items()),
     ],
@@ -83,7 +107,7 @@ def main() -> None:
       progress.tell(
         out,
         env_steps=status.env_steps,
-        updates=status.trainer_steps,
+        updates=status.trainer_steps * updates_per_step,
         mean_return=None,
         evaluated=status.evaluation.mean_return,
         paused_s=0.0,
@@ -96,7 +120,7 @@ def main() -> None:
     progress.tell(
       out,
       env_steps=int(row["env_steps"]),
-      updates=int(row["trainer_steps"]),
+      updates=int(row["trainer_steps"]) * updates_per_step,
       mean_return=None,
       evaluated=row["eval_return"],
       paused_s=0.0,

@@ -1,17 +1,19 @@
-"""Stable-Baselines3's DQN on a task.
+"""Stable-Baselines3's DQN and PPO on a task.
 
-Variants `8_environments` and `1_environment` do the task's work; `zoo` has the
-hyperparameters that RL Baselines3 Zoo (rl_zoo3 2.9.2, hyperparameters/dqn.yml)
-has tuned for the task.
+Variants `8_environments` and `1_environment` of DQN do the task's work; `zoo`
+has the hyperparameters that RL Baselines3 Zoo (rl_zoo3 2.9.2,
+hyperparameters/dqn.yml) has tuned for the task. For `ppo` the task's are the
+Zoo's.
 """
 # pyright: reportMissingImports=false
 
 import ale_py
 import gymnasium
 import progress
+import rollouts
 import tasks
 import torch
-from stable_baselines3 import dqn
+from stable_baselines3 import dqn, ppo
 from stable_baselines3.common import (
   callbacks,
   env_util,
@@ -53,6 +55,8 @@ _ZOO = {
 
 def _make_environments(name: str, count: int, seed: int):
   """Makes the vector of the task's environments."""
+  if name in rollouts.TASKS:
+    return env_util.make_vec_env(rollouts.TASKS[name].environment, count, seed)
   task = tasks.TASKS[name]
   if name != "pong":
     return env_util.make_vec_env(task.environment, count, seed)
@@ -95,7 +99,7 @@ class _ProgressCallback(callbacks.BaseCallback):
   def __init__(self, told: progress.Progress, name: str, seed: int):
     super().__init__()
     self._told = told
-    self._task = tasks.TASKS[name]
+    self._period = {**tasks.TASKS, **rollouts.TASKS}[name].evaluation_period
     self._others = _make_environments(name, progress.EPISODES, seed + 1_000)
 
   def _on_step(self) -> bool:
@@ -104,7 +108,7 @@ class _ProgressCallback(callbacks.BaseCallback):
     for info in self.locals["infos"]:
       if "episode" in info:
         self._told.add_return(info["episode"]["r"])
-    if self._told.evaluation_due(self._task.evaluation_period):
+    if self._told.evaluation_due(self._period):
       self._told.evaluate(self._play)
     return True
 
@@ -118,23 +122,53 @@ class _ProgressCallback(callbacks.BaseCallback):
     return returns
 
 
-def main() -> None:
-  """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(("8_environments", "1_environment", "zoo"))
-  told = progress.Progress(asked.until)
-  # For the small networks a second thread only costs.
-  torch.set_num_threads(2 if asked.task == "pong" else 1)
+def _make_dqn(asked) -> dqn.DQN:
   count = 8 if asked.variant == "8_environments" else 1
   numbers = (
     _ZOO[asked.task] if asked.variant == "zoo" else _numbers(asked.task, count)
   )
-  model = dqn.DQN(
+  return dqn.DQN(
     "CnnPolicy" if asked.task == "pong" else "MlpPolicy",
     _make_environments(asked.task, count, asked.seed),
     seed=asked.seed,
     device="cpu",
     **numbers,
   )
+
+
+def _make_ppo(asked) -> ppo.PPO:
+  task = rollouts.TASKS[asked.task]
+
+  def falling(value: float):
+    # Stable-Baselines3 gives the part of all steps that is left.
+    return lambda left: value * task.remaining((1.0 - left) * _FOR_EVER)
+
+  return ppo.PPO(
+    "MlpPolicy",
+    _make_environments(asked.task, task.environments, asked.seed),
+    learning_rate=falling(task.learning_rate),
+    n_steps=task.unroll,
+    batch_size=task.minibatch_size,
+    n_epochs=task.epochs,
+    gamma=task.discount,
+    gae_lambda=task.gae_lambda,
+    clip_range=falling(task.clip),
+    ent_coef=task.entropy_weight,
+    policy_kwargs={"net_arch": list(task.hidden_sizes)},
+    seed=asked.seed,
+    device="cpu",
+  )
+
+
+def main() -> None:
+  """Learns until the target, or until the process is killed."""
+  asked = progress.parse_arguments(
+    ("8_environments", "1_environment", "zoo", "ppo")
+  )
+  told = progress.Progress(asked.until)
+  # For the small networks a second thread only costs.
+  torch.set_num_threads(2 if asked.task == "pong" else 1)
+  model = _make_ppo(asked) if asked.variant == "ppo" else _make_dqn(asked)
   model.learn(
     _FOR_EVER,
     callback=_ProgressCallback(told, asked.task, asked.seed),
