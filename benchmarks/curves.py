@@ -63,6 +63,9 @@ class Task:
 
 TASKS = {
   "cartpole": Task("cartpole", "CartPole-v1", 100_000, 300.0),
+  "cartpole_policy_gradients": Task(
+    "cartpole", "CartPole-v1, policy gradients", 200_000, 600.0
+  ),
   "lunarlander": Task("lunarlander", "LunarLander-v3", 150_000, 900.0),
   "minatar_breakout": Task(
     "minatar_breakout", "MinAtar Breakout", 500_000, 3_600.0
