@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import pathlib
 import sys
+import typing
 from collections.abc import Callable, Sequence
 
 import psutil
@@ -17,7 +18,7 @@ from slipway.environments import factory, user_code
 from slipway.launch import ending, memory, resumption, train_flags
 from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
-from slipway.launch.processes import descendants, signals
+from slipway.launch.processes import descendants, hidden_jax, signals
 from slipway.launch.runs import (
   config_file,
   run_folder,
@@ -138,6 +139,13 @@ def _resume(
   return folder, f"run folder: {folder.path}\n{resumed}"
 
 
+def _launch(name: str, *args: typing.Any) -> None:
+  """Launches by a module, imported late because its imports take seconds."""
+  with hidden_jax.hidden_jax():
+    module = importlib.import_module(name)
+  module.launch(*args)
+
+
 def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
   """Returns the function that launches the run.
 
@@ -148,10 +156,7 @@ def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
   single = config.mode == "single"
   name = "single" if single else train_flags.LAUNCHES[flags.launch]
   if name != "on_machines":
-    # Imported late, because the imports take seconds.
-    return lambda *args: importlib.import_module(
-      f"slipway.launch.{name}"
-    ).launch(*args)
+    return functools.partial(_launch, f"slipway.launch.{name}")
   if importlib.util.find_spec("ray") is None:
     raise ValueError(
       "--launch=ray needs Ray, which is not installed: run `make setup-ray`"

@@ -7,9 +7,8 @@ Nothing here may execute TensorFlow, whose threads do not survive a fork.
 import gc
 import importlib
 import signal
-import sys
 
-from slipway.launch.processes import node_process
+from slipway.launch.processes import hidden_jax, node_process
 
 _NODES = (
   "control",
@@ -22,12 +21,9 @@ _NODES = (
 
 for _number in node_process.GROUP_SIGNALS:
   signal.signal(_number, signal.SIG_IGN)
-# TensorFlow Lite's converter imports JAX if it is installed. No node uses it,
-# and it takes a fifth of the time of all imports.
-sys.modules["jax"] = None  # pyright: ignore[reportArgumentType]
-for _node in _NODES:
-  importlib.import_module(f"slipway.launch.nodes.{_node}")
-del sys.modules["jax"]  # an environment may need it
+with hidden_jax.hidden_jax():
+  for _node in _NODES:
+    importlib.import_module(f"slipway.launch.nodes.{_node}")
 # The garbage collector writes to every object that it visits, which would copy
 # the shared memory in each node.
 gc.collect()
