@@ -17,7 +17,7 @@ class Forked:
     _CONTEXT.set_forkserver_preload(["reverb", "tests.agents.updates.given"])
     self._messages, messages = _CONTEXT.Pipe(duplex=False)
     self._process = _CONTEXT.Process(
-      target=_run, args=(function, messages, *args)
+      target=_run, args=(function, messages, *args), daemon=True
     )
     self._process.start()
     messages.close()
@@ -29,14 +29,18 @@ class Forked:
     except (EOFError, OSError):  # it may end in the middle of a message
       return None
 
+  def is_alive(self) -> bool:
+    """Whether the process has not ended."""
+    return self._process.is_alive()
+
   def kill(self) -> None:
-    """Sends SIGKILL."""
+    """Kills the process with SIGKILL and waits for its end."""
     self._process.kill()
+    self._process.join()
 
   def close(self) -> None:
     """Kills the process and waits for its end."""
-    self._process.kill()
-    self._process.join()
+    self.kill()
     self._messages.close()
 
 
