@@ -8,17 +8,17 @@ can't be traced first in a Launchpad node's thread.
 import typing
 from collections.abc import Sequence
 
-import sonnet as snt
 import tensorflow as tf
 
 _BETA_1, _BETA_2 = 0.9, 0.999  # Kingma and Ba 2015, algorithm 1
 
 
-class Optimizer(snt.Module):
+class Optimizer(tf.Module):
   """Adam: Kingma and Ba 2015, algorithm 1, in its efficient order.
 
   The epsilon is the "epsilon hat" of the paper's section 2. A learner has one
-  optimizer for each loss.
+  optimizer for each loss. It is no Sonnet module, since those print all values
+  of their arguments when they are made: half a second for a Nature CNN.
   """
 
   def __init__(

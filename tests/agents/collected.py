@@ -49,15 +49,36 @@ def make_batch(schema, data):
   )
 
 
-def values_of(learner):
-  """Returns a copy of all variables of a learner, in one order."""
+def _variables_of(learner):
+  """Returns all variables of a learner by name, in one order."""
   found = {}
   for name, tracked in sorted(learner.checkpointed.items()):
     parts = tracked if isinstance(tracked, list) else [tracked]
     for i, part in enumerate(parts):
       variables = [part] if isinstance(part, tf.Variable) else part.variables
       for j, variable in enumerate(variables):
-        found[f"{name}/{i}/{j}"] = variable.numpy()
+        found[f"{name}/{i}/{j}"] = variable
+  return found
+
+
+def values_of(learner):
+  """Returns a copy of all variables of a learner, in one order."""
+  return {name: x.numpy() for name, x in _variables_of(learner).items()}
+
+
+def updated(learner, batches):
+  """Updates on each batch from equal variables, in one traced graph.
+
+  Returns:
+    All variables and metrics after the update on each batch, by name.
+  """
+  update = tf.function(learner.update, autograph=False)
+  start, found = values_of(learner), []
+  for batch in batches:
+    for name, variable in _variables_of(learner).items():
+      variable.assign(start[name])
+    metrics = update(batch).metrics
+    found.append({**values_of(learner), **metrics})
   return found
 
 

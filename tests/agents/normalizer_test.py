@@ -32,6 +32,9 @@ def make_config(name, rewards=False):
     config.normalization.rewards = True
   if name == "ppo":
     config.learner.update({"epochs": 2, "minibatch_size": 64})
+  if name == "r2d2":
+    config.network.lstm_size = 8
+    config.adder.update({"burn_in": 2, "unroll": 4, "period": 3})
   if name == "sac":
     config.environment.time_limit = 30  # episodes end
   return config

@@ -17,6 +17,8 @@ def make_config(name, **kwargs):
   config = CONFIGS[name].get_config("cartpole")
   config.network.hidden_sizes = (16, 16)
   config.topology.environments_per_worker = 4
+  if name == "ppo":
+    config.learner.epochs = 2
   for field, value in shaped.config_of(**kwargs).items():
     config.environment[field] = value
   return config

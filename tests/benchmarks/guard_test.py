@@ -131,13 +131,18 @@ def test_nothing_is_measured_without_something_to_compare_with(
   assert line.startswith("guard: no committed ratio 'worker")
 
 
+@pytest.fixture(scope="module")
+def measured():
+  case = trainer.Case(_CASE, "cartpole", {}, items=400, updates=20)
+  return trainer.measure(2, (case,)).raw
+
+
 @pytest.mark.parametrize("before, status", [(1e-3, 0), (1e3, 1)])
 def test_what_is_measured_is_compared(
-  before, status, tmp_path, monkeypatch, capsys
+  before, status, measured, tmp_path, monkeypatch, capsys
 ):
   _commit(tmp_path, [before, before])
-  case = trainer.Case(_CASE, "cartpole", {}, items=400, updates=20)
-  part = guard._Part(lambda: trainer.measure(2, (case,)).raw, [_RATIO])
+  part = guard._Part(lambda: measured, [_RATIO])
   monkeypatch.setattr(guard, "_parts", lambda: [part])
   monkeypatch.setattr(guard, "_OTHERS", math.inf)
   assert guard.main([f"--results={tmp_path}"]) == status

@@ -125,14 +125,13 @@ def test_the_temperature_moves_policies_to_their_target_entropy(
 
 
 def test_a_terminated_step_does_not_see_what_comes_after(batch):
-  results = []
+  batches = []
   for noise in (0.0, 2.0):
-    learner = make_learner(make_config())
     data = batch.data._replace(
       discount_t=tf.zeros([ITEMS]), o_t=batch.data.o_t + noise
     )
-    make_update(learner)(batch._replace(data=data))
-    results.append(collected.values_of(learner))
+    batches.append(batch._replace(data=data))
+  results = collected.updated(make_learner(make_config()), batches)
   assert equal(*results, "critics") and equal(*results, "policy")
 
 

@@ -119,18 +119,22 @@ def expect(steps, n):
 
 def check_equal(batch, expected):
   """Returns the first actions of the batch."""
-  actions = batch.data.a_tm1.numpy().tolist()
-  for i, action in enumerate(actions):
-    o_tm1, r_t, discount_t, o_t = expected[action]
-    np.testing.assert_array_equal(batch.data.o_tm1[i], o_tm1)
-    np.testing.assert_array_equal(batch.data.o_t[i], o_t)
-    np.testing.assert_allclose(batch.data.r_t[i], r_t, atol=1e-5)
-    np.testing.assert_allclose(batch.data.discount_t[i], discount_t, atol=1e-6)
+  data = batch.data
+  actions = data.a_tm1.numpy().tolist()
+  o_tm1, r_t, discount_t, o_t = (
+    np.stack(column)
+    for column in zip(*(expected[x] for x in actions), strict=True)
+  )
+  np.testing.assert_array_equal(data.o_tm1, o_tm1)
+  np.testing.assert_array_equal(data.o_t, o_t)
+  np.testing.assert_allclose(data.r_t, r_t, atol=1e-5)
+  np.testing.assert_allclose(data.discount_t, discount_t, atol=1e-6)
   return actions
 
 
-def make_batch(schema, items):
-  data = items.data().reshape(-1, *schema.item_shape)
+def make_batch(schema, parts):
+  """Returns the batch of all items, uint8 [M, item bytes] a part."""
+  data = np.concatenate(parts).reshape(-1, *schema.item_shape)
   count = len(data)
   return dataset.make_batch(
     schema,
@@ -145,12 +149,13 @@ def check_adder(spec, steps, n):
   stack = spec.observations.shape[0]
   schema = transitions.TransitionSchema(spec, n, stack)
   adder = adder_lib.NStepAdder(schema, len(steps[0].action), n, GAMMA)
-  expected, found = expect(steps, n), []
+  expected, parts = expect(steps, n), []
   for step in steps:
     items = add(adder, step)
     if items is not None:
       assert (np.diff(items.frames.ids, axis=1) != 0).all()
-      found += check_equal(make_batch(schema, items), expected)
+      parts.append(items.data())
+  found = check_equal(make_batch(schema, parts), expected)
   assert sorted(found) == sorted(expected)
   return found
 
@@ -292,11 +297,12 @@ def test_state_goes_on_with_equal_items(kept):
   other = adder_lib.NStepAdder(schema, 2, 3, GAMMA)
   other.set_state(state)
   expected = expect(steps, 3)
-  found = []
+  parts = []
   for step in steps[40:]:
     items = add(other, step)
     if items is not None:
-      found += check_equal(make_batch(schema, items), expected)
+      parts.append(items.data())
+  found = check_equal(make_batch(schema, parts), expected)
   assert min(found) < 80 <= max(found), "open ones and new ones"
 
 
