@@ -36,7 +36,7 @@ def authenticate(given: str | None, insecure: bool) -> str:
     'host:port' of Ray's head.
 
   Raises:
-    ValueError: one line: there is no such cluster, or it is not secure.
+    ValueError: there is no such cluster, or it is not secure.
   """
   address = _address(given)
   token = cluster_keys.token()
@@ -95,7 +95,7 @@ def _tls_environment(token: str) -> Mapping[str, str]:
   """Returns the variables that make Ray use TLS; {}: Ray uses plaintext.
 
   Raises:
-    ValueError: one line: this machine has no identity, and none can be made.
+    ValueError: this machine has no identity, and none can be made.
   """
   if setting := os.environ.get(_TLS):  # set by the user who started Ray
     if setting.lower() not in ("1", "true"):
@@ -120,7 +120,7 @@ def _uses_tls(address: str, tls: Mapping[str, str]) -> bool:
   """Returns whether a cluster uses TLS with a certificate of its authority.
 
   Raises:
-    ValueError: one line: there is no reply, or the certificate is not trusted.
+    ValueError: there is no reply, or the certificate is not trusted.
   """
   host, _, port = address.rpartition(":")
   ca, key, certificate = (tls[name] for name in _FILES)

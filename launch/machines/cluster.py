@@ -62,7 +62,7 @@ class Cluster:
         each machine.
 
     Raises:
-      ValueError: one line: the cluster cannot be used.
+      ValueError: the cluster cannot be used.
     """
     self.address = address
     # Ray's warnings about future versions do not concern Slipway's users.

@@ -41,7 +41,7 @@ def token() -> str:
   """Returns Ray's token; '': this machine has none.
 
   Raises:
-    ValueError: one line: the token's file can't be read.
+    ValueError: the token's file can't be read.
   """
   if given := os.environ.get("RAY_AUTH_TOKEN", "").strip():
     return given
@@ -68,7 +68,7 @@ def make(token: str, hosts: Sequence[str] = ()) -> certificates.Identity:
     hosts: further names and addresses by which other machines reach this one.
 
   Raises:
-    ValueError: one line: the token is empty, or the folder cannot be written.
+    ValueError: the token is empty, or the folder cannot be written.
   """
   if not token:
     raise ValueError(
@@ -95,7 +95,7 @@ def identity() -> certificates.Identity:
   """Returns the identity that Ray uses here, or makes one from the token.
 
   Raises:
-    ValueError: one line: there is no usable token; see `token` and `make`.
+    ValueError: there is no usable token; see `token` and `make`.
   """
   folder = pathlib.Path(os.environ.get(_CERTIFICATE, "")).parent
   # Certificates of another authority are not derived from the token.

@@ -127,7 +127,7 @@ class HostAgent:
       its socket.
 
     Raises:
-      ValueError: one line: this machine has no identity in the cluster.
+      ValueError: this machine has no identity in the cluster.
     """
     task = self._task
     identity = cluster_keys.identity() if task.secure else None

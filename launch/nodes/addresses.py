@@ -106,7 +106,7 @@ class DataAddresses:
       The index of the process, and the handle of its slot.
 
     Raises:
-      ValueError: one line: no slot is free, or the path cannot be used.
+      ValueError: no slot is free, or the path cannot be used.
     """
     for index in range(control_block.MAX_EXTERNALS):
       shard = self.shard_of(workers + index) if len(self.servers) > 1 else None

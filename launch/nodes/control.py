@@ -52,7 +52,7 @@ class Control:
       socket_path: path at which `control_service.ControlService` is served.
 
     Raises:
-      ValueError: one line: a file of the run cannot be read.
+      ValueError: a file of the run cannot be read.
     """
     self._folder, self._memory_dir = folder, memory_dir
     self._socket_path = socket_path

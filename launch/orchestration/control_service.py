@@ -72,7 +72,7 @@ class ControlService(typing.Protocol):
     """Pauses all nodes until `resume`.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     ...
 
@@ -80,7 +80,7 @@ class ControlService(typing.Protocol):
     """Makes all nodes continue after `pause`.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     ...
 
@@ -88,7 +88,7 @@ class ControlService(typing.Protocol):
     """Requests a snapshot.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     ...
 
@@ -96,7 +96,7 @@ class ControlService(typing.Protocol):
     """Sets the number of workers.
 
     Raises:
-      ValueError: one line: the run is stopping, or can't have this number.
+      ValueError: the run is stopping, or can't have this number.
     """
     ...
 
@@ -108,7 +108,7 @@ class ControlService(typing.Protocol):
       value: the new value, also as text.
 
     Raises:
-      ValueError: one line: the run is stopping, or the field can't have it.
+      ValueError: the run is stopping, or the field can't have it.
     """
     ...
 

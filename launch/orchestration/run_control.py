@@ -108,7 +108,7 @@ class RunControl(control_service.ControlService):
         the number can change.
 
     Raises:
-      ValueError: one line: a file of the run cannot be read.
+      ValueError: a file of the run cannot be read.
     """
     self._workers_fixed_because = workers_fixed_because
     self._state_path = state_path
@@ -284,7 +284,7 @@ class RunControl(control_service.ControlService):
     """Pauses all nodes until `resume`; limits stay in force.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     with self._lock:
       self._check_not_stopping()
@@ -296,7 +296,7 @@ class RunControl(control_service.ControlService):
     """Makes all nodes continue after `pause`.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     with self._lock:
       self._check_not_stopping()
@@ -307,7 +307,7 @@ class RunControl(control_service.ControlService):
     """Requests a snapshot.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     with self._lock:
       self._check_not_stopping()
@@ -317,7 +317,7 @@ class RunControl(control_service.ControlService):
     """Sets the number of workers.
 
     Raises:
-      ValueError: one line: the run is stopping, or can't have this number.
+      ValueError: the run is stopping, or can't have this number.
     """
     with self._lock:
       self._check_not_stopping()
@@ -358,7 +358,7 @@ class RunControl(control_service.ControlService):
       value: the new value, also as text.
 
     Raises:
-      ValueError: one line: the run is stopping, or the field can't have it.
+      ValueError: the run is stopping, or the field can't have it.
     """
     with self._lock:
       self._check_not_stopping()
@@ -442,7 +442,7 @@ class RunControl(control_service.ControlService):
     """Writes the final results.
 
     Raises:
-      OSError: one line: the disk is full.
+      OSError: the disk is full.
     """
     with self._lock:
       self._closed = True

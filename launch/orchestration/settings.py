@@ -32,7 +32,7 @@ def change(
     The field's new value.
 
   Raises:
-    ValueError: one line: the field can't change, or can't have this value; the
+    ValueError: the field can't change, or can't have this value; the
       config stays unchanged.
   """
   if field not in FIELDS:

@@ -11,7 +11,7 @@ import sys
 
 from slipway.launch.processes import node_process
 
-_NODES = (
+_NODES = (  # modules of `slipway.launch.nodes`
   "control",
   "evaluator_node",
   "proxy",

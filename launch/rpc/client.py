@@ -36,7 +36,7 @@ def connect(
 
   The object is thread-safe. Its methods raise
 
-  - ValueError: one line: the service has rejected the call. - UnreachableError:
+  - ValueError: the service has rejected the call. - UnreachableError:
     there was no reply. Methods that are marked `wire.repeated` are retried for
     half a minute first.
 

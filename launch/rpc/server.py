@@ -29,7 +29,7 @@ class Server:
       target: the object, which must be thread-safe.
 
     Raises:
-      ValueError: one line: the path is in use, or too long.
+      ValueError: the path is in use, or too long.
     """
     self._methods, self._target = wire.methods(service), target
     self._lock = threading.Lock()

@@ -117,7 +117,7 @@ def receive(connection: socket.socket) -> bytes | None:
 
   Raises:
     OSError: the connection is broken, or its timeout has passed.
-    ValueError: one line: the frame is too large for a message.
+    ValueError: the frame is too large for a message.
   """
   header = receive_exactly(connection, _LENGTH.size)
   if header is None:
