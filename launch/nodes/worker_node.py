@@ -16,7 +16,7 @@ from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables
 from slipway.replay.transport import control_block
 
-# A worker writes further items only while fewer than this many are unconfirmed.
+# A worker writes further items only while at most this many are unconfirmed.
 # Items of a queue become outdated while they wait, so only the queue's capacity
 # should bound the number of waiting items.
 _UNCONFIRMED = writer_lib.MAX_IN_FLIGHT // 2
