@@ -69,7 +69,7 @@ def _raise_limit(
   '': no limit that the config sets has ended the run.
   """
   because = summary["stopped_because"]
-  names = limits.find_set(config)
+  names = limits.find_configured(config)
   if because == limits.ALL and names:
     because = names[0]
   if because not in names:  # also if the limit was set during the run

@@ -15,9 +15,11 @@ import grpc
 from slipway.launch.machines import cluster_keys
 
 _PROBE_S = 5.0
-# Called without a token; a cluster that does not reject the call is open.
+# A method of Ray's head that is called without a token. A cluster that does not
+# reject the call requires no token.
 _PROBE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
-_SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+# Error codes of a call that no server has replied to.
+_NO_REPLY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _TLS = "RAY_USE_TLS"
 _FILES = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
 
@@ -29,23 +31,23 @@ def authenticate(given: str | None, insecure: bool) -> str:
   could otherwise obtain the token in plaintext.
 
   Args:
-    given: 'host:port' of Ray's head; None: the value of RAY_ADDRESS.
+    given: 'host:port' of Ray's head, or None for the value of RAY_ADDRESS.
     insecure: whether a cluster without a token or without TLS is accepted.
 
   Returns:
     'host:port' of Ray's head.
 
   Raises:
-    ValueError: one line: there is no such cluster, or it is not secure.
+    ValueError: there is no such cluster, or it is not secure.
   """
-  address = _address(given)
-  token = cluster_keys.token()
+  address = _parse_address(given)
+  token = cluster_keys.read_token()
   tls = _tls_environment(token)
-  plaintext = bool(tls) and not _uses_tls(address, tls)
-  if plaintext:
+  lacks_tls = bool(tls) and not _uses_tls(address, tls)
+  if lacks_tls:
     tls = {}
   code = _probe(address, tls)
-  if code in _SILENT:
+  if code in _NO_REPLY:
     raise ValueError(
       f"--ray_address={address} does not reply, and "
       f"{_describe_source(token)}: start Ray there ("
@@ -58,7 +60,7 @@ def authenticate(given: str | None, insecure: bool) -> str:
         f"the Ray cluster at {address} requires a token, and "
         f"{_describe_source(token)}: copy it from one of the cluster's machines"
       )
-    if plaintext and not insecure:
+    if lacks_tls and not insecure:
       raise ValueError(
         f"the Ray cluster at {address} uses plaintext, so anyone who can read "
         "its network could steal the token and run programs there: start it "
@@ -75,7 +77,12 @@ def authenticate(given: str | None, insecure: bool) -> str:
   return address
 
 
-def _address(given: str | None) -> str:
+def _parse_address(given: str | None) -> str:
+  """Returns the given address, or else the value of RAY_ADDRESS.
+
+  Raises:
+    ValueError: the address is missing, or is not 'host:port'.
+  """
   address = given or os.environ.get("RAY_ADDRESS", "")
   host, _, port = address.rpartition(":")
   if not host or not port.isdecimal():
@@ -87,15 +94,23 @@ def _address(given: str | None) -> str:
 
 
 def _describe_source(token: str) -> str:
+  """Returns a text about where this machine's token is from, or is missing."""
   has = "has the token of" if token else "has no token in"
   return f"this machine {has} {cluster_keys.source()}"
 
 
 def _tls_environment(token: str) -> Mapping[str, str]:
-  """Returns the variables that make Ray use TLS; {}: Ray uses plaintext.
+  """Returns the environment variables that make Ray use TLS.
+
+  Args:
+    token: the cluster's token, from which certificates are made if the user's
+      environment names none.
+
+  Returns:
+    The variables, or an empty mapping if Ray uses plaintext.
 
   Raises:
-    ValueError: one line: this machine has no identity, and none can be made.
+    ValueError: this machine has no identity, and none can be made.
   """
   if setting := os.environ.get(_TLS):  # set by the user who started Ray
     if setting.lower() not in ("1", "true"):
@@ -117,10 +132,14 @@ def _tls_environment(token: str) -> Mapping[str, str]:
 
 
 def _uses_tls(address: str, tls: Mapping[str, str]) -> bool:
-  """Returns whether a cluster uses TLS with a certificate of its authority.
+  """Returns whether a cluster uses TLS, with a certificate that is trusted.
+
+  Args:
+    address: 'host:port' of Ray's head.
+    tls: the variables that name this machine's TLS files.
 
   Raises:
-    ValueError: one line: there is no reply, or the certificate is not trusted.
+    ValueError: there is no reply, or the certificate is not trusted.
   """
   host, _, port = address.rpartition(":")
   ca, key, certificate = (tls[name] for name in _FILES)
@@ -155,11 +174,14 @@ def _uses_tls(address: str, tls: Mapping[str, str]) -> bool:
 
 
 def _probe(address: str, tls: Mapping[str, str]) -> grpc.StatusCode | None:
-  """Calls a cluster without a token; returns the error code, None: no error.
+  """Calls a cluster without a token.
 
   Args:
     address: 'host:port' of Ray's head.
-    tls: the variables that name the TLS files; {}: plaintext.
+    tls: the variables that name the TLS files, or empty for plaintext.
+
+  Returns:
+    The error code of the call, or None if the cluster accepted it.
   """
   if tls:
     pems = [pathlib.Path(tls[name]).read_bytes() for name in _FILES]

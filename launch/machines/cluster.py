@@ -42,7 +42,7 @@ def _package() -> Iterator[pathlib.Path]:
 
 
 class AgentDiedError(Exception):
-  """Raised if the actor of a host agent has died."""
+  """Raised if the Ray actor of a host agent has died."""
 
 
 class Cluster:
@@ -50,7 +50,7 @@ class Cluster:
 
   Attributes:
     address: 'host:port' of Ray's head.
-    dashboard: URL of Ray's dashboard; None: the dashboard is off.
+    dashboard: URL of Ray's dashboard, or None if the dashboard is off.
   """
 
   def __init__(self, address: str, modules: Sequence[pathlib.Path] = ()):
@@ -62,7 +62,7 @@ class Cluster:
         each machine.
 
     Raises:
-      ValueError: one line: the cluster cannot be used.
+      ValueError: the cluster cannot be used.
     """
     self.address = address
     # Ray's warnings about future versions do not concern Slipway's users.
@@ -71,7 +71,7 @@ class Cluster:
       with _package() as package:
         connected = ray.init(
           address=self.address,
-          log_to_driver=False,  # logs come with the agents' reports
+          log_to_driver=False,  # the agents' reports contain the logs
           logging_level=logging.ERROR,
           runtime_env={
             "py_modules": [str(package), *map(str, modules)],
@@ -105,7 +105,12 @@ class Cluster:
   def start(
     self, machine: placement.Machine, task: host_agent.AgentTask
   ) -> "RemoteAgent":
-    """Starts a host agent on a machine; returns a handle of it."""
+    """Starts a host agent on a machine; returns the agent's handle.
+
+    Args:
+      machine: the machine.
+      task: the node group that the agent will run.
+    """
     pinned = scheduling_strategies.NodeAffinitySchedulingStrategy(
       machine.id, soft=False
     )
@@ -114,7 +119,7 @@ class Cluster:
       .options(
         num_cpus=task.group.cpus,
         num_gpus=task.group.gpus,
-        max_concurrency=2,  # for a poll during a start
+        max_concurrency=2,  # so that a call can run during `start`
         scheduling_strategy=pinned,
       )
       .remote(task)
@@ -122,12 +127,19 @@ class Cluster:
     return RemoteAgent(actor)
 
   def close(self) -> None:
-    """Disconnects; Ray ends the agents that are left."""
+    """Disconnects from the cluster; Ray ends the agents that are left."""
     ray.shutdown()
 
 
 class RemoteAgent:
-  """A handle of a host agent, for one asynchronous call at a time."""
+  """A handle of a host agent, for one asynchronous call at a time.
+
+  ```python
+  agent.call("poll", command)
+  cluster.wait([agent], timeout_s=1.0)
+  report = agent.get_result()
+  ```
+  """
 
   def __init__(self, actor: typing.Any):
     """Wraps the Ray actor of a host agent."""
@@ -135,7 +147,12 @@ class RemoteAgent:
     self._call: typing.Any = None
 
   def call(self, method: str, *args: typing.Any) -> None:
-    """Starts a call of a method, whose result `get_result` returns."""
+    """Starts a call of a method, whose result `get_result` returns.
+
+    Args:
+      method: name of a method of `host_agent.HostAgent`.
+      *args: arguments of the method.
+    """
     assert self._call is None
     self._call = getattr(self._actor, method).remote(*args)
 
@@ -145,14 +162,14 @@ class RemoteAgent:
 
   @property
   def pending(self) -> bool:
-    """Whether a call has been started whose result was not returned yet."""
+    """Whether there is a call whose result was not returned yet."""
     return self._call is not None
 
   def get_result(self) -> typing.Any:
     """Returns the result of the last call, without waiting for it.
 
     Raises:
-      TimeoutError: the call has not returned yet.
+      TimeoutError: the call has not returned yet, and stays pending.
       AgentDiedError: the agent has died.
       RuntimeError: the method failed.
     """
@@ -176,7 +193,13 @@ class RemoteAgent:
 
 
 def wait(agents: Sequence[RemoteAgent], timeout_s: float) -> None:
-  """Waits until a call of one of the agents has returned, or a timeout."""
+  """Waits until a pending call of any agent has returned.
+
+  Args:
+    agents: the agents; those without a pending call are left out.
+    timeout_s: seconds after which the wait ends in any case. There is no wait
+      if no call is pending.
+  """
   calls = [agent._call for agent in agents if agent.pending]
   if calls:
     ray.wait(calls, timeout=timeout_s)

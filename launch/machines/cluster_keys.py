@@ -37,11 +37,13 @@ def source() -> str:
   return os.environ.get("RAY_AUTH_TOKEN_PATH") or _TOKEN
 
 
-def token() -> str:
-  """Returns Ray's token; '': this machine has none.
+def read_token() -> str:
+  """Returns Ray's token, or an empty text if this machine has none.
+
+  It is read from the environment variable or file that `source` returns.
 
   Raises:
-    ValueError: one line: the token's file can't be read.
+    ValueError: the token's file can't be read.
   """
   if given := os.environ.get("RAY_AUTH_TOKEN", "").strip():
     return given
@@ -53,40 +55,40 @@ def token() -> str:
   except (OSError, UnicodeError) as error:
     raise ValueError(
       f"Ray's token in {str(path)!r} can't be read ({error}): it must be a "
-      "text that this user can read"
+      "text file that this user can read"
     ) from error
 
 
 def make(token: str, hosts: Sequence[str] = ()) -> certificates.Identity:
   """Returns this machine's identity, and makes its folder if it is missing.
 
-  An existing folder never changes, because Ray reads it as long as it runs:
-  each token and each set of names has a folder of its own.
+  Ray reads the folder as long as it runs, so an existing folder never changes:
+  each token and each set of host names has a folder of its own.
 
   Args:
-    token: the cluster's token.
+    token: the cluster's token, from `read_token`.
     hosts: further names and addresses by which other machines reach this one.
 
   Raises:
-    ValueError: one line: the token is empty, or the folder cannot be written.
+    ValueError: the token is empty, or the folder cannot be written.
   """
   if not token:
     raise ValueError(
       f"this machine has no token in {source()}, so it has no identity in the "
       "cluster: copy the token from one of the cluster's machines"
     )
-  known = sorted({relay_tls.NAME, *_own_hosts(), *hosts})
+  names = sorted({relay_tls.NAME, *_own_hosts(), *hosts})
   authority = certificates.CertificateAuthority.from_secret(token)
-  named = hashlib.sha256(" ".join([authority.fingerprint, *known]).encode())
-  folder = _FOLDER.expanduser() / named.hexdigest()[:16]
+  digest = hashlib.sha256(" ".join([authority.fingerprint, *names]).encode())
+  folder = _FOLDER.expanduser() / digest.hexdigest()[:16]
   if folder.exists():
     return certificates.Identity(folder)
   try:
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return authority.issue(folder, socket.gethostname(), known)
+    return authority.issue(folder, socket.gethostname(), names)
   except OSError as error:
     raise ValueError(
-      f"this machine's certificate can't be kept ({error}): make that folder "
+      f"this machine's certificate can't be saved ({error}): make that folder "
       "writable for this user"
     ) from error
 
@@ -95,19 +97,20 @@ def identity() -> certificates.Identity:
   """Returns the identity that Ray uses here, or makes one from the token.
 
   Raises:
-    ValueError: one line: there is no usable token; see `token` and `make`.
+    ValueError: there is no usable token; see `read_token` and `make`.
   """
   folder = pathlib.Path(os.environ.get(_CERTIFICATE, "")).parent
-  # Certificates of another authority are not derived from the token.
+  # A certificate in another folder was not made by this module, but issued by
+  # an authority of the user's. The machines of a run do not use it.
   if folder.parent == _FOLDER.expanduser():
     return certificates.Identity(folder)
-  return make(token())
+  return make(read_token())
 
 
 def make_environment_variables(
   identity: certificates.Identity,
 ) -> Mapping[str, str]:
-  """Returns the environment variables that make Ray use an identity."""
+  """Returns the environment variables that make Ray use an identity for TLS."""
   return {
     "RAY_USE_TLS": "1",
     _CERTIFICATE: str(identity.folder / certificates.CERTIFICATE),
@@ -131,7 +134,7 @@ def _own_hosts() -> list[str]:
 
 if __name__ == "__main__":
   try:
-    made = make(token(), sys.argv[1:])
+    made = make(read_token(), sys.argv[1:])
   except ValueError as error:
     sys.exit(f"start: {error}")
   for name, value in make_environment_variables(made).items():

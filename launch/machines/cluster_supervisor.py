@@ -15,15 +15,17 @@ from slipway.launch.processes import failures, node_log, restart_budget
 from slipway.launch.runs import event_log, outbox, run_status
 from slipway.launch.runs import run as run_lib
 
-_WAIT_S = 0.25
+_WAIT_S = 0.25  # longest wait for a reply of any agent
 _POLL_PERIOD_S = 0.5
 _MACHINES_PERIOD_S = 1.0
 # Seconds without a reply after which an agent is lost. It is longer than the
 # agent's poll timeout, so that no node ever runs twice.
 _LOST_AFTER_S = 20.0
-# Ray may have to make a runtime environment, and the first import is slow.
+# Seconds in which an agent must start its nodes. Ray may first have to make a
+# runtime environment, and the first import is slow.
 _START_TIMEOUT_S = 120.0
-# Ray may list a lost machine as alive for some time.
+# Seconds for which a lost machine is not used, because Ray may still list it as
+# alive.
 _EXCLUDED_S = 30.0
 # Seconds for agents to remove their folders.
 _SHUT_DOWN_TIMEOUT_S = 3.0
@@ -35,13 +37,23 @@ _GRACE_S = 10.0
 class _Stage(enum.Enum):
   """The stage of a host agent's start."""
 
-  READY = enum.auto()  # waits for the control node
+  READY = enum.auto()  # its `start` is called once the control node is up
   STARTED = enum.auto()  # its `start` was called
-  RUNNING = enum.auto()
+  RUNNING = enum.auto()  # its `start` has returned
 
 
 class _Member:
-  """A host agent and its state, as the supervisor knows it."""
+  """A host agent and its state, as the supervisor knows it.
+
+  Attributes:
+    group: the node group that the agent runs.
+    machine: the agent's machine.
+    agent: handle of the agent.
+    stage: stage of the agent's start.
+    replied_at_s: monotonic seconds of the last reply, or of the first call.
+    poll_due_s: monotonic seconds of the next poll.
+    ended: whether all nodes of the group have ended.
+  """
 
   def __init__(
     self,
@@ -58,10 +70,11 @@ class _Member:
   @property
   def lost(self) -> bool:
     """Whether the agent's reply is overdue."""
-    running = self.stage is _Stage.RUNNING
-    timeout_s = _LOST_AFTER_S if running else _START_TIMEOUT_S
-    waits = self.stage is not _Stage.READY
-    return waits and time.monotonic() - self.replied_at_s > timeout_s
+    if self.stage is _Stage.READY:  # it was not called yet
+      return False
+    is_running = self.stage is _Stage.RUNNING
+    timeout_s = _LOST_AFTER_S if is_running else _START_TIMEOUT_S
+    return time.monotonic() - self.replied_at_s > timeout_s
 
 
 class ClusterSupervisor:
@@ -73,7 +86,7 @@ class ClusterSupervisor:
     cluster: cluster_lib.Cluster,
     secure: bool,
   ):
-    """Starts nothing.
+    """Makes a supervisor without starting agents.
 
     Args:
       run: the run to execute.
@@ -84,9 +97,10 @@ class ClusterSupervisor:
     config, folder = run.config, run.folder
     self._placement = placement_lib.Placement(config)
     self._members: dict[str, _Member] = {}
-    self._hosts: dict[str, str] = {}  # by node group, ended ones included
-    self._endpoints: dict[str, str] = {}
-    self._peers_rejected: dict[str, int] = {}
+    # Machine's address by node group, including groups that have ended.
+    self._hosts: dict[str, str] = {}
+    self._endpoints: dict[str, str] = {}  # addresses by service name
+    self._peers_rejected: dict[str, int] = {}  # by node group
     self._restart_budgets = collections.defaultdict(
       lambda: restart_budget.RestartBudget(
         config.restarts.budget, config.restarts.period_s
@@ -126,7 +140,10 @@ class ClusterSupervisor:
     self._stopping = True
 
   def kill_at_once(self) -> None:
-    """Makes `run` kill all agents and raise; for signal handlers."""
+    """Makes `run` kill all agents and raise KeyboardInterrupt.
+
+    Signal handlers may call it.
+    """
     self._killed = True
 
   def placement(self) -> messages.Placement:
@@ -164,21 +181,25 @@ class ClusterSupervisor:
       agent.kill()
 
   def _step(self) -> bool:
-    """Waits for a reply, handles all events; False: all agents have ended."""
+    """Waits shortly for a reply, and handles all events.
+
+    Returns:
+      Whether any agent still runs and the deadline has not passed.
+    """
     cluster_lib.wait([m.agent for m in self._members.values()], _WAIT_S)
     if self._killed:
       raise KeyboardInterrupt
-    self._place()
+    self._start_agents()
     for member in tuple(self._members.values()):
       self._update(member)
     if time.monotonic() > self._deadline_s:
-      late = [name for name, m in self._members.items() if not m.ended]
-      self._log.info("killed, because they did not end: %s", ", ".join(late))
+      running = [name for name, m in self._members.items() if not m.ended]
+      self._log.info("killed, because they did not end: %s", ", ".join(running))
       return False
     return not all(m.ended for m in self._members.values())
 
-  def _place(self) -> None:
-    """Starts agents for node groups that have got a machine."""
+  def _start_agents(self) -> None:
+    """Assigns node groups to the current machines, and starts their agents."""
     now_s = time.monotonic()
     if self._stopping or self._forced_shutdown or now_s < self._machines_due_s:
       return
@@ -187,7 +208,7 @@ class ClusterSupervisor:
     alive = {machine.id for machine in machines}
     for name, member in tuple(self._members.items()):
       if member.machine.id not in alive:
-        self._lose(name, "its machine is down", crashed=False)
+        self._replace_lost(name, "its machine is down", crashed=False)
     usable = [
       m for m in machines if self._excluded_until_s.get(m.id, 0.0) < now_s
     ]
@@ -205,12 +226,12 @@ class ClusterSupervisor:
     try:
       self._communicate(member)
     except cluster_lib.AgentDiedError as error:
-      self._lose(name, str(error), crashed=True)
+      self._replace_lost(name, str(error), crashed=True)
     except RuntimeError as error:
       self._fail(
         failures.Failure(f"the node group {name!r} failed: {error}", "")
       )
-      self._lose(name, str(error), crashed=False)
+      self._replace_lost(name, str(error), crashed=False)
 
   def _communicate(self, member: _Member) -> None:
     """Handles a reply if there is one, and starts the next call."""
@@ -219,7 +240,9 @@ class ClusterSupervisor:
         reply = member.agent.get_result()
       except TimeoutError:
         if member.lost:
-          self._lose(member.group.name, "it does not reply", crashed=False)
+          self._replace_lost(
+            member.group.name, "it does not reply", crashed=False
+          )
         return
       member.replied_at_s = time.monotonic()
       self._handle_reply(member, reply)
@@ -229,6 +252,7 @@ class ClusterSupervisor:
       self._poll_if_due(member)
 
   def _handle_reply(self, member: _Member, reply: typing.Any) -> None:
+    """Handles a reply to `HostAgent.start` or `HostAgent.poll`."""
     name = member.group.name
     if member.stage is _Stage.STARTED:
       member.stage = _Stage.RUNNING
@@ -245,6 +269,7 @@ class ClusterSupervisor:
   def _handle_report(
     self, member: _Member, report: host_agent.AgentReport
   ) -> None:
+    """Saves the logs of an agent's report, and handles the agent's end."""
     name = member.group.name
     self._peers_rejected[name] = report.peers_rejected
     for log, data in report.logs.items():
@@ -259,7 +284,7 @@ class ClusterSupervisor:
     if report.failure is not None:
       self._fail(report.failure)
     if name == placement_lib.DRIVER_HOST:
-      self._end_soon()  # the control node has ended
+      self._shut_down_soon()  # the control node has ended
 
   def _start_if_ready(self, member: _Member) -> None:
     """Starts an agent's nodes, once they can reach the control node."""
@@ -271,6 +296,7 @@ class ClusterSupervisor:
     member.agent.call("start", self.expected, self._endpoints)
 
   def _poll_if_due(self, member: _Member) -> None:
+    """Starts a poll of an agent, with the current command, if it is due."""
     if not member.agent.pending and time.monotonic() >= member.poll_due_s:
       member.poll_due_s = time.monotonic() + _POLL_PERIOD_S
       member.agent.call(
@@ -280,8 +306,11 @@ class ClusterSupervisor:
         ),
       )
 
-  def _lose(self, name: str, why: str, crashed: bool) -> None:
+  def _replace_lost(self, name: str, why: str, crashed: bool) -> None:
     """Kills a lost agent, and queues its node group for another machine.
+
+    The run fails instead if the driver host's agent is lost, or if agents of
+    the group have crashed too often.
 
     Args:
       name: name of the node group.
@@ -303,7 +332,7 @@ class ClusterSupervisor:
     now_s = time.monotonic()
     alive = {machine.id for machine in self._cluster.machines()}
     if not crashed or member.machine.id not in alive:
-      # The loss of a machine does not count as a crash.
+      # The loss of a machine uses no restart of the group's budget.
       self._excluded_until_s[member.machine.id] = now_s + _EXCLUDED_S
     elif self._restart_budgets[name].count_failure(now_s) is None:
       self._fail(
@@ -311,16 +340,25 @@ class ClusterSupervisor:
       )
 
   def _fail(self, failure: failures.Failure) -> None:
+    """Makes the run fail: all nodes end, and `run` raises the first failure."""
     self._failure = self._failure or failure
     self._log.info("%s", failure.line)
-    self._end_soon()
+    self._shut_down_soon()
 
-  def _end_soon(self) -> None:
+  def _shut_down_soon(self) -> None:
+    """Makes all agents end their nodes now, and sets the deadline for that."""
     self._stopping = self._forced_shutdown = True
     deadline_s = time.monotonic() + _GRACE_S
     self._deadline_s = min(self._deadline_s, deadline_s)
 
 
 def _log_name(log: str, group: str) -> str:
-  """Returns the file name of a node group's log in the run's folder."""
+  """Returns the file name in the run's folder for a log of a node group.
+
+  Each group has a log 'runner', so that name gets the group's name.
+
+  Args:
+    log: name of the log on the group's machine.
+    group: name of the node group.
+  """
   return f"runner-{group.replace('/', '-')}" if log == "runner" else log

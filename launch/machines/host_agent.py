@@ -25,8 +25,8 @@ from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
 
 CONTROL = "control"
-# Seconds without a poll after which the run is lost. The supervisor waits
-# longer before it replaces an agent, so that no node ever runs twice.
+# Seconds without a poll after which an agent kills its nodes. The supervisor
+# waits longer before it replaces an agent, so that no node ever runs twice.
 POLL_TIMEOUT_S = 15.0
 _CHECK_PERIOD_S = 0.5
 
@@ -66,7 +66,7 @@ class AgentReport(typing.NamedTuple):
 
   Attributes:
     ended: whether all nodes of the machine have ended.
-    failure: the failure that ended the nodes; None: there was none.
+    failure: the failure that ended the nodes, or None if there was none.
     logs: bytes that were appended to each log since the last report, by the
       log's name.
     peers_rejected: connections of unauthenticated peers rejected so far.
@@ -98,14 +98,15 @@ class HostAgent:
     self._task = task
     self._on_driver = task.group.name == placement.DRIVER_HOST
     self._resources = contextlib.ExitStack()
-    # Made before the tmpfs directory, which then takes all temporary files.
+    # The folder is made before the tmpfs directory, because that then becomes
+    # the folder of all temporary files.
     self._folder = task.run.folder if self._on_driver else self._make_folder()
     self._memory_dir = self._resources.enter_context(tmpfs_directory.create())
     self._gateway: gateway.Gateway | None = None
     self._runner: typing.Any = None
     self._thread: threading.Thread | None = None
     self._failure: failures.Failure | None = None
-    self._sent: dict[str, int] = {}  # bytes of each log
+    self._sent_bytes: dict[str, int] = {}  # by the log's name
     self._polled_at_s = time.monotonic()
     self._closed = threading.Event()
     threading.Thread(
@@ -123,11 +124,11 @@ class HostAgent:
 
     Returns:
       Addresses at which other machines reach this machine's services, by
-      service name. If the control node runs here, 'localhost' has the path of
-      its socket.
+      service name. If the control node runs on this machine, the key
+      'localhost' has the path of its socket.
 
     Raises:
-      ValueError: one line: this machine has no identity in the cluster.
+      ValueError: this machine has no identity in the cluster.
     """
     task = self._task
     identity = cluster_keys.identity() if task.secure else None
@@ -137,7 +138,9 @@ class HostAgent:
     if CONTROL not in roles:
       get_address = self._endpoint(CONTROL).read
       self._gateway.reach(
-        self._path(program_lib.CONTROL_SOCKET), get_address, rpc_wire.PREFACE
+        self._path_in_memory(program_lib.CONTROL_SOCKET),
+        get_address,
+        rpc_wire.PREFACE,
       )
     self._resources.enter_context(
       fork_server.run_server(
@@ -171,7 +174,7 @@ class HostAgent:
     return services
 
   def poll(self, command: AgentCommand) -> AgentReport:
-    """Executes a command, and returns a report."""
+    """Executes a command, and returns a report; must be called regularly."""
     self._polled_at_s = time.monotonic()
     assert self._runner is not None and self._thread is not None
     assert self._gateway is not None
@@ -182,9 +185,9 @@ class HostAgent:
     if command.forced_shutdown:
       self._runner.force_shutdown()
     ended = not self._thread.is_alive()
-    logs = (
-      {} if self._on_driver else self._new_logs()
-    )  # complete, if it has ended
+    # Read after `ended`, so that the logs of an ended machine are complete. The
+    # driver host writes its logs to the run's folder itself.
+    logs = {} if self._on_driver else self._read_new_logs()
     return AgentReport(
       ended, self._failure, logs, self._gateway.stats().connections_refused
     )
@@ -201,21 +204,32 @@ class HostAgent:
     self._resources.close()
 
   def _make_folder(self) -> run_folder.RunFolder:
+    """Makes a temporary folder for the run on this machine."""
     parent = self._resources.enter_context(
       tmpfs_directory.create(tempfile.gettempdir())
     )
     name = self._task.run.folder.name
     return run_folder.RunFolder.create(parent, name, overwrite=False)
 
-  def _path(self, name: str) -> str:
+  def _path_in_memory(self, name: str) -> str:
     return os.path.join(self._memory_dir, name)
 
   def _endpoint(self, service: str) -> endpoint.Endpoint:
+    """Returns the file with a service's address, which the nodes here read."""
     return endpoint.Endpoint(endpoint.path_in(self._memory_dir, service))
 
   def _offer_services(
     self, entry: gateway.Gateway, wiring: program_lib.Wiring
   ) -> dict[str, str]:
+    """Makes this machine's services reachable for other machines.
+
+    Args:
+      entry: the machine's gateway.
+      wiring: the machine's nodes and their addresses.
+
+    Returns:
+      The addresses that `start` returns.
+    """
     services = {}
     if CONTROL in wiring.program.groups:
       services["localhost"] = wiring.control.path
@@ -226,48 +240,54 @@ class HostAgent:
     return services
 
   def _update_endpoints(self, endpoints: Mapping[str, str]) -> None:
+    """Writes the addresses that have changed to their files."""
     for name, address in endpoints.items():
-      known = self._endpoint(name)
-      if known.read() != address:
-        known.write(address)
+      file = self._endpoint(name)
+      if file.read() != address:
+        file.write(address)
 
   def _run(self) -> None:
+    """Runs the nodes in the agent's thread, and records their failure."""
     try:
       self._runner.run()
     except failures.NodeFailedError as error:
-      here, there = str(self._folder.logs), str(self._task.run.folder.logs)
+      # The text names a log on this machine, whose copy is on the driver host.
+      own_logs = str(self._folder.logs)
+      logs = str(self._task.run.folder.logs)
       failure = error.failure
       self._failure = failures.Failure(
-        failure.line.replace(here, there), failure.traceback
+        failure.line.replace(own_logs, logs), failure.traceback
       )
     except KeyboardInterrupt:
-      pass  # it was killed
+      pass  # `close` has killed the nodes
     except Exception as error:
       group = self._task.group.name
       self._failure = failures.Failure(
         f"the node group {group!r} failed: {type(error).__name__}: {error}", ""
       )
 
-  def _new_logs(self) -> dict[str, bytes]:
+  def _read_new_logs(self) -> dict[str, bytes]:
+    """Returns what was appended to each log since the last call, by name."""
     found = {}
     for path in sorted(self._folder.logs.rglob("*")):
       if path.is_file():
         name = str(path.relative_to(self._folder.logs))
         with path.open("rb") as file:
-          sent = self._sent.get(name, 0)
+          sent = self._sent_bytes.get(name, 0)
           if file.seek(0, os.SEEK_END) < sent:  # the log was trimmed
             sent = 0
           file.seek(sent)
           data = file.read()
         if data:
           found[name] = data
-          self._sent[name] = sent + len(data)
+          self._sent_bytes[name] = sent + len(data)
     return found
 
   def _end_when_not_polled(self) -> None:
+    """Ends this process once it was not polled for a while."""
     while time.monotonic() - self._polled_at_s < POLL_TIMEOUT_S:
       if self._closed.wait(_CHECK_PERIOD_S):
         return
     with contextlib.suppress(Exception):
       self.close()
-    os._exit(1)  # no process waits for a reply
+    os._exit(1)  # at once, because no process waits for a reply any more

@@ -43,9 +43,10 @@ class NodeGroup:
   Attributes:
     name: 'home', 'trainer', or 'workers/1'.
     nodes: role and index of each node, in the order of starting.
-    cpus: number of CPUs that the nodes need.
-    gpus: number of GPUs that the nodes need.
-    first_worker: index in the whole run of the group's first worker.
+    cpus: number of CPUs that all nodes together need.
+    gpus: number of GPUs that all nodes together need.
+    first_worker: index of the group's first worker among all workers of the
+      run.
   """
 
   name: str
@@ -55,7 +56,12 @@ class NodeGroup:
   first_worker: int = 0
 
   def fits(self, machine: Machine, others: "Sequence[NodeGroup]" = ()) -> bool:
-    """Returns whether a machine has room for this group and others on it."""
+    """Returns whether a machine has room for this group.
+
+    Args:
+      machine: the machine.
+      others: groups that are on the machine already.
+    """
     groups = [self, *others]
     return (
       sum(group.cpus for group in groups) <= machine.cpus
@@ -90,24 +96,20 @@ class NodeGroups:
     learning = {"trainer": 1}
     if topology.replay == "own_process":
       learning["replay"] = self._shards
-    trainer_needs = (topology.trainer_cpus, topology.trainer_gpus)
+    cpus, gpus = topology.trainer_cpus, topology.trainer_gpus
     if topology.trainer_machine == DRIVER_HOST:
       nodes = host_plan.list_nodes(driver | learning)
-      return [
-        NodeGroup(
-          DRIVER_HOST, nodes, driver_cpus + trainer_needs[0], trainer_needs[1]
-        )
-      ]
+      return [NodeGroup(DRIVER_HOST, nodes, driver_cpus + cpus, gpus)]
     return [
       NodeGroup(DRIVER_HOST, host_plan.list_nodes(driver), driver_cpus),
-      NodeGroup(TRAINER, host_plan.list_nodes(learning), *trainer_needs),
+      NodeGroup(TRAINER, host_plan.list_nodes(learning), cpus, gpus),
     ]
 
   def make_workers(self, number: int) -> NodeGroup:
     """Returns the node group of a machine with workers.
 
     Args:
-      number: number of the group, from 1; also the index of its proxy.
+      number: number of the group, from 1, which is also the index of its proxy.
     """
     topology = self._topology
     first = topology.home_workers + (number - 1) * topology.workers
@@ -155,17 +157,20 @@ class Placement:
       config: the whole config.
     """
     self._groups = NodeGroups(config)
-    self._wanted = config.topology.machines  # 0: all that the cluster has
+    # Number of machines with workers; 0 means all that the cluster has.
+    self._machines_wanted = config.topology.machines
     self._unplaced = list(self._groups.fixed)
-    self._made = self._wanted  # groups of workers
-    self._unplaced += map(self._groups.make_workers, range(1, self._made + 1))
+    self._worker_groups = self._machines_wanted  # number of groups so far
+    self._unplaced += map(
+      self._groups.make_workers, range(1, self._worker_groups + 1)
+    )
     self._assigned: dict[str, tuple[NodeGroup, Machine]] = {}
     self._lost: set[str] = set()  # groups that had a machine before
 
   @property
   def expected(self) -> dict[str, int]:
     """Current number of nodes of each role."""
-    return self._groups.count_expected(self._made)
+    return self._groups.count_expected(self._worker_groups)
 
   @property
   def unplaced(self) -> list[str]:
@@ -178,19 +183,22 @@ class Placement:
     return [node for group in self._unplaced for node in group.nodes]
 
   def check(self, machines: Sequence[Machine], cluster: str) -> None:
-    """Raises ValueError, one line, if the cluster has too few machines.
+    """Checks that each group would get a machine of its own.
 
     Args:
       machines: all machines of the cluster.
       cluster: the cluster's address, for the error.
+
+    Raises:
+      ValueError: the cluster has too few machines, or too small ones.
     """
     wanted = [*self._unplaced]
-    if not self._made:
+    if not self._worker_groups:
       wanted.append(self._groups.make_workers(1))
     left = list(machines)
     for group in wanted:
-      fits = [m for m in left if _is_allowed(group, m) and group.fits(m)]
-      if not fits:
+      suitable = [m for m in left if _is_allowed(group, m) and group.fits(m)]
+      if not suitable:
         gpus = f" and {group.gpus:g} GPUs" if group.gpus else ""
         raise ValueError(
           f"the run needs {len(wanted)} machines (config.topology), and the "
@@ -199,7 +207,7 @@ class Placement:
           f"{group.cpus:g} CPUs{gpus} of the node group {group.name!r}; add "
           "machines, lower the need, or wait for them with --wait_for_machines"
         )
-      left.remove(fits[0])
+      left.remove(suitable[0])
 
   def fill(
     self, machines: Sequence[Machine]
@@ -207,26 +215,34 @@ class Placement:
     """Assigns groups without a machine; yields the new assignments.
 
     Each group gets a machine of its own. A group that has lost its machine may
-    share one if none is free; a machine that joins gets a new group of workers.
+    share another group's machine if none is free. If the config does not limit
+    the number of machines, each further machine gets a new group of workers.
 
     Args:
       machines: current machines of the cluster.
     """
     for group in tuple(self._unplaced):
-      machine = self._find(group, machines, group.name in self._lost)
+      may_share = group.name in self._lost
+      machine = self._find_machine(group, machines, may_share)
       if machine is not None:
         self._unplaced.remove(group)
         yield self._assign(group, machine)
-    while not self._wanted:
-      group = self._groups.make_workers(self._made + 1)
-      machine = self._find(group, machines, shared=False)
+    while not self._machines_wanted:
+      group = self._groups.make_workers(self._worker_groups + 1)
+      machine = self._find_machine(group, machines, may_share=False)
       if machine is None:
         return
-      self._made += 1
+      self._worker_groups += 1
       yield self._assign(group, machine)
 
   def unassign(self, name: str) -> None:
-    """Removes a group from its machine, which is down."""
+    """Removes a group from its machine, which is down.
+
+    The next `fill` assigns it to another machine.
+
+    Args:
+      name: name of the group.
+    """
     group, _ = self._assigned.pop(name)
     self._lost.add(name)
     self._unplaced.append(group)
@@ -237,21 +253,33 @@ class Placement:
     self._assigned[group.name] = (group, machine)
     return group, machine
 
-  def _find(
-    self, group: NodeGroup, machines: Sequence[Machine], shared: bool
+  def _find_machine(
+    self, group: NodeGroup, machines: Sequence[Machine], may_share: bool
   ) -> Machine | None:
-    """Returns the least loaded machine with room; None: there is none."""
+    """Returns the machine with room for a group that has the fewest groups.
+
+    Args:
+      group: the group to place.
+      machines: current machines of the cluster.
+      may_share: whether the machine may have other groups.
+
+    Returns:
+      The machine, or None if no machine has room.
+    """
     groups = collections.defaultdict(list)
     for other, machine in self._assigned.values():
       groups[machine.id].append(other)
     allowed = [m for m in machines if _is_allowed(group, m)]
     for machine in sorted(allowed, key=lambda machine: len(groups[machine.id])):
       others = groups[machine.id]
-      if (shared or not others) and group.fits(machine, others):
+      if (may_share or not others) and group.fits(machine, others):
         return machine
     return None
 
 
 def _is_allowed(group: NodeGroup, machine: Machine) -> bool:
-  """Returns whether both or neither belong to the driver host."""
+  """Returns whether a group may be placed on a machine, if it has room.
+
+  The driver host runs exactly the driver's group, and no other machine does.
+  """
   return (group.name == DRIVER_HOST) == machine.is_driver_host

@@ -20,13 +20,13 @@ class DataAddresses:
     servers: addresses of the TrajectoryManagers, one per shard, if they run on
       this machine; the first one has the variables.
     proxy_dir: the run's tmpfs directory on this machine, with the proxy's
-      sockets, the shared variables and the control block; None: there is no
-      proxy.
+      sockets, the shared variables and the control block, or None if there is
+      no proxy.
     first_worker: index of the machine's first worker, which has slot 0 in the
       control block.
     remote: whether the servers run on another machine; their addresses are then
       in the endpoint files of proxy_dir, and may change.
-    identity: this machine's identity for mutual TLS; None: plain TCP.
+    identity: this machine's identity for mutual TLS, or None for plain TCP.
     isolated: whether the servers are in a private network, so that other
       processes get their connections as passed sockets.
   """
@@ -39,7 +39,14 @@ class DataAddresses:
   isolated: bool = False
 
   def upstream(self, shard: int) -> str | Callable[[], str | None]:
-    """Returns a server's address, or a function that returns it if remote."""
+    """Returns the address at which this machine's proxy reaches a server.
+
+    If the server is remote, it is a function that returns the current address,
+    or None while the address is not known.
+
+    Args:
+      shard: index of the server's shard.
+    """
     server = self.servers[shard]
     if self.isolated:
       return f"passed:{self.passing_path(shard)}"
@@ -50,7 +57,13 @@ class DataAddresses:
     return endpoint.Endpoint(path).read
 
   def passing_path(self, shard: int) -> str | None:
-    """Returns the socket that passes connections of an isolated server."""
+    """Returns the path of the socket that passes a server's connections.
+
+    It is None if the servers are not in a private network.
+
+    Args:
+      shard: index of the server's shard.
+    """
     if not self.isolated:
       return None
     assert self.proxy_dir is not None
@@ -58,7 +71,7 @@ class DataAddresses:
 
   @property
   def tls(self) -> ssl.SSLContext | None:
-    """TLS context for connections to other machines; None: plain TCP."""
+    """TLS context for connections to other machines, or None for plain TCP."""
     if not self.remote or self.identity is None:
       return None
     return self.identity.client_context()
@@ -71,7 +84,7 @@ class DataAddresses:
 
   @property
   def variables_path(self) -> str:
-    """Path of the shared variables."""
+    """Path of the file of the shared variables."""
     assert self.proxy_dir is not None
     return os.path.join(self.proxy_dir, "variables")
 
@@ -84,7 +97,11 @@ class DataAddresses:
   def open_control_block(
     self, worker: int
   ) -> control_block.WorkerHandle | None:
-    """Returns a handle of a worker's slot; None: there is no proxy."""
+    """Returns a handle of a worker's slot, or None if there is no proxy.
+
+    Args:
+      worker: index of the worker in the run.
+    """
     if not self.proxy_dir:
       return None
     return control_block.WorkerHandle(
@@ -106,7 +123,7 @@ class DataAddresses:
       The index of the process, and the handle of its slot.
 
     Raises:
-      ValueError: one line: no slot is free, or the path cannot be used.
+      ValueError: no slot is free, or the path cannot be used.
     """
     for index in range(control_block.MAX_EXTERNALS):
       shard = self.shard_of(workers + index) if len(self.servers) > 1 else None
@@ -128,7 +145,13 @@ class DataAddresses:
   def make_route(
     self, worker: int, handle: control_block.WorkerHandle | None
   ) -> routes.Route:
-    """Returns a worker's route to its shard, through any proxy it has."""
+    """Returns a worker's route to its shard.
+
+    Args:
+      worker: index of the worker in the run.
+      handle: handle of the worker's slot in the proxy's control block, or None
+        for a direct route without a proxy.
+    """
     shard = self.shard_of(worker)
     if handle is None:
       return routes.DirectRoute(self.servers[shard].resolve())
@@ -144,8 +167,8 @@ class DataAddresses:
     """
     if self.proxy_dir:
       return shared_variables.SharedVariables(self.variables_path)
-    # Imported late: it imports TensorFlow, which nodes with a proxy do not
-    # need.
+    # Imported here, because it imports TensorFlow, which nodes with a proxy do
+    # not need.
     from slipway.replay.variables import variables
 
     return variables.ServerVariables(self.servers[0].resolve(), period_s)

@@ -13,7 +13,7 @@ from slipway.agents import core, seeds
 from slipway.environments import factory, vector
 from slipway.replay.items import adder as adder_lib
 
-_RETURNS_KEPT = 20  # episodes
+_RETURNS_KEPT = 20  # number of last episodes whose mean return is reported
 
 
 class Collector:
@@ -41,12 +41,11 @@ class Collector:
       env_steps: environment steps of the earlier processes, from which the
         exploration schedule continues.
       environment: a batch of `topology.environments_per_worker` environments,
-        which the first step resets; None: made from the config.
+        which the first step resets, or None to make them from the config.
     """
     num_envs = config.topology.environments_per_worker
-    self._before: vector.StepBatch | None = (
-      None  # observations before the next step
-    )
+    # Batch with the observations before the next step; None before a reset.
+    self._before: vector.StepBatch | None = None
     if environment is None:
       environment = factory.make(
         config.environment,
@@ -61,14 +60,15 @@ class Collector:
     self._returns: collections.deque[float] = collections.deque(
       maxlen=_RETURNS_KEPT
     )
-    self._version = 0  # of the loaded variables; 0: none
-    # Sums over all environments, since this process started; no autoresets.
+    self._version = 0  # of the loaded variables; 0 before the first
+    # Environment steps and ended episodes of all environments since this
+    # process started. Autoresets are not environment steps.
     self.env_steps = 0
-    self.episodes = 0  # episodes that have ended
+    self.episodes = 0
 
   @property
   def training_return(self) -> float | None:
-    """Mean return of the last training episodes; None: none has ended."""
+    """Mean return of the last training episodes, or None before the first."""
     return statistics.fmean(self._returns) if self._returns else None
 
   def load(self, version: int, variables: Mapping[str, np.ndarray]) -> None:
@@ -82,7 +82,10 @@ class Collector:
     self._version = version
 
   def step(self) -> adder_lib.Items | None:
-    """Steps every environment once; returns the items that are complete."""
+    """Steps every environment once; returns the items that the step completes.
+
+    It returns None if the step completes no item.
+    """
     before = self._before
     if before is None:
       before = self._environment.reset()

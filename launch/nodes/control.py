@@ -17,7 +17,8 @@ from slipway.launch.rpc import server
 from slipway.launch.runs import run_address, run_folder
 
 _TICK_S = 0.05
-_RELEASED_WITHIN_S = 1.5  # for the launcher to receive the last status
+# Longest wait until the launcher has received the last status.
+_RELEASED_WITHIN_S = 1.5
 _THREADS_ONLY = (
   "all nodes of this run are threads of one process, so the number of workers "
   "can't change: launch it with --launch=local_mp"
@@ -46,18 +47,19 @@ class Control:
       folder: the run's folder.
       expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
-      launcher_pid: process whose end also ends the run; None: no process.
-      memory_dir: tmpfs directory of the run, with the state of this node's
-        earlier process if that was killed; removed if the launcher dies.
+      launcher_pid: pid of the process whose end also ends the run, or None if
+        there is none.
+      memory_dir: tmpfs directory of the run, in which the state of this node is
+        saved for a restart. It is removed if the launcher dies.
       socket_path: path at which `control_service.ControlService` is served.
 
     Raises:
-      ValueError: one line: a file of the run cannot be read.
+      ValueError: a file of the run cannot be read.
     """
     self._folder, self._memory_dir = folder, memory_dir
     self._socket_path = socket_path
-    own = launcher_pid in (None, os.getpid())
-    self._launcher = None if own else multiprocessing.parent_process()
+    is_thread = launcher_pid in (None, os.getpid())
+    self._launcher = None if is_thread else multiprocessing.parent_process()
     self._control = run_control.RunControl(
       config,
       folder,
@@ -65,7 +67,7 @@ class Control:
       started_at_s,
       rates_lib.Rates.from_config(config, spec),
       pathlib.Path(memory_dir, "control.json"),
-      _THREADS_ONLY if own else "",
+      _THREADS_ONLY if is_thread else "",
     )
 
   def run(self) -> None:
@@ -75,13 +77,14 @@ class Control:
       server.Server(self._socket_path, service, self._control),
       run_address.published(self._folder, self._socket_path, outbox),
     ):
-      self._watch()
+      self._control_run()
       self._control.close()
       self._control.wait_released(_RELEASED_WITHIN_S)
     if self._launcher_is_lost():
       shutil.rmtree(self._memory_dir, ignore_errors=True)
 
-  def _watch(self) -> None:
+  def _control_run(self) -> None:
+    """Calls `RunControl.tick` until the run has stopped and all nodes ended."""
     program_stopped = lp.stop_event()
     while not self._control.all_finished():
       time.sleep(_TICK_S)
@@ -92,4 +95,5 @@ class Control:
         self._control.force_shutdown("launcher_lost")
 
   def _launcher_is_lost(self) -> bool:
+    """Returns whether the launcher has died."""
     return self._launcher is not None and not self._launcher.is_alive()

@@ -14,7 +14,8 @@ def path_in(folder: str | os.PathLike[str], service: str) -> pathlib.Path:
 class Endpoint:
   """A file with an address, written by one process and read by others.
 
-  The service may move to another machine while others use it.
+  If the service moves to another machine, the writer replaces the address, and
+  the readers connect to the new one.
   """
 
   def __init__(self, path: str | os.PathLike[str]):
@@ -26,7 +27,7 @@ class Endpoint:
     self._path = pathlib.Path(path)
 
   def read(self) -> str | None:
-    """Returns 'host:port'; None: the address is not known yet."""
+    """Returns 'host:port', or None if the address is not known yet."""
     try:
       return self._path.read_text("ascii") or None
     except FileNotFoundError:

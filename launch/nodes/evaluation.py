@@ -10,12 +10,13 @@ from absl import logging
 from slipway.agents import core
 from slipway.environments import vector
 
-# Function of the actions [B, ...] (None for a reset), the step that followed,
-# and whether each environment's episode counts, bool [B].
+# Function that observes an evaluation in B environments. Its arguments are the
+# actions [B, ...] (None for the reset), the step that followed, and whether
+# the episode of each environment counts, bool [B].
 Observer = Callable[[np.ndarray | None, vector.StepBatch, np.ndarray], None]
 
-# Longest time without the end of an episode, before a warning. Atari episodes
-# last at most 27,000 steps.
+# If no episode ends for this time, a warning is logged. Atari episodes last at
+# most 27,000 steps.
 _LONG_STEPS = 50_000
 _LONG_S = 300.0
 
@@ -36,25 +37,28 @@ def play(
 ) -> Episodes | None:
   """Plays a number of episodes to their end.
 
-  Each environment plays an equal share, so that short episodes are not
-  favoured. One line in the log warns of an episode that may never end.
+  Each environment plays an equal share of the episodes: if the first ones to
+  end were counted, short episodes would be favoured. A line in the log warns of
+  an episode that may never end.
 
   Args:
     environment: a batch of environments, which is reset first.
     actor: an actor whose variables are loaded.
     episodes: number of episodes.
     stopping: function called at each step; True stops the evaluation.
-    observe: function called with the reset and with each step; None: no one.
+    observe: function called with the reset and with each step, or None.
 
   Returns:
-    The finished episodes; None: the evaluation was stopped.
+    The finished episodes, or None if the evaluation was stopped.
   """
   num_envs = environment.num_envs
+  # Number of episodes that each environment still has to play, int64 [B].
   shares = np.full(num_envs, episodes // num_envs)
   shares[: episodes % num_envs] += 1
   returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
-  done = Episodes([], [])
-  steps, since_s, warned = 0, time.monotonic(), False  # since an episode ended
+  finished = Episodes([], [])
+  # Steps and time since an episode has ended.
+  steps, since_s, warned = 0, time.monotonic(), False
   step = environment.reset()
   if observe is not None:
     observe(None, step, shares > 0)
@@ -64,7 +68,9 @@ def play(
     steps += 1
     waited_s = time.monotonic() - since_s
     if not warned and (steps > _LONG_STEPS or waited_s > _LONG_S):
-      _warn(environment.name, np.where(shares > 0, lengths, 0), waited_s)
+      _warn_of_long_episode(
+        environment.name, np.where(shares > 0, lengths, 0), waited_s
+      )
       warned = True
     output = actor.act(step.observation, step.reward, step.first)
     step = environment.step(output.action)
@@ -76,18 +82,21 @@ def play(
       if shares[env]:
         shares[env] -= 1
         steps, since_s = 0, time.monotonic()
-        done.returns.append(float(returns[env]))
-        done.lengths.append(int(lengths[env]))
+        finished.returns.append(float(returns[env]))
+        finished.lengths.append(int(lengths[env]))
       returns[env], lengths[env] = 0.0, 0
-  return done
+  return finished
 
 
-def _warn(name: str, lengths: np.ndarray, waited_s: float) -> None:
+def _warn_of_long_episode(
+  name: str, lengths: np.ndarray, waited_s: float
+) -> None:
   """Warns of an episode that may never end.
 
   Args:
     name: the environment's name.
-    lengths: steps so far of each unfinished episode that counts.
+    lengths: steps so far of the episode in each environment, int64 [B]; 0 in
+      environments that have played their share.
     waited_s: seconds since an episode ended.
   """
   index = int(np.argmax(lengths))

@@ -14,7 +14,7 @@ from slipway.launch.orchestration import messages, waits
 from slipway.replay.variables import variable_packing
 
 _SEED = 1_000_000  # differs from all workers' seeds
-_LONG_S = 60.0  # a longer evaluation is reported as a wait
+_LONG_S = 60.0  # an evaluation that takes longer is reported as a wait
 
 
 class Evaluator:
@@ -61,8 +61,8 @@ class Evaluator:
       stopping: function called at each step; True stops the evaluation.
 
     Returns:
-      The episodes; None: the evaluation was stopped. If the environments can be
-      saved, a stopped evaluation leaves no trace in the next one.
+      The episodes, or None if the evaluation was stopped. If the environments
+      can be saved, a stopped evaluation does not change the next one.
     """
     before = self._environment.get_state() if self._savable else None
     self._actor.load(snapshot.variables)
@@ -78,7 +78,7 @@ class Evaluator:
     return episodes
 
   def report(self) -> messages.EvaluatorReport:
-    """Returns a report of a long evaluation as a wait; thread-safe."""
+    """Returns a report, in which a long evaluation is a wait; thread-safe."""
     since_s = self._since_s
     waited_s = time.monotonic() - since_s if since_s is not None else 0.0
     if waited_s < _LONG_S:

@@ -68,7 +68,10 @@ class EvaluatorNode:
     lengths: Sequence[int],
     snapshot: variable_packing.VersionedVariables,
   ) -> None:
-    """Sends an evaluation to the control node; saves the best variables."""
+    """Sends an evaluation to the control node.
+
+    If it is the best so far, its variables are saved.
+    """
     evaluation = messages.Evaluation(
       list(returns), list(lengths), snapshot.version, uuid.uuid4().hex
     )

@@ -41,26 +41,26 @@ class Link:
 
     Args:
       control: client of the control node, with a timeout of a few seconds.
-      role: the node's role, of `stop_order.ROLES`, or `stop_order.EXTERNAL`.
+      role: the node's role, one of `stop_order.ROLES` or `stop_order.EXTERNAL`.
       index: index of the node among those of its role.
       report: function that returns the current report, called in the link's
         thread; the link sets the report's `incarnation`.
       period_s: seconds between two reports.
-      stop_event: event that stops the node; None: the stop event of the
+      stop_event: event that stops the node, or None for the stop event of the
         node's Launchpad program.
     """
     self._control = control
     self._node = (role, index)
     self._make_report = report
     self._period_s = period_s
-    # Tells the processes of a restarted node apart: each counts from 0.
+    # Identifies this process among those of a restarted node, because each
+    # counts from 0.
     self._incarnation = time.time()
     self._program_stopped = stop_event or lp.stop_event()
     self._command = messages.Command()
     self._stop = threading.Event()
-    self._due = (
-      threading.Event()
-    )  # the next report, before its period has passed
+    # Set if the next report is due before its period has passed.
+    self._due = threading.Event()
     self._closed = threading.Event()
     self._error: BaseException | None = None
     self._thread = threading.Thread(
@@ -72,7 +72,8 @@ class Link:
   def command(self) -> messages.Command:
     """The newest command of the control node, or the default command.
 
-    Its field `stop` is one of several reasons of `stopping`.
+    Its field `stop` is only one of several reasons for which a node stops; see
+    `stopping`.
     """
     return self._command
 
@@ -106,18 +107,20 @@ class Link:
     self._thread.join(timeout=2 * LOST_AFTER_S)
     if error is None:
       try:
-        self._control.finished(*self._node, self._read())
+        self._control.finished(*self._node, self._get_report())
       except Exception as error_of_call:
         logging.warning(
           "the control node did not receive the last report: %s", error_of_call
         )
 
-  def _read(self) -> messages.Report:
+  def _get_report(self) -> messages.Report:
+    """Returns the node's current report, with the incarnation."""
     return msgspec.structs.replace(
       self._make_report(), incarnation=self._incarnation
     )
 
   def _run(self) -> None:
+    """Sends reports until the link is closed or the control node is lost."""
     replied_at_s = time.monotonic()
     while True:
       self._due.wait(self._period_s)
@@ -126,7 +129,7 @@ class Link:
       if self._closed.is_set():
         return
       try:
-        report = self._read()
+        report = self._get_report()
       except Exception as error:
         self._error = error
         return

@@ -62,13 +62,14 @@ class LocalVariables:
   It implements `ports.VariablesSink`.
 
   Attributes:
-    newest: the version that was published last; None: none yet.
+    newest: the newest published variables, or None before the first.
+    pending: False, because published variables always arrive.
   """
 
   pending = False
 
   def __init__(self, newest: variable_packing.VersionedVariables | None = None):
-    """Starts with the variables of a resumed run, or with none."""
+    """Starts with the variables of a resumed run, or None in a new run."""
     self.newest = newest
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
@@ -83,7 +84,7 @@ class LocalVariables:
     """Does nothing, as there is no connection."""
 
   def make_source(self) -> "LocalSource":
-    """Returns a source for one reader."""
+    """Returns a source of these variables for one reader."""
     return LocalSource(self)
 
 
@@ -98,7 +99,7 @@ class LocalSource:
     self._variables, self._version = variables, 0
 
   def poll(self) -> variable_packing.VersionedVariables | None:
-    """Returns the newest variables; None: they were returned before."""
+    """Returns the newest variables, or None if they were returned before."""
     newest = self._variables.newest
     if newest is None or newest.version == self._version:
       return None

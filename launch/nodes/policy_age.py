@@ -8,11 +8,11 @@ import numpy as np
 
 
 def metrics(versions: np.ndarray | None, newest: int) -> dict[str, float]:
-  """Returns the mean and maximum age of a batch's policy, by metric name.
+  """Returns the mean and maximum age of a batch's policies, by metric name.
 
   Args:
-    versions: versions of the variables that chose the actions, int64 [B, ...];
-      None: the data was recorded.
+    versions: int64 [B, ...], versions of the variables that chose the actions
+      of a batch of B items, or None if the data was recorded.
     newest: newest version that was published before the update.
   """
   if versions is None:

@@ -36,7 +36,11 @@ class ItemSink(typing.Protocol):
     ...
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits until items can be written; returns whether they can."""
+    """Waits until items can be written; returns whether they can.
+
+    Args:
+      timeout_s: seconds after which the wait ends.
+    """
     ...
 
   def write(
@@ -45,11 +49,21 @@ class ItemSink(typing.Protocol):
     priorities: np.ndarray,
     frames: frames_lib.FrameIds | None = None,
   ) -> None:
-    """Writes items; must follow a `wait` that returned True."""
+    """Writes N items; must follow a `wait` that returned True.
+
+    Args:
+      records: uint8 [N, record_bytes], packed record of each item.
+      priorities: float [N], priority of each item.
+      frames: frames of the items, or None if items have no stacked frames.
+    """
     ...
 
   def flush(self, timeout_s: float) -> bool:
-    """Waits until no item is in flight; returns whether that is so."""
+    """Waits until no item is in flight; returns whether none is.
+
+    Args:
+      timeout_s: seconds after which the wait ends.
+    """
     ...
 
   def close(self, timeout_s: float) -> bool:
@@ -61,12 +75,12 @@ class VariablesSource(typing.Protocol):
   """A source of variables, for a worker or an evaluator."""
 
   def poll(self) -> variable_packing.VersionedVariables | None:
-    """Returns the newest variables; None: they were returned before."""
+    """Returns the newest variables, or None if they were returned before."""
     ...
 
 
 class VariablesSink(typing.Protocol):
-  """The destination of a trainer's variables.
+  """The destination of a trainer's variables, which publishes them.
 
   Attributes:
     pending: whether the last variables did not arrive and should be published
@@ -76,7 +90,11 @@ class VariablesSink(typing.Protocol):
   pending: bool
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
-    """Publishes variables; returns the last version number in use."""
+    """Publishes variables; returns the newest version that was published.
+
+    Args:
+      variables: arrays by name, as from a learner's `get_variables`.
+    """
     ...
 
   def close(self) -> None:

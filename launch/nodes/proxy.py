@@ -8,7 +8,8 @@ from slipway.replay import proxy as proxy_lib
 from slipway.replay.transport import control_block
 
 _PERIOD_S = 0.05  # between two checks of the command
-_DRAIN_S = 4.0  # for the workers to end; closing takes up to 1 s more
+# Seconds in which the workers may end. Closing the proxy takes up to 1 s more.
+_DRAIN_S = 4.0
 
 
 class Proxy:

@@ -14,7 +14,7 @@ from slipway.launch.runs import run_counters, run_folder, snapshot_store
 from slipway.replay.tables import tables, trajectory_manager
 from slipway.replay.variables import variables
 
-_M_ARENA_MAX = -8  # of glibc's mallopt
+_M_ARENA_MAX = -8  # option of glibc's mallopt(3): the number of heaps
 
 
 class HostedTables:
@@ -36,10 +36,10 @@ class HostedTables:
       config: the whole config.
       spec: specification of one environment.
       folder: the run's folder.
-      snapshot: the snapshot to restore; None: the tables are empty.
+      snapshot: the snapshot to restore, or None to start with empty tables.
       address: address of the server.
-      passing_path: socket at which processes outside of the private network
-        get connections; None: they can use the address.
+      passing_path: path of the socket at which processes outside of the private
+        network get connections, or None if they can use the address.
       shard: index of the shard, from 0; shard 0 also has the variables.
 
     Raises:
@@ -70,7 +70,9 @@ class HostedTables:
       passing_path=passing_path,
     )
     env_steps = None
-    if shards == 1:  # with several shards, lost items are counted instead
+    # With several shards, the run continues while one restarts. Then the lost
+    # steps follow from the lost items.
+    if shards == 1:
       env_steps = (
         run_counters.RunCounters.read(snapshot.path).environment_steps
         if snapshot
@@ -85,6 +87,7 @@ class HostedTables:
     return messages.ReplayReport(replay=self._counts(), restored=self._restored)
 
   def _counts(self) -> messages.TableCounts:
+    """Returns the current counts of the table, or 0 if there is none."""
     if self._table is None:
       return messages.TableCounts()
     return messages.TableCounts(*self._manager.status(tables.TRANSITIONS))
@@ -115,7 +118,8 @@ class Replay:
       folder: the run's folder, for snapshots.
       shard: index of the shard, from 0.
       address: address of the server.
-      passing_path: socket that passes connections; see `HostedTables`.
+      passing_path: path of the socket that passes connections; see
+        `HostedTables`.
       control: client of the control node.
 
     Raises:

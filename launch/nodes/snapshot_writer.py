@@ -47,7 +47,7 @@ class SnapshotWriter:
     store: snapshot_store.SnapshotStore,
     is_up: Callable[[int], bool] = lambda shard: True,
   ):
-    """Continues from the store's last snapshot, and uploads it if needed.
+    """Starts without writing; uploads the store's last snapshot if needed.
 
     Args:
       config: the whole config.
@@ -67,9 +67,10 @@ class SnapshotWriter:
     self._due_s = time.monotonic() + self._period_s
     self._copied = threading.Event()
     self._thread: threading.Thread | None = None
-    self._error: Exception | None = None  # of the last snapshot
+    self._error: Exception | None = None  # that the last snapshot raised
     self._pause_s: float | None = None
-    # The best snapshot may be at the remote location only.
+    # Best mean return so far, from the last snapshot: the best snapshot itself
+    # may exist at the remote location only.
     self._best = _best_return(store.last)
     store.upload_last()
 
@@ -141,13 +142,21 @@ class SnapshotWriter:
       self._thread.join(max(0.0, timeout_s))
 
   def report(self) -> messages.SnapshotReport:
-    """Returns the store's counts, and the learner's last pause."""
+    """Returns the store's counts, and how long the learner paused last."""
     return messages.SnapshotReport(
       pause_s=self._pause_s, **self._store.metrics()
     )
 
   def _begin(self, variables_version: int) -> threading.Event:
-    """Starts the thread; returns an event that is set once all is copied."""
+    """Starts the thread that writes a snapshot.
+
+    Args:
+      variables_version: version that the trainer has published last.
+
+    Returns:
+      An event that is set once the learner and the tables are copied, or once
+      the snapshot has failed.
+    """
     self._copied.clear()
     self._error = None
     self._thread = threading.Thread(
@@ -157,6 +166,7 @@ class SnapshotWriter:
     return self._copied
 
   def _run(self, variables_version: int) -> None:
+    """Writes a snapshot in the thread, and records its error."""
     try:
       self._write(variables_version)
     except Exception as error:  # the run continues without this snapshot
@@ -167,8 +177,10 @@ class SnapshotWriter:
       self._copied.set()
 
   def _write(self, variables_version: int) -> None:
+    """Writes a snapshot, and sets `_copied` once the learner may continue."""
     steps = int(self._learner.steps)
-    # The control node's counts of the trainer are as old as its last report.
+    # The trainer's own counts replace those of the control node, which are as
+    # old as the trainer's last report.
     counters = msgspec.structs.replace(
       self._control.counters(),
       trainer_steps=steps,
@@ -193,7 +205,7 @@ class SnapshotWriter:
   ) -> table_snapshot.Saving | shards_snapshot.ShardsSaving:
     """Begins to save the tables of all servers into a snapshot's folder."""
     shards = len(self._servers)
-    parts = [
+    folders = [
       shards_snapshot.ShardFolder(
         server,
         self._folder.replay_saving(shard),
@@ -203,15 +215,15 @@ class SnapshotWriter:
       for shard, server in enumerate(self._servers)
     ]
     if shards == 1:
-      return table_snapshot.Saving(*parts[0][:3])
+      return table_snapshot.Saving(*folders[0][:3])  # without `is_up`
 
-    def last() -> list[pathlib.Path] | None:
+    def last_folders() -> list[pathlib.Path] | None:
       last = self._store.last
       return last and [
         tables_path(last.path, shard, shards) for shard in range(shards)
       ]
 
-    return shards_snapshot.ShardsSaving(parts, last)
+    return shards_snapshot.ShardsSaving(folders, last_folders)
 
 
 def tables_path(
@@ -229,7 +241,7 @@ def tables_path(
 
 
 def _best_return(newest: snapshot_store.Snapshot | None) -> float | None:
-  """Returns the best return at the time of a snapshot; None: none."""
+  """Returns the best mean return up to a snapshot, or None without one."""
   if newest is None:
     return None
   return run_counters.RunCounters.read(newest.path).best_eval_return

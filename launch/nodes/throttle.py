@@ -1,9 +1,9 @@
 """Throttle: limits the rate of a loop's environment steps."""
 
-# Seconds of steps that may be caught up after a delay, such as a pause. It is
-# enough for a sleep that was too long, and too little for a burst.
+# After a delay, such as a pause, the steps of this many seconds are caught up.
+# It is enough for a sleep that was too long, and too little for a burst.
 _BURST_S = 0.1
-# Shorter waits than a clock resolves would only repeat the loop.
+# Shorter waits count as 0, because a sleep cannot be that short.
 _RESOLUTION_S = 1e-6
 
 
@@ -28,14 +28,17 @@ class Throttle:
 
   def __init__(self):
     """Starts with an empty bucket: the first batch may begin at once."""
-    self._pending_steps = 0.0  # steps ahead of the rate; below 0: behind it
+    # Steps by which the loop is ahead of the target rate; negative if behind.
+    self._pending_steps = 0.0
     self._updated_at_s: float | None = None
 
   def get_wait_s(self, steps_per_s: float, now_s: float) -> float:
-    """Returns the seconds until the next batch of steps may begin; 0.0: now.
+    """Returns the seconds until the next batch of steps may begin.
+
+    It is 0.0 if the batch may begin now.
 
     Args:
-      steps_per_s: current target rate; 0: no limit.
+      steps_per_s: current target rate; 0 means no limit.
       now_s: current monotonic seconds.
     """
     self._update(steps_per_s, now_s)
@@ -49,15 +52,16 @@ class Throttle:
 
     Args:
       steps: number of environment steps of the batch.
-      steps_per_s: current target rate; 0: no limit.
+      steps_per_s: current target rate; 0 means no limit.
       now_s: current monotonic seconds.
     """
-    # Added before the update, so that the batch's own duration counts.
+    # The steps are added before the update, which then subtracts the steps that
+    # were allowed while the batch itself took place.
     self._pending_steps += steps
     self._update(steps_per_s, now_s)
 
   def _update(self, steps_per_s: float, now_s: float) -> None:
-    """Subtracts the steps that the elapsed time allows."""
+    """Subtracts the steps that the time since the last update allows."""
     if self._updated_at_s is None:
       self._updated_at_s = now_s
     allowed_steps = steps_per_s * (now_s - self._updated_at_s)

@@ -38,14 +38,14 @@ class Trainer:
       updates: the learner's updates and their source of batches.
       variables: destination of the variables.
       version: version under which the learner's variables are published
-        already; None: they are not.
+        already, or None if they are not.
     """
     self._rates, self._learner, self._updates = rates, learner, updates
     self._variables = variables
     self._publications = rates_lib.Publications(rates)
     self._steps = self._started_at = int(learner.steps)
-    self._limit = limits.last_trainer_step(config.limits)  # 0: none
-    self._learned: dict[str, float | None] = {}
+    self._limit = limits.last_trainer_step(config.limits)  # 0 if there is none
+    self._metrics: dict[str, float | None] = {}  # of the last update
     self._first_step_at_s: float | None = None  # unix
     self._waiting_since_s: float | None = time.monotonic()
     self.version = self._publish() if version is None else version
@@ -92,12 +92,16 @@ class Trainer:
       first_step_at_s=self._first_step_at_s,
       variables_version=self.version,
       waiting_s=waiting_since_s and time.monotonic() - waiting_since_s,
-      metrics=self._learned,
+      metrics=self._metrics,
       restored=messages.RestoredCounts(trainer_steps=self._started_at),
     )
 
   def _next_updates(self, collected_version: int) -> int:
-    """Returns the number of updates in the next call; 0: none is due."""
+    """Returns the number of updates in the next call, or 0 if none is due.
+
+    Args:
+      collected_version: newest version with which all workers have collected.
+    """
     updates = self._rates.updates_per_call
     if self._limit:
       updates = max(0, min(updates, self._limit - self._steps))
@@ -107,17 +111,20 @@ class Trainer:
       granted = self._rates.updates_of_round(self._updates.statuses())
       if granted:
         self._publications.begin_round(granted)
-      else:  # too little data: the workers collect once more
+      else:
+        # There is too little data for an update. A new version, with the same
+        # variables, makes the workers collect another round.
         self.version = self._publish()
     return min(updates, self._publications.updates_left)
 
   def _update(self, updates: int) -> None:
+    """Runs one call of updates, and publishes the variables if that is due."""
     last = self._updates.run(updates)
     before, self._steps = self._steps, int(self._learner.steps)
     if last is None:
       self._waiting_since_s = self._waiting_since_s or time.monotonic()
     else:
-      self._learned = {
+      self._metrics = {
         **last.metrics,
         **policy_age.metrics(last.versions, self.version),
       }
@@ -128,4 +135,5 @@ class Trainer:
       self.version = self._publish()
 
   def _publish(self) -> int:
+    """Publishes the learner's variables; returns their version."""
     return self._variables.publish(self._learner.get_variables())

@@ -25,8 +25,11 @@ from slipway.replay.tables import shard_monitor, tables
 from slipway.replay.variables import retrying_publisher, variables
 
 _ROUND_S = 0.2  # longest wait for a round before the next command is read
-_SAVE_S = 4.0  # for the last snapshot; below the grace of the stop order
-_CONNECT_S = 30.0  # for the server that has the variables, at the start
+# Seconds in which the last snapshot must be written. They are at most the
+# trainer's grace period in the stop order.
+_SAVE_S = 4.0
+# Seconds for which the start waits for the server with the variables.
+_CONNECT_S = 30.0
 
 
 class TrainerNode:
@@ -49,7 +52,7 @@ class TrainerNode:
       folder: the run's folder, for snapshots.
       servers: addresses of the TrajectoryManagers, the first of which has the
         variables; hosted here if config.topology.replay is 'with_trainer'.
-      passing_path: socket that passes connections; see
+      passing_path: path of the socket that passes connections; see
         `replay_node.HostedTables`.
       control: client of the control node.
 
@@ -60,7 +63,8 @@ class TrainerNode:
     self._control = control
     builder = registry.make_builder(config.agent)
     self._rates = rates_lib.Rates.from_config(config, spec)
-    # Found once, so that tables and learner restore the same snapshot.
+    # The newest snapshot is determined only once, so that tables and learner
+    # restore the same one.
     store = snapshot_store.open_store(config, folder)
     snapshot = store.newest()
     self._tables = None
@@ -78,8 +82,8 @@ class TrainerNode:
       checkpoints.restore(snapshot.path, learner)
       logging.info("resumes from snapshot %d", snapshot.number)
     self._monitors[0].wait(_CONNECT_S)
-    # The next version must exceed all that any node has, also versions that a
-    # killed trainer published after the snapshot.
+    # The next version must exceed every version that any node has, including
+    # those that a killed trainer has published after the snapshot.
     version = control.variables_version()
     self.trainer = trainer.Trainer(
       config,
@@ -99,7 +103,7 @@ class TrainerNode:
       store,
       lambda shard: self._monitors[shard].up,
     )
-    self._saves = 0  # requested snapshots that were begun
+    self._saves_begun = 0  # value of `saves_requested` at the last snapshot
 
   def run(self) -> None:
     """Trains until the run stops, then writes the last snapshot."""
@@ -116,12 +120,13 @@ class TrainerNode:
         self._save_if_due(command.saves_requested)
         before = self.trainer.steps
         if self.trainer.step(command) == before and collected is None:
-          # Idle: at the limit, the other nodes stop first.
+          # There was no batch, or the trainer is at its limit.
           node_link.wait(self._rates.trainer_idle_s)
       self._snapshots.finish(self.trainer.version, _SAVE_S)
-      # Closed before the server, which stops next or below.
+      # The trainer's connections are closed before their servers, which stop
+      # after this node or, if hosted here, below.
       self.trainer.close()
-    # Closed after the last report, which reads the open server.
+    # The hosted server is closed after the last report, which reads its counts.
     self.close()
 
   def close(self) -> None:
@@ -150,10 +155,14 @@ class TrainerNode:
     )
 
   def _wait_for_round(self, command: messages.Command) -> int | None:
-    """Waits for the workers of a round, if there is nothing else to do.
+    """Waits briefly for the workers of a round, if it is their phase.
+
+    Args:
+      command: the control node's newest command.
 
     Returns:
-      The version with which all workers have collected; None: no wait.
+      The newest version with which all workers have collected, or None if the
+      trainer does not have to wait or the control node is down.
     """
     version = self.trainer.version
     if (
@@ -168,9 +177,14 @@ class TrainerNode:
       logging.info("no round from the control node: %s", error)
       return None
 
-  def _save_if_due(self, saves: int) -> None:
-    if saves > self._saves or self._snapshots.due:
-      self._saves = max(saves, self._saves)
+  def _save_if_due(self, saves_requested: int) -> None:
+    """Begins a snapshot if one was requested or the period has passed.
+
+    Args:
+      saves_requested: number of snapshots that were requested so far.
+    """
+    if saves_requested > self._saves_begun or self._snapshots.due:
+      self._saves_begun = max(saves_requested, self._saves_begun)
       self._snapshots.start(self.trainer.version)
 
 

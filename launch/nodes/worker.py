@@ -15,8 +15,9 @@ from slipway.launch.orchestration import messages
 from slipway.launch.orchestration import rates as rates_lib
 
 _WAIT_S = 0.2  # longest wait before the next command is read
-_FLUSH_S = 2.0  # for items in flight at the end
-_LOG_AFTER_S = 1.0  # shorter waits are normal with a rate limiter
+_FLUSH_S = 2.0  # longest wait for items in flight at the end
+# Seconds after which a wait is logged. Shorter ones are normal with a limiter.
+_LOG_AFTER_S = 1.0
 _RUN = messages.Command()
 
 
@@ -35,7 +36,7 @@ class Worker:
     registration: messages.Registration,
     environment: vector.VectorEnvironment | None = None,
   ):
-    """Makes the environments.
+    """Makes the worker's environments, actor and adder.
 
     Args:
       config: the whole config.
@@ -46,7 +47,8 @@ class Worker:
       items: destination of the items.
       variables: source of the policy's variables.
       registration: counts of the worker's earlier processes.
-      environment: batch of environments; see `collector.Collector`.
+      environment: batch of environments, or None to make them from the config;
+        see `collector.Collector`.
     """
     self._config, self._rates, self._items = config, rates, items
     self._variables = variables
@@ -60,13 +62,15 @@ class Worker:
       environment,
     )
     self._throttle = throttle.Throttle()
+    # Unix seconds at which the loaded variables were published.
     self._published_at_s: float | None = None
     self._waiting_since_s: float | None = None  # monotonic
     self._wait_is_logged = False
-    self._version = 0  # of the variables; 0: none yet
-    self._loads = 0
-    # In rounds: batch steps of the current round, and the version with which
-    # this worker has collected its share and got all of it confirmed.
+    self._version = 0  # of the loaded variables; 0 before the first
+    self._loads = 0  # number of versions that were loaded
+    # For runs in rounds: the batch steps in the current round, and the newest
+    # version with which this worker has collected its share of a round, after
+    # all its items were confirmed.
     self._round_steps = 0
     self._collected_version = 0
 
@@ -82,7 +86,10 @@ class Worker:
 
   @property
   def collected_version(self) -> int:
-    """Version whose share of a round this worker has collected; 0: none."""
+    """Newest version with which this worker has collected its share of a round.
+
+    It is 0 before the first round has ended.
+    """
     return self._collected_version
 
   def step(self, command: messages.Command = _RUN) -> int:
@@ -106,7 +113,7 @@ class Worker:
     return self._collector.env_steps
 
   def keep_stream(self) -> None:
-    """Reopens a broken stream of items; for calls between two steps."""
+    """Reopens a broken stream of items; may be called between two steps."""
     self._items.wait(0.0)
 
   def close(self) -> None:
@@ -155,7 +162,11 @@ class Worker:
     self._collector.set_state(state)
 
   def _may_step(self, command: messages.Command) -> bool:
-    """Returns whether a step may begin now; waits briefly if not."""
+    """Returns whether a step may begin now; waits briefly if not.
+
+    When the share of a round is collected and confirmed, it also updates
+    `collected_version`.
+    """
     if self._published_at_s is None:
       time.sleep(self._rates.idle_s)
       return False
@@ -163,7 +174,8 @@ class Worker:
     if command.paused or has_collected:
       if self._record_wait(self._items.flush(_WAIT_S)):
         if has_collected and self._collected_version != self._version:
-          self._collected_version = self._version  # reported without a delay
+          # No sleep, so that the new version is reported at once.
+          self._collected_version = self._version
         else:
           time.sleep(self._rates.idle_s)
       return False
@@ -180,7 +192,14 @@ class Worker:
     return share is not None and self._round_steps >= share
 
   def _record_wait(self, ready: bool) -> bool:
-    """Records the start of a wait, logs a long wait, and returns `ready`."""
+    """Records the start or the end of a wait, and logs a long one.
+
+    Args:
+      ready: whether the worker has nothing to wait for.
+
+    Returns:
+      The argument.
+    """
     now_s = time.monotonic()
     if ready:
       if self._wait_is_logged:
@@ -196,6 +215,7 @@ class Worker:
     return False
 
   def _load_variables(self) -> None:
+    """Loads the newest variables if they are new, and begins a round."""
     snapshot = self._variables.poll()
     if snapshot is None:
       return

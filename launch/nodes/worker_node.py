@@ -16,8 +16,9 @@ from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables
 from slipway.replay.transport import control_block
 
-# Number of unconfirmed items up to which more are written. Items of a queue age
-# while they wait, and only the queue's capacity should bound their number.
+# A worker writes further items only while at most this many are unconfirmed.
+# Items of a queue become outdated while they wait, so only the queue's capacity
+# should bound the number of waiting items.
 _UNCONFIRMED = writer_lib.MAX_IN_FLIGHT // 2
 _UNCONFIRMED_OF_QUEUE = 1
 
@@ -39,7 +40,11 @@ class ExternalParts(typing.NamedTuple):
 
 
 class WorkerNode:
-  """A node that runs a worker by the commands of proxy or control node."""
+  """A node that runs a worker.
+
+  The worker follows the commands of its proxy, or without a proxy those of the
+  control node.
+  """
 
   def __init__(
     self,
@@ -58,8 +63,8 @@ class WorkerNode:
       index: index of the worker, from 0.
       data: addresses of the servers or the proxy.
       control: client of the control node.
-      external_parts: objects of an external process; None: the worker is one of
-        the run's own.
+      external_parts: objects of an external process, or None if the worker is
+        one of the run's own.
     """
     self._name = ("worker", index)
     if external_parts:
@@ -128,6 +133,7 @@ class WorkerNode:
       self._worker.close()
 
   def _collect(self, node_link: link.Link) -> None:
+    """Steps the worker until it has to stop, and reports each round at once."""
     collected = 0
     while not node_link.stopping:
       command = self._command(node_link)
@@ -136,10 +142,10 @@ class WorkerNode:
       self._worker.step(command)
       if self._worker.collected_version != collected:
         collected = self._worker.collected_version
-        node_link.report_now()  # the trainer waits for it
+        node_link.report_now()  # because the trainer waits for this report
 
   def _command(self, node_link: link.Link) -> messages.Command:
-    """Returns the command of the proxy, or without one of the control node."""
+    """Returns the proxy's command, or without a proxy the control node's."""
     handle = self._handle
     if handle is None:
       return node_link.command

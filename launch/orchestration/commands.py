@@ -11,9 +11,10 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
   Attributes:
     workers: number of workers; workers with higher indices end.
     proxies: number of proxies that share the limit on environment steps.
-    steps_per_s: limit on the environment steps of all workers; 0: no limit.
+    steps_per_s: limit on the environment steps per second of all workers
+      together; 0 means no limit.
     paused: whether all nodes should pause.
-    trainer_steps_limit: the trainer's last step, 0: no limit; None: the
+    trainer_steps_limit: the trainer's last step; 0 means no limit, and None the
       config's limit.
     saves_requested: number of snapshots requested so far.
   """
@@ -31,11 +32,12 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
     """Returns the command for a node.
 
     Args:
-      role: the node's role; only proxies and workers share the step limit.
+      role: the node's role. A worker and a proxy get an equal share of the
+        limit on steps; a worker with a proxy follows the proxy's commands.
       index: index of the node among those of its role.
       stop: whether the nodes of this role should end.
-      collected_version: for the trainer, the version with which all workers
-        have collected their share of a round.
+      collected_version: newest version with which all workers have collected
+        their share of a round, which only the trainer needs.
     """
     if role == "trainer":
       return messages.Command(

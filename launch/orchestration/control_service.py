@@ -34,11 +34,11 @@ class ControlService(typing.Protocol):
 
     Args:
       version: version of the variables with which the workers collect.
-      timeout_s: seconds after which the wait ends; at most 1.
+      timeout_s: seconds after which the wait ends, up to 1 s.
 
     Returns:
-      The version with which every worker has collected; lower than `version`
-      if the timeout has passed or the run stops.
+      The newest version with which every worker has collected. It is lower
+      than `version` if the timeout has passed or the run stops.
     """
     ...
 
@@ -72,7 +72,7 @@ class ControlService(typing.Protocol):
     """Pauses all nodes until `resume`.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     ...
 
@@ -80,7 +80,7 @@ class ControlService(typing.Protocol):
     """Makes all nodes continue after `pause`.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     ...
 
@@ -88,7 +88,7 @@ class ControlService(typing.Protocol):
     """Requests a snapshot.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     ...
 
@@ -96,7 +96,7 @@ class ControlService(typing.Protocol):
     """Sets the number of workers.
 
     Raises:
-      ValueError: one line: the run is stopping, or can't have this number.
+      ValueError: the run is stopping, or can't have this number.
     """
     ...
 
@@ -105,13 +105,13 @@ class ControlService(typing.Protocol):
 
     Args:
       field: name of a field in `settings.FIELDS`.
-      value: the new value, also as text.
+      value: the new value, or its text.
 
     Raises:
-      ValueError: one line: the run is stopping, or the field can't have it.
+      ValueError: the run is stopping, or the field can't have this value.
     """
     ...
 
   def release(self) -> None:
-    """Confirms that the launcher has the last status; the node may end."""
+    """Confirms that the launcher has the last status; the node may exit."""
     ...

@@ -6,7 +6,7 @@ import ml_collections
 
 from slipway.launch.runs import run_counters, run_status
 
-ALL = "all_limits"  # the reason of a stop by several limits together
+ALL = "all_limits"  # reason of a stop because all of several limits are reached
 
 
 class Counts(typing.NamedTuple):
@@ -17,7 +17,7 @@ class Counts(typing.NamedTuple):
     trainer_steps: updates of the learner.
     episodes: training episodes of all workers.
     wall_clock_s: seconds that the run has taken.
-    target_return: mean return of the last evaluation; None: there was none.
+    target_return: mean return of the last evaluation, or None before one.
     evaluations_without_improvement: evaluations since the mean return was last
       higher than all before.
   """
@@ -54,11 +54,12 @@ class Counts(typing.NamedTuple):
     )
 
 
-def find_set(limits: ml_collections.ConfigDict) -> list[str]:
-  """Returns the names of the limits that are set.
+def find_configured(limits: ml_collections.ConfigDict) -> list[str]:
+  """Returns the names of the limits that a config sets.
 
   Args:
-    limits: section `limits` of a config.
+    limits: section `limits` of a config. A target return of infinity and other
+      limits of 0 are not set.
   """
   return [
     name
@@ -79,7 +80,7 @@ def find_reached(
   values = counts._asdict()
   return [
     name
-    for name in find_set(limits)
+    for name in find_configured(limits)
     if values[name] is not None and values[name] >= limits[name]
   ]
 
@@ -87,31 +88,37 @@ def find_reached(
 def find_reason(
   limits: ml_collections.ConfigDict, counts: Counts
 ) -> str | None:
-  """Returns the reason why a run ends now; None: the run continues.
+  """Returns the limit that ends a run now.
+
+  A run ends at its first limit, or with limits.combine='all' once all limits
+  that are set are reached.
 
   Args:
     limits: section `limits` of a config.
     counts: the run's current counts.
 
   Returns:
-    The name of a limit, or `ALL` if several limits together end the run.
+    The name of a limit, or `ALL` if several limits together end the run, or
+    None if the run continues.
   """
   reached = find_reached(limits, counts)
   if limits.combine == "any" or not reached:
     return reached[0] if reached else None
-  if reached != find_set(limits):
+  if reached != find_configured(limits):
     return None
   return reached[0] if len(reached) == 1 else ALL
 
 
 def last_trainer_step(limits: ml_collections.ConfigDict) -> int:
-  """Returns the last trainer step of a run; 0: there is no limit.
+  """Returns the trainer step at which the trainer stops, or 0 without a limit.
 
-  If several limits together end the run, the trainer continues after its own
-  limit.
+  If a run ends only once several limits are all reached, the trainer continues
+  beyond its own limit, so there is none.
 
   Args:
     limits: section `limits` of a config.
   """
-  alone = limits.combine == "any" or find_set(limits) == ["trainer_steps"]
-  return limits.trainer_steps if alone else 0
+  ends_run = limits.combine == "any" or find_configured(limits) == [
+    "trainer_steps"
+  ]
+  return limits.trainer_steps if ends_run else 0

@@ -22,15 +22,15 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   Attributes:
     stop: whether the node should end.
     paused: whether the node should pause.
-    steps_per_s: limit on the environment steps of a worker, or of all workers
-      of a proxy; 0: no limit.
-    trainer_steps_limit: the trainer's last step, 0: no limit; None: the
+    steps_per_s: limit on the environment steps per second of a worker, or of
+      all workers of a proxy together; 0 means no limit.
+    trainer_steps_limit: the trainer's last step; 0 means no limit, and None the
       config's limit.
-    saves_requested: number of snapshots requested so far, without the regular
-      ones.
+    saves_requested: number of snapshots that were requested so far; the
+      trainer's periodic snapshots do not count.
     collected_version: newest version of the variables with which every worker
-      has collected its share of a round; 0: none.
-    workers: number of workers that share a round; 0: the config's number.
+      has collected its share of a round; 0 if there is none.
+    workers: number of workers that share a round; 0 means the config's number.
   """
 
   stop: bool = False
@@ -61,8 +61,8 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     returns: undiscounted return of each episode.
     lengths: environment steps of each episode.
     variables_version: version that was evaluated.
-    key: unique per evaluation, so that one which is sent again is counted once;
-      '': it is sent once.
+    key: unique text per evaluation, by which an evaluation that is sent again
+      is counted once; empty if it is never sent again.
   """
 
   returns: typing.Annotated[list[Return], msgspec.Meta(min_length=1)]
@@ -86,12 +86,15 @@ class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RestoredCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of the snapshot that a node has restored; 0: no snapshot.
+  """Counts of the snapshot that a node has restored.
+
+  A node that started without a snapshot reports counts of 0.
 
   Attributes:
-    env_steps: environment steps of the run; None: the node does not know them.
-    trainer_steps: updates of the run; None: the node is no trainer.
-    inserted: items inserted into the node's table; None: the node has no table.
+    env_steps: environment steps of the run, or None if the node does not know
+      them.
+    trainer_steps: updates of the run, or None if the node is not the trainer.
+    inserted: items inserted into the node's table, or None if it has no table.
   """
 
   env_steps: Count | None = None
@@ -103,10 +106,11 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Snapshots that a trainer has written.
 
   Attributes:
-    written: number of the newest snapshot; 0: there is none.
-    written_at_s: unix seconds of the newest snapshot; None: there is none.
-    pause_s: seconds for which the trainer paused for the newest snapshot.
-    uploaded: number of the newest uploaded snapshot; None: there is none.
+    written: number of the newest snapshot, or 0 if there is none.
+    written_at_s: unix seconds of the newest snapshot, or None if there is none.
+    pause_s: seconds for which the trainer paused for the newest snapshot, or
+      None if there is none.
+    uploaded: number of the newest uploaded snapshot, or None if there is none.
     upload_failures: number of failed uploads.
     unwritten: whether the last snapshot could not be written.
   """
@@ -120,11 +124,11 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """A worker's streams through a proxy.
+  """Counts of one worker's streams through its proxy.
 
   Attributes:
     streams: number of open streams.
-    bytes_up: bytes relayed to replay.
+    bytes_up: bytes relayed to the replay server.
     bytes_down: bytes relayed to the worker.
   """
 
@@ -139,23 +143,27 @@ class WorkerReport(
   """The report of a worker process, whose counts start from 0.
 
   Attributes:
-    incarnation: unix seconds at which the process started; `Link` sets it.
+    incarnation: identifies this process among those of its node, by the unix
+      seconds at which it started to report; `Link` sets it.
     env_steps: environment steps.
     episodes: training episodes that have ended.
     items_written: number of items passed to the writer.
     items_confirmed: number of items that the server has confirmed.
     items_lost: number of items lost in flight.
-    items_discarded: number of items in flight at the end that the table
-      rejected.
+    items_discarded: number of items that were in flight when the worker ended,
+      and that the table did not take any more.
     reconnects: number of streams that were reopened.
-    variables_version: version with which the worker acts; 0: none.
+    variables_version: version with which the worker acts; 0 before the first.
     variable_loads: number of versions that were loaded.
-    collected_version: version with which the worker has collected its share of
-      a round and got all of it confirmed; 0: none.
-    training_return: mean return of the last episodes; None: none has ended.
-    variables_age_s: seconds since the version was published; None: no version.
-    waiting_s: seconds for which the worker has waited; None: no wait.
-    waiting_for: reason of the wait, such as `waits.TABLE`.
+    collected_version: newest version with which the worker has collected its
+      share of a round, after all items were confirmed; 0 if there is none.
+    training_return: mean return of the last episodes, or None if none has
+      ended.
+    variables_age_s: seconds since `variables_version` was published, or None
+      before the first version.
+    waiting_s: seconds for which the worker has waited, or None if it does not
+      wait.
+    waiting_for: reason of the wait, such as `waits.TABLE`, or None.
   """
 
   incarnation: Seconds = 0.0
@@ -181,16 +189,17 @@ class TrainerReport(
   """The report of a trainer process.
 
   Attributes:
-    incarnation: unix seconds at which the process started; `Link` sets it.
+    incarnation: identifies the process; see `WorkerReport`.
     trainer_steps: number of updates of the run.
-    first_step_at_s: unix seconds of the process's first update; None: none yet.
-    variables_version: version that was published last; 0: none.
-    waiting_s: seconds for which the trainer has waited for a batch; None: no
-      wait.
+    first_step_at_s: unix seconds of the process's first update, or None before
+      it.
+    variables_version: version that was published last; 0 before the first.
+    waiting_s: seconds for which the trainer has waited for a batch, or None if
+      it does not wait.
     metrics: metrics of the learner's last update, by name.
-    shards_up: number of shards that reply; None: there is one table.
-    restored: counts of the snapshot at which the process began.
-    replay: counts of the table, if the trainer hosts it.
+    shards_up: number of shards that reply, or None if there is a single table.
+    restored: counts of the snapshot that the process has restored.
+    replay: counts of the table, or None if the trainer does not host it.
     snapshots: counts of the snapshots.
   """
 
@@ -212,9 +221,9 @@ class ReplayReport(
   """The report of a replay server's process.
 
   Attributes:
-    incarnation: unix seconds at which the process started; `Link` sets it.
+    incarnation: identifies the process; see `WorkerReport`.
     replay: counts of the server's table.
-    restored: counts of the snapshot at which the process began.
+    restored: counts of the snapshot that the process has restored.
   """
 
   incarnation: Seconds = 0.0
@@ -228,17 +237,19 @@ class ProxyReport(
   """The report of a proxy process, whose counts start from 0.
 
   Attributes:
-    incarnation: unix seconds at which the process started; `Link` sets it.
+    incarnation: identifies the process; see `WorkerReport`.
     connections: number of open streams.
     connections_refused: number of streams that were rejected.
-    bytes_up: bytes relayed to replay.
+    bytes_up: bytes relayed to the replay server.
     bytes_down: bytes relayed to the workers.
     variables_fetched: number of versions that were put into shared memory.
-    variables_version: version in shared memory; 0: none.
-    variables_age_s: seconds since the version was published; None: no version.
+    variables_version: version in shared memory; 0 before the first.
+    variables_age_s: seconds since `variables_version` was published, or None
+      before the first version.
     restarts: number of earlier processes of this proxy.
-    server: address of the replay server; None: not known.
-    waiting_s: seconds for which the server has not replied; None: it replies.
+    server: address of the replay server, or None if it is not known yet.
+    waiting_s: seconds for which the server has not replied, or None if it
+      replies.
     workers: streams of each live worker, by the worker's index.
   """
 
@@ -259,13 +270,14 @@ class ProxyReport(
 class EvaluatorReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="evaluator"
 ):
-  """The report of an evaluator process; results are separate messages.
+  """The report of an evaluator process; `Evaluation` has its results.
 
   Attributes:
-    incarnation: unix seconds at which the process started; `Link` sets it.
+    incarnation: identifies the process; see `WorkerReport`.
     unwritten: names of files that wait for space on the disk.
-    waiting_s: seconds since a long evaluation began; None: no long evaluation.
-    waiting_for: reason of the wait, such as `waits.EPISODES`.
+    waiting_s: seconds since the current evaluation began, or None if there is
+      none or it is not long yet.
+    waiting_for: reason of the wait, such as `waits.EPISODES`, or None.
   """
 
   incarnation: Seconds = 0.0

@@ -7,7 +7,7 @@ import msgspec
 from slipway.launch.orchestration import messages
 from slipway.launch.runs import run_counters
 
-# Largest difference between the starts of one wait in two reports.
+# Two reports describe the same wait if its start differs by at most this.
 _SAME_WAIT_S = 1.0
 _COUNTS = run_counters.NodeCounts.__struct_fields__
 
@@ -16,14 +16,17 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
   """The state of one node, as the control node knows it.
 
   Attributes:
-    report: newest report; None: no process has reported since the command.
+    report: newest report, or None if no process of the node has reported since
+      the user's command.
     earlier: sums over the node's earlier processes.
     finished: whether the node has ended.
-    reported_at_s: monotonic seconds of the newest report.
-    waiting_since_s: monotonic seconds since which the node waits; None: no
-      wait.
-    restarts: number of restarts while the run was active.
-    incarnations: number of the node's processes, before a resume included.
+    reported_at_s: monotonic seconds of the newest report, or None before it.
+    waiting_since_s: monotonic seconds since which the node waits, or None if it
+      does not wait.
+    restarts: number of restarts during the run's commands; the start of a node
+      in a resumed run is not a restart.
+    incarnations: number of the node's processes, including those before the run
+      was resumed.
   """
 
   report: messages.Report | None = None
@@ -62,7 +65,7 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
 
   @property
   def reported(self) -> bool:
-    """Whether a process of the node has reported since the command."""
+    """Whether a process of the node has reported since the user's command."""
     return self.reported_at_s is not None
 
   @property
@@ -72,7 +75,7 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
 
   @property
   def waiting_s(self) -> float:
-    """Seconds for which the node has waited; 0.0: it does not wait."""
+    """Seconds for which the node has waited, or 0.0 if it does not wait."""
     if self.waiting_since_s is None or self.finished:
       return 0.0
     return time.monotonic() - self.waiting_since_s
@@ -83,7 +86,11 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
     return known is not None and known.incarnation != report.incarnation
 
   def silent_since(self, since_s: float) -> bool:
-    """Returns whether the node has not reported since a monotonic time."""
+    """Returns whether the node has sent no report since a given time.
+
+    Args:
+      since_s: monotonic seconds.
+    """
     return self.reported_at_s is None or self.reported_at_s < since_s
 
   def record(self, report: messages.Report, finished: bool) -> None:
@@ -106,11 +113,18 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
     self._record_wait(getattr(report, "waiting_s", None))
 
   def _record_wait(self, waiting_s: float | None) -> None:
+    """Records since when the node waits.
+
+    Args:
+      waiting_s: seconds for which the node has waited, or None for no wait.
+    """
     if waiting_s is None or self.reported_at_s is None:
       self.waiting_since_s = None
       return
     since_s, before_s = self.reported_at_s - waiting_s, self.waiting_since_s
-    # Reports have varying delays, but the shown start must not flicker.
+    # The delay of reports varies, so the start of the same wait is computed
+    # slightly differently each time. The first value is kept, so that the
+    # displayed start does not change.
     if before_s is None or abs(since_s - before_s) > _SAME_WAIT_S:
       self.waiting_since_s = since_s
 
@@ -118,7 +132,7 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
 def _without_items_in_flight(
   counts: run_counters.NodeCounts,
 ) -> run_counters.NodeCounts:
-  """Returns counts in which the items in flight are counted as lost."""
+  """Returns counts of a dead process: its items in flight count as lost."""
   delivered = counts.items_confirmed + counts.items_discarded
   lost = counts.items_written - delivered
   return msgspec.structs.replace(counts, items_lost=lost)

@@ -6,21 +6,32 @@ _WINDOW_S = 5.0
 
 
 class Rate:
-  """Measures the growth of a count over the last seconds."""
+  """Measures the growth of a count over a window of the last 5 s."""
 
   def __init__(self):
     """Starts with no samples."""
+    # Monotonic seconds and count of each sample in the window.
     self._samples: collections.deque[tuple[float, float]] = collections.deque()
 
   def add(self, count: float, now_s: float) -> float:
-    """Adds the current count; returns its growth in 1/s over the window.
+    """Adds the current count, and returns its growth per second.
 
-    A count that falls clears the window, because its node was restarted.
+    A falling count clears the window, because the node that counts was
+    restarted.
+
+    Args:
+      count: the current count.
+      now_s: current monotonic seconds.
+
+    Returns:
+      The mean growth per second over the window; 0.0 for a single sample.
     """
     if self._samples and count < self._samples[-1][1]:
       self._samples.clear()
     self._samples.append((now_s, count))
     while now_s - self._samples[0][0] > _WINDOW_S:
       self._samples.popleft()
-    (then_s, before), (now_s, now) = self._samples[0], self._samples[-1]
-    return (now - before) / (now_s - then_s) if now_s > then_s else 0.0
+    oldest_s, oldest_count = self._samples[0]
+    if now_s <= oldest_s:
+      return 0.0
+    return (count - oldest_count) / (now_s - oldest_s)

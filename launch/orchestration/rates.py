@@ -26,7 +26,7 @@ class Rates:
   """The schedule of one run.
 
   Attributes:
-    table: specification of the table; None: the run uses recorded data.
+    table: specification of the table, or None if the run uses recorded data.
     in_rounds: whether workers and trainer alternate in rounds.
     in_one_process: whether worker, trainer and evaluator share a process.
   """
@@ -40,7 +40,7 @@ class Rates:
 
     Args:
       config: the whole config, validated.
-      table: specification of the algorithm's table; None: it has none.
+      table: specification of the algorithm's table, or None if it has none.
     """
     self.table = table
     self.in_rounds = config.mode == "sync" and table is not None
@@ -64,19 +64,19 @@ class Rates:
 
   @property
   def limiter(self) -> limiter_lib.Limiter | None:
-    """Limiter of each server's table; None: there is no table."""
+    """Limiter of each server's table, or None if there is no table."""
     if self.table is None:
       return None
     return self.table.round_limiter if self.in_rounds else self.table.limiter
 
   @property
   def samples_per_insert(self) -> float:
-    """Target number of samples per inserted item; 0: no target."""
+    """Target number of samples per inserted item, or 0.0 without a target."""
     return self.table.samples_per_insert if self.table is not None else 0.0
 
   @property
   def updates_per_call(self) -> int:
-    """Number of updates in one call of TensorFlow."""
+    """Number of updates that one call of a TensorFlow function runs."""
     return 1 if self.in_one_process else self._steps_per_call
 
   @property
@@ -94,7 +94,8 @@ class Rates:
     """Seconds between two polls of a proxy or worker for new variables."""
     if self.in_rounds:
       return 0.002
-    # The age of a queue's batches is bounded, in versions of an update each.
+    # A queue bounds the age of its batches in versions, and each update
+    # publishes one. So workers must load new versions soon.
     return 0.005 if self._is_queue else 0.05
 
   @property
@@ -105,26 +106,30 @@ class Rates:
   @property
   def trainer_idle_s(self) -> float:
     """Seconds until a trainer without a batch checks again."""
-    # A queue's batches come as fast as workers collect them, one by one.
+    # Each batch of a queue is consumed once, so the trainer often waits shortly
+    # until the workers have collected the next one.
     return 0.002 if self._is_queue else 0.02
 
   def worker_steps(self, workers: int) -> int | None:
     """Returns the number of batch steps of each worker in a round.
 
+    It is a worker's share of `TableSpec.round_steps`, or without that, of the
+    steps for one batch of items in each shard. A share is rounded up.
+
     Args:
       workers: number of workers.
 
     Returns:
-      The number of batch steps; None: the run has no rounds.
+      The number of batch steps, or None if the run has no rounds.
     """
     table = self.table
     if not self.in_rounds or table is None:
       return None
-    at_once = workers * self._environments
+    environments = workers * self._environments
     if table.round_steps is not None:
-      return max(1, -(-table.round_steps // at_once))
-    items_missing = table.batch_size * table.shards
-    return -(-items_missing // at_once) * table.steps_per_item
+      return max(1, -(-table.round_steps // environments))
+    items_needed = table.batch_size * table.shards
+    return -(-items_needed // environments) * table.steps_per_item
 
   def updates_of_round(
     self, statuses: Sequence[table_status.TableStatus]
@@ -136,7 +141,8 @@ class Rates:
         collected.
 
     Returns:
-      The number of steps; 0: too little data, so the workers collect again.
+      The number of steps, or 0 if there is too little data, so the workers have
+      to collect again.
     """
     table = self.table
     if table is None or not statuses:
@@ -147,14 +153,22 @@ class Rates:
     return self._round_updates if filled else 0
 
   def is_update_due(self, status: table_status.TableStatus) -> bool:
-    """Returns whether a single-process table's counts allow an update."""
-    before_first, ratio = self.grants
-    granted = (status.inserted - before_first) * ratio
+    """Returns whether mode `single` should run an update before the next step.
+
+    Args:
+      status: counts of the table of the process.
+    """
+    items_before_first, samples_per_item = self.grants
+    granted = (status.inserted - items_before_first) * samples_per_item
     return granted - status.sampled > 0
 
   @property
   def grants(self) -> tuple[int, float]:
-    """Single process: items before the first update, then samples per item."""
+    """The ratio of samples to items in a single-process run.
+
+    The first number is how many items have to be inserted before the first
+    update. The second is how many samples each further item then allows.
+    """
     table = self.table
     if table is None:
       return 0, 0.0
@@ -168,6 +182,7 @@ class Rates:
 
   @property
   def _round_updates(self) -> int:
+    """Number of updates per round, which give the target samples per insert."""
     table = self.table
     if table is None or table.consumed or table.round_steps is None:
       return 1
@@ -180,8 +195,8 @@ class Publications:
   """Decides after which updates a trainer publishes its variables.
 
   Attributes:
-    updates_left: number of updates left in the round; 0: the workers collect.
-      Unused without rounds.
+    updates_left: number of updates that are left in the round; at 0, it is the
+      workers' phase. It is unused without rounds.
   """
 
   def __init__(self, rates: Rates):
@@ -194,11 +209,13 @@ class Publications:
     self.updates_left = updates
 
   def is_due(self, before: int, steps: int) -> bool:
-    """Returns whether to publish now, after a call of the updates.
+    """Returns whether to publish now; must be called after each update call.
+
+    In a round, it also counts the updates that are left.
 
     Args:
-      before: number of trainer steps before the call.
-      steps: number of trainer steps after the call.
+      before: number of trainer steps before the call of the learner's updates.
+      steps: number of trainer steps after that call.
     """
     if not self._rates.in_rounds:
       period = self._rates.publish_period

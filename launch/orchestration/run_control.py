@@ -35,19 +35,21 @@ from slipway.launch.runs import (
 )
 from slipway.launch.runs import results as results_lib
 
-# Seconds of silence after which a node counts as failed once another has
-# failed.
+# Seconds without a report after which a node counts as ended in a forced
+# shutdown.
 _SILENT_AFTER_S = 2.0
 _TICK_S = 0.05
-# Seconds in which a node that still imports when the run stops must start. One
-# that died before its first report never starts.
+# Seconds after a stop request in which nodes that are still starting delay the
+# grace periods. A node that died before its first report would otherwise delay
+# them forever.
 _START_TIMEOUT_S = 15.0
-# Seconds in which live nodes report to a restarted control node. It is below
-# the timeout of their calls.
+# Seconds for which a restarted control node waits for the reports of all live
+# nodes. It is below the timeout of their calls.
 _CATCH_UP_TIMEOUT_S = 2.0
 _LONGEST_POLL_S = 1.0
+# Reasons of a stop that follow from an evaluation.
 _ENDED_BY_EVALUATION = ("target_return", "evaluations_without_improvement")
-_METRICS_PERIOD_S = 1.0  # also for saving the state
+_METRICS_PERIOD_S = 1.0  # between two rows of metrics, and two saved states
 
 
 class ControlState(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,13 +58,14 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
   Attributes:
     config: the whole config as JSON, by `config_file`.
     run: counts of the run.
-    commands: settings for the nodes.
-    stopped_because: reason of the stop; None: the run has not been stopped.
+    commands: the settings from which the nodes' commands follow.
+    stopped_because: reason of the stop, or None if the run was not stopped.
     stop_requested_at_s: monotonic seconds at which the stop was requested.
     stop_grace_from_s: monotonic seconds at which the grace periods of the stop
       order begin.
-    snapshot: number of the newest snapshot sent to the hooks; 0: none.
-    evaluation_key: key of the last evaluation that was counted.
+    snapshot: number of the newest snapshot that the hooks were called for, or 0
+      if there is none.
+    evaluation_key: `Evaluation.key` of the last evaluation that was counted.
     evaluation_is_best: whether that evaluation was the best so far.
   """
 
@@ -102,13 +105,13 @@ class RunControl(control_service.ControlService):
       expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
       rates: the run's schedule.
-      state_path: file of the saved state, which is restored if it exists; None:
-        the state is not saved.
-      workers_fixed_because: error for a change of the number of workers; '':
-        the number can change.
+      state_path: file of the saved state, which is restored if it exists, or
+        None to save no state.
+      workers_fixed_because: text of the error if a user changes the number of
+        workers; empty if the number can change.
 
     Raises:
-      ValueError: one line: a file of the run cannot be read.
+      ValueError: a file of the run cannot be read.
     """
     self._workers_fixed_because = workers_fixed_because
     self._state_path = state_path
@@ -152,7 +155,8 @@ class RunControl(control_service.ControlService):
     # By node group; empty on a single machine.
     self._machines: Mapping[str, run_status.MachineStatus] = {}
     self._released = threading.Event()
-    self._forced = False  # nodes that are silent count as ended
+    # After `force_shutdown`, nodes that no longer report count as ended.
+    self._forced = False
     self._closed = False
     self._metrics_due_s = 0.0
     self._hooks = caller.Caller(self._config, folder.path)
@@ -200,12 +204,12 @@ class RunControl(control_service.ControlService):
 
     Args:
       version: version of the variables with which the workers collect.
-      timeout_s: seconds after which the wait ends; at most 1, below the timeout
-        of a call.
+      timeout_s: seconds after which the wait ends, up to 1 s: it must be below
+        the timeout of a call.
 
     Returns:
-      The version with which every worker has collected; lower than `version`
-      if the timeout has passed or the run stops.
+      The newest version with which every worker has collected. It is lower
+      than `version` if the timeout has passed or the run stops.
     """
     with self._reported:
       self._reported.wait_for(
@@ -219,7 +223,7 @@ class RunControl(control_service.ControlService):
 
   def counters(self) -> run_counters.RunCounters:
     """Returns the counters that a snapshot contains."""
-    self._catch_up()
+    self._wait_for_reports()
     with self._lock:
       return self._state.counters()
 
@@ -231,7 +235,7 @@ class RunControl(control_service.ControlService):
   def evaluated(self, evaluation: messages.Evaluation) -> bool:
     """Receives an evaluation; returns whether it is the best so far.
 
-    An evaluation that is sent again, because the reply to it was lost, counts
+    The evaluator sends an evaluation again if the reply was lost; it counts
     once. After an evaluation has ended the run, later ones are ignored. If
     another reason ended the run, the evaluation in progress still counts, so
     that equal runs have equal results.
@@ -239,7 +243,7 @@ class RunControl(control_service.ControlService):
     Args:
       evaluation: results of at least one episode.
     """
-    self._catch_up()
+    self._wait_for_reports()
     with self._lock:
       saved = self._saved
       if evaluation.key and evaluation.key == saved.evaluation_key:
@@ -254,7 +258,8 @@ class RunControl(control_service.ControlService):
       )
       best = self._state.add_evaluation(row)
       saved.evaluation_key, saved.evaluation_is_best = evaluation.key, best
-      # Before the row: a successor adds the row if it is missing.
+      # The state is saved before the row is written: a control node that is
+      # restarted in between adds the missing row.
       self._save_state()
       self._results.add_evaluation(row)
       self._hooks.send("evaluation", self.status)
@@ -284,7 +289,7 @@ class RunControl(control_service.ControlService):
     """Pauses all nodes until `resume`; limits stay in force.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     with self._lock:
       self._check_not_stopping()
@@ -296,7 +301,7 @@ class RunControl(control_service.ControlService):
     """Makes all nodes continue after `pause`.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     with self._lock:
       self._check_not_stopping()
@@ -307,7 +312,7 @@ class RunControl(control_service.ControlService):
     """Requests a snapshot.
 
     Raises:
-      ValueError: one line: the run is stopping.
+      ValueError: the run is stopping.
     """
     with self._lock:
       self._check_not_stopping()
@@ -317,7 +322,7 @@ class RunControl(control_service.ControlService):
     """Sets the number of workers.
 
     Raises:
-      ValueError: one line: the run is stopping, or can't have this number.
+      ValueError: the run is stopping, or can't have this number.
     """
     with self._lock:
       self._check_not_stopping()
@@ -336,7 +341,7 @@ class RunControl(control_service.ControlService):
       self._save_state()
 
   def place(self, placement: messages.Placement) -> None:
-    """Receives the current machines of the run."""
+    """Receives the current machines of the run, and adapts to their nodes."""
     expected, absent = placement.expected, placement.absent
     with self._lock:
       if self._saved.stopped_because is not None:
@@ -345,8 +350,8 @@ class RunControl(control_service.ControlService):
       for role, count in expected.items():
         self._state.expect(role, count)
       self._state.set_absent(absent)
-      missing = sum(role == "proxy" for role, _ in absent)
-      self._commands.proxies = max(1, expected["proxy"] - missing)
+      absent_proxies = sum(role == "proxy" for role, _ in absent)
+      self._commands.proxies = max(1, expected["proxy"] - absent_proxies)
       self._commands.workers = expected["worker"]
       self._config.topology.workers = expected["worker"]
 
@@ -355,10 +360,10 @@ class RunControl(control_service.ControlService):
 
     Args:
       field: name of a field in `settings.FIELDS`.
-      value: the new value, also as text.
+      value: the new value, or its text.
 
     Raises:
-      ValueError: one line: the run is stopping, or the field can't have it.
+      ValueError: the run is stopping, or the field can't have this value.
     """
     with self._lock:
       self._check_not_stopping()
@@ -395,7 +400,10 @@ class RunControl(control_service.ControlService):
       )
 
   def tick(self) -> None:
-    """Checks limits, snapshots and stalls; writes metrics once a second."""
+    """Checks limits, snapshots and stalls; must be called regularly.
+
+    Once a second, it also writes metrics and saves the state.
+    """
     with self._lock:
       status = self.status()
       self._check_limits(status)
@@ -404,13 +412,17 @@ class RunControl(control_service.ControlService):
       now_s = time.monotonic()
       if self._watchdog.update(status, working, now_s):
         logging.warning("%s", self._explain_stall(status))
-      may_start = now_s - self._saved.stop_requested_at_s < _START_TIMEOUT_S
-      if may_start and not self._forced and not self._state.all_up():
-        # A node that still imports can't stop, so grace periods begin later.
+      # A node that is still importing modules can't handle the stop yet. So the
+      # grace periods begin when all nodes are up, at most _START_TIMEOUT_S
+      # after the request.
+      requested_s = now_s - self._saved.stop_requested_at_s
+      waits_for_start = requested_s < _START_TIMEOUT_S and not self._forced
+      if waits_for_start and not self._state.all_up():
         self._saved.stop_grace_from_s = now_s
       if now_s >= self._metrics_due_s:
         self._metrics_due_s = now_s + _METRICS_PERIOD_S
-        if self._commands.paused:  # the means would otherwise decay to 0
+        if self._commands.paused:
+          # Otherwise the rates, as means over some seconds, would decay slowly.
           self._state.clear_rates()
         else:
           self._state.update_rates()
@@ -424,14 +436,18 @@ class RunControl(control_service.ControlService):
       if self._saved.stopped_because is None:
         return False
       waited_s = time.monotonic() - self._saved.stop_grace_from_s
-      # A node that failed sends no last report, but stops reporting.
+      # A failed node sends no last report, so it counts as ended if it is
+      # silent.
       silent_s = _SILENT_AFTER_S if self._forced else math.inf
       return waited_s > stop_order.LONGEST_S or all(
         self._state.finished(role, silent_s) for role in stop_order.ROLES
       )
 
   def release(self) -> None:
-    """Confirms that the launcher has the last status; ends `wait_released`."""
+    """Confirms that the launcher has received the last status.
+
+    It ends `wait_released`, after which the control node may exit.
+    """
     self._released.set()
 
   def wait_released(self, timeout_s: float) -> None:
@@ -442,7 +458,7 @@ class RunControl(control_service.ControlService):
     """Writes the final results.
 
     Raises:
-      OSError: one line: the disk is full.
+      OSError: the disk is full.
     """
     with self._lock:
       self._closed = True
@@ -450,8 +466,8 @@ class RunControl(control_service.ControlService):
       self._check_snapshot(status)
       self._results.add_metrics(status)
       self._results.write_summary(status)
-    # Without the lock, because other threads read the status meanwhile, and a
-    # late trainer reads the counts for its last snapshot.
+    # The lock is released here, because other threads still read the status,
+    # and a trainer that ends late reads the counts for its last snapshot.
     self._results.draw_curves()
     self._hooks.close(self.status)
     self._results.close()
@@ -469,10 +485,11 @@ class RunControl(control_service.ControlService):
       state = records.to_json(self._saved).encode()
       self._results.outbox.replace(self._state_path, state)
 
-  def _catch_up(self) -> None:
+  def _wait_for_reports(self) -> None:
     """Waits until all live nodes have reported to a restarted control node.
 
-    Otherwise counts could be lower than before the restart.
+    Before that, its counts may be lower than before the restart. The wait ends
+    after a timeout; a control node that was not restarted does not wait.
     """
     end_s = self._restored_at_s + _CATCH_UP_TIMEOUT_S
     while time.monotonic() < end_s:
@@ -488,32 +505,37 @@ class RunControl(control_service.ControlService):
       raise ValueError(f"the run is stopping ({because}), so nothing changes")
 
   def _explain_stall(self, status: run_status.RunStatus) -> str:
+    """Returns a sentence about the cause of a stall, by `Watchdog.explain`."""
     return self._watchdog.explain(
       status,
       self._state.silent(),
-      # A long evaluation delays no other node.
+      # The watchdog itself explains waits for the limiter, and a long
+      # evaluation delays no other node.
       self._state.waiting(but=(*waits.LIMITER, waits.EPISODES)),
     )
 
   def _check_limits(self, status: run_status.RunStatus) -> None:
+    """Stops the run if it has reached its limits."""
     counts = limits.Counts.from_status(status)
     reason = limits.find_reason(self._config.limits, counts)
     if reason is not None:
       self.stop(reason)
 
   def _check_snapshot(self, status: run_status.RunStatus) -> None:
-    """Sends an event to the hooks if there is a new snapshot."""
+    """Sends the event 'snapshot' to the hooks if there is a new snapshot."""
     if status.snapshots.written > self._saved.snapshot:
       self._saved.snapshot = status.snapshots.written
       self._hooks.send("snapshot", self.status)
 
   def _may_stop(self, role: str) -> bool:
+    """Returns whether the run stops, and it is the turn of a role's nodes."""
     if self._saved.stopped_because is None:
       return False
     waited_s = time.monotonic() - self._saved.stop_grace_from_s
     return stop_order.may_stop(role, waited_s, self._state.finished)
 
   def _phase(self, status: run_status.RunStatus) -> str:
+    """Returns the run's phase, such as 'running'; see `RunStatus.phase`."""
     if self._closed:
       return "stopped"
     if self._saved.stopped_because is not None:

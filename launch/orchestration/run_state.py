@@ -19,16 +19,17 @@ from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import curves, run_counters, run_status
 from slipway.replay.tables import table_status
 
-# Seconds without a report after which a node counts as silent: it hangs, or
-# can't reach the control node.
+# Seconds without a report after which a node counts as silent, because it hangs
+# or can't reach the control node.
 _SILENT_AFTER_S = 5.0
 # Roles that collect. External processes may disconnect at any time, so the run
 # waits for none of them.
 _COLLECTING = ("worker", stop_order.EXTERNAL)
-# Shorter waits are normal with a rate limiter.
+# Seconds after which a wait is reported. Shorter waits are normal with a rate
+# limiter.
 _WAITING_AFTER_S = 3.0
 
-R = typing.TypeVar("R", bound=messages.Report)
+Report = typing.TypeVar("Report", bound=messages.Report)
 
 
 class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
@@ -38,17 +39,17 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
     name: the run's name.
     expected: number of nodes of each role that will report.
     started_at_s: unix seconds of the user's command.
-    resumed: counters of the snapshot from which the run was resumed; None: the
-      run was not resumed.
+    resumed: counters of the snapshot from which the run was resumed, or None if
+      it was not resumed.
     nodes: state of each node, by role and index.
     absent: role and index of the nodes that currently have no machine.
-    evaluations: number of evaluations, before a resume included.
-    evaluation: last evaluation since the command; None: there was none.
-    best_return: highest mean return so far; None: there was none.
+    evaluations: number of evaluations, including those before a resume.
+    evaluation: last evaluation since the user's command, or None before one.
+    best_return: highest mean return of an evaluation, or None before one.
     without_improvement: number of evaluations since `best_return` last rose.
-    first_step_at_s: unix seconds of the first update; None: none yet.
-    learning_since: counts at the first update; None: none yet.
-    lost: work that was lost so far.
+    first_step_at_s: unix seconds of the first update, or None before it.
+    learning_since: counts at the first update, or None before it.
+    lost: work that was lost because nodes restored older snapshots.
   """
 
   name: str
@@ -79,8 +80,8 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
       name: the run's name.
       expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
-      resumed: counters of the snapshot from which the run is resumed; None: the
-        run is new.
+      resumed: counters of the snapshot from which the run is resumed, or None
+        if the run is new.
     """
     run = cls(name, dict(expected), started_at_s, resumed)
     if resumed:
@@ -121,7 +122,7 @@ class RunState:
 
     Args:
       config: the whole config, whose limits may change during the run.
-      saved: the state so far, which reports change.
+      saved: the state so far, which the run state changes in place.
       rates: the run's schedule.
     """
     self._config = config
@@ -156,7 +157,7 @@ class RunState:
       )
 
   def count_restart(self, role: str, index: int) -> None:
-    """Counts a restart of a node that sends no reports."""
+    """Counts a restart of a node that sends no reports, the control node."""
     self._node(role, index).restarts += 1
 
   def expect(self, role: str, count: int) -> None:
@@ -168,13 +169,17 @@ class RunState:
     self.saved.absent = list(nodes)
 
   def registration(self, role: str, index: int) -> messages.Registration:
-    """Returns counts of a node's earlier processes."""
-    known = self.saved.nodes.get(role, {})
-    node = known.get(index) or node_state.NodeState()
+    """Returns counts of a node's earlier processes; 0 for its first process."""
+    nodes = self.saved.nodes.get(role, {})
+    node = nodes.get(index) or node_state.NodeState()
     return messages.Registration(node.incarnations, node.counts.env_steps)
 
   def add_evaluation(self, evaluation: curves.Evaluation) -> bool:
-    """Records an evaluation; returns whether it is the best so far."""
+    """Records an evaluation; returns whether it is the best so far.
+
+    An evaluation that equals the best one counts as the best, but not as an
+    improvement.
+    """
     assert evaluation.eval_return is not None
     self.saved.evaluations += 1
     self.saved.evaluation = evaluation
@@ -213,18 +218,19 @@ class RunState:
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node has."""
     resumed = self.saved.resumed
-    known = [resumed.variables_version if resumed else 0]
+    versions = [resumed.variables_version if resumed else 0]
     for role in ("trainer", "proxy", "worker"):
-      known += [
+      versions += [
         getattr(node.report, "variables_version", 0)
         for node in self._present_nodes(role)
       ]
-    return max(known)
+    return max(versions)
 
   def collected_version(self) -> int:
-    """Returns the version with which every worker has collected its share.
+    """Returns the newest version with which every worker has collected.
 
-    It is 0 if a worker has collected no share yet or is not up.
+    A worker has collected with a version once its whole share of the round is
+    confirmed. The result is 0 if a worker has not collected yet or is not up.
     """
     nodes = self._present_nodes("worker")
     if len(nodes) < self._count_present("worker"):
@@ -242,7 +248,8 @@ class RunState:
 
     Args:
       role: role of the nodes.
-      silent_s: seconds without a report after which a node counts as ended.
+      silent_s: seconds without a report after which a node counts as ended,
+        too; infinity if only a last report counts.
     """
     since_s = time.monotonic() - silent_s
     ended = sum(
@@ -264,7 +271,7 @@ class RunState:
     since_s = time.monotonic() - _SILENT_AFTER_S
     return [
       f"{role} {index}"
-      for role, index, node in self._all()
+      for role, index, node in self._all_nodes()
       if node.up
       and node.silent_since(since_s)
       and self._is_present(role, index)
@@ -279,20 +286,21 @@ class RunState:
     absent = set(self.saved.absent)
     return any(
       node.up and node.silent_since(since_s)
-      for role, index, node in self._all()
+      for role, index, node in self._all_nodes()
       if (role, index) not in absent and role != stop_order.EXTERNAL
     )
 
   def waiting(self, but: Collection[str] = ()) -> str | None:
     """Describes the waits of the first role that waits.
 
-    Roles are checked in an order in which the first one is the cause.
+    The roles are checked in an order in which a wait of an earlier role is the
+    cause of the waits of later roles.
 
     Args:
-      but: reasons to leave out.
+      but: reasons of waits to leave out, such as `waits.TABLE`.
 
     Returns:
-      A sentence of `waits.describe`; None: no node waits.
+      A sentence of `waits.describe`, or None if no node waits.
     """
     for role in (
       "worker",
@@ -326,7 +334,7 @@ class RunState:
     self._proxy_bytes_per_s = self._variable_loads_per_s = 0.0
 
   def update_rates(self) -> None:
-    """Measures all rates; must be called regularly."""
+    """Measures all rates from the current counts; must be called regularly."""
     now_s = time.monotonic()
     workers, proxies = self._collected(), self._counts("proxy")
     self._rates = run_status.RatesStatus(
@@ -347,12 +355,18 @@ class RunState:
   def status(self) -> run_status.RunStatus:
     """Returns the run's status, with the rates of the last `update_rates`.
 
-    The fields that depend on commands keep their defaults.
+    Fields that depend on commands, such as `phase`, keep their defaults;
+    `RunControl` sets them.
     """
     saved, config = self.saved, self._config
     workers, trainer = self._collected(), self._trainer()
-    # The launcher restarts no external process.
-    nodes = [node for node in self._all() if node[0] != stop_order.EXTERNAL]
+    # External processes are left out of the restarts, because the launcher does
+    # not restart them.
+    own_nodes = [
+      (role, index, node)
+      for role, index, node in self._all_nodes()
+      if role != stop_order.EXTERNAL
+    ]
     return run_status.RunStatus(
       name=saved.name,
       mode=config.mode,
@@ -395,10 +409,10 @@ class RunState:
         for role, count in self._expected().items()
         if count or (role == stop_order.EXTERNAL and self._needs_external)
       },
-      restarts=sum(node.restarts for _, _, node in nodes),
+      restarts=sum(node.restarts for _, _, node in own_nodes),
       node_restarts={
         f"{role}/{index}": node.restarts
-        for role, index, node in nodes
+        for role, index, node in own_nodes
         if node.restarts
       },
       reconnects=workers.reconnects,
@@ -421,7 +435,15 @@ class RunState:
     node: node_state.NodeState,
     restored: messages.RestoredCounts | None,
   ) -> None:
-    """Counts work that is lost because a node restored a snapshot."""
+    """Counts the work that is lost because a node has restored a snapshot.
+
+    It is the difference between the run's counts and those of the snapshot.
+
+    Args:
+      node: state of the node before its restart.
+      restored: counts of the snapshot that its new process has restored, or
+        None if such nodes restore none.
+    """
     if restored is None:
       return
     lost, replay = self.saved.lost, self._replay()
@@ -429,7 +451,7 @@ class RunState:
     inserted = replay.inserted if replay else 0
     env_steps_lost = _excess(env_steps, restored.env_steps)
     if isinstance(node.report, messages.ReplayReport) and self._is_sharded:
-      # Only the items of this shard are lost, and the steps behind them.
+      # Only items of this shard are lost, and the steps that they consist of.
       inserted = node.report.replay.inserted
       items_lost = _excess(inserted, restored.inserted)
       assert self._table_spec is not None
@@ -442,22 +464,24 @@ class RunState:
     )
 
   def _wall_s(self) -> float:
+    """Returns the seconds that the run has taken, earlier commands included."""
     resumed = self.saved.resumed
     before_s = resumed.wall_s if resumed else 0.0
     return time.time() - self.saved.started_at_s + before_s
 
   def _node(self, role: str, index: int) -> node_state.NodeState:
+    """Returns the state of a node, which is made if it is missing."""
     nodes = self.saved.nodes.setdefault(role, {})
     return nodes.setdefault(index, node_state.NodeState())
 
-  def _all(self) -> Iterator[tuple[str, int, node_state.NodeState]]:
-    """Yields role, index and state of all nodes, ended ones included."""
+  def _all_nodes(self) -> Iterator[tuple[str, int, node_state.NodeState]]:
+    """Yields role, index and state of all nodes, including ended ones."""
     for role, nodes in sorted(self.saved.nodes.items()):
       for index, node in sorted(nodes.items()):
         yield role, index, node
 
   def _present_nodes(self, role: str) -> list[node_state.NodeState]:
-    """Returns the known nodes of a role that the run currently expects."""
+    """Returns the nodes of a role that have reported and are present."""
     return [
       node
       for index, node in self.saved.nodes.get(role, {}).items()
@@ -465,7 +489,10 @@ class RunState:
     ]
 
   def _is_present(self, role: str, index: int) -> bool:
-    """Returns whether the run expects a node, and it has a machine."""
+    """Returns whether the run expects a node, and the node has a machine.
+
+    An external process is present as long as it reports.
+    """
     if role == stop_order.EXTERNAL:
       node = self.saved.nodes[role][index]
       return node.up and not node.silent_since(
@@ -475,7 +502,10 @@ class RunState:
     return expected and (role, index) not in self.saved.absent
 
   def _expected(self) -> dict[str, int]:
-    """Returns the expected number of nodes of each role."""
+    """Returns the expected number of nodes of each role.
+
+    As many external processes are expected as are connected.
+    """
     connected = len(self._present_nodes(stop_order.EXTERNAL))
     expected = dict(self.saved.expected)
     if connected or self._needs_external:
@@ -494,17 +524,17 @@ class RunState:
     count = self.saved.expected.get(role, 0)
     return sum(self._is_present(role, index) for index in range(count))
 
-  def _reports(self, role: str, kind: type[R]) -> list[R]:
+  def _reports(self, role: str, report_type: type[Report]) -> list[Report]:
     """Returns the newest reports of a role's expected nodes."""
     reports = [node.report for node in self._present_nodes(role)]
-    return [report for report in reports if isinstance(report, kind)]
+    return [report for report in reports if isinstance(report, report_type)]
 
   def _collected(self) -> run_counters.NodeCounts:
     """Returns sums over all workers and external processes."""
     return self._counts(*_COLLECTING)
 
   def _counts(self, *roles: str) -> run_counters.NodeCounts:
-    """Returns sums over all processes of some roles, ended ones included."""
+    """Returns sums over all processes of some roles, including ended ones."""
     all_counts = [
       node.counts
       for role in roles
@@ -518,16 +548,24 @@ class RunState:
     )
 
   def _trainer(self) -> messages.TrainerReport:
+    """Returns the trainer's newest report, or an empty one before it."""
     reports = self._reports("trainer", messages.TrainerReport)
     return reports[0] if reports else messages.TrainerReport()
 
   def _trainer_steps(self) -> int:
+    """Returns the trainer steps of the run, from the newest report."""
     if self._reports("trainer", messages.TrainerReport):
       return self._trainer().trainer_steps
     return self.saved.resumed.trainer_steps if self.saved.resumed else 0
 
   def _mean(self, name: str) -> float | None:
-    """Returns the mean of a report's field over workers that report it."""
+    """Returns the mean of a field over the reports of all collecting nodes.
+
+    Reports without a value are left out; the mean is None if none has one.
+
+    Args:
+      name: name of a field of `WorkerReport`.
+    """
     values = [
       getattr(report, name)
       for role in _COLLECTING
@@ -537,7 +575,10 @@ class RunState:
     return sum(known) / len(known) if known else None
 
   def _loads_per_trainer_step(self) -> float | None:
-    """Returns the mean number of loads per worker and trainer step."""
+    """Returns how often a worker loads variables per trainer step, on average.
+
+    It is None if there are no trainer steps or no workers at present.
+    """
     expected = self._expected()
     workers = sum(expected.get(role, 0) for role in _COLLECTING)
     if self._rates.trainer_steps_per_s <= 0.0 or not workers:
@@ -548,6 +589,7 @@ class RunState:
     return loads_per_step / workers
 
   def _evaluation(self) -> run_status.EvaluationStatus:
+    """Returns the evaluation's section of the status."""
     last, resumed = self.saved.evaluation, self.saved.resumed
     if last is not None:
       mean_return = last.eval_return
@@ -566,8 +608,8 @@ class RunState:
     table = self._table_spec
     return table is not None and table.shards > 1
 
-  def _table(self) -> messages.TableCounts | None:
-    """Returns counts of the table or the sum of its shards; None: unknown."""
+  def _table_counts(self) -> messages.TableCounts | None:
+    """Returns counts of the table or all shards, or None before a report."""
     servers = [
       node.report.replay
       for node in self.saved.nodes.get("replay", {}).values()
@@ -584,18 +626,18 @@ class RunState:
     return messages.TableCounts(*status)
 
   def _replay(self) -> run_status.ReplayStatus | None:
-    """Returns the status of the table; None: the run has none."""
-    saved, table, spec = self.saved, self._table(), self._table_spec
+    """Returns the status of the table, or None if the run has no table."""
+    saved, spec = self.saved, self._table_spec
     if spec is None:
       return None
     resumed_size = saved.resumed.replay_size if saved.resumed else 0
-    known = table or messages.TableCounts(resumed_size)
+    counts = self._table_counts() or messages.TableCounts(resumed_size)
     return run_status.ReplayStatus(
-      known.size,
+      counts.size,
       spec.shards * spec.capacity,
-      known.inserted,
-      known.sampled,
-      known.samples_per_insert,
+      counts.inserted,
+      counts.sampled,
+      counts.samples_per_insert,
       spec.samples_per_insert,
       spec.consumed,
       {
@@ -607,7 +649,10 @@ class RunState:
     )
 
   def _proxy(self) -> run_status.ProxyStatus | None:
-    """Returns the sum of all proxies, with the oldest of their variables."""
+    """Returns sums over all proxies, and the oldest version that any serves.
+
+    It is None if the run has no proxy.
+    """
     if not self.saved.expected.get("proxy"):
       return None
     sums = self._counts("proxy")
@@ -632,7 +677,10 @@ class RunState:
     )
 
   def _workers(self) -> dict[int, run_status.WorkerStatus]:
-    """Returns the status of each worker, by its own and its proxy's reports."""
+    """Returns the status of each worker, by the worker's index.
+
+    It combines the worker's own report with that of its proxy.
+    """
     workers = self._collectors("worker")
     for report in self._reports("proxy", messages.ProxyReport):
       for index, streams in report.workers.items():
@@ -653,14 +701,15 @@ class RunState:
     }
 
 
-def _excess(known: int, restored: int | None) -> int:
-  """Returns the difference between a count and the restored one."""
-  return 0 if restored is None else max(0, known - restored)
+def _excess(count: int, restored: int | None) -> int:
+  """Returns by how much a count exceeds the restored count; 0 if unknown."""
+  return 0 if restored is None else max(0, count - restored)
 
 
 def _snapshots(
   report: messages.SnapshotReport,
 ) -> run_status.SnapshotsStatus:
+  """Returns the snapshots' section of the status, from the trainer's report."""
   written_at_s = report.written_at_s
   return run_status.SnapshotsStatus(
     report.written,

@@ -26,38 +26,50 @@ def change(
   Args:
     config: the whole config, which is changed.
     field: name of a field in `FIELDS`.
-    value: the new value, also as text of a command line, such as '5_000'.
+    value: the new value, or its text on a command line, such as '5_000'.
 
   Returns:
     The field's new value.
 
   Raises:
-    ValueError: one line: the field can't change, or can't have this value; the
-      config stays unchanged.
+    ValueError: the field can't change, or can't have this value; the config
+      stays unchanged.
   """
   if field not in FIELDS:
     raise ValueError(
-      f"{field!r} is no field that can change during a run, so nothing "
+      f"{field!r} is not a field that can change during a run, so nothing "
       f"changes: {names.advise(field, FIELDS)}"
     )
   section, _, name = field.partition(".")
-  wanted = type(config[section][name])
+  field_type = type(config[section][name])
   try:
-    changed = _convert(value, wanted)
+    changed = _convert(value, field_type)
   except (TypeError, ValueError, OverflowError):
     raise ValueError(
-      f"{field}={value!r} is not of the field's type, {wanted.__name__}, so "
-      f"it stays {config[section][name]!r}: give such a value"
+      f"{field}={value!r} is not of the field's type, {field_type.__name__}, "
+      f"so it stays {config[section][name]!r}: give such a value"
     ) from None
   base.check(field, changed)
   config[section][name] = changed
   return changed
 
 
-def _convert(value: typing.Any, wanted: type) -> int | float | str:
-  if isinstance(value, bool) or (wanted is str and not isinstance(value, str)):
+def _convert(value: typing.Any, field_type: type) -> int | float | str:
+  """Returns a value converted to a field's type.
+
+  Args:
+    value: a number or a text.
+    field_type: type of the field: int, float or str.
+
+  Raises:
+    TypeError: the value is a bool, or no text although the field is one.
+    ValueError: the text is not of this type, or the number is not whole.
+    OverflowError: the value is infinite, and the field an int.
+  """
+  is_text = isinstance(value, str)
+  if isinstance(value, bool) or (field_type is str and not is_text):
     raise TypeError
-  number = wanted(value)
-  if not isinstance(value, str) and wanted is int and number != value:
+  converted = field_type(value)
+  if not is_text and field_type is int and converted != value:
     raise ValueError
-  return number
+  return converted

@@ -9,16 +9,18 @@ class Group(typing.NamedTuple):
 
   Attributes:
     roles: roles of the group.
-    grace_s: seconds after which the next group no longer waits for this one.
+    grace_s: seconds that this group may take to end, before the next group
+      stops anyway.
   """
 
   roles: tuple[str, ...]
   grace_s: float
 
 
-# Nodes that write to or read from a server end before it. A proxy drains its
-# workers; the trainer writes the last snapshot. The sum of all grace periods is
-# below the 10 s in which a run has to end.
+# The groups in the order of stopping. Nodes that write to a server or read from
+# it end before the server. A proxy drains its workers, and the trainer writes
+# the last snapshot. The sum of all grace periods is below the 10 s in which a
+# run has to end.
 GROUPS = (
   Group(("worker", "evaluator", "proxy"), grace_s=4.5),
   Group(("trainer",), grace_s=4.0),
@@ -34,11 +36,13 @@ LONGEST_S = sum(group.grace_s for group in GROUPS)
 def may_stop(
   role: str, waited_s: float, finished: Callable[[str], bool]
 ) -> bool:
-  """Returns whether all earlier groups have ended or used up their grace.
+  """Returns whether the nodes of a role may stop now.
+
+  They may once every earlier group has ended or used up its grace period.
 
   Args:
-    role: role of the node that may stop.
-    waited_s: seconds since the run began to stop.
+    role: role of the nodes.
+    waited_s: seconds since the grace periods began.
     finished: function that returns whether all nodes of a role have ended.
 
   Raises:
@@ -49,8 +53,8 @@ def may_stop(
   for group in GROUPS:
     if role in group.roles:
       return True
-    waited_s -= group.grace_s
-    if waited_s < 0 and not all(finished(before) for before in group.roles):
+    waited_s -= group.grace_s  # negative during this group's grace period
+    if waited_s < 0 and not all(finished(earlier) for earlier in group.roles):
       return False
   raise ValueError(
     f"role {role!r} has no place in the stop order, so its nodes would never "

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from slipway.launch.orchestration import messages
 
-# Reasons of waits, and their causes.
+# Reasons of waits, as they follow the words "waits for".
 TABLE = "the table to take items"
 TRANSITIONS = "transitions"
 LIMITER = (TABLE, TRANSITIONS)  # reasons that the table's limiter decides
 EPISODES = "episodes to end"
-_CAUSES = {
+_CAUSES = {  # text after a sentence, by reason
   EPISODES: ": environment.time_limit limits them",
   TABLE: ": the trainer is behind",
   TRANSITIONS: ": the workers are behind",
@@ -42,7 +42,11 @@ def server(address: str | None) -> str:
 
 
 def reason(report: messages.Report | None) -> str | None:
-  """Returns the reason of a waiting node's wait; None: not known."""
+  """Returns for what a waiting node waits, or None if that is not known.
+
+  Args:
+    report: the node's newest report, or None if there is none.
+  """
   if isinstance(report, messages.WorkerReport | messages.EvaluatorReport):
     return report.waiting_for
   if isinstance(report, messages.ProxyReport):
@@ -55,7 +59,7 @@ def reason(report: messages.Report | None) -> str | None:
 def describe(
   role: str, expected: int, waits: Sequence[Wait], now_s: float
 ) -> str | None:
-  """Describes the waits of a role's nodes, the longest first.
+  """Describes the waits of a role's nodes, with the longest wait first.
 
   Args:
     role: role of the waiting nodes.
@@ -65,7 +69,7 @@ def describe(
 
   Returns:
     A text such as "2 of 3 workers wait for the table to take items, since
-    12:03:11 (8 s): the trainer is behind"; None: no node waits.
+    12:03:11 (8 s): the trainer is behind", or None if no node waits.
   """
   by_reason: dict[str, list[float]] = {}
   for wait in sorted(waits, key=lambda wait: wait.waited_s, reverse=True):

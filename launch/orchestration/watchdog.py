@@ -14,11 +14,16 @@ _QUEUE = "queue 'transitions'"
 
 
 class Watchdog:
-  """Detects stalls by a run's counts.
+  """Detects that a run's counts no longer grow.
 
+  ```python
   watchdog = Watchdog(config, rates)
   watchdog.update(status, working=True, now_s=time.monotonic())
-  watchdog.stalled_s  # seconds without progress; None: no stall
+  watchdog.stalled_s
+  ```
+
+  Attributes:
+    stalled_s: seconds without progress, or None if the run has not stalled.
   """
 
   def __init__(
@@ -35,8 +40,8 @@ class Watchdog:
     self._config = config
     self._limiter, table = rates.limiter, rates.table
     self._batch_size = table.batch_size if table is not None else 0
-    self._seen: tuple[int, ...] | None = None
-    self._moved_at_s: float | None = None
+    self._last_counts: tuple[int, ...] | None = None
+    self._progress_at_s: float | None = None  # monotonic
     self.stalled_s: float | None = None
 
   def update(
@@ -46,24 +51,26 @@ class Watchdog:
 
     Args:
       status: the run's status.
-      working: whether the counts should grow: the run is neither paused nor
-        stopping.
+      working: whether the counts should grow, because the run is neither paused
+        nor stopping.
       now_s: current monotonic seconds.
     """
     replay = status.replay or run_status.ReplayStatus()
-    seen = (
+    counts = (
       status.env_steps,
       status.trainer_steps,
       replay.inserted,
       replay.sampled,
     )
-    if not working or seen != self._seen or self._moved_at_s is None:
-      self._seen, self._moved_at_s = seen, now_s
-    still_s = now_s - self._moved_at_s
-    noticed = self.stalled_s is None
-    stalled = still_s > self._config.watchdog.period_s
-    self.stalled_s = still_s if stalled else None
-    return stalled and noticed
+    progress_at_s = self._progress_at_s
+    if not working or counts != self._last_counts or progress_at_s is None:
+      self._last_counts, progress_at_s = counts, now_s
+    self._progress_at_s = progress_at_s
+    unchanged_s = now_s - progress_at_s
+    had_stalled = self.stalled_s is not None
+    has_stalled = unchanged_s > self._config.watchdog.period_s
+    self.stalled_s = unchanged_s if has_stalled else None
+    return has_stalled and not had_stalled
 
   def explain(
     self,
@@ -71,18 +78,21 @@ class Watchdog:
     silent: Sequence[str],
     waiting: str | None,
   ) -> str:
-    """Explains a stall: the blocked side, its table, the time and the remedy.
+    """Returns a line that explains a stall.
+
+    It names the time, the blocked side, the table that blocks it, the remedy
+    and the table's counts.
 
     Args:
       status: status of the stalled run.
       silent: nodes that no longer report, such as 'worker 1'.
-      waiting: sentence about waits that the limiter does not cause; None: there
-        are none.
+      waiting: sentence about waits that the limiter does not cause, or None if
+        there are none.
     """
     stalled_s = self.stalled_s or 0.0
     since = time.strftime("%H:%M:%S", time.localtime(time.time() - stalled_s))
     text = f"no progress since {since} ({stalled_s:,.0f} s): "
-    cause = _absent(status, silent) or waiting
+    cause = _explain_absence(status, silent) or waiting
     limiter, replay = self._limiter, status.replay
     if limiter is None or replay is None:
       return text + (
@@ -104,16 +114,22 @@ class Watchdog:
       cause = _explain_queue(limiter, table, counts, self._batch_size)
     if cause is None:
       cause = _explain_table(limiter, table, counts, self._limit_on_workers())
-    return f"{text}{cause}; {_describe(limiter, counts, replay.consumed)}"
+    return (
+      f"{text}{cause}; {_describe_counts(limiter, counts, replay.consumed)}"
+    )
 
   def _limit_on_workers(self) -> str:
-    """Returns a text about a low rate limit for workers; '': no low limit."""
+    """Returns a text about a rate limit that alone explains a stall.
+
+    The text is empty if the workers may step more often than once per period of
+    the watchdog.
+    """
     topology = self._config.topology
     steps_per_s = self._config.rates.environment_steps_per_s
     if not steps_per_s:
       return ""
-    at_once = topology.workers * topology.environments_per_worker
-    period_s = at_once / steps_per_s
+    steps_of_batches = topology.workers * topology.environments_per_worker
+    period_s = steps_of_batches / steps_per_s
     if period_s <= self._config.watchdog.period_s:
       return ""
     return (
@@ -125,7 +141,7 @@ class Watchdog:
 def _limiting_table(
   limiter: limiter_lib.Limiter, replay: run_status.ReplayStatus
 ) -> tuple[str, run_status.TableCounts]:
-  """Returns the name and the counts of the table that blocks the run.
+  """Returns the display name and the counts of the table that blocks the run.
 
   Among several shards, it is the one that blocks the workers most, or else the
   one that needs the fewest inserts.
@@ -137,7 +153,8 @@ def _limiting_table(
     )
 
   def urgency(shard: tuple[int, run_status.TableCounts]) -> tuple[int, int]:
-    counts = (shard[1].size, shard[1].inserted, shard[1].sampled)
+    _, table = shard
+    counts = (table.size, table.inserted, table.sampled)
     return limiter.samples_missing(*counts), -limiter.inserts_missing(*counts)
 
   index, counts = max(replay.shards.items(), key=urgency)
@@ -150,18 +167,25 @@ def _explain_table(
   counts: run_status.TableCounts,
   limit_on_workers: str,
 ) -> str:
-  """Returns a text about the side that a limiter blocks, and the remedy."""
+  """Returns a text about the side that a limiter blocks, and the remedy.
+
+  Args:
+    limiter: the table's limiter.
+    table: the table's display name.
+    counts: the table's counts.
+    limit_on_workers: text about a low rate limit, from `_limit_on_workers`.
+  """
   numbers = (counts.size, counts.inserted, counts.sampled)
   if samples := limiter.samples_missing(*numbers):
     return (
       f"workers wait to insert into {table}: the trainer must sample "
-      f"{_items(samples)} first"
+      f"{_format_items(samples)} first"
     )
   if inserts := limiter.inserts_missing(*numbers):
     first = "" if counts.sampled else " before its first sample"
     return (
-      f"the trainer waits for {_items(inserts)} in {table}{first}: workers "
-      f"must write{limit_on_workers}"
+      f"the trainer waits for {_format_items(inserts)} in {table}{first}: "
+      f"workers must write{limit_on_workers}"
     )
   return (
     f"the limiter of {table} blocks no node: a node hangs, and its log may "
@@ -175,20 +199,31 @@ def _explain_queue(
   counts: run_status.TableCounts,
   batch_size: int,
 ) -> str | None:
-  """Returns a text about the side that a queue blocks; None: no side."""
+  """Returns a text about the side that a queue blocks, or None if it does not.
+
+  Args:
+    limiter: the queue's limiter.
+    queue: the queue's display name.
+    counts: the queue's counts.
+    batch_size: items that the trainer consumes at once.
+  """
   if limiter.samples_missing(counts.size, counts.inserted, counts.sampled):
     return (
       f"workers wait because {queue} is full: the trainer must consume items"
     )
   if counts.size < batch_size:
+    missing = _format_items(batch_size - counts.size)
     return (
-      f"the trainer waits for {_items(batch_size - counts.size)} in {queue}, "
+      f"the trainer waits for {missing} in {queue}, "
       f"a batch of {batch_size:,}: workers must write"
     )
   return None
 
 
-def _absent(status: run_status.RunStatus, silent: Sequence[str]) -> str | None:
+def _explain_absence(
+  status: run_status.RunStatus, silent: Sequence[str]
+) -> str | None:
+  """Returns a text about nodes that are down or silent, or None."""
   missing = [
     f"{role} {nodes.up} of {nodes.expected} up"
     for role, nodes in status.nodes.items()
@@ -201,7 +236,7 @@ def _absent(status: run_status.RunStatus, silent: Sequence[str]) -> str | None:
   return None
 
 
-def _describe(
+def _describe_counts(
   limiter: limiter_lib.Limiter, counts: run_status.TableCounts, consumed: bool
 ) -> str:
   """Returns a text with a table's counts and its limiter's bounds."""
@@ -218,5 +253,6 @@ def _describe(
   )
 
 
-def _items(count: int) -> str:
+def _format_items(count: int) -> str:
+  """Returns a text such as '1,024 more items'."""
   return f"{count:,} more {'item' if count == 1 else 'items'}"

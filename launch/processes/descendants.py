@@ -14,7 +14,7 @@ from multiprocessing import popen_fork
 
 import psutil
 
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER = 36  # of prctl(2)
 _END_TIMEOUT_S = 5.0
 _REAPED_AFTER_S = 60.0
 
@@ -22,36 +22,41 @@ _REAPED_AFTER_S = 60.0
 def adopt(adopts: bool = True) -> None:
   """Sets whether orphaned descendants become children of this process.
 
-  Otherwise, the next ancestor that adopts orphans becomes their parent.
+  If it does not adopt them, they become children of the nearest ancestor that
+  does.
   """
   ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 
 
 def kill(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-  """Kills processes and all their descendants; returns all, parents first."""
+  """Kills processes and all their descendants.
+
+  Returns:
+    All killed processes, with parents before their children.
+  """
   killed = []
   for process in processes:
     try:
       process.suspend()  # so that it cannot fork
       children = process.children()
       process.kill()
-    except (
-      psutil.Error
-    ):  # it has ended, or belongs to another user, such as sudo
+    except psutil.Error:
+      # The process has ended, or belongs to another user, such as sudo's.
       continue
     killed += [process, *kill(children)]
   return killed
 
 
 def kill_and_wait(processes: Iterable[psutil.Process]) -> None:
-  """Kills processes and all their descendants, and waits for their end."""
+  """Kills processes and all their descendants, and waits up to 5 s for them."""
   psutil.wait_procs(kill(processes), _END_TIMEOUT_S)
 
 
 def started_pids() -> set[int]:
   """Returns the pids of children that this process started itself.
 
-  All other children are adopted.
+  All other children are adopted. Python keeps no list of the started ones, so
+  the garbage collector's objects are searched for handles of processes.
   """
   handles = (subprocess.Popen, popen_fork.Popen)
   return {
@@ -62,14 +67,18 @@ def started_pids() -> set[int]:
 
 
 class Reaper:
-  """Removes zombies among the adopted children of this process."""
+  """Removes zombies among the adopted children of this process.
+
+  A zombie is a process that has ended, and keeps its entry in the process table
+  until its parent waits for it.
+  """
 
   def __init__(self, after_s: float = _REAPED_AFTER_S):
     """Starts with no known zombie.
 
     Args:
-      after_s: seconds before a zombie is removed, in which other code may wait
-        for it by its pid.
+      after_s: seconds before a zombie is removed, in which other code of this
+        process may wait for it by its pid.
     """
     self._after_s = after_s
     self._seen_s: dict[psutil.Process, float] = {}

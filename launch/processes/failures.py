@@ -8,7 +8,7 @@ import traceback
 
 from slipway.environments import user_code
 
-# Prefix of the line before the error that ended a node, in its log.
+# Beginning of the line in a node's log that reports the error that ended it.
 _MARK = "This node failed: "
 
 
@@ -18,7 +18,7 @@ class Failure:
 
   Attributes:
     line: one line with the node, the cause and the path of the log.
-    traceback: the error with its traceback; '': there is none.
+    traceback: the error with its traceback, or empty if there is none.
   """
 
   line: str
@@ -39,18 +39,19 @@ class NodeFailedError(RuntimeError):
 
 
 def print_error(error: BaseException) -> None:
-  """Prints the error that ends this node, in the format of `explain_exit`."""
+  """Prints the error that ends this node, for `explain_exit` to find it."""
   if isinstance(error, user_code.UserCodeError):
     line, text = error.line, error.traceback or f"{error.line}\n"
   else:
-    *_, last = traceback.format_exception_only(error)
-    line = (last.splitlines() or [""])[0]
+    # The last text is the error itself; a syntax error has its source before.
+    *_, message = traceback.format_exception_only(error)
+    line = (message.splitlines() or [""])[0]
     text = "".join(traceback.format_exception(error))
   sys.stderr.write(f"{_MARK}{line}\n{text}")
 
 
 def print_traceback(failure: Failure) -> None:
-  """Prints a failure's traceback, unless its line contains it."""
+  """Prints a failure's traceback, unless the failure's line has all of it."""
   if failure.traceback.strip() not in failure.line:
     sys.stderr.write(failure.traceback)
 
@@ -60,9 +61,13 @@ def explain_exit(
 ) -> Failure:
   """Returns the failure that ended a node's process.
 
+  The cause is the error that `print_error` has printed, or the exit status if
+  the process died without printing one.
+
   Args:
     name: the node's name.
-    exit_status: exit status of the process; negative: number of a signal.
+    exit_status: exit status of the process; a negative value is the negated
+      number of the signal that ended it.
     log: path of the node's log.
     start: byte of the log at which the output of this process begins.
   """
@@ -71,7 +76,8 @@ def explain_exit(
     with open(log, errors="replace") as file:
       file.seek(start)
       output = "\n" + file.read()
-  # The first mark, because an error's text may quote another node's error.
+  # The log is split at the first mark, because the error's text may quote
+  # another node's error, with a mark of its own.
   _, mark, error = output.partition("\n" + _MARK)
   cause, _, error_traceback = error.partition("\n")
   if mark:

@@ -15,48 +15,56 @@ from slipway.launch.processes import descendants, failures, node_process
 
 CONTEXT = multiprocessing.get_context("forkserver")
 _PRELOADED = ["__main__", "slipway.launch.processes.preload"]
-_UNKNOWN = 255  # exit status of a process that another process has reaped
+# Exit status that is reported for a process whose own status is lost, because
+# another process has reaped it.
+_UNKNOWN_STATUS = 255
 
 _KILL_TIMEOUT_S = 5.0
 _POLL_S = 0.01
 
-_environment: dict[str, str] = {}
-# Children that `kill_orphans` ignores: those from before the server, and those
-# that could not be killed.
+_environment: dict[str, str] = {}  # variables of the server, from `run_server`
+# Children that `kill_orphans` ignores: processes that were started before the
+# server, and processes that could not be killed.
 _spared: set[psutil.Process] = set()
 
 
 @contextlib.contextmanager
 def run_server(environment: Mapping[str, str]) -> Iterator[None]:
-  """Starts the server, which then imports; kills it at the end.
+  """Context in which the fork server runs; it is killed at the end.
+
+  The server imports the modules of `preload` before it forks its first node.
 
   Args:
-    environment: environment variables of the server and so of all nodes, in
-      addition to those of this process.
+    environment: environment variables of the server, which all nodes inherit,
+      in addition to the variables of this process.
   """
   _environment.clear()
   _environment.update(environment)
   _spared.clear()
   _spared.update(psutil.Process().children())
-  # Otherwise a server that other code has started would be used. There is no
-  # public way to stop one, or (below) to learn its pid and replace it.
+  # A server that other code has started lacks these imports and variables, so
+  # it is stopped. multiprocessing has no public way to stop a server, to get
+  # its pid, or to replace it; so this module uses private attributes.
   forkserver._forkserver._stop()
   CONTEXT.set_forkserver_preload(_PRELOADED)
   descendants.adopt()
   try:
-    _start()
+    _start_server()
     yield
   finally:
-    _stop()
+    _stop_server()
     kill_orphans(())
     descendants.adopt(False)
 
 
 def restart_if_ended() -> str:
-  """Restarts the server if it has ended; nodes continue without it.
+  """Restarts the server if it has ended.
+
+  The nodes that the ended server forked continue to run.
 
   Returns:
-    A text about how the server ended; '': it has not ended.
+    A text about how the server ended, such as 'was ended by SIGKILL'; empty if
+    it has not ended.
   """
   server = forkserver._forkserver
   if server._forkserver_pid is None:
@@ -65,7 +73,7 @@ def restart_if_ended() -> str:
   if not pid:
     return ""
   _forget_server()
-  _start()
+  _start_server()
   code = os.waitstatus_to_exitcode(status)
   if code < 0:
     return f"was ended by {failures.name_signal(-code)}"
@@ -73,22 +81,26 @@ def restart_if_ended() -> str:
 
 
 def poll_orphan(pid: int) -> int | None:
-  """Returns the exit status of a node whose server has ended; None: it runs.
+  """Returns the exit status of a node whose fork server has ended.
 
   Args:
-    pid: process of the node, which this process has adopted.
+    pid: pid of the node, which this process adopts as the server ends.
+
+  Returns:
+    The exit status, or None if the node still runs.
   """
   try:
     ended, status = os.waitpid(pid, os.WNOHANG)
-  except ChildProcessError:  # its server has not quite ended
-    return None if psutil.pid_exists(pid) else _UNKNOWN
+  except ChildProcessError:  # still a child of the server, which is ending
+    return None if psutil.pid_exists(pid) else _UNKNOWN_STATUS
   return os.waitstatus_to_exitcode(status) if ended else None
 
 
 def kill_orphans(nodes: Collection[int]) -> None:
-  """Kills processes that ended nodes left behind, such as an environment's.
+  """Kills processes that ended nodes left behind.
 
-  Each node adopts its own orphans, so this process only adopts children of
+  An environment may have started them, for example. A live node adopts the
+  orphans of its own descendants, so this process only adopts the children of
   ended nodes and servers. A process that does not end, such as one that waits
   for a disk, is logged and then ignored.
 
@@ -101,18 +113,22 @@ def kill_orphans(nodes: Collection[int]) -> None:
     resource_tracker._resource_tracker._pid,
   }
   deadline_s = time.monotonic() + _KILL_TIMEOUT_S
-  while left := _adopted(known):
+  while orphans := _find_orphans(known):
     if time.monotonic() > deadline_s:
-      pids = [child.pid for child in left]
+      pids = [child.pid for child in orphans]
       logging.error("processes %s could not be killed, and are left", pids)
-      _spared.update(left)
+      _spared.update(orphans)
       return
-    descendants.kill_and_wait(left)
+    descendants.kill_and_wait(orphans)
     time.sleep(_POLL_S)
 
 
-def _adopted(known: Collection[int | None]) -> list[psutil.Process]:
-  """Returns adopted children whose pids are not known."""
+def _find_orphans(known: Collection[int | None]) -> list[psutil.Process]:
+  """Returns the adopted children of this process, except for known ones.
+
+  Args:
+    known: pids of children to leave out.
+  """
   found = [
     child
     for child in psutil.Process().children()
@@ -124,13 +140,15 @@ def _adopted(known: Collection[int | None]) -> list[psutil.Process]:
   return [child for child in found if child.pid not in started]
 
 
-def _start() -> None:
+def _start_server() -> None:
+  """Starts the server and multiprocessing's resource tracker."""
   before = {name: os.environ.get(name) for name in _environment}
   os.environ.update(_environment)  # the server inherits them
   try:
     with _block_signals():
       resource_tracker.ensure_running()
-      with _block_signals():  # again, because the tracker unblocks some of them
+      # Blocked again, because the tracker's start unblocks some of them.
+      with _block_signals():
         forkserver.ensure_running()
   finally:
     for name, value in before.items():
@@ -140,31 +158,37 @@ def _start() -> None:
         os.environ[name] = value
 
 
-def _stop() -> None:
-  # Otherwise processes and files would outlast this process for a moment.
+def _stop_server() -> None:
+  """Stops the server and the resource tracker, and removes their files.
+
+  Without this, they would outlast this process for a moment.
+  """
   pid = forkserver._forkserver._forkserver_pid
   if pid is not None:
-    # Killed, because it would first import to the end. Its children are nodes
-    # whose start was interrupted.
+    # The server is killed, because it would otherwise first complete its
+    # imports. Its children are nodes whose start was interrupted.
     with contextlib.suppress(psutil.NoSuchProcess):
       descendants.kill([psutil.Process(pid)])
-    _reap(pid)
+    _wait_for_end(pid)
     _forget_server()
   tracker = resource_tracker._resource_tracker
   if tracker._fd is not None:
-    # It ends once no process has the other end of its pipe. A node that could
-    # not be killed has it.
+    # The tracker ends once no process holds the other end of its pipe. A node
+    # that could not be killed still holds it; then the tracker is killed.
     os.close(tracker._fd)
-    if not _reap(tracker._pid):
+    if not _wait_for_end(tracker._pid):
       os.kill(tracker._pid, signal.SIGKILL)
-      _reap(tracker._pid)
+      _wait_for_end(tracker._pid)
     tracker._fd = tracker._pid = None
   util._run_finalizers()
   multiprocessing.current_process()._config.pop("tempdir", None)
 
 
 def _forget_server() -> None:
-  """Makes room for another server once this one has ended."""
+  """Clears multiprocessing's record of a fork server that has ended.
+
+  The next start then makes a new server.
+  """
   server = forkserver._forkserver
   os.close(server._forkserver_alive_fd)
   server._forkserver_address = None
@@ -172,8 +196,8 @@ def _forget_server() -> None:
   server._forkserver_pid = None
 
 
-def _reap(pid: int) -> bool:
-  """Waits a while for the end of a child; returns whether it has ended."""
+def _wait_for_end(pid: int) -> bool:
+  """Waits up to `_KILL_TIMEOUT_S` for a child; returns whether it has ended."""
   deadline_s = time.monotonic() + _KILL_TIMEOUT_S
   while not os.waitpid(pid, os.WNOHANG)[0]:
     if time.monotonic() > deadline_s:
@@ -184,11 +208,11 @@ def _reap(pid: int) -> bool:
 
 @contextlib.contextmanager
 def _block_signals() -> Iterator[None]:
-  """Blocks signals in processes that are started here.
+  """Context in which started processes inherit a mask of blocked signals.
 
-  The server ignores group signals after its imports; a node unblocks
-  `SHUTDOWN_SIGNAL` once it has a handler. The resource tracker keeps them
-  blocked.
+  Otherwise a signal could kill them before they handle it. The server ignores
+  group signals after its imports, and a node unblocks `SHUTDOWN_SIGNAL` once it
+  has a handler. The resource tracker keeps the signals blocked.
   """
   numbers = {*node_process.GROUP_SIGNALS, node_process.SHUTDOWN_SIGNAL}
   before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)

@@ -18,9 +18,9 @@ from slipway.launch.processes import (
   restart_budget,
 )
 
-# Exit status that multiprocessing reports if the fork server has ended. The
-# process itself may be alive.
-_ORPHANED = 255
+# Exit status that multiprocessing reports for a process whose fork server has
+# ended. The process itself may be alive.
+_ORPHANED_STATUS = 255
 _POLL_S = 0.01
 _KILL_TIMEOUT_S = 5.0
 
@@ -31,10 +31,12 @@ class Node:
   Attributes:
     prepared: the function and environment of the next process.
     incarnations: number of processes so far.
-    due_s: monotonic seconds of the next restart; None: no restart is due.
+    due_s: monotonic seconds of the next restart, or None if the node will not
+      be restarted.
     ended_at_s: monotonic seconds at which the end of the newest process was
       detected.
-    failure: failure of the newest process, which has ended; None: none.
+    failure: failure that ended the newest process, or None if that runs or has
+      ended normally.
   """
 
   def __init__(
@@ -56,9 +58,11 @@ class Node:
     self.ended_at_s = 0.0
     self.failure: failures.Failure | None = None
     self._budget = budget
-    self._failed: list[failures.Failure] = []
+    self._failures: list[failures.Failure] = []  # within the budget's period
     self._log = node_log.NodeLog(logs.resolve() / prepared.name)
     self._process: typing.Any = None
+    # Whether the process's fork server has ended, so that `fork_server` has to
+    # poll the process instead of multiprocessing.
     self._orphaned = False
 
   @property
@@ -80,7 +84,8 @@ class Node:
   def sentinel(self) -> int | None:
     """A handle for `connection.wait` that is ready once the process has ended.
 
-    None: the fork server has ended, and only `poll` can detect the end.
+    It is None if the process's fork server has ended. Then only `poll` can
+    detect the end of the process.
     """
     return None if self._orphaned else self._process.sentinel
 
@@ -89,9 +94,9 @@ class Node:
     self._log.trim()
 
   def poll(self) -> int | None:
-    """Returns the exit status of the node's process; None: it runs."""
+    """Returns the exit status of the node's process, or None if it runs."""
     status = self._process.exitcode
-    if status == _ORPHANED:
+    if status == _ORPHANED_STATUS:
       self._orphaned = True
     return fork_server.poll_orphan(self.pid) if self._orphaned else status
 
@@ -112,15 +117,17 @@ class Node:
     )
     process.start()
     self._orphaned = False
-    self._process = process  # set last: an interrupted start leaves no process
+    # Assigned last, so that after an interrupted start there is no process.
+    self._process = process
     self.incarnations += 1
 
   def kill(self, wait: bool = True) -> None:
     """Kills the node's process, if it has one.
 
     Args:
-      wait: whether to wait for the end of the process. A process that does not
-        end, such as one that waits for a disk, is logged and then ignored.
+      wait: whether to wait up to 5 s for the end of the process. A process that
+        does not end, such as one that waits for a disk, is logged and then
+        ignored.
     """
     if self._process is None:
       return
@@ -162,15 +169,15 @@ class Node:
       now_s: current monotonic seconds.
 
     Returns:
-      The seconds until the restart; None: the budget is used up.
+      The seconds until the restart, or None if the budget is used up.
     """
     if self._budget.is_unused(now_s):
-      self._failed.clear()
-    self._failed.append(failure)
+      self._failures.clear()
+    self._failures.append(failure)
     return self._budget.count_failure(now_s)
 
   @property
   def first_failure(self) -> failures.Failure:
     """The first failure in the budget's period, preferably with a traceback."""
-    errors = [failure for failure in self._failed if failure.traceback]
-    return (errors or self._failed)[0]
+    with_traceback = [each for each in self._failures if each.traceback]
+    return (with_traceback or self._failures)[0]

@@ -4,7 +4,7 @@ import contextlib
 import os
 import pathlib
 
-# Above this, the older half of a log is dropped.
+# Size above which the older half of a log is dropped.
 MAX_BYTES = 10_000_000
 
 
@@ -46,12 +46,15 @@ class NodeLog:
       file.seek(dropped)
       _, _, newest = file.read(MAX_BYTES // 2).partition(b"\n")
       note = f"[{dropped:,} bytes of this log were dropped here]\n"
+      # Emptied in place and not replaced, because the node's process has the
+      # file open.
       file.truncate(0)
       self.start = max(0, self.start - dropped)
       with open(self.path, "ab") as end:
         end.write(note.encode() + newest)
 
   def _size(self) -> int:
+    """Returns the file's bytes, or 0 if it is missing."""
     try:
       return os.path.getsize(self.path)
     except OSError:

@@ -30,7 +30,7 @@ from slipway.launch.processes import (
 SHUTDOWN_SIGNAL = signal.SIGUSR2
 
 # Exit status of a node that has ended normally. It is not 0, because C code or
-# a thread of user code may end a process with 0 too early.
+# a thread of user code may end a process too early with status 0.
 ENDED = 64
 
 # Signals that a terminal or a batch system sends to a whole process group. Only
@@ -55,15 +55,16 @@ def run(
     function: the node's function, pickled by cloudpickle.
     log: path of the log, to which the output is appended.
     environment: additional environment variables of this process.
-    network: private network to enter; None: the machine's network.
+    network: private network to enter, or None to stay in the machine's network.
   """
-  # Blocked until all handlers are set: Launchpad's own handlers, which are
-  # installed below, kill this process a second after a Ctrl-C.
+  # These signals are blocked until all handlers are set: Launchpad's own
+  # handlers, which `WorkerManager` installs below, kill this process a second
+  # after a Ctrl-C.
   signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
   # A fork inherits the pipe that keeps the server alive, which only the runner
   # should hold. There is no public way to close it.
   os.close(forkserver._forkserver._forkserver_alive_fd)
-  _print_to(log)
+  _redirect_output(log)
   os.environ.update(environment)
   tempfile.tempdir = None  # so that TMPDIR is read again
   if network is not None:
@@ -73,7 +74,7 @@ def run(
   flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
   logging.use_absl_handler()
   logging.set_verbosity(logging.INFO)
-  # It provides `lp.stop_event`. Its signal handlers are replaced below.
+  # The manager provides `lp.stop_event`. Its signal handlers are replaced.
   manager = worker_manager.WorkerManager(register_in_thread=True)
   for number in GROUP_SIGNALS:
     signal.signal(number, signal.SIG_IGN)
@@ -91,15 +92,16 @@ def run(
   except BaseException as error:
     failures.print_error(error)
   finally:
-    # All state is saved by now. A regular exit of TensorFlow would take
-    # seconds, and abort if a thread is still in its C++ code.
+    # All state is saved by now. A regular exit of a process with TensorFlow
+    # takes seconds, and aborts if a thread is still in TensorFlow's C++ code.
     _exit(status)
 
 
 def _end_by_user_error(args: threading.ExceptHookArgs) -> None:
   """Ends this process if a thread has raised an error of user code.
 
-  The main thread may hang in that code.
+  This is the process's `threading.excepthook`. The process ends at once,
+  because the main thread may hang in the user code.
   """
   if isinstance(args.exc_value, user_code.UserCodeError):
     failures.print_error(args.exc_value)
@@ -119,22 +121,26 @@ def _exit(status: int) -> typing.NoReturn:
 
 
 class _Log(io.FileIO):
-  """A log file that drops output on a full disk, without an error."""
+  """A log file that drops output on a full disk, without an error.
 
-  _dropped = 0  # bytes
+  The number of dropped bytes is written to the log once there is space again.
+  """
+
+  _dropped_bytes = 0
 
   def write(self, data: typing.Any) -> int:
     try:
-      if self._dropped:
-        super().write(b"[%d bytes were not written]\n" % self._dropped)
-        self._dropped = 0
+      if self._dropped_bytes:
+        super().write(b"[%d bytes were not written]\n" % self._dropped_bytes)
+        self._dropped_bytes = 0
       return super().write(data)
     except OSError:
-      self._dropped += len(data)
+      self._dropped_bytes += len(data)
       return len(data)
 
 
-def _print_to(log: str) -> None:
+def _redirect_output(log: str) -> None:
+  """Appends all output of this process to a log, that of C code included."""
   try:
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
   except OSError:  # the file is missing because the disk was full
@@ -147,6 +153,7 @@ def _print_to(log: str) -> None:
 
 
 def _open_log(descriptor: int) -> typing.TextIO:
+  """Returns a text stream of a log's file descriptor, flushed at each line."""
   binary = io.BufferedWriter(_Log(descriptor, "w", closefd=False))
   return io.TextIOWrapper(
     binary, errors="backslashreplace", line_buffering=True
@@ -154,6 +161,10 @@ def _open_log(descriptor: int) -> typing.TextIO:
 
 
 def _end_with_runner() -> None:
+  """Ends this process some time after its runner has died.
+
+  Until then, it reaps the zombies that this process has adopted.
+  """
   runner = multiprocessing.parent_process()
   assert runner is not None
   reaper = descendants.Reaper()
@@ -161,8 +172,8 @@ def _end_with_runner() -> None:
     runner.join(_REAP_EVERY_S)
     with contextlib.suppress(psutil.Error):
       reaper.reap()
-  # The alarm ends the process even if a thread holds Python's lock. Until then,
-  # the control node may stop the run in order.
+  # The alarm ends the process even if a thread never releases Python's global
+  # lock. During the sleep, the control node may stop the run in order.
   signal.alarm(_ORPHAN_GRACE_S + _KILL_GRACE_S)
   time.sleep(_ORPHAN_GRACE_S)
   _exit(1)

@@ -10,7 +10,7 @@ import signal
 
 from slipway.launch.processes import hidden_jax, node_process
 
-_NODES = (
+_NODES = (  # modules of `slipway.launch.nodes`
   "control",
   "evaluator_node",
   "proxy",

@@ -17,7 +17,8 @@ from launchpad.nodes import base
 
 from slipway.launch.processes import private_network
 
-# Roles whose processes serve or read tables, without a proxy.
+# Roles whose processes enter the private network, because they serve tables, or
+# read tables without a proxy.
 _ISOLATED = ("replay", "trainer")
 
 
@@ -29,8 +30,10 @@ class PreparedNode:
     name: the node's name, such as 'worker/0'.
     function: the node's function, pickled by cloudpickle.
     environment: additional environment variables of the process.
-    node: the Launchpad node, which keeps its ports reserved.
-    network: private network that the process enters; None: the machine's.
+    node: the Launchpad node, which keeps its ports reserved as long as it
+      exists; None if no port has to be kept.
+    network: private network that the process enters, or None to stay in the
+      machine's network.
   """
 
   name: str
@@ -57,14 +60,18 @@ def prepare(
     program: the program with the nodes.
     nodes: role and index of each node, in the program's order.
     environments: environment variables of a node's process, by role.
-    network: private network of the nodes that serve or read tables.
+    network: private network of the nodes that serve or read tables, or None if
+      they use the machine's network.
+
+  Returns:
+    The prepared nodes, in the order of `nodes`.
   """
   groups = {role: iter(group) for role, group in program.groups.items()}
   found = [(role, index, next(groups[role])) for role, index in nodes]
-  _bind([(role, node) for role, _, node in found])
+  _bind_addresses([(role, node) for role, _, node in found])
   return [
     dataclasses.replace(
-      _make(role, index, node, environments[role]),
+      _pickle_node(role, index, node, environments[role]),
       network=network if role in _ISOLATED else None,
     )
     for role, index, node in found
@@ -74,16 +81,28 @@ def prepare(
 def prepare_one(
   role: str, index: int, node: base.Node, environment: Mapping[str, str]
 ) -> PreparedNode:
-  """Prepares one more node of a program that was prepared before."""
-  _bind([(role, node)])
-  return _make(role, index, node, environment)
+  """Prepares one more node of a program that was prepared before.
+
+  Args:
+    role: the node's role.
+    index: index of the node among those of its role.
+    node: the Launchpad node.
+    environment: additional environment variables of the node's process.
+  """
+  _bind_addresses([(role, node)])
+  return _pickle_node(role, index, node, environment)
 
 
-def _bind(nodes: Sequence[tuple[str, base.Node]]) -> None:
+def _bind_addresses(nodes: Sequence[tuple[str, base.Node]]) -> None:
+  """Connects the handles of nodes, and binds their addresses.
+
+  Args:
+    nodes: role and Launchpad node of each.
+  """
   serialization.enable_lru_cache_pickling_once()
   flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
   for _, node in nodes:
-    # Launchpad's own launchers do this; there is no public way.
+    # Launchpad's own launchers call it; there is no public function for it.
     node._initialize_context(
       context.LaunchType.LOCAL_MULTI_PROCESSING, launch_config=None
     )
@@ -94,8 +113,9 @@ def _bind(nodes: Sequence[tuple[str, base.Node]]) -> None:
     node.bind_addresses()
 
 
-def _make(
+def _pickle_node(
   role: str, index: int, node: base.Node, environment: Mapping[str, str]
 ) -> PreparedNode:
+  """Returns a prepared node with the pickled function of a bound node."""
   function = cloudpickle.dumps(node.function)
   return PreparedNode(f"{role}/{index}", function, environment, node)

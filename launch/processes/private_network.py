@@ -33,8 +33,9 @@ class PrivateNetwork:
   """The namespaces of a run on one machine.
 
   Attributes:
-    namespaces: kind and file of each namespace, in the order of entering them;
-      the process that called `create` keeps the files open.
+    namespaces: kind ('user' or 'net') and path of each namespace, in the order
+      in which a process must enter them. The paths are valid as long as the
+      process that called `create` keeps the files open.
   """
 
   namespaces: tuple[tuple[str, str], ...]
@@ -43,17 +44,18 @@ class PrivateNetwork:
     """Moves this process into the namespaces, permanently.
 
     Raises:
-      OSError: the kernel rejects the process, such as one with several threads.
+      OSError: the kernel rejects the process, for example because it has
+        several threads.
     """
     with contextlib.ExitStack() as held:
-      # All are opened first: a process in a user namespace can't open outer
-      # ones.
+      # All files are opened first, because a process that has entered a user
+      # namespace can't open namespaces outside of it.
       files = [
         (kind, held.enter_context(open(path, "rb")))
         for kind, path in self.namespaces
       ]
       for kind, file in files:
-        _call("setns", file.fileno(), _KINDS[kind])
+        _call_libc("setns", file.fileno(), _KINDS[kind])
 
 
 @contextlib.contextmanager
@@ -61,10 +63,10 @@ def create() -> Iterator[PrivateNetwork]:
   """Yields a new private network, which exists until the context ends.
 
   Raises:
-    OSError: one line: the kernel does not allow this user to make one.
+    OSError: the kernel does not allow this user to make one.
   """
-  # A process with threads cannot enter a user namespace, and no process can
-  # leave one. So a temporary process makes the namespaces.
+  # A process with several threads cannot enter a user namespace, and no process
+  # can leave one. So a temporary process, which runs this file, makes them.
   with (
     subprocess.Popen(
       [sys.executable, "-I", "-S", __file__],
@@ -92,15 +94,22 @@ def create() -> Iterator[PrivateNetwork]:
     )
 
 
-def _make() -> list[str]:
-  """Moves this process into new namespaces; returns their kinds."""
+def _enter_new_namespaces() -> list[str]:
+  """Moves this process into new namespaces; returns their kinds in order.
+
+  A user without the right to make a network namespace also gets a user
+  namespace, which gives that right. The loopback interface is then turned on.
+
+  Raises:
+    OSError: the kernel does not allow this user to make the namespaces.
+  """
   try:
-    _call("unshare", _CLONE_NEWNET)
+    _call_libc("unshare", _CLONE_NEWNET)
     kinds = ["net"]
   except PermissionError:
     user, group = os.geteuid(), os.getegid()
-    _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
-    # So that files keep their owner.
+    _call_libc("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
+    # User and group keep their ids, so files keep their owner.
     for name, text in (
       ("setgroups", "deny"),
       ("uid_map", f"{user} {user} 1"),
@@ -110,6 +119,7 @@ def _make() -> list[str]:
         file.write(text)
     kinds = ["user", "net"]
   with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+    # The struct `ifreq` of netdevice(7): the interface's name, then its flags.
     request = struct.pack("16sH14x", b"lo", 0)
     reply = fcntl.ioctl(control, _SIOCGIFFLAGS, request)
     (flags,) = struct.unpack_from("H", reply, 16)
@@ -118,7 +128,7 @@ def _make() -> list[str]:
   return kinds
 
 
-def _call(name: str, *arguments: int) -> None:
+def _call_libc(name: str, *arguments: int) -> None:
   """Calls a function of the C library that Python 3.10 lacks.
 
   Raises:
@@ -131,7 +141,7 @@ def _call(name: str, *arguments: int) -> None:
 
 if __name__ == "__main__":
   try:
-    print("made", *_make(), flush=True)
+    print("made", *_enter_new_namespaces(), flush=True)
     sys.stdin.read()  # until the parent has opened the namespaces
   except OSError as failure:
     print("failed", failure.strerror or failure, flush=True)

@@ -2,8 +2,8 @@
 
 import collections
 
-# Seconds before the first restart. The delay doubles with each further one
-# within the period.
+# Seconds before the first restart. The delay doubles with each further restart
+# within the period, up to the longest delay.
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 10.0
 
@@ -19,7 +19,8 @@ class RestartBudget:
     """Starts with the whole budget.
 
     Args:
-      budget: number of restarts within a period; 0: none.
+      budget: number of restarts within a period; 0 if the node is never
+        restarted.
       period_s: seconds after which a failure no longer counts.
     """
     self._budget = budget
@@ -33,24 +34,25 @@ class RestartBudget:
       now_s: current monotonic seconds.
 
     Returns:
-      The seconds until the restart; None: the budget is used up.
+      The seconds until the restart, or None if the budget is used up.
     """
-    self._drop_old(now_s)
-    failed = self._failed_at_s
-    if len(failed) >= self._budget:
+    self._drop_old_failures(now_s)
+    failed_at_s = self._failed_at_s
+    if len(failed_at_s) >= self._budget:
       return None
-    # A float holds no power of two above 2^1023.
-    doublings = min(len(failed), 100)
+    # The exponent is bounded, because a float can't hold powers above 2^1023.
+    doublings = min(len(failed_at_s), 100)
     delay_s = min(_FIRST_DELAY_S * 2.0**doublings, _LONGEST_DELAY_S)
-    failed.append(now_s)
+    failed_at_s.append(now_s)
     return delay_s
 
   def is_unused(self, now_s: float) -> bool:
-    """Returns whether no failure counts any more."""
-    self._drop_old(now_s)
+    """Returns whether no failure lies within the period before `now_s`."""
+    self._drop_old_failures(now_s)
     return not self._failed_at_s
 
-  def _drop_old(self, now_s: float) -> None:
-    failed = self._failed_at_s
-    while failed and now_s - failed[0] > self._period_s:
-      failed.popleft()
+  def _drop_old_failures(self, now_s: float) -> None:
+    """Drops the failures that happened more than a period ago."""
+    failed_at_s = self._failed_at_s
+    while failed_at_s and now_s - failed_at_s[0] > self._period_s:
+      failed_at_s.popleft()

@@ -20,17 +20,19 @@ from slipway.launch.processes import node as node_lib
 from slipway.launch.runs import event_log
 
 _POLL_S = 0.2
-# Seconds in which the other nodes may end, after one has used up its restart
-# budget or the control node has ended.
+# Seconds in which the other nodes may end, once a node has used up its restart
+# budget or the control node has ended. Then they are killed.
 _GRACE_S = 8.0
 
 
-class _Policy(typing.NamedTuple):
-  """The consequences of a failed node of a role, besides its restart.
+class _FailurePolicy(typing.NamedTuple):
+  """The consequences of a node's failure, besides its restart.
 
   Attributes:
-    restarted_with: roles whose nodes are restarted together with the node.
-    needed_to_stop: whether a failure makes a stopping run fail.
+    restarted_with: other roles, whose nodes are killed and restarted together
+      with the failed node.
+    needed_to_stop: whether the failure makes the run fail if the run is already
+      stopping, because the node has results to save.
   """
 
   restarted_with: tuple[str, ...] = ()
@@ -38,13 +40,13 @@ class _Policy(typing.NamedTuple):
 
 
 _POLICIES = {
-  "control": _Policy(needed_to_stop=True),
-  # Table and learner must restore the same snapshot.
-  "replay": _Policy(restarted_with=("trainer",), needed_to_stop=True),
-  "trainer": _Policy(needed_to_stop=True),
-  "proxy": _Policy(),
-  "worker": _Policy(),
-  "evaluator": _Policy(),
+  "control": _FailurePolicy(needed_to_stop=True),
+  # Table and learner must restore the same snapshot, so they restart together.
+  "replay": _FailurePolicy(restarted_with=("trainer",), needed_to_stop=True),
+  "trainer": _FailurePolicy(needed_to_stop=True),
+  "proxy": _FailurePolicy(),
+  "worker": _FailurePolicy(),
+  "evaluator": _FailurePolicy(),
 }
 
 
@@ -78,14 +80,14 @@ class Runner:
       logs: folder of the nodes' logs and the runner's event log.
       budget: number of restarts of one node within a period.
       period_s: seconds after which a failure no longer counts.
-      make_worker: function of a worker's index and the number of workers that
-        prepares a worker, for `set_workers`.
+      make_worker: function that prepares a worker for `set_workers`, called
+        with the worker's index and the number of workers.
       shards: number of replay servers; if there are several, the trainer
         continues without a failed one.
     """
     self._policies = dict(_POLICIES)
     if shards > 1:
-      self._policies["replay"] = _Policy()
+      self._policies["replay"] = _FailurePolicy()
     self._make_node = lambda prepared: node_lib.Node(
       prepared, logs, restart_budget.RestartBudget(budget, period_s)
     )
@@ -93,7 +95,8 @@ class Runner:
     self._nodes = [self._make_node(prepared) for prepared in nodes]
     self._server_budget = restart_budget.RestartBudget(budget, period_s)
     self._log = event_log.EventLog(logs / "runner")
-    self._target: _WorkersTarget | None = None  # None: the initial nodes
+    # None until `set_workers` is called: then the initial workers are kept.
+    self._target: _WorkersTarget | None = None
     self._stopping = threading.Event()
     self._killed = False
     self._shutdown_forced = threading.Event()
@@ -105,15 +108,15 @@ class Runner:
 
     Raises:
       failures.NodeFailedError: a node used up its restart budget.
-      KeyboardInterrupt: `kill_at_once` was called; all nodes are killed.
+      KeyboardInterrupt: `kill_at_once` was called, and all nodes are killed.
     """
     try:
       for node in self._nodes:
-        self._start(node)
+        self._start_node(node)
       while self._step():
         pass
     finally:
-      self._kill()
+      self._kill_all()
     if self._failure is not None:
       raise failures.NodeFailedError(self._failure)
 
@@ -134,19 +137,25 @@ class Runner:
 
     Args:
       count: number of workers, from index 0.
-      at_s: monotonic seconds at which the number was read and the run was not
-        stopping; a worker that ended later may have ended for the stop.
+      at_s: monotonic seconds at which the number was read, when the run was not
+        stopping. A worker that ended after this time is not started again,
+        because it may have ended as the run stops.
     """
     self._target = _WorkersTarget(count, at_s)
 
   def kill_at_once(self) -> None:
-    """Makes `run` kill all nodes and raise; for signal handlers.
+    """Makes `run` kill all nodes and raise KeyboardInterrupt.
+
+    Signal handlers call it in the thread of `run`. Before the first node has
+    started, `run` does not check for this request, so the first call interrupts
+    it by an exception of its own.
 
     Raises:
-      KeyboardInterrupt: no node has been started yet, so `run` can't react.
+      KeyboardInterrupt: this is the first call, and no node has been started.
     """
-    again, self._killed = self._killed, True
-    if not again and not any(node.incarnations for node in self._nodes):
+    was_called_before, self._killed = self._killed, True
+    has_started = any(node.incarnations for node in self._nodes)
+    if not was_called_before and not has_started:
       raise KeyboardInterrupt
 
   @property
@@ -160,9 +169,11 @@ class Runner:
 
   @property
   def last_error(self) -> failures.Failure | None:
-    """The first error of a node that was not restarted; None: there is none.
+    """An error that ended a node and was not repaired by a restart, or None.
 
-    An example is an error in an environment's `close` at the end of the run.
+    An example is an error in an environment's `close` at the end of the run. If
+    several nodes have such errors, it is that of the first node in the order of
+    starting.
     """
     return next(
       (
@@ -174,7 +185,11 @@ class Runner:
     )
 
   def _step(self) -> bool:
-    """Waits for an end of a node, handles all events; False: all have ended."""
+    """Waits shortly for the end of a node, and handles all events.
+
+    Returns:
+      Whether any node is alive or will be restarted.
+    """
     alive = [node for node in self._nodes if node.alive]
     sentinels = [node.sentinel for node in alive]
     connection.wait([s for s in sentinels if s is not None], _POLL_S)
@@ -183,47 +198,58 @@ class Runner:
     now_s = time.monotonic()
     for node in alive:
       node.trim_log()
-      # Another node's end may have ended it, too.
+      # `_handle_end` of another node may have killed this one meanwhile.
       if node.alive and (status := node.poll()) is not None:
-        self._on_end(node, status, now_s)
-    self._restart_server()
+        self._handle_end(node, status, now_s)
+    self._restart_server_if_needed()
     for node in self._nodes:
       if node.due_s is not None:
         self._start_if_due(node, node.due_s, now_s)
     self._start_workers()
     if self._shutdown_forced.is_set():
       self._shutdown_forced.clear()
-      self._end_soon()
+      self._shut_down_nodes()
     if now_s > self._deadline_s:
-      late = [node.name for node in self._nodes if node.alive]
-      self._log.error("killed, because they did not end: %s", ", ".join(late))
-      self._kill()
+      alive_names = [node.name for node in self._nodes if node.alive]
+      self._log.error(
+        "killed, because they did not end: %s", ", ".join(alive_names)
+      )
+      self._kill_all()
     return any(node.alive or node.due_s is not None for node in self._nodes)
 
-  def _start(self, node: node_lib.Node) -> None:
-    self._restart_server()
+  def _start_node(self, node: node_lib.Node) -> None:
+    """Starts a process of a node, or makes its start due again if it fails."""
+    self._restart_server_if_needed()
     try:
       node.start()
     except (EOFError, OSError) as error:
       time.sleep(_POLL_S)  # the fork server's end is detected a moment later
       node.due_s = time.monotonic()
-      self._restart_server(f"{node.name} did not start ({error!r})")
+      self._restart_server_if_needed(f"{node.name} did not start ({error!r})")
     else:
       self._log.info("%s is process %d", node.name, node.pid)
 
   def _start_if_due(
     self, node: node_lib.Node, due_s: float, now_s: float
   ) -> None:
+    """Restarts a node once its delay is over, or cancels the restart.
+
+    Args:
+      node: a node that has ended, and waits for its restart.
+      due_s: monotonic seconds at which the restart is due. A stopping run
+        restarts the node at once.
+      now_s: current monotonic seconds.
+    """
     if self._failure is not None or self._can_do_without(node):
       node.due_s = None
     elif now_s >= due_s or self._stopping.is_set():
-      self._start(node)
+      self._start_node(node)
 
   def _start_workers(self) -> None:
     """Starts missing workers up to the target number."""
     target = self._target
-    ending = self._stopping.is_set() or self._failure is not None
-    if target is None or ending:
+    is_ending = self._stopping.is_set() or self._failure is not None
+    if target is None or is_ending:
       return
     workers = {node.name: node for node in self._nodes}
     for index in range(target.workers):
@@ -231,12 +257,12 @@ class Runner:
       if node is None:
         node = self._make_node(self._make_worker(index, target.workers))
         self._nodes.append(node)
-        self._start(node)
+        self._start_node(node)
       elif (
         not node.alive and node.due_s is None and node.ended_at_s < target.at_s
       ):
         node.prepared = self._make_worker(index, target.workers)
-        self._start(node)
+        self._start_node(node)
 
   def _can_do_without(self, node: node_lib.Node) -> bool:
     """Returns whether the run needs no restart of a node that has ended."""
@@ -248,11 +274,12 @@ class Runner:
       role == "worker" and target is not None and int(index) >= target.workers
     )
 
-  def _restart_server(self, problem: str = "") -> None:
+  def _restart_server_if_needed(self, problem: str = "") -> None:
     """Restarts the fork server if it has ended; the nodes continue.
 
     Args:
-      problem: another problem, which counts as an end of the server; '': none.
+      problem: text about a node that could not be forked, which counts as a
+        failure of the server, too; empty if there is none.
     """
     if how := fork_server.restart_if_ended():
       problem = f"the fork server {how}"
@@ -269,9 +296,17 @@ class Runner:
       self._fail(failures.Failure(line, ""))
 
   def _kill_orphans(self) -> None:
+    """Kills the processes that ended nodes left behind."""
     fork_server.kill_orphans([node.pid for node in self._nodes if node.alive])
 
-  def _on_end(self, node: node_lib.Node, status: int, now_s: float) -> None:
+  def _handle_end(self, node: node_lib.Node, status: int, now_s: float) -> None:
+    """Records the end of a node's process, and restarts the node if it failed.
+
+    Args:
+      node: the node.
+      status: exit status of the process.
+      now_s: current monotonic seconds.
+    """
     failure = node.record_end(status)
     self._kill_orphans()
     if failure is None:
@@ -285,30 +320,32 @@ class Runner:
     if self._stopping.is_set():
       self._fail(failure)
     else:
-      self._restart(node, failure, now_s)
+      self._schedule_restart(node, failure, now_s)
 
-  def _restart(
+  def _schedule_restart(
     self, node: node_lib.Node, failure: failures.Failure, now_s: float
   ) -> None:
+    """Schedules the restart of a failed node, and of nodes that go with it."""
     delay_s = node.record_failure(failure, now_s)
     if delay_s is None:
       self._fail(node.first_failure)
       return
-    self._log.info("%s is restarted in %.1f s", node.name, delay_s)
+    self._log.info("%s will be restarted in %.1f s", node.name, delay_s)
     node.due_s = now_s + delay_s
     for other in self._nodes:
       if (
         other.prepared.role in self._policies[node.prepared.role].restarted_with
       ):
-        self._log.info("%s is restarted with it", other.name)
+        self._log.info("%s will be restarted with it", other.name)
         other.kill()
         other.due_s = node.due_s
 
   def _fail(self, failure: failures.Failure) -> None:
+    """Makes the run fail: all nodes end, and `run` raises the failure."""
     self._failure = failure
-    self._end_soon()
+    self._shut_down_nodes()
 
-  def _end_soon(self) -> None:
+  def _shut_down_nodes(self) -> None:
     """Sends each node the signal to save and end, without the stop order."""
     self._set_deadline()
     for node in self._nodes:
@@ -317,10 +354,11 @@ class Runner:
           os.kill(node.pid, node_process.SHUTDOWN_SIGNAL)
 
   def _set_deadline(self) -> None:
+    """Makes `_step` kill all nodes that are alive after a grace period."""
     self._deadline_s = min(self._deadline_s, time.monotonic() + _GRACE_S)
 
-  def _kill(self) -> None:
-    """Kills all nodes at once."""
-    for wait in (False, True):  # kill all before waiting for the first
+  def _kill_all(self) -> None:
+    """Kills all nodes at once, and waits for their ends."""
+    for wait in (False, True):  # kills all before it waits for the first
       for node in self._nodes:
         node.kill(wait)

@@ -28,8 +28,9 @@ class Handle(base.Handle[Service], typing.Generic[Service]):
     """Makes a handle without connecting.
 
     Args:
-      service: class that declares the methods.
-      path: path of the socket, on this machine, of the object that serves them.
+      service: class that declares the service's methods.
+      path: path of the unix socket on this machine at which an object with
+        these methods is served.
     """
     self.path = path
     self._service = service
@@ -41,7 +42,7 @@ class Handle(base.Handle[Service], typing.Generic[Service]):
 
 @dataclasses.dataclass(frozen=True)
 class FixedAddress(lp_address.AbstractAddressBuilder):
-  """Builds an address that is known already."""
+  """A Launchpad address builder for an address that is known already."""
 
   address: str
 
@@ -53,10 +54,10 @@ class FixedAddress(lp_address.AbstractAddressBuilder):
 class ReservedPort(lp_address.AbstractAddressBuilder):
   """Reserves a port of this machine for the server of a node.
 
-  Without a reservation, another connection could take the port before the
-  server starts or while it restarts. A server can still bind the reserved port,
-  because both set SO_REUSEADDR, as gRPC does, and this socket does not listen.
-  A pickled copy has the address only, without the reservation.
+  The port is bound by a socket that never listens. So no connection of another
+  process gets this port before the server starts or while it restarts. The
+  server itself can bind the port, because both sockets set SO_REUSEADDR; gRPC's
+  servers do. A pickled copy has the address only, without the reservation.
   """
 
   def __init__(self):
@@ -84,7 +85,8 @@ class ServiceNode(lp.PyClassNode):
     """Declares the object, which is made in the node's process.
 
     Args:
-      handle: handle of the service that the object serves; None: no service.
+      handle: handle of the service that the object offers to other nodes, or
+        None if it offers no service.
       make: function that returns the object, called in the node's process.
       *args: arguments of `make`; handles are dereferenced.
     """
@@ -92,7 +94,7 @@ class ServiceNode(lp.PyClassNode):
     self._handle = handle
 
   def create_handle(self) -> typing.Any:
-    """Returns the service's handle, as in `base.Node.create_handle`."""
+    """Returns the service's handle; overrides `base.Node.create_handle`."""
     if self._handle is None:
       return super().create_handle()
     return self._track_handle(self._handle)

@@ -12,12 +12,14 @@ def make_environment_variables(
 
   Args:
     role: the node's role.
-    learner_threads: value of config.learner.threads; 0: one per core.
+    learner_threads: value of config.learner.threads, the threads of the
+      trainer; 0 selects one per core.
   """
-  # Nodes other than the trainer compute small batches, so more threads would
-  # only take its cores.
+  # Nodes other than the trainer compute small batches, so further threads would
+  # only take cores from the trainer.
   threads = learner_threads if role == "trainer" else 1
-  # Always set: a forked process would otherwise use its server's value.
+  # A number is always set, because a forked process would otherwise inherit the
+  # fork server's value.
   threads = threads or len(os.sched_getaffinity(0))
   names = (
     "OMP_NUM_THREADS",

@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterator
 
 _PREFIX = "slipway-"
-# Seconds without a change after which a directory is unused. Control nodes
-# write to it every second, and soon end if their launcher was killed.
+# Seconds without a change after which the directory of a dead launcher is
+# removed. The run's control node writes to the directory every second; it may
+# survive its launcher by some seconds.
 _UNUSED_AFTER_S = 60.0
 
 
@@ -23,8 +24,8 @@ def create(parent: str | None = None) -> Iterator[str]:
   and TensorFlow do not remove theirs. Directories of killed runs are removed.
 
   Args:
-    parent: parent directory for contents that are too large for memory; None:
-      /dev/shm.
+    parent: folder in which the directory is made, for contents that are too
+      large for memory; None selects /dev/shm.
   """
   shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
   parent_path = pathlib.Path(parent or shared_memory or tempfile.gettempdir())
@@ -41,15 +42,20 @@ def create(parent: str | None = None) -> Iterator[str]:
 
 
 def _is_unused(path: pathlib.Path) -> bool:
-  """Returns whether a directory belongs to this user and to a dead run."""
-  name = re.fullmatch(rf"{_PREFIX}(\d+)-.*", path.name)
+  """Returns whether a directory is this user's, and its run has ended.
+
+  The directory's name has the pid of the run's launcher.
+  """
+  name = re.fullmatch(rf"{_PREFIX}(?P<pid>\d+)-.*", path.name)
   try:
     found = path.stat()
     if not name or found.st_uid != os.getuid():
       return False
-    os.kill(int(name[1]), 0)
+    os.kill(int(name["pid"]), 0)  # signal 0 only checks that it exists
   except ProcessLookupError:
     return time.time() - found.st_mtime > _UNUSED_AFTER_S
-  except OSError:  # it was removed, or another user's process has this pid now
+  except OSError:
+    # The directory was removed, or the pid is now that of another user's
+    # process.
     pass
   return False

@@ -15,7 +15,8 @@ from slipway.launch.processes import signals as signals_lib
 from slipway.launch.rpc import client as rpc_client
 
 _POLL_S = 0.5
-# An orderly stop takes 1 to 5 s. During a start-up, it first waits until all
+# Seconds in which a run may end after a stop signal, before it is interrupted.
+# An orderly stop takes 1 to 5 s, but during a start-up it first waits until all
 # nodes are up.
 _STOP_GRACE_S = 30.0
 
@@ -35,14 +36,15 @@ class Watch:
     Args:
       control: client of the control node, which may be restarted.
       signals: the signals to forward.
-      on_stopping: function called regularly once the run is stopping.
-      on_workers: function called regularly before that, with the target number
-        of workers and the monotonic seconds at which it was read.
+      on_stopping: function that is called regularly once the run is stopping.
+      on_workers: function that is called regularly until the run is stopping,
+        with the target number of workers and the monotonic seconds at which
+        that number was read.
     """
     self._on_stopping, self._on_workers = on_stopping, on_workers
     self._control = control
     self._panel = panel_lib.Panel()
-    self._shows = True  # until the display fails
+    self._display_works = True
     self._signals = signals
     self._closed = threading.Event()
     self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -55,6 +57,7 @@ class Watch:
     self._panel.close()
 
   def _run(self) -> None:
+    """Polls until the run has stopped, `close` is called, or time is up."""
     give_up_at_s = float("inf")
     while not self._closed.wait(_POLL_S):
       if self._signals.first is not None:
@@ -63,11 +66,11 @@ class Watch:
       if time.monotonic() > give_up_at_s:
         os.kill(os.getpid(), signal.SIGINT)
         return
-      # A control node that is not up is still starting or has ended. The
-      # process that waits for the nodes knows which.
+      # A control node that does not reply is still starting, or has ended. The
+      # launcher's runner detects its end, so the error is ignored here.
       with contextlib.suppress(rpc_client.UnreachableError):
         self._forward_signals()
-        if self._show() == "stopped":
+        if self._poll_status() == "stopped":
           self._control.release()
           return
 
@@ -76,21 +79,25 @@ class Watch:
     if self._signals.first is not None:
       self._control.stop(self._signals.first.name)
     if self._signals.snapshot_requested:
-      # A run that is stopping rejects the call, but saves anyway.
+      # A run that is stopping rejects the call, but saves at its end anyway.
       with contextlib.suppress(ValueError):
         self._control.save()
       self._signals.snapshot_requested = False
 
-  def _show(self) -> str:
-    """Shows the status, calls the callbacks, and returns the run's phase."""
+  def _poll_status(self) -> str:
+    """Polls and shows the status, and calls the callbacks.
+
+    Returns:
+      The run's phase, such as 'running' or 'stopped'.
+    """
     requested_at_s = time.monotonic()
     status = self._control.status()
-    if self._shows:
+    if self._display_works:
       try:
         self._panel.update(status)
       except Exception:
-        # This thread also forwards signals, so it must not end.
-        self._shows = False
+        # This thread also forwards signals, so an error must not end it.
+        self._display_works = False
         logging.exception(
           "the status is no longer shown, because the display failed:"
         )

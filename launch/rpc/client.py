@@ -12,7 +12,7 @@ import msgspec
 from slipway.launch.rpc import wire
 from slipway.replay.transport import unix_server
 
-_TIMEOUT_S = 3.0
+_TIMEOUT_S = 3.0  # of one call
 # Timeout of methods that are retried; longer than a server's restart.
 _RETRY_TIMEOUT_S = 30.0
 _RETRY_PERIOD_S = 0.1
@@ -36,9 +36,9 @@ def connect(
 
   The object is thread-safe. Its methods raise
 
-  - ValueError: one line: the service has rejected the call. - UnreachableError:
-    there was no reply. Methods that are marked `wire.repeated` are retried for
-    half a minute first.
+  - ValueError if the service has rejected the call;
+  - UnreachableError if there was no reply or the method failed. Methods that
+    are marked `wire.repeated` are retried for half a minute first.
 
   Args:
     service: class that declares the methods; see `wire`.
@@ -49,7 +49,7 @@ def connect(
 
 
 class _Client:
-  """The object of `connect`, with a pool of connections."""
+  """The object that `connect` returns, with a pool of connections."""
 
   def __init__(self, service: type, path: str, timeout_s: float):
     self._methods = wire.methods(service)
@@ -66,6 +66,7 @@ class _Client:
   def _call_with_retry(
     self, name: str, method: wire.Method, *arguments: typing.Any
   ) -> typing.Any:
+    """Calls a method again until there is a reply, for half a minute."""
     end_s = time.monotonic() + _RETRY_TIMEOUT_S
     while True:
       try:
@@ -81,9 +82,15 @@ class _Client:
   def _call(
     self, name: str, method: wire.Method, *arguments: typing.Any
   ) -> typing.Any:
+    """Calls a method once, and returns its result.
+
+    Raises:
+      ValueError: the service has rejected the call.
+      UnreachableError: there was no reply, or the method failed.
+    """
     request = wire.Request(name, msgspec.Raw(wire.encode(arguments)))
     try:
-      connection = self._take()
+      connection = self._take_connection()
       try:
         wire.send(connection, request)
         data = wire.receive(connection)
@@ -104,17 +111,23 @@ class _Client:
       raise ValueError(reply.error)
     raise UnreachableError(f"{name!r} failed at {self._path}: {reply.error}")
 
-  def _take(self) -> socket.socket:
+  def _take_connection(self) -> socket.socket:
+    """Takes an idle connection from the pool, or opens a new one.
+
+    Raises:
+      OSError: no server listens at the path, or it is another user's.
+    """
     while self._idle:
       try:
         connection = self._idle.pop()
       except IndexError:  # another thread has taken the last one
         break
-      ended = select.poll()
-      ended.register(connection, select.POLLIN)
-      if not ended.poll(0):
+      poller = select.poll()
+      poller.register(connection, select.POLLIN)
+      # An idle connection has data to read only if the server has closed it.
+      if not poller.poll(0):
         return connection
-      connection.close()  # the server has closed it
+      connection.close()
     connection = socket.socket(socket.AF_UNIX)
     try:
       connection.settimeout(self._timeout_s)

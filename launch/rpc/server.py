@@ -16,8 +16,9 @@ _NOTHING = msgspec.Raw(wire.encode(None))
 class Server:
   """Serves an object until `close`, with one thread per connection.
 
-  Only processes of this user are served. A request with arguments of other
-  types is rejected with an error of one line, which is logged once per method.
+  Only processes of this user are served. A request whose arguments do not have
+  the annotated types is rejected with an error, which is logged once per
+  method.
   """
 
   def __init__(self, path: str, service: type, target: typing.Any):
@@ -26,10 +27,10 @@ class Server:
     Args:
       path: path of the socket; the socket of a dead process is replaced.
       service: class that declares the methods; see `wire`.
-      target: the object, which must be thread-safe.
+      target: the object whose methods are called, which must be thread-safe.
 
     Raises:
-      ValueError: one line: the path is in use, or too long.
+      ValueError: the path is in use, or too long.
     """
     self._methods, self._target = wire.methods(service), target
     self._lock = threading.Lock()
@@ -49,16 +50,18 @@ class Server:
     self.close()
 
   def _serve(self, connection: socket.socket) -> None:
+    """Replies to the requests of a connection until the client closes it."""
     try:
       preface = wire.receive_exactly(connection, len(wire.PREFACE))
       if preface is not None and preface != wire.PREFACE:
         raise ValueError("it does not begin with the preface of a client")
       while (data := wire.receive(connection)) is not None:
-        wire.send(connection, self._reply(data))
+        wire.send(connection, self._make_reply(data))
     except ValueError as error:
-      self._log("a connection", error)
+      self._log_rejected("a connection", error)
 
-  def _reply(self, data: bytes) -> wire.Reply:
+  def _make_reply(self, data: bytes) -> wire.Reply:
+    """Calls the method of an encoded request, and returns the reply."""
     called = "a request"
     try:
       request = msgspec.msgpack.decode(data, type=wire.Request)
@@ -67,7 +70,7 @@ class Server:
         raise ValueError("there is no such method")
       arguments = self._methods[called].arguments.decode(request.arguments)
     except (ValueError, RecursionError) as error:
-      self._log(f"{called[:100]!r}", error)
+      self._log_rejected(f"{called[:100]!r}", error)
       return wire.Reply(_NOTHING, f"{called[:100]!r}: {error}", rejected=True)
     try:
       result = getattr(self._target, called)(*arguments)
@@ -78,7 +81,13 @@ class Server:
       logging.exception("%r failed", called)
       return wire.Reply(_NOTHING, f"{type(error).__name__}: {error}")
 
-  def _log(self, rejected: str, error: Exception) -> None:
+  def _log_rejected(self, rejected: str, error: Exception) -> None:
+    """Logs the first rejection of each kind, up to a number of kinds.
+
+    Args:
+      rejected: what is rejected: a connection, or the name of a method.
+      error: the reason.
+    """
     with self._lock:
       if self._closed or rejected in self._logged or len(self._logged) > 100:
         return

@@ -21,7 +21,7 @@ PREFACE = b"slipway-rpc 1\n"
 # Larger than any message, such as a status of thousands of nodes.
 _LARGEST_FRAME = 16 * 2**20
 _LENGTH = struct.Struct("!I")
-_REPEATED = "_rpc_repeated"
+_REPEATED = "_rpc_repeated"  # attribute of methods that clients retry
 
 Function = typing.TypeVar("Function", bound=Callable)
 
@@ -43,7 +43,7 @@ class Reply(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
   Attributes:
     result: encoded result; undefined after an error.
-    error: error in one line; None: the method has returned.
+    error: text of the error, or None if the method has returned.
     rejected: whether the method raised ValueError, for a wrong request.
   """
 
@@ -53,7 +53,7 @@ class Reply(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class Method(typing.NamedTuple):
-  """The types of a method, as decoders.
+  """The decoders of a method's arguments and result, by their types.
 
   Attributes:
     arguments: decoder of the tuple of all arguments.
@@ -67,10 +67,10 @@ class Method(typing.NamedTuple):
 
 
 def repeated(function: Function) -> Function:
-  """Marks a method of a service that clients retry.
+  """Decorator of a service's method that clients retry.
 
-  A client retries the call while the server restarts. The server may execute it
-  twice.
+  A client calls the method again while the server restarts, until there is a
+  reply. So the server may execute one call twice.
   """
   setattr(function, _REPEATED, True)
   return function
@@ -113,11 +113,14 @@ def send(connection: socket.socket, message: typing.Any) -> None:
 
 
 def receive(connection: socket.socket) -> bytes | None:
-  """Receives the bytes of a frame; None: the peer has closed the connection.
+  """Receives the bytes of one frame.
+
+  Returns:
+    The bytes, or None if the peer has closed the connection.
 
   Raises:
     OSError: the connection is broken, or its timeout has passed.
-    ValueError: one line: the frame is too large for a message.
+    ValueError: the frame is too large for a message.
   """
   header = receive_exactly(connection, _LENGTH.size)
   if header is None:
@@ -131,7 +134,7 @@ def receive(connection: socket.socket) -> bytes | None:
 
 
 def receive_exactly(connection: socket.socket, size: int) -> bytes | None:
-  """Receives a number of bytes; None: the connection was closed before."""
+  """Receives exactly `size` bytes, or None if the connection closes before."""
   received = bytearray()
   while len(received) < size:
     chunk = connection.recv(size - len(received))

@@ -136,19 +136,19 @@ def test_a_ray_without_it_leaves_it_to_the_token(monkeypatch, certificate):
 
 
 def test_where_the_token_is(home, monkeypatch):
-  assert cluster_keys.token() == ""
+  assert cluster_keys.read_token() == ""
   assert cluster_keys.source() == "~/.ray/auth_token"
   (home / ".ray").mkdir()
   (home / ".ray" / "auth_token").write_text("of the user\n")
-  assert cluster_keys.token() == "of the user"
+  assert cluster_keys.read_token() == "of the user"
   (home / "file").write_text("of a file")
   monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "~/file")
-  assert (cluster_keys.token(), cluster_keys.source()) == (
+  assert (cluster_keys.read_token(), cluster_keys.source()) == (
     "of a file",
     "~/file",
   )
   monkeypatch.setenv("RAY_AUTH_TOKEN", "given")
-  assert cluster_keys.token() == "given"
+  assert cluster_keys.read_token() == "given"
   assert cluster_keys.source() == "RAY_AUTH_TOKEN"
 
 
@@ -157,7 +157,7 @@ def test_a_token_that_cannot_be_read(home, monkeypatch):
   for name in (home, home / "binary"):
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(name))
     with pytest.raises(ValueError, match=str(name)) as refused:
-      cluster_keys.token()
+      cluster_keys.read_token()
     assert "\n" not in str(refused.value)
 
 

@@ -35,7 +35,7 @@ def test_a_change(field, value, held):
 # field, value, words of the line
 REFUSED = [
   ("limits.trainer_step", 3, "did you mean limits.trainer_steps?"),
-  ("replay.capacity", 3, "'replay.capacity' is no field that can change"),
+  ("replay.capacity", 3, "'replay.capacity' is not a field that can change"),
   ("", 3, "use one of rates.environment_steps_per_s, limits."),
   ("trainer_steps", 3, "did you mean limits.trainer_steps?"),
   ("patience", 3, "did you mean limits.evaluations_without_improvement?"),

@@ -325,7 +325,7 @@ def test_who_waits_to_start_again_when_the_run_stops(
   started = start_runner(trainer=go, worker=go, evaluator=go)
   for role in ("trainer", "worker"):
     os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
-  wait_until(lambda: started.said.count("is restarted in 600.0 s") == 2)
+  wait_until(lambda: started.said.count("will be restarted in 600.0 s") == 2)
   trainer = started.pid("trainer/0")
   started.runner.stop_restarting()
   # It has to save.
