@@ -37,7 +37,7 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
     """Makes the learner, with new variables from config.seed."""
-    # Imported here, since workers and evaluators don't need trfl and Keras.
+    # Imported here, since workers and evaluators don't need TensorFlow.
     from slipway.agents.dqn import learning
 
     return learning.DQNLearner(config, discrete.number_actions(spec))

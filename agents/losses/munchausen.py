@@ -1,7 +1,6 @@
 """The Munchausen loss for a batch of transitions."""
 
 import tensorflow as tf
-import trfl
 
 from slipway.agents.losses import output
 
@@ -59,4 +58,4 @@ def munchausen_q_learning(
   soft = tf.reduce_sum(tf.nn.softmax(q_t / temperature) * (q_t - log_pi_t), 1)
   target = tf.stop_gradient(r_t + bonus + discount_t * soft)
   td_error = target - output.select_actions(q_tm1, a_tm1)
-  return output.LossOutput(trfl.huber_loss(td_error, huber_delta), td_error)
+  return output.LossOutput(output.huber(td_error, huber_delta), td_error)

@@ -26,3 +26,18 @@ def check_ranks(**ranked: tuple[tf.Tensor, int]) -> None:
 def select_actions(values: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
   """Returns values[b, actions[b]] [B, ...], of [B, A, ...] and actions [B]."""
   return tf.gather(values, actions, axis=1, batch_dims=1)
+
+
+def huber(error: tf.Tensor, delta: float) -> tf.Tensor:
+  """Returns error^2 / 2 where |error| <= delta, and a line of slope delta else.
+
+  Huber 1964 (https://doi.org/10.1214/aoms/1177703732), as in Mnih et al. 2015,
+  methods, where its gradient is called error clipping.
+
+  Args:
+    error: of any shape.
+    delta: error above which the loss is linear.
+  """
+  size = tf.abs(error)
+  inside = tf.minimum(size, delta)
+  return inside * (size - 0.5 * inside)

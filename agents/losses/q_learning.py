@@ -1,7 +1,6 @@
 """Q-learning losses for a batch of n-step transitions."""
 
 import tensorflow as tf
-import trfl
 
 from slipway.agents.losses import output
 
@@ -45,10 +44,7 @@ def q_learning(
     q_t=(q_t, 2),
     q_t_selector=(q_t_selector, 2),
   )
-  extra = trfl.double_qlearning(
-    q_tm1, a_tm1, r_t, discount_t, q_t, q_t_selector
-  ).extra
-  return output.LossOutput(
-    loss=trfl.huber_loss(extra.td_error, huber_delta),  # [B]
-    td_error=extra.td_error,  # [B]
-  )
+  best = tf.argmax(q_t_selector, axis=1, output_type=tf.int32)
+  target = r_t + discount_t * output.select_actions(q_t, best)
+  td_error = tf.stop_gradient(target) - output.select_actions(q_tm1, a_tm1)
+  return output.LossOutput(output.huber(td_error, huber_delta), td_error)

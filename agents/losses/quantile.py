@@ -55,12 +55,10 @@ def quantile_q_learning(
   )  # [B, M]
   quantiles = output.select_actions(quantiles_tm1, a_tm1)  # [B, N]
   errors = targets[:, None, :] - quantiles[:, :, None]  # [B, N, M]
-  size = tf.abs(errors)
-  inside = tf.minimum(size, huber_delta)
-  huber = inside * (size - 0.5 * inside)
   below = tf.cast(errors < 0, errors.dtype)
   weights = tf.abs(tf.expand_dims(taus, -1) - tf.stop_gradient(below))
-  losses = tf.reduce_mean(weights * huber / huber_delta, axis=2)  # [B, N]
+  weighted = weights * output.huber(errors, huber_delta) / huber_delta
+  losses = tf.reduce_mean(weighted, axis=2)  # [B, N]
   return output.LossOutput(
     loss=tf.reduce_sum(losses, axis=1),
     td_error=tf.reduce_mean(targets, 1) - tf.reduce_mean(quantiles, 1),

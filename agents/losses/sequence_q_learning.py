@@ -1,7 +1,6 @@
 """Q-learning over sequences, with n steps and rescaled values."""
 
 import tensorflow as tf
-import trfl
 
 from slipway.agents.losses import output, rescaling
 
@@ -66,5 +65,5 @@ def sequence_q_learning(
   chosen = tf.gather(q[:, :-1], action, axis=2, batch_dims=2)  # [B, T]
   errors = tf.stop_gradient(rescaling.rescale(targets)) - chosen
   errors *= learned
-  loss = tf.reduce_sum(trfl.huber_loss(errors, huber_delta), axis=1)
+  loss = tf.reduce_sum(output.huber(errors, huber_delta), axis=1)
   return output.LossOutput(loss, errors)

@@ -44,7 +44,7 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
     """Makes the learner, with fresh variables from config.seed."""
-    # Imports trfl and Keras, which workers and evaluators do without.
+    # Imports TensorFlow, which workers and evaluators do without.
     from slipway.agents.r2d2 import learning
 
     return learning.R2D2Learner(config, discrete.number_actions(spec))
