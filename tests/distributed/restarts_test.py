@@ -72,7 +72,7 @@ def test_every_node_comes_back(start_run):
   said = run.log("runner")
   for node in nodes:
     assert f"node {node} was ended by SIGKILL" in said
-    assert f"{node} is restarted" in said
+    assert f"{node} will be restarted" in said
   end(run)
   # A worker outlived its proxy, and the new one writes.
   assert run.summary["reconnects"] >= 1
@@ -120,7 +120,7 @@ def test_a_nodes_error_is_shown_whole(start_run):
 def test_workers_come_and_go(start_run, control):
   run = start_run()
   run.wait_until_learning()
-  for count in (4, 1, 3, 1, 2):
+  for count in (4, 1, 2):
     assert control(run, "workers", str(count)) == f"workers are {count} now\n"
     workers = {f"worker/{index}" for index in range(count)}
 

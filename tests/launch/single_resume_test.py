@@ -15,8 +15,8 @@ import pytest
 from slipway.launch.runs import curves, run_counters, run_folder, snapshot_store
 from tests.launch import snapshot_contents
 
-STEPS = 450  # trainer steps, through which some runs are interrupted
-_PERIOD = 75  # trainer steps between evaluations
+STEPS = 210  # trainer steps, through which some runs are interrupted
+_PERIOD = 35  # trainer steps between evaluations
 _TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}
 _DEADLINE_S = 90.0
 _FLAGS = (
@@ -48,7 +48,7 @@ sys.exit(train.main(sys.argv))
 
 _SLOWLY = (
   # Far from its limit when it is interrupted; no result depends on time.
-  "--config.rates.environment_steps_per_s=400",
+  "--config.rates.environment_steps_per_s=200",
   "--config.snapshot.period_s=0.2",
 )
 _FAST = ("--config.rates.environment_steps_per_s=0",)
@@ -184,10 +184,10 @@ def test_stopped_in_all_ways(tmp_path, whole):
     run.wait_for_snapshots(1, process)
     process.send_signal(number)
     assert number.name in end(process)
-  process = run.resume(*_FAST, limit(0), _environment_steps(2_000))
+  process = run.resume(*_FAST, limit(0), _environment_steps(1_200))
   assert "resumes from snapshot" in end(process)
   steps = json.loads(run.folder.summary.read_text())["env_steps"]
-  assert 2_000 <= steps < 2_000 + 32  # a step of all environments
+  assert 1_200 <= steps < 1_200 + 32  # a step of all environments
   end(run.resume(limit(STEPS), _environment_steps(0)))
   assert_equal_to(run, whole)
 
@@ -237,9 +237,9 @@ def test_ctrl_c_twice_ends_at_once(tmp_path):
 @pytest.mark.chaos
 def test_damaged_snapshots_are_passed_over(tmp_path, whole):
   run = Run(tmp_path)
-  end(run.start(limit(100), "--config.snapshot.keep=3"))
-  end(run.resume(limit(200)))
-  end(run.resume(limit(300)))
+  end(run.start(limit(50), "--config.snapshot.keep=3"))
+  end(run.resume(limit(100)))
+  end(run.resume(limit(150)))
   run.damage(2, "table/records.npy")
   run.damage(3, "single.pkl")
   said = end(run.resume(limit(STEPS)))
@@ -266,9 +266,9 @@ def test_what_cannot_be_saved_goes_on_with_new_episodes(tmp_path):
   assert 8 * 40 - 64 <= made <= 8 * 40 + 64
 
 
-def test_a_snapshot_that_does_not_fit_is_one_line(tmp_path):
+def test_a_snapshot_that_does_not_fit_is_one_line(tmp_path, whole):
   run = Run(tmp_path)
-  end(run.start(limit(1)))
+  shutil.copytree(whole.folder.path, run.folder.path)
   newest = run.snapshots.newest()
   with run.snapshots.writing(newest.step) as path:
     for file in newest.path.rglob("*"):
@@ -277,7 +277,7 @@ def test_a_snapshot_that_does_not_fit_is_one_line(tmp_path):
         copy.parent.mkdir(exist_ok=True)
         copy.write_bytes(file.read_bytes())
     np.save(path / "table" / "records.npy", np.zeros((5, 3), np.uint8))
-  process = run.resume(limit(60))
+  process = run.resume(limit(STEPS + 60))
   _, said = process.communicate(timeout=_DEADLINE_S)
   assert process.returncode == 1 and said.count("\n") == 1, said
   assert "train: " in said and "resume with" in said

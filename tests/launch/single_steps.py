@@ -1,8 +1,8 @@
 """Checks of a run in one process, step by step.
 
-Each is run in a process of its own, as op determinism can't be switched off:
+They run in a process of their own, as op determinism can't be switched off:
 
-  python -m tests.launch.single_steps CHECK ALGORITHM FOLDER
+  python -m tests.launch.single_steps ALGORITHM FOLDER CHECK...
 """
 
 import itertools
@@ -270,5 +270,7 @@ def check_evaluations_of_another_size(algorithm, path):
 
 
 if __name__ == "__main__":
-  _, check, algorithm, path = sys.argv
-  globals()[f"check_{check}"](algorithm, pathlib.Path(path) / "run")
+  _, algorithm, path, *checks = sys.argv
+  for check in checks:
+    print(check, file=sys.stderr, flush=True)
+    globals()[f"check_{check}"](algorithm, pathlib.Path(path) / check / "run")

@@ -11,28 +11,33 @@ pytestmark = pytest.mark.timeout(400)
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# check of `single_steps`, algorithm
+# algorithm, checks of `single_steps`, which share a process
 CHECKS = [
-  ("saved_between_any_two_steps", "apex_dqn"),
-  ("saved_between_any_two_steps", "ppo"),
-  ("saved_between_any_two_steps", "r2d2"),
+  ("apex_dqn", ["saved_between_any_two_steps"]),
+  ("ppo", ["saved_between_any_two_steps"]),
+  ("r2d2", ["saved_between_any_two_steps"]),
   pytest.param(
-    "saved_between_any_two_steps", "rainbow", marks=pytest.mark.chaos
+    "rainbow", ["saved_between_any_two_steps"], marks=pytest.mark.chaos
   ),
-  pytest.param("saved_between_any_two_steps", "sac", marks=pytest.mark.chaos),
-  ("interrupted_evaluation", "frozen"),
-  ("limit_that_is_raised", "frozen"),
-  ("changed_ratio", "frozen"),
-  ("evaluations_of_another_size", "frozen"),
+  pytest.param("sac", ["saved_between_any_two_steps"], marks=pytest.mark.chaos),
+  (
+    "frozen",
+    [
+      "interrupted_evaluation",
+      "limit_that_is_raised",
+      "changed_ratio",
+      "evaluations_of_another_size",
+    ],
+  ),
 ]
 
 
-@pytest.mark.parametrize(("check", "algorithm"), CHECKS)
-def test_step_by_step(tmp_path, check, algorithm):
+@pytest.mark.parametrize(("algorithm", "checks"), CHECKS)
+def test_step_by_step(tmp_path, algorithm, checks):
   done = subprocess.run(
     [
       *(sys.executable, "-m", "tests.launch.single_steps"),
-      *(check, algorithm, tmp_path),
+      *(algorithm, tmp_path, *checks),
     ],
     capture_output=True,
     text=True,

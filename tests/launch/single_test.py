@@ -19,7 +19,7 @@ from slipway.launch.runs import (
 # Several starts of a process on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
-STEPS = 300  # trainer steps, in which all environments end some episodes
+STEPS = 150  # trainer steps, in which all environments end some episodes
 _TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}
 
 
