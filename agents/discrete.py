@@ -50,8 +50,8 @@ def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
 
 def make_mask(
   spec: specs.EnvironmentSpec,
-) -> action_masks.ActionMask | None:
+) -> action_masks.MaskSplitter | None:
   """Makes the reader of an environment's action masks; None: it has none."""
   if not isinstance(spec.observations, arrays.MaskedArray):
     return None
-  return action_masks.ActionMask(number_actions(spec))
+  return action_masks.MaskSplitter(number_actions(spec))

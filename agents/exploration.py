@@ -9,7 +9,7 @@ import numpy as np
 from slipway.replay.items import adder
 
 
-class Epsilons:
+class EpsilonSchedule:
   """Schedule of the epsilons of one worker's environments.
 
   'ladder': environment i of the N environments of all workers has the constant
@@ -38,7 +38,8 @@ class Epsilons:
     self._exploration = exploration.copy_and_resolve_references()
     self._num_envs = topology.environments_per_worker
     self._workers = topology.workers
-    self.env_steps = env_steps  # of this worker, including autoresets
+    # Calls of `next` times environments, so autoresets count as steps here.
+    self.env_steps = env_steps
     self._constants = self._make_constants(worker)
 
   def next(self) -> np.ndarray:
@@ -67,7 +68,7 @@ class Explorer:
     random: generator of the random numbers.
   """
 
-  def __init__(self, epsilons: Epsilons | None, seed: int):
+  def __init__(self, epsilons: EpsilonSchedule | None, seed: int):
     """Makes the generator.
 
     Args:

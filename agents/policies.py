@@ -111,9 +111,9 @@ class PolicyActor:
     """
     self._policy, self._random = policy, random
     self._network = network_lib.make_acting(policy, POLICY)
-    self._memory: recurrent.RecurrentMemory | None = None
+    self._memory: recurrent.ActorMemory | None = None
     if isinstance(policy, actor_critic.RecurrentPolicyNetwork):
-      self._memory = recurrent.RecurrentMemory(policy.inputs)
+      self._memory = recurrent.ActorMemory(policy.inputs)
 
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray

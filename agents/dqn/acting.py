@@ -17,9 +17,9 @@ class EpsilonGreedyActor:
   def __init__(
     self,
     network: network_lib.ActingNetwork,
-    epsilons: exploration.Epsilons | None,
+    epsilons: exploration.EpsilonSchedule | None,
     seed: int,
-    mask: action_masks.ActionMask | None = None,
+    mask: action_masks.MaskSplitter | None = None,
   ):
     """Starts without variables.
 

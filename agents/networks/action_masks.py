@@ -20,8 +20,8 @@ Array = typing.Any
 ILLEGAL = -1e9
 
 
-class ActionMask:
-  """Splits observations into observation and mask, if they have masks.
+class MaskSplitter:
+  """Splits a masked observation into observation and penalties of outputs.
 
   Attributes:
     observations: spec of the observations without their masks.
@@ -40,7 +40,8 @@ class ActionMask:
     self._spec = spec.observations
     self.observations = arrays.remove_mask(spec.observations)
     # The illegal outputs are a linear function of the illegal mask entries.
-    self._weights: np.ndarray | None = None  # [M, A]
+    # [M, A] of M mask entries and A outputs of the network.
+    self._weights: np.ndarray | None = None
     self._padding: np.ndarray | None = None  # [A]
     if isinstance(spec.actions, arrays.JointActionArray):
       self._weights = _mark_joint_actions(spec.actions)
@@ -51,11 +52,12 @@ class ActionMask:
   def split(
     self, ops: typing.Any, observation: Array
   ) -> tuple[Array, Array | None]:
-    """Splits masked observations into observations and penalties of outputs.
+    """Splits observations from their masks, and turns these into penalties.
 
     Args:
       ops: `numpy_ops` or `tf_ops`.
-      observation: observations, possibly masked, [B, ...].
+      observation: [B, ...]; if masked, flat [B, D + M], D numbers of the
+        observation and then the M entries of the mask.
 
     Returns:
       Observations [B, ...], and penalties float32 [B, A] or [A], which are 0
@@ -71,8 +73,8 @@ class ActionMask:
       illegal = ops.linear(illegal, self._weights, self._padding)
       illegal = ops.minimum(illegal, np.float32(1.0))
     shape = (-1, *self.observations.shape)
-    alone = ops.reshape(observation[:, :-size], shape)
-    return alone, illegal * ILLEGAL
+    unmasked = ops.reshape(observation[:, :-size], shape)
+    return unmasked, illegal * ILLEGAL
 
   def find_legal(self, observation: np.ndarray) -> np.ndarray:
     """Returns the legal actions, bool [B, A], of masked observations [B, N]."""

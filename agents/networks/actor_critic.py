@@ -74,7 +74,7 @@ class PolicyHead:
     Args:
       layers: of the network.
       x: the features.
-      penalty: what is added to the logits; see `action_masks.ActionMask.split`.
+      penalty: what is added to the logits; see `MaskSplitter.split`.
     """
     ops = layers.ops
     free = self._kind == "gaussian"
@@ -132,7 +132,7 @@ class PolicyNetwork:
     """
     self.inputs, self.small = (spec.observations,), torsos.is_small(torso)
     self.head = PolicyHead(spec, kind, orthogonal)
-    self._mask = action_masks.ActionMask(spec)
+    self._mask = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation, self._gain = activation, hidden_gain(orthogonal)
     self._normalized = normalized
@@ -169,7 +169,7 @@ class PolicyNetwork:
 
 
 class ActorCriticNetwork:
-  """pi(. | o) and v(o) on one torso; `PolicyNetwork` acts by its variables."""
+  """Policy and values with a shared torso; actors use the policy only."""
 
   samples = False
 
@@ -178,7 +178,7 @@ class ActorCriticNetwork:
 
     Args:
       policy: declares torso and policy.
-      orthogonal: as of `ValueNetwork`.
+      orthogonal: whether weights start orthogonal; see `ValueNetwork`.
     """
     self.inputs, self.small = policy.inputs, policy.small
     self._policy, self._orthogonal = policy, orthogonal
@@ -193,7 +193,7 @@ class ActorCriticNetwork:
 
 
 class RecurrentPolicyNetwork:
-  """pi(. | o_1..o_t) and v(o_1..o_t) on a recurrent torso."""
+  """Policy and, if wanted, values with a shared recurrent torso."""
 
   samples = False
 
@@ -209,7 +209,7 @@ class RecurrentPolicyNetwork:
     Args:
       torso: declares the torso.
       head: declares the policy's output.
-      orthogonal: as of `ValueNetwork`.
+      orthogonal: whether weights start orthogonal; see `ValueNetwork`.
       with_values: whether it has values; those that act need none.
     """
     self.inputs, self.small, self.head = torso.inputs, torso.small, head
@@ -281,7 +281,7 @@ class ValueNetwork:
   ):
     """Declares the network; see `PolicyNetwork`; the output's gain is 1."""
     self.inputs, self.small = (spec.observations,), torsos.is_small(torso)
-    self._mask = action_masks.ActionMask(spec)
+    self._mask = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation, self._orthogonal = activation, orthogonal
 

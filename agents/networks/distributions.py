@@ -146,14 +146,14 @@ class Gaussian:
 
 
 class TanhGaussian:
-  """tanh of independent normal numbers: actions [B, A] in (-1, 1).
+  """Distribution of tanh(x), x independently normal: actions [B, A] in (-1, 1).
 
   Haarnoja et al. 2018, "Soft actor-critic" (https://arxiv.org/abs/1801.01290),
   appendix C.
   """
 
   def __init__(self, ops: typing.Any, mean: Array, log_std: Array):
-    """Takes means and logarithms of deviations before tanh, [B, A] each."""
+    """Takes the means and log standard deviations of x, [B, A] each."""
     self._ops, self._normal = ops, Gaussian(ops, mean, log_std)
 
   def sample(self, random: typing.Any) -> Array:
@@ -161,7 +161,7 @@ class TanhGaussian:
     return self._ops.tanh(self._normal.sample(random))
 
   def sample_with_log_prob(self, random: typing.Any) -> tuple[Array, Array]:
-    """Actions [B, A], and their log-densities [B], also where tanh is flat."""
+    """Actions [B, A] and log-densities [B], stable where tanh saturates."""
     x = self._normal.sample(random)
     return self._ops.tanh(x), self._log_prob_before_tanh(x)
 
@@ -170,7 +170,7 @@ class TanhGaussian:
     return self._ops.tanh(self._normal.mean)
 
   def log_prob(self, action: Array) -> Array:
-    """Log-density [B] of actions [B, A]; those at +-1 count as near it."""
+    """Log-density [B] of actions [B, A], which are clipped to +-(1 - 1e-6)."""
     ops = self._ops
     y = ops.clip(action, -1 + 1e-6, 1 - 1e-6)
     return self._log_prob_before_tanh(0.5 * (ops.log(1 + y) - ops.log(1 - y)))
@@ -180,7 +180,7 @@ class TanhGaussian:
     return -self.sample_with_log_prob(random)[1]
 
   def kl(self, other: typing.Any) -> Array:
-    """KL(self || other), [B]: that of the normal numbers before tanh."""
+    """KL(self || other), [B]: equal to the KL of the distributions of x."""
     return self._normal.kl(other._normal)
 
   def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:

@@ -26,9 +26,9 @@ class Declaration(typing.Protocol):
 
   Attributes:
     inputs: spec of one item of the batch, of each argument.
-    small: a call in NumPy is faster than a call of a graph.
-    samples: the call takes `random`: a Generator in NumPy, a seed int32 [2] in
-      TensorFlow, or None for no noise.
+    small: whether a call in NumPy is faster than a call of a graph.
+    samples: whether the call takes `random`: a Generator in NumPy, a seed
+      int32 [2] in TensorFlow, or None for no noise.
   """
 
   @property
@@ -57,9 +57,13 @@ class PolicyDeclaration(Declaration, typing.Protocol):
   def greedy(
     self, ops: typing.Any, outputs: typing.Any
   ) -> Mapping[str, typing.Any]:
-    """The 'action' [B, ...] that evaluation takes, from a call's outputs.
+    """Returns the greedy action of a call's outputs, {'action': [B, ...]}.
 
-    A recurrent network also gives the 'next_state' [B, ...] after the step.
+    A recurrent network also returns its 'next_state' [B, ...] after the step.
+
+    Args:
+      ops: `numpy_ops` or `tf_ops`, which the call was made with.
+      outputs: what the call returned.
     """
     ...
 

@@ -48,7 +48,7 @@ class QNetwork:
     """
     self.inputs, self._mask = (
       (spec.observations,),
-      action_masks.ActionMask(spec),
+      action_masks.MaskSplitter(spec),
     )
     self.small = torsos.is_small(config.torso)
     self._head = heads.make_head(config)

@@ -28,7 +28,7 @@ class Features(typing.NamedTuple):
 
   hidden: Array  # [N, H]
   state: Array  # [B, 2 H], after the last step: the LSTM's output and its cell
-  penalty: Array | None  # [N, A] or [A]; see `action_masks.ActionMask.split`
+  penalty: Array | None  # [N, A] or [A]; see `action_masks.MaskSplitter.split`
 
 
 class RecurrentTorso:
@@ -72,7 +72,7 @@ class RecurrentTorso:
       specs.Array((2 * lstm_size,), np.float32),
     )
     self.small = torsos.is_small(torso)
-    self._mask = action_masks.ActionMask(spec)
+    self._mask = action_masks.MaskSplitter(spec)
     self._torso, self._sizes, self._lstm_size = torso, tuple(sizes), lstm_size
     self._activation, self._gain = activation, gain
     self._normalized = normalized
@@ -159,20 +159,23 @@ class RecurrentTorso:
     return h, ops.concat([h, c])
 
 
-class RecurrentMemory:
-  """What an actor remembers of the episode in each of its environments."""
+class ActorMemory:
+  """The last action and LSTM state of each environment of an actor."""
 
   def __init__(self, inputs: tuple[specs.Array, ...]):
     """Starts before the first episodes.
 
     Args:
-      inputs: those of a `RecurrentTorso`.
+      inputs: `RecurrentTorso.inputs`: the fields of `Inputs`, then the state.
     """
     self._action_spec, self._state_spec = inputs[1], inputs[-1]
     self._begin(0)
 
   def recall(self, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the last actions [B, ...] and the states [B, 2 H]."""
+    """Returns the last actions [B, ...] and the states [B, 2 H].
+
+    They are zero if there were none yet, or those of another batch size.
+    """
     if len(self._action) != batch_size:
       self._begin(batch_size)
     return self._action, self._state

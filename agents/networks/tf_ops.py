@@ -162,10 +162,10 @@ def pixels_in_fours(frames: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _wide_product(x: tf.Tensor, w: tf.Tensor) -> Differentiable:
-  """x w, with the larger matrix first in its gradient.
+  """Returns the matrix product x w, with a faster gradient for wide x.
 
-  d_y transposed(w), as TensorFlow has it, takes 0.94 ms for 3136 inputs and
-  512 outputs, transposed(w transposed(d_y)) 0.60 ms.
+  TensorFlow computes dx = dy w^T, which takes 0.94 ms for 3136 inputs and 512
+  outputs; this computes dx = (w dy^T)^T, which takes 0.60 ms.
   """
 
   def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -73,7 +73,7 @@ def check(
 ) -> None:
   """Raises ValueError, one line, if the torso can't take the observations."""
   if checks.is_own(config.torso):
-    _check_own(config.torso, spec)
+    _check_user_torso(config.torso, spec)
     return
   if config.torso not in _SMALLEST:
     return
@@ -152,7 +152,7 @@ def _load(kind: str) -> typing.Any:
   )
 
 
-def _check_own(kind: str, spec: specs.EnvironmentSpec) -> None:
+def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
   """Tests a user's torso by one call in NumPy, with zeros as observations."""
   random = np.random.default_rng(0)
   layers = layers_lib.Layers(

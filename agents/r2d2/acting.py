@@ -17,9 +17,9 @@ class RecurrentActor:
   def __init__(
     self,
     network: recurrent_q_network.RecurrentQNetwork,
-    epsilons: exploration.Epsilons | None,
+    epsilons: exploration.EpsilonSchedule | None,
     seed: int,
-    mask: action_masks.ActionMask | None = None,
+    mask: action_masks.MaskSplitter | None = None,
   ):
     """Starts without variables, before the first episodes.
 
@@ -30,7 +30,7 @@ class RecurrentActor:
       mask: reads which actions are legal; None: all are.
     """
     self._network = network_lib.make_acting(network)
-    self._memory = recurrent.RecurrentMemory(network.inputs)
+    self._memory = recurrent.ActorMemory(network.inputs)
     self._explorer, self._mask = exploration.Explorer(epsilons, seed), mask
 
   def act(

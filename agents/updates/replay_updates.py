@@ -45,7 +45,9 @@ class ShardReader:
     self.pusher = None
     if spec.prioritized:
       self.pusher = priority_pusher.PriorityPusher(monitor)
-    self.starving = True  # whether the table may lack batches for a whole call
+    self.may_run_out = (
+      True  # whether a call could need more batches than there are
+    )
     self._spec = spec
     self._iterator: tf.data.Iterator | None = None
     self._incarnation = 0  # of the server that the iterator reads from
@@ -56,14 +58,15 @@ class ShardReader:
     """Calls a concrete function; its first argument is the server's iterator.
 
     Raises:
-      tf.errors.OpError: one of `_LOST`, or the dataset's own.
+      tf.errors.OpError: the server is down (one of `_LOST`), or the dataset
+        has failed.
     """
     if self._iterator is None or self._incarnation != self.monitor.incarnation:
       self.drop()
       self._incarnation = self.monitor.incarnation
       self._calls = cancellation.CancellationManager()
-      # A new dataset, too: an old one keeps its connection, which would connect
-      # to a restarted server after longer and longer delays only.
+      # A new dataset, too: the connection of the old one waits longer after
+      # each failed attempt, so it would reach a restarted server late.
       self._iterator = iter(self._make_dataset())
     return self._calls.get_cancelable_function(function)(self._iterator, *args)
 
@@ -138,7 +141,7 @@ class ReplayUpdates:
     if not reader.monitor.up:
       reader.drop()
       return 0
-    if not reader.starving:
+    if not reader.may_run_out:
       return updates
     # An incomplete batch is lost if the dataset ends for lack of items.
     status = reader.monitor.status()
@@ -146,7 +149,7 @@ class ReplayUpdates:
     if status is not None:
       counts = (status.size, status.inserted, status.sampled)
       allowed = self._limiter.samples_allowed(*counts) // self._spec.batch_size
-    reader.starving = allowed < updates
+    reader.may_run_out = allowed < updates
     return min(updates, allowed)
 
   def _run(
@@ -167,13 +170,13 @@ class ReplayUpdates:
       )
     except tf.errors.OutOfRangeError:
       reader.drop()
-      reader.starving = True
+      reader.may_run_out = True
       return None
     except _LOST as error:
       name = type(error).__name__
       logging.info("replay server %d: %s", reader.monitor.index, name)
       reader.drop()
-      reader.starving = True
+      reader.may_run_out = True
       reader.monitor.mark_lost()
       return None
     if reader.pusher is not None:

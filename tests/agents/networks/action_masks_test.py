@@ -63,7 +63,7 @@ def test_outputs_of_illegal_actions(backend, actions, expected, shape, dtype):
   masks = random.random((20, sum(SIZES))) < 0.5
   observations = random.integers(0, 9, (20, *shape)).astype(dtype)
   spec = make_spec(actions, shape, dtype, sum(SIZES))
-  mask = action_masks.ActionMask(spec)
+  mask = action_masks.MaskSplitter(spec)
   joined = spec.observations.join(observations, masks)
   alone, penalty = mask.split(ops, array(joined))
   np.testing.assert_array_equal(alone, observations)
@@ -83,7 +83,7 @@ def test_without_masks_only_padding_is_illegal():
     (arrays.MultiDiscreteArray((2, 2)), None),
     (arrays.MultiDiscreteArray((2, 1)), [0, 0, 0, action_masks.ILLEGAL]),
   ):
-    mask = action_masks.ActionMask(spec._replace(actions=actions))
+    mask = action_masks.MaskSplitter(spec._replace(actions=actions))
     observation, penalty = mask.split(numpy_ops, x)
     assert observation is x
     np.testing.assert_array_equal(penalty, expected)
