@@ -142,7 +142,7 @@ class Builder(typing.Protocol):
     """Checks that the fields fit together, and the environment.
 
     Raises:
-      ValueError: one line: what can't be served.
+      ValueError: what can't be served.
     """
     ...
 

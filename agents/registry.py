@@ -29,7 +29,7 @@ def make_builder(name: str) -> core.Builder:
       `core.Builder`.
 
   Raises:
-    ValueError: one line: there is no such algorithm, or it lacks a method.
+    ValueError: there is no such algorithm, or it lacks a method.
     user_code.UserCodeError: the code of an algorithm of the user's own failed.
   """
   if name in _BUILDERS:

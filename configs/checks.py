@@ -12,7 +12,7 @@ class Check(typing.NamedTuple):
     accepts: function that returns whether a value of the field's type is valid.
     wanted: the range in words, which follow 'must be' in the error message.
     consequence: a clause with the consequence of an invalid value.
-    example: an invalid value, for tests.
+    invalid: an invalid value, for tests.
     maximum: the largest value that a machine can handle.
     beyond: a clause with the consequence of a larger value.
   """
@@ -20,7 +20,7 @@ class Check(typing.NamedTuple):
   accepts: Callable[[typing.Any], bool]
   wanted: str
   consequence: str
-  example: typing.Any
+  invalid: typing.Any
   maximum: float = math.inf
   beyond: str = ""
 
@@ -32,31 +32,40 @@ class Check(typing.NamedTuple):
 def at_least(minimum: float, consequence: str, note: str = "") -> Check:
   """Requires `minimum` or more; `note` explains a special value."""
   wanted = f"at least {minimum}{_in_brackets(note)}"
-  return Check(lambda x: x >= minimum, wanted, consequence, minimum - 1)
+  return Check(lambda x: x >= minimum, wanted, consequence, invalid=minimum - 1)
 
 
 def at_most(maximum: float, consequence: str) -> Check:
   """Requires `maximum` or less."""
   return Check(
-    lambda x: x <= maximum, f"at most {maximum}", consequence, maximum + 1
+    lambda x: x <= maximum,
+    f"at most {maximum}",
+    consequence,
+    invalid=maximum + 1,
   )
 
 
 def above(bound: float, consequence: str) -> Check:
   """Requires more than `bound`."""
-  return Check(lambda x: x > bound, f"above {bound}", consequence, bound)
+  return Check(
+    lambda x: x > bound, f"above {bound}", consequence, invalid=bound
+  )
 
 
 def within(low: float, high: float, consequence: str, note: str = "") -> Check:
   """Requires a value in [low, high]; `note` explains a special value."""
   wanted = f"in [{low}, {high}]{_in_brackets(note)}"
-  return Check(lambda x: low <= x <= high, wanted, consequence, high + 1)
+  return Check(
+    lambda x: low <= x <= high, wanted, consequence, invalid=high + 1
+  )
 
 
 def one_of(choices: Sequence[str], consequence: str) -> Check:
   """Requires one of `choices`."""
   wanted = f"one of {', '.join(map(repr, choices))}"
-  return Check(lambda x: x in choices, wanted, consequence, f"not {choices[0]}")
+  return Check(
+    lambda x: x in choices, wanted, consequence, invalid=f"not {choices[0]}"
+  )
 
 
 def is_own(name: str) -> bool:
@@ -68,7 +77,10 @@ def part(choices: Sequence[str], consequence: str) -> Check:
   """Requires one of `choices`, or 'module:name' of the user's own code."""
   wanted = f"one of {', '.join(map(repr, choices))}, or 'module:name'"
   return Check(
-    lambda x: x in choices or is_own(x), wanted, consequence, "nothing"
+    lambda x: x in choices or is_own(x),
+    wanted,
+    consequence,
+    invalid="nothing",
   )
 
 
@@ -76,7 +88,7 @@ def matching(
   accepts: Callable[[typing.Any], bool],
   wanted: str,
   consequence: str,
-  example: typing.Any,
+  invalid: typing.Any,
 ) -> Check:
   """Requires a value that `accepts` returns true for.
 
@@ -84,9 +96,9 @@ def matching(
     accepts: function that returns whether a value is valid.
     wanted: the condition in words, which follow 'must be'.
     consequence: a clause with the consequence of an invalid value.
-    example: an invalid value, for tests.
+    invalid: an invalid value, for tests.
   """
-  return Check(accepts, wanted, consequence, example)
+  return Check(accepts, wanted, consequence, invalid)
 
 
 def _in_brackets(note: str) -> str:

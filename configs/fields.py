@@ -203,7 +203,7 @@ def _check_magnitude(shown: str, value: typing.Any, real: bool) -> None:
     real: whether the field is a float, whose value may also be an int.
 
   Raises:
-    ValueError: one line: float32 or 2**53 can't represent the number.
+    ValueError: float32 or 2**53 can't represent the number.
   """
   if not isinstance(value, int | float):
     return

@@ -13,7 +13,8 @@ import numpy as np
 from slipway.environments import masks, spaces, user_code
 
 _NO_INFO: dict = {}
-_NUMBERS = {"a number": "biuf", "a bool": "biu"}  # NumPy's kinds
+# Names of kinds of numbers, with NumPy's letters for their dtypes.
+_NUMBERS = {"a number": "biuf", "a bool": "biu"}
 
 
 class Fault(Exception):
@@ -165,15 +166,16 @@ class CheckedEnvironment(gymnasium.Wrapper):
     except masks.InvalidMaskError as error:
       raise Fault(self.index, f"{call} returned {error}") from None
 
-  def _check_number(self, field: str, value: Any, needed: str) -> None:
+  def _check_number(self, field: str, value: Any, kind: str) -> None:
+    """Raises Fault unless a value is one number of a kind in `_NUMBERS`."""
     number = isinstance(value, (bool, int, float, np.generic, np.ndarray)) and (
-      np.size(value) == 1 and np.asarray(value).dtype.kind in _NUMBERS[needed]
+      np.size(value) == 1 and np.asarray(value).dtype.kind in _NUMBERS[kind]
     )
     if not number:
       shown = " ".join(user_code.show(value).split())
       raise Fault(
         self.index,
-        f"step() returned {field}={shown:.80}, which is not {needed}: return "
+        f"step() returned {field}={shown:.80}, which is not {kind}: return "
         "(observation, reward, terminated, truncated, info)",
       )
 

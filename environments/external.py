@@ -82,7 +82,7 @@ class Exchange:
     """Returns the action for an observation, once the worker has chosen it.
 
     Raises:
-      ValueError: one line: the call or the observation is invalid, and had no
+      ValueError: the call or the observation is invalid, and had no
         effect.
       Interrupted: the worker has stopped.
     """
@@ -112,7 +112,7 @@ class Exchange:
     """Reports the result of the last action, without waiting for the worker.
 
     Raises:
-      ValueError: one line: the call or a value is invalid, and had no effect.
+      ValueError: the call or a value is invalid, and had no effect.
       Interrupted: the worker has stopped.
     """
     with self._changed:
@@ -182,7 +182,7 @@ class Exchange:
     """Returns a copy of an observation.
 
     Raises:
-      ValueError: one line: the observation is not in the space, or not finite.
+      ValueError: the observation is not in the space, or not finite.
     """
     mismatch = spaces.find_mismatch(self._space, observation)
     if mismatch is not None:

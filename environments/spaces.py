@@ -48,7 +48,7 @@ class Leaf(typing.NamedTuple):
 
 
 def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
-  """Yields the leaves of a space in order; others are one leaf."""
+  """Yields the leaves of a Dict or Tuple in order; else the space itself."""
   if isinstance(space, spaces.Dict):
     parts = list(space.spaces.items())
   elif isinstance(space, spaces.Tuple):
@@ -60,8 +60,8 @@ def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
     yield from leaves(part, (*path, key))
 
 
-def place(space: gymnasium.Space) -> Iterator[tuple[Leaf, slice]]:
-  """Lists the leaves of a space, each with its place in the vector."""
+def leaf_slices(space: gymnasium.Space) -> Iterator[tuple[Leaf, slice]]:
+  """Yields each leaf of a space, with its slice of the flat observation."""
   start = 0
   for leaf in leaves(space):
     yield leaf, slice(start, start + leaf.size)
@@ -83,9 +83,9 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
     by the table above; `vectors` where the space has no parts.
 
   Raises:
-    ValueError: one line: the vectors are not those of the space.
+    ValueError: the vectors are not those of the space.
   """
-  found = list(place(space))
+  found = list(leaf_slices(space))
   size = found[-1][1].stop if found else 0
   if len(vectors.shape) != 2 or vectors.shape[1] != size:
     raise ValueError(

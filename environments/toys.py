@@ -114,17 +114,20 @@ class CombinationLock(gymnasium.Env):
     return self._observe(), {}
 
   def step(self, action):
-    """Advances if `action` is the state's; otherwise returns to the start."""
-    right = int(action) == self._state % 2
-    if right:
+    """Advances by this state's action; by the other one returns to the start.
+
+    A forgiving lock stays in its state instead.
+    """
+    correct = int(action) == self._state % 2
+    if correct:
       self._state += 1
     elif not self._forgiving:
       self._state = 0
     self._steps += 1
-    ended = self._state == self._states
-    late = self._steps == 4 * self._states
-    reward = float(ended) - self.COST * right
-    return self._observe(), reward, ended, late and not ended, {}
+    terminated = self._state == self._states
+    truncated = not terminated and self._steps == 4 * self._states
+    reward = float(terminated) - self.COST * correct
+    return self._observe(), reward, terminated, truncated, {}
 
   def _observe(self) -> np.ndarray:
     state = np.zeros(self._states, np.float32)

@@ -127,7 +127,7 @@ def load(shown: str, name: str, wanted: str) -> typing.Any:
     wanted: description of a valid object, for the error message.
 
   Raises:
-    ValueError: one line: the module or the name does not exist.
+    ValueError: the module or the name does not exist.
     UserCodeError: the module's own code failed.
   """
   module, _, attribute = name.partition(":")

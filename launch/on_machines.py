@@ -44,10 +44,10 @@ def prepare(
     The function `launch` with the cluster as an argument.
 
   Raises:
-    ValueError: one line: the cluster cannot be used, or has too few machines.
+    ValueError: the cluster cannot be used, or has too few machines.
   """
   _check(config)
-  cluster = cluster_lib.Cluster(address, user_modules.find(config))
+  cluster = cluster_lib.Cluster(address, user_modules.find_files(config))
   if cluster.dashboard:
     show(f"Ray's dashboard: {cluster.dashboard}")
   shown = ""
@@ -77,7 +77,7 @@ def launch(
     secure: whether machines communicate over mutual TLS.
 
   Raises:
-    RuntimeError: one line: a node failed more often than its restart budget
+    RuntimeError: a node failed more often than its restart budget
       allows; its full error was printed before.
     KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
   """
@@ -128,7 +128,7 @@ def _send_placement(
 
 
 def _check(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError, one line, for a config that cannot run on a cluster."""
+  """Raises ValueError for a config that cannot run on a cluster."""
   topology = config.topology
   if not topology.proxy:
     raise ValueError(

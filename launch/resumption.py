@@ -61,7 +61,7 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
     folder: the run's folder.
 
   Raises:
-    ValueError: one line: the run is still active.
+    ValueError: the run is still active.
   """
   end_s = time.monotonic() + _END_TIMEOUT_S
   waits = False
@@ -125,9 +125,9 @@ class Resumption:
       table: specification of the algorithm's table; None: it has none.
 
     Raises:
-      ValueError: one line: the run is still active, has no snapshot, or a
+      ValueError: the run is still active, has no snapshot, or a
         changed field does not fit the snapshot.
-      OSError: one line: the remote location can't be read, and the folder has
+      OSError: the remote location can't be read, and the folder has
         no snapshot.
     """
     wait_until_ended(folder)
@@ -176,21 +176,21 @@ def _check_fixed(
   snapshot: snapshot_store.Snapshot,
   config: ml_collections.ConfigDict,
 ) -> None:
-  """Raises ValueError, one line, for a changed field that must not change.
+  """Raises ValueError for a changed field that must not change.
 
   An override may have changed it, or config.json is damaged. It is compared
   with the copy of the config in the snapshot.
   """
   copy = snapshot.path / run_folder.CONFIG
   saved = config_file.read(copy)
-  if change := _find_change(saved, run_config.read(folder.path)):
+  if change := _find_forbidden_change(saved, run_config.read(folder.path)):
     name, old, new, why = change
     raise ValueError(
       f"{str(folder.config)!r} has {name}={fields.show(new)}, and the run's "
       f"snapshot {snapshot.number} was written with {fields.show(old)}: {why}; "
       f"restore the file from {str(copy)!r}"
     )
-  if change := _find_change(saved, config):
+  if change := _find_forbidden_change(saved, config):
     name, old, new, why = change
     raise ValueError(
       f"--config.{name}={fields.show(new)} can't change in a resume: {why}; "
@@ -198,10 +198,14 @@ def _check_fixed(
     )
 
 
-def _find_change(
+def _find_forbidden_change(
   before: ml_collections.ConfigDict, after: ml_collections.ConfigDict
 ) -> tuple[str, typing.Any, typing.Any, str] | None:
-  """Returns name, old value, new value and reason of the first such change."""
+  """Finds the first changed field that can't change in a resume.
+
+  Returns:
+    Its name, old value, new value and the reason; None: there is none.
+  """
   fixed = _FIXED | (_FIXED_IN_SINGLE if after.mode == "single" else {})
   old, new = (fields.flatten(c) for c in (before, after))
   for name in sorted(old.keys() | new.keys()):
@@ -238,7 +242,7 @@ def _check_capacity(
 def _check_limits(
   limits: ml_collections.ConfigDict, counters: run_counters.RunCounters
 ) -> None:
-  """Raises ValueError, one line, if a limit is reached already."""
+  """Raises ValueError if a limit is reached already."""
   counts = limits_lib.Counts.from_counters(counters)
   if limits_lib.find_reason(limits, counts) is None:
     return

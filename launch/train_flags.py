@@ -203,7 +203,7 @@ def _fields(path: str, config: ml_collections.ConfigDict) -> str:
 
 
 def _check_resumes(path: str, given: Collection[str]) -> None:
-  """Raises ValueError, one line, for a given flag of a new run."""
+  """Raises ValueError for a given flag of a new run."""
   for name in _NEW_RUN_FLAGS:
     if name in given:
       advice = (
@@ -221,7 +221,7 @@ def _set_mode(values: flags.FlagValues) -> None:
   """Sets the config's mode from its flag, and checks the flags of launches.
 
   Raises:
-    ValueError: one line: a flag does not fit the mode or --launch.
+    ValueError: a flag does not fit the mode or --launch.
   """
   if values.mode is not None:
     values.config.mode = values.mode

@@ -33,7 +33,7 @@ class Batches:
       spec: spec of one environment.
 
     Raises:
-      ValueError: one line: the folder has no episodes of this environment, or
+      ValueError: the folder has no episodes of this environment, or
         fewer steps than a batch.
     """
     path = config.dataset.path

@@ -19,7 +19,7 @@ class Builder:
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError, one line, if config and environment don't fit."""
+    """Raises ValueError if config and environment don't fit."""
     value.check(config)
     discrete.check(config, spec)
     normalization.check(config, spec)
@@ -29,7 +29,7 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
     """Returns the spec of a table of n-step transitions."""
-    return table_spec.TableSpec.replay(
+    return table_spec.TableSpec.from_replay_config(
       config, _make_schema(config, spec), config.replay.transitions_per_item
     )
 

@@ -225,7 +225,7 @@ def make_distribution(
 
 
 def check_kind(kind: str) -> None:
-  """Raises ValueError, one line, if no distribution has this name."""
+  """Raises ValueError if no distribution has this name."""
   if kind not in KINDS:
     raise ValueError(
       f"kind={kind!r} is no distribution: use one of {', '.join(KINDS)}"

@@ -71,7 +71,7 @@ def find_image_axes(shape: tuple[int, ...]) -> ImageAxes | None:
 def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
-  """Raises ValueError, one line, if the torso can't take the observations."""
+  """Raises ValueError if the torso can't take the observations."""
   if checks.is_own(config.torso):
     _check_user_torso(config.torso, spec)
     return

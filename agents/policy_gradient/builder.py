@@ -19,7 +19,7 @@ class Builder(policies.PolicyActors):
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError, one line, for what can't be served."""
+    """Raises ValueError for what can't be served."""
     policy_gradient.check(config)
     torsos.check(config.network, spec)
     normalization.check(config, spec)
@@ -29,7 +29,7 @@ class Builder(policies.PolicyActors):
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
     """Describes a queue of rollouts."""
-    return table_spec.TableSpec.queue(
+    return table_spec.TableSpec.from_queue_config(
       config, self._make_schema(config, spec), config.adder.unroll
     )
 

@@ -25,7 +25,7 @@ class Builder:
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError, one line, if it can't serve this environment."""
+    """Raises ValueError if it can't serve this environment."""
     r2d2.check(config)
     discrete.check(config, spec)
     normalization.check(config, spec)
@@ -36,7 +36,7 @@ class Builder:
   ) -> table_spec.TableSpec:
     """Describes a table of sequences, burn-in included."""
     # The steps of a sequence beyond its period are in the one before it, too.
-    return table_spec.TableSpec.replay(
+    return table_spec.TableSpec.from_replay_config(
       config, _make_schema(config, spec), config.adder.period
     )
 

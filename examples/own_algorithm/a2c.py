@@ -114,7 +114,7 @@ class Builder(policies.PolicyActors):
     groups.check_queue(config)
 
   def make_table(self, config, spec):  # a queue: each rollout is used once
-    return table_spec.TableSpec.queue(
+    return table_spec.TableSpec.from_queue_config(
       config, self._schema(config, spec), config.adder.unroll
     )
 

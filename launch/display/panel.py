@@ -231,7 +231,7 @@ def _title(status: run_status.RunStatus, ascii_only: bool) -> rich.text.Text:
     (f"{'*' if ascii_only else '●'} {phase}", _PHASE_STYLES.get(phase, "")),
     "  ",
     f"{mode}  " if mode else "",
-    status_text.clock(status.wall_s),
+    status_text.format_duration(status.wall_s),
     style="not dim",
   )
 
@@ -241,19 +241,19 @@ def _measurements(status: run_status.RunStatus) -> list[list[_Row]]:
 
   Rows about workers or a table are left out if the run has none.
   """
-  works = status_text.collects(status)
+  collects = status_text.collects(status)
   return [
-    _counts(status, works),
-    _rates(status, works),
-    _returns(status, works),
+    _counts(status, collects),
+    _rates(status, collects),
+    _return_rows(status, collects),
   ]
 
 
-def _counts(status: run_status.RunStatus, works: bool) -> list[_Row]:
+def _counts(status: run_status.RunStatus, collects: bool) -> list[_Row]:
   count, replay = status_text.count, status.replay
   snapshots = status.snapshots
   rows: list[_Row] = []
-  if works:
+  if collects:
     rows.append(
       ("environment", count(status.env_steps), "steps",
        *_lost(status.env_steps_lost))
@@ -262,7 +262,7 @@ def _counts(status: run_status.RunStatus, works: bool) -> list[_Row]:
     ("trainer", count(status.trainer_steps), "steps",
      *_lost(status.trainer_steps_lost))
   )  # fmt: skip
-  if works:
+  if collects:
     rows.append(
       ("items", status_text.rate(status.rates.items_per_s), "confirmed/s",
        *_lost(status.items.lost))
@@ -281,7 +281,7 @@ def _counts(status: run_status.RunStatus, works: bool) -> list[_Row]:
   return rows
 
 
-def _rates(status: run_status.RunStatus, works: bool) -> list[_Row]:
+def _rates(status: run_status.RunStatus, collects: bool) -> list[_Row]:
   count, decimal, rate = (
     status_text.count,
     status_text.decimal,
@@ -289,7 +289,7 @@ def _rates(status: run_status.RunStatus, works: bool) -> list[_Row]:
   )
   rates, variables, replay = status.rates, status.variables, status.replay
   rows: list[_Row] = []
-  if works:
+  if collects:
     rows.append(
       ("speed", rate(rates.env_steps_per_s), "steps/s",
        *status_text.target(rate, rates.env_steps_per_s_target))
@@ -307,7 +307,7 @@ def _rates(status: run_status.RunStatus, works: bool) -> list[_Row]:
       ("sampling", decimal(replay.samples_per_insert), "samples/insert",
        *status_text.target(decimal, replay.samples_per_insert_target))
     )  # fmt: skip
-  if works:
+  if collects:
     rows += [
       ("loading", rate(variables.loads_per_trainer_step), "loads/update",
        *status_text.target(rate, variables.loads_per_trainer_step_target)),
@@ -322,11 +322,12 @@ def _rates(status: run_status.RunStatus, works: bool) -> list[_Row]:
   return rows
 
 
-def _returns(status: run_status.RunStatus, works: bool) -> list[_Row]:
+def _return_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
+  """Returns the rows of mean returns: label, value, unit, number, its unit."""
   count, decimal = status_text.count, status_text.decimal
   evaluation, goal = status.evaluation, status_text.target_return(status)
   rows: list[_Row] = []
-  if works:
+  if collects:
     rows.append(
       ("training", decimal(status.training_return), "mean return", "", "")
     )

@@ -53,7 +53,7 @@ def rate(value: Any) -> str:
   return f"{round(number, digits):,.0f}"
 
 
-def clock(seconds: Any) -> str:
+def format_duration(seconds: Any) -> str:
   """Formats seconds as hours, minutes and seconds: 3725 as '1:02:05'."""
   number = finite(seconds)
   if number is None:
@@ -100,7 +100,10 @@ def limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
       yield left, f"to {count(limit)} {unit}"
   if wanted.wall_clock_s:
     left_s = max(wanted.wall_clock_s - status.wall_s, 0.0)
-    yield about(left_s), f"to {clock(wanted.wall_clock_s)} of wall-clock time"
+    yield (
+      about(left_s),
+      f"to {format_duration(wanted.wall_clock_s)} of wall-clock time",
+    )
   if wanted.evaluations_without_improvement:
     yield (
       count(status.evaluation.without_improvement),
@@ -302,4 +305,4 @@ def _best(status: run_status.RunStatus) -> str:
 
 
 def _line(status: run_status.RunStatus, text: str) -> str:
-  return f"{clock(status.wall_s)} {status.name}: {text}"
+  return f"{format_duration(status.wall_s)} {status.name}: {text}"

@@ -49,7 +49,7 @@ class RunFolder:
         checks; a folder that is no run is never deleted.
 
     Raises:
-      ValueError: one line: the name is invalid, the folder exists, or the disk
+      ValueError: the name is invalid, the folder exists, or the disk
         can't be written.
     """
     run_dir = pathlib.Path(run_dir)
@@ -75,7 +75,7 @@ class RunFolder:
     """Returns the folder of an existing run.
 
     Raises:
-      ValueError: one line: there is no run at `path`; suggests the nearest.
+      ValueError: there is no run at `path`; suggests the nearest.
     """
     folder = cls(path)
     if folder.is_run():
@@ -164,7 +164,7 @@ class RunFolder:
     """Writes the resolved config.
 
     Raises:
-      ValueError: one line: JSON can't represent a field's value.
+      ValueError: JSON can't represent a field's value.
       OSError: one line that names the file that could not be written.
     """
     text = config_file.to_json(config)
@@ -175,7 +175,7 @@ class RunFolder:
     """Reads the config, without checking its fields.
 
     Raises:
-      ValueError: one line: config.json can't be read.
+      ValueError: config.json can't be read.
     """
     return config_file.read(self.config)
 
@@ -208,7 +208,7 @@ def check_name(name: str) -> None:
   """Checks that a run's name can be the name of a folder.
 
   Raises:
-    ValueError: one line: the name has other characters.
+    ValueError: the name has other characters.
   """
   if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
     raise ValueError(
@@ -242,7 +242,7 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _check_disk(run_dir: pathlib.Path) -> None:
-  """Makes a folder, and raises ValueError, one line, if it is not writable."""
+  """Makes a folder, and raises ValueError if it is not writable."""
   try:
     run_dir.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(run_dir).free

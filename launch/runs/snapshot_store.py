@@ -39,7 +39,7 @@ def open_store(
     folder: the run's folder, which need not exist yet.
 
   Raises:
-    ValueError: one line: the remote URL cannot be used.
+    ValueError: the remote URL cannot be used.
   """
   return SnapshotStore(
     folder, config.snapshot.keep, config.snapshot.url, config
@@ -80,7 +80,7 @@ class SnapshotStore:
         store is only read.
 
     Raises:
-      ValueError: one line: `keep` is below 1, or the URL cannot be used.
+      ValueError: `keep` is below 1, or the URL cannot be used.
     """
     if keep < 1:
       raise ValueError(
@@ -116,7 +116,7 @@ class SnapshotStore:
     skipped, with a line in the log.
 
     Raises:
-      OSError: one line: the remote location cannot be read, and this machine
+      OSError: the remote location cannot be read, and this machine
         has no snapshot, so the run would start from scratch.
     """
     try:
@@ -159,7 +159,7 @@ class SnapshotStore:
     with self._locked():
       number = max(self._local.numbers(), default=0) + 1
       try:
-        with self._adding(number) as hidden:
+        with self._new_snapshot(number) as hidden:
           yield hidden
           if self._saved_config is not None:
             path = hidden / run_folder.CONFIG
@@ -212,7 +212,7 @@ class SnapshotStore:
       may_exist: whether the location may have a run of this name.
 
     Raises:
-      ValueError: one line: the location cannot be written, or has such a run.
+      ValueError: the location cannot be written, or has such a run.
     """
     if self._remote is None:
       return
@@ -262,13 +262,13 @@ class SnapshotStore:
     with self._locked(wait=True):
       # Another process may have downloaded it meanwhile.
       if not self._local.has_whole(number):
-        with self._adding(number) as hidden:
+        with self._new_snapshot(number) as hidden:
           remote.get(number, str(hidden.absolute()))
           manifest.check(hidden)
 
   @contextlib.contextmanager
-  def _adding(self, number: int) -> Iterator[pathlib.Path]:
-    """Yields a hidden folder, which is then renamed to a snapshot's."""
+  def _new_snapshot(self, number: int) -> Iterator[pathlib.Path]:
+    """Yields a hidden folder to fill, then renames it to that of a snapshot."""
     for path in self._folder.glob(".*"):  # left by writers that were killed
       if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -278,7 +278,7 @@ class SnapshotStore:
       yield hidden
       for path in (*hidden.rglob("*"), hidden):
         _sync(path)
-      self._local.remove(number)  # a damaged snapshot
+      self._local.remove(number)  # a damaged one of this number, if any
       os.rename(hidden, self._path(number))
     except BaseException:
       shutil.rmtree(hidden, ignore_errors=True)

@@ -23,15 +23,16 @@ _NAME = re.compile(r"([A-Za-z_]\w*)[\w.]*:[A-Za-z_][\w./-]*")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-def find(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
+def find_files(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
   """Returns the files and packages that a config names as 'module:Name'.
 
-  Installed packages are left out.
+  The launcher sends them to all machines of a cluster. Installed packages, and
+  names that can not be imported, are left out.
 
   Args:
     config: the whole config.
   """
-  found = {}
+  found = dict[pathlib.Path, None]()  # in the config's order
   for name in _named(config):
     with contextlib.suppress(ImportError, ValueError):
       spec = importlib.util.find_spec(name)
@@ -48,7 +49,7 @@ def write(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict
 ) -> None:
   """Records the folders of a config's user modules in the run's folder."""
-  paths = list(dict.fromkeys(str(path.parent) for path in find(config)))
+  paths = list(dict.fromkeys(str(path.parent) for path in find_files(config)))
   if paths:
     (folder.path / _FILE).write_text(json.dumps(paths) + "\n", "utf-8")
 

@@ -84,7 +84,7 @@ class FrameWindows:
       first: [B, T + 1] bool, whether an observation begins an episode.
 
     Raises:
-      ValueError: one line: an observation is neither the one before, shifted by
+      ValueError: an observation is neither the one before, shifted by
         one frame, nor one of the stacks at a reset that are known.
     """
     num_envs, size = len(first), math.prod(self.shape[1:])

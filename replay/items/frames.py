@@ -124,7 +124,7 @@ def check_spec(spec: specs.EnvironmentSpec, stacked_frames: int) -> None:
     stacked_frames: S, frames in an observation.
 
   Raises:
-    ValueError: one line: they are no stacks of so many uint8 frames.
+    ValueError: they are no stacks of so many uint8 frames.
   """
   observations = spec.observations
   shape = observations.shape

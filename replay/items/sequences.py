@@ -78,7 +78,7 @@ class SequenceSchema:
         observations.
 
     Raises:
-      ValueError: one line: observations are no stack of so many uint8 frames.
+      ValueError: observations are no stack of so many uint8 frames.
     """
     observations, actions = spec.observations, spec.actions
     flag, number = np.dtype(bool), np.dtype(np.float32)

@@ -69,7 +69,7 @@ class TransitionSchema:
       running_returns: whether transitions have them.
 
     Raises:
-      ValueError: one line: observations are no stack of so many uint8 frames,
+      ValueError: observations are no stack of so many uint8 frames,
         or there are frames and several transitions per item.
     """
     observations = spec.observations

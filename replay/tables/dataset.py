@@ -27,11 +27,13 @@ class Batch(typing.NamedTuple):
   """
 
   data: typing.Any  # a Transition or Sequence with [B, ...] in each field
-  versions: typing.Any = None  # [B] or [B, T] int64, of the acting variables
-  keys: typing.Any = None  # [I] uint64, of the items; I is B / G
-  probabilities: typing.Any = None  # [B] float64, of sampling each
-  table_size: typing.Any = None  # [B] int64, items in the table when sampled
-  # [] float32, items of the shard / items of the largest; None: one table
+  # int64 [B] or [B, T]: versions of the variables that chose the actions.
+  versions: typing.Any = None
+  # uint64 [B / G]: keys of the sampled items, of G transitions each.
+  keys: typing.Any = None
+  probabilities: typing.Any = None  # float64 [B]: sampling probabilities
+  table_size: typing.Any = None  # int64 [B]: items in the table when sampled
+  # float32 []: items of this shard / items of the largest; None: one shard.
   share: tf.Tensor | None = None
 
 
@@ -109,7 +111,9 @@ def make_batch(
     if schema.windows is not None:
       del fields[frame_windows.FRAMES]
       numbers = fields.pop(frame_windows.NUMBERS)
-      fields["observation"] = _windows(schema, schema.windows, data, numbers)
+      fields["observation"] = _window_observations(
+        schema, schema.windows, data, numbers
+      )
     versions = fields.pop(transitions.VERSION)
     learned: typing.Any = schema.make_sequence(fields)
   else:
@@ -122,7 +126,13 @@ def make_batch(
 def _transition_fields(
   schema: transitions.TransitionSchema, data: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns the fields [B, ...] of transitions, with or without frames."""
+  """Returns the fields [B, ...] of transitions.
+
+  Args:
+    schema: schema of an item.
+    data: uint8 [B, record_bytes]; with stacked frames [B, W, item bytes], the
+      W frames of each item.
+  """
   if not schema.stacked_frames:
     return _fields(schema.record, data)
   fields = _fields(schema.record, data[:, -1, schema.frame_bytes :])
@@ -150,29 +160,31 @@ def _stacks(
   return stacks_until(newest - offsets), stacks_until(newest)
 
 
-def _windows(
+def _window_observations(
   schema: sequences.SequenceSchema,
   windows: frame_windows.FrameWindows,
   records: tf.Tensor,
-  numbers: tf.Tensor,
+  frame_indices: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns the observations of windows.
+  """Returns the observations of windows whose frames are stored once each.
 
   Args:
     schema: schema of an item.
     windows: packing of its observations.
     records: uint8 [B, record_bytes], that begin with the frames.
-    numbers: int32 [B, T + 1, S], of the frames of each observation.
+    frame_indices: int32 [B, T + 1, S], the S frames of each observation, by
+      their place in the record.
 
   Returns:
     uint8 [B, T + 1, S, ...].
   """
-  # Rows that are no frames, after each record's own, are not gathered.
+  # A record is seen as rows of a frame's size. The rows after its frames hold
+  # other fields, and no index refers to them.
   size = windows.frame_bytes
   words = _words(tf.reshape(records, (-1, size)), size)
   rows = schema.record.record_bytes // size
-  start = rows * tf.range(tf.shape(numbers)[0])  # [B]
-  taken = _take(words, start[:, None, None] + numbers, windows.shape)
+  start = rows * tf.range(tf.shape(frame_indices)[0])  # [B]
+  taken = _take(words, start[:, None, None] + frame_indices, windows.shape)
   return tf.reshape(taken, (-1, schema.steps + 1, *windows.shape))
 
 

@@ -105,8 +105,8 @@ class LocalTable:
     """Samples items with replacement.
 
     Returns:
-      Keys uint64 [B], probabilities float64 [B] of sampling each, the table's
-      size, and records uint8 [B, record_bytes].
+      Keys uint64 [B], sampling probabilities float64 [B], the table's size, and
+      records uint8 [B, record_bytes].
 
     Raises:
       ValueError: the table is empty.
@@ -116,13 +116,14 @@ class LocalTable:
         "the table is empty, so no batch can be sampled: insert items first"
       )
     self.sampled += batch_size
-    if self._exponent is None or self._sums[1] == 0.0:
+    total = self._sums[1]  # the root of the tree of sums
+    if self._exponent is None or total == 0.0:
       slots = self._random.integers(self.size, size=batch_size)
       probabilities = np.full(batch_size, 1.0 / self.size)
     else:
-      slots = self._descend(self._random.random(batch_size) * self._sums[1])
-      probabilities = self._sums[self._leaves + slots] / self._sums[1]
-    # The newest key of each slot.
+      slots = self._descend(self._random.random(batch_size) * total)
+      probabilities = self._sums[self._leaves + slots] / total
+    # A slot is used again after `capacity` inserts: its newest key counts.
     laps = (self.inserted - self._evicted - 1 - slots) // self._capacity
     keys = (slots + laps * self._capacity + self._evicted).astype(np.uint64)
     return keys, probabilities, self.size, self._records[slots]
@@ -174,7 +175,7 @@ class LocalTable:
       folder: the folder that was passed to `save`.
 
     Raises:
-      ValueError: one line: the items do not fit this table.
+      ValueError: the items do not fit this table.
     """
     counts = json.loads((folder / _COUNTS).read_text(encoding="utf-8"))
     # Mapped, as records may be gigabytes, which need not be in memory twice.

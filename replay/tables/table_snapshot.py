@@ -107,31 +107,32 @@ class Saving(threading.Thread):
       raise self._error
 
 
-def fit(
-  saved: pathlib.Path, fitted: pathlib.Path, tables: Sequence[reverb.Table]
+def copy_with_settings(
+  saved: pathlib.Path, target: pathlib.Path, tables: Sequence[reverb.Table]
 ) -> None:
-  """Copies a checkpoint, with the settings of other tables.
+  """Copies a checkpoint of tables, and replaces their settings.
 
   Items, priorities and counts stay. Limiter, size, sampler and remover become
   those of `tables`. If the counts are out of the new limiter's bounds, the
-  count of samples becomes the nearest one within: neither side has to catch up.
-  Of a queue, all items can be sampled; only inserts may block.
+  count of samples becomes the nearest one within, so that neither inserts nor
+  samples block at first. All items of a restored queue can be sampled; its
+  limiter blocks only inserts.
 
   Args:
     saved: folder of the checkpoint, which stays unchanged.
-    fitted: folder to make: the items are symbolic links.
+    target: folder to make; its items are symbolic links.
     tables: empty tables with the settings of the config.
 
   Raises:
-    ValueError: one line: the items do not fit the tables.
+    ValueError: the items do not fit the tables.
   """
   wanted = {table.name: _info(table) for table in tables}
   try:
     records = _read(saved / _TABLES)
   except (tf.errors.OpError, ValueError) as error:
     raise ValueError(
-      f"{str(saved)!r} is no checkpoint of tables ({type(error).__name__}), so "
-      "nothing can be restored from it: resume from another snapshot"
+      f"{str(saved)!r} is not a checkpoint of tables ({type(error).__name__}), "
+      "so nothing can be restored from it: resume from another snapshot"
     ) from error
   if {record.table_name for record in records} != wanted.keys():
     raise ValueError(
@@ -141,14 +142,14 @@ def fit(
     )
   for record in records:
     _fit(record, wanted[record.table_name])
-  fitted.mkdir()
+  target.mkdir()
   for name in (_ITEMS, _CHUNKS):
-    (fitted / name).symlink_to((saved / name).resolve())
+    (target / name).symlink_to((saved / name).resolve())
   options = tf.io.TFRecordOptions(compression_type=_COMPRESSION)
-  with tf.io.TFRecordWriter(str(fitted / _TABLES), options) as writer:
+  with tf.io.TFRecordWriter(str(target / _TABLES), options) as writer:
     for record in records:
       writer.write(record.SerializeToString())
-  (fitted / _DONE).touch()
+  (target / _DONE).touch()
 
 
 def empty(folder: pathlib.Path) -> None:

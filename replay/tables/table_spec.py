@@ -65,7 +65,7 @@ class TableSpec:
   round_steps: int | None = None
 
   @classmethod
-  def replay(
+  def from_replay_config(
     cls,
     config: ml_collections.ConfigDict,
     schema: ItemSchema,
@@ -80,7 +80,7 @@ class TableSpec:
       steps_per_item: environment steps per new item.
 
     Raises:
-      ValueError: one line: no batch could ever be sampled.
+      ValueError: no batch could ever be sampled.
     """
     replay = config.replay
     prioritized = replay.sampler == "prioritized"
@@ -100,7 +100,7 @@ class TableSpec:
     return table
 
   @classmethod
-  def queue(
+  def from_queue_config(
     cls,
     config: ml_collections.ConfigDict,
     schema: ItemSchema,
@@ -114,7 +114,7 @@ class TableSpec:
       steps_per_item: environment steps per new item.
 
     Raises:
-      ValueError: one line: the queue could never hold a batch.
+      ValueError: the queue could never hold a batch.
     """
     return cls(
       schema=schema,
@@ -161,7 +161,7 @@ def _queue_capacity(config: ml_collections.ConfigDict) -> int:
     config: the whole config, with the fields of `groups.QUEUE`.
 
   Raises:
-    ValueError: one line: no batch would fit into the age.
+    ValueError: no batch would fit into the age.
   """
   topology, batch_size = config.topology, config.learner.batch_size
   environments = topology.workers * topology.environments_per_worker
@@ -179,7 +179,7 @@ def _queue_capacity(config: ml_collections.ConfigDict) -> int:
 
 
 def _check(config: ml_collections.ConfigDict, table: TableSpec) -> None:
-  """Raises ValueError, one line, if the sizes would block for ever."""
+  """Raises ValueError if the sizes would block for ever."""
   replay, batch_size = config.replay, config.learner.batch_size
   together = table.schema.transitions_per_item
   if batch_size % together:

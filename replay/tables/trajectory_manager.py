@@ -35,8 +35,8 @@ class TrajectoryManager:
       saving_dir: folder of this object alone, which is emptied. Reverb writes
         checkpoints there for `table_snapshot.Saving`. None: tables can't be
         saved or restored.
-      restore_from: folder that a `Saving` has made. `table_snapshot.fit` adapts
-        a copy of it to the settings of `tables`. None: the tables start empty.
+      restore_from: folder that a `Saving` has made, of which a copy gets the
+        settings of `tables`. None: the tables start empty.
       passing_path: path of a unix socket by which processes in other network
         namespaces connect; see `socket_passing`. None: there is none.
 
@@ -106,7 +106,7 @@ class TrajectoryManager:
     # A temporary file of a run is in memory: the disk of the run may be full.
     with tempfile.TemporaryDirectory() as temporary:
       fitted = pathlib.Path(temporary, "fitted")
-      table_snapshot.fit(saved, fitted, tables)
+      table_snapshot.copy_with_settings(saved, fitted, tables)
       try:
         return self._serve(tables, port, fitted)
       except (RuntimeError, reverb.errors.ReverbError) as error:

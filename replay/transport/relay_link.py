@@ -83,7 +83,7 @@ class Link:
     return self.client.received, self.server.received
 
   def buffered(self) -> int:
-    """Returns the bytes that were read and are not yet sent."""
+    """Returns the number of bytes that were read and not yet sent."""
     waiting = self.client.buffered() + self.server.buffered()
     return waiting + len(self._early)
 
@@ -167,7 +167,7 @@ class Link:
     if side is self.server:
       self._report_if_broken()
     elif self.server.transport is not None:
-      self._watch_ended_client()
+      self._watch_half_closed_client()
 
   def on_lost(self, side: relay_side.Side) -> None:
     """Called when a side is closed; the other one sends what is buffered."""
@@ -188,13 +188,13 @@ class Link:
     self._broken = True
     self._calls.on_broken(self)
 
-  def _watch_ended_client(self) -> None:
-    """Closes the link when its client, which has ended, no longer reads."""
+  def _watch_half_closed_client(self) -> None:
+    """Closes the link once a client that sends no more also reads no more."""
     if relay_side.is_closed(self.client.transport):
       self.client.transport.abort()
     else:
       self._timer = asyncio.get_running_loop().call_later(
-        _CHECK_PERIOD_S, self._watch_ended_client
+        _CHECK_PERIOD_S, self._watch_half_closed_client
       )
 
   async def _authenticate(

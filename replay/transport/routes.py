@@ -90,23 +90,24 @@ class DirectRoute:
 
   def waits_for(self) -> str | None:
     """Returns what prevents a new stream; None: a stream can be opened."""
-    if not self._accepts():
+    if not self._server_accepts():
       return f"the replay server at {self.address}, which is down"
     return None
 
   def is_broken(self, stalled: bool = False) -> bool:
     """Returns whether the server was down when the stream had stalled."""
     if stalled and not self._broken:
-      self._broken = not self._accepts()
+      self._broken = not self._server_accepts()
     return self._broken
 
   def renew(self) -> None:
     """Forgets broken streams; to be called before a new stream is opened."""
     self._broken = False
 
-  def _accepts(self) -> bool:
-    # Not by gRPC: its channel would wait longer and longer between attempts,
-    # and share that delay with each client of the process to this address.
+  def _server_accepts(self) -> bool:
+    """Returns whether the server accepts a connection now."""
+    # A plain socket, not gRPC, which waits longer after each failed attempt:
+    # all clients of this process at this address would share that wait.
     try:
       with socket.create_connection(
         self._host_and_port, _CONNECT_TIMEOUT_S

@@ -30,7 +30,7 @@ class Passer:
       port: TCP, of this process's loopback.
 
     Raises:
-      ValueError: one line: the path is in use, or too long.
+      ValueError: the path is in use, or too long.
     """
     self._port = port
     self._server = unix_server.UnixServer(path, self._pass)

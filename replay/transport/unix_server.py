@@ -32,7 +32,7 @@ class UnixServer:
         is closed when it returns or raises an OSError.
 
     Raises:
-      ValueError: one line: the path is in use, or too long.
+      ValueError: the path is in use, or too long.
     """
     address = f"unix:{path}"
     relay_listener.check("path", address)

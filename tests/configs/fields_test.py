@@ -54,7 +54,7 @@ def test_a_declaration(agent, name):
   if field.check is None:
     return
   assert field.check.accepts(field.default) or name == "agent"
-  bad = field.check.example
+  bad = field.check.invalid
   config = change(config_of(agent), name, bad)
   line = f"config.{name}={bad!r} must be {field.check.wanted}: "
   assert message_of(config, declared(agent)).startswith(line)

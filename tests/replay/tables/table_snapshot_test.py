@@ -243,5 +243,7 @@ def test_a_failed_saving_is_told_to_its_owner(tmp_path):
 
 def test_files_that_are_no_checkpoint_are_refused(tmp_path):
   (tmp_path / "saved").mkdir()
-  with pytest.raises(ValueError, match="no checkpoint of tables"):
-    table_snapshot.fit(tmp_path / "saved", tmp_path / "fitted", [])
+  with pytest.raises(ValueError, match="not a checkpoint of tables"):
+    table_snapshot.copy_with_settings(
+      tmp_path / "saved", tmp_path / "fitted", []
+    )

@@ -29,7 +29,7 @@ def make_config(each=1, shards=1, batch_size=64, **replay):
 
 def make_spec(config, each=1):
   schema = given.RecordSchema((8 * each,), each)
-  return table_spec.TableSpec.replay(config, schema, each)
+  return table_spec.TableSpec.from_replay_config(config, schema, each)
 
 
 # transitions per item, shards, and of each shard: capacity, minimum and batch
@@ -53,7 +53,7 @@ def test_sizes_are_in_items_of_a_shard(each, shards, expected):
 
 
 def test_a_window_of_several_steps_is_sampled_by_itself():
-  spec = table_spec.TableSpec.replay(
+  spec = table_spec.TableSpec.from_replay_config(
     make_config(batch_size=16), given.RecordSchema((8,)), steps_per_item=40
   )
   assert (spec.capacity, spec.min_size, spec.batch_size) == (25, 3, 16)
@@ -93,7 +93,9 @@ def make_queue(max_age, mode="async"):
       "variables": {"max_age": max_age},
     }
   )
-  return table_spec.TableSpec.queue(config, given.RecordSchema((8,)), 20)
+  return table_spec.TableSpec.from_queue_config(
+    config, given.RecordSchema((8,)), 20
+  )
 
 
 def test_a_queue_holds_what_may_wait():
