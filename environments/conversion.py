@@ -49,7 +49,7 @@ def make_observation_reader(
 
 
 def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
-  placed = list(spaces_lib.place(space))
+  placed = list(spaces_lib.leaf_slices(space))
   size = placed[-1][1].stop
 
   def flatten(observations: Any) -> np.ndarray:

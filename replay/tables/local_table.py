@@ -116,8 +116,9 @@ class LocalTable:
         "the table is empty, so no batch can be sampled: insert items first"
       )
     self.sampled += batch_size
-    total = self._sums[1]  # the root of the tree of sums
-    if self._exponent is None or total == 0.0:
+    # The root of the tree of sums.
+    total = 0.0 if self._exponent is None else self._sums[1]
+    if total == 0.0:
       slots = self._random.integers(self.size, size=batch_size)
       probabilities = np.full(batch_size, 1.0 / self.size)
     else:
