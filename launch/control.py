@@ -88,7 +88,7 @@ class _Run:
     """Calls a method of the control node and returns its reply.
 
     Raises:
-      ValueError: one line: the run has rejected the call.
+      ValueError: the run has rejected the call.
       running.NotRunningError: the control node does not reply.
     """
     try:
@@ -187,7 +187,7 @@ def _parse(
   """Returns the parsed flags of a command line, and its words.
 
   Raises:
-    ValueError: one line: a flag, the command or its arguments are wrong.
+    ValueError: a flag, the command or its arguments are wrong.
     SystemExit: help was requested and printed.
   """
   flags, words = _split(argv)

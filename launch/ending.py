@@ -43,7 +43,7 @@ def check_learned(
     config: the run's config at its start.
 
   Raises:
-    RuntimeError: one line: the time limit was reached before the first update.
+    RuntimeError: the time limit was reached before the first update.
   """
   summary = _read(folder)
   if (

@@ -80,7 +80,7 @@ def _check_playable(run: str) -> None:
   """Checks that the environment of a run can be stepped.
 
   Raises:
-    ValueError: one line: it can't, or the run's config can't be read.
+    ValueError: it can't, or the run's config can't be read.
   """
   if run_config.read(run).environment.external:
     raise ValueError(

@@ -91,7 +91,7 @@ class Connection:
       An action of the environment's `action_space`.
 
     Raises:
-      ValueError: one line: the observation is of another shape or type, or
+      ValueError: the observation is of another shape or type, or
         `observe` was not called since the last action; nothing was done.
       RunEndedError: the run has ended.
       RuntimeError: the connection failed; the cause is chained.
@@ -118,7 +118,7 @@ class Connection:
         `act` begins another one.
 
     Raises:
-      ValueError: one line: a value can't be used, or `act` was not called;
+      ValueError: a value can't be used, or `act` was not called;
         nothing was done.
       RunEndedError: the run has ended.
       RuntimeError: the connection failed; the cause is chained.
@@ -188,7 +188,7 @@ def connect(run: str | os.PathLike[str]) -> Connection:
     The connection, which is a context manager and must be closed.
 
   Raises:
-    ValueError: one line: there is no such run, or it accepts no external
+    ValueError: there is no such run, or it accepts no external
       processes.
     UserCodeError: the environment of the run's config can't be made.
     RunEndedError: the run has ended, or does not reply.

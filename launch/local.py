@@ -22,7 +22,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     signals: the signals that this process receives.
 
   Raises:
-    RuntimeError: one line: a node failed more often than its restart budget
+    RuntimeError: a node failed more often than its restart budget
       allows; its full error was printed before.
     KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
   """

@@ -21,7 +21,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     signals: the signals that this process receives.
 
   Raises:
-    RuntimeError: one line: a node failed.
+    RuntimeError: a node failed.
     KeyboardInterrupt: Ctrl-C came twice.
   """
   host_setup.warn_of_other_users("all nodes are threads (--launch=local_mt)")

@@ -64,7 +64,7 @@ def check(
     has_workers: whether all workers are on that machine, too.
 
   Raises:
-    ValueError: one line: the run does not fit; names the largest component.
+    ValueError: the run does not fit; names the largest component.
   """
   needs = estimate(config, spec, builder)
   if not has_workers:

@@ -44,7 +44,7 @@ def prepare(
     The function `launch` with the cluster as an argument.
 
   Raises:
-    ValueError: one line: the cluster cannot be used, or has too few machines.
+    ValueError: the cluster cannot be used, or has too few machines.
   """
   _check(config)
   cluster = cluster_lib.Cluster(address, user_modules.find(config))
@@ -77,7 +77,7 @@ def launch(
     secure: whether machines communicate over mutual TLS.
 
   Raises:
-    RuntimeError: one line: a node failed more often than its restart budget
+    RuntimeError: a node failed more often than its restart budget
       allows; its full error was printed before.
     KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
   """

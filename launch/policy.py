@@ -39,7 +39,7 @@ def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
       of the newest snapshot, or a snapshot's number.
 
   Raises:
-    ValueError: one line: there is no such run or snapshot, the run has not been
+    ValueError: there is no such run or snapshot, the run has not been
       evaluated yet, or its files do not belong together.
   """
   folder = run_folder.RunFolder.open(run)
@@ -87,7 +87,7 @@ class Policy:
       source: the origin of the variables, for error messages.
 
     Raises:
-      ValueError: one line: the variables are not those of the config's network.
+      ValueError: the variables are not those of the config's network.
     """
     self.config, self.version = config, version
     environment = factory.make(config.environment, num_envs=1, seed=0)
@@ -123,7 +123,7 @@ class Policy:
       An element of the action space, or a batch of them [B, ...].
 
     Raises:
-      ValueError: one line: the observation has another shape, or the mask is
+      ValueError: the observation has another shape, or the mask is
         missing.
     """
     single, batch = self._batch(observation)
@@ -183,7 +183,7 @@ class Policy:
       path: path of the file, which is replaced.
 
     Raises:
-      ValueError: one line: the package onnx is not installed.
+      ValueError: the package onnx is not installed.
     """
     try:
       from slipway.agents.networks import onnx_ops
@@ -244,7 +244,7 @@ def _find_snapshot(
     which: 'latest' or a snapshot's number.
 
   Raises:
-    ValueError: one line: there is no such snapshot, or it is damaged.
+    ValueError: there is no such snapshot, or it is damaged.
   """
   if which == "latest":
     newest = snapshot_store.open_store(config, folder).newest()

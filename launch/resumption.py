@@ -61,7 +61,7 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
     folder: the run's folder.
 
   Raises:
-    ValueError: one line: the run is still active.
+    ValueError: the run is still active.
   """
   end_s = time.monotonic() + _END_TIMEOUT_S
   waits = False
@@ -125,9 +125,9 @@ class Resumption:
       table: specification of the algorithm's table; None: it has none.
 
     Raises:
-      ValueError: one line: the run is still active, has no snapshot, or a
+      ValueError: the run is still active, has no snapshot, or a
         changed field does not fit the snapshot.
-      OSError: one line: the remote location can't be read, and the folder has
+      OSError: the remote location can't be read, and the folder has
         no snapshot.
     """
     wait_until_ended(folder)
@@ -148,7 +148,7 @@ class Resumption:
     """Prepares the folder for the resumed run, and writes the new config.
 
     Raises:
-      OSError: one line naming the file that could not be written.
+      OSError: a file could not be written; the message names it.
     """
     self.folder.path.chmod(0o700)  # a copy may be readable for other users
     self.folder.make_subfolders()

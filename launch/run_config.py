@@ -23,7 +23,7 @@ def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
     path: the run's folder.
 
   Raises:
-    ValueError: one line: there is no such run, or its config and all copies are
+    ValueError: there is no such run, or its config and all copies are
       unreadable or invalid.
   """
   folder = run_folder.RunFolder.open(path)

@@ -19,7 +19,7 @@ def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
 
   Raises:
     NotRunningError: the run is not active, or is on another machine.
-    ValueError: one line: the file with the address can't be read.
+    ValueError: the file with the address can't be read.
   """
   address, name = run_address.read(folder), str(folder.path)
   if address is None:

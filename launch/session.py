@@ -69,7 +69,7 @@ def load_config(name: str) -> ml_collections.ConfigDict:
       file, 'mine/a2c.py:cartpole' or 'runs/first/config.json'.
 
   Raises:
-    ValueError: one line: there is no such algorithm, preset or file.
+    ValueError: there is no such algorithm, preset or file.
   """
   config = overrides.load(name)
   fields.check_names(config, overrides.declared(config))
@@ -83,7 +83,7 @@ def load_result(run: str | os.PathLike[str]) -> RunResult:
     run: folder of the run, such as 'runs/first'.
 
   Raises:
-    ValueError: one line: there is no such run, or it has not ended.
+    ValueError: there is no such run, or it has not ended.
   """
   folder = run_folder.RunFolder.open(run)
   try:
@@ -115,8 +115,8 @@ def train(config: Config | None = None, **options: typing.Any) -> RunResult:
     **options: further arguments of `start`.
 
   Raises:
-    ValueError: one line: the training was rejected, and nothing was started.
-    RuntimeError: one line: the run failed.
+    ValueError: the training was rejected, and nothing was started.
+    RuntimeError: the run failed.
     KeyboardInterrupt: the run was interrupted, and has stopped.
   """
   with start(config, **options) as training:
@@ -151,7 +151,7 @@ def start(
     flags: further flags of `slipway train`, such as '--launch=ray'.
 
   Raises:
-    ValueError: one line: `config` can't be read, or neither `config` nor
+    ValueError: `config` can't be read, or neither `config` nor
       `resume` is given.
   """
   if resume is not None:
@@ -268,8 +268,8 @@ class Training:
     """Yields the status about once a second, until the run has ended.
 
     Raises:
-      ValueError: one line: the training was rejected, and nothing was started.
-      RuntimeError: one line: the run failed.
+      ValueError: the training was rejected, and nothing was started.
+      RuntimeError: the run failed.
     """
     with self:
       while self.running:
@@ -323,7 +323,7 @@ class Training:
       value: the field's new value.
 
     Raises:
-      ValueError: one line: the run has rejected the value.
+      ValueError: the run has rejected the value.
     """
     self._try_command("set", field, value)
 
@@ -331,8 +331,8 @@ class Training:
     """Waits until the run has ended, and returns its result.
 
     Raises:
-      ValueError: one line: the training was rejected, and nothing was started.
-      RuntimeError: one line: the run failed.
+      ValueError: the training was rejected, and nothing was started.
+      RuntimeError: the run failed.
     """
     self._process.wait()
     self._check_exit_status()

@@ -75,8 +75,8 @@ class Single:
       control: the run's control, which has limits and results.
 
     Raises:
-      ValueError: one line: the snapshot does not fit the config.
-      OSError: one line: the snapshots can't be read.
+      ValueError: the snapshot does not fit the config.
+      OSError: the snapshots can't be read.
     """
     tf.config.experimental.enable_op_determinism()
     config, spec = run.config, run.spec
@@ -161,7 +161,7 @@ class Single:
       signals: the signals that this process receives.
 
     Raises:
-      RuntimeError: one line: the last snapshot could not be written.
+      RuntimeError: the last snapshot could not be written.
     """
     self._show, self._signals = show, signals
     while not self._ends():
@@ -389,7 +389,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     signals: the signals that this process receives.
 
   Raises:
-    RuntimeError: one line: the snapshot can't be used, or the last one or the
+    RuntimeError: the snapshot can't be used, or the last one or the
       results could not be written.
     KeyboardInterrupt: Ctrl-C came twice.
   """

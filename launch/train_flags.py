@@ -221,7 +221,7 @@ def _set_mode(values: flags.FlagValues) -> None:
   """Sets the config's mode from its flag, and checks the flags of launches.
 
   Raises:
-    ValueError: one line: a flag does not fit the mode or --launch.
+    ValueError: a flag does not fit the mode or --launch.
   """
   if values.mode is not None:
     values.config.mode = values.mode

@@ -150,7 +150,7 @@ def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
   """Returns the function that launches the run.
 
   Raises:
-    ValueError: one line: Ray is missing, or the cluster cannot be used.
+    ValueError: Ray is missing, or the cluster cannot be used.
   """
   config = flags.config
   single = config.mode == "single"

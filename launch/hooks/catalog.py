@@ -50,7 +50,7 @@ def check(hooks: Sequence[str]) -> None:
     hooks: the names in `config.hooks`.
 
   Raises:
-    ValueError: one line: a hook does not exist, lacks its package, or can't be
+    ValueError: a hook does not exist, lacks its package, or can't be
       called with one argument.
     user_code.UserCodeError: the user's own code failed in the import.
   """
@@ -65,7 +65,7 @@ def make(name: str) -> event.Hook:
     name: name of a built-in hook, or 'module:name'.
 
   Raises:
-    ValueError: one line: the hook can't be used; see `check`.
+    ValueError: the hook can't be used; see `check`.
     user_code.UserCodeError: the user's own code failed in the import.
   """
   found = _find(name)

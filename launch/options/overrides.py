@@ -46,7 +46,7 @@ def split(argv: Sequence[str]) -> CommandLine:
     argv: the program's name and its arguments.
 
   Raises:
-    ValueError: one line: a keyword argument has no value.
+    ValueError: a keyword argument has no value.
   """
   sources, kwargs, rest = {}, {}, []
   arguments = iter(argv[1:])
@@ -75,7 +75,7 @@ def load(path: str) -> ml_collections.ConfigDict:
       path of a '.py' file; or the path of a run's config.json.
 
   Raises:
-    ValueError: one line: there is no such algorithm, file or preset.
+    ValueError: there is no such algorithm, file or preset.
     user_code.UserCodeError: the file's own code failed.
   """
   flag = f"--config={path}"
@@ -130,7 +130,7 @@ def declared(config: ml_collections.ConfigDict) -> fields_lib.Fields:
   """Returns the fields that the algorithm of a config declares.
 
   Raises:
-    ValueError: one line: the config names no algorithm, or an unknown one.
+    ValueError: the config names no algorithm, or an unknown one.
   """
   agent = config.get("agent")
   base.check("agent", agent)
@@ -168,7 +168,7 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
     known: the names of the config's fields.
 
   Raises:
-    ValueError: one line: there is no such field, or it has a flag of its own.
+    ValueError: there is no such field, or it has a flag of its own.
   """
   for argument in argv[1:]:
     name = argument.lstrip("-").partition("=")[0]
@@ -221,7 +221,7 @@ def check_items(
     before: the config's values by field name, without the overrides.
 
   Raises:
-    ValueError: one line: a tuple has items of another type than before.
+    ValueError: a tuple has items of another type than before.
   """
   for name, value in fields_lib.flatten(config).items():
     old = before.get(name)
@@ -250,7 +250,7 @@ def set_kwargs(
     kwargs: texts by name; a text that is no Python literal stays a string.
 
   Raises:
-    ValueError: one line: a value has another type than in the config.
+    ValueError: a value has another type than in the config.
   """
   target = config.environment.kwargs
   for name, text in kwargs.items():

@@ -28,7 +28,7 @@ def save(
     outbox: the outbox that writes the file.
 
   Raises:
-    OSError: one line: the file can't be written; see `Outbox.replace`.
+    OSError: the file can't be written; see `Outbox.replace`.
   """
   content = io.BytesIO()
   # The version comes last, so that a damaged list of arrays is detected.
@@ -40,7 +40,7 @@ def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
   """Returns the version and the variables of a file.
 
   Raises:
-    ValueError: one line: there is no such file yet, or it is damaged.
+    ValueError: there is no such file yet, or it is damaged.
   """
   if not os.path.exists(path):
     raise ValueError(

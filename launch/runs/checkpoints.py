@@ -33,7 +33,7 @@ def restore(folder: pathlib.Path, learner: core.Learner) -> None:
     learner: a learner of the same config.
 
   Raises:
-    ValueError: one line: the state belongs to another learner, or is damaged.
+    ValueError: the state belongs to another learner, or is damaged.
   """
   checkpoint = tf.train.Checkpoint(**learner.checkpointed)
   try:

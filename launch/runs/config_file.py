@@ -16,7 +16,7 @@ def to_json(config: ml_collections.ConfigDict) -> str:
   """Returns a config as indented JSON, with sorted field names.
 
   Raises:
-    ValueError: one line: JSON can't represent a field's value.
+    ValueError: JSON can't represent a field's value.
   """
   tree = _encode(config.to_dict(), "config")
   return json.dumps(tree, indent=2, sort_keys=True, allow_nan=False) + "\n"
@@ -44,7 +44,7 @@ def from_json(text: str) -> ml_collections.ConfigDict:
   """Returns the config of a text from `to_json`.
 
   Raises:
-    ValueError: one line: the text is not JSON, or no config.
+    ValueError: the text is not JSON, or no config.
   """
   try:
     tree = json.loads(text)

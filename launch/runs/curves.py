@@ -54,7 +54,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
   Damaged lines are left out, with one warning in the log.
 
   Raises:
-    ValueError: one line: the file can't be read.
+    ValueError: the file can't be read.
   """
   try:
     with open(path, "rb") as file:
@@ -98,7 +98,7 @@ def draw(folder: run_folder.RunFolder) -> bytes:
   each side.
 
   Raises:
-    ValueError: one line: config.json or curves.csv can't be read.
+    ValueError: config.json or curves.csv can't be read.
   """
   # Imported late, because the import takes a second.
   from matplotlib import figure, layout_engine, ticker

@@ -44,7 +44,7 @@ class Events:
         older files. None: TensorBoard drops nothing.
 
     Raises:
-      OSError: one line that names the file that could not be written.
+      OSError: a file could not be written; the message names it.
     """
     older = list(folder.glob(f"{_PREFIX}[0-9]*.*"))
     self.path = _next_path(folder, older)
@@ -64,7 +64,7 @@ class Events:
     """Appends scalars; values that are no numbers are left out.
 
     Raises:
-      OSError: one line that names the file that could not be written.
+      OSError: a file could not be written; the message names it.
     """
     event = event_pb2.Event()
     event.step = step
@@ -80,7 +80,7 @@ class Events:
       values: values of all fields, by name.
 
     Raises:
-      OSError: one line that names the file that could not be written.
+      OSError: a file could not be written; the message names it.
     """
     rows = [f"| {name} | `{value!r}` |" for name, value in values.items()]
     table = "\n".join(["| field | value |", "|---|---|", *rows])

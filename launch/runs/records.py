@@ -38,7 +38,7 @@ def from_json(text: str | bytes, kind: type[T]) -> T:
     kind: type of the record.
 
   Raises:
-    ValueError: one line: the text has another format, version or type.
+    ValueError: the text has another format, version or type.
   """
   try:
     envelope = msgspec.json.decode(text, type=_Envelope)

@@ -210,7 +210,7 @@ class Results:
     """Writes all unwritten data.
 
     Raises:
-      OSError: one line: the disk is still full.
+      OSError: the disk is still full.
     """
     self.outbox.flush()
     if names := self.outbox.unwritten:

@@ -56,7 +56,7 @@ def published(
     outbox: the outbox that writes the file.
 
   Raises:
-    OSError: one line: the file can't be written; see `Outbox.replace`.
+    OSError: the file can't be written; see `Outbox.replace`.
   """
   where = RunAddress(address, os.getpid(), socket.gethostname())
   outbox.replace(path_in(folder), msgspec.json.encode(where) + b"\n")
@@ -70,7 +70,7 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
   """Returns the address of a run's control node; None: there is no file.
 
   Raises:
-    ValueError: one line: the file can't be read, or has another format.
+    ValueError: the file can't be read, or has another format.
   """
   path = path_in(folder)
   try:

@@ -49,7 +49,7 @@ class RunFolder:
         checks; a folder that is no run is never deleted.
 
     Raises:
-      ValueError: one line: the name is invalid, the folder exists, or the disk
+      ValueError: the name is invalid, the folder exists, or the disk
         can't be written.
     """
     run_dir = pathlib.Path(run_dir)
@@ -75,7 +75,7 @@ class RunFolder:
     """Returns the folder of an existing run.
 
     Raises:
-      ValueError: one line: there is no run at `path`; suggests the nearest.
+      ValueError: there is no run at `path`; suggests the nearest.
     """
     folder = cls(path)
     if folder.is_run():
@@ -164,8 +164,8 @@ class RunFolder:
     """Writes the resolved config.
 
     Raises:
-      ValueError: one line: JSON can't represent a field's value.
-      OSError: one line that names the file that could not be written.
+      ValueError: JSON can't represent a field's value.
+      OSError: a file could not be written; the message names it.
     """
     text = config_file.to_json(config)
     with writing(self.config), replacing(self.config) as path:
@@ -175,7 +175,7 @@ class RunFolder:
     """Reads the config, without checking its fields.
 
     Raises:
-      ValueError: one line: config.json can't be read.
+      ValueError: config.json can't be read.
     """
     return config_file.read(self.config)
 
@@ -208,7 +208,7 @@ def check_name(name: str) -> None:
   """Checks that a run's name can be the name of a folder.
 
   Raises:
-    ValueError: one line: the name has other characters.
+    ValueError: the name has other characters.
   """
   if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
     raise ValueError(

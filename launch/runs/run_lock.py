@@ -20,7 +20,7 @@ def held(folder: run_folder.RunFolder) -> Iterator[None]:
     folder: the run's folder, which must exist.
 
   Raises:
-    ValueError: one line: another process holds the lock.
+    ValueError: another process holds the lock.
     OSError: the folder can't be opened.
   """
   descriptor = os.open(folder.path, os.O_RDONLY | os.O_CLOEXEC)

@@ -39,7 +39,7 @@ def open_store(
     folder: the run's folder, which need not exist yet.
 
   Raises:
-    ValueError: one line: the remote URL cannot be used.
+    ValueError: the remote URL cannot be used.
   """
   return SnapshotStore(
     folder, config.snapshot.keep, config.snapshot.url, config
@@ -80,7 +80,7 @@ class SnapshotStore:
         store is only read.
 
     Raises:
-      ValueError: one line: `keep` is below 1, or the URL cannot be used.
+      ValueError: `keep` is below 1, or the URL cannot be used.
     """
     if keep < 1:
       raise ValueError(
@@ -116,7 +116,7 @@ class SnapshotStore:
     skipped, with a line in the log.
 
     Raises:
-      OSError: one line: the remote location cannot be read, and this machine
+      OSError: the remote location cannot be read, and this machine
         has no snapshot, so the run would start from scratch.
     """
     try:
@@ -212,7 +212,7 @@ class SnapshotStore:
       may_exist: whether the location may have a run of this name.
 
     Raises:
-      ValueError: one line: the location cannot be written, or has such a run.
+      ValueError: the location cannot be written, or has such a run.
     """
     if self._remote is None:
       return
