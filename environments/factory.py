@@ -45,8 +45,8 @@ _ATARI_FIELDS = {
 }
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
 _ATARI_FRAME_SKIP = 4  # default of AtariVectorEnv
-# The vector environments with this prefix are not used, since they need JAX, and
-# in gymnasium 1.3.0 the autoreset of an environment undoes a step of the others.
+# Vector environments with this prefix are not used: they need JAX, and in
+# gymnasium 1.3.0 the autoreset of one environment undoes a step of the others.
 _JAX_ENTRY_POINT = "gymnasium.envs.phys2d."
 
 

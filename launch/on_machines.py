@@ -47,7 +47,7 @@ def prepare(
     ValueError: the cluster cannot be used, or has too few machines.
   """
   _check(config)
-  cluster = cluster_lib.Cluster(address, user_modules.find(config))
+  cluster = cluster_lib.Cluster(address, user_modules.find_files(config))
   if cluster.dashboard:
     show(f"Ray's dashboard: {cluster.dashboard}")
   shown = ""

@@ -19,20 +19,22 @@ from slipway.configs import fields
 from slipway.launch.runs import run_folder
 
 _FILE = "python_path.json"
+# A config value 'module:Name', whose group is the module's top-level name.
 _NAME = re.compile(r"([A-Za-z_]\w*)[\w.]*:[A-Za-z_][\w./-]*")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-def find(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
+def find_files(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
   """Returns the files and packages that a config names as 'module:Name'.
 
-  Installed packages are left out.
+  The launcher sends them to all machines of a cluster. Installed packages and
+  names that can't be imported are skipped.
 
   Args:
     config: the whole config.
   """
   found = {}
-  for name in _named(config):
+  for name in _module_names(config):
     with contextlib.suppress(ImportError, ValueError):
       spec = importlib.util.find_spec(name)
       if spec is None or name == "slipway":
@@ -48,7 +50,7 @@ def write(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict
 ) -> None:
   """Records the folders of a config's user modules in the run's folder."""
-  paths = list(dict.fromkeys(str(path.parent) for path in find(config)))
+  paths = list(dict.fromkeys(str(path.parent) for path in find_files(config)))
   if paths:
     (folder.path / _FILE).write_text(json.dumps(paths) + "\n", "utf-8")
 
@@ -63,7 +65,7 @@ def add_to_path(folder: run_folder.RunFolder) -> None:
     sys.path += [p for p in paths if isinstance(p, str) and p not in sys.path]
 
 
-def _named(config: ml_collections.ConfigDict) -> Iterator[str]:
+def _module_names(config: ml_collections.ConfigDict) -> Iterator[str]:
   """Yields the top-level names of all modules that a config names."""
   for value in fields.flatten(config).values():
     for text in value if isinstance(value, tuple) else (value,):

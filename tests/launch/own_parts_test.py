@@ -158,7 +158,7 @@ def test_a_part_that_exits_is_named(folder, flag, words):
 def test_own_modules_are_those_that_are_not_installed(folder, monkeypatch):
   monkeypatch.syspath_prepend(folder)
   config = slipway.load_config("apex_dqn:cartpole")
-  assert user_modules.find(config) == []
+  assert user_modules.find_files(config) == []
   config.environment.name = "corridor:Corridor"
   config.network.torso = "gymnasium:spaces"
-  assert user_modules.find(config) == [(folder / "corridor.py").resolve()]
+  assert user_modules.find_files(config) == [(folder / "corridor.py").resolve()]
