@@ -361,7 +361,7 @@ def _return_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
 
 
 def _shards(replay: run_status.ReplayStatus) -> str:
-  """Returns a text with the number of shards that reply, or '' without shards."""
+  """Returns a text with the number of shards that reply; '' without shards."""
   up = replay.shards_up
   return "" if up is None else f", {up}/{len(replay.shards)} shards"
 
