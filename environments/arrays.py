@@ -36,11 +36,12 @@ class JointActionArray(specs.DiscreteArray):
   """Spec of joint actions: one number stands for the values of all components.
 
   Attributes:
-    components: Values of the components, by joint action.  # [A, K] int32
+    components: int32 [A, K], the values of the K components for each of the A
+      joint actions.
   """
 
   def __init__(self, sizes: Sequence[int], name: str | None = None):
-    """Enumerates the actions of a `MultiDiscreteArray` with these sizes."""
+    """Enumerates all combinations of K components with `sizes[k]` values."""
     self._sizes = tuple(int(size) for size in sizes)
     super().__init__(math.prod(self._sizes), np.int32, name)
     self.components = list_joint_actions(self._sizes)
@@ -52,13 +53,14 @@ class JointActionArray(specs.DiscreteArray):
 class MaskedArray(specs.Array):
   """Spec of flat observations, each followed by its action mask: [N + M].
 
-  Observation and mask are one array, so they are always stored and sent
-  together. A one marks a legal action. M is the number of actions, or the sum
-  of the sizes of an action's components, one component after the other.
+  N is the number of values of an observation. M is the number of actions, or
+  the sum of the sizes of an action's components, one component after the other.
+  A one marks a legal action. Observation and mask are one array, so they are
+  always stored and sent together.
 
   Attributes:
-    observation: Spec of the observation without the mask, N numbers.
-    mask_size: M, the numbers of a mask.
+    observation: Spec of the observation without the mask, with N values.
+    mask_size: M, the length of a mask.
   """
 
   def __init__(self, observation: specs.Array, mask_size: int):
@@ -97,7 +99,7 @@ def list_joint_actions(sizes: Sequence[int]) -> np.ndarray:
 
 
 def component_sizes(actions: specs.Array) -> tuple[int, ...] | None:
-  """Returns each component's number of values; None: actions are continuous."""
+  """Returns each component's number of values; None for continuous actions."""
   if isinstance(actions, MultiDiscreteArray):
     return actions.sizes
   if isinstance(actions, specs.DiscreteArray):
@@ -132,9 +134,11 @@ def sample_actions(
     shape = (batch_size, *actions.shape)
     sampled = random.uniform(actions.minimum, actions.maximum, shape)
     return sampled.astype(actions.dtype)
-  chances = random.random((batch_size, sum(sizes)))
+  # Each of several uniform numbers has the same chance to be the largest; those
+  # of illegal actions become 0.
+  scores = random.random((batch_size, sum(sizes)))
   if isinstance(observations, MaskedArray):
-    chances *= observations.split(observation)[1]
-  parts = np.split(chances, np.cumsum(sizes)[:-1], axis=1)
+    scores *= observations.split(observation)[1]
+  parts = np.split(scores, np.cumsum(sizes)[:-1], axis=1)
   sampled = np.stack([part.argmax(axis=1) for part in parts], axis=1)
   return sampled.reshape(batch_size, *actions.shape).astype(actions.dtype)

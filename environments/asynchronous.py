@@ -39,29 +39,30 @@ class ThreadedEnvironment(gymnasium.Wrapper):
 
   def start_reset(self, seed: int | None) -> None:
     """Starts a reset, whose result the next `reset` returns."""
-    self._start(lambda: self.env.reset(seed=seed, options=None))
+    self._start_call(lambda: self.env.reset(seed=seed, options=None))
 
   def start_step(self, action: Any) -> None:
     """Starts a step, whose result the next `step` returns."""
-    self._start(lambda: self.env.step(action))
+    self._start_call(lambda: self.env.step(action))
 
   def reset(self, *, seed=None, options=None):
     """Returns the result of the started reset, or else resets now."""
     if not self._is_started:
-      self._start(lambda: self.env.reset(seed=seed, options=options))
-    return self._take()
+      self._start_call(lambda: self.env.reset(seed=seed, options=options))
+    return self._wait_for_result()
 
   def step(self, action):
     """Returns the result of the started step, or else steps now."""
     if not self._is_started:
       self.start_step(action)
-    return self._take()
+    return self._wait_for_result()
 
   def __getstate__(self) -> dict[str, Any]:
     """Returns the attributes without the thread; a copy starts its own."""
-    parts = vars(self).items()
     return {
-      k: v for k, v in parts if k not in ("_calls", "_results", "_thread")
+      name: value
+      for name, value in vars(self).items()
+      if name not in ("_calls", "_results", "_thread")
     }
 
   def __setstate__(self, state: dict[str, Any]) -> None:
@@ -76,18 +77,19 @@ class ThreadedEnvironment(gymnasium.Wrapper):
       queue.SimpleQueue()
     )
     self._thread = threading.Thread(
-      target=_serve,
+      target=_run_calls,
       args=(self._calls, self._results),
       name="environment",
       daemon=True,
     )
     self._thread.start()
 
-  def _start(self, call: _Call) -> None:
+  def _start_call(self, call: _Call) -> None:
     self._is_started = True
     self._calls.put(call)
 
-  def _take(self) -> Any:
+  def _wait_for_result(self) -> Any:
+    """Waits for the started call; returns its result or raises its error."""
     result, error = self._results.get()
     self._is_started = False
     if error is not None:
@@ -99,7 +101,7 @@ class CallStarter:
   """Starts the calls of all environments of a batch in their threads."""
 
   def __init__(self, envs: Sequence[gymnasium.Env], space: gymnasium.Space):
-    """Keeps the threaded environments inside of `envs`.
+    """Keeps the threaded environments that `envs` wrap.
 
     Args:
       envs: `checked.CheckedEnvironment`s, each around a `ThreadedEnvironment`.
@@ -118,7 +120,7 @@ class CallStarter:
 
     Args:
       actions: actions of the batch's action space, [B, ...].
-      done: bool, the environments whose episode has ended.  # [B]
+      done: bool [B], whether each environment's episode has ended.
     """
     batched = gymnasium.vector.utils.iterate(self._space, actions)
     for env, action, is_done in zip(self._envs, batched, done, strict=True):
@@ -131,16 +133,16 @@ class CallStarter:
 def make_call_starter(
   envs: gymnasium.vector.VectorEnv,
 ) -> CallStarter | None:
-  """Makes the starter of a batch's calls; None: there are no threads."""
-  each = getattr(envs, "envs", ())
-  inner = getattr(each[0], "env", None) if each else None
+  """Makes the starter of a batch's calls, or None without threads."""
+  checked_envs = getattr(envs, "envs", ())
+  inner = getattr(checked_envs[0], "env", None) if checked_envs else None
   if not isinstance(inner, ThreadedEnvironment):
     return None
-  return CallStarter(each, envs.action_space)
+  return CallStarter(checked_envs, envs.action_space)
 
 
-def _serve(calls: queue.SimpleQueue, results: queue.SimpleQueue) -> None:
-  """Runs an environment's calls, one after another."""
+def _run_calls(calls: queue.SimpleQueue, results: queue.SimpleQueue) -> None:
+  """Runs an environment's calls, one after another, in its thread."""
   while True:
     call = calls.get()
     try:

@@ -13,18 +13,18 @@ import numpy as np
 from slipway.environments import masks, spaces, user_code
 
 _NO_INFO: dict = {}
-# Names of kinds of numbers, with NumPy's letters for their dtypes.
-_NUMBERS = {"a number": "biuf", "a bool": "biu"}
+# The kinds of NumPy data types that are accepted as each kind of value.
+_DTYPE_KINDS = {"a number": "biuf", "a bool": "biu"}
 
 
-class Fault(Exception):
+class EnvironmentFault(Exception):
   """An error of one environment of a batch.
 
   Attributes:
-    index: index of the environment in its batch; None: unknown.
+    index: index of the environment in its batch, or None if it is unknown.
     message: description, such as 'step() raised ValueError: boom'.
-    cause: the error that the environment raised; None: it returned something
-      invalid.
+    cause: the error that the environment raised, or None if it returned an
+      invalid value.
   """
 
   def __init__(
@@ -37,8 +37,8 @@ class Fault(Exception):
   @classmethod
   def from_error(
     cls, index: int | None, call: str, error: BaseException
-  ) -> "Fault":
-    """Makes the fault of a call that raised an error."""
+  ) -> "EnvironmentFault":
+    """Makes the fault for a call, such as "step()", that raised `error`."""
     return cls(index, f"{call} raised {user_code.describe(error)}", error)
 
 
@@ -47,17 +47,18 @@ class EnvironmentFailedError(user_code.UserCodeError):
 
   Attributes:
     name: gymnasium id of the environment.
-    index: index of the environment in its batch; None: unknown, or all.
-    seed: seed of the environment's last seeded reset, or of its batch where
-      environments have no reset of their own; None: it was not reset.
-    step: steps since that reset, including the failed one; autoresets count
-      where gymnasium steps the batch as one environment.
+    index: index of the environment in its batch, or None if it is unknown or
+      all environments failed.
+    seed: seed of the environment's last seeded reset, or None if there was
+      none. It is the batch's seed if the batch is stepped as a whole.
+    step: number of steps since that reset, including the failed one. If the
+      batch is stepped as a whole, autoresets are counted, too.
   """
 
   def __init__(
     self,
     name: str,
-    fault: Fault,
+    fault: EnvironmentFault,
     seed: int | None = None,
     step: int = 0,
   ):
@@ -70,11 +71,13 @@ class EnvironmentFailedError(user_code.UserCodeError):
 
 
 class CheckedEnvironment(gymnasium.Wrapper):
-  """Checks one environment's results, and raises its errors as `Fault`s.
+  """Checks one environment's results, and turns errors into faults.
+
+  Its methods raise an `EnvironmentFault` for an error or an invalid result.
 
   Attributes:
     index: index of the environment in its batch.
-    seed: seed of the last seeded reset; None: there was none.
+    seed: seed of the last seeded reset, or None if there was none.
     steps: number of steps since that reset.
   """
 
@@ -91,7 +94,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self._masks = masks.MaskReader(env.action_space) if masked else None
     self.seed: int | None = None
     self.steps = 0
-    self._observation: Any = None  # the last one
+    self._observation: Any = None  # returned by the last reset or step
 
   def reset(self, *, seed=None, options=None):
     """Resets the environment; the returned info has the action mask only."""
@@ -102,7 +105,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     except KeyboardInterrupt:
       raise
     except BaseException as error:
-      raise Fault.from_error(self.index, "reset()", error) from error
+      raise EnvironmentFault.from_error(self.index, "reset()", error) from error
     if self._masks is None:
       return self._observation, _NO_INFO
     return self._observation, self._read_mask("reset()", info, False)
@@ -115,7 +118,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     except KeyboardInterrupt:
       raise
     except BaseException as error:
-      raise Fault.from_error(self.index, "step()", error) from error
+      raise EnvironmentFault.from_error(self.index, "step()", error) from error
     if type(reward) is not float:
       self._check_number("reward", reward, "a number")
     if type(terminated) is not bool:
@@ -135,9 +138,9 @@ class CheckedEnvironment(gymnasium.Wrapper):
     except KeyboardInterrupt:
       raise
     except BaseException as error:
-      raise Fault.from_error(self.index, "close()", error) from error
+      raise EnvironmentFault.from_error(self.index, "close()", error) from error
 
-  def find_observation_fault(self, call: str) -> Fault | None:
+  def find_observation_fault(self, call: str) -> EnvironmentFault | None:
     """Returns a fault if NumPy can't copy the last observation into a batch.
 
     NumPy copies float64 to float32, for example, but not floats to integers.
@@ -152,28 +155,39 @@ class CheckedEnvironment(gymnasium.Wrapper):
       raise
     except BaseException as error:  # raised by a method such as __array__
       call = f"reading the observation of {call}"
-      return Fault.from_error(self.index, call, error)
+      return EnvironmentFault.from_error(self.index, call, error)
     if mismatch is None:
       return None
-    return Fault(self.index, f"{call} returned {mismatch}: correct one of them")
+    return EnvironmentFault(
+      self.index, f"{call} returned {mismatch}: correct one of them"
+    )
 
   def _read_mask(
     self, call: str, info: Any, terminated: bool
   ) -> dict[str, np.ndarray]:
+    """Returns an info with the mask of `info` only, or raises a fault."""
     assert self._masks is not None
     try:
       return self._masks.read_one(self.index, info, terminated)
     except masks.InvalidMaskError as error:
-      raise Fault(self.index, f"{call} returned {error}") from None
+      raise EnvironmentFault(self.index, f"{call} returned {error}") from None
 
   def _check_number(self, field: str, value: Any, kind: str) -> None:
-    """Raises Fault unless a value is one number of a kind in `_NUMBERS`."""
-    number = isinstance(value, (bool, int, float, np.generic, np.ndarray)) and (
-      np.size(value) == 1 and np.asarray(value).dtype.kind in _NUMBERS[kind]
+    """Raises a fault unless `value` is one value of a kind.
+
+    Args:
+      field: name of the value in the result of `step`.
+      value: the value.
+      kind: a key of `_DTYPE_KINDS`.
+    """
+    is_valid = isinstance(
+      value, (bool, int, float, np.generic, np.ndarray)
+    ) and (
+      np.size(value) == 1 and np.asarray(value).dtype.kind in _DTYPE_KINDS[kind]
     )
-    if not number:
+    if not is_valid:
       shown = " ".join(user_code.show(value).split())
-      raise Fault(
+      raise EnvironmentFault(
         self.index,
         f"step() returned {field}={shown:.80}, which is not {kind}: return "
         "(observation, reward, terminated, truncated, info)",
@@ -186,7 +200,8 @@ class BatchChecker:
   gymnasium keeps this object with the environments, so it can be pickled.
 
   Attributes:
-    count: number of environments wrapped so far; the index of the next.
+    count: number of environments wrapped so far, which is the index of the
+      next one.
   """
 
   def __init__(self, masked: bool = False):

@@ -26,8 +26,9 @@ def make_observation_reader(
 ) -> Callable[[Any], np.ndarray]:
   """Makes the function that converts a space's observations to the spec's.
 
-  It takes a batch in the space's structure, [B, ...] in each leaf, and returns
-  one array [B, ...]. It raises `checked.Fault` for values not in the space.
+  The function takes a batch in the space's structure, with [B, ...] in each
+  leaf, and returns one array [B, ...]. It raises `checked.EnvironmentFault` for
+  values that are not in the space.
 
   Args:
     space: Observation space of one environment, supported by `specs`.
@@ -49,14 +50,16 @@ def make_observation_reader(
 
 
 def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
-  placed = list(spaces_lib.leaf_slices(space))
-  size = placed[-1][1].stop
+  """Makes the function that converts structured observations to vectors."""
+  slices = list(spaces_lib.leaf_slices(space))
+  _, last_slice = slices[-1]
+  size = last_slice.stop
 
   def flatten(observations: Any) -> np.ndarray:
-    parts = [spaces_lib.select(observations, leaf.path) for leaf, _ in placed]
+    parts = [spaces_lib.select(observations, leaf.path) for leaf, _ in slices]
     vectors = np.zeros((len(parts[0]), size), np.float32)
-    for (leaf, place), values in zip(placed, parts, strict=True):
-      _write_leaf(leaf, np.asarray(values), vectors[:, place])
+    for (leaf, columns), values in zip(slices, parts, strict=True):
+      _write_leaf(leaf, np.asarray(values), vectors[:, columns])
     return vectors
 
   return flatten
@@ -65,19 +68,26 @@ def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
 def _write_leaf(
   leaf: spaces_lib.Leaf, values: np.ndarray, vectors: np.ndarray
 ) -> None:
-  """Writes a leaf's values [B, ...] to its columns of vectors [B, size]."""
+  """Writes a leaf's values [B, ...] to its columns of the vectors.
+
+  Args:
+    leaf: the leaf.
+    values: the leaf's values in the space.  # [B, ...]
+    vectors: zeros, float32, the leaf's columns, which are overwritten.
+      # [B, leaf.size]
+  """
   values = values.reshape(len(values), -1)
   space: Any = leaf.space
   if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
     vectors[...] = values
     return
   sizes = np.array(spaces_lib.component_sizes(space))
-  index = values - np.reshape(space.start, -1)
-  outside = ((index < 0) | (index >= sizes)).any(axis=1)
+  index = values - np.reshape(space.start, -1)  # [B, K], counted from 0
+  outside = ((index < 0) | (index >= sizes)).any(axis=1)  # [B]
   if outside.any():
     env = int(np.argmax(outside))
     shown = values[env] if len(sizes) > 1 else values[env, 0]
-    raise checked.Fault(
+    raise checked.EnvironmentFault(
       env,
       f"the observation{spaces_lib.subscripts(leaf.path)} {shown} is not in "
       f"its observation_space {spaces_lib.one_line(space)}: correct one of "
@@ -134,7 +144,7 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
       MultiBinary, or a Box of bounded floats.
 
   Returns:
-    The function; None if the actions of spec and space are equal.
+    The function, or None if the actions of spec and space are equal.
   """
   if isinstance(space, spaces.Discrete):
     start = int(space.start)
@@ -145,8 +155,8 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
 
   def rescale(actions: np.ndarray) -> np.ndarray:
     # In float64, so that rounding to float32 can't exceed the bounds.
-    part = (np.clip(actions, -1.0, 1.0).astype(np.float64) + 1.0) * 0.5
-    return (low * (1.0 - part) + high * part).astype(dtype, copy=False)
+    fraction = (np.clip(actions, -1.0, 1.0).astype(np.float64) + 1.0) * 0.5
+    return (low * (1.0 - fraction) + high * fraction).astype(dtype, copy=False)
 
   return rescale
 
@@ -192,6 +202,10 @@ def read_actions(space: gymnasium.Space, actions: np.ndarray) -> np.ndarray:
 def _make_component_writer(
   space: spaces.MultiDiscrete | spaces.MultiBinary,
 ) -> Convert:
+  """Makes the function that writes actions of several discrete components.
+
+  It takes components [B, K], or numbers of joint actions [B].
+  """
   shape: Any = space.shape
   start = np.reshape(getattr(space, "start", 0), -1)
   sizes = spaces_lib.component_sizes(space) or ()
@@ -218,4 +232,5 @@ def _is_image(space: spaces.Box) -> bool:
 
 
 def _bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the lower and upper bounds of a Box as float64."""
   return space.low.astype(np.float64), space.high.astype(np.float64)

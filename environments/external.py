@@ -54,7 +54,7 @@ class Exchange:
   """
 
   def __init__(self, observation_space: gymnasium.Space):
-    """Starts before the first `act`.
+    """Makes an exchange whose loop must call `act` first.
 
     Args:
       observation_space: space of the observations.
@@ -62,10 +62,12 @@ class Exchange:
     self._space = observation_space
     self._changed = threading.Condition()
     self._next = _NextCall.ACT
-    self._begins = True  # the next `act` has an episode's first observation
-    # The step that the worker has not taken, and the action for the loop.
-    self._observed: tuple[typing.Any, float, bool, bool] | None = None
-    self._action: typing.Any = None
+    # Whether the next `act` has the first observation of an episode.
+    self._begins_episode = True
+    # The step that the worker has not taken yet: observation, reward,
+    # terminated and truncated.
+    self._pending_step: tuple[typing.Any, float, bool, bool] | None = None
+    self._action: typing.Any = None  # for the loop
     self._has_action = self._is_closed = False
     self._reward = 0.0  # of the step that `observe` reported last
     self._should_stop: Callable[[], bool] = lambda: False
@@ -82,17 +84,16 @@ class Exchange:
     """Returns the action for an observation, once the worker has chosen it.
 
     Raises:
-      ValueError: the call or the observation is invalid, and had no
-        effect.
+      ValueError: the call or the observation is invalid, and had no effect.
       Interrupted: the worker has stopped.
     """
     with self._changed:
       if self._is_closed:
         raise Interrupted
       self._check_order(_NextCall.ACT)
-      observation = self._read(observation)
-      reward = 0.0 if self._begins else self._reward
-      self._begins = False
+      observation = self._check_observation(observation)
+      reward = 0.0 if self._begins_episode else self._reward
+      self._begins_episode = False
       self._next = _NextCall.OBSERVE
       self._pass_step((observation, reward, False, False))
       while not self._has_action:
@@ -122,27 +123,30 @@ class Exchange:
       reward = _read_reward(reward)
       terminated = _read_flag("terminated", terminated)
       truncated = _read_flag("truncated", truncated)
-      observation = self._read(observation)
+      observation = self._check_observation(observation)
       self._next = _NextCall.ACT
       self._reward = reward
       if terminated or truncated:
-        self._begins = True
+        self._begins_episode = True
         self._pass_step((observation, reward, terminated, truncated))
 
   def wait_for_step(self) -> tuple[typing.Any, float, bool, bool]:
-    """Waits for the loop's next step; returns o, r, terminated and truncated.
+    """Waits for the loop's next step.
+
+    Returns:
+      Observation, reward, terminated and truncated.
 
     Raises:
       Interrupted: the worker should stop.
     """
     with self._changed:
-      while self._observed is None:
+      while self._pending_step is None:
         if self._should_stop():
           raise Interrupted
         self._changed.wait(_CHECK_S)
-      observed, self._observed = self._observed, None
+      step, self._pending_step = self._pending_step, None
       self._changed.notify_all()
-      return observed
+      return step
 
   def send_action(self, action: typing.Any) -> None:
     """Sends the loop an action, which its `act` returns."""
@@ -157,15 +161,17 @@ class Exchange:
       self._changed.notify_all()
 
   def _pass_step(self, step: tuple[typing.Any, float, bool, bool]) -> None:
+    """Passes a step to the worker, once the worker has taken the last one."""
     # The worker may not have taken an episode's end when the next one begins.
-    while self._observed is not None:
+    while self._pending_step is not None:
       if self._is_closed:
         raise Interrupted
       self._changed.wait()
-    self._observed = step
+    self._pending_step = step
     self._changed.notify_all()
 
   def _check_order(self, called: _NextCall) -> None:
+    """Raises ValueError if it is the other method's turn to be called."""
     if called is self._next:
       return
     if called is _NextCall.ACT:
@@ -178,8 +184,8 @@ class Exchange:
       "it could report: call act first, and observe once after it"
     )
 
-  def _read(self, observation: typing.Any) -> typing.Any:
-    """Returns a copy of an observation.
+  def _check_observation(self, observation: typing.Any) -> typing.Any:
+    """Checks an observation, and returns a copy of it.
 
     Raises:
       ValueError: the observation is not in the space, or not finite.
@@ -223,6 +229,7 @@ class ExternalEnvironment(gymnasium.Env):
 
 
 def _read_reward(reward: typing.Any) -> float:
+  """Returns a reward as a float; raises ValueError if it is not finite."""
   try:
     number = float(reward)
   except (TypeError, ValueError):
@@ -236,6 +243,7 @@ def _read_reward(reward: typing.Any) -> float:
 
 
 def _read_flag(name: str, value: typing.Any) -> bool:
+  """Returns a value as a bool; raises ValueError if it is of another type."""
   if isinstance(value, (bool, np.bool_)):
     return bool(value)
   raise ValueError(

@@ -36,7 +36,7 @@ from slipway.environments import (
   wrappers,
 )
 
-_MIN_LIKENESS = 0.6  # of a suggested name to the unknown one
+_MIN_LIKENESS = 0.6  # between an unknown name and the suggested one
 # Constructor arguments that a config field sets, and the name of that field.
 _FIELDS = {"max_episode_steps": "time_limit"}
 _ATARI_FIELDS = {
@@ -44,9 +44,9 @@ _ATARI_FIELDS = {
   "reward_clipping": "reward_clip",
 }
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
-_ATARI_FRAME_SKIP = 4  # its default
-# Not used: it needs JAX, and in gymnasium 1.3.0 the autoreset of an environment
-# undoes a step of the others.
+_ATARI_FRAME_SKIP = 4  # default of AtariVectorEnv
+# Vector environments with this prefix are not used: they need JAX, and in
+# gymnasium 1.3.0 the autoreset of one environment undoes a step of the others.
 _JAX_ENTRY_POINT = "gymnasium.envs.phys2d."
 
 
@@ -71,7 +71,7 @@ def make(
     The environments, not yet reset.
 
   Raises:
-    ValueError: One line: an argument is invalid, or not supported.
+    ValueError: An argument is invalid, or not supported.
     user_code.UserCodeError: The user's own code failed: the module that
       registers the id, the constructor or a wrapper.
   """
@@ -139,9 +139,9 @@ def make_external(
       "config.environment.action_mask=True has no effect for external "
       "processes, which pass no masks: use --noconfig.environment.action_mask"
     )
-  made = _construct(config, name, kwargs, 1, masked=False)
-  made.close()
-  spaces = made.single_observation_space, made.single_action_space
+  template = _construct(config, name, kwargs, 1, masked=False)
+  template.close()
+  spaces = template.single_observation_space, template.single_action_space
   exchange = external.Exchange(spaces[0])
   check = checked.BatchChecker()
   envs = gymnasium.vector.SyncVectorEnv(
@@ -181,8 +181,8 @@ def make_gymnasium_spec(
   """Returns the gymnasium spec from which `gymnasium.make` makes environments.
 
   Returns:
-    The spec. None: it can't be written to a file, the kwargs are those of a
-    vector environment (`ALE/*`), or the environment has wrappers.
+    The spec, or None if it can't be written to a file, if the kwargs are those
+    of a vector environment (`ALE/*`), or if the environment has wrappers.
 
   Raises:
     ValueError: as `make`.
@@ -206,7 +206,11 @@ def is_atari(name: str) -> bool:
 
 
 def vectorization_mode(name: str) -> str:
-  """Returns gymnasium's vectorization mode for an id; 'sync' is a loop."""
+  """Returns gymnasium's vectorization mode for an id.
+
+  It is 'sync', a Python loop over the environments, or 'vector_entry_point',
+  the id's own vector environment.
+  """
   spec = _find_spec(name)
   entry_point = spec.vector_entry_point
   if (
@@ -253,7 +257,7 @@ def _find_spec(name: str) -> registration.EnvSpec:
 
 
 def _nearest_id(env_id: str) -> str | None:
-  """Returns the most similar registered id; None: none is similar.
+  """Returns the most similar registered id, or None if none is similar.
 
   Namespaces and case matter only between equally similar names.
   """
@@ -277,10 +281,18 @@ def _construct(
   num_envs: int,
   masked: bool,
 ) -> gymnasium.vector.VectorEnv:
-  """Makes gymnasium's vector environment; its errors name the config field."""
+  """Makes gymnasium's vector environment; errors name the config field.
+
+  Args:
+    config: The `environment` section of a config.
+    name: gymnasium id, or 'module:Class'.
+    kwargs: Keyword arguments of the constructor.
+    num_envs: Number of environments.
+    masked: Whether the environments' infos have action masks.
+  """
   spec = _find_spec(name)
   _check_arguments(name, kwargs)
-  chain, limit = [], config.get("time_limit", 0)
+  env_wrappers, limit = [], config.get("time_limit", 0)
   arguments: dict[str, Any] = {}
   batching: dict[str, Any] = {}
   if is_atari(name):
@@ -291,23 +303,23 @@ def _construct(
       frames = limit * kwargs.get("frameskip", _ATARI_FRAME_SKIP)
       arguments["max_num_frames_per_episode"] = frames
   else:
-    chain = wrappers.make_wrappers(config)
-  mode = "sync" if chain else vectorization_mode(name)
+    env_wrappers = wrappers.make_wrappers(config)
+  mode = "sync" if env_wrappers else vectorization_mode(name)
   if limit and mode != "sync" and not _limits_episodes(name):
     mode = "sync"
   check_envs = checked.BatchChecker(masked)
   if mode == "sync":
     if limit:
       arguments["max_episode_steps"] = -1  # no limit of its own
-      chain.append(wrappers.limit_episodes(limit))
+      env_wrappers.append(wrappers.limit_episodes(limit))
     # BatchChecker replaces gymnasium's checker. All steps share one buffer,
     # which VectorEnvironment copies for the caller.
     arguments["disable_env_checker"] = True
     if config.get("asynchronous", False):
-      chain.append(asynchronous.ThreadedEnvironment)
+      env_wrappers.append(asynchronous.ThreadedEnvironment)
     batching = {
       "vector_kwargs": {"copy": False},
-      "wrappers": [*chain, check_envs],
+      "wrappers": [*env_wrappers, check_envs],
     }
   elif limit and not is_atari(name):
     arguments["max_episode_steps"] = limit
@@ -319,7 +331,7 @@ def _construct(
       **batching,
       **(arguments | kwargs),
     )
-  except checked.Fault as fault:
+  except checked.EnvironmentFault as fault:
     raise checked.EnvironmentFailedError(name, fault) from fault
   except wrappers.WrapperError:
     raise
@@ -333,13 +345,17 @@ def _construct(
   except BaseException as error:
     if user_code.is_in_user_code(error):
       index = check_envs.count if mode == "sync" else None
-      fault = checked.Fault.from_error(index, "its constructor", error)
+      fault = checked.EnvironmentFault.from_error(
+        index, "its constructor", error
+      )
       raise checked.EnvironmentFailedError(name, fault) from error
-    raise ValueError(_explain_failure(name, kwargs, error)) from error
+    raise ValueError(
+      _explain_constructor_failure(name, kwargs, error)
+    ) from error
 
 
 def _check_arguments(name: str, kwargs: dict[str, Any]) -> None:
-  """Checks that no argument is set by a config field or by the batching."""
+  """Raises ValueError if Slipway itself sets one of the arguments."""
   fields = _FIELDS | (_ATARI_FIELDS if is_atari(name) else {})
   for argument in sorted(fields.keys() & kwargs.keys()):
     raise ValueError(
@@ -347,8 +363,9 @@ def _check_arguments(name: str, kwargs: dict[str, Any]) -> None:
       "field of the config sets this argument, so no environment was made: set "
       f"config.environment.{fields[argument]} instead"
     )
-  own = inspect.signature(gymnasium.make_vec).parameters.keys() - {"kwargs"}
-  for argument in sorted(own & kwargs.keys()):
+  signature = inspect.signature(gymnasium.make_vec)
+  reserved = signature.parameters.keys() - {"kwargs"}
+  for argument in sorted(reserved & kwargs.keys()):
     raise ValueError(
       f"config.environment.kwargs.{argument} is {kwargs[argument]!r}, but this "
       "argument of gymnasium.make_vec is set by Slipway, so no environment was "
@@ -356,7 +373,7 @@ def _check_arguments(name: str, kwargs: dict[str, Any]) -> None:
     )
 
 
-def _explain_failure(
+def _explain_constructor_failure(
   name: str, kwargs: dict[str, Any], error: BaseException
 ) -> str:
   """Returns one line that explains why a constructor failed."""
@@ -367,7 +384,7 @@ def _explain_failure(
     return (
       f"config.environment.kwargs.{unknown[1]} is {kwargs[unknown[1]]!r}, "
       f"which the constructor of {name!r} does not take, so it cannot be made: "
-      f"it takes {', '.join(_arguments(name))}"
+      f"it takes {', '.join(_list_arguments(name))}"
     )
   return (
     f"config.environment.kwargs is {kwargs}, with which the constructor of "
@@ -377,10 +394,10 @@ def _explain_failure(
 
 def _limits_episodes(name: str) -> bool:
   """Returns whether an id's vector environment can limit episodes itself."""
-  return is_atari(name) or "max_episode_steps" in _arguments(name)
+  return is_atari(name) or "max_episode_steps" in _list_arguments(name)
 
 
-def _arguments(name: str) -> list[str]:
+def _list_arguments(name: str) -> list[str]:
   """Returns the names of the arguments of an id's constructor."""
   spec = _find_spec(name)
   entry_point: Any = spec.entry_point
@@ -388,11 +405,12 @@ def _arguments(name: str) -> list[str]:
     entry_point = spec.vector_entry_point
   if isinstance(entry_point, str):
     entry_point = registration.load_env_creator(entry_point)
-  taken = inspect.signature(entry_point).parameters.keys()
-  return sorted(taken - {"num_envs"})
+  names = inspect.signature(entry_point).parameters.keys()
+  return sorted(names - {"num_envs"})
 
 
 def _first_line(error: Exception) -> str:
+  """Returns the first line of an error's text, or else its type."""
   text = user_code.show(error, str)
   return (text or type(error).__name__).splitlines()[0]
 

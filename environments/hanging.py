@@ -16,15 +16,17 @@ from collections.abc import Iterator
 
 from slipway.environments import asynchronous, checked, user_code, vector
 
-_INSPECTIONS = 10  # within the time limit
-_SHORTEST_S, _LONGEST_S = 0.05, 1.0  # between two inspections
+_INSPECTIONS = 10  # per time limit
+# Bounds of the seconds between two inspections.
+_MIN_PERIOD_S, _MAX_PERIOD_S = 0.05, 1.0
 
-_Owner = checked.CheckedEnvironment | vector.VectorEnvironment
-_ONE = {
+_Environment = checked.CheckedEnvironment | vector.VectorEnvironment
+# Names of the calls that are inspected, by their compiled code.
+_ENVIRONMENT_CALLS = {
   checked.CheckedEnvironment.reset.__code__: "reset()",
   checked.CheckedEnvironment.step.__code__: "step()",
 }
-_BATCH = {
+_BATCH_CALLS = {
   vector.VectorEnvironment.reset.__code__: "reset()",
   vector.VectorEnvironment.step.__code__: "step()",
 }
@@ -34,7 +36,7 @@ class _Call(typing.NamedTuple):
   """A reset or a step that has not returned.
 
   Attributes:
-    frame: stack frame of the call, by which later calls are told from it.
+    frame: stack frame of the call. A later call has another frame.
     since_s: monotonic seconds at which the call was first seen.
   """
 
@@ -51,7 +53,7 @@ def detect_hanging(timeout_s: float) -> Iterator[None]:
 
   Args:
     timeout_s: seconds that one reset or step of an environment, or of a batch
-      that gymnasium steps as one, may take; 0: no limit.
+      that gymnasium steps as one, may take; 0 for no limit.
   """
   if not timeout_s:
     yield
@@ -70,8 +72,9 @@ def detect_hanging(timeout_s: float) -> Iterator[None]:
 
 
 def _watch(timeout_s: float, ended: threading.Event) -> None:
-  period_s = min(max(timeout_s / _INSPECTIONS, _SHORTEST_S), _LONGEST_S)
-  known: dict[int, _Call] = {}  # by thread
+  """Raises an error for the first call that takes too long, until `ended`."""
+  period_s = min(max(timeout_s / _INSPECTIONS, _MIN_PERIOD_S), _MAX_PERIOD_S)
+  known: dict[int, _Call] = {}  # calls of the last inspection, by thread id
   while not ended.wait(period_s):
     now_s, calls = time.monotonic(), {}
     for thread, frame in _find_calls():
@@ -80,38 +83,46 @@ def _watch(timeout_s: float, ended: threading.Event) -> None:
         call = _Call(frame, now_s)
       calls[thread] = call
       if now_s - call.since_s > timeout_s:
-        raise _explain(thread, call, now_s - call.since_s, timeout_s)
+        raise _make_error(thread, call, now_s - call.since_s, timeout_s)
     known = calls
 
 
 def _find_calls() -> Iterator[tuple[int, types.FrameType]]:
   """Yields the id and frame of each thread that is in an environment's call."""
   for thread, top in sys._current_frames().items():
-    frame = _find(top, _ONE) or _find(top, _BATCH)
+    frame = _find_frame(top, _ENVIRONMENT_CALLS) or _find_frame(
+      top, _BATCH_CALLS
+    )
     if frame is not None:
       yield thread, frame
 
 
-def _find(
+def _find_frame(
   top: types.FrameType | None, codes: typing.Container[types.CodeType]
 ) -> types.FrameType | None:
-  """Returns the innermost frame that runs one of `codes`; None: none."""
+  """Returns the innermost frame of a stack that runs one of `codes`, or None.
+
+  Args:
+    top: innermost frame of the stack.
+    codes: compiled code of the functions to find.
+  """
   while top is not None and top.f_code not in codes:
     top = top.f_back
   return top
 
 
-def _explain(
+def _make_error(
   thread: int, call: _Call, waited_s: float, timeout_s: float
 ) -> checked.EnvironmentFailedError:
-  """Makes the error of a call that takes too long."""
+  """Makes the error that describes a call which takes too long."""
   frame = call.frame
-  owner: _Owner = frame.f_locals["self"]
-  batch = _find(frame, _BATCH)
-  environment = batch and batch.f_locals["self"]
-  name = environment.name if environment is not None else "(unknown)"
+  owner: _Environment = frame.f_locals["self"]
+  batch_frame = _find_frame(frame, _BATCH_CALLS)
+  batch = batch_frame and batch_frame.f_locals["self"]
+  name = batch.name if batch is not None else "(unknown)"
+  call_name = (_ENVIRONMENT_CALLS | _BATCH_CALLS)[frame.f_code]
   message = (
-    f"{(_ONE | _BATCH)[frame.f_code]} has not returned for {waited_s:.1f} s, "
+    f"{call_name} has not returned for {waited_s:.1f} s, "
     f"longer than config.environment.step_timeout_s={timeout_s:g}"
   )
   index, seed, step, outermost = None, None, 0, frame
@@ -119,7 +130,7 @@ def _explain(
     index, seed, step = owner.index, owner.seed, owner.steps
     if isinstance(owner.env, asynchronous.ThreadedEnvironment):
       thread, outermost = owner.env.thread_id or thread, None
-  fault = checked.Fault(index, message)
+  fault = checked.EnvironmentFault(index, message)
   error = checked.EnvironmentFailedError(name, fault, seed, step)
   innermost = sys._current_frames().get(thread)
   error.traceback = user_code.format_stack(innermost, outermost)

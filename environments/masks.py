@@ -16,18 +16,24 @@ import numpy as np
 from slipway.environments import spaces, user_code
 
 KEY = "action_mask"
-_GIVEN = f"_{KEY}"  # bool [B]: whether each environment's info had the key
+# Key of gymnasium's bool [B]: whether each environment's info had `KEY`.
+_HAS_MASK_KEY = f"_{KEY}"
 
 
 class InvalidMaskError(ValueError):
   """An action mask is missing or invalid.
 
   Attributes:
-    index: Index of the environment in its batch; None: all of them.
+    index: Index of the environment in its batch, or None for all of them.
   """
 
   def __init__(self, index: int | None, found: str):
-    """Keeps the arguments; `found` follows "step() returned"."""
+    """Makes the error.
+
+    Args:
+      index: Index of the environment in its batch, or None for all of them.
+      found: Text that follows "step() returned" in messages.
+    """
     super().__init__(found)
     self.index = index
 
@@ -36,7 +42,7 @@ class MaskReader:
   """Reads the action masks of environments with one action space.
 
   Attributes:
-    size: M, the numbers of a mask.
+    size: M, the length of a mask.
   """
 
   def __init__(self, action_space: gymnasium.Space):
@@ -74,7 +80,7 @@ class MaskReader:
 
     Args:
       infos: Infos that the vector environment's `reset` or `step` returned.
-      terminated: bool, whether each episode has terminated.  # [B]
+      terminated: bool [B], whether each episode has terminated.
 
     Raises:
       InvalidMaskError: A mask is missing, has no legal action, or has another
@@ -84,26 +90,27 @@ class MaskReader:
     if masks is None:
       raise InvalidMaskError(None, _describe_missing("infos"))
     masks = self._check(None, masks, (len(terminated), self.size))
-    given = infos.get(_GIVEN)
-    if given is not None and not given.all():
-      if not (given | terminated).all():
-        index = int(np.argmin(given | terminated))
+    has_mask = infos.get(_HAS_MASK_KEY)
+    if has_mask is not None and not has_mask.all():
+      if not (has_mask | terminated).all():
+        index = int(np.argmin(has_mask | terminated))
         raise InvalidMaskError(index, _describe_missing("info"))
-      masks[~given] = True
-    legal = np.logical_or.reduceat(masks, self._starts, axis=1)  # [B, K]
-    if legal.all():
+      masks[~has_mask] = True
+    # Whether each of the K components has a legal value.
+    has_legal = np.logical_or.reduceat(masks, self._starts, axis=1)  # [B, K]
+    if has_legal.all():
       return masks
-    stuck = ~legal.all(axis=1)
-    if (stuck & ~terminated).any():
-      index = int(np.argmax(stuck & ~terminated))
-      component = int(np.argmin(legal[index]))
+    has_no_action = ~has_legal.all(axis=1)  # [B]
+    if (has_no_action & ~terminated).any():
+      index = int(np.argmax(has_no_action & ~terminated))
+      component = int(np.argmin(has_legal[index]))
       where = f" for component {component}" if len(self._starts) > 1 else ""
       raise InvalidMaskError(
         index,
         f"an info['{KEY}'] without a legal action{where}, though the episode "
         "has not terminated: allow one, or terminate",
       )
-    masks[stuck] = True
+    masks[has_no_action] = True
     return masks
 
   def _check(
@@ -133,6 +140,7 @@ class MaskReader:
 
 
 def _describe_missing(where: str) -> str:
+  """Returns the message for a missing mask; `where` is "info" or "infos"."""
   return (
     f"no {where}['{KEY}'], though config.environment.action_mask is True: "
     "return it from reset() and step(), or set "

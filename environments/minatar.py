@@ -23,7 +23,7 @@ GAMES = {
   "Seaquest": "seaquest",
   "SpaceInvaders": "space_invaders",
 }
-_CELL = 16  # pixels of a cell's side in a rendered frame
+_CELL_PIXELS = 16  # height and width of a cell in a rendered frame
 
 
 class MinAtar(gymnasium.Env):
@@ -65,14 +65,16 @@ class MinAtar(gymnasium.Env):
     super().reset(seed=seed)
     if seed is not None:
       self._game.seed(int(self.np_random.integers(2**31)))
-    self._game.last_action = 0  # or the last game's action may be repeated
+    self._game.last_action = (
+      0  # a sticky action must not repeat the last game's
+    )
     self._game.reset()
     return self._observe(), {}
 
   def step(self, action):
     """Takes an action for one frame."""
-    reward, ended = self._game.act(self._actions[int(action)])
-    return self._observe(), float(reward), bool(ended), False, {}
+    reward, terminated = self._game.act(self._actions[int(action)])
+    return self._observe(), float(reward), bool(terminated), False, {}
 
   def render(self):
     """Returns a frame with a colour for each channel, uint8 [H, W, 3]."""
@@ -83,7 +85,7 @@ class MinAtar(gymnasium.Env):
     ]
     top = (board * np.arange(1, channels + 1)).max(axis=2)
     picture = (255 * np.array(colours)[top]).astype(np.uint8)
-    return picture.repeat(_CELL, axis=0).repeat(_CELL, axis=1)
+    return picture.repeat(_CELL_PIXELS, axis=0).repeat(_CELL_PIXELS, axis=1)
 
   def _observe(self) -> np.ndarray:
     return self._game.state().astype(np.uint8)

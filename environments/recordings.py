@@ -47,8 +47,10 @@ class Episodes(NamedTuple):
       # [N + E, ...]
     actions: Actions of the spec.  # [N, ...]
     rewards: float32.  # [N]
-    terminated: bool; the step terminated its episode: no bootstrap.  # [N]
-    truncated: bool; the episode was cut after the step: bootstrap.  # [N]
+    terminated: bool [N], whether the step terminated its episode, so that no
+      value follows.
+    truncated: bool [N], whether the episode was cut after the step, so that the
+      last observation still has a value.
     lengths: int64, steps per episode, each at least 1.  # [E]
   """
 
@@ -102,7 +104,7 @@ class Recorder:
     )
     self._action_space = environment.action_space
     self._write_actions = conversion.make_action_writer(self._action_space)
-    # Per environment, the unfinished episode.
+    # The unfinished episode of each environment.
     self._observations: list[list] = [[] for _ in range(environment.num_envs)]
     self._steps: list[list] = [[] for _ in range(environment.num_envs)]
     self._folder.parent.mkdir(parents=True, exist_ok=True)
@@ -132,11 +134,12 @@ class Recorder:
     """Adds a step of every environment, and writes the episodes that it ends.
 
     Args:
-      actions: Actions of the step; None: `step` is from a reset.  # [B, ...]
+      actions: Actions of the step, or None if `step` is from a reset.
+        # [B, ...]
       step: Step that the environments returned. Its arrays are kept, so they
         must not be changed.
-      recorded: bool, the environments whose steps are recorded. It may change
-        between episodes only.  # [B]
+      recorded: bool [B], whether each environment's steps are recorded. It may
+        change only between episodes.
     """
     if actions is not None and self._write_actions is not None:
       actions = self._write_actions(actions)
@@ -156,7 +159,7 @@ class Recorder:
         )
       )
       if step.terminated[env] or step.truncated[env]:
-        self._write(self._observations[env], self._steps[env])
+        self._write_episode(self._observations[env], self._steps[env])
 
   def close(self) -> None:
     """Moves the dataset to its folder; unfinished episodes are not in it."""
@@ -178,17 +181,23 @@ class Recorder:
     else:
       self.discard()
 
-  def _write(self, observations: list, steps: list) -> None:
+  def _write_episode(self, observations: list, steps: list) -> None:
+    """Writes an episode of N steps.
+
+    Args:
+      observations: N + 1 observations of the spec.
+      steps: N tuples of action, reward, terminated and truncated.
+    """
     actions, rewards, terminated, truncated = map(
       np.stack, zip(*steps, strict=True)
     )
     # Minari stores a uint8 array of rank 2 as one JPEG image per row, but a
     # list of rows unchanged. It also accepts arrays, despite its annotations.
     infos: dict[str, Any] = {}
-    seen = np.stack(observations)
+    stacked = np.stack(observations)
     if isinstance(self._spec, arrays.MaskedArray):
-      seen, infos[masks.KEY] = self._spec.split(seen)
-    own: Any = conversion.write_observations(self._observation_space, seen)
+      stacked, infos[masks.KEY] = self._spec.split(stacked)
+    own: Any = conversion.write_observations(self._observation_space, stacked)
     columns: dict[str, Any] = {
       "observations": list(own) if own.ndim == 2 else own,
       "actions": actions,
@@ -213,23 +222,32 @@ def read(
     spec: Spec of the environment in which the episodes were recorded.
 
   Raises:
-    ValueError: One line: the folder does not exist, is not a dataset, has no
+    ValueError: The folder does not exist, is not a dataset, has no
       episodes, or has observations or actions of another spec.
   """
-  dataset, recorded = _load(pathlib.Path(folder))
+  dataset, recorded = _load_dataset(pathlib.Path(folder))
   observations_spec = arrays.remove_mask(spec.observations)
   found = specs.make_spec(
     dataset.id, dataset.observation_space, dataset.action_space
   )
-  for what, ours, theirs in (
-    ("observations", _kind(observations_spec), _kind(found.observations)),
-    ("actions", _kind(spec.actions), _kind(found.actions)),
+  for what, expected, actual in (
+    (
+      "observations",
+      _describe_values(observations_spec),
+      _describe_values(found.observations),
+    ),
+    (
+      "actions",
+      _describe_values(spec.actions),
+      _describe_values(found.actions),
+    ),
   ):
+    # Structured observations and images are recorded as vectors.
     flat = f"{observations_spec.dtype} [{math.prod(observations_spec.shape)}]"
-    if ours != theirs and (what != "observations" or theirs != flat):
+    if expected != actual and (what != "observations" or actual != flat):
       raise ValueError(
-        f"folder is {str(folder)!r}, whose {what} are {theirs}, but those of "
-        f"the environment are {ours}, so its episodes can't be used: give "
+        f"folder is {str(folder)!r}, whose {what} are {actual}, but those of "
+        f"the environment are {expected}, so its episodes can't be used: give "
         "episodes of the same environment"
       )
   convert = conversion.make_observation_reader(
@@ -276,9 +294,10 @@ def read(
   return Episodes(*(np.concatenate(c) for c in columns), lengths=lengths)
 
 
-def _load(
+def _load_dataset(
   folder: pathlib.Path,
 ) -> tuple[minari.MinariDataset, list[minari.EpisodeData]]:
+  """Returns a dataset and its episodes, or raises ValueError for others."""
   if not folder.is_dir():
     raise ValueError(
       f"folder is {str(folder)!r}, which does not exist, so no episodes can be "
@@ -297,8 +316,8 @@ def _load(
     ) from error
 
 
-def _kind(spec: specs.Array) -> str:
-  """Describes the type and shape of a spec's values, which must be equal."""
+def _describe_values(spec: specs.Array) -> str:
+  """Describes the type and shape of a spec's values, such as 'float32 [4]'."""
   sizes = arrays.component_sizes(spec)
   if sizes is not None:
     return f"{' x '.join(map(str, sizes))} discrete values"
@@ -308,7 +327,13 @@ def _kind(spec: specs.Array) -> str:
 def _read_masks(
   folder: str | os.PathLike[str], episode: minari.EpisodeData, size: int
 ) -> np.ndarray:
-  """Returns the action masks [N + 1, M] of an episode's observations."""
+  """Returns the action masks [N + 1, M] of an episode of N steps.
+
+  Args:
+    folder: Folder of the dataset, for the error message.
+    episode: The episode.
+    size: M, the length of a mask.
+  """
   mask = np.asarray((episode.infos or {}).get(masks.KEY))
   if mask.shape != (len(episode) + 1, size):
     raise ValueError(

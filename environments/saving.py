@@ -15,7 +15,7 @@ import numpy as np
 
 from slipway.environments import factory, vector
 
-_STEPS = 100  # before the pickle, and after it
+_STEPS = 100  # number of steps before the pickle, and also after it
 _NUM_ENVS = 2
 
 
@@ -28,35 +28,37 @@ def is_exact(config: ml_collections.ConfigDict) -> bool:
   Raises:
     ValueError: as `factory.make`.
   """
-  one = factory.make(config, _NUM_ENVS, seed=0)
-  other = factory.make(config, _NUM_ENVS, seed=1)
+  saved = factory.make(config, _NUM_ENVS, seed=0)
+  restored = factory.make(config, _NUM_ENVS, seed=1)
   try:
-    return _continues_equally(one, other)
+    return _continues_equally(saved, restored)
   except Exception:  # Environments without support may raise any error.
     return False
   finally:
-    one.close()
-    other.close()
+    saved.close()
+    restored.close()
 
 
 def _continues_equally(
-  one: vector.VectorEnvironment, other: vector.VectorEnvironment
+  saved: vector.VectorEnvironment, restored: vector.VectorEnvironment
 ) -> bool:
+  """Restores the state of `saved` in `restored`, and compares their steps."""
   random = np.random.default_rng(0)
-  step = one.reset()
-  other.reset()
+  step = saved.reset()
+  restored.reset()
   for _ in range(_STEPS):
-    step = one.step(one.sample_actions(step.observation, random))
-  other.set_state(one.get_state())
+    step = saved.step(saved.sample_actions(step.observation, random))
+  restored.set_state(saved.get_state())
   for _ in range(_STEPS):
-    actions = one.sample_actions(step.observation, random)
-    step = one.step(actions)
-    if not _equal(step, other.step(actions)):
+    actions = saved.sample_actions(step.observation, random)
+    step = saved.step(actions)
+    if not _equal(step, restored.step(actions)):
       return False
   # Resets without a seed use the state of the random generators.
-  return _equal(one.reset(), other.reset())
+  return _equal(saved.reset(), restored.reset())
 
 
 def _equal(arrays, others) -> bool:
+  """Returns whether all arrays of two `StepBatch`es are bit-identical."""
   pairs = zip(arrays, others, strict=True)
   return all(a.tobytes() == b.tobytes() for a, b in pairs)

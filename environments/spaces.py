@@ -41,14 +41,21 @@ class Leaf(typing.NamedTuple):
 
   @property
   def size(self) -> int:
-    """Length of the leaf's part of the vector."""
+    """Number of the leaf's elements in the flat observation vector."""
     if isinstance(self.space, (spaces.Discrete, spaces.MultiDiscrete)):
       return sum(component_sizes(self.space) or ())
     return math.prod(self.space.shape or ())
 
 
 def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
-  """Yields the leaves of a Dict or Tuple in order; else the space itself."""
+  """Yields the leaves of a space in the order of the space.
+
+  A space that is neither Dict nor Tuple is its own single leaf.
+
+  Args:
+    space: the space, or a part of one.
+    path: keys and indices that lead from the whole space to `space`.
+  """
   if isinstance(space, spaces.Dict):
     parts = list(space.spaces.items())
   elif isinstance(space, spaces.Tuple):
@@ -61,7 +68,7 @@ def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
 
 
 def leaf_slices(space: gymnasium.Space) -> Iterator[tuple[Leaf, slice]]:
-  """Yields each leaf of a space, with its slice of the flat observation."""
+  """Yields each leaf of a space and its slice of the flat observation."""
   start = 0
   for leaf in leaves(space):
     yield leaf, slice(start, start + leaf.size)
@@ -76,14 +83,15 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
 
   Args:
     space: the observation space of the environment, with its wrappers.
-    vectors: [B, N], of NumPy, TensorFlow or an ONNX graph.
+    vectors: flat observations [B, N] of NumPy, TensorFlow or an ONNX graph.
 
   Returns:
-    A dict or tuple, nested as the space is, of float32 [B, n] for each leaf,
-    by the table above; `vectors` where the space has no parts.
+    A dict or tuple, nested as the space is, with an array float32 [B, n] for
+    each leaf of n elements in the module's table; `vectors` itself if the space
+    is neither Dict nor Tuple.
 
   Raises:
-    ValueError: the vectors are not those of the space.
+    ValueError: the length of the vectors is not that of the space.
   """
   found = list(leaf_slices(space))
   size = found[-1][1].stop if found else 0
@@ -93,7 +101,7 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
       f"{one_line(space)} are [B, {size}], so there are no parts: give the "
       "space that the environment has with its wrappers"
     )
-  parts = iter([vectors[:, where] for _, where in found])
+  parts = iter([vectors[:, columns] for _, columns in found])
 
   def nest(inner: gymnasium.Space) -> typing.Any:
     if isinstance(inner, spaces.Dict):
@@ -106,7 +114,7 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
 
 
 def only_box(space: gymnasium.Space) -> spaces.Box | None:
-  """Returns the Box that is a space's only leaf; None: the leaves differ."""
+  """Returns the Box that is a space's only leaf, or None for other spaces."""
   found = list(leaves(space))
   if len(found) == 1 and isinstance(found[0].space, spaces.Box):
     return found[0].space
@@ -117,7 +125,8 @@ def component_sizes(space: gymnasium.Space) -> tuple[int, ...] | None:
   """Returns the number of values of each component, in C order.
 
   Returns:
-    A tuple, with one number for a Discrete; None: the space is not discrete.
+    A tuple, with one number for a Discrete, or None if the space is not
+    discrete.
   """
   if isinstance(space, spaces.Discrete):
     return (int(space.n),)

@@ -80,6 +80,7 @@ def make_spec(
 
 
 def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
+  """Makes the spec of observations without masks."""
   unsupported = spaces_lib.find_unsupported(space)
   if unsupported:
     raise ValueError(
@@ -103,6 +104,7 @@ def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
 
 
 def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
+  """Makes the spec of actions by the module's table."""
   if isinstance(space, spaces.Discrete):
     return specs.DiscreteArray(int(space.n), np.int32, "action")
   if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
@@ -124,6 +126,7 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
 
 
 def _bounded(space: spaces.Box, dtype: type, name: str) -> specs.BoundedArray:
+  """Makes the spec `name` of values in a Box, with the Box's bounds."""
   # The largest float64 means "unbounded", and becomes infinity in float32.
   with np.errstate(over="ignore"):
     bounds = [bound.astype(dtype) for bound in (space.low, space.high)]

@@ -39,9 +39,10 @@ class Catch(gymnasium.Env):
     self._paddle = min(max(moved, 0), self._columns - 1)
     row, column = self._ball
     self._ball = row + 1, column
-    ended = row + 1 == self._rows - 1
-    caught = 1.0 if column == self._paddle else -1.0
-    return self._observe(), caught if ended else 0.0, ended, False, {}
+    terminated = row + 1 == self._rows - 1
+    result = 1.0 if column == self._paddle else -1.0
+    reward = result if terminated else 0.0
+    return self._observe(), reward, terminated, False, {}
 
   def _observe(self) -> np.ndarray:
     board = np.zeros((self._rows, self._columns), np.float32)
@@ -51,12 +52,13 @@ class Catch(gymnasium.Env):
 
 
 class MemoryChain(gymnasium.Env):
-  """A sign at the start that the last action must name: requires a memory.
+  """The last action must repeat a sign shown at the start: requires a memory.
 
   Observations are float32 [3]: the sign, 1 or -1, in the first step and 0
   later; the fraction of the episode that has passed; 1 in the last step and 0
-  before. The return is 1 if the last action names the sign and -1 if not, so 0
-  on average without a memory. Osband et al. 2020, "Behaviour suite", memory
+  before. The last action is correct if it is 1 for the sign 1, or 0 for -1. The
+  return is 1 for a correct action and -1 for the other, so it is 0 on
+  average without a memory. Osband et al. 2020, "Behaviour suite", memory
   length.
   """
 
@@ -74,10 +76,11 @@ class MemoryChain(gymnasium.Env):
 
   def step(self, action):
     """Ignores the action, except in the last step, whose reward it decides."""
-    last = self._passed == self._length
+    terminated = self._passed == self._length
     self._passed += 1
-    right = 1.0 if int(action) == self._sign else -1.0
-    return self._observe(), right if last else 0.0, last, False, {}
+    result = 1.0 if int(action) == self._sign else -1.0
+    reward = result if terminated else 0.0
+    return self._observe(), reward, terminated, False, {}
 
   def _observe(self) -> np.ndarray:
     shown = 2.0 * self._sign - 1.0 if self._passed == 0 else 0.0
@@ -114,9 +117,9 @@ class CombinationLock(gymnasium.Env):
     return self._observe(), {}
 
   def step(self, action):
-    """Advances by this state's action; by the other one returns to the start.
+    """Advances if `action` is the one that this state requires.
 
-    A forgiving lock stays in its state instead.
+    Otherwise returns to the start, unless the lock is forgiving.
     """
     correct = int(action) == self._state % 2
     if correct:
@@ -136,7 +139,7 @@ class CombinationLock(gymnasium.Env):
 
 
 class NoisyReward(gymnasium.Env):
-  """One step with a random reward: tests which statistic of it is learned.
+  """One step with a random reward: tests which statistic of rewards is learned.
 
   Action 0 gives -1 or 3 with equal probability; action 1 always gives 0.5. So
   action 0 has the better mean, 1, and a chance of one half to be worse.
@@ -165,8 +168,9 @@ class Scales(gymnasium.Env):
   """One step whose reward depends on a tiny number: requires normalization.
 
   Observations are uniform float32 [2]: the first number is in [-1e-3, 1e-3],
-  the second in [-1e3, 1e3]. The reward is 1 for the action that names the sign
-  of the first number and -1 for the other; the second number has no meaning.
+  the second in [-1e3, 1e3]. The reward is 1 for action 1 if the first number is
+  positive, and for action 0 if not, and -1 for the other action. The second
+  number has no meaning.
   """
 
   SCALES = np.array([1e-3, 1e3])
@@ -187,8 +191,8 @@ class Scales(gymnasium.Env):
 
   def step(self, action):
     """Returns the action's reward, and ends the episode."""
-    right = int(action) == int(self._observation[0] > 0)
-    return self._observation, 1.0 if right else -1.0, True, False, {}
+    correct = int(action) == int(self._observation[0] > 0)
+    return self._observation, 1.0 if correct else -1.0, True, False, {}
 
 
 for _class in (Catch, MemoryChain, CombinationLock, NoisyReward, Scales):

@@ -34,16 +34,16 @@ class UserCodeError(RuntimeError):
   """User code failed.
 
   Attributes:
-    line: one line with the failed object and the reason.
-    traceback: traceback of the user's own code; '' if it raised no error.
+    line: text without line breaks, with the failed object and the reason.
+    traceback: traceback of the user's own code, or '' if it raised no error.
   """
 
   def __init__(self, line: str, cause: BaseException | None = None):
     """Formats the traceback of `cause`.
 
     Args:
-      line: one line with the failed object and the reason.
-      cause: the error that the user's code raised; None: it raised none.
+      line: text without line breaks, with the failed object and the reason.
+      cause: the error that the user's code raised, or None if it raised none.
     """
     super().__init__(line)
     self.line = line
@@ -106,13 +106,15 @@ def is_in_user_code(error: BaseException) -> bool:
 
 
 def wrap(error: BaseException) -> UserCodeError:
-  """Returns an error of code that is not installed as a `UserCodeError`.
+  """Returns a `UserCodeError` for an error of user code that is not installed.
 
-  Any other error is raised, and so is a KeyboardInterrupt: it is the
-  terminal's, or an error of Slipway or of a library.
+  Raises `error` again if it is another error, of Slipway or a library, or a
+  KeyboardInterrupt, which the terminal sends.
   """
-  own = any(map(_is_own_frame, traceback.extract_tb(error.__traceback__)))
-  if isinstance(error, KeyboardInterrupt) or not own:
+  is_users = any(
+    map(_is_uninstalled_frame, traceback.extract_tb(error.__traceback__))
+  )
+  if isinstance(error, KeyboardInterrupt) or not is_users:
     raise error
   return UserCodeError(f"code of your own raised {describe(error)}", error)
 
@@ -121,7 +123,7 @@ def load(shown: str, name: str, wanted: str) -> typing.Any:
   """Imports an object of the user's code that a config names.
 
   Args:
-    shown: the field with its value, which begin the error message.
+    shown: text with the field and its value, which begins the error message.
     name: 'module:Name'; the module is on Python's path or in the working
       directory of the command.
     wanted: description of a valid object, for the error message.
@@ -149,7 +151,7 @@ def load(shown: str, name: str, wanted: str) -> typing.Any:
 
 
 def find_line(error: BaseException, file: str) -> int | None:
-  """Returns the line of `file` in which an error occurred; None: in no line."""
+  """Returns the number of the line of `file` that failed, or None."""
   if isinstance(error, SyntaxError) and error.filename == file:
     return error.lineno
   lines = [
@@ -161,22 +163,23 @@ def find_line(error: BaseException, file: str) -> int | None:
 
 
 def format_traceback(error: BaseException) -> str:
-  """Returns an error's traceback with the frames of the user's own code only.
+  """Formats an error's traceback, with the frames of user code only.
 
-  If there are none, it has the frames of the libraries that failed.
+  If an error has no such frames, its library frames are shown.
   """
   whole = traceback.TracebackException.from_exception(error)
   pending, seen = [whole], set()
   while pending:
-    one = pending.pop()
-    if id(one) in seen:
+    current = pending.pop()
+    if id(current) in seen:
       continue
-    seen.add(id(one))
-    frames = [frame for frame in one.stack if _is_user_frame(frame)]
-    if not frames and one.exc_type is not SyntaxError:
-      frames = [f for f in one.stack if not _is_slipway_frame(f)]
-    one.stack[:] = frames
-    pending += [e for e in (one.__cause__, one.__context__) if e is not None]
+    seen.add(id(current))
+    frames = [frame for frame in current.stack if _is_user_frame(frame)]
+    if not frames and current.exc_type is not SyntaxError:
+      frames = [f for f in current.stack if not _is_slipway_frame(f)]
+    current.stack[:] = frames
+    earlier = current.__cause__, current.__context__
+    pending += [error for error in earlier if error is not None]
   return "".join(whole.format())
 
 
@@ -186,36 +189,44 @@ def format_stack(
   """Formats the frames of the user's own code in the stack of a thread.
 
   Args:
-    innermost: innermost frame of the stack; None: the thread has ended.
-    outermost: frame at which the stack is cut, excluded; None: the whole stack.
+    innermost: innermost frame of the stack, or None if the thread has ended.
+    outermost: frame at which the stack is cut, which is left out, or None for
+      the whole stack.
   """
-  called = traceback.StackSummary.extract(
+  frames = traceback.StackSummary.extract(
     itertools.takewhile(
       lambda pair: pair[0] is not outermost, traceback.walk_stack(innermost)
     )
     if innermost is not None
     else ()
   )
-  own = list(filter(_is_user_frame, reversed(called)))
-  if not own:
+  user_frames = list(filter(_is_user_frame, reversed(frames)))
+  if not user_frames:
     return ""
-  lines = traceback.format_list(own)
+  lines = traceback.format_list(user_frames)
   return "".join(["Current line (most recent call last):\n", *lines])
 
 
 def _is_slipway_frame(frame: traceback.FrameSummary) -> bool:
+  """Returns whether a frame is in code of Slipway, except for configs."""
   path = pathlib.Path(frame.filename).resolve()
   if not path.is_relative_to(_SLIPWAY):
     return False
   return path.relative_to(_SLIPWAY).parts[0] in _SLIPWAY_PACKAGES
 
 
-def _is_own_frame(frame: traceback.FrameSummary) -> bool:
+def _is_uninstalled_frame(frame: traceback.FrameSummary) -> bool:
+  """Returns whether a frame is in user code that no package has installed."""
   parts = pathlib.Path(frame.filename).resolve().parts
   return _is_user_frame(frame) and not any(x in parts for x in _INSTALLED)
 
 
 def _is_user_frame(frame: traceback.FrameSummary) -> bool:
+  """Returns whether a frame is in user code.
+
+  That is all code except for Slipway, the standard library, and the libraries
+  that call user code.
+  """
   if frame.filename.startswith("<frozen ") or _is_slipway_frame(frame):
     return False
   path = pathlib.Path(frame.filename).resolve()

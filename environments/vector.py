@@ -32,7 +32,8 @@ from slipway.environments import (
   specs,
 )
 
-# Attribute of SyncVectorEnv with constructor functions, which can't be pickled.
+# Attributes of gymnasium's vector environments that can't be pickled:
+# SyncVectorEnv's functions that make the environments.
 _NOT_SAVED = ("env_fns",)
 
 
@@ -96,7 +97,7 @@ class VectorEnvironment:
         overwrites the last observation.
       masked: Whether infos have action masks, which `masks` reads.
       transform_rewards: Function from the environments' rewards [B] to those
-        from which agents learn; None: they are equal.
+        from which agents learn, or None if they are equal.
 
     Raises:
       ValueError: `envs` has another autoreset mode, or unsupported spaces.
@@ -124,7 +125,9 @@ class VectorEnvironment:
     self.name = name
     self._seed: int | None = seed  # of the next reset
     self._first_seed, self._steps = seed, 0
-    self._done: np.ndarray | None = None  # [B]
+    # bool [B]: whether each environment's episode ended in the last step; None
+    # before the first reset.
+    self._done: np.ndarray | None = None
     self.observation_space = envs.single_observation_space
     self.action_space = envs.single_action_space
     self._observe = conversion.make_observation_reader(
@@ -133,7 +136,8 @@ class VectorEnvironment:
     self._transform_rewards = transform_rewards
     self._write_actions = conversion.make_action_writer(self.action_space)
     self._has_floats = self.spec.observations.dtype.kind == "f"
-    own_shape = self.observation_space.shape  # None: a Dict or Tuple
+    # Shape of a batch of the space's observations; None for a Dict or Tuple.
+    own_shape = self.observation_space.shape
     self._shape = None if own_shape is None else (self.num_envs, *own_shape)
 
   def read_observations(self, observations: np.ndarray) -> np.ndarray:
@@ -167,18 +171,18 @@ class VectorEnvironment:
       if self._seed is not None:
         self._steps = 0
       self._seed = None
-      nothing = np.zeros(self.num_envs, np.bool_)
-      self._done = nothing
+      none = np.zeros(self.num_envs, np.bool_)
+      self._done = none
       return self._make_step(
         "reset()",
         *(observation, np.zeros(self.num_envs, np.float32)),
-        *(nothing.copy(), nothing.copy(), ~nothing),
+        *(none.copy(), none.copy(), ~none),
         infos,
       )
     except KeyboardInterrupt:
       raise
     except BaseException as error:
-      raise self._explain("reset()", error) from error
+      raise self._make_error("reset()", error) from error
 
   def step(self, actions: np.ndarray) -> StepBatch:
     """Steps every environment once.
@@ -213,7 +217,7 @@ class VectorEnvironment:
     except KeyboardInterrupt:
       raise
     except BaseException as error:
-      raise self._explain("step()", error) from error
+      raise self._make_error("step()", error) from error
 
   def sample_actions(
     self, observation: np.ndarray, random: np.random.Generator
@@ -235,19 +239,21 @@ class VectorEnvironment:
     see `saving.is_exact`.
 
     Raises:
-      Exception: any error: an environment does not support pickling.
+      Exception: An environment does not support pickling; of any type.
     """
-    parts = {k: v for k, v in vars(self._envs).items() if k not in _NOT_SAVED}
-    return pickle.dumps((parts, self._seed, self._done))
+    attributes = {
+      k: v for k, v in vars(self._envs).items() if k not in _NOT_SAVED
+    }
+    return pickle.dumps((attributes, self._seed, self._done))
 
   def set_state(self, state: bytes) -> None:
     """Restores the state of environments made with the same arguments.
 
     Args:
-      state: result of their `get_state`.
+      state: result of `get_state` of such environments.
     """
-    parts, self._seed, self._done = pickle.loads(state)
-    vars(self._envs).update(parts)
+    attributes, self._seed, self._done = pickle.loads(state)
+    vars(self._envs).update(attributes)
     self._threads = asynchronous.make_call_starter(self._envs)
 
   def render(self) -> np.ndarray:
@@ -267,7 +273,7 @@ class VectorEnvironment:
       raise
     except BaseException as error:
       self._envs.closed = True  # or gymnasium would close it again at exit
-      raise self._explain("close()", error) from error
+      raise self._make_error("close()", error) from error
 
   def _make_step(
     self,
@@ -282,7 +288,7 @@ class VectorEnvironment:
     """Checks the values of a step, and converts them to those of the spec."""
     shape = None if self._shape is None else observation.shape
     if shape != self._shape or reward.shape != (self.num_envs,):
-      raise checked.Fault(
+      raise checked.EnvironmentFault(
         None,
         f"{call} of the vector environment returned observations {shape} and "
         f"rewards {reward.shape}, not {self._shape} and {(self.num_envs,)}: "
@@ -314,13 +320,15 @@ class VectorEnvironment:
     infos: dict[str, Any],
     terminated: np.ndarray,
   ) -> np.ndarray:
-    """Appends the action masks to observations; returns [B, N + M]."""
+    """Appends action masks [B, M] to observations; returns [B, N + M]."""
     assert self._masks is not None
     assert isinstance(self.spec.observations, arrays.MaskedArray)
     try:
       mask = self._masks.read_batch(infos, terminated)
     except masks.InvalidMaskError as error:
-      raise checked.Fault(error.index, f"{call} returned {error}") from None
+      raise checked.EnvironmentFault(
+        error.index, f"{call} returned {error}"
+      ) from None
     return self.spec.observations.join(observation, mask)
 
   def _check_finite(self, call: str, field: str, values: np.ndarray) -> None:
@@ -330,15 +338,16 @@ class VectorEnvironment:
       return
     index = int(np.argmin(finite.all(axis=1)))
     value = values[index].reshape(-1)[np.argmin(finite[index])]
-    raise checked.Fault(
+    raise checked.EnvironmentFault(
       index,
       f"{call} returned {field} {value} (as float32), from which nothing can "
       "be learned: return finite numbers",
     )
 
-  def _explain(
+  def _make_error(
     self, call: str, error: BaseException
   ) -> checked.EnvironmentFailedError:
+    """Makes the error that describes a failed call, such as "step()"."""
     fault = self._find_fault(call, error)
     seed, steps = self._first_seed, self._steps
     envs = self._checked
@@ -348,15 +357,18 @@ class VectorEnvironment:
 
   @property
   def _checked(self) -> Sequence[checked.CheckedEnvironment]:
-    """The checked environments; empty where gymnasium steps them as one."""
+    """The batch's checked environments; empty if it is stepped as a whole."""
     envs = getattr(self._envs, "envs", ())
     return [env for env in envs if isinstance(env, checked.CheckedEnvironment)]
 
-  def _find_fault(self, call: str, error: BaseException) -> checked.Fault:
-    if isinstance(error, checked.Fault):
+  def _find_fault(
+    self, call: str, error: BaseException
+  ) -> checked.EnvironmentFault:
+    """Returns the fault that explains an error of a call."""
+    if isinstance(error, checked.EnvironmentFault):
       return error
     faults = (env.find_observation_fault(call) for env in self._checked)
     found = next(filter(None, faults), None)
     if found is not None:
       return found
-    return checked.Fault.from_error(None, call, error)
+    return checked.EnvironmentFault.from_error(None, call, error)

@@ -85,22 +85,30 @@ def record(
       )
     frames_per_second = player.frames_per_second
   try:
-    frames, episode_return = _play(player, screen, act, max_steps)
+    frames, episode_return = _play_episode(player, screen, act, max_steps)
   finally:
     player.close()
     if screen is not None:
       screen.close()
-  _write(frames, path, frames_per_second)
+  _write_video(frames, path, frames_per_second)
   return episode_return
 
 
-def _play(
+def _play_episode(
   player: vector.VectorEnvironment,
   screen: vector.VectorEnvironment | None,
   act: Callable[[vector.StepBatch], np.ndarray],
   max_steps: int,
 ) -> tuple[list[np.ndarray], float]:
-  """Plays one episode; returns its frames and its return."""
+  """Plays one episode; returns its frames and its return.
+
+  Args:
+    player: The environment of the policy.
+    screen: A copy of `player` whose observations are the frames, or None if
+      `player` renders the frames.
+    act: Function from a step of one environment to an action [1, ...].
+    max_steps: Steps after which a longer episode is cut.
+  """
   episode_return = 0.0
   step = player.reset()
   frames = [
@@ -135,10 +143,10 @@ def _render_first(player: vector.VectorEnvironment) -> np.ndarray:
     ) from error
 
 
-def _write(
+def _write_video(
   frames: list[np.ndarray], path: pathlib.Path, frames_per_second: float
 ) -> None:
-  """Writes a temporary file, then renames it, so `path` is always complete."""
+  """Writes a video to a temporary file, which is then renamed to `path`."""
   path.parent.mkdir(parents=True, exist_ok=True)
   with tempfile.TemporaryDirectory(dir=path.parent) as folder:
     save_video.save_video(

@@ -20,7 +20,8 @@ from slipway.environments import checked, conversion, user_code
 
 Wrapper = Callable[[gymnasium.Env], gymnasium.Env]
 
-# Config fields that ale_py's vector environment replaces with an argument.
+# Config fields that don't apply to ale_py's vector environment, and its own
+# arguments with the same effect.
 _ATARI = {"frame_skip": "frameskip", "frame_stack": "stack_num"}
 
 
@@ -39,7 +40,7 @@ def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
       `frame_skip`, `wrappers` and `frame_stack`.
 
   Raises:
-    ValueError: One line: a wrapper can't be imported, or can't be called.
+    ValueError: A wrapper can't be imported, or can't be called.
     user_code.UserCodeError: The module of a wrapper failed.
   """
   found: list[Wrapper] = []
@@ -69,7 +70,7 @@ def check_atari(config: ml_collections.ConfigDict) -> None:
   """Checks that a config sets no wrappers for ALE, which can't be wrapped.
 
   Raises:
-    ValueError: One line with the field and its value.
+    ValueError: A field sets a wrapper.
   """
   for field, argument in _ATARI.items():
     value = config.get(field, 0)
@@ -93,14 +94,14 @@ def make_reward_transform(
 ) -> conversion.Convert | None:
   """Returns the function that scales and clips rewards for learning.
 
-    min(max(scale R, -clip), clip)
+    min(max(scale * reward, -clip), clip)
 
   Args:
     config: The `environment` section of a config, with the optional fields
       `reward_scale` and `reward_clip`.
 
   Returns:
-    The function of rewards float32 [B]; None: rewards stay unchanged.
+    The function of rewards float32 [B], or None if rewards stay unchanged.
   """
   scale = np.float32(config.get("reward_scale", 1.0))
   clip = np.float32(config.get("reward_clip", 0.0) or math.inf)
@@ -116,15 +117,15 @@ class _UserWrapper:
   def __init__(self, name: str):
     """Imports the wrapper `name`, 'module:Name'."""
     self._name = name
-    self._wrap = _load(name)
+    self._wrap = _load_wrapper(name)
 
   def __call__(self, env: gymnasium.Env) -> gymnasium.Env:
     """Returns the wrapped environment.
 
     Raises:
-      WrapperError: One line: the wrapper returned no environment, or a
+      WrapperError: The wrapper returned no environment, or a
         library's wrapper failed.
-      checked.Fault: The user's own code failed.
+      checked.EnvironmentFault: The user's own code failed.
     """
     try:
       wrapped = self._wrap(env)
@@ -133,7 +134,7 @@ class _UserWrapper:
     except BaseException as error:
       if user_code.is_in_user_code(error):
         call = f"the wrapper {self._name!r}"
-        raise checked.Fault.from_error(None, call, error) from error
+        raise checked.EnvironmentFault.from_error(None, call, error) from error
       raise WrapperError(
         f"config.environment.wrappers has {self._name!r}, which can't be "
         f"called with an environment ({user_code.describe(error)}), so none "
@@ -153,7 +154,7 @@ class _UserWrapper:
     return self._name
 
 
-def _load(name: str) -> Callable[[gymnasium.Env], Any]:
+def _load_wrapper(name: str) -> Callable[[gymnasium.Env], Any]:
   """Imports a wrapper by 'module:Name'."""
   shown = f"config.environment.wrappers has {name!r}, which"
   wrap = user_code.load(

@@ -1,9 +1,10 @@
-"""Runs a training for another Python process, and stops when that ends.
+"""Runs a training for another Python process, and stops when it ends.
 
     python -m slipway.launch.attached DESCRIPTOR FLAG...
 
 DESCRIPTOR is the read end of a pipe, whose write end only the other process
-has. Nothing is ever written. FLAGs are the flags of `slipway train`.
+has. Nothing is written to the pipe; its end of file shows that the process has
+ended. FLAGs are the flags of `slipway train`.
 """
 
 import os
@@ -20,16 +21,18 @@ def main(argv: Sequence[str]) -> int:
   """Runs a training and returns the exit status of `train.main`."""
   program, descriptor, *flags = argv
   threading.Thread(
-    target=_stop_at_end, args=(int(descriptor),), daemon=True
+    target=_stop_when_process_ends, args=(int(descriptor),), daemon=True
   ).start()
   status = train.main([program, *flags])
-  # Python resets handlers at its exit: a late signal would change the status.
+  # Python resets the handlers when it exits, so a signal then would change the
+  # exit status.
   for number in signals.ENDS:
     signal.signal(number, signal.SIG_IGN)
   return status
 
 
-def _stop_at_end(descriptor: int) -> None:
+def _stop_when_process_ends(descriptor: int) -> None:
+  """Sends SIGTERM to this process when the other process has ended."""
   os.read(descriptor, 1)  # returns when the other process has ended
   os.kill(os.getpid(), signal.SIGTERM)
 

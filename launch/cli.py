@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   """Runs the command that a command line names.
 
   Args:
-    argv: the program's name, the command and its arguments; None: the
+    argv: the program's name, the command and its arguments, or None for the
       arguments of this process.
 
   Returns:
@@ -46,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
   argv = sys.argv if argv is None else argv
   name, *arguments = argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
-    shown = "\n".join(f"  {c:<10}{does}" for c, (_, does) in _COMMANDS.items())
+    shown = "\n".join(
+      f"  {c:<10}{meaning}" for c, (_, meaning) in _COMMANDS.items()
+    )
     print(_USAGE.format(commands=shown))
     return 0
   if name == "--version":

@@ -1,4 +1,4 @@
-"""The command `slipway control --run=runs/<name> WORD`.
+"""The command `slipway control --run=runs/<name> COMMAND`.
 
 It calls the control node at the address in the run's folder. It imports neither
 TensorFlow nor Reverb, so that it starts at once.
@@ -22,8 +22,8 @@ from slipway.launch.orchestration import control_service, settings
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder, run_status
 
-# Each command and its arguments.
-_WORDS = {
+# Names of the arguments of each command.
+_COMMANDS = {
   "status": (),
   "pause": (),
   "resume": (),
@@ -34,7 +34,8 @@ _WORDS = {
 }
 _USAGE = (
   "Shows or controls an active run: --run=FOLDER and one "
-  f"of {', '.join(' '.join([word, *args]) for word, args in _WORDS.items())}. "
+  f"of {', '.join(' '.join([name, *args]) for name, args in _COMMANDS.items())}"
+  ". "
   f"FIELD is one of {', '.join(settings.FIELDS)}. `save` writes a snapshot "
   "now, `workers N` changes the number of workers to N."
 )
@@ -57,8 +58,9 @@ def main(argv: Sequence[str]) -> int:
     values, words = _parse(argv)
     folder = run_folder.RunFolder.open(values.run)
     if words == ["status"] and running.has_ended(folder):
-      _show_summary(folder, values.json)  # and below, that it has ended
-    _execute(_Run(folder), words, values.json)
+      # The call below raises NotRunningError, which reports the end.
+      _show_summary(folder, values.json)
+    _execute(_RunClient(folder), words, values.json)
   except ValueError as error:
     print(f"control: {error}", file=sys.stderr)
     return 2
@@ -68,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
   return 0
 
 
-class _Run:
+class _RunClient:
   """A client of a run that has not ended."""
 
   def __init__(self, folder: run_folder.RunFolder):
@@ -77,11 +79,11 @@ class _Run:
     Raises:
       running.NotRunningError: the run is not active on this machine.
     """
-    where = running.find(folder)
+    address = running.find(folder)
     self._name = str(folder.path)
-    self._folder, self._where = folder, where
+    self._folder, self._address = folder, address
     self._client = rpc_client.connect(
-      control_service.ControlService, where.address, _REPLY_TIMEOUT_S
+      control_service.ControlService, address.address, _REPLY_TIMEOUT_S
     )
 
   def call(self, method: str, *args: str | int) -> typing.Any:
@@ -94,10 +96,10 @@ class _Run:
     try:
       return getattr(self._client, method)(*args)
     except rpc_client.UnreachableError as error:
-      where = self._where
+      address = self._address
       raise running.NotRunningError(
-        f"run {self._name!r} does not reply (process {where.pid} on "
-        f"{where.host}): {error}; try again, or stop the run by a signal to "
+        f"run {self._name!r} does not reply (process {address.pid} on "
+        f"{address.host}): {error}; try again, or stop the run by a signal to "
         "its launcher"
       ) from error
 
@@ -118,37 +120,46 @@ class _Run:
     return self.call("status")
 
   def _is_active(self) -> bool:
+    """Returns whether the run has not ended."""
     try:
       return self.status().phase != "stopped"
     except running.NotRunningError:
       # If the address is unchanged, the control node may only be slow.
-      same = run_address.read(self._folder) == self._where
-      return same and not self._where.is_down
+      is_unchanged = run_address.read(self._folder) == self._address
+      return is_unchanged and not self._address.is_down
 
 
-def _execute(run: _Run, words: Sequence[str], as_json: bool) -> None:
-  word, *args = words
-  if word == "status":
-    _show(run.status(), as_json)
-  elif word == "stop":
+def _execute(run: _RunClient, words: Sequence[str], as_json: bool) -> None:
+  """Executes a command on a run, and prints the result.
+
+  Args:
+    run: client of the run.
+    words: the command and its arguments.
+    as_json: whether to print a status as JSON.
+  """
+  command, *args = words
+  if command == "status":
+    _show_status(run.status(), as_json)
+  elif command == "stop":
     run.stop()
     print("stopped")
-  elif word == "set":
+  elif command == "set":
     run.call("set", *args)
     print("{} is {} now".format(*args))
-  elif word == "workers":
-    count = _worker_count(*args)
+  elif command == "workers":
+    count = _parse_worker_count(*args)
     run.call("set_workers", count)
     print(f"workers are {count} now")
-  elif word == "save":
+  elif command == "save":
     run.call("save")
     print("a snapshot is being written")
   else:
-    run.call(word)
+    run.call(command)
     print(status_text.phase_line(run.status()))
 
 
-def _worker_count(text: str) -> int:
+def _parse_worker_count(text: str) -> int:
+  """Returns a number of workers; raises ValueError if it is invalid."""
   try:
     count = int(text)
   except ValueError:
@@ -160,7 +171,7 @@ def _worker_count(text: str) -> int:
   return count
 
 
-def _show(status: run_status.RunStatus, as_json: bool) -> None:
+def _show_status(status: run_status.RunStatus, as_json: bool) -> None:
   if as_json:
     print(msgspec.json.format(msgspec.json.encode(status), indent=2).decode())
     return
@@ -175,9 +186,9 @@ def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
     print(text, end="")
     return
   for name, value in json.loads(text).items():
-    known = value not in (None, {}, 0)
+    is_informative = value not in (None, {}, 0)
     shown = f"{value:,.6g}" if isinstance(value, float) else value
-    if known:
+    if is_informative:
       print(f"{name:<28}{shown}")
 
 
@@ -190,7 +201,7 @@ def _parse(
     ValueError: a flag, the command or its arguments are wrong.
     SystemExit: help was requested and printed.
   """
-  flags, words = _split(argv)
+  flags, words = _split_flags(argv)
   if any(flag.lstrip("-").partition("=")[0] == "command" for flag in flags):
     raise ValueError(
       "--command is no flag, so nothing is done: the command is a word, such "
@@ -200,16 +211,16 @@ def _parse(
   if not words:
     raise ValueError(
       f"there is no command, so nothing is done: give one of "
-      f"{', '.join(_WORDS)}"
+      f"{', '.join(_COMMANDS)}"
     )
   word, *args = words
-  if word not in _WORDS:
+  if word not in _COMMANDS:
     raise ValueError(
       f"{word!r} is no command, so nothing is done: "
-      f"{names.advise(word, _WORDS)}"
+      f"{names.advise(word, _COMMANDS)}"
     )
-  if len(args) != len(_WORDS[word]):
-    wanted = " ".join([word, *_WORDS[word]])
+  if len(args) != len(_COMMANDS[word]):
+    wanted = " ".join([word, *_COMMANDS[word]])
     raise ValueError(
       f"{' '.join(words)!r} has the wrong arguments, so nothing is done: give "
       f"{wanted!r}"
@@ -219,7 +230,7 @@ def _parse(
   return values, words
 
 
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+def _split_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
   """Returns the flags, with the program's name, and the other arguments."""
   flags, words = [argv[0]], []
   arguments = iter(argv[1:])

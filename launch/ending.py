@@ -28,7 +28,7 @@ def describe(
   if folder.best.exists():
     lines.append(f"evaluate: slipway evaluate --run={path}")
   if any(folder.snapshots.glob("[0-9]*")):
-    raised = _raise_limit(config.limits, _read(folder))
+    raised = _raise_limit(config.limits, _read_summary(folder))
     lines.append(f"resume:   slipway train --resume={path}{raised}")
   return "\n".join(lines)
 
@@ -45,7 +45,7 @@ def check_learned(
   Raises:
     RuntimeError: the time limit was reached before the first update.
   """
-  summary = _read(folder)
+  summary = _read_summary(folder)
   if (
     summary["stopped_because"] == "wall_clock_s"
     and not summary["trainer_steps"]
@@ -57,16 +57,16 @@ def check_learned(
     )
 
 
-def _read(folder: run_folder.RunFolder) -> dict[str, typing.Any]:
+def _read_summary(folder: run_folder.RunFolder) -> dict[str, typing.Any]:
   return json.loads(folder.summary.read_text("utf-8"))
 
 
 def _raise_limit(
   config: ml_collections.ConfigDict, summary: dict[str, typing.Any]
 ) -> str:
-  """Returns the flag that a resume needs to get past the reached limit.
+  """Returns the flag with which a resumed run continues past the reached limit.
 
-  '': no limit that the config sets has ended the run.
+  Returns '' if none of the limits in the config has ended the run.
   """
   because = summary["stopped_because"]
   names = limits.find_configured(config)

@@ -14,7 +14,7 @@ from slipway.launch.options import flags as flags_lib
 from slipway.launch.runs import run_folder
 
 _USAGE = "Plays the variables of a run greedily."
-_MAX_ENVS = 20  # episodes at once
+_MAX_ENVS = 20  # episodes that are played at the same time
 _MAX_VIDEO_STEPS = 10_000  # environment steps
 
 
@@ -80,7 +80,8 @@ def _check_playable(run: str) -> None:
   """Checks that the environment of a run can be stepped.
 
   Raises:
-    ValueError: it can't, or the run's config can't be read.
+    ValueError: an external loop steps the environment, or the run's config
+      can't be read.
   """
   if run_config.read(run).environment.external:
     raise ValueError(
@@ -91,6 +92,7 @@ def _check_playable(run: str) -> None:
 
 
 def _describe(episodes: evaluation.Episodes, version: int) -> str:
+  """Returns a text with the statistics of the episodes of a version."""
   returns = episodes.returns
   count = len(returns)
   error = np.std(returns, ddof=1) / count**0.5 if count > 1 else float("nan")

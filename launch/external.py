@@ -39,7 +39,7 @@ from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import control_block
 
-_PROXY_TIMEOUT_S = 15.0  # for a run that has just begun
+_PROXY_TIMEOUT_S = 15.0  # for the start of a run's proxy
 _POLL_S = 0.05
 _CLOSE_TIMEOUT_S = 10.0
 
@@ -69,7 +69,7 @@ class Connection:
     self._node, self._exchange = node, exchange
     self._external_parts = external_parts
     self._control = control
-    self._end: Exception | None = None
+    self._error: Exception | None = None  # that ended the worker
     self._is_closed = False
     exchange.set_should_stop(node.check_in_step)
     self._thread = threading.Thread(
@@ -99,7 +99,7 @@ class Connection:
     try:
       return self._exchange.act(observation)
     except external.Interrupted:
-      raise self._explain_end("act") from self._end
+      raise self._explain_end("act") from self._error
 
   def observe(
     self,
@@ -126,7 +126,7 @@ class Connection:
     try:
       self._exchange.observe(reward, terminated, truncated, observation)
     except external.Interrupted:
-      raise self._explain_end("observe") from self._end
+      raise self._explain_end("observe") from self._error
 
   def close(self) -> None:
     """Writes all complete items and disconnects; the run continues."""
@@ -147,25 +147,27 @@ class Connection:
     self.close()
 
   def _run(self) -> None:
+    """Runs the worker to its end; runs in the thread."""
     try:
       self._node.run()
     except Exception as error:
-      self._end = error
+      self._error = error
     finally:
       self._external_parts.handle.close()
       self._exchange.close()
 
   def _explain_end(self, method: str) -> Exception:
+    """Returns the error to raise in a call of `method` after the end."""
     if self._is_closed:
       return ValueError(
         f"{method} was called after close, so nothing was done: connect again"
       )
-    if isinstance(self._end, user_code.UserCodeError):
-      return RuntimeError(f"the connection failed: {self._end.line}")
-    if self._end is not None:
+    if isinstance(self._error, user_code.UserCodeError):
+      return RuntimeError(f"the connection failed: {self._error.line}")
+    if self._error is not None:
       return RuntimeError(
         f"the connection to run {self._name!r} failed: "
-        f"{user_code.describe(self._end)}"
+        f"{user_code.describe(self._error)}"
       )
     because = "it does not reply any more"
     with contextlib.suppress(rpc_client.UnreachableError):
@@ -199,7 +201,7 @@ def connect(run: str | os.PathLike[str]) -> Connection:
   except running.NotRunningError as error:
     raise RunEndedError(str(error)) from error
   config = run_config.read(run)
-  _check(config, folder)
+  _check_accepts_external(config, folder)
   control = rpc_client.connect(control_service.ControlService, address.address)
   try:
     because = control.status().stopped_because
@@ -236,7 +238,7 @@ def connect(run: str | os.PathLike[str]) -> Connection:
   return Connection(folder, node, external_parts, exchange, control)
 
 
-def _check(
+def _check_accepts_external(
   config: ml_collections.ConfigDict, folder: run_folder.RunFolder
 ) -> None:
   """Raises ValueError if a run accepts no external processes."""
@@ -261,6 +263,7 @@ def _check(
 def _wait_for_proxy(
   handle: control_block.WorkerHandle, folder: run_folder.RunFolder
 ) -> None:
+  """Waits until this machine's proxy is up; raises RunEndedError if not."""
   deadline_s = time.monotonic() + _PROXY_TIMEOUT_S
   while not handle.proxy_is_alive:
     if time.monotonic() > deadline_s:

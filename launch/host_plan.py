@@ -27,9 +27,9 @@ class HostPlan:
       machine's gateway then serves its socket.
     replay_is_remote: whether the TrajectoryManagers run on another machine;
       their addresses are then in the endpoint files of memory_dir.
-    identity: this machine's identity for mutual TLS; None: plain TCP.
-    network: private network of the processes that serve or read tables; None:
-      the machine's network, in which other users can reach the tables.
+    identity: this machine's identity for mutual TLS, or None for plain TCP.
+    network: private network of the processes that serve or read tables, or None
+      for the machine's network, in which other users can reach the tables.
   """
 
   nodes: tuple[tuple[str, int], ...]
@@ -53,7 +53,8 @@ class HostPlan:
     Args:
       config: the whole config.
       memory_dir: the run's tmpfs directory.
-      network: private network of the processes that serve or read tables.
+      network: private network of the processes that serve or read tables, or
+        None for the machine's network.
     """
     expected = count_expected_nodes(config)
     nodes = list_nodes(expected | {"control": 1})
@@ -87,7 +88,7 @@ def count_replay_servers(config: ml_collections.ConfigDict) -> int:
 def count_expected_nodes(config: ml_collections.ConfigDict) -> dict[str, int]:
   """Returns the number of nodes of each role in a run on a single machine.
 
-  The control node is left out, because it is the one that expects the others.
+  The control node is left out, since it is the node that waits for the others.
   """
   return {
     "replay": count_replay_servers(config)

@@ -18,15 +18,16 @@ from slipway.launch.processes import runner as runner_lib
 def make_environment_variables(memory_dir: str) -> dict[str, str]:
   """Returns the environment variables of the fork server.
 
-  They hold for libraries that are imported there. Each node adds its own.
+  They configure the libraries that the fork server imports. Each node adds
+  variables of its own.
 
   Args:
     memory_dir: the run's tmpfs directory on this machine.
   """
   return {
     **threads.make_environment_variables("worker", learner_threads=1),
-    "TF_CPP_MIN_LOG_LEVEL": "1",  # no notices
-    "PYTHONUNBUFFERED": "1",  # a killed process has written its whole log
+    "TF_CPP_MIN_LOG_LEVEL": "1",  # omits informational log lines
+    "PYTHONUNBUFFERED": "1",  # so that a killed process has written its log
     "TMPDIR": memory_dir,
   }
 
@@ -37,14 +38,14 @@ def private_network(
 ) -> Iterator[private_network_lib.PrivateNetwork | None]:
   """Yields a private network for the processes with the run's tables.
 
-  Without one, Reverb serves every user of the machine. If the system allows
-  none, this yields None, and warns the user in one line.
+  Without a private network, Reverb serves every user of the machine. If the
+  system allows none, this yields None and prints a warning.
 
   Args:
     config: the whole config.
   """
   with contextlib.ExitStack() as held:
-    network, obstacle = None, _why_not_isolated(config)
+    network, obstacle = None, _why_not_private(config)
     if not obstacle:
       try:
         network = held.enter_context(private_network_lib.create())
@@ -69,8 +70,8 @@ def warn_of_other_users(because: str) -> None:
   )
 
 
-def _why_not_isolated(config: ml_collections.ConfigDict) -> str:
-  """Returns why a run needs the machine's network; '': it does not."""
+def _why_not_private(config: ml_collections.ConfigDict) -> str:
+  """Returns why a run needs the machine's network, or '' if it doesn't."""
   if not config.topology.proxy:
     return "workers without a proxy (topology.proxy) connect to them directly"
   url = config.snapshot.url
@@ -91,7 +92,7 @@ def make_runner(
     config: the whole config.
     wiring: the nodes and their connections.
     logs: folder of the nodes' logs.
-    network: the private network of the wiring's host plan; None: there is none.
+    network: the private network of the wiring's host plan, or None.
   """
   environments = {
     role: threads.make_environment_variables(role, config.learner.threads)

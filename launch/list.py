@@ -29,7 +29,11 @@ def main(argv: Sequence[str]) -> int:
   """
   try:
     flags = flags_lib.parse(flags_lib.define_list_flags(), argv, _USAGE)
-    lines = _one(flags.algorithm) if flags.algorithm else _all()
+    lines = (
+      _describe_algorithm(flags.algorithm)
+      if flags.algorithm
+      else _describe_all()
+    )
     print("\n".join(lines))
   except (ValueError, user_code.UserCodeError) as error:
     print(f"list: {error}", file=sys.stderr)
@@ -37,27 +41,27 @@ def main(argv: Sequence[str]) -> int:
   return 0
 
 
-def _all() -> Iterator[str]:
+def _describe_all() -> Iterator[str]:
   """Yields lines with all algorithms, their papers, and all presets."""
   algorithms = catalog.algorithms()
   yield "algorithms: --config=ALGORITHM:PRESET"
   for name, module in algorithms.items():
-    yield f"  {name:<18}{_paper(module)}"
+    yield f"  {name:<18}{_read_paper(module)}"
   yield ""
   yield "presets"
-  for preset, having in catalog.presets().items():
-    config = algorithms[having[0]].get_config(preset)
+  for preset, names in catalog.presets().items():
+    config = algorithms[names[0]].get_config(preset)
     name, _ = factory.get_name_and_kwargs(config.environment)
-    only = "" if len(having) == len(algorithms) else f"; {', '.join(having)}"
-    yield f"  {preset:<18}{name}, until {_end(config)}{only}"
+    only = "" if len(names) == len(algorithms) else f"; {', '.join(names)}"
+    yield f"  {preset:<18}{name}, until {_describe_end(config)}{only}"
   yield ""
   yield "more: slipway list --algorithm=NAME"
 
 
-def _one(algorithm: str) -> Iterator[str]:
+def _describe_algorithm(algorithm: str) -> Iterator[str]:
   """Yields lines with an algorithm's paper, fields and presets."""
   if algorithm.endswith(".py"):
-    yield from _own(algorithm)
+    yield from _describe_file(algorithm)
     return
   modules = catalog.algorithms()
   if algorithm not in modules:
@@ -70,42 +74,42 @@ def _one(algorithm: str) -> Iterator[str]:
   module = modules[algorithm]
   first, *_ = module.PRESETS
   config = module.get_config(first)
-  yield f"{algorithm}: {_paper(module)}"
+  yield f"{algorithm}: {_read_paper(module)}"
   yield ""
   yield f"other than the fields' defaults, preset {first}"
-  yield from _changes(config)
+  yield from _list_changes(config)
   yield ""
   yield "presets and their needs"
   for preset in module.PRESETS:
-    yield f"  {preset:<18}{_needs(module.get_config(preset))}"
+    yield f"  {preset:<18}{_describe_needs(module.get_config(preset))}"
   yield ""
   yield f"all fields: slipway config {algorithm}:{first}"
 
 
-def _own(path: str) -> Iterator[str]:
-  """A config file of the user's: what it changes and needs."""
+def _describe_file(path: str) -> Iterator[str]:
+  """Yields lines with a config file's changed fields and its needs."""
   config = overrides.load(path)
   fields_lib.validate(config, overrides.declared(config))
   yield f"{path}: {config.agent}"
   yield ""
   yield "other than the fields' defaults"
-  yield from _changes(config)
+  yield from _list_changes(config)
   yield ""
-  yield f"needs: {_needs(config)}"
+  yield f"needs: {_describe_needs(config)}"
   yield ""
   yield f"all fields: slipway config {path}"
 
 
-def _changes(config: ml_collections.ConfigDict) -> Iterator[str]:
-  """The fields whose values are not their defaults."""
+def _list_changes(config: ml_collections.ConfigDict) -> Iterator[str]:
+  """Yields lines with the fields whose values are not their defaults."""
   defaults = fields_lib.make_config(overrides.declared(config))
   for field, value in fields_lib.flatten(config).items():
     if fields_lib.get(defaults, field) != value:
       yield f"  {field:<38}{value}"
 
 
-def _needs(config: ml_collections.ConfigDict) -> str:
-  """Returns one line with the network, processes and memory of a config."""
+def _describe_needs(config: ml_collections.ConfigDict) -> str:
+  """Returns a text with the network, processes and memory of a config."""
   spec = factory.make_spec(config.environment)
   table = registry.make_builder(config.agent).make_table(config, spec)
   if table is None:
@@ -119,12 +123,13 @@ def _needs(config: ml_collections.ConfigDict) -> str:
   )
 
 
-def _paper(module: typing.Any) -> str:
+def _read_paper(module: typing.Any) -> str:
   """Returns the first paragraph of a config module's docstring."""
   return " ".join((module.__doc__ or "").split("\n\n")[0].split())
 
 
-def _end(config: ml_collections.ConfigDict) -> str:
+def _describe_end(config: ml_collections.ConfigDict) -> str:
+  """Returns a text with the limit that ends a run of a config."""
   limits = config.limits
   if math.isfinite(limits.target_return):
     return f"a mean return of {limits.target_return:g}"

@@ -18,11 +18,12 @@ from slipway.replay.tables import table_spec
 
 # Overhead of Reverb per item, measured with items of 60 to 8,000 bytes.
 _ITEM_BYTES = 1_000
-# Factor by which Reverb compresses frames: 0.3 to 0.6 for Atari.
-_FRAMES = 0.5
+# Compressed size of frames in Reverb relative to their size: 0.3 to 0.6 for
+# Atari.
+_FRAME_COMPRESSION = 0.5
 # Copies of a variable: value, target, gradient and Adam's two moments.
-_COPIES = 5
-_WORKERS = "the workers"
+_VARIABLE_COPIES = 5
+_WORKERS = "the workers"  # a `Need.component`
 # Batches in memory at a time: sampled, prefetched and in the update.
 _BATCHES = 4
 # Mount point and limit file of control groups with a memory limit, by the
@@ -61,10 +62,10 @@ def check(
     spec: specification of one environment.
     builder: builder of the config's algorithm.
     available_bytes: memory of the machine.
-    has_workers: whether all workers are on that machine, too.
+    has_workers: whether all workers run on that machine, too.
 
   Raises:
-    ValueError: the run does not fit; names the largest component.
+    ValueError: the run does not fit. The message names the largest component.
   """
   needs = estimate(config, spec, builder)
   if not has_workers:
@@ -75,9 +76,10 @@ def check(
   most = max(needs, key=lambda need: need.size_bytes)
   raise ValueError(
     f"config.{most.field}={fields.show(fields.get(config, most.field))}: "
-    f"{most.component} would take about {_gib(most.size_bytes)} of memory, all "
-    f"nodes {_gib(total)}, and this machine has {_gib(available_bytes)}, "
-    f"so the run would be killed; lower {most.field}"
+    f"{most.component} would take about {_format_bytes(most.size_bytes)} of "
+    f"memory, all nodes {_format_bytes(total)}, and this machine has "
+    f"{_format_bytes(available_bytes)}, so the run would be killed; "
+    f"lower {most.field}"
   )
 
 
@@ -86,7 +88,10 @@ def estimate(
   spec: specs.EnvironmentSpec,
   builder: core.Builder,
 ) -> list[Need]:
-  """Returns a lower bound of the nodes' memory, without their programs.
+  """Estimates the least memory that each component of a run needs for its data.
+
+  The memory of the processes' code and libraries is left out.
+
 
   Args:
     config: the whole config, checked by its builder.
@@ -97,10 +102,12 @@ def estimate(
   parameters = sum(math.prod(shape) for shape in shapes.values())
   observation = spec.observations
   needs = [
-    Need("the networks", 4 * _COPIES * parameters, "network.hidden_sizes"),
+    Need(
+      "the networks", 4 * _VARIABLE_COPIES * parameters, "network.hidden_sizes"
+    ),
     Need(
       "the evaluator",
-      config.evaluation.episodes * _size(observation),
+      config.evaluation.episodes * _size_bytes(observation),
       "evaluation.episodes",
     ),
   ]
@@ -108,13 +115,15 @@ def estimate(
   if table is None:
     return needs
   item_bytes = math.prod(table.schema.item_shape)
-  frames = observation.dtype == np.uint8 and len(observation.shape) == 3
-  compressed = _FRAMES if frames and config.mode != "single" else 1.0
+  has_frames = observation.dtype == np.uint8 and len(observation.shape) == 3
+  compression = (
+    _FRAME_COMPRESSION if has_frames and config.mode != "single" else 1.0
+  )
   topology = config.topology
   capacity = "variables.max_age" if table.consumed else "replay.capacity"
   return [
     *needs,
-    Need("replay", int(compressed * replay_bytes(table)), capacity),
+    Need("replay", int(compression * replay_bytes(table)), capacity),
     Need(
       "the trainer's batches",
       _BATCHES * table.batch_size * item_bytes,
@@ -124,7 +133,7 @@ def estimate(
       _WORKERS,
       topology.workers
       * topology.environments_per_worker
-      * (_size(observation) + item_bytes),
+      * (_size_bytes(observation) + item_bytes),
       "topology.environments_per_worker",
     ),
   ]
@@ -137,10 +146,10 @@ def replay_bytes(table: table_spec.TableSpec) -> int:
     table: specification of the run's table.
   """
   shape = table.schema.item_shape
-  # Items that share frames have one new frame each.
-  shared = table.schema.kept_frame_records(1) > 0
-  each = shape[-1] if shared else math.prod(shape)
-  return table.shards * table.capacity * (each + _ITEM_BYTES)
+  # If items share frames, each item adds only one frame record to the table.
+  shares_frames = table.schema.kept_frame_records(1) > 0
+  item_bytes = shape[-1] if shares_frames else math.prod(shape)
+  return table.shards * table.capacity * (item_bytes + _ITEM_BYTES)
 
 
 def machine_bytes(root: pathlib.Path = pathlib.Path("/")) -> int:
@@ -157,10 +166,11 @@ def machine_bytes(root: pathlib.Path = pathlib.Path("/")) -> int:
 
 
 def _limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
-  """Yields paths of limit files of this process's control group and parents.
+  """Yields the memory limit files of this process's control group and parents.
 
-  In a container the group's path may be the host's, and not exist here. The
-  mount point, which is the last parent, is then the container's group.
+  In a container, the group's path may be that of the host, which does not exist
+  here. The mount point, which is the last parent, then has the limit of the
+  container.
   """
   try:
     lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -176,11 +186,12 @@ def _limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
           yield root / mount / folder / file
 
 
-def _size(array: specs.Array) -> int:
+def _size_bytes(array: specs.Array) -> int:
+  """Returns the size of one array of a spec in bytes."""
   return math.prod(array.shape) * array.dtype.itemsize
 
 
-def _gib(size_bytes: int) -> str:
+def _format_bytes(size_bytes: int) -> str:
   if size_bytes < 2**40:
     return f"{size_bytes / 2**30:,.1f} GiB"
   return f"{size_bytes / 2**40:,.1f} TiB"

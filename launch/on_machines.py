@@ -46,12 +46,12 @@ def prepare(
   Raises:
     ValueError: the cluster cannot be used, or has too few machines.
   """
-  _check(config)
+  _check_topology(config)
   cluster = cluster_lib.Cluster(address, user_modules.find_files(config))
   if cluster.dashboard:
     show(f"Ray's dashboard: {cluster.dashboard}")
-  shown = ""
-  while missing := _missing(config, cluster):
+  shown = ""  # the text that was shown last
+  while missing := _describe_missing(config, cluster):
     if not wait:
       cluster.close()
       raise ValueError(missing)
@@ -89,7 +89,7 @@ def launch(
   with contextlib.ExitStack() as held:
     held.callback(cluster.close)
 
-    def on_control(address: str) -> None:
+    def watch_control(address: str) -> None:
       control = rpc_client.connect(control_service.ControlService, address)
       watcher = watch.Watch(
         control,
@@ -100,16 +100,16 @@ def launch(
       held.callback(watcher.close)
 
     try:
-      supervisor.run(on_control)
+      supervisor.run(watch_control)
     except failures.NodeFailedError as error:
       failures.print_traceback(error.failure)
       raise
 
 
-def _missing(
+def _describe_missing(
   config: ml_collections.ConfigDict, cluster: cluster_lib.Cluster
 ) -> str:
-  """Returns one line about missing machines; '': none is missing."""
+  """Returns a text about missing machines, or '' if none is missing."""
   try:
     placement.Placement(config).check(cluster.machines(), cluster.address)
   except ValueError as error:
@@ -122,12 +122,12 @@ def _send_placement(
   supervisor: cluster_supervisor.ClusterSupervisor,
 ) -> None:
   """Sends the run's current machines to the control node."""
-  # A control node that restarts gets them with the next call.
+  # A control node that is restarting gets the machines with the next call.
   with contextlib.suppress(rpc_client.UnreachableError):
     control.place(supervisor.placement())
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
+def _check_topology(config: ml_collections.ConfigDict) -> None:
   """Raises ValueError for a config that cannot run on a cluster."""
   topology = config.topology
   if not topology.proxy:

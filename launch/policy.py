@@ -91,17 +91,17 @@ class Policy:
     """
     self.config, self.version = config, version
     environment = factory.make(config.environment, num_envs=1, seed=0)
-    environment.close()  # its spaces and conversions remain
+    environment.close()  # its spaces and conversions can still be used
     self._environment = environment
     self.observation_space = environment.observation_space
     self.action_space = environment.action_space
     self._spec = environment.spec
     builder = registry.make_builder(config.agent)
     self._declaration = builder.make_network(config, self._spec)
-    self._variables = _select(self._declaration, variables, source)
+    self._variables = _select_variables(self._declaration, variables, source)
     self.actor: core.Actor = builder.make_greedy_actor(config, self._spec)
     self.actor.load(variables)
-    self._first = True
+    self._begins_episode = True
 
   def __call__(
     self,
@@ -114,10 +114,10 @@ class Policy:
     Args:
       observation: an element of the observation space, or a batch of them
         [B, ...].
-      reward: reward of the step before the observation, or [B]; only recurrent
-        networks use it.
-      action_mask: ones for legal actions [M], or [B, M]; required if
-        `config.environment.action_mask` is set.
+      reward: reward of the step before the observation, or rewards [B]; only
+        recurrent networks use it.
+      action_mask: mask [M], or masks [B, M], with ones for the legal ones of M
+        actions; required if `config.environment.action_mask` is set.
 
     Returns:
       An element of the action space, or a batch of them [B, ...].
@@ -126,8 +126,8 @@ class Policy:
       ValueError: the observation has another shape, or the mask is
         missing.
     """
-    single, batch = self._batch(observation)
-    seen = self._environment.read_observations(batch)
+    is_single, batch = self._to_batch(observation)
+    observations = self._environment.read_observations(batch)
     expected = self._environment.spec.observations
     if isinstance(expected, arrays.MaskedArray):
       if action_mask is None:
@@ -135,18 +135,25 @@ class Policy:
           "action_mask is None, but the policy was trained with action masks, "
           "so illegal actions could follow: pass the environment's mask"
         )
-      seen = expected.join(seen, np.atleast_2d(np.asarray(action_mask)))
+      observations = expected.join(
+        observations, np.atleast_2d(np.asarray(action_mask))
+      )
     output = self.actor.act(
-      seen,
-      np.broadcast_to(np.asarray(reward, np.float32), len(seen)),
-      np.full(len(seen), self._first),
+      observations,
+      np.broadcast_to(np.asarray(reward, np.float32), len(observations)),
+      np.full(len(observations), self._begins_episode),
     )
-    self._first = False
+    self._begins_episode = False
     actions = self._environment.write_actions(output.action)
-    return actions[0] if single else actions
+    return actions[0] if is_single else actions
 
-  def _batch(self, observation: typing.Any) -> tuple[bool, typing.Any]:
-    """Returns whether an observation is unbatched, and it as a batch."""
+  def _to_batch(self, observation: typing.Any) -> tuple[bool, typing.Any]:
+    """Returns whether the observation is a single one, and a batch of it.
+
+    Raises:
+      ValueError: the observation is neither an element of the space nor a
+        batch of elements.
+    """
     parts = []
     for leaf in spaces.leaves(self.observation_space):
       try:
@@ -162,13 +169,14 @@ class Policy:
       return False, tree.map_structure(np.asarray, observation)
     found, wanted = zip(*parts, strict=True)
     raise ValueError(
-      f"observation has shape {_show(found)}, so there is no action for it: "
-      f"give one of shape {_show(wanted)}, or a batch along a first axis"
+      f"observation has shape {_format_shapes(found)}, so there is no action "
+      f"for it: give one of shape {_format_shapes(wanted)}, or a batch along a "
+      "first axis"
     )
 
   def reset(self) -> None:
     """Begins new episodes: the state of a recurrent network is reset."""
-    self._first = True
+    self._begins_episode = True
 
   def export(self, path: str | os.PathLike[str]) -> None:
     """Writes the policy as an ONNX model, for onnxruntime and others.
@@ -209,14 +217,20 @@ class Policy:
     )
 
 
-def _select(
+def _select_variables(
   declaration: network_lib.Declaration,
   variables: Mapping[str, np.ndarray],
   source: str,
 ) -> dict[str, np.ndarray]:
-  """Returns the variables of the acting network, by its own names.
+  """Returns the variables of the network that acts, by its own names.
 
-  In a learner of several networks, names begin with that of the network.
+  In a learner with several networks, the names of variables begin with the name
+  of a network.
+
+  Args:
+    declaration: the network that acts.
+    variables: the learner's variables, by name.
+    source: the origin of the variables, for the error message.
   """
   selected = {}
   for name, shape in network_lib.variable_shapes(declaration).items():
@@ -287,7 +301,7 @@ def _load_snapshot(
   return counters.variables_version, learner.get_variables()
 
 
-def _show(shapes: Sequence[tuple[int, ...] | None]) -> str:
+def _format_shapes(shapes: Sequence[tuple[int, ...] | None]) -> str:
   """Returns the shapes of an observation's parts as text."""
   shown = ["missing" if s is None else str(list(s)) for s in shapes]
   return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"

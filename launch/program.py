@@ -17,8 +17,8 @@ from slipway.launch.runs import run as run_lib
 
 CONTROL_SOCKET = "control.sock"
 
-# Class of each role, imported in the node's process. So the launcher does not
-# import TensorFlow, which takes seconds.
+# Class of each role. It is imported in the node's process, so that the launcher
+# does not import TensorFlow, which takes seconds.
 _CLASSES = {
   "control": "slipway.launch.nodes.control:Control",
   "replay": "slipway.launch.nodes.replay:Replay",
@@ -53,8 +53,8 @@ class Wiring:
     nodes: role and index of each node, in the order of starting.
     control: handle of the control node.
     data: addresses of the TrajectoryManagers.
-    make_worker: function of a worker's index and the number of workers that
-      makes a further worker after the launch.
+    make_worker: function that makes a further worker after the launch, from its
+      index and the new number of workers.
   """
 
   program: lp.Program
@@ -97,17 +97,17 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
   )
   control = _add_control(program, run, plan)
 
-  def make(role: str, *args) -> service_node.ServiceNode:
+  def make_node(role: str, *args) -> service_node.ServiceNode:
     return service_node.ServiceNode(None, NodeClass(role), *args, control)
 
   def make_worker(index: int, count: int) -> service_node.ServiceNode:
-    # Its exploration depends on the number of workers.
+    # A worker's exploration depends on the number of workers.
     current = config.copy_and_resolve_references()
     current.topology.workers = count
-    return make("worker", current, spec, index, data)
+    return make_node("worker", current, spec, index, data)
 
   def make_replay(shard: int) -> service_node.ServiceNode:
-    node = make(
+    node = make_node(
       "replay",
       *(config, spec, folder, shard, servers[shard]),
       data.passing_path(shard),
@@ -116,7 +116,9 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
     return node
 
   def make_trainer() -> service_node.ServiceNode:
-    node = make("trainer", config, spec, folder, servers, data.passing_path(0))
+    node = make_node(
+      "trainer", config, spec, folder, servers, data.passing_path(0)
+    )
     if config.topology.replay == "with_trainer":
       servers[0].assign(node)
     return node
@@ -124,9 +126,9 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
   makers: dict[str, Callable[[int], service_node.ServiceNode]] = {
     "replay": make_replay,
     "trainer": lambda _: make_trainer(),
-    "proxy": lambda index: make("proxy", index, data, rates.poll_period_s),
+    "proxy": lambda index: make_node("proxy", index, data, rates.poll_period_s),
     "worker": lambda index: make_worker(index, plan.expected["worker"]),
-    "evaluator": lambda _: make("evaluator", config, spec, folder, data),
+    "evaluator": lambda _: make_node("evaluator", config, spec, folder, data),
   }
   for role, index in plan.nodes:
     if role != "control":
@@ -137,7 +139,7 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
 def _add_control(
   program: lp.Program, run: run_lib.Run, plan: host_plan.HostPlan
 ) -> ControlHandle:
-  """Adds the control node if it runs here; always returns its handle."""
+  """Adds the control node if it runs on this machine; returns its handle."""
   path = os.path.join(plan.memory_dir, CONTROL_SOCKET)
   handle = service_node.Handle(control_service.ControlService, path)
   if plan.control_is_remote:

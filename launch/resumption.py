@@ -24,7 +24,7 @@ from slipway.launch.runs import (
 )
 from slipway.replay.tables import table_spec
 
-# Seconds in which the nodes of a launcher that was killed end.
+# Seconds within which the nodes of a killed launcher end.
 _END_TIMEOUT_S = 25.0
 _POLL_S = 0.1
 # Fields and sections of a config that can't change in a resume, and the
@@ -38,12 +38,12 @@ _FIXED = {
   "replay.transitions_per_item": "the saved items have so many transitions",
   "replay.shards": "the saved items are spread over that number of servers",
 }
-# Further ones in mode 'single'.
+# Further fields that can't change in a resume in mode 'single'.
 _FIXED_IN_SINGLE = {
   "seed": "the saved random states belong to it",
   "replay.sampler": "a uniform table saves no priorities",
 }
-# Format of the count of each limit.
+# Text with the count of each limit, for error messages.
 _COUNTED_AS = {
   "environment_steps": "{:,} environment steps",
   "trainer_steps": "{:,} trainer steps",
@@ -64,26 +64,26 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
     ValueError: the run is still active.
   """
   end_s = time.monotonic() + _END_TIMEOUT_S
-  waits = False
+  has_warned = False
   while address := run_address.read(folder):
     if address.is_down:
       break
-    here = address.host == socket.gethostname()
-    if not here or time.monotonic() > end_s:
+    is_here = address.host == socket.gethostname()
+    if not is_here or time.monotonic() > end_s:
       raise ValueError(
         f"run {str(folder.path)!r} is still active, process {address.pid} of "
         f"{address.host}: stop it (slipway control --run={folder.path} "
         f"stop), or remove {str(run_address.path_in(folder))!r} if the "
         "process belongs to something else"
       )
-    if not waits:
+    if not has_warned:
       logging.warning(
         "waiting up to %.0f s for process %d, which saves the run after its "
         "launcher was killed",
         _END_TIMEOUT_S,
         address.pid,
       )
-    waits = True
+    has_warned = True
     time.sleep(_POLL_S)
 
 
@@ -122,7 +122,7 @@ class Resumption:
     Args:
       folder: the run's folder.
       config: the whole config, validated.
-      table: specification of the algorithm's table; None: it has none.
+      table: specification of the algorithm's table, or None if it has none.
 
     Raises:
       ValueError: the run is still active, has no snapshot, or a
@@ -148,7 +148,7 @@ class Resumption:
     """Prepares the folder for the resumed run, and writes the new config.
 
     Raises:
-      OSError: one line naming the file that could not be written.
+      OSError: a file could not be written; the message names it.
     """
     self.folder.path.chmod(0o700)  # a copy may be readable for other users
     self.folder.make_subfolders()
@@ -167,6 +167,7 @@ class Resumption:
 
 
 def _describe_remote(config: ml_collections.ConfigDict) -> str:
+  """Returns the part of an error message about the remote location."""
   url = config.snapshot.url
   return f", nor has {url!r}" if url else ""
 
@@ -176,10 +177,10 @@ def _check_fixed(
   snapshot: snapshot_store.Snapshot,
   config: ml_collections.ConfigDict,
 ) -> None:
-  """Raises ValueError for a changed field that must not change.
+  """Raises ValueError if a field has changed that must not change in a resume.
 
-  An override may have changed it, or config.json is damaged. It is compared
-  with the copy of the config in the snapshot.
+  The new config, with its overrides, and the run's config.json, which may be
+  damaged, are compared with the copy of the config in the snapshot.
   """
   copy = snapshot.path / run_folder.CONFIG
   saved = config_file.read(copy)
@@ -201,10 +202,15 @@ def _check_fixed(
 def _find_forbidden_change(
   before: ml_collections.ConfigDict, after: ml_collections.ConfigDict
 ) -> tuple[str, typing.Any, typing.Any, str] | None:
-  """Finds the first changed field that can't change in a resume.
+  """Returns the first changed field that must not change in a resume.
+
+  Args:
+    before: config of the saved run.
+    after: config of the resumed run.
 
   Returns:
-    Its name, old value, new value and the reason; None: there is none.
+    Name, old value, new value and reason why it must not change, or None if no
+    such field has changed.
   """
   fixed = _FIXED | (_FIXED_IN_SINGLE if after.mode == "single" else {})
   old, new = (fields.flatten(c) for c in (before, after))
@@ -217,6 +223,7 @@ def _find_forbidden_change(
 
 
 def _check_mode(mode: str, saved: str) -> None:
+  """Raises ValueError if only one of two modes is 'single'."""
   if (mode == "single") != (saved == "single"):
     raise ValueError(
       f"--mode={mode} can't resume from a snapshot of mode {saved!r}, whose "
@@ -229,6 +236,7 @@ def _check_capacity(
   table: table_spec.TableSpec | None,
   items: int,
 ) -> None:
+  """Raises ValueError if the snapshot's items would not fit into the table."""
   if table is None or table.consumed or table.shards * table.capacity >= items:
     return
   saved = items * table.steps_per_item

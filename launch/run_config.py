@@ -29,12 +29,12 @@ def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
   folder = run_folder.RunFolder.open(path)
   user_modules.add_to_path(folder)
   try:
-    return _read(folder.config)
+    return _read_checked(folder.config)
   except ValueError as error:
     copies = folder.snapshots.glob(f"[0-9]*/{run_folder.CONFIG}")
     for copy in sorted(copies, reverse=True):
       try:
-        config = _read(copy)
+        config = _read_checked(copy)
       except ValueError:
         continue
       logging.warning("%s; its copy %s is used", error, copy)
@@ -42,7 +42,8 @@ def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
     raise
 
 
-def _read(path: pathlib.Path) -> ml_collections.ConfigDict:
+def _read_checked(path: pathlib.Path) -> ml_collections.ConfigDict:
+  """Reads a config and checks its fields; raises ValueError if invalid."""
   config = config_file.read(path)
   try:
     fields.validate(config, overrides.declared(config))

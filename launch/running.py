@@ -8,7 +8,7 @@ from slipway.launch.runs import run_address, run_folder
 
 
 class NotRunningError(Exception):
-  """Raised if a run has ended or does not reply; has one line."""
+  """Raised if a run has ended or does not reply."""
 
 
 def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
@@ -43,6 +43,7 @@ def has_ended(folder: run_folder.RunFolder) -> bool:
 
 
 def _why_not_found(folder: run_folder.RunFolder) -> str:
+  """Returns a message that explains why a run has no address."""
   name = repr(str(folder.path))
   if folder.summary.exists():
     summary = json.loads(folder.summary.read_text("utf-8"))

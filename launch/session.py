@@ -38,7 +38,7 @@ from slipway.launch.runs import (
 
 _REPLY_TIMEOUT_S = 3.0
 _STATUS_PERIOD_S = 1.0
-_KEPT_LINES = 20  # lines of standard error to search for an error message
+_KEPT_LINES = 20  # last lines of standard error, which contain the message
 
 Config = ml_collections.ConfigDict | str
 
@@ -140,11 +140,11 @@ def start(
 
   Args:
     config: a config, or a name for `load_config`. With `resume`, the changed
-      config of that run; None: the config is not changed.
-    name: name of the run's folder in `run_dir`; None: made from algorithm,
-      environment and time.
+      config of that run, or None to leave it unchanged.
+    name: name of the run's folder in `run_dir`, or None for a name with
+      algorithm, environment and time.
     run_dir: folder of all runs; made if it is missing.
-    mode: 'async', 'sync' or 'single'; None: the config's mode.
+    mode: 'async', 'sync' or 'single', or None for the config's mode.
     resume: folder of a run to resume, in place of `name`, `run_dir` and
       `overwrite`.
     overwrite: whether a run of this name is replaced.
@@ -156,9 +156,11 @@ def start(
   """
   if resume is not None:
     folder = run_folder.RunFolder.open(resume).path
-    changes = [] if config is None else _changes(folder, _as_config(config))
+    changes = (
+      [] if config is None else _list_overrides(folder, _as_config(config))
+    )
     arguments = [f"--resume={folder}", *changes]
-    return Training(folder, [*arguments, *_mode(mode), *flags])
+    return Training(folder, [*arguments, *_mode_flags(mode), *flags])
   if config is None:
     raise ValueError(
       "config is None, so there is nothing to train: give a config, the name "
@@ -179,7 +181,9 @@ def start(
     *(["--overwrite"] if overwrite else []),
   ]
   return Training(
-    pathlib.Path(run_dir, name), [*arguments, *_mode(mode), *flags], file.name
+    pathlib.Path(run_dir, name),
+    [*arguments, *_mode_flags(mode), *flags],
+    file.name,
   )
 
 
@@ -215,16 +219,17 @@ class Training:
     self._stop_sent = False
     # On a terminal, the run shows the panel and gets Ctrl-C from the terminal.
     self._in_terminal = sys.stdout is sys.__stdout__ and sys.stdout.isatty()
-    ended, self._alive = os.pipe()
+    # The run stops when this process, and so the pipe's write end, is gone.
+    read_end, self._alive_pipe = os.pipe()
     self._process = subprocess.Popen(
       [
-        *(sys.executable, "-m", "slipway.launch.attached", str(ended)),
+        *(sys.executable, "-m", "slipway.launch.attached", str(read_end)),
         *arguments,
       ],
       stdin=subprocess.DEVNULL,
       stdout=None if self._in_terminal else subprocess.PIPE,
       stderr=subprocess.PIPE,
-      pass_fds=(ended,),
+      pass_fds=(read_end,),
       start_new_session=not self._in_terminal,
       # The run finds user modules where the caller finds them.
       env={
@@ -234,7 +239,7 @@ class Training:
       text=True,
       errors="replace",
     )
-    os.close(ended)
+    os.close(read_end)
     self._printers = [threading.Thread(target=self._print_errors, daemon=True)]
     if not self._in_terminal:
       self._printers.append(
@@ -286,7 +291,7 @@ class Training:
     return self._process.poll() is None
 
   def status(self) -> run_status.RunStatus | None:
-    """Returns the newest status; None: the run is not up yet.
+    """Returns the newest status, or None until the run is up.
 
     After the end of the run, it is the last known status.
     """
@@ -339,7 +344,7 @@ class Training:
     return load_result(self.folder)
 
   def _try_command(self, method: str, *args: typing.Any) -> bool:
-    """Calls a method of the control node; False: the node is not up."""
+    """Calls a method of the control node; returns False if it is not up."""
     control = self._find_control()
     if control is None:
       return False
@@ -350,6 +355,7 @@ class Training:
     return True
 
   def _try_query(self, method: str) -> typing.Any:
+    """Calls a method of the control node; returns None if it is not up."""
     control = self._find_control()
     try:
       return control and getattr(control, method)()
@@ -357,7 +363,7 @@ class Training:
       return None
 
   def _find_control(self) -> typing.Any:
-    """Returns a client of the control node; None: the node is not up."""
+    """Returns a client of the control node, or None if the node is not up."""
     if not self.running or not self.folder.is_dir():
       return None
     try:
@@ -376,35 +382,41 @@ class Training:
     return self._control[1]
 
   def _check_exit_status(self) -> None:
+    """Raises the error of a training that has ended, if it failed."""
     for printer in self._printers:
       printer.join()
     status = self._process.returncode
     self._close()
     if status == 0:
       return
-    marked = [line for line in self._errors if line.startswith("train: ")]
-    line = marked[-1].removeprefix("train: ") if marked else None
+    messages = [line for line in self._errors if line.startswith("train: ")]
+    message = messages[-1].removeprefix("train: ") if messages else None
     if status == 2:
-      raise ValueError(line or "the training was rejected; see the lines above")
+      raise ValueError(
+        message or "the training was rejected; see the lines above"
+      )
     raise RuntimeError(
-      line
+      message
       or f"the training ended with exit status {status}; see its logs in "
       f"{str(self.folder / 'logs')!r}"
     )
 
   def _close(self) -> None:
-    if self._alive >= 0:
-      os.close(self._alive)
-      self._alive = -1
+    """Closes the pipe, and removes the temporary config file."""
+    if self._alive_pipe >= 0:
+      os.close(self._alive_pipe)
+      self._alive_pipe = -1
     if self._config_path is not None:
       pathlib.Path(self._config_path).unlink(missing_ok=True)
 
   def _print_lines(self) -> None:
+    """Prints the run's standard output; runs in a thread."""
     assert self._process.stdout is not None
     for line in self._process.stdout:
       print(line, end="", flush=True)
 
   def _print_errors(self) -> None:
+    """Prints the run's standard error, except for its error message."""
     assert self._process.stderr is not None
     for line in self._process.stderr:
       self._errors.append(line.rstrip("\n"))
@@ -413,14 +425,15 @@ class Training:
 
 
 def _as_config(config: Config) -> ml_collections.ConfigDict:
+  """Returns a config, which is loaded if its name is given."""
   return load_config(config) if isinstance(config, str) else config
 
 
-def _mode(mode: str | None) -> list[str]:
+def _mode_flags(mode: str | None) -> list[str]:
   return [] if mode is None else [f"--mode={mode}"]
 
 
-def _changes(
+def _list_overrides(
   folder: pathlib.Path, config: ml_collections.ConfigDict
 ) -> list[str]:
   """Returns the overrides that turn a run's config into `config`."""

@@ -48,19 +48,20 @@ from slipway.launch.runs import run as run_lib
 from slipway.replay.tables import local_table
 from slipway.replay.variables import variable_packing
 
-_STATE, _TABLE = "single.pkl", "table"  # in a snapshot
+# A file and a folder in the folder of a snapshot.
+_STATE_FILE, _TABLE_FOLDER = "single.pkl", "table"
 _REPORT_PERIOD_S = 0.25
-_ONE_WORKER = (
+_ONE_WORKER_MESSAGE = (
   "mode 'single' has one worker, so the number of workers can't change: "
   "give it more environments (topology.environments_per_worker)"
 )
-_UPLOAD_S = 4.0  # for the last snapshot
-# Limits after which the run completes all updates and evaluations that are due,
-# so that equal runs end equally.
-_COMPLETED = ({*limits_lib.Counts._fields} - {"wall_clock_s"}) | {
+_UPLOAD_TIMEOUT_S = 4.0  # for the last snapshot
+# Reasons of a stop after which the run first completes all updates and
+# evaluations that are due, so that equal runs end equally.
+_REASONS_TO_COMPLETE = ({*limits_lib.Counts._fields} - {"wall_clock_s"}) | {
   limits_lib.ALL
 }
-_STEPS = ("environment_steps", "trainer_steps", "episodes")
+_STEP_LIMITS = ("environment_steps", "trainer_steps", "episodes")
 
 
 class Single:
@@ -132,6 +133,7 @@ class Single:
       self._restarts,
       self._savable,
     )
+    # Trainer steps at the last evaluation, and counts before the resume.
     self._evaluated_at = self._env_steps_before = self._episodes_before = 0
     self._read_limits()
     if newest and state:
@@ -142,8 +144,9 @@ class Single:
         "new episodes, so it does not equal one that never stopped",
         config.environment.name,
       )
-    self._saves = 0  # requested snapshots that were begun
-    self._best_is_new = False  # since the last snapshot
+    self._saves = 0  # number of users' requests for snapshots that were served
+    # Whether there was a new best evaluation since the last snapshot.
+    self._best_is_new = False
     self._pause_s: float | None = None  # of the last snapshot
     self._save_due_s = time.monotonic() + config.snapshot.period_s
     self._report_due_s = 0.0
@@ -151,6 +154,7 @@ class Single:
     self._command = messages.Command(
       steps_per_s=config.rates.environment_steps_per_s
     )
+    # `_stop` first completes what is due; `_stop_now` does not.
     self._stop_now = self._stop = self._save_now = False
 
   def run(self, show: Callable[[], None], signals: signals_lib.Signals) -> None:
@@ -164,7 +168,7 @@ class Single:
       RuntimeError: the last snapshot could not be written.
     """
     self._show, self._signals = show, signals
-    while not self._ends():
+    while not self._should_end():
       self.step(self._check_interrupted)
       if self._save_now or time.monotonic() >= self._save_due_s:
         try:
@@ -182,8 +186,9 @@ class Single:
     """Runs the next evaluation, update or batch step, whichever is due first.
 
     Args:
-      interrupted: function called at each step of an evaluation; True stops it,
-        without a trace if the environments can be saved.
+      interrupted: function called at each step of an evaluation, which stops if
+        it returns True. The stop leaves no trace if the environments can be
+        saved.
     """
     if self._command.paused:
       time.sleep(_REPORT_PERIOD_S / 10)
@@ -240,9 +245,10 @@ class Single:
     """Reads the current limits, which users may change during the run."""
     limits = self._control.limits
     self._last_trainer_step = limits_lib.last_trainer_step(limits)
-    self._step_limits = [(n, limits[n]) for n in _STEPS if limits[n]]
+    self._step_limits = [(n, limits[n]) for n in _STEP_LIMITS if limits[n]]
 
   def _evaluate(self, interrupted: Callable[[], bool]) -> None:
+    """Evaluates the newest variables, unless `interrupted` returns True."""
     assert self._variables.newest is not None
     steps = self._trainer.steps
     played = self._evaluator.evaluate(self._variables.newest, interrupted)
@@ -270,18 +276,18 @@ class Single:
       )
       self._best_is_new = True
 
-  def _ends(self) -> bool:
-    """Returns whether the run ends now.
+  def _should_end(self) -> bool:
+    """Returns whether the run should end now.
 
     Limits on steps and episodes are checked at every step. Others are checked
     several times a second, because a check takes as long as a step.
     """
-    complete = self._is_complete()
+    is_complete = self._is_complete()
     if time.monotonic() >= self._report_due_s or (
-      complete and self._has_reached_step_limit()
+      is_complete and self._has_reached_step_limit()
     ):
       self._check_control()
-    return self._stop_now or (complete and self._stop)
+    return self._stop_now or (is_complete and self._stop)
 
   def _is_complete(self) -> bool:
     """Returns whether no update or evaluation is due."""
@@ -305,13 +311,13 @@ class Single:
 
   def _env_steps(self) -> int:
     """Returns the number of environment steps of the run."""
-    made = self._worker.env_steps if self._worker is not None else 0
-    return self._env_steps_before + made
+    since_resume = self._worker.env_steps if self._worker is not None else 0
+    return self._env_steps_before + since_resume
 
   def _episodes(self) -> int:
     """Returns the number of training episodes of the run."""
-    ended = self._worker.episodes if self._worker is not None else 0
-    return self._episodes_before + ended
+    since_resume = self._worker.episodes if self._worker is not None else 0
+    return self._episodes_before + since_resume
 
   def _check_control(self) -> None:
     """Reports, shows the status, and updates the flags to stop and save."""
@@ -325,7 +331,7 @@ class Single:
     self._control.tick()
     reason = self._control.status().stopped_because
     self._stop = reason is not None
-    self._stop_now |= self._stop and reason not in _COMPLETED
+    self._stop_now |= self._stop and reason not in _REASONS_TO_COMPLETE
     self._show()
     self._report_due_s = time.monotonic() + _REPORT_PERIOD_S
 
@@ -340,8 +346,8 @@ class Single:
     self._control.counters().write(folder)
     checkpoints.save(folder, self._learner)
     if self._table is not None:
-      (folder / _TABLE).mkdir()
-      self._table.save(folder / _TABLE)
+      (folder / _TABLE_FOLDER).mkdir()
+      self._table.save(folder / _TABLE_FOLDER)
     worker = self._worker
     state = {
       "restarts": self._restarts,
@@ -353,11 +359,12 @@ class Single:
       "worker": worker.get_state(self._savable) if worker else None,
       "evaluator": self._evaluator.get_state(),
     }
-    (folder / _STATE).write_bytes(pickle.dumps(state))
+    (folder / _STATE_FILE).write_bytes(pickle.dumps(state))
 
   def _restore(
     self, folder: pathlib.Path, state: dict[str, typing.Any]
   ) -> None:
+    """Restores counts, worker, evaluator and table from a snapshot."""
     self._evaluated_at = state["evaluated_at"]
     self._env_steps_before = state["env_steps"]
     self._episodes_before = state["episodes"]
@@ -366,19 +373,20 @@ class Single:
       self._worker.set_state(state["worker"])
     if self._table is None:
       return
-    self._table.load(folder / _TABLE)
+    self._table.load(folder / _TABLE_FOLDER)
     if state["grants"] != self._rates.grants:
-      # The ratio has changed: the count of samples is set so that no update is
-      # due for older items.
+      # The resume has changed the ratio of samples to inserts. The count of
+      # samples is set so that no update is due for the items in the table.
       before_first, ratio = self._rates.grants
       granted = math.ceil((self._table.inserted - before_first) * ratio)
       self._table.sampled = max(0, granted)
 
   def _close(self) -> None:
+    """Closes the environments, and waits for the last upload."""
     if self._worker is not None:
       self._worker.close()
     self._evaluator.close()
-    self._store.flush(_UPLOAD_S)
+    self._store.flush(_UPLOAD_TIMEOUT_S)
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
@@ -399,7 +407,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     {"worker": min(1, run.config.topology.workers), "trainer": 1},
     run.started_at_s,
     rates_lib.Rates.from_config(run.config, run.spec),
-    workers_fixed_because=_ONE_WORKER,
+    workers_fixed_because=_ONE_WORKER_MESSAGE,
   )
   try:
     single = Single(run, control)
@@ -409,7 +417,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     panel_lib.Panel() as panel,
     hanging.detect_hanging(run.config.environment.step_timeout_s),
   ):
-    with _served(run, control):
+    with _serve_control(run, control):
       single.run(lambda: panel.update(control.status()), signals)
     single.report()
     try:
@@ -420,10 +428,10 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
 
 
 @contextlib.contextmanager
-def _served(
+def _serve_control(
   run: run_lib.Run, control: run_control.RunControl
 ) -> Iterator[None]:
-  """Serves the run's control to other processes within a context."""
+  """Serves the run's control to other processes while the block runs."""
   with tmpfs_directory.create() as memory_dir:
     path = os.path.join(memory_dir, "control.sock")
     service = control_service.ControlService
@@ -435,4 +443,5 @@ def _served(
 
 
 def _read_state(folder: pathlib.Path) -> dict[str, typing.Any]:
-  return pickle.loads((folder / _STATE).read_bytes())
+  """Reads what `_save_state` has pickled into a snapshot's folder."""
+  return pickle.loads((folder / _STATE_FILE).read_bytes())

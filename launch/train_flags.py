@@ -15,14 +15,14 @@ from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
 from slipway.launch.runs import run_folder
 
-# Module of launch/ for each value of --launch.
+# Module of launch/ that implements each value of --launch.
 LAUNCHES = {
   "local_mp": "local",
   "local_mt": "local_threads",
   "ray": "on_machines",
 }
 _RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
-# Flags of a new run, which a resumed run has already.
+# Flags for new runs, which can't be given with --resume.
 _NEW_RUN_FLAGS = ("config", "name", "run_dir", "overwrite")
 
 
@@ -127,19 +127,22 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
     usage: one sentence for the help.
 
   Raises:
-    ValueError: one line with the flag, its value and a suggestion.
+    ValueError: a flag or its value is invalid; the message has a suggestion.
     SystemExit: help was requested and printed.
   """
   line = overrides.split(argv)
   path = line.sources.get("config", overrides.DEFAULT_CONFIG)
   if flags_lib.requests_help(argv):
-    config = _load(path)
+    config = _load_config(path)
     return flags_lib.parse(
-      define(argv[:1], config), argv, usage, epilogue=_fields(path, config)
+      define(argv[:1], config),
+      argv,
+      usage,
+      epilogue=_describe_fields(path, config),
     )
   resume, argv = line.sources.get("resume"), line.argv
   if resume is None:
-    config = _load(path)
+    config = _load_config(path)
   else:
     config = run_config.read(resume)
     argv = [argv[0], f"--resume={resume}", *argv[1:]]
@@ -149,7 +152,7 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
   values = flags_lib.parse(define(argv, config), argv, usage, fields)
   if resume is not None:
     given = {name for name in _NEW_RUN_FLAGS if values[name].present}
-    _check_resumes(resume, given | line.sources.keys())
+    _check_resume_flags(resume, given | line.sources.keys())
   overrides.check_items(values.config, fields)
   overrides.set_kwargs(values.config, line.kwargs)
   _set_mode(values)
@@ -179,14 +182,14 @@ def _default_name(
   return run_folder.make_name(pathlib.PurePath(name).stem, task)
 
 
-def _load(path: str) -> ml_collections.ConfigDict:
+def _load_config(path: str) -> ml_collections.ConfigDict:
   """Returns the config of --config=`path`, after a check of its field names.
 
-  Its values are checked after the overrides, because some have no valid
-  default.
+  The values are checked later, with the overrides, because some fields have no
+  valid default.
 
   Raises:
-    ValueError: one line that names the file.
+    ValueError: the file is invalid; the message names it.
   """
   config = overrides.load(path)
   try:
@@ -196,14 +199,19 @@ def _load(path: str) -> ml_collections.ConfigDict:
   return config
 
 
-def _fields(path: str, config: ml_collections.ConfigDict) -> str:
+def _describe_fields(path: str, config: ml_collections.ConfigDict) -> str:
   """Returns the help text about the fields of a config."""
   described = overrides.help_text(config, overrides.declared(config))
   return f"Fields of --config={path}:\n\n{described}"
 
 
-def _check_resumes(path: str, given: Collection[str]) -> None:
-  """Raises ValueError for a given flag of a new run."""
+def _check_resume_flags(path: str, given: Collection[str]) -> None:
+  """Raises ValueError if a flag for new runs is given with --resume.
+
+  Args:
+    path: value of --resume.
+    given: names of the given flags.
+  """
   for name in _NEW_RUN_FLAGS:
     if name in given:
       advice = (

@@ -56,16 +56,17 @@ def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
       builder = registry.make_builder(config.agent)
       builder.check(config, spec)
       hooks.check(config.hooks)
-      many = flags.launch == "ray"  # machines, each with memory of its own
-      if not many or config.topology.trainer_machine == "home":
+      on_cluster = flags.launch == "ray"
+      # This machine's memory matters only if it has the trainer.
+      if not on_cluster or config.topology.trainer_machine == "home":
         available_bytes = memory.machine_bytes()
-        memory.check(config, spec, builder, available_bytes, not many)
+        memory.check(config, spec, builder, available_bytes, not on_cluster)
       launch = _prepare_launch(flags)
       if flags.resume is None:
-        folder, message = _begin(flags, signals_received, resources)
+        folder, message = _begin_run(flags, signals_received, resources)
       else:
         table = builder.make_table(config, spec)
-        folder, message = _resume(flags, table, signals_received, resources)
+        folder, message = _resume_run(flags, table, signals_received, resources)
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 2
@@ -96,13 +97,14 @@ def _kill_descendants() -> None:
   descendants.kill_and_wait(psutil.Process().children())
 
 
-def _begin(
+def _begin_run(
   flags: absl_flags.FlagValues,
   signals_received: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
-  """Makes a new run's folder; returns the folder and a message to the user."""
-  config_file.to_json(flags.config)  # before an older run is removed
+  """Makes a new run's folder; returns the folder and a message for the user."""
+  # Raises an error for an invalid config before an older run is removed.
+  config_file.to_json(flags.config)
   name = flags.name
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   if flags.overwrite and before.is_run():
@@ -121,13 +123,13 @@ def _begin(
   return folder, f"run folder: {folder.path}"
 
 
-def _resume(
+def _resume_run(
   flags: absl_flags.FlagValues,
   table: table_spec.TableSpec | None,
   signals_received: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
-  """Prepares a resumed run's folder; returns it and a message to the user."""
+  """Prepares a resumed run's folder; returns it and a message for the user."""
   folder = run_folder.RunFolder.open(flags.resume)
   resources.enter_context(run_lock.held(folder))
   store = snapshot_store.open_store(flags.config, folder)
@@ -139,8 +141,8 @@ def _resume(
   return folder, f"run folder: {folder.path}\n{resumed}"
 
 
-def _launch(name: str, *args: typing.Any) -> None:
-  """Launches by a module, imported late because its imports take seconds."""
+def _import_and_launch(name: str, *args: typing.Any) -> None:
+  """Calls `launch` of a module, which is imported late: it takes seconds."""
   with hidden_jax.hidden_jax():
     module = importlib.import_module(name)
   module.launch(*args)
@@ -156,7 +158,7 @@ def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
   single = config.mode == "single"
   name = "single" if single else train_flags.LAUNCHES[flags.launch]
   if name != "on_machines":
-    return functools.partial(_launch, f"slipway.launch.{name}")
+    return functools.partial(_import_and_launch, f"slipway.launch.{name}")
   if importlib.util.find_spec("ray") is None:
     raise ValueError(
       "--launch=ray needs Ray, which is not installed: run `make setup-ray`"

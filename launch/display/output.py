@@ -9,11 +9,11 @@ _MAX_PENDING_BYTES = 1 << 20
 
 
 class Output(io.TextIOBase):
-  """Passes text on to the descriptor of a stream, in a thread of its own.
+  """Writes text to the descriptor of a stream, in a thread of its own.
 
-  A terminal that was stopped by Ctrl-S, or that no process reads, blocks what
-  writes to it: here that is the thread only. Text that the descriptor rejects,
-  such as that of a closed terminal, is dropped.
+  A terminal that was stopped by Ctrl-S, or that no process reads, blocks its
+  writers. Here it only blocks the thread. Text that the descriptor rejects, as
+  that of a closed terminal does, is dropped.
 
   ```python
   output = Output(sys.stdout)
@@ -60,7 +60,7 @@ class Output(io.TextIOBase):
     return len(text)
 
   def wait_written(self, timeout_s: float) -> bool:
-    """Waits until all text is written or dropped; returns whether it is.
+    """Waits until all text is written or dropped; False after a timeout.
 
     Args:
       timeout_s: seconds to wait at most.
@@ -69,6 +69,7 @@ class Output(io.TextIOBase):
       return self._changed.wait_for(lambda: not self._pending, timeout_s)
 
   def _run(self) -> None:
+    """Writes the queued text; runs in the thread."""
     while True:
       with self._changed:
         self._changed.wait_for(lambda: self._pending)

@@ -19,18 +19,18 @@ from slipway.launch.display import status_text
 from slipway.launch.runs import run_status
 
 _WIDTH = 80  # columns, on a terminal that is wide enough
-_WIDE = 70  # columns from which there is a wide margin
-_LINE_PERIOD_S = 5.0  # seconds of the run between plain lines
-# Seconds for which a status waits until the output has taken the one before,
-# and for which the last one waits.
-_READY_S, _LAST_S = 0.01, 2.0
+_MIN_WIDE = 70  # columns from which the margins are wide
+_LINE_PERIOD_S = 5.0  # between two plain lines with the progress
+# Seconds to wait until the previous status is written, before a status is
+# dropped, and before the last status is dropped.
+_WAIT_S, _LAST_WAIT_S = 0.01, 2.0
 
-_ALERT = "yellow"  # for nodes that are down, losses and stalls
+_ALERT = "yellow"  # colour of nodes that are down, losses and stalls
 
 _Cell = str | rich.text.Text
 _Row = tuple[_Cell, ...]
 
-_FRAME_LINES = 2
+_FRAME_LINES = 2  # of the panel's border
 # Lines that are reserved for a sentence about a wait, and about a stall.
 _WAIT_LINES, _STALL_LINES = 2, 5
 # Labels of the rows that a low terminal leaves out, in this order.
@@ -60,19 +60,20 @@ class Panel:
     """Prints nothing yet.
 
     Args:
-      console: the console to print to; None: standard output.
+      console: the console to print to, or None for standard output.
     """
     self._output = None if console else _open_output()
-    # FORCE_COLOR, which Jupyter and CI services set, makes it no terminal.
+    # The argument overrides FORCE_COLOR, which Jupyter and CI services set and
+    # which would make rich treat a file as a terminal.
     self._console = console or rich.console.Console(
       file=typing.cast("typing.IO[str] | None", self._output),
       force_terminal=self._output is not None and self._output.isatty(),
     )
     self._live: rich.live.Live | None = None
-    self._size: rich.console.ConsoleDimensions | None = (
-      None  # of the last update
-    )
-    self._shown: run_status.RunStatus | None = None  # by plain lines
+    # Size of the console at the last update.
+    self._size: rich.console.ConsoleDimensions | None = None
+    # The last status that was printed as plain lines.
+    self._printed: run_status.RunStatus | None = None
     self._line_due_s = 0.0
 
   def __enter__(self) -> "Panel":
@@ -87,7 +88,7 @@ class Panel:
     The output may be a terminal that is stopped or closed, a pipe without a
     reader, or a file on a full disk. Only the last status is waited for.
     """
-    timeout_s = _LAST_S if status.phase == "stopped" else _READY_S
+    timeout_s = _LAST_WAIT_S if status.phase == "stopped" else _WAIT_S
     if self._output is not None and not self._output.wait_written(timeout_s):
       return
     if not self._console.is_terminal or self._console.is_dumb_terminal:
@@ -95,7 +96,7 @@ class Panel:
       return
     size = self._console.size
     if self._live is not None and size != self._size:
-      # The terminal has wrapped what it shows, so none of it can be replaced.
+      # The terminal has wrapped the old panel, which can't be replaced now.
       self._live.stop()
       self._console.clear()
       self._live = None
@@ -108,8 +109,8 @@ class Panel:
   def close(self) -> None:
     """Leaves the last status on the terminal.
 
-    If the output takes none, all later output of this process is dropped, too:
-    it would block, or fail at the exit.
+    If it can't be written, all later output of this process is dropped, too,
+    since writing it would block, or fail at the exit.
     """
     live, self._live = self._live, None
     if live is not None:
@@ -117,35 +118,36 @@ class Panel:
     output = self._output
     if output is None:
       return
-    if not output.wait_written(_LAST_S) or output.failed:
-      later = [output.fileno()]
+    if not output.wait_written(_LAST_WAIT_S) or output.failed:
+      descriptors = [output.fileno()]
       if os.path.sameopenfile(output.fileno(), sys.stderr.fileno()):
-        later.append(sys.stderr.fileno())
+        descriptors.append(sys.stderr.fileno())
       with open(os.devnull, "wb") as nowhere:
-        for descriptor in later:
+        for descriptor in descriptors:
           os.dup2(nowhere.fileno(), descriptor)
 
   def _print_lines(self, status: run_status.RunStatus) -> None:
-    lines, shown = [], self._shown
-    if shown is None or status.phase != shown.phase:
+    lines, printed = [], self._printed
+    if printed is None or status.phase != printed.phase:
       lines.append(status_text.phase_line(status))
-    before = shown.evaluation.count if shown else 0
+    before = printed.evaluation.count if printed else 0
     # Evaluations before a resume were printed by the earlier process.
     if status.evaluation.count > before and status.evaluation.episodes:
       lines.append(status_text.evaluation_line(status))
     if status.wall_s >= self._line_due_s or status.phase == "stopped":
       lines.append(status_text.progress_line(status))
       self._line_due_s = status.wall_s + _LINE_PERIOD_S
-    self._shown = status
+    self._printed = status
     for line in lines:
       # Lines in a file are not wrapped.
       self._console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def _open_output() -> output_lib.Output | None:
-  """Returns standard output; None: a notebook has replaced it, or it is closed.
+  """Returns standard output, or None if it is closed or a notebook's stream.
 
-  The descriptor of a notebook's stream is not that of the cell.
+  Text written to the descriptor of a notebook's stream would not appear in the
+  cell's output.
   """
   if not isinstance(sys.stdout, io.TextIOWrapper):
     return None
@@ -160,50 +162,50 @@ def render(
 ) -> rich.console.RenderableType:
   """Returns a panel with a run's status.
 
-  The rows depend only on the run's limits and roles, and the one row of varying
-  length is the last, so rows keep their places. A low terminal has no empty
-  rows, shows a stall in place of the time left, and leaves out measurements.
-  The last row, which has the diagnosis, is always shown.
+  Which rows there are depends only on the run's limits and roles. Only the last
+  row varies in length, so that all rows keep their places. If the terminal has
+  too few lines, empty rows, measurements and, during a stall, the time left are
+  left out. The last row, which says what the run waits for, is always shown.
 
   Args:
     status: the run's status.
     console: the console whose size limits the panel.
   """
-  blocks = _measurements(status)
-  over = status.phase in ("stopping", "stopped")
-  limits = [] if over else list(status_text.limits(status))
+  blocks = _measurement_blocks(status)
+  has_ended = status.phase in ("stopping", "stopped")
+  limits = [] if has_ended else list(status_text.limits(status))
   width = min(_WIDTH, console.width)
-  margin = 2 if width >= _WIDE else 1
+  margin = 2 if width >= _MIN_WIDE else 1
   inner = console.options.update(width=width - 2 * (margin + 1))
-  room = console.height - _FRAME_LINES - sum(map(len, blocks))
-  room -= _height(console, inner, _facts(status, []))
-  room -= max(
-    _STALL_LINES if _stalled(status) else _WAIT_LINES,
-    _height(console, inner, _diagnosis(status, over)),
+  free_lines = console.height - _FRAME_LINES - sum(map(len, blocks))
+  free_lines -= _height(console, inner, _facts(status, []))
+  free_lines -= max(
+    _STALL_LINES if _is_stalled(status) else _WAIT_LINES,
+    _height(console, inner, _diagnosis(status, has_ended)),
   )
-  if _stalled(status) and room < len(limits):
+  if _is_stalled(status) and free_lines < len(limits):
     limits = []
-  room -= len(limits)
-  blocks = _shorten(blocks, -room)
+  free_lines -= len(limits)
+  blocks = _shorten(blocks, -free_lines)
   gaps = len(blocks)  # between the blocks, and before the sentences
   return rich.panel.Panel(
     rich.console.Group(
-      _table(blocks, spaced=room >= gaps),
-      *([rich.text.Text()] if room >= gaps else []),
+      _table(blocks, spaced=free_lines >= gaps),
+      *([rich.text.Text()] if free_lines >= gaps else []),
       _facts(status, limits),
-      _diagnosis(status, over),
+      _diagnosis(status, has_ended),
     ),
     title=_title(status, console.options.ascii_only),
     title_align="left",
     box=rich.box.ROUNDED,
     border_style="dim",
-    padding=(int(room >= gaps + 2), margin),
+    padding=(int(free_lines >= gaps + 2), margin),
     width=width,
   )
 
 
 def _shorten(blocks: list[list[_Row]], lines: int) -> list[list[_Row]]:
-  """Returns blocks without some rows, the most dispensable ones first.
+  """Returns blocks without `lines` of their rows, the least important ones.
 
   Args:
     blocks: rows of the panel.
@@ -236,20 +238,26 @@ def _title(status: run_status.RunStatus, ascii_only: bool) -> rich.text.Text:
   )
 
 
-def _measurements(status: run_status.RunStatus) -> list[list[_Row]]:
-  """Returns blocks of rows: label, number, unit, and a second number with unit.
+def _measurement_blocks(status: run_status.RunStatus) -> list[list[_Row]]:
+  """Returns blocks of rows: label, number, unit, second number, second unit.
 
   Rows about workers or a table are left out if the run has none.
   """
   collects = status_text.collects(status)
   return [
-    _counts(status, collects),
-    _rates(status, collects),
+    _count_rows(status, collects),
+    _rate_rows(status, collects),
     _return_rows(status, collects),
   ]
 
 
-def _counts(status: run_status.RunStatus, collects: bool) -> list[_Row]:
+def _count_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
+  """Returns the rows with counts of steps, items and snapshots.
+
+  Args:
+    status: the run's status.
+    collects: whether workers or external processes collect for the run.
+  """
   count, replay = status_text.count, status.replay
   snapshots = status.snapshots
   rows: list[_Row] = []
@@ -281,7 +289,13 @@ def _counts(status: run_status.RunStatus, collects: bool) -> list[_Row]:
   return rows
 
 
-def _rates(status: run_status.RunStatus, collects: bool) -> list[_Row]:
+def _rate_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
+  """Returns the rows with rates and their targets.
+
+  Args:
+    status: the run's status.
+    collects: whether workers or external processes collect for the run.
+  """
   count, decimal, rate = (
     status_text.count,
     status_text.decimal,
@@ -323,7 +337,12 @@ def _rates(status: run_status.RunStatus, collects: bool) -> list[_Row]:
 
 
 def _return_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
-  """Returns the rows of mean returns: label, value, unit, number, its unit."""
+  """Returns the rows with mean returns of training and evaluations.
+
+  Args:
+    status: the run's status.
+    collects: whether workers or external processes collect for the run.
+  """
   count, decimal = status_text.count, status_text.decimal
   evaluation, goal = status.evaluation, status_text.target_return(status)
   rows: list[_Row] = []
@@ -342,17 +361,19 @@ def _return_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
 
 
 def _shards(replay: run_status.ReplayStatus) -> str:
-  """Returns a text with the number of shards that reply; '': one table."""
+  """Returns a text with the number of shards that reply; '' without shards."""
   up = replay.shards_up
   return "" if up is None else f", {up}/{len(replay.shards)} shards"
 
 
 def _lost(number: int) -> tuple[_Cell, _Cell]:
+  """Returns the cells for a number of lost steps or items."""
   text = status_text.count(number)
   return rich.text.Text(text, _ALERT if number else ""), "lost"
 
 
 def _uploads(failed: int) -> _Cell:
+  """Returns the unit of a snapshot's age, with a count of failed uploads."""
   if not failed:
     return "s old"
   return rich.text.Text.assemble(
@@ -361,6 +382,7 @@ def _uploads(failed: int) -> _Cell:
 
 
 def _table(blocks: Iterable[list[_Row]], spaced: bool) -> rich.table.Table:
+  """Returns a table of blocks of rows; `spaced` puts empty rows between."""
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(style="bold", justify="right", min_width=10, no_wrap=True)
@@ -375,11 +397,12 @@ def _table(blocks: Iterable[list[_Row]], spaced: bool) -> rich.table.Table:
   return table
 
 
-def _stalled(status: run_status.RunStatus) -> bool:
+def _is_stalled(status: run_status.RunStatus) -> bool:
   return status.stalled_s is not None
 
 
-def _labelled() -> rich.table.Table:
+def _make_labelled_table() -> rich.table.Table:
+  """Returns an empty table with a column of labels and one of texts."""
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(ratio=1)
@@ -390,7 +413,7 @@ def _facts(
   status: run_status.RunStatus, limits: Iterable[tuple[str, str]]
 ) -> rich.table.Table:
   """Returns a table of time left, nodes, machines, restarts and failures."""
-  table = _labelled()
+  table = _make_labelled_table()
   label = "all of" if status_text.needs_all(status) else "time left"
   for time_left, limit in limits:
     table.add_row(label, f"{time_left} {limit}")
@@ -419,14 +442,16 @@ def _facts(
   return table
 
 
-def _diagnosis(status: run_status.RunStatus, over: bool) -> rich.table.Table:
+def _diagnosis(
+  status: run_status.RunStatus, has_ended: bool
+) -> rich.table.Table:
   """Returns a table with the nodes' waits, or why the run has stopped."""
-  table = _labelled()
-  if over:
+  table = _make_labelled_table()
+  if has_ended:
     table.add_row("because", status_text.reason(status.stopped_because))
   else:
     waiting = rich.text.Text(
-      status.waiting or "none", _ALERT if _stalled(status) else ""
+      status.waiting or "none", _ALERT if _is_stalled(status) else ""
     )
     table.add_row("waiting", waiting)
   return table

@@ -25,7 +25,7 @@ _REASONS = {
 
 
 def finite(value: Any) -> float | None:
-  """Returns a value as a float; None: it is no finite number."""
+  """Returns a value as a float, or None if it is not a finite number."""
   known = isinstance(value, numbers.Real) and math.isfinite(value)
   return float(value) if known else None
 
@@ -73,41 +73,41 @@ def about(seconds: float) -> str:
 
 
 def limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
-  """Yields (time left, limit) of each limit that is set.
+  """Yields texts (time left, limit) for each limit that is set.
 
-  The time left to a limit on steps is an estimate from the current rate. For
-  evaluations without improvement it is their count. The target return is left
-  out: it is shown with the evaluations.
+  The time left until a limit on steps or episodes is estimated from the current
+  rate. For evaluations without improvement, their count takes its place. The
+  target return is left out, since it is shown with the evaluations.
   """
-  wanted, rates = status.limits, status.rates
+  goals, rates = status.limits, status.rates
   for limit, done, per_s, unit in (
     (
-      wanted.environment_steps,
+      goals.environment_steps,
       status.env_steps,
       rates.env_steps_per_s,
       "environment steps",
     ),
     (
-      wanted.trainer_steps,
+      goals.trainer_steps,
       status.trainer_steps,
       rates.trainer_steps_per_s,
       "trainer steps",
     ),
-    (wanted.episodes, status.episodes, rates.episodes_per_s, "episodes"),
+    (goals.episodes, status.episodes, rates.episodes_per_s, "episodes"),
   ):
     if limit:
       left = about(max(limit - done, 0) / per_s) if per_s > 0 else MISSING
       yield left, f"to {count(limit)} {unit}"
-  if wanted.wall_clock_s:
-    left_s = max(wanted.wall_clock_s - status.wall_s, 0.0)
+  if goals.wall_clock_s:
+    left_s = max(goals.wall_clock_s - status.wall_s, 0.0)
     yield (
       about(left_s),
-      f"to {format_duration(wanted.wall_clock_s)} of wall-clock time",
+      f"to {format_duration(goals.wall_clock_s)} of wall-clock time",
     )
-  if wanted.evaluations_without_improvement:
+  if goals.evaluations_without_improvement:
     yield (
       count(status.evaluation.without_improvement),
-      f"of {count(wanted.evaluations_without_improvement)} evaluations without "
+      f"of {count(goals.evaluations_without_improvement)} evaluations without "
       "improvement",
     )
 
@@ -118,21 +118,21 @@ def needs_all(status: run_status.RunStatus) -> bool:
 
 
 def target_return(status: run_status.RunStatus) -> float | None:
-  """Returns the mean return at which the run ends; None: no such limit."""
+  """Returns the mean return at which the run ends, or None for no limit."""
   return finite(status.limits.target_return)
 
 
 def mode(status: run_status.RunStatus) -> str:
-  """Returns the run's mode; '': the default mode 'async'."""
+  """Returns the run's mode, or '' for the default mode 'async'."""
   return "" if status.mode == "async" else status.mode
 
 
 def target(write: Callable[[Any], str], value: Any) -> tuple[str, str]:
-  """Returns a rate's target as a number and a word.
+  """Returns a rate's target as a number and a label, such as ('250', 'target').
 
   Args:
-    write: formats the number.
-    value: the target; 0: the rate has no limit.
+    write: function that formats the number.
+    value: the target, or 0 if the rate has no limit.
   """
   return ("", "no limit") if finite(value) == 0 else (write(value), "target")
 
@@ -154,7 +154,7 @@ def reason(stopped_because: str | None) -> str:
   """Returns the reason of a stop in words.
 
   Args:
-    stopped_because: value of that field in a status or a summary.
+    stopped_because: value of this field in a status or a summary.
   """
   because = stopped_because or "no reason was given"
   return _REASONS.get(because, because.replace("_", " "))
@@ -167,20 +167,20 @@ def nodes(status: run_status.RunStatus) -> Iterator[tuple[str, int, int]]:
 
 
 def machines(status: run_status.RunStatus) -> Iterator[tuple[str, bool]]:
-  """Yields (text, whether it reports no problem) about the machines.
+  """Yields texts about the machines, each with whether all is well.
 
   The texts give the number of machines that are up, the machines that are down,
   and the number of unauthenticated peers that were rejected.
   """
-  parts = status.machines
-  if not parts:
+  by_group = status.machines
+  if not by_group:
     return
-  up = sum(part.up for part in parts.values())
-  yield f"{up}/{len(parts)} up", up == len(parts)
-  for name, part in parts.items():
-    if not part.up:
-      yield f"{name} on {part.host} is down", False
-  rejected = sum(part.connections_refused for part in parts.values())
+  up = sum(machine.up for machine in by_group.values())
+  yield f"{up}/{len(by_group)} up", up == len(by_group)
+  for group, machine in by_group.items():
+    if not machine.up:
+      yield f"{group} on {machine.host} is down", False
+  rejected = sum(machine.connections_refused for machine in by_group.values())
   if rejected:
     yield f"{count(rejected)} unauthenticated peers rejected", False
 
@@ -193,7 +193,7 @@ def items(replay: run_status.ReplayStatus) -> str:
   wanted = target(decimal, replay.samples_per_insert_target)
   return (
     f"{size}, {decimal(replay.samples_per_insert)} samples per insert "
-    f"({_joined(wanted)})"
+    f"({_join(wanted)})"
   )
 
 
@@ -209,7 +209,7 @@ def progress_line(status: run_status.RunStatus) -> str:
     parts.append(
       f"{count(status.env_steps)} environment steps "
       f"({rate(rates.env_steps_per_s)}/s, "
-      f"{_joined(target(rate, rates.env_steps_per_s_target))})"
+      f"{_join(target(rate, rates.env_steps_per_s_target))})"
     )
   parts.append(
     f"{count(status.trainer_steps)} trainer steps "
@@ -222,7 +222,7 @@ def progress_line(status: run_status.RunStatus) -> str:
     parts.append(
       f"variables {decimal(variables.mean_age_s)} s old, "
       f"{rate(variables.loads_per_trainer_step)} loads per trainer step "
-      f"({_joined(loads)})"
+      f"({_join(loads)})"
     )
   parts.append(
     f"mean return {decimal(status.evaluation.mean_return)} ({_best(status)})"
@@ -290,19 +290,23 @@ def phase_line(status: run_status.RunStatus) -> str:
   """Returns one line with the phase of the run."""
   if status.phase in ("stopping", "stopped"):
     return _line(status, f"{status.phase}: {reason(status.stopped_because)}")
-  unusual = mode(status)
-  return _line(status, f"{status.phase}{unusual and f', mode {unusual}'}")
+  shown_mode = mode(status)
+  suffix = f", mode {shown_mode}" if shown_mode else ""
+  return _line(status, f"{status.phase}{suffix}")
 
 
-def _joined(texts: tuple[str, str]) -> str:
+def _join(texts: tuple[str, str]) -> str:
+  """Joins a number and its label, of which either may be empty."""
   return " ".join(filter(None, texts))
 
 
 def _best(status: run_status.RunStatus) -> str:
+  """Returns a text with the best mean return and any target return."""
   best = f"best {decimal(status.evaluation.best_mean_return)}"
   goal = target_return(status)
   return best if goal is None else f"{best}, target {decimal(goal)}"
 
 
 def _line(status: run_status.RunStatus, text: str) -> str:
+  """Returns a line that begins with the run's duration and name."""
   return f"{format_duration(status.wall_s)} {status.name}: {text}"

@@ -15,8 +15,9 @@ from slipway.launch.hooks import catalog
 from slipway.launch.hooks import event as event_lib
 from slipway.launch.runs import run_status
 
-_MAX_QUEUED = 64  # events of one hook
-_CLOSE_S = 10.0  # for all hooks at the end: an upload takes a few seconds
+_MAX_QUEUED = 64  # events that wait for one hook
+# Seconds to wait for all hooks at the end: an upload takes a few seconds.
+_CLOSE_S = 10.0
 
 
 class Caller:
@@ -41,12 +42,16 @@ class Caller:
     """
     self._config = ml_collections.FrozenConfigDict(config)
     self._folder = folder
-    self._threads = [_Thread(name) for name in config.hooks]
+    self._threads = [_HookThread(name) for name in config.hooks]
 
   @property
   def failed(self) -> dict[str, str]:
     """The errors of the hooks that have failed, by the hook's name."""
-    return {x.hook: x.error for x in self._threads if x.error is not None}
+    return {
+      thread.hook: thread.error
+      for thread in self._threads
+      if thread.error is not None
+    }
 
   def send(
     self, name: event_lib.Name, status: Callable[[], run_status.RunStatus]
@@ -75,12 +80,12 @@ class Caller:
       thread.close(end_s - time.monotonic())
 
 
-class _Thread:
+class _HookThread:
   """A thread that calls one hook.
 
   Attributes:
     hook: the hook's name.
-    error: the error of a failed hook in one line; None: it has not failed.
+    error: description of the hook's error, or None if it has not failed.
   """
 
   def __init__(self, hook: str):
@@ -105,7 +110,7 @@ class _Thread:
         logging.warning(
           "hook %s is slower than the run: it misses events", self.hook
         )
-      with contextlib.suppress(queue.Empty):  # the hook took it meanwhile
+      with contextlib.suppress(queue.Empty):  # the hook has just taken it
         self._events.get_nowait()
     self._events.put(event)
 
@@ -124,6 +129,7 @@ class _Thread:
       )
 
   def _run(self) -> None:
+    """Calls the hook with each event, until it fails or None comes."""
     try:
       call = catalog.make(self.hook)
       while (event := self._events.get()) is not None:

@@ -9,8 +9,8 @@ from slipway.configs import names
 from slipway.environments import user_code
 from slipway.launch.hooks import event
 
-# Versions that were tested with TensorFlow 2.12; newer ones would replace its
-# protobuf and typing-extensions.
+# Further requirements, so that pip keeps the versions of protobuf and
+# typing-extensions with which TensorFlow 2.12 works.
 _PINS = "'protobuf<5' 'typing-extensions<4.6'"
 
 
@@ -19,8 +19,8 @@ class _BuiltIn(typing.NamedTuple):
 
   Attributes:
     path: the class as 'module:name'.
-    package: the optional package that the hook imports; '': none.
-    install: pip's arguments for the package.
+    package: the optional package that the hook imports, or '' for none.
+    install: arguments of `pip install` for the package.
   """
 
   path: str
@@ -55,7 +55,7 @@ def check(hooks: Sequence[str]) -> None:
     user_code.UserCodeError: the user's own code failed in the import.
   """
   for name in hooks:
-    _find(name)
+    _find_hook(name)
 
 
 def make(name: str) -> event.Hook:
@@ -68,11 +68,11 @@ def make(name: str) -> event.Hook:
     ValueError: the hook can't be used; see `check`.
     user_code.UserCodeError: the user's own code failed in the import.
   """
-  found = _find(name)
+  found = _find_hook(name)
   return found() if isinstance(found, type) else found
 
 
-def _find(name: str) -> typing.Any:
+def _find_hook(name: str) -> typing.Any:
   """Returns the function or class of a hook; raises the errors of `check`."""
   shown = f"config.hooks has {name!r}"
   built_in = _BUILT_IN.get(name)

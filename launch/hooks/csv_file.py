@@ -9,7 +9,7 @@ from slipway.launch.hooks import event as event_lib
 from slipway.launch.runs import outbox
 
 FILE = "metrics.csv"  # in the run's folder
-_COUNT = "evaluation/count"
+_COUNT = "evaluation/count"  # column with the number of the evaluation
 
 
 class CsvFile:
@@ -21,7 +21,8 @@ class CsvFile:
   def __init__(self):
     """Opens no file."""
     self._outbox = outbox.Outbox()
-    self._columns: list[str] | None = None  # None: not read yet
+    # Columns of the file, or None if this object has not written it yet.
+    self._columns: list[str] | None = None
 
   def __call__(self, event: event_lib.Event) -> None:
     """Appends the row of an evaluation.
@@ -31,40 +32,45 @@ class CsvFile:
     path = event.folder / FILE
     if event.name == "start":
       count = event.status.evaluation.count
-      rows = [row for row in _read(path) if float(row[_COUNT]) <= count]
-      self._write(path, rows)
+      rows = [row for row in _read_rows(path) if float(row[_COUNT]) <= count]
+      self._write_rows(path, rows)
     elif event.name == "evaluation":
-      self._append(path, event.metrics)
+      self._append_row(path, event.metrics)
     else:
       self._outbox.flush()
 
-  def _append(self, path: pathlib.Path, metrics: Mapping[str, float]) -> None:
+  def _append_row(
+    self, path: pathlib.Path, metrics: Mapping[str, float]
+  ) -> None:
+    """Appends a row; rewrites the file if it has new columns."""
     columns = self._columns
     if columns is None or metrics.keys() - set(columns):
-      # A new column: the learner's metrics begin with the first update.
-      self._write(path, [*_read(path), metrics])
+      # The file gets new columns, such as the learner's first metrics.
+      self._write_rows(path, [*_read_rows(path), metrics])
     else:
-      self._outbox.append(path, _format(columns, [metrics]))
+      self._outbox.append(path, _format_rows(columns, [metrics]))
 
-  def _write(
+  def _write_rows(
     self, path: pathlib.Path, rows: Sequence[Mapping[str, object]]
   ) -> None:
+    """Replaces the file by a header and rows."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     header = [dict(zip(columns, columns, strict=True))] if columns else []
     self._columns = columns
-    self._outbox.replace(path, _format(columns, [*header, *rows]))
+    self._outbox.replace(path, _format_rows(columns, [*header, *rows]))
 
 
-def _format(
+def _format_rows(
   columns: Sequence[str], rows: Sequence[Mapping[str, object]]
 ) -> bytes:
+  """Returns rows as CSV, with empty cells for missing values."""
   text = io.StringIO()
   writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
   writer.writerows(rows)
   return text.getvalue().encode()
 
 
-def _read(path: pathlib.Path) -> list[dict[str, str]]:
+def _read_rows(path: pathlib.Path) -> list[dict[str, str]]:
   """Returns the rows of a CSV file; empty if the file is missing."""
   if not path.exists():
     return []

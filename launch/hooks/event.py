@@ -40,7 +40,7 @@ class Event:
   def metrics(self) -> dict[str, float]:
     """All finite numbers of the status, by their names in TensorBoard."""
     evaluation = self.status.evaluation
-    found = {
+    values = {
       "progress/environment_steps": self.status.env_steps,
       "evaluation/count": evaluation.count,
       "evaluation/mean_return": evaluation.mean_return,
@@ -50,7 +50,7 @@ class Event:
     }
     return {
       name: value
-      for name, value in found.items()
+      for name, value in values.items()
       if isinstance(value, int | float) and math.isfinite(value)
     }
 

@@ -10,9 +10,10 @@ import typing
 
 from slipway.launch.hooks import event as event_lib
 
-_ID = "mlflow_run_id"  # in the run's folder: a resume continues the same run
+# File in the run's folder with MLflow's id, so that a resume continues its run.
+_ID_FILE = "mlflow_run_id"
 _EXPERIMENT = "slipway"
-_MAX_VALUE = 500  # characters of a parameter that every server accepts
+_MAX_VALUE_LENGTH = 500  # characters that every server accepts in a parameter
 
 
 class MlflowRun:
@@ -28,7 +29,7 @@ class MlflowRun:
 
   def __call__(self, event: event_lib.Event) -> None:
     """Logs an event to the MLflow run."""
-    if self._id is None:  # also in a control node that was restarted
+    if self._id is None:  # also after a restart of the control node
       self._id = self._begin(event)
     if event.name in ("evaluation", "end"):
       now_ms, step = int(1_000 * time.time()), event.status.env_steps
@@ -48,7 +49,7 @@ class MlflowRun:
 
   def _begin(self, event: event_lib.Event) -> str:
     """Continues or creates the MLflow run; returns its id."""
-    path = event.folder / _ID
+    path = event.folder / _ID_FILE
     if path.exists():
       run_id = path.read_text(encoding="utf-8")
       self._client.update_run(run_id, status="RUNNING")
@@ -60,13 +61,14 @@ class MlflowRun:
     self._client.log_batch(
       run.info.run_id,
       params=[
-        self._entities.Param(name, str(value)[:_MAX_VALUE])
+        self._entities.Param(name, str(value)[:_MAX_VALUE_LENGTH])
         for name, value in event.hyperparameters.items()
       ],
     )
     return run.info.run_id
 
   def _experiment_id(self) -> typing.Any:
+    """Returns the id of MLflow's experiment, which is made if missing."""
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME", _EXPERIMENT)
     found = self._client.get_experiment_by_name(name)
     if found is not None:

@@ -9,8 +9,9 @@ import typing
 
 from slipway.launch.hooks import event as event_lib
 
-_STEP = "progress/environment_steps"
-_ID = "wandb_run_id"  # in the run's folder: a resume continues the same run
+_STEP_METRIC = "progress/environment_steps"
+# File in the run's folder with W&B's id, so that a resume continues its run.
+_ID_FILE = "wandb_run_id"
 
 
 class WandbRun:
@@ -25,18 +26,19 @@ class WandbRun:
 
   def __call__(self, event: event_lib.Event) -> None:
     """Logs an event to the W&B run."""
-    if self._run is None:  # also in a control node that was restarted
+    if self._run is None:  # also after a restart of the control node
       self._run = self._begin(event)
     if event.name in ("evaluation", "end"):
       self._run.log(event.metrics)
     if event.name == "end":
       self._run.summary["stopped_because"] = event.status.stopped_because
       self._run.finish(exit_code=int(event.failed))
-      # Waits for W&B's process, which the end of this one would kill.
+      # Waits until W&B's own process is done: it dies with this process.
       self._wandb.teardown()
 
   def _begin(self, event: event_lib.Event) -> typing.Any:
-    path = event.folder / _ID
+    """Continues or creates the W&B run; returns it."""
+    path = event.folder / _ID_FILE
     if not path.exists():
       path.write_text(secrets.token_hex(8), encoding="utf-8")
     run = self._wandb.init(
@@ -48,6 +50,6 @@ class WandbRun:
       # W&B must not replace the standard streams of this process.
       settings=self._wandb.Settings(console="off", silent=True),
     )
-    run.define_metric(_STEP)
-    run.define_metric("*", step_metric=_STEP)
+    run.define_metric(_STEP_METRIC)
+    run.define_metric("*", step_metric=_STEP_METRIC)
     return run

@@ -83,11 +83,12 @@ def parse(
     values: the defined flags.
     argv: the program's name and its arguments.
     usage: one sentence for the help.
-    fields: the config's values by field name, for advice; None: no config.
+    fields: the config's values by field name, for suggestions, or None without
+      a config.
     epilogue: text at the end of the help.
 
   Raises:
-    ValueError: one line with the flag, its value and a suggestion.
+    ValueError: a flag or its value is invalid; the message has a suggestion.
     SystemExit: help was requested and printed.
   """
   if requests_help(argv):
@@ -98,10 +99,10 @@ def parse(
   except flags.UnrecognizedFlagError as error:
     raise ValueError(
       f"--{error.flagname} is no flag, so it would do nothing: "
-      f"{_advise(error.flagname, list(values), fields or {}, argv[0])}"
+      f"{_suggest_flag(error.flagname, list(values), fields or {}, argv[0])}"
     ) from error
   except flags.Error as error:
-    raise ValueError(_explain(error, values, fields or {})) from error
+    raise ValueError(_explain_error(error, values, fields or {})) from error
   if len(rest) > 1:
     raise ValueError(
       f"{rest[1]!r} is no flag, so it would do nothing: flags start with --"
@@ -114,10 +115,18 @@ def requests_help(argv: Sequence[str]) -> bool:
   return any(a in ("--help", "-h", "--helpfull") for a in argv[1:])
 
 
-def _advise(
+def _suggest_flag(
   name: str, known: Sequence[str], fields: Collection[str], command: str
 ) -> str:
-  """Returns a suggestion for a flag that does not exist."""
+  """Returns a suggestion for a flag that does not exist.
+
+  Args:
+    name: name of the flag.
+    known: names of the defined flags.
+    fields: names of the config's fields.
+    command: the program's name.
+  """
+  # A field whose last part is `name` is a better match than a similar flag.
   exact = [x for x in fields if x.rpartition(".")[2] == name]
   near = names.find_alias(name, known) or names.find_word(name, known)
   field = names.find_field(name, fields)
@@ -128,12 +137,18 @@ def _advise(
   return f"`{command} --help` shows all flags"
 
 
-def _explain(
+def _explain_error(
   error: flags.Error,
   values: flags.FlagValues,
   fields: Mapping[str, typing.Any],
 ) -> str:
-  """Returns one line that explains an error of absl's parser."""
+  """Returns a message for an error of absl's parser.
+
+  Args:
+    error: the error.
+    values: the defined flags.
+    fields: the config's values by field name.
+  """
   text = " ".join(str(error).split())
   if not text.startswith("flag --"):
     return text

@@ -27,7 +27,8 @@ class CommandLine(typing.NamedTuple):
 
   Attributes:
     argv: the program's name and all other arguments.
-    sources: the given values of the flags --config and --resume.
+    sources: values of the flags --config and --resume, if given, by the flag's
+      name.
     kwargs: the environment's keyword arguments, as text by name.
   """
 
@@ -39,8 +40,8 @@ class CommandLine(typing.NamedTuple):
 def split(argv: Sequence[str]) -> CommandLine:
   """Splits off the arguments that must be known before flags are defined.
 
-  A config must be read before its fields can be flags, and an environment's
-  keyword arguments need not be fields of the config.
+  A config must be read before its fields can become flags. An environment's
+  keyword arguments need not be fields of the config, so they can't be flags.
 
   Args:
     argv: the program's name and its arguments.
@@ -97,8 +98,8 @@ def load(path: str) -> ml_collections.ConfigDict:
       "path of a .py file, or one of the algorithms that `slipway list` shows"
     )
   if name.endswith(".py"):
-    # As for a script, modules in the file's folder can be imported, after
-    # others.
+    # The file may import modules of its folder, as a script may, unless other
+    # modules have the same name.
     sys.path.append(str(pathlib.Path(file).resolve().parent))
   try:
     loader = machinery.SourceFileLoader("config_config", file)
@@ -192,9 +193,9 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
 def quote_names(
   argv: Sequence[str], before: Mapping[str, typing.Any]
 ) -> list[str]:
-  """Returns arguments with names as tuples of quoted strings.
+  """Quotes the names in overrides of fields that are tuples of names.
 
-  It allows `--config.hooks=csv,my_hooks:notify` without quotes.
+  So users may give `--config.hooks=csv,my_hooks:notify`, without quotes.
 
   Args:
     argv: the program's name and its arguments.
@@ -225,13 +226,15 @@ def check_items(
   """
   for name, value in fields_lib.flatten(config).items():
     old = before.get(name)
-    kinds = {*map(type, old or ("",))} if isinstance(old, tuple) else None
-    if kinds is not None and {*map(type, value)} - kinds:
+    if not isinstance(old, tuple):
+      continue
+    types_before = {*map(type, old or ("",))}  # an empty tuple is for strings
+    if {*map(type, value)} - types_before:
       raise ValueError(wrong_type(f"--{PREFIX}{name}={value}", old))
 
 
 def wrong_type(argument: str, default: typing.Any) -> str:
-  """Returns one line about an override with a value of the wrong type."""
+  """Returns a message about an override with a value of the wrong type."""
   items = " (separated by commas)" if isinstance(default, tuple) else ""
   return (
     f"{fields_lib.shorten(argument)}: the field's type is "
@@ -247,7 +250,8 @@ def set_kwargs(
 
   Args:
     config: the whole config, which is changed.
-    kwargs: texts by name; a text that is no Python literal stays a string.
+    kwargs: values as text, by name. A text that is not a Python literal stays
+      a string.
 
   Raises:
     ValueError: a value has another type than in the config.

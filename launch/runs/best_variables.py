@@ -31,7 +31,8 @@ def save(
     OSError: the file can't be written; see `Outbox.replace`.
   """
   content = io.BytesIO()
-  # The version comes last, so that a damaged list of arrays is detected.
+  # The version is the last array, so its absence shows that the file's list of
+  # arrays is damaged.
   np.savez(content, **variables, **{_VERSION: np.int64(version)})
   outbox.replace(path, content.getvalue())
 
@@ -50,7 +51,7 @@ def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
     )
   try:
     with zipfile.ZipFile(path) as archive:
-      # Whole members are read, because only these are checked by checksums.
+      # zipfile checks the checksum of an array only if it is read to the end.
       content = {name: archive.read(name) for name in archive.namelist()}
     variables = {
       name.removesuffix(".npy"): np.lib.format.read_array(

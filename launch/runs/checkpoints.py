@@ -14,7 +14,7 @@ def save(folder: pathlib.Path, learner: core.Learner) -> None:
 
   Args:
     folder: folder of a snapshot.
-    learner: the learner, which must not run an update meanwhile.
+    learner: the learner, which must not run an update at the same time.
 
   Raises:
     OSError: the disk rejects the file.

@@ -1,7 +1,7 @@
-"""Config file: writes a config as JSON and reads it without a loss.
+"""Config file: writes a config as JSON, and reads it without loss.
 
-JSON has neither tuples nor inf. Arrays stand for tuples; lists and special
-floats are marked: {"__list__": [...]} and {"__float__": "inf"}.
+JSON has neither tuples nor inf. So JSON arrays stand for tuples, and lists and
+special floats are marked: {"__list__": [...]} and {"__float__": "inf"}.
 """
 
 import json
@@ -29,7 +29,7 @@ def read(path: pathlib.Path) -> ml_collections.ConfigDict:
     path: path of the file.
 
   Raises:
-    ValueError: one line that names the file: it can't be read as a config.
+    ValueError: the file can't be read as a config; the message names it.
   """
   try:
     return from_json(path.read_text(encoding="utf-8"))
@@ -57,6 +57,7 @@ def from_json(text: str) -> ml_collections.ConfigDict:
 
 
 def _encode(value: Any, field: str) -> Any:
+  """Converts the value of a field to types that JSON has."""
   if isinstance(value, dict):
     return {str(k): _encode(v, f"{field}.{k}") for k, v in value.items()}
   if isinstance(value, tuple):
@@ -74,6 +75,7 @@ def _encode(value: Any, field: str) -> Any:
 
 
 def _decode(value: Any) -> Any:
+  """Converts a value that was read from JSON back; reverses `_encode`."""
   if isinstance(value, list):
     return tuple(_decode(item) for item in value)
   if not isinstance(value, dict):

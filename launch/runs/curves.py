@@ -41,17 +41,20 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 COLUMNS: tuple[str, ...] = Evaluation.__struct_fields__
 
 _ENV_STEPS = COLUMNS.index("env_steps")
-_MAX_STEPS = 2**53  # exact in float64, and an int64
+_MAX_STEPS = 2**53  # up to this number, float64 represents integers exactly
 
 _RETURN_COLOUR = "#1f6fb4"
 _TARGET_COLOUR = "#c2571a"
-_QUIET_COLOUR = "#5c6570"
+_LABEL_COLOUR = "#5c6570"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-  """Reads the columns of a curves.csv, float64 [N] with nan for empty cells.
+  """Reads the columns of a curves.csv.
 
   Damaged lines are left out, with one warning in the log.
+
+  Returns:
+    Columns by name, float64 [N] for N rows, with nan for empty cells.
 
   Raises:
     ValueError: the file can't be read.
@@ -64,23 +67,23 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
       f"{os.fspath(path)!r} cannot be read as a run's curves "
       f"({error.strerror}): restore the file"
     ) from error
-  rows = [_parse(line) for line in lines if line.strip()]
+  rows = [_parse_row(line) for line in lines if line.strip()]
   damaged = rows.count(None) + (header.strip() != ",".join(COLUMNS).encode())
   if damaged:
     logging.warning(
       "%r has %d damaged lines, which are left out", os.fspath(path), damaged
     )
-  whole = np.array([row for row in rows if row], np.float64)
-  return dict(zip(COLUMNS, whole.reshape(-1, len(COLUMNS)).T, strict=True))
+  valid = np.array([row for row in rows if row], np.float64)
+  return dict(zip(COLUMNS, valid.reshape(-1, len(COLUMNS)).T, strict=True))
 
 
 def is_row(line: bytes) -> bool:
   """Returns whether a line of curves.csv is an evaluation."""
-  return bool(line.strip()) and _parse(line) is not None
+  return bool(line.strip()) and _parse_row(line) is not None
 
 
-def _parse(line: bytes) -> list[float] | None:
-  """Returns the numbers of a line by column; None: the line is damaged."""
+def _parse_row(line: bytes) -> list[float] | None:
+  """Returns a line's numbers in the order of `COLUMNS`, or None if damaged."""
   cells = line.split(b",")
   try:
     row = [float(cell.strip() or b"nan") for cell in cells]
@@ -92,10 +95,10 @@ def _parse(line: bytes) -> list[float] | None:
 
 
 def draw(folder: run_folder.RunFolder) -> bytes:
-  """Draws curves.csv as a PNG: mean return by steps and by time.
+  """Draws curves.csv as a PNG: mean return over steps and over time.
 
-  The band has a width of one standard deviation of an evaluation's returns to
-  each side.
+  The band around the mean shows one standard deviation of the returns of an
+  evaluation's episodes.
 
   Raises:
     ValueError: config.json or curves.csv can't be read.
@@ -105,7 +108,7 @@ def draw(folder: run_folder.RunFolder) -> bytes:
 
   target = folder.read_config().limits.target_return
   rows = read(folder.curves_csv)
-  time, time_unit = _in_fitting_unit(rows["wall_s"])
+  time, time_unit = _convert_time(rows["wall_s"])
   # Unlike pyplot, a Figure needs no display and no global state.
   picture = figure.Figure(
     figsize=(9.6, 4.2),  # inches, as are the margins
@@ -128,17 +131,17 @@ def draw(folder: run_folder.RunFolder) -> bytes:
         linewidth=1.2,
         label=f"target {target:,g}",
       )
-    axes.set_xlabel(label, color=_QUIET_COLOUR)
+    axes.set_xlabel(label, color=_LABEL_COLOUR)
     axes.set_xlim(left=0)
     axes.margins(x=0.02)
     axes.grid(axis="y", color="#e4e7ea", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(color="#b4bac0", labelcolor=_QUIET_COLOUR)
+    axes.tick_params(color="#b4bac0", labelcolor=_LABEL_COLOUR)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#b4bac0")
     axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
     axes.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
-  panels[0].set_ylabel("mean return of an evaluation", color=_QUIET_COLOUR)
+  panels[0].set_ylabel("mean return of an evaluation", color=_LABEL_COLOUR)
   panels[0].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
   handles, labels = panels[0].get_legend_handles_labels()
   picture.legend(
@@ -148,14 +151,22 @@ def draw(folder: run_folder.RunFolder) -> bytes:
     ncols=3,
     frameon=False,
     fontsize=9,
-    labelcolor=_QUIET_COLOUR,
+    labelcolor=_LABEL_COLOUR,
   )
   png = io.BytesIO()
   picture.savefig(png, format="png")
   return png.getvalue()
 
 
-def _draw_return(axes, x, mean, std) -> None:  # each [N]
+def _draw_return(axes, x, mean, std) -> None:
+  """Draws the mean return of N evaluations, and a band around it.
+
+  Args:
+    axes: matplotlib axes to draw on.
+    x: steps or time of each evaluation.  # [N]
+    mean: mean return of each evaluation; nan if it is unknown.  # [N]
+    std: standard deviation of the returns of its episodes.  # [N]
+  """
   known = np.isfinite(x) & np.isfinite(mean)
   x, mean, std = x[known], mean[known], np.nan_to_num(std[known])
   axes.fill_between(
@@ -167,7 +178,7 @@ def _draw_return(axes, x, mean, std) -> None:  # each [N]
     linewidth=0,
     label="± 1 standard deviation",
   )
-  # Few evaluations show as points; many would hide the line.
+  # Markers show few evaluations well; many markers would hide the line.
   marker = "o" if len(x) <= 30 else None
   axes.plot(
     x,
@@ -180,7 +191,8 @@ def _draw_return(axes, x, mean, std) -> None:  # each [N]
   )
 
 
-def _in_fitting_unit(wall_s: np.ndarray) -> tuple[np.ndarray, str]:
+def _convert_time(wall_s: np.ndarray) -> tuple[np.ndarray, str]:
+  """Converts seconds [N] to hours or minutes if they are long; with unit."""
   longest = np.nanmax(wall_s, initial=0.0)
   for seconds, unit in ((3600.0, "hours"), (60.0, "minutes")):
     if longest >= 2 * seconds:

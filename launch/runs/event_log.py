@@ -25,7 +25,7 @@ class EventLog(logging.Logger):
 
 
 class _Handler(logging.Handler):
-  """A log handler that appends to a file, later if the disk is full."""
+  """A log handler that appends to a file; a full disk delays the lines."""
 
   def __init__(self, path: pathlib.Path):
     super().__init__()

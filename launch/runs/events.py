@@ -40,11 +40,11 @@ class Events:
     Args:
       folder: log directory of TensorBoard.
       outbox: the outbox that writes the file.
-      step: step at which the run is resumed; TensorBoard drops later values of
-        older files. None: TensorBoard drops nothing.
+      step: step at which the run is resumed, or None for a new run. TensorBoard
+        drops later values of older files.
 
     Raises:
-      OSError: one line that names the file that could not be written.
+      OSError: a file could not be written; the message names it.
     """
     older = list(folder.glob(f"{_PREFIX}[0-9]*.*"))
     self.path = _next_path(folder, older)
@@ -52,8 +52,8 @@ class Events:
     header = event_pb2.Event()
     header.file_version = "brain.Event:2"
     self._write(header)
-    # TensorBoard treats only a second start event as a restart, so a first one
-    # is needed.
+    # TensorBoard drops values only at a second start event, so the first file
+    # needs one, too.
     if step is not None or not older:
       start = event_pb2.Event()
       start.step = step or 0
@@ -61,15 +61,15 @@ class Events:
       self._write(start)
 
   def add(self, scalars: Mapping[str, Any], step: int) -> None:
-    """Appends scalars; values that are no numbers are left out.
+    """Appends scalars of a step; values that are not numbers are left out.
 
     Raises:
-      OSError: one line that names the file that could not be written.
+      OSError: a file could not be written; the message names it.
     """
     event = event_pb2.Event()
     event.step = step
     for name, value in scalars.items():
-      if isinstance(value, numbers.Real):  # None: not known yet
+      if isinstance(value, numbers.Real):  # None if not known yet
         event.summary.value.add(tag=name, simple_value=value)
     self._write(event)
 
@@ -80,7 +80,7 @@ class Events:
       values: values of all fields, by name.
 
     Raises:
-      OSError: one line that names the file that could not be written.
+      OSError: a file could not be written; the message names it.
     """
     rows = [f"| {name} | `{value!r}` |" for name, value in values.items()]
     table = "\n".join(["| field | value |", "|---|---|", *rows])
@@ -99,16 +99,18 @@ class Events:
     self._write(event)
 
   def _write(self, event: Any) -> None:
+    """Appends an event, with the current time, to the file."""
     event.wall_time = time.time()
-    record = io.BytesIO()  # one record, for a single append
+    # The whole record is one append, so that the file has no partial records.
+    record = io.BytesIO()
     record_writer.RecordWriter(record).write(event.SerializeToString())
     self._outbox.append(self.path, record.getvalue())
 
 
 def _hyperparameter(value: Any) -> bool | int | float | str:
-  """Returns a value of a type that the plugin supports; it has no inf."""
-  finite = isinstance(value, int | float) and math.isfinite(value)
-  return value if finite or isinstance(value, str) else str(value)
+  """Converts a config value to a type that TensorBoard's plugin supports."""
+  is_finite = isinstance(value, int | float) and math.isfinite(value)
+  return value if is_finite or isinstance(value, str) else str(value)
 
 
 def _next_path(
@@ -117,7 +119,8 @@ def _next_path(
   """Returns a path whose name sorts after those of all older files.
 
   TensorBoard reads files in the order of their names, which begin with unix
-  seconds. A resume may come within a second, or with a clock that is late.
+  seconds. A resume may start within the same second, or on a machine whose
+  clock is behind.
   """
   taken = [int(path.name.removeprefix(_PREFIX).split(".")[0]) for path in older]
   seconds = max([int(time.time()), *(second + 1 for second in taken)])

@@ -12,8 +12,8 @@ import msgspec
 
 FILE = "manifest.json"  # in the folder of a snapshot
 
-# Larger files have no checksum here, so that a restart does not read gigabytes
-# twice. They are TFRecords, which contain checksums.
+# Size up to which a file has a checksum here. Larger files are TFRecords, which
+# contain checksums; a restart must not read their gigabytes twice.
 _CHECKSUM_BYTES = 1 << 26
 
 
@@ -22,7 +22,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     bytes: size of the file in bytes.
-    crc32: checksum of the file; None: the file is too large for one.
+    crc32: checksum of the file, or None if the file is too large for one.
   """
 
   bytes: int
@@ -72,7 +72,7 @@ def check_sizes(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
     ValueError: a short text that names the damaged file.
     OSError: the file system cannot be read.
   """
-  manifest = _read(files, folder)
+  manifest = _read_manifest(files, folder)
   sizes = {
     path.removeprefix(f"{folder}/"): info["size"]
     for path, info in files.find(folder, detail=True).items()
@@ -86,7 +86,7 @@ def check_sizes(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
 
 
 def check(folder: pathlib.Path) -> Manifest:
-  """Checks the sizes and checksums of a snapshot on this machine.
+  """Checks the sizes and checksums of the files of a local snapshot.
 
   Args:
     folder: the snapshot's folder.
@@ -102,7 +102,8 @@ def check(folder: pathlib.Path) -> Manifest:
   return manifest
 
 
-def _read(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
+def _read_manifest(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
+  """Reads and checks a snapshot's manifest; raises ValueError if damaged."""
   try:
     text = str(files.read_text(f"{folder}/{FILE}", errors="replace"))
   except (FileNotFoundError, NotADirectoryError):
@@ -112,12 +113,12 @@ def _read(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
     raise ValueError(f"{FILE} differs from what was written")
   manifest = msgspec.json.decode(content, type=Manifest)
   for name in manifest.files:
-    # A copy must not write outside of its folder.
+    # `get` copies files by these paths, and must not write outside its folder.
     if name.startswith("/") or ".." in name.split("/"):
       raise ValueError(f"{FILE} lists {name!r}, outside of the snapshot")
   return manifest
 
 
 def _checksum(path: pathlib.Path, size: int) -> int | None:
-  """Returns the checksum of a file; None: the file is too large."""
+  """Returns the checksum of a file, or None if the file is too large."""
   return zlib.crc32(path.read_bytes()) if size <= _CHECKSUM_BYTES else None

@@ -13,13 +13,19 @@ _TRANSIENT = (
   *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE),
   *(errno.EMFILE, errno.ENFILE),
 )
-# Limit per appended file: a day of events, one per second.
-_MAX_KEPT_BYTES = 1 << 27
+# Limit of the unwritten data of an appended file: enough for a day of events at
+# one per second.
+_MAX_PENDING_BYTES = 1 << 27
 
 
 @dataclasses.dataclass
-class _Kept:
-  """The unwritten data of a file: bytes to append, or its new content."""
+class _PendingWrite:
+  """Data that is not written yet.
+
+  Attributes:
+    data: bytes to append to a file, or its whole new content.
+    replaces: whether `data` is the whole new content.
+  """
 
   data: bytearray
   replaces: bool
@@ -41,7 +47,7 @@ class Outbox:
 
   def __init__(self):
     """Starts without unwritten data."""
-    self._kept: dict[pathlib.Path, _Kept] = {}
+    self._pending: dict[pathlib.Path, _PendingWrite] = {}
 
   def append(self, path: pathlib.Path, data: bytes) -> None:
     """Appends data to a file, which is made if it is missing.
@@ -51,12 +57,14 @@ class Outbox:
       data: whole records; dropped if the file has too much unwritten data.
 
     Raises:
-      OSError: one line that names the file: it can't be written, for another
-        reason than a full or failing disk.
+      OSError: the file can't be written, for another reason than a full or
+        failing disk.
     """
-    kept = self._kept.setdefault(path, _Kept(bytearray(), replaces=False))
-    if len(kept.data) + len(data) <= _MAX_KEPT_BYTES:
-      kept.data += data
+    pending = self._pending.setdefault(
+      path, _PendingWrite(bytearray(), replaces=False)
+    )
+    if len(pending.data) + len(data) <= _MAX_PENDING_BYTES:
+      pending.data += data
     self._write(path)
 
   def replace(self, path: pathlib.Path, data: bytes) -> None:
@@ -67,45 +75,48 @@ class Outbox:
       data: the whole content.
 
     Raises:
-      OSError: one line that names the file; see `append`.
+      OSError: as `append`.
     """
-    self._kept[path] = _Kept(bytearray(data), replaces=True)
+    self._pending[path] = _PendingWrite(bytearray(data), replaces=True)
     self._write(path)
 
   def flush(self) -> None:
     """Writes all unwritten data, if the disk accepts it now.
 
     Raises:
-      OSError: one line that names the file; see `append`.
+      OSError: as `append`.
     """
-    for path in list(self._kept):
+    for path in list(self._pending):
       self._write(path)
 
   @property
   def unwritten(self) -> list[str]:
     """Sorted names of the files with unwritten data."""
-    return sorted(path.name for path in self._kept)
+    return sorted(path.name for path in self._pending)
 
   def _write(self, path: pathlib.Path) -> None:
-    kept = self._kept[path]
+    """Writes the pending data of a file, or keeps it for a later retry."""
+    pending = self._pending[path]
     try:
       with run_folder.writing(path):
-        _replace(path, kept.data) if kept.replaces else _append(path, kept.data)
+        write = _replace_file if pending.replaces else _append_to_file
+        write(path, pending.data)
     except OSError as error:
       cause = error.__cause__
       if isinstance(cause, OSError) and cause.errno in _TRANSIENT:
         return
-      del self._kept[path]
+      del self._pending[path]
       raise
-    del self._kept[path]
+    del self._pending[path]
 
 
-def _replace(path: pathlib.Path, data: bytearray) -> None:
+def _replace_file(path: pathlib.Path, data: bytearray) -> None:
+  """Replaces the content of a file atomically."""
   with run_folder.replacing(path) as temporary:
     temporary.write_bytes(data)
 
 
-def _append(path: pathlib.Path, data: bytearray) -> None:
+def _append_to_file(path: pathlib.Path, data: bytearray) -> None:
   """Appends data to a file, and removes the written bytes from `data`."""
   with open(path, "ab", buffering=0) as file:
     while data:

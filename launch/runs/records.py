@@ -61,13 +61,12 @@ def read(path: pathlib.Path, kind: type[T], remedy: str) -> T:
     remedy: advice for the user if the file cannot be read.
 
   Raises:
-    ValueError: one line that names the file: it cannot be read, or has
-      another type.
+    ValueError: the file cannot be read, or its record has another type.
   """
   try:
     return from_json(path.read_bytes(), kind)
   except (OSError, ValueError) as error:
-    text = " ".join(str(error).split())  # may quote several lines
+    text = " ".join(str(error).split())  # its lines are joined
     raise ValueError(
       f"{str(path)!r} cannot be read as {kind.__name__} ({text}): {remedy}"
     ) from error

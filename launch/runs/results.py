@@ -19,8 +19,8 @@ from slipway.launch.runs import (
 )
 from slipway.launch.runs import outbox as outbox_lib
 
-# Column of an evaluation, by TensorBoard's name.
-_EVALUATION = {
+# Columns of curves.csv, by their names in TensorBoard.
+_EVALUATION_COLUMNS = {
   "evaluation/mean_return": "eval_return",
   "evaluation/return_std": "eval_return_std",
   "evaluation/mean_length_steps": "eval_length",
@@ -31,9 +31,9 @@ _EVALUATION = {
 class Summary(msgspec.Struct, frozen=True):
   """The content of summary.json: a run's last counts and mean rates.
 
-  Rates are means since the first update (of a resumed run, since the first
-  update after the resume), so the steps that fill the replay do not count. They
-  are null for a run without an update. The other fields are those of
+  Rates are means since the first update, or since the first update after a
+  resume, so that steps which only fill the replay do not count. They are null
+  for a run without an update. The other fields are those of
   `RunStatus`.
 
   Attributes:
@@ -162,16 +162,17 @@ class Results:
 
     Args:
       folder: the run's folder, made by `RunFolder.create`.
-      evaluations: number of rows of curves.csv to keep in a resume; None: all.
-      env_steps: environment steps at which the run is resumed, from which on
-        TensorBoard drops older values; None: the run is not resumed.
+      evaluations: number of rows of curves.csv to keep in a resume, or None to
+        keep all.
+      env_steps: environment steps at which the run is resumed, or None if it
+        is not resumed. TensorBoard drops older values from this step on.
     """
     self._folder = folder
     self.outbox = outbox_lib.Outbox()
     self._open_curves(evaluations)
     self._events = events.Events(folder.events, self.outbox, env_steps)
     if env_steps is not None:
-      self._write_evaluations_since(env_steps)
+      self._rewrite_evaluations(env_steps)
 
   def write_config(self, config: ml_collections.ConfigDict) -> None:
     """Adds a config to TensorBoard's events, as text and hyperparameters."""
@@ -183,7 +184,10 @@ class Results:
     self._write_evaluation(msgspec.structs.asdict(evaluation))
 
   def restore_evaluation(self, evaluation: curves.Evaluation) -> None:
-    """Adds the last evaluation of a killed writer, unless curves.csv has it."""
+    """Adds an evaluation after a restart, unless curves.csv ends with it.
+
+    The process that made the evaluation may have been killed before writing it.
+    """
     path = self._folder.curves_csv
     with run_folder.writing(path):
       lines = path.read_bytes() if path.exists() else b""
@@ -222,8 +226,8 @@ class Results:
   def _open_curves(self, evaluations: int | None) -> None:
     """Writes the header of a new file, or removes invalid rows of an old one.
 
-    These are an unfinished line of a killed process and, where a run is
-    resumed, damaged lines and rows after the first `evaluations`.
+    An unfinished line of a killed process is always removed. In a resumed run,
+    damaged lines and rows after the first `evaluations` are removed, too.
     """
     path = self._folder.curves_csv
     with run_folder.writing(path):
@@ -237,16 +241,21 @@ class Results:
     if kept != text:
       self.outbox.replace(path, kept)
 
-  def _write_evaluations_since(self, env_steps: int) -> None:
-    """Writes evaluations after a step again: TensorBoard drops them."""
+  def _rewrite_evaluations(self, env_steps: int) -> None:
+    """Writes the events of evaluations from `env_steps` on again.
+
+    TensorBoard drops them at a resume, though curves.csv keeps them.
+    """
     rows = curves.read(self._folder.curves_csv)
     for i in np.flatnonzero(rows["env_steps"] >= env_steps):
       row = {name: values[i] for name, values in rows.items()}
-      self._write_evaluation({k: v for k, v in row.items() if v == v})
+      known = {name: x for name, x in row.items() if not np.isnan(x)}
+      self._write_evaluation(known)
 
   def _write_evaluation(self, row: Mapping[str, Any]) -> None:
+    """Appends a row of curves.csv to TensorBoard's events."""
     self._events.add(
-      {name: row.get(column) for name, column in _EVALUATION.items()},
+      {name: row.get(column) for name, column in _EVALUATION_COLUMNS.items()},
       int(row.get("env_steps") or 0),
     )
 
@@ -256,10 +265,10 @@ def _to_line(evaluation: curves.Evaluation) -> bytes:
   line = io.StringIO()
   writer = csv.DictWriter(line, curves.COLUMNS, lineterminator="\n")
   row = msgspec.structs.asdict(evaluation)
-  writer.writerow({name: _cell(value) for name, value in row.items()})
+  writer.writerow({name: _format_cell(value) for name, value in row.items()})
   return line.getvalue().encode()
 
 
-def _cell(value: Any) -> Any:
+def _format_cell(value: Any) -> Any:
   """Formats a value of curves.csv, floats with ten significant digits."""
   return f"{value:.10g}" if isinstance(value, float) else value

@@ -48,7 +48,7 @@ def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
 def published(
   folder: run_folder.RunFolder, address: str, outbox: outbox_lib.Outbox
 ) -> Iterator[None]:
-  """Publishes this process's address in a run's folder, within a context.
+  """Publishes this process's address in a run's folder while the block runs.
 
   Args:
     folder: the run's folder.
@@ -58,16 +58,16 @@ def published(
   Raises:
     OSError: the file can't be written; see `Outbox.replace`.
   """
-  where = RunAddress(address, os.getpid(), socket.gethostname())
-  outbox.replace(path_in(folder), msgspec.json.encode(where) + b"\n")
+  own = RunAddress(address, os.getpid(), socket.gethostname())
+  outbox.replace(path_in(folder), msgspec.json.encode(own) + b"\n")
   try:
     yield
   finally:
-    _remove(folder, where)
+    _remove_address(folder, own)
 
 
 def read(folder: run_folder.RunFolder) -> RunAddress | None:
-  """Returns the address of a run's control node; None: there is no file.
+  """Returns the address of a run's control node, or None without a file.
 
   Raises:
     ValueError: the file can't be read, or has another format.
@@ -78,15 +78,15 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
   except FileNotFoundError:
     return None
   except (OSError, ValueError, RecursionError) as error:
-    text = " ".join(str(error).split())  # may quote several lines
+    text = " ".join(str(error).split())  # its lines are joined
     raise ValueError(
       f"{str(path)!r} can't be read ({text}), so the run can't be found: "
       "remove the file, and stop the run by a signal to its launcher"
     ) from error
 
 
-def _remove(folder: run_folder.RunFolder, where: RunAddress) -> None:
+def _remove_address(folder: run_folder.RunFolder, own: RunAddress) -> None:
   """Removes the file, unless a restarted control node has replaced it."""
   with contextlib.suppress(ValueError):  # another format
-    if read(folder) == where:
+    if read(folder) == own:
       path_in(folder).unlink(missing_ok=True)

@@ -23,12 +23,13 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     episodes: training episodes of a worker that have ended.
     items_written: items passed to a worker's writer.
     items_confirmed: items that the server has confirmed.
-    items_lost: items lost in flight.
-    items_discarded: items in flight at the end that the table rejected.
+    items_lost: items in flight when their stream broke.
+    items_discarded: items in flight when the worker stopped, which the table
+      rejected.
     reconnects: streams that a worker has reopened.
     variable_loads: versions of the variables that a worker has loaded.
-    bytes_up: bytes relayed by a proxy to replay.
-    bytes_down: bytes relayed by a proxy to the workers.
+    bytes_up: bytes that a proxy has relayed to replay.
+    bytes_down: bytes that a proxy has relayed to the workers.
     variables_fetched: versions that a proxy has put into shared memory.
   """
 
@@ -51,7 +52,8 @@ class NodeCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   Attributes:
     counts: sums over the node's processes.
     restarts: number of restarts while the run was active.
-    incarnations: number of the node's processes, before a resume included.
+    incarnations: number of the node's processes, including those before a
+      resume.
   """
 
   counts: NodeCounts = NodeCounts()
@@ -91,8 +93,8 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wall_s: duration of the run in seconds, without the time between a stop and
       a resume.
     evaluations: number of rows of curves.csv.
-    eval_return: mean return of the last evaluation; None: there was none.
-    best_eval_return: highest mean return so far; None: there was none.
+    eval_return: mean return of the last evaluation, or None if there was none.
+    best_eval_return: highest mean return so far, or None without an evaluation.
     evaluations_without_improvement: evaluations since the mean return was last
       higher than all before.
     resumes: number of resumes of the run.
@@ -137,7 +139,6 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Reads the counters of a snapshot.
 
     Raises:
-      ValueError: one line that names the file: it cannot be read, or has
-        another format.
+      ValueError: the file cannot be read, or has another format.
     """
     return records.read(folder / FILE, cls, "resume from another snapshot")

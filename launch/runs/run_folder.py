@@ -19,7 +19,8 @@ CONFIG = "config.json"
 # A run needs about this much space for its first snapshots.
 MIN_FREE_BYTES = 50_000_000
 
-_PROBE_BYTES = 4_096  # a block, which a full disk or quota rejects
+# Size of a test file: a whole block, which a full disk or quota rejects.
+_PROBE_BYTES = 4_096
 
 
 class RunFolder:
@@ -75,7 +76,7 @@ class RunFolder:
     """Returns the folder of an existing run.
 
     Raises:
-      ValueError: there is no run at `path`; suggests the nearest.
+      ValueError: there is no run at `path`; the message suggests the nearest.
     """
     folder = cls(path)
     if folder.is_run():
@@ -106,9 +107,9 @@ class RunFolder:
     return self.path / "snapshots"
 
   def replay_saving(self, shard: int) -> pathlib.Path:
-    """Returns the folder in which a shard's server writes its tables.
+    """Returns the folder in which a shard's server saves its tables.
 
-    They are then moved into a snapshot.
+    The saved tables are then moved into a snapshot.
     """
     return self.path / f".replay-{shard}"
 
@@ -165,7 +166,7 @@ class RunFolder:
 
     Raises:
       ValueError: JSON can't represent a field's value.
-      OSError: one line that names the file that could not be written.
+      OSError: a file could not be written; the message names it.
     """
     text = config_file.to_json(config)
     with writing(self.config), replacing(self.config) as path:
@@ -180,15 +181,16 @@ class RunFolder:
     return config_file.read(self.config)
 
   def _check_replaceable(self, overwrite: bool) -> None:
-    where = f"run folder {str(self.path)!r}"
+    """Raises ValueError unless the existing folder is a run to overwrite."""
+    shown = f"run folder {str(self.path)!r}"
     if not overwrite:
       raise ValueError(
-        f"{where} exists: choose another run name, or allow overwriting, "
+        f"{shown} exists: choose another run name, or allow overwriting, "
         "which deletes it"
       )
     if self.path.is_symlink() or not self.is_run():
       raise ValueError(
-        f"{where} exists but is no run (a link, a file, or without "
+        f"{shown} exists but is no run (a link, a file, or without "
         "config.json), so it is not overwritten: choose another run name"
       )
 
@@ -219,7 +221,7 @@ def check_name(name: str) -> None:
 
 @contextlib.contextmanager
 def writing(path: pathlib.Path) -> Iterator[None]:
-  """Turns an OSError within the context into one line that names `path`."""
+  """Converts an OSError in the block to one whose message names `path`."""
   try:
     yield
   except OSError as error:
@@ -242,7 +244,7 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _check_disk(run_dir: pathlib.Path) -> None:
-  """Makes a folder, and raises ValueError if it is not writable."""
+  """Makes a folder; raises ValueError if it is not writable or nearly full."""
   try:
     run_dir.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(run_dir).free
@@ -265,19 +267,24 @@ def _check_disk(run_dir: pathlib.Path) -> None:
 
 
 def _nearest_run(path: pathlib.Path) -> pathlib.Path | None:
-  """Returns a run that contains `path`, is in it, or has a similar name."""
+  """Returns a run that contains `path`, or else a similar or the newest one.
+
+  That one is searched for in the first folder of `path` and its parents that
+  exists. None if that folder has no run.
+  """
   for parent in path.parents:
     if RunFolder(parent).is_run():
       return parent
-  for place in (path, *path.parents):
-    if place.is_dir():
-      runs = {config.parent.name: config for config in _configs(place)}
-      alike = difflib.get_close_matches(path.name, runs, n=1, cutoff=0.5)
+  for folder in (path, *path.parents):
+    if folder.is_dir():
+      runs = {config.parent.name: config for config in _list_configs(folder)}
+      similar = difflib.get_close_matches(path.name, runs, n=1, cutoff=0.5)
       newest = max(runs, key=lambda n: runs[n].stat().st_mtime, default=None)
-      found = alike[0] if alike else newest
-      return place / found if found else None
+      nearest = similar[0] if similar else newest
+      return folder / nearest if nearest else None
   return None
 
 
-def _configs(place: pathlib.Path) -> list[pathlib.Path]:
-  return [path for path in place.glob("*/config.json") if path.is_file()]
+def _list_configs(folder: pathlib.Path) -> list[pathlib.Path]:
+  """Returns the paths of the configs of all runs in a folder."""
+  return [path for path in folder.glob("*/config.json") if path.is_file()]

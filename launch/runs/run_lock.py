@@ -11,7 +11,7 @@ from slipway.launch.runs import run_folder
 
 @contextlib.contextmanager
 def held(folder: run_folder.RunFolder) -> Iterator[None]:
-  """Locks a run's folder within a context, without a lock file.
+  """Locks a run's folder while the block runs, without a lock file.
 
   The kernel releases the lock when the process ends. Child processes do not
   inherit it.
@@ -29,22 +29,23 @@ def held(folder: run_folder.RunFolder) -> Iterator[None]:
       fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
       raise ValueError(
-        f"run {str(folder.path)!r} is still active, {_holder(folder.path)}: "
-        "stop it, or wait until it has ended"
+        f"run {str(folder.path)!r} is still active, "
+        f"{_describe_holder(folder.path)}: stop it, or wait until it has ended"
       ) from error
     except OSError:
-      pass  # network file systems may have no locks, which is accepted
+      pass  # on a network file system without locks, none is held
     yield
   finally:
     os.close(descriptor)
 
 
-def _holder(path: pathlib.Path) -> str:
-  """Returns the holder of a folder's lock, such as 'in process 123'."""
+def _describe_holder(path: pathlib.Path) -> str:
+  """Describes the holder of a folder's lock, such as 'in process 123'."""
   inode = str(path.stat().st_ino)
   with open("/proc/locks", encoding="ascii") as file:
     for line in file:
-      _, kind, _, _, pid, place, *_ = line.split()
-      if kind == "FLOCK" and place.rpartition(":")[2] == inode:
+      # The last part of 'device:device:inode' is the number of the locked file.
+      _, kind, _, _, pid, file_id, *_ = line.split()
+      if kind == "FLOCK" and file_id.rpartition(":")[2] == inode:
         return f"in process {pid}"
   return "in a process of another container"

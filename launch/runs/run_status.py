@@ -34,10 +34,11 @@ class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inserted: number of inserts since the table was made.
     sampled: number of samples since the table was made.
     samples_per_insert: measured ratio since the table had its minimum size.
-    samples_per_insert_target: ratio that the config sets; 0: no limit.
+    samples_per_insert_target: ratio that the config sets, or 0 if there is no
+      limit.
     consumed: whether the table is a queue, whose items are sampled once.
-    shards: counts of each shard by its index; empty: there is one table.
-    shards_up: number of shards that reply; None: there is one table.
+    shards: counts of each shard by its index; empty if there is only one table.
+    shards_up: number of shards that reply, or None if there is only one table.
   """
 
   size: int = 0
@@ -71,11 +72,12 @@ class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Rates over the last seconds.
 
   Attributes:
-    env_steps_per_s: environment steps of all workers.
-    env_steps_per_s_target: limit on environment steps; 0: no limit.
-    trainer_steps_per_s: updates of the learner.
-    items_per_s: items that the server has confirmed.
-    episodes_per_s: training episodes of all workers.
+    env_steps_per_s: environment steps per second of all workers.
+    env_steps_per_s_target: target rate of environment steps, to which all
+      workers together are limited; 0 if they are not limited.
+    trainer_steps_per_s: updates of the learner per second.
+    items_per_s: items that the server has confirmed, per second.
+    episodes_per_s: training episodes of all workers per second.
   """
 
   env_steps_per_s: float = 0.0
@@ -89,11 +91,13 @@ class VariablesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """The variables that the trainer publishes and the workers load.
 
   Attributes:
-    version: version that was published last; 0: none.
-    mean_age_s: mean seconds since the workers' versions were published.
-    loads_per_trainer_step: mean loads of a worker per trainer step; None: no
-      update yet.
-    loads_per_trainer_step_target: publications per trainer step.
+    version: version that was published last, or 0 if there is none.
+    mean_age_s: mean over the workers of the seconds since their version of the
+      variables was published, or None if it is unknown.
+    loads_per_trainer_step: mean number of loads by a worker per trainer step,
+      or None before the first update.
+    loads_per_trainer_step_target: publications per trainer step, all of which
+      a worker should load; None if it is unknown.
   """
 
   version: int = 0
@@ -106,11 +110,12 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Evaluations of the run.
 
   Attributes:
-    count: number of evaluations, before a resume included.
-    mean_return: mean return of the last evaluation; None: there was none.
-    episodes: number of episodes of the last evaluation; 0: the run was resumed
-      after it.
-    best_mean_return: highest mean return so far; None: there was none.
+    count: number of evaluations, including those before a resume.
+    mean_return: mean return of the last evaluation, or None if there was none.
+    episodes: number of episodes of the last evaluation, or 0 if the run was
+      resumed after it.
+    best_mean_return: highest mean return so far, or None without an
+      evaluation.
     without_improvement: evaluations since the mean return was last higher than
       all before.
   """
@@ -126,10 +131,12 @@ class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Snapshots of the run.
 
   Attributes:
-    written: number of the newest snapshot; 0: there is none.
-    age_s: seconds since the newest snapshot was written; None: there is none.
-    pause_s: seconds for which the trainer paused for the newest snapshot.
-    uploaded: number of the newest uploaded snapshot; None: there is none.
+    written: number of the newest snapshot, or 0 if there is none.
+    age_s: seconds since the newest snapshot was written, or None if there is
+      none.
+    pause_s: seconds for which the trainer paused for the newest snapshot, or
+      None if it is unknown.
+    uploaded: number of the newest uploaded snapshot, or None if there is none.
     upload_failures: number of failed uploads.
   """
 
@@ -141,17 +148,18 @@ class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Limits that end the run; 0 and inf: no limit.
+  """Limits that end the run; 0 or inf stands for no limit.
 
   Attributes:
     environment_steps: environment steps of all workers.
     trainer_steps: updates of the learner.
     episodes: training episodes of all workers.
     wall_clock_s: seconds since the command.
-    target_return: mean return of an evaluation.
+    target_return: mean return that an evaluation must reach.
     evaluations_without_improvement: evaluations in a row without a new highest
       mean return.
-    combine: 'any' limit ends the run, or 'all' of them together.
+    combine: 'any' if the first limit that is reached ends the run, or 'all' if
+      the run continues until all limits are reached.
   """
 
   environment_steps: int = 0
@@ -167,7 +175,7 @@ class NodesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Nodes of one role.
 
   Attributes:
-    up: number of nodes that have reported and not ended.
+    up: number of nodes that have sent a report and have not ended.
     expected: number of nodes that the run should have.
   """
 
@@ -186,8 +194,10 @@ class ProxyStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes_up_per_s: bytes per second relayed to replay.
     variables_fetched: versions that were put into shared memory.
     restarts: restarts of proxies.
-    variables_version: lowest version of all proxies; None: none reported.
-    variables_age_s: highest age of all proxies' versions; None: none reported.
+    variables_version: lowest version of all proxies, or None if none has
+      reported.
+    variables_age_s: highest age of all proxies' versions, or None if none has
+      reported.
   """
 
   connections: int = 0
@@ -202,7 +212,7 @@ class ProxyStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of one worker and of its streams; None: not reported.
+  """Counts of one worker and of its streams; None if it has not reported.
 
   Attributes:
     items_confirmed: items that the server has confirmed.
@@ -256,23 +266,28 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: the run's name.
     mode: the config's mode.
     phase: 'starting', 'running', 'paused', 'stopping' or 'stopped'.
-    stopped_because: the limit, signal or fault that ended the run; None: it
-      has not been stopped.
-    waiting: sentence about the nodes that wait, and for what; None: no wait.
-    stalled_s: seconds without progress; None: the run is not stalled.
+    stopped_because: the limit, signal or fault that ended the run, or None if
+      it has not been stopped.
+    waiting: sentence about the nodes that wait and what they wait for, or None
+      if none waits.
+    stalled_s: seconds without progress, or None if the run is not stalled.
     resumes: number of resumes of the run.
     wall_s: duration of the run in seconds, without the time between a stop and
       a resume.
-    start_up_s: seconds from the command to the first update; None: none yet.
-    learning_since: counts at the first update; None: none yet.
-    env_steps: environment steps of all workers, dead ones included.
-    env_steps_lost: environment steps after the snapshots that nodes restored.
+    start_up_s: seconds from the command to the first update, or None until
+      then.
+    learning_since: counts at the first update, or None before it.
+    env_steps: environment steps of all workers, including dead ones.
+    env_steps_lost: environment steps whose items were lost, because nodes
+      restored an older snapshot.
     episodes: training episodes of all workers.
     trainer_steps: updates of the learner.
-    trainer_steps_lost: updates after the snapshots that the trainer restored.
-    training_return: mean return of the workers' last episodes.
+    trainer_steps_lost: updates that were lost, because the trainer restored an
+      older snapshot.
+    training_return: mean return of the workers' last episodes, or None before
+      the first episode's end.
     items: counts of the items that workers have written.
-    replay: counts of the table; None: the run has no table.
+    replay: counts of the table, or None if the run has no table.
     rates: rates over the last seconds.
     variables: state of the published variables.
     evaluation: results of the evaluations.
@@ -284,13 +299,15 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_restarts: restarts of each restarted node, by name ('worker/0').
     reconnects: streams that workers have reopened.
     metrics: metrics of the learner, by name.
-    proxy: sums over all proxies; None: the run has no proxy.
+    proxy: sums over all proxies, or None if the run has no proxy.
     workers: counts of each worker, by index.
     externals: counts of each external process, by index, disconnected ones
       included.
-    machines: state of each machine, by node group; empty: there is one machine.
-    unwritten: names of files, and 'snapshot', that wait for space on the disk.
-    failed_hooks: errors of the hooks that are no longer called, by name.
+    machines: state of each node group's machine, by the group's name; empty if
+      there is only one machine.
+    unwritten: names of the files that wait for space on the disk; 'snapshot'
+      stands for a snapshot.
+    failed_hooks: errors of the hooks that have failed, by the hook's name.
   """
 
   name: str = "run"

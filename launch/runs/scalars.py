@@ -8,7 +8,7 @@ from slipway.launch.runs import run_status
 
 
 def from_status(status: run_status.RunStatus) -> dict[str, Any]:
-  """Returns the numbers of a status by TensorBoard's names; None: unknown."""
+  """Returns a status's numbers by TensorBoard's names; None if unknown."""
   rates, snapshots = status.rates, status.snapshots
   variables, items = status.variables, status.items
   env_steps, trainer_steps, _ = growth(status)
@@ -62,7 +62,8 @@ def from_status(status: run_status.RunStatus) -> dict[str, Any]:
 def growth(status: run_status.RunStatus) -> tuple[int, int, float]:
   """Returns environment steps, trainer steps, seconds since the first update.
 
-  All are 0 for a run without an update.
+  A resumed run counts from the first update after the resume. All are 0 for a
+  run without an update.
   """
   since = status.learning_since
   if since is None:
@@ -74,6 +75,6 @@ def growth(status: run_status.RunStatus) -> tuple[int, int, float]:
   )
 
 
-def ratio(count: float, by: float) -> float | None:
-  """Returns the quotient of two counts; None: the second one is 0."""
-  return count / by if by > 0 else None
+def ratio(count: float, divisor: float) -> float | None:
+  """Returns the quotient of two counts, or None if the divisor is 0."""
+  return count / divisor if divisor > 0 else None

@@ -55,7 +55,7 @@ class SnapshotLocation:
     return f"{self._folder}/{number:06d}"
 
   def has_whole(self, number: int) -> bool:
-    """Returns whether a snapshot has all files with the right sizes.
+    """Returns whether a snapshot has all files of its manifest, by size.
 
     Raises:
       OSError: the location cannot be read.
@@ -79,12 +79,12 @@ class SnapshotLocation:
       OSError: the location cannot be written, or the source cannot be read.
     """
     files = manifest.check_sizes(fsspec.filesystem("file"), source)
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError):  # missing or incomplete here
       if manifest.check_sizes(self._files, self.path(number)) == files:
         return
     self.remove(number)
     for name in (*files.files, manifest.FILE):
-      self._put(f"{source}/{name}", f"{self.path(number)}/{name}")
+      self._put_file(f"{source}/{name}", f"{self.path(number)}/{name}")
 
   def get(self, number: int, target: str) -> None:
     """Copies a snapshot from this location, without checking the copy.
@@ -123,14 +123,14 @@ class SnapshotLocation:
       OSError: the location cannot be written.
     """
     numbers = self.numbers()
-    whole = list(itertools.islice(filter(self.has_whole, numbers), keep))
-    stay = {*whole, self.best(), *in_use}
+    complete = list(itertools.islice(filter(self.has_whole, numbers), keep))
+    kept = {*complete, self.best(), *in_use}
     for number in numbers:
-      if whole and number < whole[0] and number not in stay:
+      if complete and number < complete[0] and number not in kept:
         self.remove(number)
 
   def best(self) -> int | None:
-    """Returns the number of the best snapshot; None: none is marked."""
+    """Returns the number of the best snapshot, or None if none is marked."""
     try:
       return int(self._files.cat_file(f"{self._folder}/{_BEST}"))
     except (FileNotFoundError, ValueError):
@@ -163,14 +163,15 @@ class SnapshotLocation:
 
   def put_config(self, config: pathlib.Path) -> None:
     """Copies the run's config to this location."""
-    self._put(str(config), f"{self._root}/{run_folder.CONFIG}")
+    self._put_file(str(config), f"{self._root}/{run_folder.CONFIG}")
 
   def clear(self) -> None:
     """Removes all files of the run."""
     with contextlib.suppress(FileNotFoundError):
       self._files.rm(self._root, recursive=True)
 
-  def _put(self, source: str, target: str) -> None:
+  def _put_file(self, source: str, target: str) -> None:
+    """Copies a local file to this location, and makes its folder."""
     self._files.makedirs(os.path.dirname(target), exist_ok=True)
     self._files.put_file(source, target)
 

@@ -22,11 +22,17 @@ from slipway.launch.runs import (
 
 
 class Snapshot(typing.NamedTuple):
-  """A complete snapshot on this machine."""
+  """A complete snapshot on this machine.
+
+  Attributes:
+    path: the snapshot's folder.
+    number: number of the snapshot, from 1 in the order of writing.
+    step: number of trainer steps at the snapshot.
+  """
 
   path: pathlib.Path
-  number: int  # from 1, in the order of writing
-  step: int  # number of trainer steps
+  number: int
+  step: int
 
 
 def open_store(
@@ -74,10 +80,10 @@ class SnapshotStore:
     Args:
       folder: the run's folder.
       keep: number of the newest snapshots to keep, in addition to the best one.
-      url: folder of all runs for other machines: a URL of fsspec or an absolute
-        path; '': no remote location.
-      config: the whole config, which is copied into each snapshot; None: the
-        store is only read.
+      url: remote folder of all runs, a URL of fsspec or an absolute path to
+        which snapshots are uploaded, or '' for none.
+      config: the whole config, which is copied into each snapshot, or None if
+        the store is only read.
 
     Raises:
       ValueError: `keep` is below 1, or the URL cannot be used.
@@ -95,22 +101,22 @@ class SnapshotStore:
     )
     self._remote = None
     if url:
-      with self._usable("used"):
+      with self._as_url_error("used"):
         self._remote = snapshot_location.SnapshotLocation(
           f"{url.rstrip('/')}/{folder.name}"
         )
     self._uploads = uploads.Uploads(self._local, self._remote, keep)
     self._last: Snapshot | None = None
     self._last_at_s: float | None = None
-    self._unwritten = False  # whether the last snapshot failed
+    self._unwritten = False  # whether the last attempt to write failed
 
   @property
   def last(self) -> Snapshot | None:
-    """Snapshot that this object has found or written last; None: none yet."""
+    """The snapshot that was found or written last, or None before that."""
     return self._last
 
   def newest(self) -> Snapshot | None:
-    """Returns the newest complete snapshot; None: there is none.
+    """Returns the newest complete snapshot, or None if there is none.
 
     It is downloaded if it is only at the remote location. Damaged snapshots are
     skipped, with a line in the log.
@@ -120,9 +126,9 @@ class SnapshotStore:
         has no snapshot, so the run would start from scratch.
     """
     try:
-      found = self._find(self._remote)
+      found = self._find_newest(self._remote)
     except Exception as error:  # any error of the package that reads it
-      found = self._find(None)
+      found = self._find_newest(None)
       problem = (
         f"config.snapshot.url={self._url!r} cannot be read "
         f"({snapshot_location.one_line(error)})"
@@ -148,7 +154,7 @@ class SnapshotStore:
     upload.
 
     Args:
-      step: number of trainer steps; several snapshots may have the same.
+      step: number of trainer steps; several snapshots may have the same number.
       is_best: whether to keep this snapshot until another one is the best.
 
     Raises:
@@ -216,7 +222,7 @@ class SnapshotStore:
     """
     if self._remote is None:
       return
-    with self._usable("written"):
+    with self._as_url_error("written"):
       self._remote.check_writable()
       exists = self._remote.holds_run()
     if exists and not may_exist:
@@ -230,7 +236,7 @@ class SnapshotStore:
     """Copies config.json to the remote location, for other machines.
 
     Args:
-      clear: whether to first delete an older run at the location.
+      clear: whether to delete an older run at the location first.
 
     Raises:
       OSError: the location cannot be written.
@@ -244,13 +250,19 @@ class SnapshotStore:
   def _path(self, number: int) -> pathlib.Path:
     return self._folder / f"{number:06d}"
 
-  def _find(
+  def _find_newest(
     self, remote: snapshot_location.SnapshotLocation | None
   ) -> Snapshot | None:
-    there = remote.numbers() if remote else []
-    for number in sorted({*self._local.numbers(), *there}, reverse=True):
+    """Returns the newest complete snapshot; downloads it if necessary."""
+    remote_numbers = remote.numbers() if remote else []
+    numbers = {*self._local.numbers(), *remote_numbers}
+    for number in sorted(numbers, reverse=True):
       with _skipping_damaged(number):
-        if remote and number in there and not self._local.has_whole(number):
+        if (
+          remote
+          and number in remote_numbers
+          and not self._local.has_whole(number)
+        ):
           self._download(remote, number)
         step = manifest.check(self._path(number)).step
         return Snapshot(self._path(number), number, step)
@@ -259,6 +271,7 @@ class SnapshotStore:
   def _download(
     self, remote: snapshot_location.SnapshotLocation, number: int
   ) -> None:
+    """Downloads a snapshot, and checks it."""
     with self._locked(wait=True):
       # Another process may have downloaded it meanwhile.
       if not self._local.has_whole(number):
@@ -268,8 +281,12 @@ class SnapshotStore:
 
   @contextlib.contextmanager
   def _new_snapshot(self, number: int) -> Iterator[pathlib.Path]:
-    """Yields a hidden folder to fill, then renames it to that of a snapshot."""
-    for path in self._folder.glob(".*"):  # left by writers that were killed
+    """Yields a hidden folder to fill, then renames it to the snapshot `number`.
+
+    If the block raises an error, the folder is removed.
+    """
+    # Remove the hidden folders of writers that were killed.
+    for path in self._folder.glob(".*"):
       if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     hidden = self._folder / f".{number:06d}"
@@ -278,7 +295,8 @@ class SnapshotStore:
       yield hidden
       for path in (*hidden.rglob("*"), hidden):
         _sync(path)
-      self._local.remove(number)  # a damaged one of this number, if any
+      # Remove a damaged snapshot of this number, if any.
+      self._local.remove(number)
       os.rename(hidden, self._path(number))
     except BaseException:
       shutil.rmtree(hidden, ignore_errors=True)
@@ -287,6 +305,11 @@ class SnapshotStore:
 
   @contextlib.contextmanager
   def _locked(self, wait: bool = False) -> Iterator[None]:
+    """Locks the snapshots' folder against other writers while the block runs.
+
+    Args:
+      wait: whether to wait for another writer, instead of a RuntimeError.
+    """
     self._folder.mkdir(parents=True, exist_ok=True)
     # The kernel releases the lock when the process ends.
     descriptor = os.open(self._folder, os.O_RDONLY)
@@ -303,13 +326,17 @@ class SnapshotStore:
       os.close(descriptor)
 
   @contextlib.contextmanager
-  def _usable(self, how: str) -> Iterator[None]:
-    """Turns an error of fsspec's packages into a ValueError of one line."""
+  def _as_url_error(self, use: str) -> Iterator[None]:
+    """Converts any error of fsspec's packages to a ValueError about the URL.
+
+    Args:
+      use: text for the message: the URL "cannot be used", or "written".
+    """
     try:
       yield
     except Exception as error:
       raise ValueError(
-        f"config.snapshot.url={self._url!r} cannot be {how} "
+        f"config.snapshot.url={self._url!r} cannot be {use} "
         f"({snapshot_location.one_line(error)}), so no snapshot would be kept "
         "there: make it usable (install its package, grant access), or give "
         "another URL"
@@ -318,6 +345,7 @@ class SnapshotStore:
 
 @contextlib.contextmanager
 def _skipping_damaged(number: int) -> Iterator[None]:
+  """Leaves the block with a warning if the snapshot turns out damaged."""
   try:
     yield
   except (ValueError, FileNotFoundError) as error:

@@ -26,24 +26,25 @@ class Uploads:
 
     Args:
       local: location at which snapshots are written.
-      remote: location to which they are copied; None: no uploads.
+      remote: location to which they are copied, or None for no uploads.
       keep: number of the newest snapshots to keep there, in addition to the
         best one.
     """
     self._local, self._remote, self._keep = local, remote, keep
     self._lock = threading.Lock()
-    self._due: list[int] = []  # at most the best and the newest
-    self._best: int | None = None  # best snapshot that is not uploaded yet
-    self._copying: int | None = None
+    # Numbers of the snapshots to copy: at most the best and the newest.
+    self._due: list[int] = []
+    self._best: int | None = None  # the best snapshot, until it is uploaded
+    self._copying: int | None = None  # the snapshot that is being copied
     self._thread: threading.Thread | None = None
-    self._uploaded: int | None = None
+    self._uploaded: int | None = None  # the snapshot that was uploaded last
     self._failures = 0
 
   def in_use(self) -> set[int]:
     """Returns the numbers of snapshots that must stay on the disk."""
     with self._lock:
-      wanted = (*self._due, self._best, self._copying)
-      return {number for number in wanted if number is not None}
+      pending = (*self._due, self._best, self._copying)
+      return {number for number in pending if number is not None}
 
   def add(self, number: int, is_best: bool) -> None:
     """Queues a snapshot; returns at once.
@@ -79,12 +80,13 @@ class Uploads:
     }
 
   def _run(self, remote: snapshot_location.SnapshotLocation) -> None:
-    while (number := self._next()) is not None:
+    while (number := self._take_next()) is not None:
       self._copy(remote, number)
 
   def _copy(
     self, remote: snapshot_location.SnapshotLocation, number: int
   ) -> None:
+    """Copies a snapshot; counts and logs a failure."""
     try:
       remote.put(number, self._local.path(number))
       self._uploaded = number
@@ -100,7 +102,8 @@ class Uploads:
       text = snapshot_location.one_line(error)
       logging.error("snapshot %d could not be uploaded: %s", number, text)
 
-  def _next(self) -> int | None:
+  def _take_next(self) -> int | None:
+    """Returns the next snapshot to copy, or None, which ends the thread."""
     with self._lock:
       self._copying = self._due.pop(0) if self._due else None
       if self._copying is None:

@@ -19,6 +19,7 @@ from slipway.configs import fields
 from slipway.launch.runs import run_folder
 
 _FILE = "python_path.json"
+# A config value 'module:Name', whose group is the module's top-level name.
 _NAME = re.compile(r"([A-Za-z_]\w*)[\w.]*:[A-Za-z_][\w./-]*")
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -26,14 +27,14 @@ _INSTALLED = ("site-packages", "dist-packages")
 def find_files(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
   """Returns the files and packages that a config names as 'module:Name'.
 
-  The launcher sends them to all machines of a cluster. Installed packages, and
-  names that can not be imported, are left out.
+  The launcher sends them to all machines of a cluster. Installed packages and
+  names that can't be imported are skipped.
 
   Args:
     config: the whole config.
   """
-  found = dict[pathlib.Path, None]()  # in the config's order
-  for name in _named(config):
+  found = {}
+  for name in _module_names(config):
     with contextlib.suppress(ImportError, ValueError):
       spec = importlib.util.find_spec(name)
       if spec is None or name == "slipway":
@@ -64,7 +65,7 @@ def add_to_path(folder: run_folder.RunFolder) -> None:
     sys.path += [p for p in paths if isinstance(p, str) and p not in sys.path]
 
 
-def _named(config: ml_collections.ConfigDict) -> Iterator[str]:
+def _module_names(config: ml_collections.ConfigDict) -> Iterator[str]:
   """Yields the top-level names of all modules that a config names."""
   for value in fields.flatten(config).values():
     for text in value if isinstance(value, tuple) else (value,):

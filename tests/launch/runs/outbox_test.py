@@ -52,7 +52,7 @@ def test_a_full_disk_only_delays(disk, outbox):
 
 @small_disk.needs_root
 def test_what_is_kept_is_bounded(disk, outbox, monkeypatch):
-  monkeypatch.setattr(outbox_lib, "_MAX_KEPT_BYTES", 10)
+  monkeypatch.setattr(outbox_lib, "_MAX_PENDING_BYTES", 10)
   filler = small_disk.fill(disk)
   for part in (b"1234\n", b"too long\n", b"567\n"):
     outbox.append(disk / "log", part)
