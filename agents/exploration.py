@@ -9,8 +9,8 @@ import numpy as np
 from slipway.replay.items import adder
 
 
-class Epsilons:
-  """Schedule of the epsilons of one worker's environments.
+class EpsilonSchedule:
+  """Epsilons of one worker's environments over the course of a run.
 
   'ladder': environment i of the N environments of all workers has the constant
   epsilon_i = base^(1 + i / (N - 1) * exponent), Horgan et al. 2018,
@@ -38,8 +38,10 @@ class Epsilons:
     self._exploration = exploration.copy_and_resolve_references()
     self._num_envs = topology.environments_per_worker
     self._workers = topology.workers
-    self.env_steps = env_steps  # of this worker, including autoresets
-    self._constants = self._make_constants(worker)
+    # Counts one step per environment and call of `next`. Since that includes
+    # autoresets, it slightly exceeds the number of environment steps.
+    self.env_steps = env_steps
+    self._constants = self._make_constant_epsilons(worker)
 
   def next(self) -> np.ndarray:
     """Returns epsilons [B] for the next step, and advances the schedule."""
@@ -52,7 +54,8 @@ class Epsilons:
     end = self._exploration.epsilon_end
     return np.full(self._num_envs, start + done * (end - start))
 
-  def _make_constants(self, worker: int) -> np.ndarray:
+  def _make_constant_epsilons(self, worker: int) -> np.ndarray:
+    """Returns the epsilons [B] of schedule 'ladder' for one worker."""
     total = self._num_envs * self._workers
     # Interleaved, so that each worker has small and large epsilons.
     indices = worker + self._workers * np.arange(self._num_envs)
@@ -67,11 +70,11 @@ class Explorer:
     random: generator of the random numbers.
   """
 
-  def __init__(self, epsilons: Epsilons | None, seed: int):
+  def __init__(self, epsilons: EpsilonSchedule | None, seed: int):
     """Makes the generator.
 
     Args:
-      epsilons: schedule of the environments' epsilons; None: always greedy.
+      epsilons: schedule of epsilons, or None if actions are always greedy.
       seed: seed of the random numbers.
     """
     self._epsilons = epsilons
@@ -83,8 +86,8 @@ class Explorer:
     """Chooses an action per environment.
 
     Args:
-      q_t: values [B, A]; those of illegal actions are below all others.
-      legal: bool [B, A], the legal actions; None: all are legal.
+      q_t: action values float32 [B, A]; illegal actions have the lowest.
+      legal: bool [B, A], the legal actions, or None if all are legal.
 
     Returns:
       Actions int32 [B], with the extras for initial priorities.

@@ -53,7 +53,7 @@ class Builder:
     """Makes a worker's epsilon-greedy actor."""
     return acting.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
-      exploration.Epsilons(
+      exploration.EpsilonSchedule(
         config.exploration, config.topology, worker, env_steps
       ),
       seeds.for_restart(config.seed + worker, restarts),

@@ -30,7 +30,7 @@ class DQNLearner(q_learner.QLearner):
       config, spec, lambda: tf_network.Network(network, config.seed)
     )
     self._objective = objectives.make_objective(config)
-    self._samples = network.samples
+    self._samples = network.needs_random
     self._samples_quantiles = config.network.head == "implicit_quantile"
     self._quantiles = config.network.quantiles
     self._seed = config.seed

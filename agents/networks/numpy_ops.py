@@ -1,4 +1,4 @@
-"""What networks compute with, in NumPy: the same functions as `tf_ops`.
+"""Operations of networks, in NumPy: the same functions as `tf_ops`.
 
 Small batches through small networks take a fifth of the time of a call of a
 `tf.function`, so nothing here imports TensorFlow.
@@ -86,7 +86,7 @@ def stack(xs: Sequence[np.ndarray], axis: int) -> np.ndarray:
 
 
 def split(x: np.ndarray, parts: int) -> list[np.ndarray]:
-  """So many equal parts of the last axis."""
+  """Returns `parts` equal parts of x along the last axis."""
   size = x.shape[-1] // parts  # slices: a third of the time of np.split
   return [x[..., i * size : (i + 1) * size] for i in range(parts)]
 

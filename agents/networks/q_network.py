@@ -50,9 +50,9 @@ class QNetwork:
       (spec.observations,),
       action_masks.ActionMask(spec),
     )
-    self.small = torsos.is_small(config.torso)
+    self.prefers_numpy = torsos.is_small(config.torso)
     self._head = heads.make_head(config)
-    self.samples = config.noisy or self._head.sampled
+    self.needs_random = config.noisy or self._head.sampled
     self._num_actions = spec.actions.num_values
     self._torso, self._dueling = config.torso, config.dueling
     *torso_sizes, self._head_size = config.hidden_sizes

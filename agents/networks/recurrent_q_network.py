@@ -15,7 +15,7 @@ class RecurrentQNetwork:
   Kapturowski et al. 2019, section 2.3.
   """
 
-  samples = False
+  needs_random = False
 
   def __init__(
     self,
@@ -35,7 +35,10 @@ class RecurrentQNetwork:
     self._torso = recurrent.RecurrentTorso(
       spec, config.torso, tuple(sizes), config.lstm_size, normalized=normalized
     )
-    self.inputs, self.small = self._torso.inputs, self._torso.small
+    self.inputs, self.prefers_numpy = (
+      self._torso.inputs,
+      self._torso.prefers_numpy,
+    )
     self._dueling = config.dueling
     self._num_actions = spec.actions.num_values
 

@@ -86,7 +86,7 @@ class ActingNetwork:
       lambda *inputs: self._network(*inputs), autograph=False
     ).get_concrete_function(*inputs)
     self._noisy: Callable | None = None
-    if declaration.samples:
+    if declaration.needs_random:
       self._noisy = tf.function(
         lambda seed, *inputs: self._network(*inputs, random=seed),
         autograph=False,

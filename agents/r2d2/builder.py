@@ -58,7 +58,7 @@ class Builder:
     env_steps: int = 0,
   ) -> core.Actor:
     """Makes the exploring actor of a worker."""
-    epsilons = exploration.Epsilons(
+    epsilons = exploration.EpsilonSchedule(
       config.exploration, config.topology, worker, env_steps
     )
     seed = seeds.for_restart(config.seed + worker, restarts)
@@ -96,7 +96,7 @@ class Builder:
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
-    epsilons: exploration.Epsilons | None,
+    epsilons: exploration.EpsilonSchedule | None,
     seed: int,
   ) -> core.Actor:
     return acting.RecurrentActor(

@@ -32,7 +32,9 @@ def make_epsilons(worker=0, workers=1, envs=8, **fields):
   config.exploration.update(fields)
   config.topology.workers = workers
   config.topology.environments_per_worker = envs
-  return exploration.Epsilons(config.exploration, config.topology, worker)
+  return exploration.EpsilonSchedule(
+    config.exploration, config.topology, worker
+  )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_a_schedule_continues_where_an_earlier_process_was(workers):
     config.exploration.decay_steps = 400
     config.topology.workers = workers
     config.topology.environments_per_worker = 4
-    return exploration.Epsilons(
+    return exploration.EpsilonSchedule(
       config.exploration, config.topology, 0, env_steps
     )
 
@@ -178,7 +180,7 @@ def test_frequency_of_exploring(epsilon):
 def test_each_environment_explores_by_its_own_rung():
   config = apex_dqn.get_config()
   config.topology.update({"workers": 1, "environments_per_worker": 4})
-  epsilons = exploration.Epsilons(config.exploration, config.topology, 0)
+  epsilons = exploration.EpsilonSchedule(config.exploration, config.topology, 0)
   actor = acting.EpsilonGreedyActor(
     Table(np.tile([1, 0], (4, 1))), epsilons, seed=4
   )
