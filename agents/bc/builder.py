@@ -18,7 +18,7 @@ class Builder(policies.PolicyActors):
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError, one line, if config and environment don't fit."""
+    """Raises ValueError if config and environment don't fit."""
     from slipway.agents.bc import batches
 
     bc.check(config)

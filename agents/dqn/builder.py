@@ -19,7 +19,7 @@ class Builder:
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError, one line, if config and environment don't fit."""
+    """Raises ValueError if config and environment don't fit."""
     value.check(config)
     discrete.check(config, spec)
     normalization.check(config, spec)
@@ -98,6 +98,7 @@ class Builder:
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> transitions.TransitionSchema:
+  """Returns the item schema of n-step transitions."""
   return transitions.TransitionSchema(
     discrete.number_actions(spec),
     config.adder.n_step,

@@ -19,7 +19,7 @@ class Builder(policies.PolicyActors):
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError, one line, if config and environment don't fit."""
+    """Raises ValueError if config and environment don't fit."""
     sac.check(config)
     sizes = arrays.component_sizes(spec.actions)
     if sizes is not None:
@@ -64,6 +64,7 @@ class Builder(policies.PolicyActors):
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> transitions.TransitionSchema:
+  """Returns the item schema of n-step transitions."""
   return transitions.TransitionSchema(
     spec,
     config.adder.n_step,
