@@ -34,11 +34,11 @@ class Noise:
     self._seed, self._samples = random, 0
 
   def normal(self, shape: typing.Any) -> tf.Tensor:
-    """Standard normal float32 [*shape]."""
+    """Returns standard normal numbers, float32 [*shape]."""
     return tf.random.stateless_normal(shape, self._next_seed())
 
   def uniform(self, shape: typing.Any) -> tf.Tensor:
-    """Uniform float32 [*shape] in [0, 1)."""
+    """Returns uniform numbers in [0, 1), float32 [*shape]."""
     return tf.random.stateless_uniform(shape, self._next_seed())
 
   def _next_seed(self) -> tf.Tensor:
@@ -58,17 +58,17 @@ def relu(x: tf.Tensor) -> Differentiable:
 
 
 def float32(x: tf.Tensor) -> tf.Tensor:
-  """x as float32."""
+  """Returns x as float32."""
   return tf.cast(x, tf.float32)
 
 
 def shape(x: tf.Tensor) -> tf.Tensor:
-  """The shape of x, int32, also where the batch's size is unknown."""
+  """Returns the shape of x, int32, also where the batch's size is unknown."""
   return tf.shape(x)
 
 
 def flatten(x: tf.Tensor) -> tf.Tensor:
-  """[B, F] of x [B, ...]."""
+  """Reshapes x [B, ...] to [B, F]."""
   size = 1
   for dimension in _static_shape(x)[1:]:
     size *= dimension
@@ -83,12 +83,12 @@ def swapaxes(x: tf.Tensor, a: int, b: int) -> tf.Tensor:
 
 
 def concat(xs: Sequence[tf.Tensor], axis: int = -1) -> tf.Tensor:
-  """The tensors one after the other along an axis."""
+  """Concatenates the tensors along an existing axis."""
   return tf.concat(xs, axis=axis)
 
 
 def stack(xs: Sequence[tf.Tensor], axis: int) -> tf.Tensor:
-  """The tensors along a new axis."""
+  """Stacks the tensors along a new axis."""
   return tf.stack(xs, axis=axis)
 
 
@@ -98,33 +98,33 @@ def split(x: tf.Tensor, parts: int) -> list[tf.Tensor]:
 
 
 def mean(x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
-  """The mean along an axis."""
+  """Returns the mean along an axis."""
   return tf.reduce_mean(x, axis=axis, keepdims=keepdims)
 
 
 def sum(x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
-  """The sum along an axis."""
+  """Returns the sum along an axis."""
   return tf.reduce_sum(x, axis=axis, keepdims=keepdims)
 
 
 def argmax(x: tf.Tensor) -> tf.Tensor:
-  """int32 index of the largest along the last axis."""
+  """Returns the int32 index of the largest value along the last axis."""
   return tf.argmax(x, axis=-1, output_type=tf.int32)
 
 
 def one_hot(index: tf.Tensor, size: int) -> tf.Tensor:
-  """float32 [..., size] with a one at `index` [...]."""
+  """Returns float32 [..., size] with a one at `index` [...]."""
   return tf.one_hot(index, size)
 
 
 def linear(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-  """x w + b, [B, N] of x [B, F], w [F, N] and b [N]."""
+  """Returns x w + b [B, N], for x [B, F], w [F, N] and b [N]."""
   product = _wide_product if _static_shape(w)[0] > _WIDE else tf.matmul
   return tf.nn.bias_add(product(x, w), b)
 
 
 def conv(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor, stride: int) -> tf.Tensor:
-  """A convolution of x [B, H, W, C] with w [h, w, C, N], without padding."""
+  """Convolves x [B, H, W, C] with w [h, w, C, N], without padding."""
   return tf.nn.bias_add(tf.nn.conv2d(float32(x), w, stride, "VALID"), b)
 
 

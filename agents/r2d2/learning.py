@@ -99,7 +99,7 @@ class R2D2Learner(q_learner.QLearner):
 def _split_inputs(
   inputs: recurrent.Inputs, at: int
 ) -> tuple[recurrent.Inputs | None, recurrent.Inputs]:
-  """Splits inputs [B, T, ...] into the first `at` steps (or None) and others."""
+  """Splits inputs [B, T, ...] into the first `at` steps (or None) and later."""
   late = recurrent.Inputs(*(x[:, at:] for x in inputs))
   if not at:
     return None, late
