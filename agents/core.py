@@ -1,4 +1,4 @@
-"""The interfaces that an algorithm implements, and that the nodes run."""
+"""Interfaces between an algorithm and the nodes that run it."""
 
 import typing
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ class Update(typing.NamedTuple):
 
   Attributes:
     metrics: scalars by name.
-    priorities: float32 [B], the new ones of what was learned from; None: the
-      algorithm has none.
+    priorities: float32 [B], new priorities of the batch's elements, or None if
+      the algorithm has no priorities.
   """
 
   metrics: Mapping[str, typing.Any]
@@ -31,14 +31,14 @@ class Update(typing.NamedTuple):
 
 
 class Learner(typing.Protocol):
-  """Turns batches into better variables. Acme's Learner, without its loop."""
+  """Updates variables from batches. It is Acme's Learner without its loop."""
 
   def update(self, batch: "dataset_lib.Batch") -> Update:
     """Learns from one batch; traced into the trainer's graph."""
     ...
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of what actors need, by name."""
+    """Returns a copy of the variables that actors need, by name."""
     ...
 
   @property
@@ -58,32 +58,33 @@ class Actor(typing.Protocol):
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder_lib.ActorOutput:
-    """Acts by the newest variables.
+    """Chooses actions with the newest variables.
 
     Args:
-      observation: [B, ...].
-      reward: [B] float32, of the steps that led to the observations.
-      first: [B] bool, the observations that begin episodes.
+      observation: observations [B, ...].
+      reward: float32 [B], rewards of the steps that led to the observations.
+      first: bool [B], whether an observation begins an episode.
 
     Returns:
-      Actions [B, ...], as the environment's spec says, and the extras that the
+      Actions [B, ...] of the environment's action spec, and the extras that the
       algorithm's adder stores, [B, ...] each.
     """
     ...
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Acts by a learner's variables from now on."""
+    """Replaces the variables by a learner's."""
     ...
 
   def get_state(self) -> typing.Any:
-    """Returns a copy of what actions depend on besides variables and inputs.
+    """Returns a copy of the actor's state, such as random numbers and memory.
 
-    It can be pickled, and does not change when the actor acts again.
+    Variables are not part of it. The copy can be pickled, and does not change
+    when the actor acts again.
     """
     ...
 
   def set_state(self, state: typing.Any) -> None:
-    """Continues as the actor would have whose state was taken."""
+    """Restores a state that `get_state` returned."""
     ...
 
 
@@ -104,32 +105,37 @@ class Adder(typing.Protocol):
     """Adds one step of every environment.
 
     Args:
-      observation: [B, ...], which was acted on.
-      output: of the actor on it.
-      reward: [B] float32 of the step.
-      terminated: [B] bool, the step reached a terminal state.
-      truncated: [B] bool, the step was cut off; the state has a value.
-      first: [B] bool, the step was an autoreset and the action ignored.
-      next_observation: [B, ...], after the step; where an episode ended, its
-        true last observation.
-      version: of the variables that chose the actions.
+      observation: observations [B, ...] before the step.
+      output: output of the actor for these observations.
+      reward: float32 [B], rewards of the step.
+      terminated: bool [B], whether the step reached a terminal state.
+      truncated: bool [B], whether a time limit ended the episode; its last
+        observation still has a value.
+      first: bool [B], whether the step was an autoreset, which ignores actions.
+      next_observation: observations [B, ...] after the step; where an episode
+        ended, its true last observation.
+      version: version of the variables that chose the actions.
 
     Returns:
-      The items that are complete now; None if there are none.
+      The items that the step completed, or None if there are none.
     """
     ...
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns a copy of what is not yet an item."""
+    """Returns a copy of the steps that are not yet in a complete item."""
     ...
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Continues with the unfinished items of an adder made alike."""
+    """Restores the state of an adder with the same configuration."""
     ...
 
 
 class Builder(typing.Protocol):
-  """Describes an algorithm completely: the same object serves every launch."""
+  """Makes all components of an algorithm, the same ones in every mode.
+
+  In the methods, `config` is the whole config, and `spec` the spec of one
+  environment.
+  """
 
   @property
   def fields(self) -> fields_lib.Fields:
@@ -139,19 +145,19 @@ class Builder(typing.Protocol):
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Checks that the fields fit together, and the environment.
+    """Checks that the config's fields fit each other and the environment.
 
     Raises:
-      ValueError: what can't be served.
+      ValueError: a field does not fit.
     """
     ...
 
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec | None:
-    """Describes the table that workers write and the trainer samples.
+    """Returns the spec of the table that workers write and the trainer samples.
 
-    None: there are no workers, and `make_batches` gives the data.
+    Returns None if there are no workers, and `make_batches` makes the data.
     """
     ...
 
@@ -170,7 +176,7 @@ class Builder(typing.Protocol):
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> network.PolicyDeclaration:
-    """Declares the network that acts."""
+    """Declares the network by which actors choose actions."""
     ...
 
   def make_actor(
@@ -185,11 +191,11 @@ class Builder(typing.Protocol):
 
     Args:
       config: the whole config.
-      spec: of one environment.
-      worker: its index, from 0.
-      restarts: processes that were this worker before; their random numbers
-        are not used again.
-      env_steps: environment steps that those have made, from which schedules
+      spec: spec of one environment.
+      worker: index of the worker, from 0.
+      restarts: number of the worker's earlier processes; their random numbers
+        are not repeated.
+      env_steps: environment steps of these processes, from which schedules
         continue.
     """
     ...
@@ -197,23 +203,23 @@ class Builder(typing.Protocol):
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Actor:
-    """Makes the actor that is evaluated."""
+    """Makes the actor without exploration, for evaluation."""
     ...
 
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Learner:
-    """Makes the learner, with fresh variables from config.seed."""
+    """Makes the learner, with new variables from config.seed."""
     ...
 
 
 class Batches(typing.Protocol):
-  """Recorded data, in an order that follows from the number of the update."""
+  """Batches of recorded data; the update's number determines the batch."""
 
   def batch(self, step: int) -> typing.Any:
-    """Returns the data of an update: a structure of arrays [B, ...].
+    """Returns the batch of an update, a structure of arrays [B, ...].
 
     Args:
-      step: of the trainer, from 0.
+      step: number of the update, from 0.
     """
     ...

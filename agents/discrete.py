@@ -19,7 +19,7 @@ def check(
     spec: spec of one environment.
 
   Raises:
-    ValueError: one line with the field that doesn't fit.
+    ValueError: a field does not fit the environment.
   """
   sizes = arrays.component_sizes(spec.actions)
   if sizes is None:
@@ -41,7 +41,10 @@ def check(
 
 
 def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
-  """Returns the spec with joint actions in place of actions of components."""
+  """Replaces actions of several components by numbered joint actions.
+
+  Returns specs of other actions unchanged.
+  """
   if isinstance(spec.actions, arrays.MultiDiscreteArray):
     joint = arrays.JointActionArray(spec.actions.sizes, spec.actions.name)
     return spec._replace(actions=joint)
@@ -50,8 +53,8 @@ def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
 
 def make_mask(
   spec: specs.EnvironmentSpec,
-) -> action_masks.MaskSplitter | None:
-  """Makes the reader of an environment's action masks; None: it has none."""
+) -> action_masks.ActionMask | None:
+  """Makes the `ActionMask`, or returns None if observations have no masks."""
   if not isinstance(spec.observations, arrays.MaskedArray):
     return None
   return action_masks.MaskSplitter(number_actions(spec))

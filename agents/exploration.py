@@ -10,7 +10,7 @@ from slipway.replay.items import adder
 
 
 class EpsilonSchedule:
-  """Schedule of the epsilons of one worker's environments.
+  """Epsilons of one worker's environments over the course of a run.
 
   'ladder': environment i of the N environments of all workers has the constant
   epsilon_i = base^(1 + i / (N - 1) * exponent), Horgan et al. 2018,
@@ -38,9 +38,10 @@ class EpsilonSchedule:
     self._exploration = exploration.copy_and_resolve_references()
     self._num_envs = topology.environments_per_worker
     self._workers = topology.workers
-    # Calls of `next` times environments, so autoresets count as steps here.
+    # Counts one step per environment and call of `next`. Since that includes
+    # autoresets, it slightly exceeds the number of environment steps.
     self.env_steps = env_steps
-    self._constants = self._make_constants(worker)
+    self._constants = self._make_constant_epsilons(worker)
 
   def next(self) -> np.ndarray:
     """Returns epsilons [B] for the next step, and advances the schedule."""
@@ -53,7 +54,8 @@ class EpsilonSchedule:
     end = self._exploration.epsilon_end
     return np.full(self._num_envs, start + done * (end - start))
 
-  def _make_constants(self, worker: int) -> np.ndarray:
+  def _make_constant_epsilons(self, worker: int) -> np.ndarray:
+    """Returns the epsilons [B] of schedule 'ladder' for one worker."""
     total = self._num_envs * self._workers
     # Interleaved, so that each worker has small and large epsilons.
     indices = worker + self._workers * np.arange(self._num_envs)
@@ -72,7 +74,7 @@ class Explorer:
     """Makes the generator.
 
     Args:
-      epsilons: schedule of the environments' epsilons; None: always greedy.
+      epsilons: schedule of epsilons, or None if actions are always greedy.
       seed: seed of the random numbers.
     """
     self._epsilons = epsilons
@@ -84,8 +86,8 @@ class Explorer:
     """Chooses an action per environment.
 
     Args:
-      q_t: values [B, A]; those of illegal actions are below all others.
-      legal: bool [B, A], the legal actions; None: all are legal.
+      q_t: action values float32 [B, A]; illegal actions have the lowest.
+      legal: bool [B, A], the legal actions, or None if all are legal.
 
     Returns:
       Actions int32 [B], with the extras for initial priorities.

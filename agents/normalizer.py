@@ -55,7 +55,8 @@ class RunningStatistics(tf.Module):
 
       M := M + M_b + delta^2 n n_b / (n + n_b), delta = mean_b - mean
 
-    with M the sum of squared distances from the mean.
+    with n the number of values, and M the sum of their squared distances from
+    their mean; n_b, M_b and mean_b are those of the added values.
 
     Args:
       values: values [N, ...]; N may be 0.
@@ -111,7 +112,7 @@ class Normalizer(tf.Module):
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
-    """Statistics to save with `Learner.checkpointed`; {}: there are none."""
+    """Statistics for `Learner.checkpointed`, or {} if there are none."""
     if self._observations is None and self._returns is None:
       return {}
     return {"normalizer": self}
@@ -174,9 +175,9 @@ class Normalizer(tf.Module):
 
     Args:
       rewards: rewards [...].
-      running_returns: running returns [...] of `returns.RunningReturns`; None
-        if rewards aren't normalized.
-      first: [...] bool, the steps that are autoresets; None: there are none.
+      running_returns: running returns [...] of `returns.RunningReturns`, or
+        None if rewards aren't normalized.
+      first: bool [...], whether a step is an autoreset, or None if none is.
     """
     if self._returns is None:
       return rewards

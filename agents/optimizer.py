@@ -17,8 +17,8 @@ class Optimizer(tf.Module):
   """Adam: Kingma and Ba 2015, algorithm 1, in its efficient order.
 
   The epsilon is the "epsilon hat" of the paper's section 2. A learner has one
-  optimizer for each loss. It is no Sonnet module, since those print all values
-  of their arguments when they are made: half a second for a Nature CNN.
+  optimizer for each loss. It is no Sonnet module, since Sonnet's constructor
+  formats all values of its arguments: half a second for a Nature CNN.
   """
 
   def __init__(
@@ -31,11 +31,11 @@ class Optimizer(tf.Module):
     """Makes the moments, at zero.
 
     Args:
-      variables: to optimize.
-      epsilon: keeps the division finite.
-      max_gradient_norm: L2 norm of all gradients together, above which they are
-        scaled down to it.
-      name: of the module.
+      variables: variables to optimize.
+      epsilon: term of the denominator that keeps it above 0.
+      max_gradient_norm: limit of the L2 norm of all gradients together; larger
+        gradients are scaled down to it.
+      name: name of the TensorFlow module.
     """
     super().__init__(name=name)
     self._variables = list(variables)
@@ -54,17 +54,17 @@ class Optimizer(tf.Module):
     """Takes one step against the gradient of a loss.
 
     Args:
-      loss: [].
-      tape: that has recorded the loss.
-      learning_rate: alpha, a number or a scalar of a schedule.
+      loss: the loss, [].
+      tape: tape that has recorded the loss.
+      learning_rate: alpha, a number or a scalar tensor.
 
     Returns:
       The norm of the gradient before it was clipped, [].
     """
     gradients: list[typing.Any] = list(tape.gradient(loss, self._variables))
     norm = tf.linalg.global_norm(gradients)
-    # A product that is one for nearly all batches: 2 % of the Nature CNN's
-    # update. A norm that is not finite is not within the limit either.
+    # Few batches need clipping, and scaling the others by 1 would take 2 % of
+    # the Nature CNN's update. The condition is false for a NaN norm, too.
     gradients = tf.cond(
       norm <= self._max_norm,
       lambda: gradients,
@@ -76,6 +76,7 @@ class Optimizer(tf.Module):
   def _apply(
     self, gradients: Sequence[tf.Tensor], learning_rate: float | tf.Tensor
   ) -> None:
+    """Applies one Adam step to the variables and the moments."""
     for gradient, variable, first, second in zip(
       gradients, self._variables, self._first, self._second, strict=True
     ):
@@ -91,7 +92,8 @@ class Optimizer(tf.Module):
         epsilon=self._epsilon,
         grad=gradient,
       )
-    # Nothing else orders these after the iterator, which may end in this step.
+    # Without the control dependency, the powers could change in a step whose
+    # iterator has no batch, and which therefore fails.
     with tf.control_dependencies(gradients):
       self._beta_1_power.assign(self._beta_1_power * _BETA_1)
       self._beta_2_power.assign(self._beta_2_power * _BETA_2)

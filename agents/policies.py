@@ -19,9 +19,10 @@ from slipway.agents.networks import network as network_lib
 from slipway.environments import arrays
 from slipway.replay.items import adder
 
-LOG_PROB = "log_prob"  # extra: float32 [B], of the actions
-PARAMETERS = "parameters"  # extra: float32 [B, P], of the distributions
-POLICY = "policy"  # prefix of the policy's variables
+# Names of extras: log-probabilities of the actions, float32 [B], and parameters
+# of the distributions that they were sampled from, float32 [B, P].
+LOG_PROB, PARAMETERS = "log_prob", "parameters"
+POLICY = "policy"  # prefix of the names of the policy's variables
 
 Declaration = actor_critic.PolicyNetwork | actor_critic.RecurrentPolicyNetwork
 
@@ -35,12 +36,13 @@ def make_policy(
   """Declares the policy of a config.
 
   Args:
-    network: the section of the config, with the fields of `groups.POLICY`.
-    spec: of one environment.
-    continuous: the distribution of continuous actions, one of
-      `distributions.CONTINUOUS`; that of discrete ones is categorical, or a
-      product of categorical ones.
-    normalized: as of `actor_critic.PolicyNetwork`.
+    network: the `network` section of a config, with the fields of
+      `groups.POLICY`.
+    spec: spec of one environment.
+    continuous: distribution of continuous actions, one of
+      `distributions.CONTINUOUS`. Ignored if actions are discrete.
+    normalized: whether the network normalizes observations; see
+      `actor_critic.PolicyNetwork`.
   """
   return actor_critic.PolicyNetwork(
     spec,
@@ -63,11 +65,13 @@ def make_recurrent_policy(
   """Declares the recurrent policy of a config with `network.lstm_size`.
 
   Args:
-    network: as of `make_policy`.
-    spec: of one environment.
-    continuous: as of `make_policy`.
-    normalized: as of `actor_critic.PolicyNetwork`.
-    with_values: as of `actor_critic.RecurrentPolicyNetwork`.
+    network: the `network` section of a config, with the fields of
+      `groups.POLICY`.
+    spec: spec of one environment.
+    continuous: distribution of continuous actions; see `make_policy`.
+    normalized: whether the network normalizes observations; see
+      `actor_critic.PolicyNetwork`.
+    with_values: whether the network also computes values, for learners.
   """
   torso = recurrent.RecurrentTorso(
     spec,
@@ -86,11 +90,11 @@ def make_recurrent_policy(
 
 
 def choose_kind(spec: specs.EnvironmentSpec, continuous: str) -> str:
-  """Returns the distribution of an environment's actions.
+  """Returns the kind of distribution for an environment's actions.
 
   Args:
-    spec: of one environment.
-    continuous: the one of continuous actions.
+    spec: spec of one environment.
+    continuous: kind that is returned for continuous actions.
   """
   if isinstance(spec.actions, specs.DiscreteArray):
     return "categorical"
@@ -100,14 +104,14 @@ def choose_kind(spec: specs.EnvironmentSpec, continuous: str) -> str:
 
 
 class PolicyActor:
-  """Samples from a policy, or takes its mode."""
+  """Actor that samples actions from a policy, or takes the policy's modes."""
 
   def __init__(self, policy: Declaration, random: np.random.Generator | None):
     """Starts without variables.
 
     Args:
-      policy: declares the network.
-      random: of the samples; None: actions are the policy's modes.
+      policy: declaration of the policy's network.
+      random: generator for samples, or None to take the policy's modes.
     """
     self._policy, self._random = policy, random
     self._network = network_lib.make_acting(policy, POLICY)
@@ -121,34 +125,36 @@ class PolicyActor:
     """Acts on observations [B, ...]; see `core.Actor`."""
     if self._memory is None:
       return self._choose(self._network(observation))
-    before = self._memory.recall(len(observation))
+    action_before, state_before = self._memory.recall(len(observation))
     parameters, state = self._network(
-      observation, before[0], reward, first, before[1]
+      observation, action_before, reward, first, state_before
     )
     output = self._choose(parameters)
     self._memory.store(output.action, state)
-    return output._replace(extras={**output.extras, recurrent.STATE: before[1]})
+    return output._replace(
+      extras={**output.extras, recurrent.STATE: state_before}
+    )
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Acts by a learner's variables from now on."""
+    """Replaces the variables by a learner's."""
     self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns the state of the random numbers, and any memory."""
+    """Returns the state of the random numbers and a copy of any memory."""
     return {
       "random": self._random and self._random.bit_generator.state,
       "memory": self._memory and self._memory.get_state(),
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Continues as the actor would have whose state was taken."""
+    """Restores a state that `get_state` returned."""
     if self._random is not None:
       self._random.bit_generator.state = state["random"]
     if self._memory is not None:
       self._memory.set_state(state["memory"])
 
   def _choose(self, parameters: np.ndarray) -> adder.ActorOutput:
-    """Returns actions for parameters [B, P], and what learners store."""
+    """Returns actions for parameters [B, P], and the extras of samples."""
     policy = self._policy.distribution(numpy_ops, parameters)
     if self._random is None:
       return adder.ActorOutput(policy.mode(), {})
@@ -163,10 +169,10 @@ class PolicyActor:
 
 
 class PolicyActors:
-  """The actors of a Builder whose algorithm learns a policy.
+  """Base class of Builders whose algorithms learn a policy; makes the actors.
 
   Attributes:
-    continuous: the distribution of continuous actions; see `make_policy`.
+    continuous: distribution of continuous actions; see `make_policy`.
   """
 
   continuous = "gaussian"
@@ -200,5 +206,5 @@ class PolicyActors:
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> PolicyActor:
-    """Makes the actor that is evaluated, which takes the policy's mode."""
+    """Makes the actor for evaluation, which takes the policy's modes."""
     return PolicyActor(self.make_network(config, spec), None)

@@ -94,15 +94,17 @@ class QLearner:
     }
 
   def _legal_mean(self, values: tf.Tensor) -> tf.Tensor:
-    """Returns the mean of the values of legal actions, []."""
+    """Returns the mean [] of action values [..., A] over legal actions."""
     if self._masked:
       values = tf.boolean_mask(values, values > 0.5 * action_masks.ILLEGAL)
     return tf.reduce_mean(values)
 
   def _weights(self, batch: dataset.Batch) -> tf.Tensor:
-    """Returns importance weights [B]; ones for uniform sampling from one table.
+    """Returns the importance weights of a batch, float32 [B].
 
-    With shards, sampling is uniform within a shard, but not over all items.
+    They are 1 for uniform sampling from one server. With several servers,
+    sampling is uniform within each one only, so weights are in proportion to
+    the number of items on the batch's server.
     """
     if self._replay.sampler == "uniform":
       ones = tf.ones_like(batch.probabilities, tf.float32)

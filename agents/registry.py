@@ -8,8 +8,8 @@ from slipway.agents import core
 from slipway.configs import checks
 from slipway.environments import user_code
 
-# name in a config: module with a `Builder`. Imported on demand, so that no run
-# pays for another algorithm's imports.
+# Module with the `Builder` of each family. It is imported on demand, so that no
+# run pays for another family's imports.
 _BUILDERS = {
   "bc": "slipway.agents.bc.builder",
   "dqn": "slipway.agents.dqn.builder",
@@ -17,7 +17,8 @@ _BUILDERS = {
   "r2d2": "slipway.agents.r2d2.builder",
   "sac": "slipway.agents.sac.builder",
 }
-# Either workers write to a table, or there are batches of recorded data.
+# Methods that a builder may lack: algorithms on recorded data have no workers,
+# and others have no `make_batches`.
 _OPTIONAL = ("make_batches", "make_adder", "make_actor")
 
 
@@ -25,12 +26,12 @@ def make_builder(name: str) -> core.Builder:
   """Returns the builder of an algorithm.
 
   Args:
-    name: of a family of agents/, or 'module:Name' of a class that implements
-      `core.Builder`.
+    name: name of a family of agents/, or 'module:Name' of a class that
+      implements `core.Builder`.
 
   Raises:
-    ValueError: there is no such algorithm, or it lacks a method.
-    user_code.UserCodeError: the code of an algorithm of the user's own failed.
+    ValueError: there is no such algorithm, or its builder lacks a method.
+    user_code.UserCodeError: the constructor of a user's builder failed.
   """
   if name in _BUILDERS:
     return importlib.import_module(_BUILDERS[name]).Builder()
@@ -56,7 +57,9 @@ def make_builder(name: str) -> core.Builder:
     if user_code.is_in_user_code(error):
       raise user_code.UserCodeError(line, error) from error
     raise ValueError(line) from error
-  missing = [x for x in _members(core.Builder) if not hasattr(builder, x)]
+  missing = [
+    x for x in _required_members(core.Builder) if not hasattr(builder, x)
+  ]
   if missing:
     raise ValueError(
       f"config.agent={name!r} lacks {', '.join(missing)}, so nothing could "
@@ -65,8 +68,8 @@ def make_builder(name: str) -> core.Builder:
   return builder
 
 
-def _members(protocol: type) -> list[str]:
-  """Returns the names that every class of a protocol has."""
+def _required_members(protocol: type) -> list[str]:
+  """Returns the public methods and properties that a builder must have."""
   return [
     name
     for name, value in vars(protocol).items()

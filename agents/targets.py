@@ -18,7 +18,7 @@ def copy_periodically(
   steps: typing.Any,
   period: int,
 ) -> None:
-  """Copies the variables if `steps` is a multiple of `period`, in a graph.
+  """Copies the online variables to the target if `period` divides `steps`.
 
   Mnih et al. 2015, "Human-level control through deep reinforcement learning",
   algorithm 1.

@@ -33,8 +33,8 @@ class Batches:
       spec: spec of one environment.
 
     Raises:
-      ValueError: the folder has no episodes of this environment, or
-        fewer steps than a batch.
+      ValueError: the folder has no episodes of this environment, or fewer steps
+        than a batch.
     """
     path = config.dataset.path
     episodes = recordings.read(path, spec)

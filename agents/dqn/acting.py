@@ -24,10 +24,10 @@ class EpsilonGreedyActor:
     """Starts without variables.
 
     Args:
-      network: a `q_network.QNetwork` for acting.
-      epsilons: schedule of the environments' epsilons; None: always greedy.
+      network: acting network of a `q_network.QNetwork`.
+      epsilons: schedule of epsilons, or None if actions are always greedy.
       seed: seed of the actor's random numbers.
-      mask: reader of action masks; None: all actions are legal.
+      mask: finds the legal actions, or None if all actions are legal.
     """
     self._network, self._mask = network, mask
     self._explorer = exploration.Explorer(epsilons, seed)

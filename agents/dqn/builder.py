@@ -98,6 +98,7 @@ class Builder:
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> transitions.TransitionSchema:
+  """Returns the item schema of n-step transitions."""
   return transitions.TransitionSchema(
     discrete.number_actions(spec),
     config.adder.n_step,

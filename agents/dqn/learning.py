@@ -30,7 +30,7 @@ class DQNLearner(q_learner.QLearner):
       config, spec, lambda: tf_network.Network(network, config.seed)
     )
     self._objective = objectives.make_objective(config)
-    self._samples = network.samples
+    self._needs_random = network.needs_random
     self._samples_quantiles = config.network.head == "implicit_quantile"
     self._quantiles = config.network.quantiles
     self._seed = config.seed
@@ -54,7 +54,7 @@ class DQNLearner(q_learner.QLearner):
   def _compute_targets(
     self, batch: transitions.Transition
   ) -> tuple[q_network.Output, q_network.Output | None, tf.Tensor]:
-    """Returns all `NetworkOutputs` that have no gradient."""
+    """Returns the fields of `NetworkOutputs` other than `online`."""
     target = self.target(batch.o_t, self._make_seed(1), self._quantiles)
     if self._learner.double or self._samples_quantiles:
       network = self.online if self._learner.double else self.target
@@ -67,8 +67,8 @@ class DQNLearner(q_learner.QLearner):
     return target, target_tm1, chosen.values
 
   def _make_seed(self, call: int) -> tf.Tensor | None:
-    """Returns a unique seed per network call; None: networks don't sample."""
-    if not self._samples:
+    """Returns a unique seed for a network call, or None without noise."""
+    if not self._needs_random:
       return None
     step = tf.cast(self.steps, tf.int32)
     return tf.stack([self._seed, _CALLS * step + call])

@@ -22,8 +22,8 @@ class NetworkOutputs(typing.NamedTuple):
   Attributes:
     online: the online network's outputs for o_tm1.
     target: the target network's outputs for o_t.
-    target_tm1: the target network's outputs for o_tm1; None: the objective does
-      not need them.
+    target_tm1: the target network's outputs for o_tm1, or None if the objective
+      does not need them.
     selector: values [B, A] of o_t that choose the bootstrap's action.
   """
 

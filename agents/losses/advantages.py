@@ -1,9 +1,9 @@
 """Advantages of rollouts: GAE, V-trace, and returns of whole episodes.
 
 A rollout may cross the end of an episode. A truncated episode bootstraps from
-the value of its true last observation, for which `values` has a place. The step
-in which the environment then resets itself belongs to no episode, and its
-results have no meaning: learners mask it.
+the value of its true last observation, which `values` contains. The autoreset
+after it belongs to no episode, so its results have no meaning, and learners
+mask them.
 """
 
 import typing
@@ -27,7 +27,7 @@ def generalized_advantages(
   values: tf.Tensor,
   lambda_: float,
 ) -> Advantages:
-  """Generalized advantage estimation.
+  """Returns advantages by generalized advantage estimation (GAE).
 
     delta_t = r_{t+1} + d_{t+1} v_{t+1} - v_t
     A_t     = delta_t + d_{t+1} lambda A_{t+1}, without the second term where
@@ -41,10 +41,10 @@ def generalized_advantages(
   (https://arxiv.org/abs/1602.01783), algorithm S3.
 
   Args:
-    reward: [B, T].
+    reward: [B, T], rewards of the steps.
     discount: [B, T], gamma, or 0 where terminated.
     ended: [B, T] bool, whether the step was the last one of its episode.
-    values: [B, T + 1], of the observations.
+    values: [B, T + 1], values of the observations.
     lambda_: weight of longer returns, in [0, 1].
   """
   _check_ranks(reward, discount, ended, values)
@@ -64,7 +64,7 @@ def vtrace(
   max_rho: float = 1.0,
   max_c: float = 1.0,
 ) -> tuple[Advantages, tf.Tensor]:
-  """V-trace: targets and advantages from another policy's rollouts.
+  """Returns V-trace's targets and advantages, from rollouts of a policy mu.
 
     rho_t = min(max_rho, pi(a_t | o_t) / mu(a_t | o_t))
     c_t   = lambda min(max_c, pi(a_t | o_t) / mu(a_t | o_t))
@@ -72,23 +72,24 @@ def vtrace(
                 + d_{t+1} c_t (G_{t+1} - v_{t+1})
     A_t   = r_{t+1} + d_{t+1} G_{t+1} - v_t
 
-  Where the episode or the rollout ends in the step, G_{t+1} is v_{t+1}. The
-  policy gradient's weight is rho_t A_t; a loss with a ratio of its own has A_t.
+  If the episode or the rollout ends in the step, G_{t+1} is v_{t+1}. The policy
+  gradient is weighted with rho_t A_t, but losses that contain the ratio, like
+  PPO's, use A_t.
   Espeholt et al. 2018, "IMPALA" (https://arxiv.org/abs/1802.01561), equation 1
   and section 4.2; lambda: remark 2.
 
   Args:
-    reward: [B, T].
+    reward: [B, T], rewards of the steps.
     discount: [B, T], gamma, or 0 where terminated.
     ended: [B, T] bool, whether the step was the last one of its episode.
-    values: [B, T + 1], of the observations.
+    values: [B, T + 1], values of the observations.
     log_ratio: [B, T], log pi(a_t | o_t) - log mu(a_t | o_t).
     lambda_: weight of longer returns, in [0, 1].
-    max_rho: bound of the ratios that weight the errors.
-    max_c: bound of the ratios that weight later errors.
+    max_rho: upper bound of rho.
+    max_c: upper bound of the ratio in c.
 
   Returns:
-    The estimates, and rho [B, T].
+    The advantages and targets, and rho [B, T].
   """
   _check_ranks(reward, discount, ended, values)
   output.check_ranks(log_ratio=(log_ratio, 2))
@@ -108,7 +109,7 @@ def monte_carlo_advantages(
   ended: tf.Tensor,
   values: tf.Tensor,
 ) -> tuple[Advantages, tf.Tensor]:
-  """Returns to the end of the episode, minus a baseline.
+  """Computes returns up to the end of the episode, minus a baseline.
 
     G_t = r_{t+1} + gamma r_{t+2} + ... + gamma^{n-1} r_{t+n},  A_t = G_t - v_t
 
@@ -117,14 +118,14 @@ def monte_carlo_advantages(
   reinforcement learning" (https://doi.org/10.1007/BF00992696), sections 5, 6.
 
   Args:
-    reward: [B, T].
+    reward: [B, T], rewards of the steps.
     discount: [B, T], gamma, or 0 where terminated.
     ended: [B, T] bool, whether the step was the last one of its episode.
-    values: [B, T + 1], the baseline.
+    values: [B, T + 1], values of the observations, the baseline.
 
   Returns:
-    The estimates, and [B, T] 0 or 1: whether the rollout contains the end of
-    the step's episode. Other steps have no return.
+    The estimates, and float [B, T], 1 where the rollout contains the end of the
+    step's episode, else 0: such steps have no return.
   """
   _check_ranks(reward, discount, ended, values)
   values = tf.stop_gradient(values)
@@ -135,12 +136,12 @@ def monte_carlo_advantages(
 
 
 def _continued(discount: tf.Tensor, ended: tf.Tensor) -> tf.Tensor:
-  """Returns the discounts, and 0 where no later step has an influence."""
+  """Returns the discounts, set to 0 where the episode ended in the step."""
   return discount * (1.0 - tf.cast(ended, discount.dtype))
 
 
 def _discounted_sums(x: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-  """Returns y [B, T] with y_t = x_t + factor_t y_{t+1} and y_T = 0.
+  """Returns y [B, T] with y_t = x_t + factor_t y_{t+1}, 0 beyond the end.
 
   Each pass doubles the number of terms: Hillis and Steele 1986, "Data parallel
   algorithms". So 128 steps take 7 passes over [B, T], not 128 small operations.

@@ -66,8 +66,9 @@ def project(
 ) -> tf.Tensor:
   """Splits the probability of each return between the two nearest atoms.
 
-  Bellemare et al. 2017, equation 7, with tensors of B K numbers. trfl's have
-  B K K numbers, which took more than half of a small network's update.
+  Bellemare et al. 2017, equation 7, with tensors of B * K numbers. trfl uses
+  B * K * K, which took more than half of a small network's update. B is the
+  batch size and K the number of atoms.
 
   Args:
     returns: [B, K]; returns beyond the atoms count for the first or last atom.
@@ -80,10 +81,10 @@ def project(
   batch_size = tf.shape(returns)[0]
   size: typing.Any = atoms.shape[0]
   last = size - 1
-  place = (returns - atoms[0]) * (last / (atoms[-1] - atoms[0]))
-  place = tf.clip_by_value(place, 0.0, last)
-  below = tf.floor(place)
-  above_part = place - below
+  position = (returns - atoms[0]) * (last / (atoms[-1] - atoms[0]))
+  position = tf.clip_by_value(position, 0.0, last)
+  below = tf.floor(position)
+  above_part = position - below
   row = size * tf.range(batch_size)[:, None]
   index = row + tf.cast(below, tf.int32)
   next_index = tf.minimum(index + 1, row + last)

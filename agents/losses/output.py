@@ -9,7 +9,8 @@ class LossOutput(typing.NamedTuple):
   """Loss and error of each element of a batch."""
 
   loss: tf.Tensor  # [B]
-  # [B]: target - q(o_tm1, a_tm1), or the paper's own basis of priorities.
+  # [B], target - q(o_tm1, a_tm1), or the error from which the paper of the loss
+  # computes priorities.
   td_error: tf.Tensor
 
 

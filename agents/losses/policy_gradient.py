@@ -8,21 +8,21 @@ from slipway.agents.losses import output
 
 
 def policy_gradient(log_prob: tf.Tensor, advantage: tf.Tensor) -> tf.Tensor:
-  """-A log pi(a | o), [N].
+  """Returns the policy gradient's losses -A log pi(a | o), [N].
 
   Williams 1992 (https://doi.org/10.1007/BF00992696), theorem 1; Mnih et al.
   2016 (https://arxiv.org/abs/1602.01783), section 4.
 
   Args:
-    log_prob: [N], of the actions by the policy that learns.
-    advantage: [N]; no gradient flows into it.
+    log_prob: [N], log-probabilities of the actions by the learned policy.
+    advantage: [N], advantages of the actions, which get no gradient.
   """
   output.check_ranks(log_prob=(log_prob, 1), advantage=(advantage, 1))
   return -tf.stop_gradient(advantage) * log_prob
 
 
 class ClippedOutput(typing.NamedTuple):
-  """A loss per step, and which steps are out of bounds."""
+  """PPO's loss of each step, and whether its ratio was clipped."""
 
   loss: tf.Tensor  # [N]
   clipped: tf.Tensor  # [N] float, 1 where the ratio is out of its bounds
@@ -34,7 +34,7 @@ def clipped_policy(
   advantage: tf.Tensor,
   clip: float | tf.Tensor,
 ) -> ClippedOutput:
-  """Clipped surrogate objective, as a loss.
+  """Returns the losses of PPO's clipped surrogate objective, [N].
 
     ratio = pi(a | o) / pi_old(a | o)
     loss  = -min(ratio A, clip(ratio, 1 - epsilon, 1 + epsilon) A)
@@ -43,10 +43,10 @@ def clipped_policy(
   (https://arxiv.org/abs/1707.06347), equation 7.
 
   Args:
-    log_prob: [N], of the actions by the policy that learns.
-    old_log_prob: [N], by the policy near which it stays.
-    advantage: [N].
-    clip: epsilon.
+    log_prob: [N], log-probabilities of the actions by the learned policy.
+    old_log_prob: [N], log-probabilities of the actions by the old policy.
+    advantage: [N], advantages of the actions.
+    clip: epsilon, the largest distance of the ratio from 1.
 
   Returns:
     `ClippedOutput`; gradients flow into `log_prob` only.
@@ -65,12 +65,12 @@ def clipped_policy(
 
 
 class VMPOOutput(typing.NamedTuple):
-  """The losses of a minibatch."""
+  """V-MPO's losses of a minibatch of N steps."""
 
   policy_loss: tf.Tensor  # []
   temperature_loss: tf.Tensor  # []
-  kl_loss: tf.Tensor  # []: the constraint, and its multipliers' loss
-  weights: tf.Tensor  # [N]: psi; 0 outside of the top half
+  kl_loss: tf.Tensor  # [], for the policy and the multipliers alpha
+  weights: tf.Tensor  # [N], psi: weights of the steps, 0 outside the top half
 
 
 def vmpo(
@@ -83,26 +83,28 @@ def vmpo(
   temperature_bound: float,
   kl_bounds: tf.Tensor,
 ) -> VMPOOutput:
-  """V-MPO: the half of the steps with the largest advantages, weighted.
+  """Returns V-MPO's losses, on the half of the steps with the top advantages.
 
     psi_i         = exp(A_i / eta) / sum_j exp(A_j / eta), over the top half
     L_policy      = -sum_i psi_i log pi(a_i | o_i)
     L_temperature = eta eps_eta + eta log mean_i exp(A_i / eta)
     L_kl          = mean over all steps of
-                    alpha (eps_alpha - sg(KL)) + sg(alpha) KL,
-                    KL of the old policy from the policy that learns
+                    alpha (eps_alpha - sg(KL)) + sg(alpha) KL
+
+  sg stops gradients, and KL = KL(old policy || learned policy).
 
   Song et al. 2019, "V-MPO" (https://arxiv.org/abs/1909.12238), equations 3-5.
 
   Args:
-    log_prob: [N], of the actions by the policy that learns.
-    advantage: [N].
-    kl: [N, K]; policies with several constraints have one each (appendix D).
+    log_prob: [N], log-probabilities of the actions by the learned policy.
+    advantage: [N], advantages of the actions.
+    kl: [N, K], KL for each of K constraints: mean and deviation of a Gaussian
+      have one each (appendix D).
     learned: [N], 1 for the steps that count, 0 for others.
-    temperature: [] eta, above 0.
-    multipliers: [K] alpha, above 0.
+    temperature: [], eta, above 0.
+    multipliers: [K], alpha, above 0.
     temperature_bound: eps_eta.
-    kl_bounds: [K] eps_alpha.
+    kl_bounds: [K], eps_alpha.
 
   Returns:
     `VMPOOutput`. Gradients of the policy's loss flow into `log_prob` only,
@@ -119,7 +121,7 @@ def vmpo(
   count = tf.reduce_sum(tf.cast(learned > 0, tf.int32))
   rank = tf.argsort(tf.argsort(advantage, direction="DESCENDING", stable=True))
   top = rank < count // 2
-  # The inner `where` keeps the gradient of what is left out finite.
+  # The inner `where` keeps gradients of the steps that are left out finite.
   kept = tf.where(top, advantage, tf.zeros_like(advantage))
   scaled = tf.where(top, kept / temperature, lowest)
   weights = tf.stop_gradient(tf.where(top, tf.nn.softmax(scaled), 0.0))

@@ -26,11 +26,12 @@ def unscale(x: typing.Any) -> typing.Any:
 
 
 def _sign(x: typing.Any) -> typing.Any:
-  # 1 at x = 0 too, where the terms that it multiplies are 0.
+  # Returns 1 at x = 0 too, which is harmless, as the other factor is 0 there.
   return 1.0 - 2.0 * _as_float(x < 0, x)
 
 
 def _as_float(condition: typing.Any, like: typing.Any) -> typing.Any:
+  """Converts a bool array or tensor to the type of `like`."""
   if hasattr(condition, "astype"):
     return condition.astype(like.dtype)
   import tensorflow as tf

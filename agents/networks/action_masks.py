@@ -20,15 +20,21 @@ Array = typing.Any
 ILLEGAL = -1e9
 
 
-class MaskSplitter:
-  """Splits a masked observation into observation and penalties of outputs.
+class ActionMask:
+  """Separates the action masks from the observations of an environment.
+
+  It holds no mask itself: `split` takes observations, and returns them without
+  their masks, with penalties for the outputs of illegal actions.
+
+  In the shapes, B is the batch size, A the number of a network's outputs, and M
+  the size of a mask: one entry for each value of each component of an action.
 
   Attributes:
     observations: spec of the observations without their masks.
   """
 
   def __init__(self, spec: specs.EnvironmentSpec):
-    """Prepares for an environment.
+    """Computes which outputs each mask entry makes illegal.
 
     A network has one output for each discrete action. For actions of K
     components it has K * N, where N is the size of the largest component;
@@ -44,10 +50,10 @@ class MaskSplitter:
     self._weights: np.ndarray | None = None
     self._padding: np.ndarray | None = None  # [A]
     if isinstance(spec.actions, arrays.JointActionArray):
-      self._weights = _mark_joint_actions(spec.actions)
+      self._weights = _make_joint_weights(spec.actions)
       self._padding = np.zeros(self._weights.shape[1], np.float32)
     elif isinstance(spec.actions, arrays.MultiDiscreteArray):
-      self._weights, self._padding = _mark_components(spec.actions)
+      self._weights, self._padding = _make_component_weights(spec.actions)
 
   def split(
     self, ops: typing.Any, observation: Array
@@ -55,13 +61,13 @@ class MaskSplitter:
     """Splits observations from their masks, and turns these into penalties.
 
     Args:
-      ops: `numpy_ops` or `tf_ops`.
-      observation: [B, ...]; if masked, flat [B, D + M], D numbers of the
-        observation and then the M entries of the mask.
+      ops: module that computes, `numpy_ops` or `tf_ops`.
+      observation: observations, possibly masked, [B, ...].
 
     Returns:
       Observations [B, ...], and penalties float32 [B, A] or [A], which are 0
-      for legal actions and `ILLEGAL` for others. None: all actions are legal.
+      for legal actions and `ILLEGAL` for others, or None if all actions are
+      legal.
     """
     if not isinstance(self._spec, arrays.MaskedArray):
       if self._padding is None or not self._padding.any():
@@ -77,14 +83,24 @@ class MaskSplitter:
     return unmasked, illegal * ILLEGAL
 
   def find_legal(self, observation: np.ndarray) -> np.ndarray:
-    """Returns the legal actions, bool [B, A], of masked observations [B, N]."""
+    """Returns which actions are legal, bool [B, A].
+
+    Args:
+      observation: masked observations [B, F]; F: numbers of an observation and
+        of its mask.
+    """
     _, penalty = self.split(numpy_ops, observation)
     assert penalty is not None
     return penalty == 0
 
 
-def _mark_joint_actions(actions: arrays.JointActionArray) -> np.ndarray:
-  """Returns weights [M, A]: 1 where joint action A contains the value M."""
+def _make_joint_weights(actions: arrays.JointActionArray) -> np.ndarray:
+  """Returns float32 [M, A], 1 where joint action a uses mask entry m.
+
+  Args:
+    actions: spec of A joint actions, whose mask has M entries: one for each
+      value of each component.
+  """
   components = actions.components  # [A, K]
   sizes = components.max(axis=0) + 1
   index = np.cumsum(sizes) - sizes + components
@@ -93,10 +109,19 @@ def _mark_joint_actions(actions: arrays.JointActionArray) -> np.ndarray:
   return weights
 
 
-def _mark_components(
+def _make_component_weights(
   actions: arrays.MultiDiscreteArray,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns weights [M, K * N] of outputs by mask, and padding [K * N]."""
+  """Returns the matrix from mask entries to outputs, and the padding.
+
+  Args:
+    actions: spec of actions with K components, the largest of N values. The
+      mask has M entries: one for each value of each component.
+
+  Returns:
+    float32 [M, K * N], 1 where mask entry m belongs to an output; and float32
+    [K * N], 1 for outputs beyond the size of their component.
+  """
   used = np.arange(max(actions.sizes)) < np.array(actions.sizes)[:, None]
   outputs = np.flatnonzero(used)  # of each value of each component
   weights = np.eye(used.size, dtype=np.float32)[outputs]

@@ -17,13 +17,13 @@ from slipway.agents.networks import layers as layers_lib
 
 Array = layers_lib.Array
 
-# Of the logarithm of a tanh-Gaussian's deviation: Haarnoja et al. 2018, the
-# authors' code (https://github.com/rail-berkeley/softlearning).
+# Bounds of the log standard deviation that a network outputs, as in the code of
+# Haarnoja et al. 2018 (https://github.com/rail-berkeley/softlearning).
 LOWEST_LOG_STD, HIGHEST_LOG_STD = -20.0, 2.0
 
 
 class PolicyHead:
-  """The parameters of pi(. | o), a distribution of `distributions`."""
+  """Output layer of a policy: parameters of the distribution pi(. | o)."""
 
   def __init__(
     self, spec: specs.EnvironmentSpec, kind: str, orthogonal: bool = False
@@ -31,8 +31,8 @@ class PolicyHead:
     """Declares the head.
 
     Args:
-      spec: of the environment; A actions, actions of A numbers, or actions of
-        K components with at most N values.
+      spec: spec of one environment. It has A discrete actions, continuous
+        actions of A numbers, or actions of K components of at most N values.
       kind: one of `distributions.KINDS`.
       orthogonal: whether the weights start orthogonal with a gain of 0.01;
         otherwise truncated normal.
@@ -54,35 +54,36 @@ class PolicyHead:
 
   @property
   def size(self) -> int:
-    """P, the parameters of one distribution."""
+    """P, the number of parameters of one distribution."""
     continuous = self._kind in distributions.CONTINUOUS
     return 2 * self._actions if continuous else self._actions
 
   def __call__(
     self, layers: layers_lib.Layers, x: Array, penalty: Array | None
   ) -> Array:
-    """Parameters [B, P] of features [B, F].
+    """Returns the parameters float32 [B, P] of distributions.
 
-    P is A for 'categorical', the logits; K N for 'product_categorical', those
-    of each component; otherwise 2 A, the means and then the logarithms of the
-    deviations.
+    For 'categorical', they are A logits. For 'product_categorical', they are N
+    logits for each of K components. For others, they are A means followed by A
+    log standard deviations.
 
-    The deviation of a 'gaussian' is a variable, independent of the observation:
-    Schulman et al. 2017, "Proximal policy optimization", section 6.1. That of a
-    'conditional_gaussian' and of a 'tanh_gaussian' is an output.
+    The standard deviation of a 'gaussian' is a variable, independent of the
+    observation: Schulman et al. 2017, "Proximal policy optimization", section
+    6.1. A 'conditional_gaussian' or 'tanh_gaussian' computes it from x.
 
     Args:
-      layers: of the network.
-      x: the features.
-      penalty: what is added to the logits; see `MaskSplitter.split`.
+      layers: layers of the network.
+      x: features float32 [B, F].
+      penalty: values added to the logits, [B, P] or [P], or None; see
+        `action_masks.ActionMask.split`.
     """
     ops = layers.ops
-    free = self._kind == "gaussian"
-    size = self._actions if free else self.size
+    has_free_std = self._kind == "gaussian"
+    size = self._actions if has_free_std else self.size
     output = layers.linear("output", x, size, self._gain)
     if self._kind not in distributions.CONTINUOUS:
       return output if penalty is None else output + penalty
-    if free:
+    if has_free_std:
       log_std = layers.variable("log_std", (size,), initializers.zeros)
       return ops.concat([output, ops.broadcast_to(log_std, ops.shape(output))])
     mean, log_std = ops.split(output, 2)
@@ -93,16 +94,21 @@ class PolicyHead:
   def distribution(
     self, ops: typing.Any, parameters: Array
   ) -> distributions.Distribution:
-    """The distribution of parameters [B, P], in NumPy or in TensorFlow."""
+    """Returns the distributions with parameters [B, P].
+
+    Args:
+      ops: module that computes, `numpy_ops` or `tf_ops`.
+      parameters: parameters [B, P], as the network returns them.
+    """
     return distributions.make_distribution(
       self._kind, ops, parameters, self._components
     )
 
 
 class PolicyNetwork:
-  """The parameters of pi(. | o)."""
+  """Declares a policy network: a torso and a `PolicyHead`."""
 
-  samples = False
+  needs_random = False
 
   def __init__(
     self,
@@ -117,20 +123,23 @@ class PolicyNetwork:
     """Declares the network.
 
     Args:
-      spec: of one environment.
+      spec: spec of one environment.
       torso: see `torsos.torso`.
-      sizes: units of the linear layers before the output.
+      sizes: number of units of each linear layer before the output.
       kind: one of `distributions.KINDS`.
       activation: 'relu' or 'tanh'.
-      orthogonal: orthogonal initialisation, with a gain of sqrt(2); otherwise
-        truncated normal.
-      normalized: whether it normalizes its observations; where it learns, the
-        learner does.
+      orthogonal: whether initializers are orthogonal, with a gain of sqrt(2);
+        otherwise truncated normal.
+      normalized: whether the network normalizes observations. Acting networks
+        may; learners normalize batches instead.
 
     Raises:
       ValueError: no distribution has this name.
     """
-    self.inputs, self.small = (spec.observations,), torsos.is_small(torso)
+    self.inputs, self.prefers_numpy = (
+      (spec.observations,),
+      torsos.is_small(torso),
+    )
     self.head = PolicyHead(spec, kind, orthogonal)
     self._mask = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
@@ -138,13 +147,13 @@ class PolicyNetwork:
     self._normalized = normalized
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
-    """Parameters [B, P] of observations [B, ...]; see `PolicyHead`."""
+    """Returns distribution parameters [B, P] for observations [B, ...]."""
     return self.head(layers, *self.features(layers, observation))
 
   def features(
     self, layers: layers_lib.Layers, observation: Array
   ) -> tuple[Array, Array | None]:
-    """Features [B, F] of observations [B, ...], and the penalty of the head."""
+    """Returns the head's inputs: features [B, F], and penalties or None."""
     observation, penalty = self._mask.split(layers.ops, observation)
     x = torsos.torso(
       layers,
@@ -158,44 +167,61 @@ class PolicyNetwork:
     return x, penalty
 
   def greedy(self, ops: typing.Any, outputs: Array) -> dict[str, Array]:
-    """The 'action' that is the policy's mode, [B, ...]."""
+    """Returns {'action': [B, ...]}, the policy's modes.
+
+    Args:
+      ops: module that computes, `numpy_ops` or `tf_ops`.
+      outputs: distribution parameters [B, P].
+    """
     return {"action": self.distribution(ops, outputs).mode()}
 
   def distribution(
     self, ops: typing.Any, parameters: Array
   ) -> distributions.Distribution:
-    """The distribution of parameters [B, P], in NumPy or in TensorFlow."""
+    """Returns the distributions with parameters [B, P].
+
+    Args:
+      ops: module that computes, `numpy_ops` or `tf_ops`.
+      parameters: parameters [B, P], as the network returns them.
+    """
     return self.head.distribution(ops, parameters)
 
 
 class ActorCriticNetwork:
-  """Policy and values with a shared torso; actors use the policy only."""
+  """Computes a policy pi(. | o) and values v(o) from one shared torso.
 
-  samples = False
+  Learners use it. Actors use only the `PolicyNetwork`, with the same variables.
+  """
+
+  needs_random = False
 
   def __init__(self, policy: PolicyNetwork, orthogonal: bool = False):
     """Declares the network.
 
     Args:
-      policy: declares torso and policy.
-      orthogonal: whether weights start orthogonal; see `ValueNetwork`.
+      policy: declaration of the torso and the policy.
+      orthogonal: whether the value layer's initializer is orthogonal, with a
+        gain of 1.
     """
-    self.inputs, self.small = policy.inputs, policy.small
+    self.inputs, self.prefers_numpy = policy.inputs, policy.prefers_numpy
     self._policy, self._orthogonal = policy, orthogonal
 
   def __call__(
     self, layers: layers_lib.Layers, observation: Array
   ) -> tuple[Array, Array]:
-    """Parameters [B, P] and values [B] of observations [B, ...]."""
+    """Returns policy parameters [B, P] and values [B] of observations."""
     x, penalty = self._policy.features(layers, observation)
     parameters = self._policy.head(layers, x, penalty)
     return parameters, value_head(layers, "value", x, self._orthogonal)
 
 
 class RecurrentPolicyNetwork:
-  """Policy and, if wanted, values with a shared recurrent torso."""
+  """Computes policy and values of the episode so far, by a recurrent torso.
 
-  samples = False
+  H is the size of the LSTM, and P the number of parameters of a distribution.
+  """
+
+  needs_random = False
 
   def __init__(
     self,
@@ -207,45 +233,57 @@ class RecurrentPolicyNetwork:
     """Declares the network.
 
     Args:
-      torso: declares the torso.
-      head: declares the policy's output.
-      orthogonal: whether weights start orthogonal; see `ValueNetwork`.
-      with_values: whether it has values; those that act need none.
+      torso: declaration of the torso.
+      head: declaration of the policy's output layer.
+      orthogonal: whether the value layer's initializer is orthogonal, with a
+        gain of 1.
+      with_values: whether there is a value layer. Actors need none.
     """
-    self.inputs, self.small, self.head = torso.inputs, torso.small, head
+    self.inputs, self.prefers_numpy, self.head = (
+      torso.inputs,
+      torso.prefers_numpy,
+      head,
+    )
     self._torso, self._orthogonal = torso, orthogonal
     self._with_values = with_values
 
   def __call__(
     self, layers: layers_lib.Layers, *inputs: Array
   ) -> tuple[Array, Array]:
-    """Parameters [B, P] of one step, and the state after it [B, 2 H].
+    """Returns policy parameters [B, P], and the next LSTM state [B, 2 H].
 
     Args:
-      layers: bound to the variables.
-      *inputs: those of `recurrent.Inputs`, and the state before the step.
+      layers: layers with the network's variables.
+      *inputs: fields of `recurrent.Inputs` [B, ...], then the LSTM state before
+        the step [B, 2 H].
     """
-    *seen, state = inputs
-    features = self._torso.step(layers, recurrent.Inputs(*seen), state)
-    parameters, _ = self._heads(layers, features)
+    *step_inputs, state = inputs
+    features = self._torso.step(layers, recurrent.Inputs(*step_inputs), state)
+    parameters, _ = self._apply_heads(layers, features)
     return parameters, features.state
 
   def unroll(
     self, layers: layers_lib.Layers, inputs: recurrent.Inputs, state: Array
   ) -> tuple[Array, Array]:
-    """Parameters [B T, P] and values [B T] of inputs [B, T, ...].
+    """Returns parameters [B * T, P] and values [B * T] of T steps.
 
     Args:
-      layers: bound to the variables.
-      inputs: T known.
-      state: [B, 2 H], before the first.
+      layers: layers with the network's variables.
+      inputs: inputs [B, T, ...]; T must be known when the graph is traced.
+      state: LSTM state before the first step, [B, 2 H].
     """
-    return self._heads(layers, self._torso.unroll(layers, inputs, state))
+    return self._apply_heads(layers, self._torso.unroll(layers, inputs, state))
 
   def greedy(
     self, ops: typing.Any, outputs: tuple[Array, Array]
   ) -> dict[str, Array]:
-    """The 'action' that is the policy's mode, and the 'next_state'."""
+    """Returns {'action': [B, ...], 'next_state': [B, 2 H]}.
+
+    Args:
+      ops: module that computes, `numpy_ops` or `tf_ops`.
+      outputs: policy parameters [B, P], whose modes are the actions, and the
+        LSTM state after the step.
+    """
     parameters, state = outputs
     action = self.head.distribution(ops, parameters).mode()
     return {"action": action, "next_state": state}
@@ -253,12 +291,18 @@ class RecurrentPolicyNetwork:
   def distribution(
     self, ops: typing.Any, parameters: Array
   ) -> distributions.Distribution:
-    """The distribution of parameters [B, P], in NumPy or in TensorFlow."""
+    """Returns the distributions with parameters [B, P].
+
+    Args:
+      ops: module that computes, `numpy_ops` or `tf_ops`.
+      parameters: parameters [B, P], as the network returns them.
+    """
     return self.head.distribution(ops, parameters)
 
-  def _heads(
+  def _apply_heads(
     self, layers: layers_lib.Layers, features: recurrent.Features
   ) -> tuple[Array, Array]:
+    """Returns policy parameters, and values or None, of N observations."""
     parameters = self.head(layers, features.hidden, features.penalty)
     values = None
     if self._with_values:
@@ -267,9 +311,9 @@ class RecurrentPolicyNetwork:
 
 
 class ValueNetwork:
-  """v(o)."""
+  """Computes state values v(o), on a torso of its own."""
 
-  samples = False
+  needs_random = False
 
   def __init__(
     self,
@@ -279,14 +323,26 @@ class ValueNetwork:
     activation: str = "relu",
     orthogonal: bool = False,
   ):
-    """Declares the network; see `PolicyNetwork`; the output's gain is 1."""
-    self.inputs, self.small = (spec.observations,), torsos.is_small(torso)
-    self._mask = action_masks.MaskSplitter(spec)
+    """Declares the network.
+
+    Args:
+      spec: spec of one environment.
+      torso: see `torsos.torso`.
+      sizes: number of units of each linear layer before the output.
+      activation: 'relu' or 'tanh'.
+      orthogonal: whether initializers are orthogonal, with a gain of sqrt(2),
+        and of 1 for the output; otherwise truncated normal.
+    """
+    self.inputs, self.prefers_numpy = (
+      (spec.observations,),
+      torsos.is_small(torso),
+    )
+    self._mask = action_masks.ActionMask(spec)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation, self._orthogonal = activation, orthogonal
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
-    """Values [B] of observations [B, ...]."""
+    """Returns values [B] of observations [B, ...]."""
     observation, _ = self._mask.split(layers.ops, observation)
     x = torsos.torso(
       layers,
@@ -302,19 +358,19 @@ class ValueNetwork:
 def value_head(
   layers: layers_lib.Layers, name: str, x: Array, orthogonal: bool
 ) -> Array:
-  """Values [B] of features [B, F], by a linear layer."""
+  """Returns values [B] of features [B, F], by a linear layer called `name`."""
   return layers.linear(name, x, 1, 1.0 if orthogonal else None)[:, 0]
 
 
 def hidden_gain(orthogonal: bool) -> float | None:
-  """The gain of an orthogonal initialisation before a ReLU or tanh."""
+  """Returns the gain of hidden layers' orthogonal initializers, or None."""
   return math.sqrt(2) if orthogonal else None
 
 
 class CriticNetwork:
-  """q(o, a) of continuous actions, on observations as flat vectors."""
+  """Computes values q(o, a) of continuous actions, by an MLP."""
 
-  samples, small = False, True
+  needs_random, prefers_numpy = False, True
 
   def __init__(
     self,
@@ -325,8 +381,8 @@ class CriticNetwork:
     """Declares the network.
 
     Args:
-      spec: of an environment with continuous actions.
-      sizes: units of the linear layers before the output.
+      spec: spec of an environment with continuous actions.
+      sizes: number of units of each linear layer before the output.
       activation: 'relu' or 'tanh'.
     """
     self.inputs = (spec.observations, spec.actions)
@@ -335,7 +391,7 @@ class CriticNetwork:
   def __call__(
     self, layers: layers_lib.Layers, observation: Array, action: Array
   ) -> Array:
-    """Values [B] of observations [B, ...] and actions [B, ...]."""
+    """Returns values [B] of observations [B, ...] and actions [B, ...]."""
     ops = layers.ops
     x = ops.concat(
       [ops.float32(ops.flatten(part)) for part in (observation, action)]

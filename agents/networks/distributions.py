@@ -24,36 +24,36 @@ class Categorical:
     self._ops, self.logits = ops, logits
 
   def sample(self, random: typing.Any) -> Array:
-    """Actions int32 [B], by the Gumbel-max trick."""
+    """Samples actions int32 [B], by the Gumbel-max trick."""
     ops = self._ops
     u = ops.Noise(random).uniform(ops.shape(self.logits))
     u = ops.maximum(u, np.finfo(np.float32).tiny)
     return ops.argmax(self.logits - ops.log(-ops.log(u)))
 
   def mode(self) -> Array:
-    """The most probable actions, int32 [B]."""
+    """Returns the most probable actions, int32 [B]."""
     return self._ops.argmax(self.logits)
 
   def log_prob(self, action: Array) -> Array:
-    """log p(action) [B] of actions int [B]."""
+    """Returns log p(action) [B] of actions int [B]."""
     logs = self._ops.log_softmax(self.logits)
     chosen = self._ops.one_hot(action, self.logits.shape[-1])
     return self._ops.sum(chosen * logs, -1)
 
   def entropy(self, random: typing.Any = None) -> Array:
-    """-sum_a p(a) log p(a), [B]."""
+    """Returns the entropy -sum_a p(a) log p(a), [B]."""
     del random
     logs = self._ops.log_softmax(self.logits)
     return -self._ops.sum(self._ops.exp(logs) * logs, -1)
 
   def kl(self, other: typing.Any) -> Array:
-    """KL(self || other) = sum_a p(a) (log p(a) - log q(a)), [B]."""
+    """Returns KL(self || other) = sum_a p(a) (log p(a) - log q(a)), [B]."""
     logs = self._ops.log_softmax(self.logits)
     difference = logs - self._ops.log_softmax(other.logits)
     return self._ops.sum(self._ops.exp(logs) * difference, -1)
 
   def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """KL(self || other) as one part, [B]."""
+    """Returns (KL(self || other),), [B]: see `Gaussian.kl_parts`."""
     return (self.kl(other),)
 
 
@@ -62,7 +62,8 @@ class ProductCategorical:
 
     log p(a) = sum_k log p_k(a_k)
 
-  Components of fewer values have logits of `action_masks.ILLEGAL` beyond them.
+  If a component has fewer than N values, its other logits must be
+  `action_masks.ILLEGAL`.
   """
 
   def __init__(self, ops: typing.Any, logits: Array):
@@ -70,62 +71,64 @@ class ProductCategorical:
     self._ops, self._components = ops, Categorical(ops, logits)
 
   def sample(self, random: typing.Any) -> Array:
-    """Actions int32 [B, K]."""
+    """Samples actions int32 [B, K]."""
     return self._components.sample(random)
 
   def mode(self) -> Array:
-    """The most probable actions, int32 [B, K]."""
+    """Returns the most probable actions, int32 [B, K]."""
     return self._components.mode()
 
   def log_prob(self, action: Array) -> Array:
-    """log p(action) [B] of actions int [B, K]."""
+    """Returns log p(action) [B] of actions int [B, K]."""
     return self._ops.sum(self._components.log_prob(action), -1)
 
   def entropy(self, random: typing.Any = None) -> Array:
-    """The sum of the components' entropies, [B]."""
+    """Returns the sum of the components' entropies, [B]."""
     return self._ops.sum(self._components.entropy(random), -1)
 
   def kl(self, other: typing.Any) -> Array:
-    """The sum of the components' divergences, [B]."""
+    """Returns KL(self || other) [B], the sum over the components."""
     return self._ops.sum(self._components.kl(other._components), -1)
 
   def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """KL(self || other) as one part, [B]."""
+    """Returns (KL(self || other),), [B]: see `Gaussian.kl_parts`."""
     return (self.kl(other),)
 
 
 class Gaussian:
-  """Independent normal actions [B, A]."""
+  """Actions [B, A] whose components are independent and normal."""
 
   def __init__(self, ops: typing.Any, mean: Array, log_std: Array):
-    """Takes means and logarithms of deviations, [B, A] each."""
+    """Takes means and log standard deviations, [B, A] each."""
     self._ops, self.mean, self.log_std = ops, mean, log_std
 
   def sample(self, random: typing.Any) -> Array:
-    """Actions float32 [B, A]."""
+    """Samples actions float32 [B, A]."""
     ops = self._ops
     e = ops.Noise(random).normal(ops.shape(self.mean))
     return self.mean + ops.exp(self.log_std) * e
 
   def mode(self) -> Array:
-    """The most probable actions [B, A]: the means."""
+    """Returns the most probable actions [B, A]: the means."""
     return self.mean
 
   def log_prob(self, action: Array) -> Array:
-    """Log-density [B] of actions [B, A], summed over A."""
+    """Returns the log-density [B] of actions [B, A], summed over A."""
     z = (action - self.mean) * self._ops.exp(-self.log_std)
     each = -0.5 * z * z - self.log_std - 0.5 * math.log(2 * math.pi)
     return self._ops.sum(each, -1)
 
   def entropy(self, random: typing.Any = None) -> Array:
-    """sum_a log(std_a sqrt(2 pi e)), [B]."""
+    """Returns the entropy sum_a log(std_a sqrt(2 pi e)), [B]."""
     del random
     return self._ops.sum(self.log_std + 0.5 * (1 + math.log(2 * math.pi)), -1)
 
   def kl(self, other: typing.Any) -> Array:
-    """KL(self || other), [B]: summed over A.
+    """Returns KL(self || other) [B], summed over the components of an action.
 
-    log(s' / s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2
+      log(s' / s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2
+
+    with mean m and standard deviation s of `self`, and m', s' of `other`.
     """
     ops = self._ops
     ratio = self.log_std - other.log_std
@@ -134,9 +137,11 @@ class Gaussian:
     return ops.sum(each, -1)
 
   def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """The divergence of the means, and that of the deviations, [B] each.
+    """Splits KL(self || other) into parts for mean and deviation, [B] each.
 
-    The other one's deviations, and the other one's means, are set to its own:
+    The first part is the KL to a Gaussian with the mean of `other` and the
+    deviation of `self`. The second part is the KL to a Gaussian with the mean
+    of `self` and the deviation of `other`. V-MPO bounds both separately:
     Abdolmaleki et al. 2018, "Relative entropy regularized policy iteration"
     (https://arxiv.org/abs/1812.02256), equations 9 and 10.
     """
@@ -146,52 +151,65 @@ class Gaussian:
 
 
 class TanhGaussian:
-  """Distribution of tanh(x), x independently normal: actions [B, A] in (-1, 1).
+  """Distribution of tanh(x), where x has independent normal components.
+
+  Actions are float32 [B, A] in (-1, 1).
 
   Haarnoja et al. 2018, "Soft actor-critic" (https://arxiv.org/abs/1801.01290),
   appendix C.
   """
 
   def __init__(self, ops: typing.Any, mean: Array, log_std: Array):
-    """Takes the means and log standard deviations of x, [B, A] each."""
+    """Takes means and log standard deviations of x, [B, A] each."""
     self._ops, self._normal = ops, Gaussian(ops, mean, log_std)
 
   def sample(self, random: typing.Any) -> Array:
-    """Actions float32 [B, A]."""
+    """Samples actions float32 [B, A]."""
     return self._ops.tanh(self._normal.sample(random))
 
   def sample_with_log_prob(self, random: typing.Any) -> tuple[Array, Array]:
-    """Actions [B, A] and log-densities [B], stable where tanh saturates."""
+    """Samples actions [B, A], and returns their log-densities [B] too.
+
+    The densities come from x, so they are exact where tanh(x) rounds to +-1.
+    """
     x = self._normal.sample(random)
     return self._ops.tanh(x), self._log_prob_before_tanh(x)
 
   def mode(self) -> Array:
-    """tanh of the means [B, A], as SAC's evaluation acts."""
+    """Returns tanh of the means of x [B, A], the action of SAC's evaluation."""
     return self._ops.tanh(self._normal.mean)
 
   def log_prob(self, action: Array) -> Array:
-    """Log-density [B] of actions [B, A], which are clipped to +-(1 - 1e-6)."""
+    """Returns log-densities [B] of actions [B, A].
+
+    Actions are clipped to [-1 + 1e-6, 1 - 1e-6], where the density is finite.
+    """
     ops = self._ops
     y = ops.clip(action, -1 + 1e-6, 1 - 1e-6)
     return self._log_prob_before_tanh(0.5 * (ops.log(1 + y) - ops.log(1 - y)))
 
   def entropy(self, random: typing.Any = None) -> Array:
-    """An estimate from one sample, [B]: the entropy has no closed form."""
+    """Estimates the entropy [B] from one sample, as it has no closed form."""
     return -self.sample_with_log_prob(random)[1]
 
   def kl(self, other: typing.Any) -> Array:
-    """KL(self || other), [B]: equal to the KL of the distributions of x."""
+    """Returns KL(self || other) [B], which tanh does not change."""
     return self._normal.kl(other._normal)
 
   def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """See `Gaussian.kl_parts`."""
+    """Returns the parts of `Gaussian.kl_parts`, of x."""
     return self._normal.kl_parts(other._normal)
 
   def _log_prob_before_tanh(self, x: Array) -> Array:
-    """Appendix C, equation 21, with the stable form of log(1 - tanh(x)^2)."""
+    """Returns the log-density [B] of actions tanh(x), given x [B, A].
+
+      log p(tanh(x)) = log N(x) - sum_a log(1 - tanh(x_a)^2)
+
+    Appendix C, equation 21, with a stable form of the last logarithm.
+    """
     ops = self._ops
-    slope = 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))
-    return self._normal.log_prob(x) - ops.sum(slope, -1)
+    log_slope = 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))
+    return self._normal.log_prob(x) - ops.sum(log_slope, -1)
 
 
 Distribution = Categorical | ProductCategorical | Gaussian | TanhGaussian
@@ -207,7 +225,7 @@ def make_distribution(
     ops: `numpy_ops` or `tf_ops`.
     parameters: logits [B, A] or [B, K * N], or means and log deviations
       [B, 2 A].
-    components: K, of 'product_categorical'.
+    components: K, the number of components of 'product_categorical'.
 
   Raises:
     ValueError: no distribution has this name.

@@ -11,14 +11,16 @@ GREEDY_QUANTILES = 32
 
 
 class Head(typing.Protocol):
-  """Interprets the outputs [B, A, K] of a network.
+  """Defines what the outputs [B, A, K] of a network mean.
+
+  B is the batch size, A the number of actions, and K the outputs per action.
 
   Attributes:
-    outputs: K, the outputs per action; 1 per quantile if `sampled`.
-    sampled: whether each call samples fractions tau, as many as its caller
-      chooses.
-    taus: float32 [K], fractions of the quantiles; None: the outputs are not
-      quantiles, or their fractions are sampled.
+    outputs: K, or 1 if `sampled`, since then each call chooses K.
+    sampled: whether the outputs are quantiles at fractions tau that each call
+      samples.
+    taus: float32 [K], fixed fractions of the quantiles, or None if the outputs
+      are not quantiles or the fractions are sampled.
   """
 
   outputs: int
@@ -49,7 +51,7 @@ class Categorical:
   taus: np.ndarray | None = None
 
   def __init__(self, lowest: float, highest: float, atoms: int):
-    """Places `atoms` returns from `lowest` to `highest`."""
+    """Spaces `atoms` returns equally from `lowest` to `highest`."""
     self.outputs = atoms
     self.atoms = np.linspace(lowest, highest, atoms, dtype=np.float32)
 
@@ -64,7 +66,7 @@ class Quantile:
   sampled = False
 
   def __init__(self, quantiles: int):
-    """Sets the fractions to the midpoints of `quantiles` equal parts."""
+    """Sets fractions to the midpoints of `quantiles` equal parts of [0, 1]."""
     self.outputs = quantiles
     self.taus: np.ndarray | None = make_midpoints(quantiles)
 

@@ -39,9 +39,10 @@ class Layers:
       name: prefix of the variables 'w' and 'b'.
       x: inputs [B, F].
       size: number of outputs.
-      gain: gain of the orthogonal initializer of w; None: truncated normal.
+      gain: gain of the orthogonal initializer of w, or None for a truncated
+        normal one.
     """
-    w = self.variable(f"{name}/w", (x.shape[1], size), _weights(gain))
+    w = self.variable(f"{name}/w", (x.shape[1], size), _make_initializer(gain))
     b = self.variable(f"{name}/b", (size,), initializers.zeros)
     return self.ops.linear(x, w, b)
 
@@ -60,7 +61,7 @@ class Layers:
       x: inputs [B, F].
       size: number of outputs.
       std: sigma_0; the initial standard deviations are sigma_0 / sqrt(F).
-      noise: `ops.Noise` of this call; None: use the mean weights.
+      noise: `ops.Noise` of this call, or None to use the mean weights.
 
     Returns:
       Outputs [B, size].
@@ -105,7 +106,7 @@ class Layers:
       float32 [B, (H - size) // stride + 1, (W - size) // stride + 1, channels].
     """
     shape = (size, size, x.shape[3], channels)
-    w = self.variable(f"{name}/w", shape, _weights(gain))
+    w = self.variable(f"{name}/w", shape, _make_initializer(gain))
     b = self.variable(f"{name}/b", (channels,), initializers.zeros)
     return self.ops.conv(x, w, b, stride)
 
@@ -127,7 +128,7 @@ class Layers:
       last multiple of four are ignored.
     """
     w = self.variable(
-      f"{name}/w", (8, 8, frames.shape[1], channels), _weights(gain)
+      f"{name}/w", (8, 8, frames.shape[1], channels), _make_initializer(gain)
     )
     b = self.variable(f"{name}/b", (channels,), initializers.zeros)
     return self.ops.frames_conv(frames, w, b)
@@ -170,7 +171,8 @@ def mlp(
   return x
 
 
-def _weights(gain: float | None) -> initializers.Initializer:
+def _make_initializer(gain: float | None) -> initializers.Initializer:
+  """Returns the initializer of weights; see `Layers.linear`."""
   if gain is None:
     return initializers.truncated_normal
   return initializers.orthogonal(gain)

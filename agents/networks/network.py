@@ -22,13 +22,13 @@ from slipway.agents.networks import numpy_ops
 
 
 class Declaration(typing.Protocol):
-  """What a network computes.
+  """Describes what a network computes, for NumPy and for TensorFlow.
 
   Attributes:
-    inputs: spec of one item of the batch, of each argument.
-    small: whether a call in NumPy is faster than a call of a graph.
-    samples: whether the call takes `random`: a Generator in NumPy, a seed
-      int32 [2] in TensorFlow, or None for no noise.
+    inputs: spec of each argument of a call, without the batch dimension.
+    prefers_numpy: whether a call in NumPy is faster than a call of a graph.
+    needs_random: whether calls take an argument `random`: a Generator in NumPy,
+      a seed int32 [2] in TensorFlow, or None for no noise.
   """
 
   @property
@@ -37,52 +37,58 @@ class Declaration(typing.Protocol):
     ...
 
   @property
-  def small(self) -> bool:
+  def prefers_numpy(self) -> bool:
     """See the attributes of the class."""
     ...
 
   @property
-  def samples(self) -> bool:
+  def needs_random(self) -> bool:
     """See the attributes of the class."""
     ...
 
   def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
-    """The outputs, from `layers.Layers` and the inputs [B, ...]."""
+    """Returns the outputs.
+
+    Args:
+      *args: the `layers.Layers` of the network, then each input [B, ...].
+      **kwargs: `random`, if the network needs it, and others of the network.
+    """
     ...
 
 
 class PolicyDeclaration(Declaration, typing.Protocol):
-  """A network that actions follow from."""
+  """Declares a network whose outputs determine actions."""
 
   def greedy(
     self, ops: typing.Any, outputs: typing.Any
   ) -> Mapping[str, typing.Any]:
-    """Returns the greedy action of a call's outputs, {'action': [B, ...]}.
+    """Returns the greedy action, {'action': [B, ...]}, for evaluation.
 
-    A recurrent network also returns its 'next_state' [B, ...] after the step.
+    A recurrent network adds 'next_state' [B, ...], its state after the step.
 
     Args:
-      ops: `numpy_ops` or `tf_ops`, which the call was made with.
-      outputs: what the call returned.
+      ops: module that computes, `numpy_ops`, `tf_ops` or an ONNX graph.
+      outputs: outputs of a call of the network.
     """
     ...
 
 
 class ActingNetwork(typing.Protocol):
-  """A network that acts by variables that were loaded."""
+  """A network for acting, which takes its variables from a learner."""
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the variables by those of `get_variables` of a learner."""
+    """Replaces the variables by the result of a learner's `get_variables`."""
     ...
 
   def __call__(
     self, *inputs: np.ndarray, random: np.random.Generator | None = None
   ) -> typing.Any:
-    """The outputs of the declaration, in NumPy.
+    """Returns the outputs of the declaration, as NumPy arrays.
 
     Args:
-      *inputs: [B, ...] each.
-      random: of declarations that sample; None: no noise.
+      *inputs: inputs of the declaration, [B, ...] each.
+      random: source of noise for declarations that need it, or None for no
+        noise.
     """
     ...
 
@@ -95,13 +101,13 @@ def make_acting(declaration: Declaration, name: str = "") -> ActingNetwork:
   in NumPy, so small networks run in NumPy, without TensorFlow.
 
   Args:
-    declaration: what to compute.
-    name: of the network among those whose variables are loaded; see
+    declaration: declaration of the network.
+    name: prefix of the network's variables among the loaded ones; see
       `tf_network.Network`.
   """
-  if declaration.small:
+  if declaration.prefers_numpy:
     return _NumPyNetwork(declaration, name)
-  # Heavy, and not needed for small networks.
+  # Imported here, since processes with small networks don't need TensorFlow.
   from slipway.agents.networks import tf_network
 
   return tf_network.ActingNetwork(declaration, name)
@@ -111,7 +117,7 @@ def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
   """Returns the shapes of a network's variables by name, without making them.
 
   Args:
-    declaration: of the network.
+    declaration: declaration of the network.
   """
   shapes: dict[str, tuple[int, ...]] = {}
 
@@ -135,7 +141,7 @@ def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
 
 
 class _NumPyNetwork:
-  """A small network, in NumPy."""
+  """Acting network that computes in NumPy, for small networks."""
 
   def __init__(self, declaration: Declaration, name: str):
     self._declaration, self._name = declaration, name
@@ -150,7 +156,7 @@ class _NumPyNetwork:
   def __call__(
     self, *inputs: np.ndarray, random: np.random.Generator | None = None
   ) -> typing.Any:
-    if self._declaration.samples:
+    if self._declaration.needs_random:
       return self._declaration(self._layers, *inputs, random=random)
     return self._declaration(self._layers, *inputs)
 
@@ -158,7 +164,7 @@ class _NumPyNetwork:
 def select(
   variables: Mapping[str, np.ndarray], name: str
 ) -> dict[str, np.ndarray]:
-  """The variables of the network called `name`, without this prefix."""
+  """Returns the variables of the network `name`, by names without it."""
   if not name:
     return dict(variables)
   prefix = f"{name}/"

@@ -36,7 +36,7 @@ def normalizes_rewards(config: ml_collections.ConfigDict) -> bool:
 def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
-  """Raises ValueError if observations can't be normalized."""
+  """Raises ValueError if observations can't be normalized as configured."""
   observations = spec.observations
   if normalizes_observations(config) and isinstance(
     observations, arrays.MaskedArray

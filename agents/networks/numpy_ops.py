@@ -1,4 +1,4 @@
-"""What networks compute with, in NumPy: the same functions as `tf_ops`.
+"""Operations of networks, in NumPy: the same functions as `tf_ops`.
 
 Small batches through small networks take a fifth of the time of a call of a
 `tf.function`, so nothing here imports TensorFlow.
@@ -25,11 +25,11 @@ class Noise:
     self._random = random
 
   def normal(self, shape: tuple[int, ...]) -> np.ndarray:
-    """Standard normal float32 [*shape]."""
+    """Returns standard normal numbers, float32 [*shape]."""
     return self._random.standard_normal(shape, np.float32)
 
   def uniform(self, shape: tuple[int, ...]) -> np.ndarray:
-    """Uniform float32 [*shape] in [0, 1)."""
+    """Returns uniform numbers in [0, 1), float32 [*shape]."""
     return self._random.random(shape, np.float32)
 
 
@@ -49,70 +49,70 @@ def softplus(x: np.ndarray) -> np.ndarray:
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
-  """Probabilities over the last axis."""
+  """Returns softmax probabilities over the last axis."""
   weights = np.exp(x - x.max(axis=-1, keepdims=True))
   return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def log_softmax(x: np.ndarray) -> np.ndarray:
-  """Log-probabilities over the last axis."""
+  """Returns softmax log-probabilities over the last axis."""
   x = x - x.max(axis=-1, keepdims=True)
   return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
 
 
 def float32(x: np.ndarray) -> np.ndarray:
-  """x as float32."""
+  """Returns x as float32."""
   return x.astype(np.float32, copy=False)
 
 
 def shape(x: np.ndarray) -> tuple[int, ...]:
-  """The shape of x."""
+  """Returns the shape of x."""
   return x.shape
 
 
 def flatten(x: np.ndarray) -> np.ndarray:
-  """[B, F] of x [B, ...]."""
+  """Reshapes x [B, ...] to [B, F]."""
   return x.reshape(len(x), -1)
 
 
 def concat(xs: Sequence[np.ndarray], axis: int = -1) -> np.ndarray:
-  """The arrays one after the other along an axis."""
+  """Concatenates the arrays along an existing axis."""
   return np.concatenate(xs, axis=axis)
 
 
 def stack(xs: Sequence[np.ndarray], axis: int) -> np.ndarray:
-  """The arrays along a new axis."""
+  """Stacks the arrays along a new axis."""
   return np.stack(xs, axis=axis)
 
 
 def split(x: np.ndarray, parts: int) -> list[np.ndarray]:
-  """So many equal parts of the last axis."""
+  """Returns `parts` equal parts of x along the last axis."""
   size = x.shape[-1] // parts  # slices: a third of the time of np.split
   return [x[..., i * size : (i + 1) * size] for i in range(parts)]
 
 
 def mean(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
-  """The mean along an axis."""
+  """Returns the mean along an axis."""
   return np.add.reduce(x, axis=axis, keepdims=keepdims) / x.shape[axis]
 
 
 def sum(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
-  """The sum along an axis."""
+  """Returns the sum along an axis."""
   return np.add.reduce(x, axis=axis, keepdims=keepdims)
 
 
 def argmax(x: np.ndarray) -> np.ndarray:
-  """int32 index of the largest along the last axis."""
+  """Returns the int32 index of the largest value along the last axis."""
   return x.argmax(axis=-1).astype(np.int32)
 
 
 def one_hot(index: np.ndarray, size: int) -> np.ndarray:
-  """float32 [..., size] with a one at `index` [...]."""
+  """Returns float32 [..., size] with a one at `index` [...]."""
   return _identity(size)[index]
 
 
 def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
-  """x w + b, [B, N] of x [B, F], w [F, N] and b [N]."""
+  """Returns x w + b [B, N], for x [B, F], w [F, N] and b [N]."""
   y = x @ w
   y += b
   return y
@@ -121,7 +121,7 @@ def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
 def conv(
   x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int
 ) -> np.ndarray:
-  """A convolution of x [B, H, W, C] with w [h, w, C, N], without padding."""
+  """Convolves x [B, H, W, C] with w [h, w, C, N], without padding."""
   windows = np.lib.stride_tricks.sliding_window_view(x, (1, *w.shape[:3]))
   windows = windows[:, ::stride, ::stride]
   columns = windows.reshape(-1, w[..., 0].size).astype(np.float32)

@@ -19,12 +19,12 @@ from slipway.agents.networks import numpy_ops
 
 _OPSET, _IR_VERSION = 17, 8  # of ONNX 1.12; runtimes since 2022 support them
 _EXAMPLES = 3  # batch size of the example values
-_END = np.iinfo(np.int64).max
+_END = np.iinfo(np.int64).max  # end of a slice that reaches an axis's end
 _INPUTS = ("observation", "action_before", "reward_before", "first", "state")
 
 
 class _BatchSize(int):
-  """The batch size in a shape, which is known only when the graph runs."""
+  """Marks a batch size in a shape, which is known only when the graph runs."""
 
 
 class Tensor:
@@ -160,7 +160,7 @@ class Graph:
     example: np.ndarray,
     **attributes: typing.Any,
   ) -> Tensor:
-    """Adds a node.
+    """Adds a node, and returns its output.
 
     Args:
       kind: name of an ONNX operator.
@@ -182,7 +182,14 @@ class Graph:
     b: typing.Any,
     compute: Callable[..., np.ndarray],
   ) -> Tensor:
-    """Adds a node with two inputs, one of which may be an array or a number."""
+    """Adds a node with two inputs, and returns its output.
+
+    Args:
+      kind: name of an ONNX operator.
+      a: a tensor, array or number.
+      b: a tensor, array or number.
+      compute: the same operation in NumPy, which computes the example.
+    """
     a, b = self._as_tensor(a), self._as_tensor(b)
     example = compute(a.example, b.example).astype(a.example.dtype)
     return self.node(kind, [a, b], example)
@@ -226,6 +233,7 @@ class Graph:
     return result
 
   def _describe(self, name: str, example: np.ndarray) -> typing.Any:
+    """Returns the ONNX type of an input or output [batch, ...]."""
     helper = self._onnx.helper
     return helper.make_tensor_value_info(
       name,
@@ -234,6 +242,7 @@ class Graph:
     )
 
   def _as_tensor(self, x: typing.Any) -> Tensor:
+    """Returns x, or a constant of the graph if it is an array or a number."""
     if isinstance(x, Tensor):
       return x
     value = np.asarray(x)
@@ -241,7 +250,8 @@ class Graph:
       value = value.astype(np.float32)
     return self.add_constant(f"constant_{len(self._constants)}", value)
 
-  # The functions of `numpy_ops`, where their docstrings are.
+  # The methods below replace the functions of `numpy_ops` with the same names,
+  # which have the docstrings.
 
   def __getattr__(self, name: str) -> typing.Any:
     """Returns a `numpy_ops` function of one argument, from its operator."""
@@ -250,7 +260,10 @@ class Graph:
     compute = getattr(numpy_ops, name)
     attributes = {"axis": -1} if name.endswith("softmax") else {}
     return lambda x: self.node(
-      _UNARY[name], [x], _quietly(compute, x.example), **attributes
+      _UNARY[name],
+      [x],
+      _compute_without_warnings(compute, x.example),
+      **attributes,
     )
 
   def minimum(self, x: typing.Any, y: typing.Any) -> Tensor:
@@ -422,7 +435,7 @@ def trace(
   return graph, declaration(layers, *inputs)
 
 
-def _quietly(
+def _compute_without_warnings(
   compute: Callable[[np.ndarray], np.ndarray], x: np.ndarray
 ) -> np.ndarray:
   """Computes an example, without warnings if x is outside of the domain."""

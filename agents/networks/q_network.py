@@ -50,9 +50,9 @@ class QNetwork:
       (spec.observations,),
       action_masks.MaskSplitter(spec),
     )
-    self.small = torsos.is_small(config.torso)
+    self.prefers_numpy = torsos.is_small(config.torso)
     self._head = heads.make_head(config)
-    self.samples = config.noisy or self._head.sampled
+    self.needs_random = config.noisy or self._head.sampled
     self._num_actions = spec.actions.num_values
     self._torso, self._dueling = config.torso, config.dueling
     *torso_sizes, self._head_size = config.hidden_sizes
@@ -73,8 +73,8 @@ class QNetwork:
     Args:
       layers: layers with the network's variables.
       observation: observations [B, ...].
-      random: argument of `ops.Noise`, for noisy layers and sampled quantiles;
-        None: mean weights, and midpoints of equal parts as taus.
+      random: argument of `ops.Noise`, for noisy layers and sampled quantiles.
+        If None, layers use mean weights, and taus are evenly spaced.
       quantiles: K, the number of quantiles if the head samples them.
     """
     ops = layers.ops
@@ -101,7 +101,9 @@ class QNetwork:
         return ops.reshape(x, (-1, actions, width))
       return ops.swapaxes(ops.reshape(x, (-1, quantiles, actions)), 1, 2)
 
-    advantage, value = self._streams(layers, x, self._num_actions, width, noise)
+    advantage, value = self._apply_streams(
+      layers, x, self._num_actions, width, noise
+    )
     outputs = by_action(advantage, self._num_actions)
     if value is not None:
       outputs = combine(ops, by_action(value, 1), outputs)
@@ -111,10 +113,10 @@ class QNetwork:
     return Output(values, outputs, taus)
 
   def greedy(self, ops: typing.Any, outputs: Output) -> dict[str, Array]:
-    """Returns the 'action' with the highest value, int32 [B]."""
+    """Returns {'action': int32 [B]}, the actions with the highest values."""
     return {"action": ops.argmax(outputs.values)}
 
-  def _streams(
+  def _apply_streams(
     self,
     layers: layers_lib.Layers,
     x: Array,
@@ -122,6 +124,7 @@ class QNetwork:
     width: int,
     noise: typing.Any,
   ) -> tuple[Array, Array | None]:
+    """Returns the result of `streams`, by noisy layers if configured."""
     if not self._noisy:
       return streams(layers, x, self._head_size, actions, width, self._dueling)
 
@@ -180,7 +183,7 @@ def combine(ops: typing.Any, value: Array, advantage: Array) -> Array:
 def embed_taus(
   layers: layers_lib.Layers, features: Array, taus: Array, cosines: np.ndarray
 ) -> Array:
-  """Returns features per quantile: phi(tau) times features, both of size F.
+  """Returns features per quantile: phi(tau) * features, elementwise.
 
   phi(tau) = relu(sum_i cos(pi i tau) w_i + b): Dabney et al. 2018, "Implicit
   quantile networks", equation 4.

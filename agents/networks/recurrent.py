@@ -11,20 +11,21 @@ from slipway.environments import arrays
 
 Array = layers_lib.Array
 
-STATE = "state"  # extra: float32 [B, 2 H], recurrent, before the observations
+# Name of an extra: LSTM states float32 [B, 2 H] before the observations.
+STATE = "state"
 
 
 class Inputs(typing.NamedTuple):
-  """What a recurrent network sees of each step; [B, ...] or [B, T, ...]."""
+  """Inputs of a recurrent network: a step [B, ...], or T steps [B, T, ...]."""
 
-  observation: Array  # [..., ...]
-  action_before: Array  # [..., ...] of the environment's actions
-  reward_before: Array  # [...] float32
-  first: Array  # [...] bool: nothing came before
+  observation: Array
+  action_before: Array  # the action that led to the observation
+  reward_before: Array  # float32, its reward
+  first: Array  # bool, whether the observation begins an episode
 
 
 class Features(typing.NamedTuple):
-  """The outputs of a torso, for N observations."""
+  """Outputs of a torso with an LSTM of size H, for N observations."""
 
   hidden: Array  # [N, H]
   state: Array  # [B, 2 H], after the last step: the LSTM's output and its cell
@@ -38,8 +39,9 @@ class RecurrentTorso:
   episode begins, the state is zero, and so are the last action and reward.
 
   Attributes:
-    inputs: spec of one item of the batch, of each argument.
-    small: whether the torso acts faster in NumPy.
+    inputs: spec of each field of `Inputs` and of the LSTM state, in this order,
+      without the batch dimension.
+    prefers_numpy: whether the torso acts faster in NumPy than in TensorFlow.
   """
 
   def __init__(
@@ -55,14 +57,14 @@ class RecurrentTorso:
     """Declares the torso.
 
     Args:
-      spec: of one environment.
+      spec: spec of one environment.
       torso: see `torsos.torso`.
-      sizes: units of the linear layers before the LSTM.
-      lstm_size: H, outputs of the LSTM.
-      activation: of the linear layers.
-      gain: of an orthogonal initialisation; None: truncated normal.
-      normalized: whether it normalizes its observations; where it learns, the
-        learner does.
+      sizes: number of units of each linear layer before the LSTM.
+      lstm_size: H, number of outputs of the LSTM.
+      activation: activation of the linear layers.
+      gain: gain of orthogonal initializers, or None for truncated normal ones.
+      normalized: whether the torso normalizes observations. Acting networks
+        may; learners normalize batches instead.
     """
     self.inputs = (
       spec.observations,
@@ -71,8 +73,8 @@ class RecurrentTorso:
       specs.Array((), bool),
       specs.Array((2 * lstm_size,), np.float32),
     )
-    self.small = torsos.is_small(torso)
-    self._mask = action_masks.MaskSplitter(spec)
+    self.prefers_numpy = torsos.is_small(torso)
+    self._mask = action_masks.ActionMask(spec)
     self._torso, self._sizes, self._lstm_size = torso, tuple(sizes), lstm_size
     self._activation, self._gain = activation, gain
     self._normalized = normalized
@@ -85,51 +87,51 @@ class RecurrentTorso:
   def step(
     self, layers: layers_lib.Layers, inputs: Inputs, state: Array
   ) -> Features:
-    """Features of one step.
+    """Returns the features of one step.
 
     Args:
-      layers: bound to the variables.
-      inputs: [B, ...] each.
-      state: float32 [B, 2 H], before the step.
+      layers: layers with the network's variables.
+      inputs: inputs of the step, [B, ...] each.
+      state: LSTM state before the step, float32 [B, 2 H].
     """
-    x, going, penalty = self._read(layers, inputs)
-    hidden, state = self._advance(layers, x, state * going)
+    x, continues, penalty = self._embed_inputs(layers, inputs)
+    hidden, state = self._apply_lstm(layers, x, state * continues)
     return Features(hidden, state, penalty)
 
   def unroll(
     self, layers: layers_lib.Layers, inputs: Inputs, state: Array
   ) -> Features:
-    """Features of T steps, of N = B T observations.
+    """Returns the features of T steps, which are N = B * T observations.
 
     Args:
-      layers: bound to the variables.
-      inputs: [B, T, ...] each, T known.
-      state: [B, 2 H], before the first step.
+      layers: layers with the network's variables.
+      inputs: inputs [B, T, ...] each; T must be known when a graph is traced.
+      state: LSTM state before the first step, float32 [B, 2 H].
     """
     ops, steps = layers.ops, inputs.first.shape[1]
     merged = Inputs(*(ops.reshape(x, (-1, *x.shape[2:])) for x in inputs))
-    x, going, penalty = self._read(layers, merged)
+    x, continues, penalty = self._embed_inputs(layers, merged)
     x = ops.reshape(x, (-1, steps, x.shape[1]))
-    going = ops.reshape(going, (-1, steps, 1))
+    continues = ops.reshape(continues, (-1, steps, 1))
     hidden = []
     for t in range(steps):
-      h, state = self._advance(layers, x[:, t], state * going[:, t])
+      h, state = self._apply_lstm(layers, x[:, t], state * continues[:, t])
       hidden.append(h)
     stacked = ops.reshape(ops.stack(hidden, 1), (-1, self._lstm_size))
     return Features(stacked, state, penalty)
 
-  def _read(
+  def _embed_inputs(
     self, layers: layers_lib.Layers, inputs: Inputs
   ) -> tuple[Array, Array, Array | None]:
-    """Returns the LSTM's inputs, where episodes continue, and masks.
+    """Computes the inputs of the LSTM from the inputs of a step.
 
     Returns:
-      The inputs [B, F]; [B, 1], 0 where an episode begins; what is added to the
-      outputs of illegal actions [B, A], None: nothing.
+      Inputs of the LSTM [B, F]; float32 [B, 1], 0 where an episode begins and 1
+      elsewhere; and penalties of illegal actions [B, A] or [A], or None.
     """
     ops = layers.ops
     observation, penalty = self._mask.split(ops, inputs.observation)
-    going = 1.0 - ops.float32(inputs.first)[:, None]
+    continues = 1.0 - ops.float32(inputs.first)[:, None]
     features = torsos.torso(
       layers,
       self._torso,
@@ -142,14 +144,23 @@ class RecurrentTorso:
     action = inputs.action_before
     if self._num_values:
       action = ops.one_hot(action, self._num_values)
-    action = ops.float32(ops.flatten(action)) * going
-    reward = inputs.reward_before[:, None] * going
-    return ops.concat([features, action, reward]), going, penalty
+    action = ops.float32(ops.flatten(action)) * continues
+    reward = inputs.reward_before[:, None] * continues
+    return ops.concat([features, action, reward]), continues, penalty
 
-  def _advance(
+  def _apply_lstm(
     self, layers: layers_lib.Layers, x: Array, state: Array
   ) -> tuple[Array, Array]:
-    """Hochreiter and Schmidhuber 1997; a forget gate that starts open."""
+    """Applies one LSTM step; returns its output [B, H] and state [B, 2 H].
+
+    Hochreiter and Schmidhuber 1997. The forget gate has a bias of 1, so memory
+    is kept when training starts.
+
+    Args:
+      layers: layers with the network's variables.
+      x: inputs [B, F].
+      state: output and cell before the step, [B, 2 H].
+    """
     ops = layers.ops
     h, c = ops.split(state, 2)
     gates = layers.linear("gates", ops.concat([x, h]), 4 * self._lstm_size)
@@ -159,29 +170,29 @@ class RecurrentTorso:
     return h, ops.concat([h, c])
 
 
-class ActorMemory:
-  """The last action and LSTM state of each environment of an actor."""
+class RecurrentMemory:
+  """Last action and LSTM state of each of an actor's environments."""
 
   def __init__(self, inputs: tuple[specs.Array, ...]):
     """Starts before the first episodes.
 
     Args:
-      inputs: `RecurrentTorso.inputs`: the fields of `Inputs`, then the state.
+      inputs: `RecurrentTorso.inputs`.
     """
-    self._action_spec, self._state_spec = inputs[1], inputs[-1]
-    self._begin(0)
+    _, self._action_spec, _, _, self._state_spec = inputs
+    self._reset(0)
 
   def recall(self, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the last actions [B, ...] and the states [B, 2 H].
+    """Returns the last actions [B, ...] and the LSTM states [B, 2 H].
 
-    They are zero if there were none yet, or those of another batch size.
+    If the batch size B changed, the memory is reset to zeros first.
     """
     if len(self._action) != batch_size:
-      self._begin(batch_size)
+      self._reset(batch_size)
     return self._action, self._state
 
   def store(self, action: np.ndarray, state: np.ndarray) -> None:
-    """Takes the actions [B, ...] of a step, and the states after it."""
+    """Stores the actions [B, ...] of a step, and the LSTM states after it."""
     self._action, self._state = action, state
 
   def get_state(self) -> dict[str, np.ndarray]:
@@ -192,7 +203,7 @@ class ActorMemory:
     """Continues from the memory that `get_state` returned."""
     self._action, self._state = state["action"], state[STATE]
 
-  def _begin(self, batch_size: int) -> None:
+  def _reset(self, batch_size: int) -> None:
     self._action, self._state = (
       np.zeros((batch_size, *spec.shape), spec.dtype)
       for spec in (self._action_spec, self._state_spec)
@@ -200,19 +211,19 @@ class ActorMemory:
 
 
 def sequence_inputs(sequence: typing.Any, concat: typing.Any) -> Inputs:
-  """Returns the inputs [B, T + 1, ...] of a `sequences.Sequence`.
+  """Returns the inputs [B, T + 1, ...] of a network on sequences of T steps.
 
   Args:
-    sequence: with [B, ...] in each field.
-    concat: of an `ops` module.
+    sequence: a `sequences.Sequence` with a leading dimension B in each field.
+    concat: function `concat` of an `ops` module.
   """
 
-  def join(before: Array, others: Array) -> Array:
+  def prepend(before: Array, others: Array) -> Array:
     return concat([before[:, None], others], 1)
 
   return Inputs(
     sequence.observation,
-    join(sequence.action_before, sequence.action),
-    join(sequence.reward_before, sequence.reward),
+    prepend(sequence.action_before, sequence.action),
+    prepend(sequence.reward_before, sequence.reward),
     sequence.first,
   )

@@ -1,5 +1,7 @@
 """Recurrent Q-networks: torso, LSTM, head."""
 
+import typing
+
 import ml_collections
 from acme import specs
 
@@ -10,12 +12,12 @@ Array = layers_lib.Array
 
 
 class RecurrentQNetwork:
-  """q(o_1..o_t, .): a (dueling) head on a `recurrent.RecurrentTorso`.
+  """Computes action values of the episode so far: an LSTM torso, then a head.
 
   Kapturowski et al. 2019, section 2.3.
   """
 
-  samples = False
+  needs_random = False
 
   def __init__(
     self,
@@ -27,15 +29,18 @@ class RecurrentQNetwork:
 
     Args:
       config: the `network` section of a config.
-      spec: of an environment with discrete actions, A of them.
-      normalized: whether it normalizes its observations; where it learns, the
-        learner does.
+      spec: spec of an environment with A discrete actions.
+      normalized: whether the network normalizes observations. Acting networks
+        may; learners normalize batches instead.
     """
     *sizes, self._head_size = config.hidden_sizes
     self._torso = recurrent.RecurrentTorso(
       spec, config.torso, tuple(sizes), config.lstm_size, normalized=normalized
     )
-    self.inputs, self.small = self._torso.inputs, self._torso.small
+    self.inputs, self.prefers_numpy = (
+      self._torso.inputs,
+      self._torso.prefers_numpy,
+    )
     self._dueling = config.dueling
     self._num_actions = spec.actions.num_values
 
@@ -48,45 +53,52 @@ class RecurrentQNetwork:
     first: Array,
     state: Array,
   ) -> tuple[Array, Array]:
-    """Values [B, A] of one step, and the state after it [B, 2 H].
+    """Returns values [B, A] of one step, and the LSTM state after it [B, 2 H].
 
     Args:
-      layers: bound to the variables.
-      observation: [B, ...].
-      action_before: [B] int32.
-      reward_before: [B] float32.
-      first: [B] bool: nothing came before.
-      state: float32 [B, 2 H], before the step.
+      layers: layers with the network's variables.
+      observation: observations [B, ...].
+      action_before: int32 [B], actions that led to the observations.
+      reward_before: float32 [B], rewards of these actions.
+      first: bool [B], whether an observation begins an episode.
+      state: LSTM state before the step, float32 [B, 2 H]; H: size of the LSTM.
     """
     inputs = recurrent.Inputs(observation, action_before, reward_before, first)
     features = self._torso.step(layers, inputs, state)
-    return self._head(layers, features), features.state
+    return self._apply_head(layers, features), features.state
 
   def greedy(
-    self, ops: layers_lib.Array, outputs: tuple[Array, Array]
+    self, ops: typing.Any, outputs: tuple[Array, Array]
   ) -> dict[str, Array]:
-    """The 'action' of the highest value, int32 [B], and the 'next_state'."""
+    """Returns {'action': int32 [B], 'next_state': [B, 2 H]}.
+
+    Args:
+      ops: module that computes, `numpy_ops` or `tf_ops`.
+      outputs: values [B, A], whose highest determine the actions, and the LSTM
+        state after the step.
+    """
     values, state = outputs
     return {"action": ops.argmax(values), "next_state": state}
 
   def unroll(
     self, layers: layers_lib.Layers, inputs: recurrent.Inputs, state: Array
   ) -> tuple[Array, Array]:
-    """Values [B, T, A] of inputs [B, T, ...], and the state after them.
+    """Returns values [B, T, A] of T steps, and the LSTM state after them.
 
     Args:
-      layers: bound to the variables.
-      inputs: T known.
-      state: [B, 2 H], before the first.
+      layers: layers with the network's variables.
+      inputs: inputs [B, T, ...]; T must be known when the graph is traced.
+      state: LSTM state before the first step, [B, 2 H].
     """
     features = self._torso.unroll(layers, inputs, state)
     shape = (-1, inputs.first.shape[1], self._num_actions)
-    values = layers.ops.reshape(self._head(layers, features), shape)
+    values = layers.ops.reshape(self._apply_head(layers, features), shape)
     return values, features.state
 
-  def _head(
+  def _apply_head(
     self, layers: layers_lib.Layers, features: recurrent.Features
   ) -> Array:
+    """Returns values [N, A] of the features of N observations."""
     values, value = q_network.streams(
       layers,
       features.hidden,

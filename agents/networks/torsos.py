@@ -24,7 +24,7 @@ def is_small(kind: str) -> bool:
       `small` that is false.
   """
   if checks.is_own(kind):
-    return getattr(_load(kind), "small", True)
+    return getattr(_load_user_torso(kind), "small", True)
   return kind in _SMALL
 
 
@@ -52,10 +52,10 @@ class ImageAxes(typing.NamedTuple):
 
 
 def find_image_axes(shape: tuple[int, ...]) -> ImageAxes | None:
-  """Returns the axes of a shape as images; None: the shape is no image.
+  """Returns the axes of an image's shape, or None if it is no image's.
 
   [H, W], [C, H, W] and [H, W, C] are images; [S, C, H, W] and [S, H, W, C] are
-  stacks of images. Two equal adjacent axes are height and width; if there are
+  stacks of S images. Two equal adjacent axes are height and width; if there are
   none, the smaller one of the outer axes is the channels.
   """
   if len(shape) == 2:
@@ -117,7 +117,7 @@ def torso(
     observation: observations that `check` accepts for the kind; 'nature_cnn'
       scales pixels to [0, 1].
     activation: activation of the linear layers, as for `layers.mlp`.
-    gain: gain of orthogonal initializers; None: truncated normal.
+    gain: gain of orthogonal initializers, or None for truncated normal ones.
     normalized: whether observations are normalized first, by
       `normalization.normalize`.
   """
@@ -139,12 +139,13 @@ def torso(
     x = _to_channels_last(layers.ops, x)
     x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, gain))
   elif checks.is_own(kind):
-    x = _load(kind)(layers, x)
+    x = _load_user_torso(kind)(layers, x)
   x = layers.ops.float32(layers.ops.flatten(x))
   return layers_lib.mlp(layers, "torso", x, sizes, activation, gain)
 
 
-def _load(kind: str) -> typing.Any:
+def _load_user_torso(kind: str) -> typing.Any:
+  """Imports a user's torso, 'module:name'."""
   return user_code.load(
     f"config.network.torso={kind!r}",
     kind,
@@ -161,7 +162,7 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
   )
   seen = arrays.remove_mask(spec.observations)
   observation = np.zeros((2, *seen.shape), seen.dtype)
-  function = _load(kind)
+  function = _load_user_torso(kind)
   try:
     shape = np.shape(function(layers, observation))
   except KeyboardInterrupt:
@@ -181,7 +182,7 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
 
 
 def _to_channels_last(ops: typing.Any, x: typing.Any) -> typing.Any:
-  """Returns images as float32 [B, H, W, S * C]."""
+  """Returns stacks of S images with C channels as float32 [B, H, W, S * C]."""
   stack, channels, height, width, last = _get_axes(x)
   x = ops.float32(x)
   if not last:
@@ -194,6 +195,7 @@ def _to_channels_last(ops: typing.Any, x: typing.Any) -> typing.Any:
 
 
 def _get_axes(x: typing.Any) -> ImageAxes:
+  """Returns the axes of images [B, ...], which `check` has accepted."""
   axes = find_image_axes(tuple(x.shape[1:]))
   assert axes is not None
   return axes

@@ -12,14 +12,14 @@ from slipway.replay.tables import table_spec
 
 
 class Builder(policies.PolicyActors):
-  """Describes REINFORCE, A2C, PPO, APPO, IMPALA and V-MPO: configs differ."""
+  """Builder of REINFORCE, A2C, PPO, APPO, IMPALA and V-MPO; configs differ."""
 
   fields = policy_gradient.FIELDS
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError for what can't be served."""
+    """Raises ValueError if config and environment don't fit."""
     policy_gradient.check(config)
     torsos.check(config.network, spec)
     normalization.check(config, spec)
@@ -28,16 +28,16 @@ class Builder(policies.PolicyActors):
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
-    """Describes a queue of rollouts."""
-    return table_spec.TableSpec.from_queue_config(
+    """Returns the spec of a queue of rollouts."""
+    return table_spec.TableSpec.queue(
       config, self._make_schema(config, spec), config.adder.unroll
     )
 
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """Makes the learner, with fresh variables from config.seed."""
-    # Imports TensorFlow, which workers and evaluators do without.
+    """Makes the learner, with new variables from config.seed."""
+    # Imported here, since workers and evaluators don't need TensorFlow.
     from slipway.agents.policy_gradient import learning
 
     return learning.PolicyGradientLearner(config, spec)
@@ -70,17 +70,19 @@ class Builder(policies.PolicyActors):
   def _make_schema(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> sequences.SequenceSchema:
-    number = np.dtype(np.float32)
+    """Returns the item schema of rollouts."""
+    float_dtype = np.dtype(np.float32)
     policy = self.make_network(config, spec)
     each_step = {
-      policies.LOG_PROB: (number, ()),
-      policies.PARAMETERS: (number, (policy.head.size,)),
+      policies.LOG_PROB: (float_dtype, ()),
+      policies.PARAMETERS: (float_dtype, (policy.head.size,)),
     }
     if config.normalization.rewards:
-      each_step[returns.FIELD] = (number, ())
+      each_step[returns.FIELD] = (float_dtype, ())
     first_step = {}
     if config.network.lstm_size:
-      first_step[recurrent.STATE] = (number, policy.inputs[-1].shape)
+      state_spec = policy.inputs[-1]
+      first_step[recurrent.STATE] = (float_dtype, state_spec.shape)
     return sequences.SequenceSchema(
       spec,
       config.adder.unroll,

@@ -34,7 +34,7 @@ class PolicyGradientLearner:
 
     Args:
       config: the whole config.
-      spec: of one environment.
+      spec: spec of one environment.
     """
     self._learner = config.learner.copy_and_resolve_references()
     self._seed = config.seed
@@ -53,8 +53,9 @@ class PolicyGradientLearner:
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Learns from a batch of rollouts, which has no priorities."""
-    # A batch is learned from with the statistics that it was collected with, so
-    # that ratios of probabilities start at 1. The first batch has only its own.
+    # A batch is normalized with the statistics before it, which its actors used
+    # too, so that ratios of probabilities start at 1. The first batch has no
+    # earlier ones, and is normalized with its own.
     observation, is_first = batch.data.observation[:, :-1], self.steps == 0
     self._normalizer.add_observations(observation, is_first)
     rollout = self._normalize(batch.data)
@@ -97,15 +98,20 @@ class PolicyGradientLearner:
   def _learn_at_once(
     self, rollout: sequences.Sequence
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Takes one gradient step on all steps: policy and values run once."""
+    """Takes one gradient step on the whole batch; the networks run once.
+
+    Returns:
+      Metrics by name, estimates of `_estimate` as [B * T, ...], and values
+      [B * T] before the update.
+    """
     with tf.GradientTape() as tape:
       parameters, values = self._model.unroll(rollout)
       steps = self._estimate(rollout, parameters, values)
-      flat = {name: _merge(x) for name, x in steps.items()}
-      before = _merge(values[:, :-1])
+      flat = {name: _merge_batch_and_time(x) for name, x in steps.items()}
+      before = _merge_batch_and_time(values[:, :-1])
       loss, metrics = self._objective(
         flat,
-        (_merge(parameters[:, :-1]), before),
+        (_merge_batch_and_time(parameters[:, :-1]), before),
         self._remaining,
         self._seeds(0),
       )
@@ -115,14 +121,19 @@ class PolicyGradientLearner:
   def _learn_in_minibatches(
     self, rollout: sequences.Sequence
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Takes a gradient step on each minibatch of several epochs."""
+    """Takes a gradient step on each minibatch of several epochs.
+
+    Returns:
+      Metrics by name, estimates of `_estimate` as [B * T, ...], and values
+      [B * T] before the update.
+    """
     parameters, values = self._model.unroll(rollout)
     estimated = self._estimate(rollout, parameters, values)
     units = self._model.units(rollout)
     each = self._model.steps_per_unit
     count, size = self._batch_steps // each, self._minibatch_steps // each
     minibatches = count // size
-    # [U, S, ...]: the S steps of each unit.
+    # Each estimate as [number of units, steps per unit, ...].
     steps = {
       name: tf.reshape(x, (count, each, *x.shape[2:]))
       for name, x in estimated.items()
@@ -142,7 +153,7 @@ class PolicyGradientLearner:
 
       with tf.GradientTape() as tape:
         loss, metrics = self._objective(
-          {name: _merge(choose(x)) for name, x in steps.items()},
+          {name: _merge_batch_and_time(choose(x)) for name, x in steps.items()},
           self._model.evaluate({k: choose(x) for k, x in units.items()}),
           remaining,
           self._seeds(i),
@@ -166,34 +177,36 @@ class PolicyGradientLearner:
       parallel_iterations=1,
     )
     means = tf.unstack(sums / tf.cast(done, tf.float32))
-    flat = {name: _merge(x) for name, x in estimated.items()}
+    flat = {name: _merge_batch_and_time(x) for name, x in estimated.items()}
     return (
       dict(zip(names, means, strict=True)),
       flat,
-      _merge(values[:, :-1]),
+      _merge_batch_and_time(values[:, :-1]),
     )
 
   def _estimate(
     self, rollout: sequences.Sequence, parameters: tf.Tensor, values: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Returns what each step is learned from, [B, T, ...] each.
+    """Returns the objective's inputs for each step by name, [B, T, ...] each.
 
     Args:
-      rollout: normalized.
-      parameters: [B, T + 1, P] of the policy before the update.
-      values: [B, T + 1], before the update.
+      rollout: normalized rollouts of T steps.
+      parameters: distribution parameters before the update, [B, T + 1, P].
+      values: values before the update, [B, T + 1].
     """
     settings = self._learner
     given = (rollout.reward, rollout.discount, rollout.ended, values)
     behaviour = rollout.extras[policies.LOG_PROB]
-    # The step in which an environment resets itself is not learned from.
+    # Autoresets are no steps of an episode, so nothing is learned from them.
     learned = 1.0 - tf.cast(rollout.first[:, 1:], tf.float32)
     if settings.advantage_estimator == "monte_carlo":
       found, complete = advantages_lib.monte_carlo_advantages(*given)
       learned *= complete
     elif settings.advantage_estimator == "vtrace":
-      policy = self._model.head.distribution(tf_ops, _merge(parameters[:, :-1]))
-      log_prob = policy.log_prob(_merge(rollout.action))
+      policy = self._model.head.distribution(
+        tf_ops, _merge_batch_and_time(parameters[:, :-1])
+      )
+      log_prob = policy.log_prob(_merge_batch_and_time(rollout.action))
       found, rho = advantages_lib.vtrace(
         *given,
         tf.reshape(log_prob, tf.shape(behaviour)) - behaviour,
@@ -221,31 +234,37 @@ class PolicyGradientLearner:
 
   @property
   def _remaining(self) -> tf.Tensor:
-    """The factor of step size and clip, which may fall, []."""
+    """The decaying factor of learning rate and clip range, []."""
     if not self._learner.decay_steps:
       return tf.constant(1.0)
     done = tf.cast(self.steps, tf.float32) / self._learner.decay_steps
-    # Not quite to 0, or a run that continues would learn nothing more.
+    # The factor stays above 0, so that a run beyond decay_steps still learns.
     return tf.maximum(1.0 - done, 0.05)
 
   def _seeds(self, i: int | tf.Tensor) -> tf.Tensor:
-    """Returns the seed int32 [2] of a minibatch; it follows from the run's."""
+    """Returns a unique seed int32 [2] for minibatch i of this update."""
     return tf.stack([self._seed + i, tf.cast(self.steps, tf.int32)])
 
   def _shuffle(self, count: int, i: tf.Tensor) -> tf.Tensor:
-    """Returns the order of the units in an epoch."""
+    """Returns a random order of `count` units, for the epoch at minibatch i."""
     return tf.argsort(tf.random.stateless_uniform([count], self._seeds(i)))
 
 
-def _merge(x: tf.Tensor) -> tf.Tensor:
-  """Returns [B T, ...] of [B, T, ...]."""
+def _merge_batch_and_time(x: tf.Tensor) -> tf.Tensor:
+  """Reshapes [B, T, ...] to [B * T, ...]."""
   return tf.reshape(x, (-1, *x.shape[2:]))
 
 
 def _explained_variance(
   values: tf.Tensor, targets: tf.Tensor, learned: tf.Tensor
 ) -> tf.Tensor:
-  """Returns 1 - Var(targets - values) / Var(targets), []."""
+  """Returns 1 - Var(targets - values) / Var(targets), [].
+
+  Args:
+    values: values [N].
+    targets: targets of the values [N].
+    learned: [N], 1 for steps that count, 0 for others.
+  """
   count = tf.maximum(tf.reduce_sum(learned), 1.0)
 
   def variance(x: tf.Tensor) -> tf.Tensor:

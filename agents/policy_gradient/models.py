@@ -18,20 +18,20 @@ from slipway.agents.networks import (
 )
 from slipway.replay.items import sequences
 
-# Parameters of the policy [..., P], and values [...].
+# Distribution parameters of the policy [..., P], and values [...].
 Outputs = tuple[tf.Tensor, tf.Tensor]
 
 
 class Model(typing.Protocol):
-  """Computes policy and values, of whole rollouts and of minibatches.
+  """Computes policy and values, for whole rollouts and for minibatches.
 
-  A minibatch consists of units, which are what is shuffled: single steps, or
-  whole rollouts where the network is recurrent.
+  A minibatch consists of units that are shuffled in each epoch. A unit is one
+  step, or a whole rollout of T steps if the network is recurrent.
 
   Attributes:
-    head: makes distributions of parameters.
-    networks: with the variables, by name.
-    steps_per_unit: 1, or T.
+    head: output layer of the policy, which makes distributions of parameters.
+    networks: networks with the variables, by name.
+    steps_per_unit: 1, or T if the network is recurrent.
   """
 
   head: actor_critic.PolicyHead
@@ -39,19 +39,19 @@ class Model(typing.Protocol):
   steps_per_unit: int
 
   def unroll(self, rollout: sequences.Sequence) -> Outputs:
-    """Computes [B, T + 1, ...] of rollouts, normalized."""
+    """Returns outputs [B, T + 1, ...] for normalized rollouts of T steps."""
     ...
 
   def units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
-    """Returns what `evaluate` reads of rollouts, [U, ...] each."""
+    """Returns inputs of `evaluate` by name, [number of units, ...] each."""
     ...
 
   def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
-    """Computes [N, ...] of the N steps of some units."""
+    """Returns outputs [N, ...] for the N steps of some units."""
     ...
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables of the policy that acts, by name."""
+    """Returns a copy of the variables that actors need, by name."""
     ...
 
 
@@ -62,7 +62,7 @@ def make_model(
 
   Args:
     config: the whole config, with the fields of `policy_gradient.FIELDS`.
-    spec: of one environment.
+    spec: spec of one environment.
   """
   if config.network.lstm_size:
     return _RecurrentModel(config, spec)
@@ -116,7 +116,9 @@ class _FeedForwardModel:
     return self._compute(units["observation"])
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    return _select(self._policy, self.networks[policies.POLICY])
+    return _select_acting_variables(
+      self._policy, self.networks[policies.POLICY]
+    )
 
   def _compute(self, observation: tf.Tensor) -> Outputs:
     if self._shared:
@@ -159,7 +161,7 @@ class _RecurrentModel:
     return {**inputs._asdict(), recurrent.STATE: state}
 
   def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
-    # What follows the last step is not needed.
+    # The observation after the last step is left out.
     return self._compute(
       {
         name: x if name == recurrent.STATE else x[:, :-1]
@@ -168,7 +170,7 @@ class _RecurrentModel:
     )
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    return _select(self._acting, self._network)
+    return _select_acting_variables(self._acting, self._network)
 
   def _compute(self, units: Mapping[str, tf.Tensor]) -> Outputs:
     inputs = recurrent.Inputs(*(units[x] for x in recurrent.Inputs._fields))
@@ -176,10 +178,10 @@ class _RecurrentModel:
     return self._policy.unroll(self._network.layers, inputs, state)
 
 
-def _select(
+def _select_acting_variables(
   acting: policies.Declaration, learning: tf_network.Network
 ) -> dict[str, np.ndarray]:
-  """Returns those variables of a network that an acting one has, too."""
+  """Returns a learning network's variables that the acting network has too."""
   prefix = f"{policies.POLICY}/"
   names = {prefix + name for name in network.variable_shapes(acting)}
   found = learning.get_variables()

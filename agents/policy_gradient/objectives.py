@@ -12,13 +12,16 @@ from slipway.agents.policy_gradient import models
 
 
 class Objective:
-  """The policy's loss, the values' and the entropy's, as one.
+  """Total loss of policy, values and entropy.
 
     L = L_policy + value_weight (v - G)^2 / 2 - entropy_weight H
 
+  with values v, returns G, and the policy's entropy H.
+
   Attributes:
     metrics: names of the scalars that each call returns.
-    variables: of the loss itself, which are trained with the networks.
+    variables: variables of the loss, such as V-MPO's temperature, which are
+      trained with the networks.
   """
 
   def __init__(
@@ -28,7 +31,7 @@ class Objective:
 
     Args:
       settings: the `learner` section of a config.
-      head: makes distributions of the model's parameters.
+      head: output layer of the policy, which makes distributions.
     """
     self._settings, self._head = settings, head
     self.metrics = ["policy_loss", "value_loss", "entropy", "kl"]
@@ -45,7 +48,7 @@ class Objective:
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
-    """The variables of the loss; {}: there are none."""
+    """The variables of the loss to save, or {} if there are none."""
     return {"objective": list(self.variables)} if self.variables else {}
 
   def __call__(
@@ -58,13 +61,13 @@ class Objective:
     """Computes the loss of N steps.
 
     Args:
-      steps: estimates of the learner, [N, ...] each.
-      outputs: parameters [N, P] and values [N] of the model.
-      remaining: [] factor of the clip.
-      seed: int32 [2], of what is sampled.
+      steps: the learner's estimates for each step, by name, [N, ...] each.
+      outputs: distribution parameters [N, P] and values [N] of the model.
+      remaining: decaying factor of the clip range, [].
+      seed: int32 [2], seed of samples that estimate the entropy.
 
     Returns:
-      The loss [], and `metrics`.
+      The loss [], and the values of `metrics` by name.
     """
     settings, learned = self._settings, steps["learned"]
     weights = learned / tf.maximum(tf.reduce_sum(learned), 1.0)
@@ -88,7 +91,7 @@ class Objective:
       policy_loss = mean(clipped.loss)
       own["clip_fraction"] = mean(clipped.clipped)
     elif settings.policy_loss == "vmpo":
-      policy_loss, own = self._vmpo(
+      policy_loss, own = self._compute_vmpo_loss(
         policy, behaviour, log_prob, advantage, learned
       )
     else:
@@ -111,15 +114,19 @@ class Objective:
   def _value_losses(
     self, values: tf.Tensor, steps: Mapping[str, tf.Tensor]
   ) -> tf.Tensor:
-    """Returns half the squared errors [N], also of values that are clipped."""
+    """Returns half the squared errors of values, [N].
+
+    With a `value_clip`, the error of the value clipped to the range around its
+    old value counts instead if it is larger.
+    """
     errors, clip = (values - steps["return"]) ** 2, self._settings.value_clip
     if clip:
       old = steps["old_value"]
-      near = old + tf.clip_by_value(values - old, -clip, clip)
-      errors = tf.maximum(errors, (near - steps["return"]) ** 2)
+      clipped = old + tf.clip_by_value(values - old, -clip, clip)
+      errors = tf.maximum(errors, (clipped - steps["return"]) ** 2)
     return 0.5 * errors
 
-  def _vmpo(
+  def _compute_vmpo_loss(
     self,
     policy: typing.Any,
     behaviour: typing.Any,
@@ -127,6 +134,7 @@ class Objective:
     advantage: tf.Tensor,
     learned: tf.Tensor,
   ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Returns V-MPO's loss [] and its own metrics, for N steps."""
     settings = self._settings
     temperature = tf.exp(self._log_temperature)
     multipliers = tf.exp(self._log_multipliers)
@@ -148,6 +156,7 @@ class Objective:
     }
 
   def _count_constraints(self) -> int:
+    """Returns the number of parts into which the policy's KL is split."""
     parameters = tf.zeros([1, self._head.size])
     one = self._head.distribution(tf_ops, parameters)
     return len(one.kl_parts(one))

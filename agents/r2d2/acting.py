@@ -12,7 +12,7 @@ from slipway.replay.items import adder as adder_lib
 
 
 class RecurrentActor:
-  """Chooses actions by an environment's whole episode so far."""
+  """Chooses actions by recurrent values, which depend on the episode so far."""
 
   def __init__(
     self,
@@ -24,10 +24,10 @@ class RecurrentActor:
     """Starts without variables, before the first episodes.
 
     Args:
-      network: declares the action values.
-      epsilons: of each environment; None: always greedy.
-      seed: of its own random numbers.
-      mask: reads which actions are legal; None: all are.
+      network: declaration of the Q-network.
+      epsilons: schedule of epsilons, or None if actions are always greedy.
+      seed: seed of the actor's random numbers.
+      mask: finds the legal actions, or None if all actions are legal.
     """
     self._network = network_lib.make_acting(network)
     self._memory = recurrent.ActorMemory(network.inputs)
@@ -39,10 +39,10 @@ class RecurrentActor:
     """Acts on observations [B, ...] and on the episodes before them.
 
     Args:
-      observation: [B, ...].
-      reward: [B] float32, of the steps that led to them.
-      first: [B] bool, the observations that begin episodes: for them, the
-        memory is cleared.
+      observation: observations [B, ...].
+      reward: float32 [B], rewards of the steps that led to the observations.
+      first: bool [B], whether an observation begins an episode; the network
+        then ignores the memory.
     """
     action, state = self._memory.recall(len(observation))
     q_t, next_state = self._network(observation, action, reward, first, state)
@@ -52,14 +52,14 @@ class RecurrentActor:
     return output._replace(extras={**output.extras, recurrent.STATE: state})
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Acts by a learner's variables from now on."""
+    """Replaces the network's variables by a learner's."""
     self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns random numbers, the progress of exploration, and the memory."""
+    """Returns the state of the explorer and a copy of the memory."""
     return {**self._explorer.get_state(), "memory": self._memory.get_state()}
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Continues as the actor would have whose state was taken."""
+    """Restores a state that `get_state` returned."""
     self._explorer.set_state(state)
     self._memory.set_state(state["memory"])

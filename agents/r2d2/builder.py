@@ -25,7 +25,7 @@ class Builder:
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError if it can't serve this environment."""
+    """Raises ValueError if config and environment don't fit."""
     r2d2.check(config)
     discrete.check(config, spec)
     normalization.check(config, spec)
@@ -34,17 +34,17 @@ class Builder:
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
-    """Describes a table of sequences, burn-in included."""
-    # The steps of a sequence beyond its period are in the one before it, too.
-    return table_spec.TableSpec.from_replay_config(
+    """Returns the spec of a table of sequences, which include the burn-in."""
+    # Sequences overlap, so each has only `period` steps of its own.
+    return table_spec.TableSpec.replay(
       config, _make_schema(config, spec), config.adder.period
     )
 
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """Makes the learner, with fresh variables from config.seed."""
-    # Imports TensorFlow, which workers and evaluators do without.
+    """Makes the learner, with new variables from config.seed."""
+    # Imported here, since workers and evaluators don't need trfl and Keras.
     from slipway.agents.r2d2 import learning
 
     return learning.R2D2Learner(config, discrete.number_actions(spec))
@@ -67,13 +67,13 @@ class Builder:
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Actor:
-    """Makes the actor that is evaluated."""
+    """Makes the greedy actor, for evaluation."""
     return self._make_actor(config, spec, None, config.seed)
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> recurrent_q_network.RecurrentQNetwork:
-    """Declares the network of values, by which actors act."""
+    """Declares the Q-network by which actors choose actions."""
     return recurrent_q_network.RecurrentQNetwork(
       config.network,
       discrete.number_actions(spec),
@@ -89,7 +89,7 @@ class Builder:
       config.topology.environments_per_worker,
       config.adder.period,
       config.adder.discount,
-      FirstPriority(config),
+      InitialPriority(config),
     )
 
   def _make_actor(
@@ -99,6 +99,7 @@ class Builder:
     epsilons: exploration.EpsilonSchedule | None,
     seed: int,
   ) -> core.Actor:
+    """Makes an actor, which is greedy if `epsilons` is None."""
     return acting.RecurrentActor(
       self.make_network(config, spec),
       epsilons,
@@ -107,20 +108,21 @@ class Builder:
     )
 
 
-class FirstPriority:
-  """The priorities of sequences, by the values with which their worker acted.
+class InitialPriority:
+  """Computes the priorities with which a worker inserts sequences.
 
-  Errors of the steps that are learned from, weighted as the learner weights
-  them (`priorities.from_sequences`): section 2.3.
+  It computes TD errors from the values by which the actor chose its actions,
+  and combines those after the burn-in as the learner does
+  (`priorities.from_sequences`): Kapturowski et al. 2019, section 2.3.
   """
 
   def __init__(self, config: ml_collections.ConfigDict):
-    """Takes its numbers from a whole config."""
+    """Reads the hyperparameters from a whole config."""
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
     self._eta = config.replay.eta
 
   def __call__(self, inputs: sequences.PriorityInputs) -> np.ndarray:
-    """Returns priorities float32 [B] of windows [B, T]."""
+    """Returns priorities float32 [B] of B sequences of T steps."""
     x = sequences.PriorityInputs(*(part[:, self._burn_in :] for part in inputs))
     values = rescaling.unscale(x.value_of_state[:, 1:])
     targets = sequences.n_step_targets(
@@ -134,6 +136,7 @@ class FirstPriority:
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> sequences.SequenceSchema:
+  """Returns the item schema of sequences with their first LSTM states."""
   state = (np.dtype(np.float32), (2 * config.network.lstm_size,))
   return sequences.SequenceSchema(
     discrete.number_actions(spec),

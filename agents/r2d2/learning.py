@@ -22,11 +22,11 @@ class R2D2Learner(q_learner.QLearner):
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes online and target network with equal variables.
+    """Makes the online and target networks with equal variables.
 
     Args:
       config: the whole config.
-      spec: of an environment with discrete actions.
+      spec: spec of an environment with discrete actions.
     """
     self._network = recurrent_q_network.RecurrentQNetwork(config.network, spec)
     super().__init__(
@@ -35,13 +35,13 @@ class R2D2Learner(q_learner.QLearner):
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step; the priorities are of the errors before it."""
+    """Takes one gradient step; priorities come from the errors before it."""
     self.normalizer.add_observations(batch.data.observation)
     sequence: sequences.Sequence = batch.data._replace(
       observation=self.normalizer.observations(batch.data.observation)
     )
     start = self._burn_in
-    early, late = _split(
+    early, late = _split_inputs(
       recurrent.sequence_inputs(sequence, tf_ops.concat), start
     )
     online_state, target_state = (
@@ -49,7 +49,7 @@ class R2D2Learner(q_learner.QLearner):
       for network in (self.online, self.target)
     )
     q_target, _ = self._unroll(self.target, late, target_state)  # [B, T + 1, A]
-    # The step in which an environment resets itself is none.
+    # Autoresets are no steps of an episode, so nothing is learned from them.
     learned = 1.0 - tf.cast(sequence.first[:, start + 1 :], tf.float32)
     with tf.GradientTape() as tape:
       q, _ = self._unroll(self.online, late, online_state)  # [B, T + 1, A]
@@ -81,7 +81,7 @@ class R2D2Learner(q_learner.QLearner):
     inputs: recurrent.Inputs,
     state: tf.Tensor,
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Values [B, T, A], and the state after them [B, S]."""
+    """Returns values [B, T, A] of T steps, and the LSTM state after them."""
     return self._network.unroll(network.layers, inputs, state)
 
   def _warm_up(
@@ -90,16 +90,16 @@ class R2D2Learner(q_learner.QLearner):
     early: recurrent.Inputs | None,
     state: tf.Tensor,
   ) -> tf.Tensor:
-    """The state [B, S] after the steps that nothing is learned of."""
+    """Returns the LSTM state [B, 2 H] after the burn-in steps `early`."""
     if early is None:
       return state
     return tf.stop_gradient(self._unroll(network, early, state)[1])
 
 
-def _split(
+def _split_inputs(
   inputs: recurrent.Inputs, at: int
 ) -> tuple[recurrent.Inputs | None, recurrent.Inputs]:
-  """The first `at` steps, None if there are none, and the others."""
+  """Splits inputs [B, T, ...] into the first `at` steps (or None) and later."""
   late = recurrent.Inputs(*(x[:, at:] for x in inputs))
   if not at:
     return None, late

@@ -64,6 +64,7 @@ class Builder(policies.PolicyActors):
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> transitions.TransitionSchema:
+  """Returns the item schema of n-step transitions."""
   return transitions.TransitionSchema(
     spec,
     config.adder.n_step,

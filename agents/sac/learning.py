@@ -57,7 +57,7 @@ class SACLearner:
     self._log_temperature = tf.Variable(tf.math.log(learner.temperature))
     # Minus the number of action dimensions: appendix D.
     self._target_entropy = -float(np.prod(spec.actions.shape))
-    self._critic_variables = _variables(self._critics)
+    self._critic_variables = _get_variables(self._critics)
 
     def make_optimizer(variables, name):
       return optimizer.Optimizer(
@@ -83,13 +83,13 @@ class SACLearner:
     target = soft_actor_critic.soft_target(
       data.r_t,
       data.discount_t,
-      _values(self._targets, data.o_t, next_action),
+      _stack_values(self._targets, data.o_t, next_action),
       next_log_prob,
       temperature,
     )
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       tape.watch(self._critic_variables)
-      q_tm1 = _values(self._critics, data.o_tm1, data.a_tm1)
+      q_tm1 = _stack_values(self._critics, data.o_tm1, data.a_tm1)
       critic_loss = tf.reduce_mean(
         soft_actor_critic.critic_loss(q_tm1, target).loss
       )
@@ -99,7 +99,7 @@ class SACLearner:
       # Gradients flow through the critics' inputs, not into their weights.
       tape.watch(self._policy.trainable_variables)
       action, log_prob = self._sample(data.o_tm1, 1)
-      q = _values(self._critics, data.o_tm1, action)
+      q = _stack_values(self._critics, data.o_tm1, action)
       policy_loss = tf.reduce_mean(
         soft_actor_critic.policy_loss(q, log_prob, temperature)
       )
@@ -113,7 +113,7 @@ class SACLearner:
       )
     self._temperature_optimizer.minimize(temperature_loss, tape, rate)
     targets.follow(
-      _variables(self._targets), self._critic_variables, self._learner.tau
+      _get_variables(self._targets), self._critic_variables, self._learner.tau
     )
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
@@ -163,12 +163,13 @@ class SACLearner:
     return policy.sample_with_log_prob(tf.stack([self._seed, step]))
 
 
-def _values(
+def _stack_values(
   critics: list[tf_network.Network], observation: tf.Tensor, action: tf.Tensor
 ) -> tf.Tensor:
-  """Returns each critic's values of observations and actions, [B, C]."""
+  """Returns the values [B, C] of observations and actions by C critics."""
   return tf.stack([critic(observation, action) for critic in critics], axis=1)
 
 
-def _variables(networks: list[tf_network.Network]) -> list[tf.Variable]:
+def _get_variables(networks: list[tf_network.Network]) -> list[tf.Variable]:
+  """Returns the trainable variables of all networks."""
   return [v for one in networks for v in one.trainable_variables]

@@ -12,8 +12,8 @@ class LastUpdate(typing.NamedTuple):
   """Result of the last update of a call of `Updates.run`."""
 
   metrics: dict[str, float]  # metrics of the learner, by name
-  # Versions, int64, of the variables by which the batch's actions were chosen;
-  # None: recorded data.
+  # int64 [B, ...], versions of the variables that chose the batch's actions, or
+  # None for recorded data.
   versions: np.ndarray | None
 
 
@@ -24,8 +24,8 @@ class Updates(typing.Protocol):
     """Runs up to `updates` updates, as long as batches are available.
 
     Returns:
-      Result of the last update. None: there was no batch, or the source went
-      down during the call. Updates before that are kept, and `run` may be
+      Result of the last update, or None if there was no batch or the source
+      went down during the call. Updates before that are kept, and `run` may be
       called again.
     """
     ...

@@ -13,13 +13,16 @@ from slipway.replay.tables import table_spec
 
 
 class Outcome(typing.NamedTuple):
-  """Results of several updates, on batches of I items each."""
+  """Results of several updates, on batches of I items each.
 
-  metrics: tf.Tensor  # [M] float32, of the last update
-  versions: tf.Tensor  # [B, ...] int64, of its batch
-  # [updates * I] uint64, of the items; None: the table has no priorities.
-  keys: tf.Tensor | None
-  # [updates * I] float32, new priorities of the items; None: as above.
+  M is the number of metrics. Keys and priorities are None if the table has no
+  priorities.
+  """
+
+  metrics: tf.Tensor  # float32 [M], metrics of the last update
+  versions: tf.Tensor  # int64 [B, ...], versions of the last update's batch
+  keys: tf.Tensor | None  # uint64 [updates * I], keys of the items
+  # float32 [updates * I], new priorities of the items.
   priorities: tf.Tensor | None
 
 
@@ -51,8 +54,8 @@ class GraphLoop:
 
     Args:
       iterator: iterator of a `dataset.make_dataset`.
-      updates: [] int32, at least 1.
-      share: [] float32, `dataset.Batch.share` of all batches.
+      updates: int32 [], number of updates, at least 1.
+      share: float32 [], the value of `dataset.Batch.share` for all batches.
     """
     prioritized = self._spec.prioritized
 
@@ -101,7 +104,7 @@ class SampledUpdate:
     self._learner, self._spec = learner, spec
     self._names: list[str] = []
     items = spec.batch_size
-    # AutoGraph would rewrite the source of all functions that are called.
+    # Without AutoGraph, which would slowly rewrite all functions called.
     self._function: typing.Any = tf.function(
       self._update,
       autograph=False,
@@ -123,14 +126,14 @@ class SampledUpdate:
     """Runs one update.
 
     Args:
-      keys: uint64 [I].
-      probabilities: float64 [I], of sampling each item.
-      table_size: items in the table.
-      data: uint8 [I, ...], the bytes of each item.
+      keys: uint64 [I], keys of the I items.
+      probabilities: float64 [I], probabilities with which they were sampled.
+      table_size: number of items in the table.
+      data: uint8 [I, ...], bytes of the items.
 
     Returns:
-      Result of the update, and new priorities float32 [I]; None: the table has
-      no priorities.
+      Result of the update, and new priorities float32 [I], or None if the table
+      has no priorities.
     """
     sizes = np.full(len(keys), table_size, np.int64)
     shape = (-1, *self._spec.schema.item_shape)
@@ -149,6 +152,7 @@ class SampledUpdate:
     sizes: tf.Tensor,
     data: tf.Tensor,
   ) -> tuple[tf.Tensor, ...]:
+    """Returns metrics [M], versions [B, ...], and any new priorities [I]."""
     batch = dataset_lib.make_batch(
       self._spec.schema, keys, probabilities, sizes, data
     )

@@ -44,7 +44,7 @@ class QueueUpdates:
     """Runs updates on the whole batches in the queues; see `Updates`."""
     last = None
     for _ in range(updates):
-      batch = self._take()
+      batch = self._take_batch()
       if batch is None:
         break
       last, _ = self._update(*batch)
@@ -58,8 +58,8 @@ class QueueUpdates:
   def close(self) -> None:
     """Does nothing: no call is open between two updates."""
 
-  def _take(self) -> queue_reader.Samples | None:
-    """Returns a batch of the next server that has one; None: none has."""
+  def _take_batch(self) -> queue_reader.Samples | None:
+    """Returns a batch of the next server that has one, or None."""
     for _ in self._readers:
       reader = self._readers[self._next]
       self._next = (self._next + 1) % len(self._readers)

@@ -23,7 +23,7 @@ class RecordedUpdates:
     """
     self._learner, self._batches = learner, batches
     self._names: list[str] = []
-    # AutoGraph would rewrite the source of all functions that are called.
+    # Without AutoGraph, which would slowly rewrite all functions called.
     self._function: typing.Any = tf.function(self._update, autograph=False)
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
@@ -44,6 +44,7 @@ class RecordedUpdates:
     """Does nothing: there is no connection."""
 
   def _update(self, data: typing.Any) -> tf.Tensor:
+    """Runs one update in a graph; returns the values of its metrics."""
     done = self._learner.update(dataset_lib.Batch(data))
     self._names = list(done.metrics)
     return tf.stack(list(done.metrics.values()))

@@ -19,8 +19,9 @@ from slipway.replay.tables import (
   table_status,
 )
 
-# Errors of a dataset whose server is down, or whose call was cancelled.
-_LOST = (
+# Errors by which a dataset reports that its server is down, or that the call
+# was cancelled because the monitor found it down.
+_SERVER_LOST_ERRORS = (
   tf.errors.CancelledError,
   tf.errors.UnavailableError,
   tf.errors.DeadlineExceededError,
@@ -45,30 +46,36 @@ class ShardReader:
     self.pusher = None
     if spec.prioritized:
       self.pusher = priority_pusher.PriorityPusher(monitor)
-    self.may_run_out = (
-      True  # whether a call could need more batches than there are
-    )
+    # Whether the table may have too few batches for all updates of a call, so
+    # that its counts must be requested first.
+    self.may_run_out = True
     self._spec = spec
     self._iterator: tf.data.Iterator | None = None
-    self._incarnation = 0  # of the server that the iterator reads from
-    self._calls = cancellation.CancellationManager()
-    monitor.on_lost = self._cancel
+    self._incarnation = 0  # incarnation of the server when `_iterator` was made
+    self._cancellation = cancellation.CancellationManager()
+    monitor.on_lost = self._cancel_calls
 
   def call(self, function: Any, *args: tf.Tensor) -> Any:
-    """Calls a concrete function; its first argument is the server's iterator.
+    """Calls a function on the server's dataset, so that it can be cancelled.
+
+    Args:
+      function: concrete function, whose first argument is the iterator.
+      *args: other arguments of the function.
 
     Raises:
-      tf.errors.OpError: the server is down (one of `_LOST`), or the dataset
-        has failed.
+      tf.errors.OpError: one of `_SERVER_LOST_ERRORS` if the server is down, or
+        OutOfRangeError if it had no batch in time.
     """
     if self._iterator is None or self._incarnation != self.monitor.incarnation:
       self.drop()
       self._incarnation = self.monitor.incarnation
-      self._calls = cancellation.CancellationManager()
-      # A new dataset, too: the connection of the old one waits longer after
-      # each failed attempt, so it would reach a restarted server late.
+      self._cancellation = cancellation.CancellationManager()
+      # The dataset is new, too. An old one keeps its gRPC channel, whose delay
+      # between attempts to reconnect grows while the server is down.
       self._iterator = iter(self._make_dataset())
-    return self._calls.get_cancelable_function(function)(self._iterator, *args)
+    return self._cancellation.get_cancelable_function(function)(
+      self._iterator, *args
+    )
 
   def drop(self) -> None:
     """Drops prefetched batches; the next call makes a new dataset."""
@@ -82,8 +89,8 @@ class ShardReader:
   def _make_dataset(self) -> tf.data.Dataset:
     return dataset_lib.make_dataset(self.monitor.address, self._spec)
 
-  def _cancel(self) -> None:
-    self._calls.start_cancel()
+  def _cancel_calls(self) -> None:
+    self._cancellation.start_cancel()
 
 
 class ReplayUpdates:
@@ -121,8 +128,8 @@ class ReplayUpdates:
     for _ in self._readers:
       reader = self._readers[self._next]
       self._next = (self._next + 1) % len(self._readers)
-      if allowed := self._allowed(reader, updates):
-        return self._run(reader, allowed)
+      if allowed := self._count_allowed(reader, updates):
+        return self._run_on(reader, allowed)
     return None
 
   def statuses(self) -> list[table_status.TableStatus]:
@@ -136,14 +143,15 @@ class ReplayUpdates:
       if reader.pusher is not None:
         reader.pusher.close(_CLOSE_S)
 
-  def _allowed(self, reader: ShardReader, updates: int) -> int:
-    """Returns the number of updates for which the server has batches."""
+  def _count_allowed(self, reader: ShardReader, updates: int) -> int:
+    """Returns how many of `updates` the server has batches for."""
     if not reader.monitor.up:
       reader.drop()
       return 0
     if not reader.may_run_out:
       return updates
-    # An incomplete batch is lost if the dataset ends for lack of items.
+    # If the table ran out of items within a batch, the dataset would end, and
+    # the items sampled for that batch would be lost.
     status = reader.monitor.status()
     allowed = 0
     if status is not None:
@@ -152,12 +160,13 @@ class ReplayUpdates:
     reader.may_run_out = allowed < updates
     return min(updates, allowed)
 
-  def _run(
+  def _run_on(
     self, reader: ShardReader, updates: int
   ) -> updates_core.LastUpdate | None:
+    """Runs updates on one server; returns None if it had no batch."""
     if self._function is None:
-      # AutoGraph would rewrite the source of all functions that are called,
-      # also Sonnet's: 1.7 of the 5 seconds of a run's start.
+      # Without AutoGraph, which would rewrite the source of all functions that
+      # are called: that took 1.7 of the 5 seconds of a run's start.
       graph = tf.function(self._loop, autograph=False)
       self._function = graph.get_concrete_function(
         reader.iterator_spec,
@@ -166,13 +175,15 @@ class ReplayUpdates:
       )
     try:
       done = reader.call(
-        self._function, tf.constant(updates), tf.constant(self._share(reader))
+        self._function,
+        tf.constant(updates),
+        tf.constant(self._relative_size(reader)),
       )
     except tf.errors.OutOfRangeError:
       reader.drop()
       reader.may_run_out = True
       return None
-    except _LOST as error:
+    except _SERVER_LOST_ERRORS as error:
       name = type(error).__name__
       logging.info("replay server %d: %s", reader.monitor.index, name)
       reader.drop()
@@ -185,8 +196,8 @@ class ReplayUpdates:
       self._loop.names, done.metrics, done.versions
     )
 
-  def _share(self, reader: ShardReader) -> float:
-    """Returns the items of a server / the items of the largest one."""
+  def _relative_size(self, reader: ShardReader) -> float:
+    """Returns a server's number of items, divided by the largest server's."""
     monitors = [other.monitor for other in self._readers if other.monitor.up]
     size = reader.monitor.size
     return size / max(1, size, *(monitor.size for monitor in monitors))
