@@ -53,8 +53,8 @@ def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
 
 def make_mask(
   spec: specs.EnvironmentSpec,
-) -> action_masks.ActionMask | None:
-  """Makes the `ActionMask`, or returns None if observations have no masks."""
+) -> action_masks.MaskSplitter | None:
+  """Makes the `MaskSplitter`, or returns None if observations have no masks."""
   if not isinstance(spec.observations, arrays.MaskedArray):
     return None
   return action_masks.MaskSplitter(number_actions(spec))

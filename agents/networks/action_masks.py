@@ -20,7 +20,7 @@ Array = typing.Any
 ILLEGAL = -1e9
 
 
-class ActionMask:
+class MaskSplitter:
   """Separates the action masks from the observations of an environment.
 
   It holds no mask itself: `split` takes observations, and returns them without

@@ -75,7 +75,7 @@ class PolicyHead:
       layers: layers of the network.
       x: features float32 [B, F].
       penalty: values added to the logits, [B, P] or [P], or None; see
-        `action_masks.ActionMask.split`.
+        `action_masks.MaskSplitter.split`.
     """
     ops = layers.ops
     has_free_std = self._kind == "gaussian"
@@ -337,7 +337,7 @@ class ValueNetwork:
       (spec.observations,),
       torsos.is_small(torso),
     )
-    self._mask = action_masks.ActionMask(spec)
+    self._mask = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation, self._orthogonal = activation, orthogonal
 

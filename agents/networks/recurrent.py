@@ -74,7 +74,7 @@ class RecurrentTorso:
       specs.Array((2 * lstm_size,), np.float32),
     )
     self.prefers_numpy = torsos.is_small(torso)
-    self._mask = action_masks.ActionMask(spec)
+    self._mask = action_masks.MaskSplitter(spec)
     self._torso, self._sizes, self._lstm_size = torso, tuple(sizes), lstm_size
     self._activation, self._gain = activation, gain
     self._normalized = normalized
@@ -170,7 +170,7 @@ class RecurrentTorso:
     return h, ops.concat([h, c])
 
 
-class RecurrentMemory:
+class ActorMemory:
   """Last action and LSTM state of each of an actor's environments."""
 
   def __init__(self, inputs: tuple[specs.Array, ...]):

@@ -29,7 +29,7 @@ class Builder(policies.PolicyActors):
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
     """Returns the spec of a queue of rollouts."""
-    return table_spec.TableSpec.queue(
+    return table_spec.TableSpec.from_queue_config(
       config, self._make_schema(config, spec), config.adder.unroll
     )
 

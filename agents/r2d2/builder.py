@@ -36,7 +36,7 @@ class Builder:
   ) -> table_spec.TableSpec:
     """Returns the spec of a table of sequences, which include the burn-in."""
     # Sequences overlap, so each has only `period` steps of its own.
-    return table_spec.TableSpec.replay(
+    return table_spec.TableSpec.from_replay_config(
       config, _make_schema(config, spec), config.adder.period
     )
 
@@ -44,7 +44,7 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
     """Makes the learner, with new variables from config.seed."""
-    # Imported here, since workers and evaluators don't need trfl and Keras.
+    # Imported here, since workers and evaluators don't need TensorFlow.
     from slipway.agents.r2d2 import learning
 
     return learning.R2D2Learner(config, discrete.number_actions(spec))
