@@ -46,13 +46,19 @@ def test_a_training_returns_its_result(result, run_dir, capfd):
   assert again.summary == result.summary
 
 
-def test_a_run_continues_with_changes(result, run_dir):
+def test_a_run_continues_with_changes_and_is_changed_meanwhile(result, run_dir):
   config = slipway.load_config(str(result.folder / "config.json"))
   assert config == result.config
-  config.limits.trainer_steps = 650
+  config.limits.trainer_steps = 10**6
   config.environment.kwargs = {}
-  resumed = slipway.train(config, resume=result.folder)
-  assert resumed.summary.trainer_steps == 650
+  training = slipway.start(config, resume=result.folder)
+  limit = None
+  for status in training:
+    if status.trainer_steps > 650 and limit is None:
+      limit = status.trainer_steps + 300
+      training.set("limits.trainer_steps", limit)
+  resumed = training.wait()
+  assert resumed.summary.trainer_steps == limit
   assert resumed.summary.resumes == 1
 
 
@@ -165,16 +171,3 @@ def test_public_names_are_documented():
   assert pathlib.Path(slipway.__path__[0], "py.typed").exists()
   with pytest.raises(AttributeError, match="trane"):
     slipway.trane  # noqa: B018
-
-
-def test_a_limit_of_one_process_is_changed_meanwhile(run_dir):
-  config = small_config(trainer_steps=10**6)
-  training = slipway.start(
-    config, name="changed", run_dir=run_dir, mode="single"
-  )
-  limit = None
-  for status in training:
-    if status.trainer_steps > 50 and limit is None:
-      limit = status.trainer_steps + 2_000
-      training.set("limits.trainer_steps", limit)
-  assert training.wait().summary.trainer_steps == limit

@@ -85,7 +85,10 @@ class Launched:
     self.node, self.link = links.get(timeout=60.0)
 
   def close(self):
+    asking.until(self.control.status)  # It may still have to start.
+    self.control.release()  # No launcher reads the last status.
     self.end.set()
+    self.control.stop("SIGTERM")
     self._case.doCleanups()
 
 
@@ -170,6 +173,8 @@ def test_a_report_that_fails_is_the_nodes_error(launch):
     launched.link._thread.join(timeout=60.0)
     launched.link.wait(0.0)
   assert isinstance(error.value.__cause__, TypeError)
+  # The last report would fail, too, and the control node would wait for it.
+  launched.node.report = messages.WorkerReport()
 
 
 def test_a_report_leaves_at_once(launch):
