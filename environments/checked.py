@@ -108,7 +108,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
       raise EnvironmentFault.from_error(self.index, "reset()", error) from error
     if self._masks is None:
       return self._observation, _NO_INFO
-    return self._observation, self._read_mask("reset()", info, False)
+    return self._observation, self._read_mask("reset()", info, terminated=False)
 
   def step(self, action):
     """Steps the environment; the returned info has the action mask only."""
@@ -128,7 +128,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self._observation = observation
     if self._masks is None:
       return observation, reward, terminated, truncated, _NO_INFO
-    info = self._read_mask("step()", info, bool(terminated))
+    info = self._read_mask("step()", info, terminated=bool(terminated))
     return observation, reward, terminated, truncated, info
 
   def close(self):

@@ -162,12 +162,14 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
 
 
 def write_actions_with(ops: Any, space: gymnasium.Space, actions: Any) -> Any:
-  """Converts actions of the spec with an `ops` module, such as an ONNX graph.
+  """Converts actions of the spec to actions of the space, also in a graph.
 
   Args:
-    ops: Module or object with `clip`, `take` and `reshape`.
-    space: Action space of one environment, as for `make_action_writer`.
-    actions: Actions [B, ...], or numbers of joint actions [B].
+    ops: module or object with `clip`, `take` and `reshape`, such as an ONNX
+      graph.
+    space: action space of one environment, as for `make_action_writer`.
+    actions: actions [B, ...] of the spec, which count from 0 or are in [-1, 1];
+      or numbers of joint actions [B].
   """
   if isinstance(space, spaces.Discrete):
     return actions + np.int32(space.start)

@@ -28,8 +28,8 @@ def describe(
   if folder.best.exists():
     lines.append(f"evaluate: slipway evaluate --run={path}")
   if any(folder.snapshots.glob("[0-9]*")):
-    raised = _raise_limit(config.limits, _read_summary(folder))
-    lines.append(f"resume:   slipway train --resume={path}{raised}")
+    flag = _flag_past_limit(config.limits, _read_summary(folder))
+    lines.append(f"resume:   slipway train --resume={path}{flag}")
   return "\n".join(lines)
 
 
@@ -61,22 +61,27 @@ def _read_summary(folder: run_folder.RunFolder) -> dict[str, typing.Any]:
   return json.loads(folder.summary.read_text("utf-8"))
 
 
-def _raise_limit(
-  config: ml_collections.ConfigDict, summary: dict[str, typing.Any]
+def _flag_past_limit(
+  limits_config: ml_collections.ConfigDict, summary: dict[str, typing.Any]
 ) -> str:
-  """Returns the flag with which a resumed run continues past the reached limit.
+  """Returns the flag with which a resumed run continues past its limit.
 
-  Returns '' if none of the limits in the config has ended the run.
+  Args:
+    limits_config: section `limits` of the run's config.
+    summary: content of the run's summary.json.
+
+  Returns:
+    The flag; '' if none of the config's limits has ended the run.
   """
   because = summary["stopped_because"]
-  names = limits.find_configured(config)
+  names = limits.find_configured(limits_config)
   if because == limits.ALL and names:
     because = names[0]
   if because not in names:  # also if the limit was set during the run
     return ""
   value = "inf"
   if because == "wall_clock_s":
-    value = str(math.ceil(2 * max(config[because], summary["wall_s"])))
+    value = str(math.ceil(2 * max(limits_config[because], summary["wall_s"])))
   elif because != "target_return":
-    value = str(2 * config[because])
+    value = str(2 * limits_config[because])
   return f" --config.limits.{because}={value}"

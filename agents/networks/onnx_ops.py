@@ -106,13 +106,13 @@ class Graph:
     self._nodes: list[typing.Any] = []
     self._constants: dict[str, typing.Any] = {}
     self._inputs: list[typing.Any] = []
-    self._batch: str | None = None
+    self._first_input: str | None = None
 
   def add_input(self, name: str, shape: Sequence[int], dtype: typing.Any):
     """Adds an input [B, *shape]; returns its tensor."""
     example = np.zeros((_EXAMPLES, *shape), dtype)
     self._inputs.append(self._describe(name, example))
-    self._batch = self._batch or name
+    self._first_input = self._first_input or name
     return Tensor(self, name, example)
 
   def add_constant(self, name: str, value: np.ndarray) -> Tensor:
@@ -299,9 +299,11 @@ class Graph:
   def broadcast_to(self, x: typing.Any, shape: Sequence[int]) -> Tensor:
     x = self._as_tensor(x)
     example = np.broadcast_to(x.example, shape)
+    # The batch size is known only when the graph runs: it is read from the
+    # shape of the first input.
     batch = self.node(
       "Shape",
-      [Tensor(self, str(self._batch), x.example)],
+      [Tensor(self, str(self._first_input), x.example)],
       np.zeros(1, np.int64),
       start=0,
       end=1,

@@ -70,7 +70,10 @@ def make_model(
 
 
 class _FeedForwardModel:
-  """Policy and values by two networks, or by one with a shared torso."""
+  """A `Model` with a network each for policy and values, or with one for both.
+
+  A unit of a minibatch is a step.
+  """
 
   steps_per_unit = 1
 
@@ -106,7 +109,7 @@ class _FeedForwardModel:
     return parameters, tf.reshape(values, (-1, shape[1]))
 
   def units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
-    # The last observation of a rollout is the first one of the next.
+    # Each observation once: the last one is the first one of the next rollout.
     observation = rollout.observation[:, :-1]
     return {
       "observation": tf.reshape(observation, (-1, *observation.shape[2:]))

@@ -61,7 +61,8 @@ class Objective:
     """Computes the loss of N steps.
 
     Args:
-      steps: the learner's estimates for each step, by name, [N, ...] each.
+      steps: the learner's estimates for each step, by name, [N, ...] each;
+        `learned` is 1 for the steps that count, and 0 for others.
       outputs: distribution parameters [N, P] and values [N] of the model.
       remaining: decaying factor of the clip range, [].
       seed: int32 [2], seed of samples that estimate the entropy.
@@ -134,7 +135,15 @@ class Objective:
     advantage: tf.Tensor,
     learned: tf.Tensor,
   ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Returns V-MPO's loss [] and its own metrics, for N steps."""
+    """Returns V-MPO's loss [] and its own metrics, for N steps.
+
+    Args:
+      policy: distributions of the model that is trained.
+      behaviour: distributions of the policy that acted.
+      log_prob: [N], log-probabilities of the actions by `policy`.
+      advantage: [N].
+      learned: float32 [N], 1 for the steps that count, and 0 for others.
+    """
     settings = self._settings
     temperature = tf.exp(self._log_temperature)
     multipliers = tf.exp(self._log_multipliers)

@@ -56,8 +56,8 @@ class Collector:
     self._environment = environment
     self._actor = builder.make_actor(config, spec, worker, restarts, env_steps)
     self._adder = builder.make_adder(config, spec)
-    self._episode_returns = np.zeros(num_envs)
-    self._returns: collections.deque[float] = collections.deque(
+    self._returns_so_far = np.zeros(num_envs)
+    self._recent_returns: collections.deque[float] = collections.deque(
       maxlen=_RETURNS_KEPT
     )
     self._version = 0  # of the loaded variables; 0 before the first
@@ -69,7 +69,9 @@ class Collector:
   @property
   def training_return(self) -> float | None:
     """Mean return of the last training episodes, or None before the first."""
-    return statistics.fmean(self._returns) if self._returns else None
+    return (
+      statistics.fmean(self._recent_returns) if self._recent_returns else None
+    )
 
   def load(self, version: int, variables: Mapping[str, np.ndarray]) -> None:
     """Loads variables into the actor; later items carry their version.
@@ -103,12 +105,12 @@ class Collector:
     )
     self._before = step
     self.env_steps += len(step.first) - int(np.count_nonzero(step.first))
-    self._episode_returns += step.raw_reward
+    self._returns_so_far += step.raw_reward
     ended = step.terminated | step.truncated
     if ended.any():
       self.episodes += int(np.count_nonzero(ended))
-      self._returns.extend(self._episode_returns[ended].tolist())
-      self._episode_returns[ended] = 0.0
+      self._recent_returns.extend(self._returns_so_far[ended].tolist())
+      self._returns_so_far[ended] = 0.0
     return items
 
   def get_state(self, with_environments: bool) -> dict[str, typing.Any]:
@@ -118,18 +120,18 @@ class Collector:
       with_environments: whether the environments can be saved; otherwise the
         unfinished episodes are left out.
     """
-    running = None
+    unfinished = None
     if with_environments:
-      running = {
+      unfinished = {
         "environment": self._environment.get_state(),
         "before": self._before,
-        "episode_returns": self._episode_returns.copy(),
+        "episode_returns": self._returns_so_far.copy(),
         "adder": self._adder.get_state(),
       }
     return {
-      "running": running,
+      "running": unfinished,
       "actor": self._actor.get_state(),
-      "returns": list(self._returns),
+      "returns": list(self._recent_returns),
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
@@ -139,14 +141,14 @@ class Collector:
     transitions are lost. `env_steps` and `episodes` do not change.
     """
     self._actor.set_state(state["actor"])
-    self._returns.extend(state["returns"])
-    running = state["running"]
-    if running is None:
+    self._recent_returns.extend(state["returns"])
+    unfinished = state["running"]
+    if unfinished is None:
       return
-    self._environment.set_state(running["environment"])
-    self._before = running["before"]
-    self._episode_returns = running["episode_returns"]
-    self._adder.set_state(running["adder"])
+    self._environment.set_state(unfinished["environment"])
+    self._before = unfinished["before"]
+    self._returns_so_far = unfinished["episode_returns"]
+    self._adder.set_state(unfinished["adder"])
 
   def close(self) -> None:
     """Closes the environments."""

@@ -249,7 +249,7 @@ class RunState:
     Args:
       role: role of the nodes.
       silent_s: seconds without a report after which a node counts as ended,
-        too; infinity if only a last report counts.
+        too. Infinity: a node has ended only when it has reported its end.
     """
     since_s = time.monotonic() - silent_s
     ended = sum(

@@ -32,7 +32,8 @@ _spared: set[psutil.Process] = set()
 def run_server(environment: Mapping[str, str]) -> Iterator[None]:
   """Context in which the fork server runs; it is killed at the end.
 
-  The server imports the modules of `preload` before it forks its first node.
+  The server imports what `launch/processes/preload.py` imports, before it forks
+  its first node.
 
   Args:
     environment: environment variables of the server, which all nodes inherit,
@@ -53,8 +54,8 @@ def run_server(environment: Mapping[str, str]) -> Iterator[None]:
     yield
   finally:
     _stop_server()
-    kill_orphans(())
-    descendants.adopt(False)
+    kill_orphans(nodes=())
+    descendants.adopt(adopts=False)
 
 
 def restart_if_ended() -> str:

@@ -71,7 +71,7 @@ class Watch:
       with contextlib.suppress(rpc_client.UnreachableError):
         self._forward_signals()
         if self._poll_status() == "stopped":
-          self._control.release()
+          self._control.release()  # its last status is here, so it may end
           return
 
   def _forward_signals(self) -> None:

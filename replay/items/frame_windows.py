@@ -84,8 +84,9 @@ class FrameWindows:
       first: [B, T + 1] bool, whether an observation begins an episode.
 
     Raises:
-      ValueError: an observation is neither the one before, shifted by
-        one frame, nor one of the stacks at a reset that are known.
+      ValueError: an observation is neither the one before, shifted by one
+        frame, nor one of this module's kinds of stacks at a reset. Shifts are
+        checked in one environment per step, in turn.
     """
     num_envs, size = len(first), math.prod(self.shape[1:])
     frames = np.zeros((num_envs, self.num_frames, self.frame_bytes), np.uint8)

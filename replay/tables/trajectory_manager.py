@@ -81,13 +81,14 @@ class TrajectoryManager:
     self,
     tables: Sequence[reverb.Table],
     port: int,
-    restored: pathlib.Path | None,
+    checkpoint: pathlib.Path | None,
   ) -> reverb.Server:
+    """Starts Reverb's server, with the items of a checkpoint if given."""
     checkpointer = None
     if self._saving_dir:
       checkpointer = reverb.checkpointers.DefaultCheckpointer(
         str(self._saving_dir),
-        fallback_checkpoint_path=restored and str(restored),
+        fallback_checkpoint_path=checkpoint and str(checkpoint),
       )
     return reverb.Server(list(tables), port, checkpointer)
 

@@ -17,7 +17,7 @@ _PAUSE_S = 0.1
 
 
 class TlsListener:
-  """Accepts connections until `close`, and makes a link for each."""
+  """Accepts TLS clients of a relay until `close`, and makes each a `Link`."""
 
   def __init__(
     self,

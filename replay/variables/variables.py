@@ -34,12 +34,12 @@ _INFO_TIMEOUT_S = 2
 
 
 class PackedVariables(NamedTuple):
-  """One version as it is sent: header uint8 [H], blob uint8 [B]."""
+  """One version of the variables as it is sent; see `variable_packing`."""
 
   version: int
-  published_at_s: float
-  header: np.ndarray
-  blob: np.ndarray
+  published_at_s: float  # unix
+  header: np.ndarray  # uint8 [H]: names, dtypes and shapes, as JSON
+  blob: np.ndarray  # uint8 [N]: the bytes of all variables
 
 
 def make_table() -> reverb.Table:
