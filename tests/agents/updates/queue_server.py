@@ -1,6 +1,16 @@
-"""What processes run: a queue, and a reader that takes batches out of it."""
+"""A queue in a process of its own, and one that takes batches out of it.
 
+python -m tests.agents.updates.queue_server serve PORT WITHHELD
+python -m tests.agents.updates.queue_server take PORT
+"""
+
+import contextlib
+import itertools
+import pathlib
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -15,6 +25,7 @@ from slipway.replay.transport import routes
 from tests.agents.updates import given
 
 SPEC = given.make_spec()
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def write(address: str, first: int, count: int) -> None:
@@ -32,25 +43,48 @@ def number(item: np.ndarray) -> int:
   return int(given.SCHEMA.record.unpack(item[None])["reward"][0, 0])
 
 
-def serve(send, port: int, withheld: int) -> None:
+def serve(port: int, withheld: int) -> None:
   """Serves a queue, the last `withheld` items of which it does not give out."""
   limiter = SPEC.limiter._replace(min_diff=float(withheld))
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(SPEC, limiter)], port
   )
-  send("ready")
+  print("ready", flush=True)
   time.sleep(600)
   manager.close()
 
 
-def take(send, port: int) -> None:
-  """Takes batch after batch, and sends the numbers of each."""
+def take(port: int) -> None:
+  """Takes batch after batch, and prints the numbers of each."""
   monitor = shard_monitor.ShardMonitor(
     0, f"localhost:{port}", tables.TRANSITIONS
   )
   assert monitor.wait(timeout_s=30)
   reader = queue_reader.QueueReader(monitor, SPEC.batch_size)
-  send("ready")
-  while True:
+  print("ready", flush=True)
+  for _ in itertools.count():
     if (batch := reader.take()) is not None:
-      send([number(item) for item in batch.data])
+      print(*map(number, batch.data), flush=True)
+
+
+@contextlib.contextmanager
+def running(command: str, *numbers: int) -> Iterator[subprocess.Popen]:
+  """Such a process, once it is ready; killed in the end, if not before."""
+  process = subprocess.Popen(
+    [sys.executable, "-m", __name__, command, *map(str, numbers)],
+    cwd=_ROOT,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.DEVNULL,
+    text=True,
+  )
+  try:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield process
+  finally:
+    process.kill()
+    process.communicate()
+
+
+if __name__ == "__main__":
+  {"serve": serve, "take": take}[sys.argv[1]](*map(int, sys.argv[2:]))

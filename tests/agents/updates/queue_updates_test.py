@@ -16,7 +16,6 @@ from slipway.replay.tables import (
   trajectory_manager,
 )
 from tests.agents.updates import given, queue_server
-from tests.replay import forked
 
 DEADLINE_S = 60.0
 SPEC = queue_server.SPEC
@@ -137,7 +136,7 @@ def test_a_server_that_is_killed_while_a_batch_is_waited_for():
   address = f"localhost:{port}"
   learner = given.NotingLearner()
   with (
-    forked.running(queue_server.serve, port, 4) as server,
+    queue_server.running("serve", port, 4) as server,
     monitoring(address) as monitors,
   ):
     updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
@@ -148,7 +147,7 @@ def test_a_server_that_is_killed_while_a_batch_is_waited_for():
     assert 0.9 < time.monotonic() - began_s < 15.0
     assert updates.run(1) is None
     until(lambda: updates.statuses() == [], "the loss is noticed")
-    with forked.running(queue_server.serve, port, 0):
+    with queue_server.running("serve", port, 0):
       until(lambda: monitors[0].up, "it is found again")
       queue_server.write(address, 50, 24)
       until(
@@ -164,7 +163,7 @@ def test_one_of_two_servers_is_killed():
   learner = given.NotingLearner()
   with contextlib.ExitStack() as stack:
     one, _ = (
-      stack.enter_context(forked.running(queue_server.serve, port, 0))
+      stack.enter_context(queue_server.running("serve", port, 0))
       for port in ports
     )
     monitors = stack.enter_context(monitoring(*addresses))
@@ -181,18 +180,15 @@ def test_a_reader_that_is_killed_loses_at_most_the_batch_in_its_hands():
   port = portpicker.pick_unused_port()
   address = f"localhost:{port}"
   taken = []
-  with (
-    forked.running(queue_server.serve, port, 0),
-    monitoring(address) as monitors,
-  ):
-    with forked.running(queue_server.take, port) as reader:
+  with queue_server.running("serve", port, 0), monitoring(address) as monitors:
+    with queue_server.running("take", port) as reader:
       for call in range(6):
         queue_server.write(address, 10 * call, 10)
       for _ in range(3):
-        taken += reader.receive()
+        taken += map(int, reader.stdout.readline().split())
       reader.kill()
-      while (batch := reader.receive()) is not None:
-        taken += batch
+      for line in reader.stdout:
+        taken += map(int, line.split()) if line.endswith("\n") else []
     queue = queue_reader.QueueReader(monitors[0], SPEC.batch_size)
     queue_server.write(address, 60, 20)
     rest = []

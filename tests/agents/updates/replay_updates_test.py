@@ -14,7 +14,6 @@ from slipway.agents import core
 from slipway.agents.updates import replay_updates
 from slipway.replay.tables import importance, shard_monitor, tables
 from tests.agents.updates import table_server
-from tests.replay import forked
 
 PATTERN = [1.0, 2.0, 4.0]
 SIZES = (120, 30)  # items of the two shards
@@ -58,8 +57,7 @@ def ports():
 
 def start(port, shard):
   first = sum(SIZES[:shard])
-  priorities = PATTERN * (SIZES[shard] // 3)
-  return forked.running(table_server.serve, port, first, priorities)
+  return table_server.running(port, first, PATTERN * (SIZES[shard] // 3))
 
 
 @pytest.fixture
@@ -170,12 +168,13 @@ def check(last):
 
 def priorities_at(port):
   """By reward, of all items of a server."""
+  found = {}
   client = reverb.Client(f"localhost:{port}")
-  items = list(client.sample(tables.TRANSITIONS, 2_000, emit_timesteps=False))
-  data = np.stack([np.asarray(item.data[0]) for item in items])
-  rewards = table_server.SCHEMA.record.unpack(data)["r_t"].reshape(-1)
-  priorities = [item.info.priority for item in items]
-  return dict(zip(rewards.tolist(), priorities, strict=True))
+  rewards = table_server.SCHEMA.record.unpack
+  for item in client.sample(tables.TRANSITIONS, 2_000, emit_timesteps=False):
+    reward = rewards(np.asarray(item.data[0])[None])["r_t"]
+    found[float(np.squeeze(reward))] = item.info.priority
+  return found
 
 
 def test_priorities_go_to_their_own_shard(make, ports, processes):

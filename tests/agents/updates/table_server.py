@@ -1,5 +1,12 @@
-"""What a process runs that can be killed: a table with its transitions."""
+"""A table in a process of its own, which can be killed.
 
+python -m tests.agents.updates.table_server PORT FIRST PRIORITY [PRIORITY ...]
+"""
+
+import contextlib
+import pathlib
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -28,9 +35,10 @@ SPEC = given.make_table_spec(
   samples_per_insert=0.0,
   priority_exponent=1.0,
 )
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
-def serve(send, port: int, first: int, priorities: list[float]) -> None:
+def serve(port: int, first: int, priorities: list[float]):
   """Serves transitions that are known by their rewards, from `first` on."""
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(SPEC)], port
@@ -52,6 +60,33 @@ def serve(send, port: int, first: int, priorities: list[float]) -> None:
   assert writer.wait(timeout_s=30)
   writer.write(rows, np.array(priorities))
   assert writer.close(timeout_s=30)
-  send("ready")
+  return manager
+
+
+@contextlib.contextmanager
+def running(port: int, first: int, priorities: list[float]):
+  """Such a process, once it serves all; killed in the end, if not before."""
+  words = map(str, (port, first, *priorities))
+  process = subprocess.Popen(
+    [sys.executable, "-m", "tests.agents.updates.table_server", *words],
+    cwd=_ROOT,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.DEVNULL,
+    text=True,
+  )
+  try:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "serves\n"
+    yield process
+  finally:
+    process.kill()
+    process.communicate()
+
+
+if __name__ == "__main__":
+  manager = serve(
+    int(sys.argv[1]), int(sys.argv[2]), list(map(float, sys.argv[3:]))
+  )
+  print("serves", flush=True)
   time.sleep(600)
   manager.close()

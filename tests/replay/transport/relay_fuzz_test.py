@@ -7,23 +7,22 @@ is counted in this one is the relay's.
 import contextlib
 import functools
 import os
+import pathlib
 import random
 import socket
 import struct
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
 import reverb
-import tensorflow as tf
 
 from slipway.replay.transport import relay_link
-from tests.replay import forked
 from tests.replay.transport import peers
 
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
 _DEADLINE_S = 60
 _until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
 _relay = functools.partial(peers.relaying, preface_timeout_s=0.5)
@@ -31,15 +30,16 @@ _connect = functools.partial(peers.connect, timeout_s=_DEADLINE_S)
 _PREFACE = relay_link.PREFACE
 _ROW = 64  # bytes of an item, the first eight of which number it
 
-
-def _serve(send, port):
-  record = tf.TensorSpec([_ROW], tf.uint8)
-  table = reverb.Table.queue("items", 1_000_000, signature=record)
-  server = reverb.Server([table], port=port or None)
-  send(server.port)
-  time.sleep(600)
-  server.stop()
-
+_SERVER = """
+import os, sys
+import reverb, tensorflow as tf
+record = tf.TensorSpec([64], tf.uint8)
+table = reverb.Table.queue("items", 1_000_000, signature=record)
+server = reverb.Server([table], port=int(sys.argv[1]) or None)
+print(server.port, flush=True)
+sys.stdin.read()  # Until its owner is gone.
+os._exit(0)
+"""
 
 # Streams to a server until its connection ends; prints what the server wrote.
 _CLIENT = """
@@ -76,20 +76,29 @@ class _Server:
   """A Reverb server in a process of its own, from construction to `kill`."""
 
   def __init__(self, port=0):
-    self._forked = forked.Forked(_serve, port)
-    self.port = self._forked.receive()
+    self.process = subprocess.Popen(
+      [sys.executable, "-c", _SERVER, str(port)],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.DEVNULL,
+      text=True,
+      cwd=_ROOT,
+    )
+    assert self.process.stdout
+    self.port = int(self.process.stdout.readline())
 
   def __enter__(self):
     return self
 
   def __exit__(self, *exc):
-    self._forked.close()
-
-  def is_alive(self):
-    return self._forked.is_alive()
+    self.kill()
+    for pipe in (self.process.stdin, self.process.stdout):
+      assert pipe
+      pipe.close()
 
   def kill(self):
-    self._forked.kill()
+    self.process.kill()
+    self.process.wait(_DEADLINE_S)
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +259,7 @@ def test_garbage_disturbs_no_writer_and_leaves_nothing(server, listen, seed):
     assert stats.connections_failed == 0
     assert stats.bytes_buffered == 0
     running.check()
-  assert server.is_alive()
+  assert server.process.poll() is None
   direct = reverb.Client(f"localhost:{server.port}")
   assert direct.server_info(_DEADLINE_S)["items"].current_size == written
   samples = direct.sample("items", written, emit_timesteps=False)
