@@ -7,8 +7,8 @@ table's counts gets its reply only then, and Reverb opens the file of the items
 soon after.
 
 Reverb restores a checkpoint unchanged: its limiter, size, exponent and
-signature replace those of the program, without a warning. So `fit` changes them
-before.
+signature replace those of the program, without a warning. So
+`copy_with_settings` changes them before.
 """
 
 import math
@@ -141,7 +141,7 @@ def copy_with_settings(
       "saved with, or start a new run"
     )
   for record in records:
-    _fit(record, wanted[record.table_name])
+    _replace_settings(record, wanted[record.table_name])
   target.mkdir()
   for name in (_ITEMS, _CHUNKS):
     (target / name).symlink_to((saved / name).resolve())
@@ -174,7 +174,7 @@ def _read(path: pathlib.Path) -> list[checkpoint_pb2.PriorityTableCheckpoint]:
   ]
 
 
-def _fit(
+def _replace_settings(
   record: checkpoint_pb2.PriorityTableCheckpoint, wanted: schema_pb2.TableInfo
 ) -> None:
   """Changes the record of a table to the wanted settings."""
