@@ -18,7 +18,7 @@ from slipway.environments import factory, user_code
 from slipway.launch import ending, memory, resumption, train_flags
 from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
-from slipway.launch.processes import descendants, hidden_jax, signals
+from slipway.launch.processes import descendants, lean_tensorflow, signals
 from slipway.launch.runs import (
   config_file,
   run_folder,
@@ -143,9 +143,9 @@ def _resume_run(
 
 def _import_and_launch(name: str, *args: typing.Any) -> None:
   """Calls `launch` of a module, which is imported late: it takes seconds."""
-  with hidden_jax.hidden_jax():
-    module = importlib.import_module(name)
-  module.launch(*args)
+  if name != "slipway.launch.local":  # whose nodes import TensorFlow
+    lean_tensorflow.import_tensorflow()
+  importlib.import_module(name).launch(*args)
 
 
 def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:

@@ -8,7 +8,7 @@ import gc
 import importlib
 import signal
 
-from slipway.launch.processes import hidden_jax, node_process
+from slipway.launch.processes import lean_tensorflow, node_process
 
 _NODES = (  # modules of `slipway.launch.nodes`
   "control",
@@ -21,10 +21,10 @@ _NODES = (  # modules of `slipway.launch.nodes`
 
 for _number in node_process.GROUP_SIGNALS:
   signal.signal(_number, signal.SIG_IGN)
-with hidden_jax.hidden_jax():
+with lean_tensorflow.paused_garbage_collection():
+  lean_tensorflow.import_tensorflow()
   for _node in _NODES:
     importlib.import_module(f"slipway.launch.nodes.{_node}")
 # The garbage collector writes to every object that it visits, which would copy
-# the shared memory in each node.
-gc.collect()
+# the shared memory in each node. Imports leave it nothing to collect.
 gc.freeze()
