@@ -37,7 +37,7 @@ test-machines: setup setup-ray ## Run on a Ray cluster of hosts made of namespac
 	@exec .venv-ray/bin/python -m pytest -m machines --timeout=600 $(ARGS)
 
 chaos: setup ## Kill, stop and damage runs in all ways; they must go on.
-	@exec $(PYTHON) -m pytest -m chaos $(ARGS)
+	@exec $(PYTHON) -m pytest -n 2 --dist=loadfile -m chaos $(ARGS)
 
 soak: setup ## Train through half an hour of kills and a full disk.
 	@exec $(PYTHON) -m pytest -s -m soak $(ARGS)

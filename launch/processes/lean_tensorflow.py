@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 
 # Packages that TensorFlow imports if they are installed: JAX for TensorFlow
-# Lite's converter; Keras, which `tf.keras` imports once it is used; h5py, Pillow
-# and SciPy for TensorFlow's own older copy of Keras.
+# Lite's converter; Keras, which `tf.keras` imports once it is used; h5py,
+# Pillow and SciPy for TensorFlow's own older copy of Keras.
 _OPTIONAL = ("jax", "keras", "h5py", "PIL", "scipy")
 
 

@@ -137,6 +137,7 @@ def measured():
   return trainer.measure(2, (case,)).raw
 
 
+@pytest.mark.benchmarks
 @pytest.mark.parametrize("before, status", [(1e-3, 0), (1e3, 1)])
 def test_what_is_measured_is_compared(
   before, status, measured, tmp_path, monkeypatch, capsys

@@ -13,6 +13,7 @@ def measured():
   return trainer.measure(runs=2, cases=(case,))
 
 
+@pytest.mark.benchmarks
 def test_kinds_alternate_and_do_the_same_updates(measured):
   assert [(row["repetition"], row["kind"]) for row in measured.raw] == [
     (0, "fixed"),
@@ -25,6 +26,7 @@ def test_kinds_alternate_and_do_the_same_updates(measured):
     assert row["updates_per_s"] == pytest.approx(20 / row["wall_s"])
 
 
+@pytest.mark.benchmarks
 def test_ratio_is_the_median_of_ratios(measured):
   speed = [row["updates_per_s"] for row in measured.raw]
   (row,) = measured.medians

@@ -143,6 +143,7 @@ def test_a_robot_is_learned_from(start_run, start_loop, tmp_path, monkeypatch):
   run.check_nothing_left()
 
 
+@pytest.mark.chaos
 def test_a_pause_and_a_hanging_step(
   start_run, start_loop, control, tmp_path, monkeypatch
 ):

@@ -200,7 +200,11 @@ def test_a_ctrl_c_in_the_middle_of_the_start_up(start_run):
 
 # when the first Ctrl-C comes, and the second
 AT_ONCE = [
-  pytest.param(lambda run: ": running" in run.stdout, id="learning"),
+  pytest.param(
+    lambda run: ": running" in run.stdout,
+    id="learning",
+    marks=pytest.mark.chaos,
+  ),
   pytest.param(lambda run: run.processes("worker/1"), id="start-up"),
   # The launcher and two that it starts: nothing is forked for seconds yet.
   pytest.param(lambda run: len(run.processes()) >= 3, id="imports"),

@@ -14,7 +14,8 @@ from slipway.launch.processes import private_network
 
 # Imports as root, since another user may not read the interpreter.
 _STRANGER = """
-import glob, json, os, socket, struct, sys
+import functools, json, os, socket, sys
+from concurrent import futures
 import numpy as np
 import reverb
 from slipway.launch.orchestration import control_service
@@ -25,33 +26,49 @@ run, memory, uid, ports, pids = json.loads(sys.argv[1])
 sockets = [f"{memory}/{name}" for name in os.listdir(memory)
            if name.endswith(".sock")]
 os.setuid(uid)
-got = {}
+attempts = {}
 
-def attempt(name, function):
-  try:
-    result = function()
-  except (Exception, StopIteration):
-    return
-  got[name] = repr(result)[:60]
+def attempt(name, function, *args):
+  attempts[name] = functools.partial(function, *args)
+
+def get_info(address):
+  return reverb.Client(address).server_info(timeout=2)
+
+def get_status(path):
+  return rpc_client.connect(control_service.ControlService, path).status()
+
+def read(path, length=-1):
+  with open(path) as file:
+    return file.read(length)
 
 for port in ports:
-  client = reverb.Client(f"localhost:{port}")
-  attempt(f"info {port}", lambda: client.server_info(timeout=2))
-  attempt(f"insert {port}", lambda: socket.create_connection(("", port), 1))
+  attempt(f"info {port}", get_info, f"localhost:{port}")
+  attempt(f"insert {port}", socket.create_connection, ("", port), 1)
 for path in sockets:
-  attempt(f"status {path}", lambda: rpc_client.connect(
-    control_service.ControlService, path).status())
-  attempt(f"passed {path}", lambda: socket_passing.connect(path))
-  attempt(f"replay {path}", lambda: reverb.Client(
-    f"unix:{path}").server_info(timeout=2) if "relay" in path else 1 / 0)
+  attempt(f"status {path}", get_status, path)
+  attempt(f"passed {path}", socket_passing.connect, path)
+  if "relay" in path:
+    attempt(f"replay {path}", get_info, f"unix:{path}")
 for folder in (run, memory):
-  attempt(f"list {folder}", lambda: os.listdir(folder))
-  attempt(f"config {folder}", lambda: open(f"{folder}/config.json").read())
+  attempt(f"list {folder}", os.listdir, folder)
+  attempt(f"config {folder}", read, f"{folder}/config.json")
 for pid in pids:
-  for name in ("environ", "mem", "fd", "ns/net"):
-    attempt(f"{name} {pid}", lambda: os.stat(f"/proc/{pid}/{name}/") and
-            open(f"/proc/{pid}/{name}").read(1))
-print(json.dumps(got))
+  attempt(f"environ {pid}", read, f"/proc/{pid}/environ", 1)
+  attempt(f"mem {pid}", open, f"/proc/{pid}/mem", "rb")
+  attempt(f"descriptors {pid}", os.listdir, f"/proc/{pid}/fd")
+  attempt(f"network {pid}", os.stat, f"/proc/{pid}/ns/net")
+
+def get_result(name):
+  try:
+    return repr(attempts[name]())[:60]
+  except Exception:
+    return None
+
+# Most of them wait for a timeout.
+with futures.ThreadPoolExecutor(32) as pool:
+  results = zip(attempts, pool.map(get_result, attempts))
+print(json.dumps({name: got for name, got in results if got is not None}))
+sys.stdout.flush()
 os._exit(0)
 """
 
@@ -103,8 +120,9 @@ def test_another_user_gets_nothing(start_run):
   assert got == {}
   _, own = attempts(run, 0)
   assert {name.partition(" ")[0] for name in own} >= {
-    "status", "passed", "replay", "list", "config",
-  }  # fmt: skip
+    *("status", "passed", "replay", "list", "config"),
+    *("environ", "mem", "descriptors", "network"),
+  }
   assert not any(name.startswith(("info", "insert")) for name in own)
 
 

@@ -257,6 +257,7 @@ def test_killed_proxies_and_workers(queue_size):
     assert len(rig.came) > 1_000
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("proxied", [True, False])
 def test_a_killed_server(proxied):
   chance = random.Random(proxied)

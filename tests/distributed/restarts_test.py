@@ -80,6 +80,7 @@ def test_every_node_comes_back(start_run):
   assert restarts.items() >= dict.fromkeys(nodes[1:], 1).items()
 
 
+@pytest.mark.chaos
 def test_a_replay_takes_the_trainer_along(start_run):
   run = start_run("--config.topology.replay=own_process")
   run.wait_until_learning()

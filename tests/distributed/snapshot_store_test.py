@@ -10,7 +10,7 @@ import pytest
 from slipway.launch.runs import run_counters, run_folder, snapshot_store
 
 # Three starts of a run on a machine that may be busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
 _MORE_STEPS = 500  # of the trainer
 

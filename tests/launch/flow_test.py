@@ -21,7 +21,7 @@ WORKERS, ENVIRONMENTS = 2, 4
 REPORT_S = 0.5  # twice a node's period: what it counted is known by then
 
 
-def make_config(proxy):
+def make_config():
   config = prioritized_dqn.get_config()
   config.network.hidden_sizes = (8,)
   config.replay.update(
@@ -34,17 +34,16 @@ def make_config(proxy):
     {
       "workers": WORKERS,
       "environments_per_worker": ENVIRONMENTS,
-      "proxy": proxy,
       "replay": "own_process",
     }
   )
   return config
 
 
-@pytest.fixture(params=[True, False], ids=["proxy", "direct"])
-def control(request, tmp_path):
+@pytest.fixture
+def control(tmp_path):
   """The control node of a program that runs."""
-  config = make_config(request.param)
+  config = make_config()
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(config)
   (tmp_path / "memory").mkdir()

@@ -115,12 +115,7 @@ class Launched:
     return {item.info.key: item.info.priority for item in sampled}
 
 
-TOPOLOGIES = [
-  (True, "with_trainer"),
-  (True, "own_process"),
-  (False, "with_trainer"),
-  (False, "own_process"),
-]
+TOPOLOGIES = [(True, "own_process"), (False, "with_trainer")]
 
 
 @pytest.fixture

@@ -420,40 +420,6 @@ def train(*arguments):
   )
 
 
-@pytest.mark.timeout(400)  # several starts on a machine that may be busy
-def test_a_command_that_goes_on(tmp_path):
-  folder = run_folder.RunFolder(tmp_path / "a-run")
-  done = train(
-    "--mode=single",
-    "--name=a-run",
-    f"--run_dir={tmp_path}",
-    "--config.network.hidden_sizes=(8,)",
-    "--config.replay.min_size=200",
-    "--config.limits.target_return=inf",
-    "--config.limits.trainer_steps=60",
-  )
-  assert done.returncode == 0, done.stderr
-  done = train(f"--resume={folder.path}")
-  assert done.returncode == 2
-  assert "config.limits.trainer_steps=60 is reached" in done.stderr
-  assert folder.summary.exists()
-  newest = snapshot_store.SnapshotStore(folder).newest()
-  assert newest is not None
-  saved = run_counters.RunCounters.read(newest.path)
-  done = train(f"--resume={folder.path}", "--config.limits.trainer_steps=90")
-  assert done.returncode == 0, done.stderr
-  assert done.stdout.splitlines()[:2] == [
-    f"run folder: {folder.path}",
-    f"resumes from snapshot {newest.number}: "
-    f"{saved.environment_steps:,} environment steps, 60 trainer steps",
-  ]
-  summary = json.loads(folder.summary.read_text())
-  assert summary["trainer_steps"] == 90
-  assert summary["env_steps"] > saved.environment_steps
-  assert folder.read_config().network.hidden_sizes == (8,)
-  assert folder.read_config().limits.trainer_steps == 90
-
-
 def test_it_imports_neither_tensorflow_nor_reverb():
   source = (
     "import sys\n"

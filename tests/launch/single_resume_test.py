@@ -192,6 +192,7 @@ def test_stopped_in_all_ways(tmp_path, whole):
   assert_equal_to(run, whole)
 
 
+@pytest.mark.chaos
 def test_killed_in_all_ways(tmp_path, whole):
   run = Run(tmp_path)
   process = run.start(limit(STEPS), *_SLOWLY, "--config.snapshot.period_s=1000")
@@ -213,6 +214,7 @@ def test_killed_in_all_ways(tmp_path, whole):
   assert_equal_to(run, whole)
 
 
+@pytest.mark.chaos
 def test_its_snapshots_lost_but_not_those_of_the_store(tmp_path, whole):
   run = Run(tmp_path)
   url = f"--config.snapshot.url={tmp_path / 'shared'}"

@@ -224,6 +224,7 @@ def test_one_that_is_killed_is_left_out_and_comes_back(make, ports, processes):
     )
 
 
+@pytest.mark.chaos
 def test_the_only_one_is_killed_and_comes_back(make, ports, processes):
   learner = CountingLearner()
   updates = make(learner, spec=table_server.SPEC, servers=1)
@@ -236,6 +237,7 @@ def test_the_only_one_is_killed_and_comes_back(make, ports, processes):
     until(updates.run, "it continues")
 
 
+@pytest.mark.chaos
 def test_all_are_down(make, processes):
   learner = CountingLearner()
   updates = make(learner)
