@@ -9,6 +9,7 @@ import numpy as np
 from slipway.environments import factory, recordings, user_code, video
 from slipway.launch import policy as policy_lib
 from slipway.launch import run_config
+from slipway.launch.display import plain_warnings
 from slipway.launch.nodes import evaluation
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.runs import run_folder
@@ -29,6 +30,7 @@ def main(argv: Sequence[str]) -> int:
     Exit status: 0; 1 if the environment failed; 2 if there is nothing to
     play.
   """
+  plain_warnings.enable()
   try:
     flags = flags_lib.parse(flags_lib.define_evaluate_flags(), argv, _USAGE)
     _check_playable(flags.run)

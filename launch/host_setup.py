@@ -15,23 +15,6 @@ from slipway.launch.processes import private_network as private_network_lib
 from slipway.launch.processes import runner as runner_lib
 
 
-def make_environment_variables(memory_dir: str) -> dict[str, str]:
-  """Returns the environment variables of the fork server.
-
-  They configure the libraries that the fork server imports. Each node adds
-  variables of its own.
-
-  Args:
-    memory_dir: the run's tmpfs directory on this machine.
-  """
-  return {
-    **threads.make_environment_variables("worker", learner_threads=1),
-    "TF_CPP_MIN_LOG_LEVEL": "1",  # omits informational log lines
-    "PYTHONUNBUFFERED": "1",  # so that a killed process has written its log
-    "TMPDIR": memory_dir,
-  }
-
-
 @contextlib.contextmanager
 def private_network(
   config: ml_collections.ConfigDict,

@@ -16,6 +16,7 @@ from slipway.agents import registry
 from slipway.configs import fields
 from slipway.environments import factory, user_code
 from slipway.launch import ending, memory, resumption, train_flags
+from slipway.launch.display import plain_warnings
 from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
 from slipway.launch.processes import descendants, lean_tensorflow, signals
@@ -44,6 +45,7 @@ def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
     Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
     rejected before anything was started.
   """
+  plain_warnings.enable()
   started_at_s = psutil.Process().create_time()
   descendants.adopt()
   with contextlib.ExitStack() as resources:

@@ -20,6 +20,10 @@ class LastUpdate(typing.NamedTuple):
 class Updates(typing.Protocol):
   """Runs a learner's updates on one source of batches."""
 
+  def trace(self) -> None:
+    """Traces the update, so that the first batch does not wait for it."""
+    ...
+
   def run(self, updates: int) -> LastUpdate | None:
     """Runs up to `updates` updates, as long as batches are available.
 

@@ -1,5 +1,6 @@
 """Graph loop: runs updates in a TensorFlow graph, on a dataset or on arrays."""
 
+import functools
 import typing
 
 import numpy as np
@@ -95,7 +96,7 @@ class SampledUpdate:
   """Runs one update on items that were sampled outside of the graph."""
 
   def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
-    """Keeps the arguments; traces at the first call.
+    """Keeps the arguments; traces at the first call, or before by `trace`.
 
     Args:
       learner: the learner whose `update` is traced.
@@ -103,18 +104,10 @@ class SampledUpdate:
     """
     self._learner, self._spec = learner, spec
     self._names: list[str] = []
-    items = spec.batch_size
-    # Without AutoGraph, which would slowly rewrite all functions called.
-    self._function: typing.Any = tf.function(
-      self._update,
-      autograph=False,
-      input_signature=[
-        tf.TensorSpec([items], tf.uint64),
-        tf.TensorSpec([items], tf.float64),
-        tf.TensorSpec([items], tf.int64),
-        tf.TensorSpec([items, *spec.schema.item_shape], tf.uint8),
-      ],
-    )
+
+  def trace(self) -> None:
+    """Traces the update, which takes a second, if it is not traced yet."""
+    self._function  # noqa: B018
 
   def __call__(
     self,
@@ -138,11 +131,26 @@ class SampledUpdate:
     sizes = np.full(len(keys), table_size, np.int64)
     shape = (-1, *self._spec.schema.item_shape)
     metrics, versions, *new = self._function(
-      keys, probabilities, sizes, data.reshape(shape)
+      tf.constant(keys),
+      tf.constant(probabilities),
+      tf.constant(sizes),
+      tf.constant(data.reshape(shape)),
     )
     return (
       make_last_update(self._names, metrics, versions),
       new[0].numpy() if new else None,
+    )
+
+  @functools.cached_property
+  def _function(self) -> typing.Any:
+    """The concrete function of `_update`, which is called at less cost."""
+    items = self._spec.batch_size
+    # Without AutoGraph, which would slowly rewrite all functions called.
+    return tf.function(self._update, autograph=False).get_concrete_function(
+      tf.TensorSpec([items], tf.uint64),
+      tf.TensorSpec([items], tf.float64),
+      tf.TensorSpec([items], tf.int64),
+      tf.TensorSpec([items, *self._spec.schema.item_shape], tf.uint8),
     )
 
   def _update(

@@ -23,7 +23,7 @@ class LocalUpdates:
     table: local_table.LocalTable | local_queue.LocalQueue,
     is_due: Callable[[table_status.TableStatus], bool],
   ):
-    """Keeps the arguments; traces at the first update.
+    """Keeps the arguments; traces at the first update, or before by `trace`.
 
     Args:
       learner: the learner whose `update` is traced.
@@ -33,6 +33,10 @@ class LocalUpdates:
     """
     self._update = graph_loop.SampledUpdate(learner, spec)
     self._spec, self._table, self._is_due = spec, table, is_due
+
+  def trace(self) -> None:
+    """Traces the update; see `Updates`."""
+    self._update.trace()
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
     """Runs the updates that the counts grant; see `Updates`."""

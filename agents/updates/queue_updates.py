@@ -27,7 +27,7 @@ class QueueUpdates:
     spec: table_spec.TableSpec,
     monitors: Sequence[shard_monitor.ShardMonitor],
   ):
-    """Keeps the arguments; traces at the first update.
+    """Makes the readers; traces at the first update, or before by `trace`.
 
     Args:
       learner: the learner whose `update` is traced.
@@ -39,6 +39,10 @@ class QueueUpdates:
       queue_reader.QueueReader(monitor, spec.batch_size) for monitor in monitors
     ]
     self._next = 0
+
+  def trace(self) -> None:
+    """Traces the update; see `Updates`."""
+    self._update.trace()
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
     """Runs updates on the whole batches in the queues; see `Updates`."""

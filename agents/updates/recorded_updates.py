@@ -26,6 +26,9 @@ class RecordedUpdates:
     # Without AutoGraph, which would slowly rewrite all functions called.
     self._function: typing.Any = tf.function(self._update, autograph=False)
 
+  def trace(self) -> None:
+    """Does nothing: the first batch is there, so `run` traces immediately."""
+
   def run(self, updates: int) -> updates_core.LastUpdate | None:
     """Runs `updates` updates; see `Updates`."""
     metrics = None

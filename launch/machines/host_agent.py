@@ -144,7 +144,7 @@ class HostAgent:
       )
     self._resources.enter_context(
       fork_server.run_server(
-        host_setup.make_environment_variables(self._memory_dir)
+        fork_server.make_environment_variables(self._memory_dir)
       )
     )
     network = None

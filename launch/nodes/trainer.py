@@ -49,6 +49,7 @@ class Trainer:
     self._first_step_at_s: float | None = None  # unix
     self._waiting_since_s: float | None = time.monotonic()
     self.version = self._publish() if version is None else version
+    updates.trace()  # while workers start and collect with what is published
 
   @property
   def steps(self) -> int:

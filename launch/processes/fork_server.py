@@ -11,7 +11,7 @@ from multiprocessing import forkserver, resource_tracker, util
 import psutil
 from absl import logging
 
-from slipway.launch.processes import descendants, failures, node_process
+from slipway.launch.processes import descendants, failures, signals, threads
 
 CONTEXT = multiprocessing.get_context("forkserver")
 _PRELOADED = ["__main__", "slipway.launch.processes.preload"]
@@ -26,6 +26,23 @@ _environment: dict[str, str] = {}  # variables of the server, from `run_server`
 # Children that `kill_orphans` ignores: processes that were started before the
 # server, and processes that could not be killed.
 _spared: set[psutil.Process] = set()
+
+
+def make_environment_variables(memory_dir: str) -> dict[str, str]:
+  """Returns the environment variables of the server.
+
+  They configure the libraries that the server imports. Each node adds variables
+  of its own.
+
+  Args:
+    memory_dir: the run's tmpfs directory on this machine.
+  """
+  return {
+    **threads.make_environment_variables("worker", learner_threads=1),
+    "TF_CPP_MIN_LOG_LEVEL": "1",  # omits informational log lines
+    "PYTHONUNBUFFERED": "1",  # so that a killed process has written its log
+    "TMPDIR": memory_dir,
+  }
 
 
 @contextlib.contextmanager
@@ -215,7 +232,7 @@ def _block_signals() -> Iterator[None]:
   group signals after its imports, and a node unblocks `SHUTDOWN_SIGNAL` once it
   has a handler. The resource tracker keeps the signals blocked.
   """
-  numbers = {*node_process.GROUP_SIGNALS, node_process.SHUTDOWN_SIGNAL}
+  numbers = {*signals.GROUP_SIGNALS, signals.SHUTDOWN_SIGNAL}
   before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
   try:
     yield

@@ -18,7 +18,8 @@ def import_tensorflow() -> None:
   Afterwards the packages that were left out can be imported as usual.
   """
   hidden = [name for name in _OPTIONAL if name not in sys.modules]
-  sys.modules.update(dict.fromkeys(hidden))  # None makes an import fail
+  for name in hidden:  # None makes its import fail
+    sys.modules[name] = None  # pyright: ignore[reportArgumentType]
   try:
     with paused_garbage_collection():
       importlib.import_module("tensorflow")

@@ -26,16 +26,10 @@ from slipway.launch.processes import (
   signals,
 )
 
-# Signal by which a node ends at once, without the stop order.
-SHUTDOWN_SIGNAL = signal.SIGUSR2
-
 # Exit status of a node that has ended normally. It is not 0, because C code or
 # a thread of user code may end a process too early with status 0.
 ENDED = 64
 
-# Signals that a terminal or a batch system sends to a whole process group. Only
-# the launcher handles them.
-GROUP_SIGNALS = (*signals.ENDS, signal.SIGUSR1)
 # Seconds after the runner's death in which a node may still save and end.
 _ORPHAN_GRACE_S = 20
 # Further seconds in which the node may kill its descendants.
@@ -60,7 +54,7 @@ def run(
   # These signals are blocked until all handlers are set: Launchpad's own
   # handlers, which `WorkerManager` installs below, kill this process a second
   # after a Ctrl-C.
-  signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
+  signal.pthread_sigmask(signal.SIG_BLOCK, signals.GROUP_SIGNALS)
   # A fork inherits the pipe that keeps the server alive, which only the runner
   # should hold. There is no public way to close it.
   os.close(forkserver._forkserver._forkserver_alive_fd)
@@ -76,13 +70,15 @@ def run(
   logging.set_verbosity(logging.INFO)
   # The manager provides `lp.stop_event`. Its signal handlers are replaced.
   manager = worker_manager.WorkerManager(register_in_thread=True)
-  for number in GROUP_SIGNALS:
+  for number in signals.GROUP_SIGNALS:
     signal.signal(number, signal.SIG_IGN)
   signal.signal(signal.SIGALRM, signal.SIG_DFL)
   signal.signal(
-    SHUTDOWN_SIGNAL, lambda number, frame: manager.stop_event().set()
+    signals.SHUTDOWN_SIGNAL, lambda number, frame: manager.stop_event().set()
   )
-  signal.pthread_sigmask(signal.SIG_UNBLOCK, {SHUTDOWN_SIGNAL, *GROUP_SIGNALS})
+  signal.pthread_sigmask(
+    signal.SIG_UNBLOCK, {signals.SHUTDOWN_SIGNAL, *signals.GROUP_SIGNALS}
+  )
   threading.excepthook = _end_by_user_error
   status = 1
   try:

@@ -8,7 +8,7 @@ import gc
 import importlib
 import signal
 
-from slipway.launch.processes import lean_tensorflow, node_process
+from slipway.launch.processes import lean_tensorflow, signals
 
 _NODES = (  # modules of `slipway.launch.nodes`
   "control",
@@ -19,7 +19,7 @@ _NODES = (  # modules of `slipway.launch.nodes`
   "worker_node",
 )
 
-for _number in node_process.GROUP_SIGNALS:
+for _number in signals.GROUP_SIGNALS:
   signal.signal(_number, signal.SIG_IGN)
 with lean_tensorflow.paused_garbage_collection():
   lean_tensorflow.import_tensorflow()

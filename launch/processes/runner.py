@@ -12,9 +12,9 @@ from multiprocessing import connection
 from slipway.launch.processes import (
   failures,
   fork_server,
-  node_process,
   prepared_nodes,
   restart_budget,
+  signals,
 )
 from slipway.launch.processes import node as node_lib
 from slipway.launch.runs import event_log
@@ -351,7 +351,7 @@ class Runner:
     for node in self._nodes:
       if node.alive:
         with contextlib.suppress(ProcessLookupError):
-          os.kill(node.pid, node_process.SHUTDOWN_SIGNAL)
+          os.kill(node.pid, signals.SHUTDOWN_SIGNAL)
 
   def _set_deadline(self) -> None:
     """Makes `_step` kill all nodes that are alive after a grace period."""

@@ -9,6 +9,11 @@ from collections.abc import Callable
 # Signals that stop a run in order. A terminal or a batch system sends them to a
 # whole process group.
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Signals that a terminal or a batch system sends to a whole process group. Only
+# the launcher handles them.
+GROUP_SIGNALS = (*ENDS, signal.SIGUSR1)
+# Signal by which a node ends at once, without the stop order.
+SHUTDOWN_SIGNAL = signal.SIGUSR2
 _READ_BYTES = 4_096  # more bytes, one per signal, than are ever pending
 
 

@@ -147,7 +147,8 @@ def test_a_run_is_resumed_while_its_nodes_still_save(start_run):
   run.wait()
   resumed = start_run(resume=True)
   resumed.wait_until_learning()
-  assert "waiting for process" in resumed.stderr
+  (line,) = resumed.stderr.splitlines()
+  assert line.startswith("warning: waiting ")
   assert not any(process.is_running() for process in before)
   resumed.launcher.send_signal(signal.SIGINT)
   assert resumed.wait() == 0
