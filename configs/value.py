@@ -6,17 +6,19 @@ from slipway.configs import base, checks, fields, groups
 
 Field = fields.Field
 
+# The values of "network.head".
 HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
-# Returns with a smaller relative difference may be equal in float32.
+# Atoms with a smaller relative distance may be equal in float32.
 _RESOLUTION = 2.0**-22
 
+# The fields that only the DQN family has.
 _OWN: fields.Fields = {
   "network.head": Field(
     "expected",
-    "statistic of returns that the network learns: 'expected', the mean; "
-    "'categorical', Bellemare et al. 2017; 'quantile', Dabney et al. 2018a; or "
-    "'implicit_quantile', Dabney et al. 2018b",
+    "what the network learns of the returns' distribution: 'expected', the "
+    "mean; 'categorical' (C51), Bellemare et al. 2017; 'quantile' (QR-DQN), "
+    "Dabney et al. 2018a; 'implicit_quantile' (IQN), Dabney et al. 2018b",
     checks.one_of(HEADS, "the network would have no outputs"),
   ),
   "network.atoms": Field(
@@ -38,7 +40,8 @@ _OWN: fields.Fields = {
   ),
   "network.quantiles": Field(
     200,
-    "number of quantiles per update; Dabney et al. 2018a, section 5",
+    "number of quantiles of each return in the loss, for 'quantile' and "
+    "'implicit_quantile'; Dabney et al. 2018a, section 5",
     checks.at_least(1, "there would be no distribution").up_to(
       10_000, "no memory holds the pairs of quantiles"
     ),
@@ -47,14 +50,14 @@ _OWN: fields.Fields = {
     64,
     "number of cosine features that encode a quantile's fraction, for "
     "'implicit_quantile'; Dabney et al. 2018b, section 3.1",
-    checks.at_least(1, "quantiles could not be told apart").up_to(
+    checks.at_least(1, "the values of all quantiles would be equal").up_to(
       10_000, "no memory holds the features"
     ),
   ),
   "network.noisy": Field(
     False,
-    "whether the weights of the head have factorised noise; Fortunato et al. "
-    "2018, section 3",
+    "whether the head's weights have learned, factorised Gaussian noise; "
+    "Fortunato et al. 2018, section 3",
   ),
   "network.noisy_std": Field(
     0.5,
@@ -73,7 +76,7 @@ _OWN: fields.Fields = {
     0.0,
     "alpha, the weight of the log-policy that is added to rewards; Vieillard "
     "et al. 2020; 0: no bonus",
-    checks.within(0, 1, "the bonus would outweigh the rewards", "0: none"),
+    checks.within(0, 1, "the bonus would outweigh the rewards", "0: no bonus"),
   ),
   "learner.munchausen_temperature": Field(
     0.03,
@@ -105,13 +108,13 @@ FIELDS: fields.Fields = {
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between fields.
+  """Checks the rules between fields of the DQN family's configs.
 
   Args:
     config: the whole config, valid field by field.
 
   Raises:
-    ValueError: one line with the fields, their values and the consequence.
+    ValueError: names the fields, their values and the consequence.
   """
   groups.check_replay(config)
   groups.check_stacked_frames(config)
@@ -135,6 +138,7 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:
+  """Checks that a Munchausen bonus has mean values and 1-step transitions."""
   scale = config.learner.munchausen_scale
   if not scale:
     return

@@ -184,8 +184,8 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
       )
     if field not in known:
       raise ValueError(
-        f"{shown}: the config has no field {fields_lib.show(field)}, so "
-        "nothing would change: "
+        f"{shown}: the config has no field {fields_lib.format_value(field)}, "
+        "so nothing would change: "
         f"{fields_lib.advise(field, known, f'--{PREFIX}')}"
       )
 

@@ -185,7 +185,7 @@ def test_what_the_run_refuses_is_one_line(run, tell):
   status, out, err = tell(run, "set", "limits.trainer_steps", "-1")
   assert (status, out) == (2, "")
   assert err == (
-    "control: config.limits.trainer_steps=-1 must be at least 0 (0: none): "
+    "control: config.limits.trainer_steps=-1 must be at least 0 (0: no limit): "
     "the run would end before it starts\n"
   )
   for count in ("0", "257", "1" + "0" * 30, "-1"):
