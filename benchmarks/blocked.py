@@ -25,12 +25,12 @@ on, when it has imported what fetching variables needs."""
 def measure(
   seconds: float = 600.0, writers: int = 8, settle_s: float = 20.0
 ) -> report.Report:
-  """Measures the memory once.
+  """Measures the proxy's memory once, while the rate limiter blocks.
 
   Args:
     seconds: seconds for which the limiter blocks and memory is measured.
     writers: number of writer processes.
-    settle_s: seconds for the proxy's start-up.
+    settle_s: seconds for the proxy's start-up, before the measurement.
   """
   raw = []
   with (

@@ -74,13 +74,13 @@ TASKS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures the given algorithms, and writes the task's page.
+  """Runs the given algorithms, and draws and writes the task's learning curves.
 
   Args:
-    arguments: arguments of the command line; None: this process's.
+    arguments: arguments of the command line; None: those of this process.
 
   Returns:
-    Exit status: 0.
+    Exit status 0.
   """
   asked = _parse(arguments)
   task, folder = TASKS[asked.task], asked.out / asked.task
@@ -115,7 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Curve(typing.NamedTuple):
-  """Evaluations of one run; each field is an array [N]."""
+  """The evaluations of one run.
+
+  Attributes:
+    wall_s: seconds since the run's start.  # [N]
+    env_steps: environment steps of all workers.  # [N]
+    eval_return: mean return of the evaluation.  # [N]
+  """
 
   wall_s: np.ndarray
   env_steps: np.ndarray
@@ -123,10 +129,13 @@ class Curve(typing.NamedTuple):
 
 
 def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
-  """Reads the description and the curves, one per seed, of an algorithm.
+  """Reads the learning curves of one algorithm from its CSV file.
 
   Args:
     path: path of a file that `main` has written.
+
+  Returns:
+    The lines of the file's head by name, and one curve per seed.
   """
   lines = path.read_text(encoding="utf-8").splitlines()
   head = [line[2:].split(": ", 1) for line in lines if line.startswith("# ")]
@@ -143,7 +152,7 @@ def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
 
 
 def _command(algorithm: str, task: Task) -> list[str]:
-  """Returns the arguments that all seeds share: config and overrides."""
+  """Returns the config and the overrides that the runs of all seeds share."""
   return [
     f"{algorithm}:{task.preset}",
     f"--config.limits.environment_steps={task.env_steps}",
@@ -154,6 +163,7 @@ def _command(algorithm: str, task: Task) -> list[str]:
 def _measure(
   algorithm: str, task: Task, seed: int
 ) -> list[dict[str, typing.Any]]:
+  """Runs an algorithm with a seed; returns one row per evaluation."""
   print(f"{task.title}: {algorithm}, seed {seed} ...", file=sys.stderr)
   config, *flags = _command(algorithm, task)
   flags.append(f"--config.seed={seed}")
@@ -172,6 +182,7 @@ def _write(
   made_with: Mapping[str, str],
   rows: Sequence[Mapping[str, typing.Any]],
 ) -> None:
+  """Writes the evaluations of an algorithm's runs as CSV, after a head."""
   with open(path, "w", newline="", encoding="utf-8") as file:
     file.writelines(f"# {name}: {value}\n" for name, value in made_with.items())
     writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
@@ -182,6 +193,7 @@ def _write(
 def _table(
   kept: Mapping[str, tuple[Mapping[str, str], Sequence[Curve]]],
 ) -> str:
+  """Returns a markdown table with one row per algorithm."""
   lines = [
     "| algorithm | seeds | last return | best | seconds | at once | commit |",
     "| --- | --- | --- | --- | --- | --- | --- |",

@@ -17,7 +17,14 @@ _RESAMPLED = 2_000
 
 
 class _Line(typing.NamedTuple):
-  """Mean and interval of an algorithm, by steps or seconds; arrays [N]."""
+  """The mean learning curve of an algorithm, with its confidence interval.
+
+  Attributes:
+    at: environment steps or seconds of the points.  # [N]
+    mean: mean return over the seeds.  # [N]
+    low: lower bound of the interval.  # [N]
+    high: upper bound of the interval.  # [N]
+  """
 
   at: np.ndarray
   mean: np.ndarray
@@ -83,7 +90,7 @@ def draw(
 
 
 def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the 95 % bootstrap interval of the mean over seeds.
+  """Returns the 95 % bootstrap confidence interval of the mean over seeds.
 
   Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
   statistical precipice", section 4.1.
@@ -105,7 +112,13 @@ def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _line(
   curves: Sequence["curves_lib.Curve"], column: str, end: float
 ) -> _Line:
-  """Computes an algorithm's line, where all seeds have values."""
+  """Computes an algorithm's mean curve where all seeds have values.
+
+  Args:
+    curves: one curve per seed.
+    column: 'env_steps' or 'wall_s', the horizontal axis.
+    end: largest value of the horizontal axis.
+  """
   start = max(getattr(curve, column)[0] for curve in curves)
   at = np.linspace(start, max(start, end), _POINTS)
   lines = np.stack(

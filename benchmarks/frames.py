@@ -32,6 +32,7 @@ repetition."""
 
 
 def _config(stored: str) -> ml_collections.ConfigDict:
+  """Returns the config for 'stacks' or 'frames' as the form of storage."""
   config = apex_dqn.get_config("pong")
   config.adder.stacked_frames = 4 if stored == "frames" else 0
   config.replay.update({"min_size": 1, "samples_per_insert": 0.0})
@@ -40,12 +41,15 @@ def _config(stored: str) -> ml_collections.ConfigDict:
 
 
 def measure_process(content: str, stored: str, items: int) -> dict[str, float]:
-  """Measures one side in this process.
+  """Measures one form of storage, in this process.
 
   Args:
-    content: 'noise' or 'play'.
-    stored: 'stacks' or 'frames'.
+    content: frames of random bytes ('noise') or of Pong ('play').
+    stored: 'stacks', each stack stored whole, or 'frames', each frame once.
     items: least number of transitions.
+
+  Returns:
+    Values by column of the CSV file.
   """
   from slipway.environments import factory
   from slipway.replay.tables import tables, trajectory_manager
@@ -111,7 +115,7 @@ def _draw(address: str, table: table_spec.TableSpec) -> dict[str, float]:
 
 
 def measure(runs: int, items: int = 10_000) -> report.Report:
-  """Measures both sides, stacks and frames.
+  """Measures storage as stacks and as frames.
 
   Args:
     runs: number of repetitions.
@@ -173,6 +177,7 @@ def measure(runs: int, items: int = 10_000) -> report.Report:
 
 
 def _ratio(raw: list[report.Row], content: str, column: str) -> float:
+  """Returns the ratio of a column's values, of 'frames' to 'stacks'."""
   rows = [row for row in raw if row["content"] == content]
   return report.ratio(
     rows, column, of={"stored": "frames"}, to={"stored": "stacks"}

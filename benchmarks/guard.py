@@ -41,13 +41,13 @@ _TRAINER = tuple(
 
 
 class Verdict(typing.NamedTuple):
-  """Comparison of one ratio with its committed value.
+  """Comparison of one measured ratio with its committed value.
 
   Attributes:
     name: name of the ratio.
     committed: median of the committed repetitions.
     now: median of the new repetitions.
-    noise: difference of the two that is not significant.
+    noise: largest difference of the two that is not significant.
     others: fraction of the machine's CPU time that other processes used.
   """
 
@@ -91,7 +91,7 @@ def compare(
   now: Sequence[float],
   others: float = 0.0,
 ) -> Verdict:
-  """Compares the ratios of two sets of repetitions.
+  """Compares the new repetitions of a ratio with the committed ones.
 
   The noise is the range of the committed ratios plus the range of the new ones.
 
@@ -108,21 +108,26 @@ def compare(
 
 
 class _Part(typing.NamedTuple):
-  """A short version of a benchmark, and the ratios in its rows."""
+  """A short version of a benchmark.
+
+  Attributes:
+    measure: function that runs it and returns the rows of measurements.
+    ratios: ratios that are computed from the rows.
+  """
 
   measure: Callable[[], Sequence[report.Row]]
   ratios: Sequence[ratios.Ratio]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures the ratios, and prints one line per ratio.
+  """Measures the ratios, compares them, and prints one line per ratio.
 
   Args:
-    arguments: arguments of the command line; None: this process's.
+    arguments: arguments of the command line; None: those of this process.
 
   Returns:
-    Exit status: 0 no ratio fell by more than its noise, 1 one did, 2 there are
-    no committed results.
+    Exit status: 0 if no ratio fell by more than its noise, 1 if one did, 2 if
+    there are no committed results.
   """
   asked = _parse(arguments)
   parts = _parts()
@@ -148,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parts() -> list[_Part]:
+  """Returns the short benchmarks of this machine's number of cores."""
   names = (
     f"small, {placement}, {_WRITERS} writers"
     for placement in (writing_rig.SHARED, writing_rig.SPARE)
@@ -173,10 +179,12 @@ def _parts() -> list[_Part]:
 
 
 def _trainer(case: trainer.Case) -> Sequence[report.Row]:
+  """Measures one case of the benchmark `trainer`."""
   return trainer.measure(_RUNS, (case,)).raw
 
 
 def _start_ups() -> list[report.Row]:
+  """Measures the start-up of a run several times."""
   return [
     {
       "repetition": repetition,
@@ -188,13 +196,13 @@ def _start_ups() -> list[report.Row]:
 
 
 class _Others:
-  """Measures the CPU time of other processes, from its construction on."""
+  """A measurement of the CPU time of other processes since its construction."""
 
   def __init__(self):
     self._began = self._look()
 
   def part(self) -> float:
-    """Returns the fraction of all cores' CPU time that others used."""
+    """Returns the fraction of all cores' CPU time that other processes used."""
     wall_s, busy_s, own_s = (
       now - began for now, began in zip(self._look(), self._began, strict=True)
     )

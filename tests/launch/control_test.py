@@ -192,8 +192,8 @@ def test_what_the_run_refuses_is_one_line(run, tell):
     status, out, err = tell(run, "workers", count)
     assert (status, out) == (2, "")
     assert err == (
-      f"control: config.topology.workers={count} must be in [1, 256]: nothing "
-      "would be collected, or by more than a proxy can control\n"
+      f"control: config.topology.workers={count} must be in [1, 256]: "
+      "without workers nothing is collected; a proxy controls up to 256\n"
     )
   for count in ("many", "1.5", "nan", ""):
     status, out, err = tell(run, "workers", count)
