@@ -48,5 +48,5 @@ def add_out(parser: argparse.ArgumentParser) -> None:
     "--out",
     type=pathlib.Path,
     default=RESULTS,
-    help="folder of the results (benchmarks/results)",
+    help="folder of the results; default: benchmarks/results",
   )

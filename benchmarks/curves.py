@@ -20,9 +20,9 @@ from benchmarks import command_line, curves_picture, machine, whole_run
 from slipway.configs import catalog
 from slipway.launch.runs import curves as run_curves
 
-# Of a run's own curves.
+# The columns of a run's curves.csv that are saved.
 _KEPT = ("wall_s", "env_steps", "trainer_steps", "eval_return")
-_LAST = 5  # evaluations of a run, whose mean is its last return
+_LAST = 5  # number of final evaluations whose mean is a run's last return
 
 _PAGE = """\
 # Learning curves: {title}
@@ -82,17 +82,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
   Returns:
     Exit status 0.
   """
-  asked = _parse(arguments)
-  task, folder = TASKS[asked.task], asked.out / asked.task
+  args = _parse(arguments)
+  task, folder = TASKS[args.task], args.out / args.task
   folder.mkdir(parents=True, exist_ok=True)
-  made_with = {"runs at once": str(asked.at_once), **machine.describe()}
-  with futures.ThreadPoolExecutor(asked.at_once) as pool:
+  made_with = {"runs at once": str(args.at_once), **machine.describe()}
+  with futures.ThreadPoolExecutor(args.at_once) as pool:
     runs = {
       algorithm: [
         pool.submit(_measure, algorithm, task, seed)
-        for seed in range(1, asked.seeds + 1)
+        for seed in range(1, args.seeds + 1)
       ]
-      for algorithm in asked.algorithms
+      for algorithm in args.algorithms
     }
     for algorithm, of_seeds in runs.items():
       rows = [row for run in of_seeds for row in run.result()]
@@ -100,16 +100,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
       _write(folder / f"{algorithm}.csv", head, rows)
   kept = {path.stem: read(path) for path in sorted(folder.glob("*.csv"))}
   curves = {name: found for name, (_, found) in kept.items()}
-  curves_picture.draw(curves, task.env_steps, asked.out / f"{asked.task}.png")
+  curves_picture.draw(curves, task.env_steps, args.out / f"{args.task}.png")
   page = _PAGE.format(
     title=task.title,
-    task=asked.task,
+    task=args.task,
     preset=task.preset,
     steps=task.env_steps,
     last=_LAST,
     table=_table(kept),
   )
-  (asked.out / f"{asked.task}.md").write_text(page, encoding="utf-8")
+  (args.out / f"{args.task}.md").write_text(page, encoding="utf-8")
   print(page)
   return 0
 
@@ -222,25 +222,26 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     "--algorithms",
     type=lambda text: command_line.names(text, configs, "algorithm"),
     default=(),
-    help="which to run, separated by commas; none: only draws what is kept",
+    help="algorithms to run, separated by commas; default: none, so that only "
+    "the saved curves are drawn",
   )
   parser.add_argument(
     "--seeds",
     type=command_line.positive,
     default=5,
-    help="runs of each algorithm (5)",
+    help="runs per algorithm; default: 5",
   )
   parser.add_argument(
     "--at_once",
     type=command_line.positive,
     default=1,
-    help="runs that share the machine (1)",
+    help="number of runs that share the machine; default: 1",
   )
   parser.add_argument(
     "--out",
     type=pathlib.Path,
     default=command_line.RESULTS / "curves",
-    help="folder of the results (benchmarks/results/curves)",
+    help="folder of the results; default: benchmarks/results/curves",
   )
   return parser.parse_args(arguments)
 

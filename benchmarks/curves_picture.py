@@ -9,9 +9,9 @@ import numpy as np
 if typing.TYPE_CHECKING:
   from benchmarks import curves as curves_lib
 
-_ABREAST = 3  # algorithms
+_ABREAST = 3  # algorithms per row of the picture
 _COLOR, _OTHERS = "#1f6fb4", "#c9ced4"
-_POINTS = 100  # of a line
+_POINTS = 100  # points per line
 _CONFIDENCE = 0.95
 _RESAMPLED = 2_000
 
@@ -102,8 +102,8 @@ def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Lower and upper bounds, [N] each.
   """
   seeds = len(lines)
-  drawn = np.random.default_rng(0).integers(seeds, size=(_RESAMPLED, seeds))
-  means = lines[drawn].mean(axis=1)  # [resampled, N]
+  sampled = np.random.default_rng(0).integers(seeds, size=(_RESAMPLED, seeds))
+  means = lines[sampled].mean(axis=1)  # [resampled, N]
   outside = 50 * (1 - _CONFIDENCE)
   low, high = np.percentile(means, (outside, 100 - outside), axis=0)
   return low, high

@@ -28,8 +28,8 @@ from benchmarks import (
 )
 
 _RUNS = 3  # repetitions of each
-# Of the machine's CPU time: where others take more of it while a ratio is
-# measured, it may have fallen for that.
+# Share of the machine's CPU time. If other processes use more of it during a
+# measurement, they may be the reason for a lower ratio.
 _OTHERS = 0.1
 
 _WORKERS = 2  # workers in the start-up measurement, as in the config
@@ -66,18 +66,18 @@ class Verdict(typing.NamedTuple):
   def line(self) -> str:
     """The verdict as one line of text."""
     if self.fell:
-      said = "fell by more than its noise"
+      result = "fell by more than its noise"
     elif self._is_below:
-      said = (
+      result = (
         f"not judged: lower, but others took {self.others:.0%} of the machine"
       )
     elif self.now > self.committed + self.noise:
-      said = "rose by more than its noise"
+      result = "rose by more than its noise"
     else:
-      said = "within"
+      result = "within"
     return (
       f"{self.name}: committed {self.committed:.2f}, now {self.now:.2f}, "
-      f"noise {self.noise:.2f}: {said}"
+      f"noise {self.noise:.2f}: {result}"
     )
 
   @property
@@ -129,11 +129,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Exit status: 0 if no ratio fell by more than its noise, 1 if one did, 2 if
     there are no committed results.
   """
-  asked = _parse(arguments)
+  args = _parse(arguments)
   parts = _parts()
   try:  # All of them, before anything is measured.
     committed = {
-      ratio.name: ratio.committed(asked.results)
+      ratio.name: ratio.committed(args.results)
       for part in parts
       for ratio in part.ratios
     }
@@ -221,7 +221,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     "--results",
     type=pathlib.Path,
     default=command_line.RESULTS,
-    help="folder of the committed results (benchmarks/results)",
+    help="folder of the committed results; default: benchmarks/results",
   )
   return parser.parse_args(arguments)
 

@@ -42,11 +42,11 @@ def measure(
   writers: Sequence[int] = WRITERS,
   effort: writing_rig.Effort | None = None,
 ) -> report.Report:
-  """Measures all items, numbers of writers, placements and sides.
+  """Measures writing through the proxy and directly, for all cases.
 
   Args:
     runs: repetitions of each case.
-    items: names from `ITEMS`.
+    items: kinds of items, from `ITEMS`.
     writers: numbers of writer processes.
     effort: duration of each measurement; None: the default.
   """
@@ -77,6 +77,7 @@ def measure(
 def _cases(
   items: str, writers: Sequence[int], spare: bool
 ) -> list[writing_rig.Case]:
+  """Returns the cases of one kind of items; `spare`: also with a spare core."""
   placements = (writing_rig.SHARED, *((writing_rig.SPARE,) if spare else ()))
   return [
     *(
@@ -94,6 +95,7 @@ def _measure_all(
   repetition: int,
   effort: writing_rig.Effort,
 ) -> list[report.Row]:
+  """Measures all cases on both sides; returns one row per case and side."""
   raw = []
   for case in cases:
     rig.place(case.placement)
@@ -111,6 +113,7 @@ def _measure_all(
 
 
 def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
+  """Returns one row per case, with the medians and the ratio of both sides."""
   medians = []
   for name in dict.fromkeys(row["case"] for row in raw):
     rows = [row for row in raw if row["case"] == name]
@@ -131,12 +134,14 @@ def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
 
 
 def _median(rows: Sequence[report.Row], column: str, side: str) -> float | None:
+  """Returns the median of a side's column; None if the case has none."""
   if rows[0][column] is None:
     return None  # the case does not measure it
   return report.median(rows, column, side=side)
 
 
 def _ratio(rows: Sequence[report.Row]) -> float:
+  """Returns the ratio of items per second, through the proxy to directly."""
   return report.ratio(
     rows, "items_per_s", of={"side": "proxy"}, to={"side": "direct"}
   )

@@ -68,7 +68,7 @@ def measure(
     effort: duration of each measurement; None: the default.
 
   Raises:
-    ValueError: one line: the config can't be read, or has no fixed ratio.
+    ValueError: the config can't be read, or has no fixed ratio.
   """
   effort = effort or scale_rig.Effort()
   config = _load(config_path)
@@ -100,7 +100,7 @@ def measure(
     raw=raw,
     medians=_medians(raw),
     more=[[_plan_row(plan) for plan in plans]],
-    goals=[_said(plan, cores_per_machine) for plan in plans],
+    goals=[_describe_plan(plan, cores_per_machine) for plan in plans],
   )
 
 
@@ -117,25 +117,28 @@ def _load(config_path: str) -> ml_collections.ConfigDict:
 
 
 def _name(config_path: str) -> str:
-  """Returns a file name, 'apex_dqn_cartpole' for 'apex_dqn:cartpole'."""
+  """Returns a config's file name, such as 'apex_dqn_cartpole'."""
   file, _, preset = config_path.partition(":")
   stem = os.path.basename(file).removesuffix(".py")
   return f"{stem}_{preset}" if preset else stem
 
 
-def _carried(raw: Sequence[report.Row]) -> scale_plan.Carried:
+def _carried(raw: Sequence[report.Row]) -> scale_plan.Capacities:
+  """Returns the median capacity of each component, from rows of `scale_rig`."""
+
   def most(part: str) -> float:
-    """Of all numbers of streams: the fewest may not have kept it busy."""
+    """Returns a component's capacity with the best number of streams."""
     rows = [row for row in raw if row["part"] == part]
     return max(
       report.median(rows, "carried_per_s", streams=streams)
       for streams in {row["streams"] for row in rows}
     )
 
-  return scale_plan.Carried(*map(most, scale_rig.PLANNED))
+  return scale_plan.Capacities(*map(most, scale_rig.PLANNED))
 
 
 def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
+  """Returns one row per component and number of streams."""
   cases = dict.fromkeys((row["part"], row["streams"]) for row in raw)
   return [
     {
@@ -157,6 +160,7 @@ def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
 
 
 def _plan_row(plan: scale_plan.Plan) -> report.Row:
+  """Returns a plan as a row of the page's table."""
   return {
     "shards": plan.shards,
     **{
@@ -169,7 +173,8 @@ def _plan_row(plan: scale_plan.Plan) -> report.Row:
   }
 
 
-def _said(plan: scale_plan.Plan, cores_per_machine: int) -> str:
+def _describe_plan(plan: scale_plan.Plan, cores_per_machine: int) -> str:
+  """Returns a plan as a sentence of the page."""
   first = plan.first
   carries = {part.name: part.steps_per_s for part in plan.parts}
   shards = f"{plan.shards} shard{'s' if plan.shards > 1 else ''}"
@@ -184,28 +189,28 @@ def _said(plan: scale_plan.Plan, cores_per_machine: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures, and prints and writes the plans.
+  """Measures the components, and prints and writes the plans.
 
   Args:
-    arguments: arguments of the command line; None: this process's.
+    arguments: arguments of the command line; None: those of this process.
 
   Returns:
     Exit status: 0, or 2 for a config that can't be planned with.
   """
-  asked = _parse(arguments)
+  args = _parse(arguments)
   head = machine.describe()  # before: the load is not the benchmark's own
   try:
-    _load(asked.config)
+    _load(args.config)
   except ValueError as error:
     print(f"scale: {error}", file=sys.stderr)
     return 2
   found = measure(
-    1 if asked.quick else asked.runs,
-    asked.config,
-    asked.cores_per_machine,
-    scale_rig.QUICK if asked.quick else None,
+    1 if args.quick else args.runs,
+    args.config,
+    args.cores_per_machine,
+    scale_rig.QUICK if args.quick else None,
   )
-  found.write(asked.out / FOLDER, head)
+  found.write(args.out / FOLDER, head)
   print(found.markdown(head))
   return 0
 
@@ -213,22 +218,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
   parser = argparse.ArgumentParser(prog="benchmarks.scale", description=__doc__)
   parser.add_argument(
-    "--config", default=CONFIG, help=f"file and preset ({CONFIG})"
+    "--config",
+    default=CONFIG,
+    help=f"config for which to plan, ALGORITHM:PRESET; default: {CONFIG}",
   )
   parser.add_argument(
-    "--quick", action="store_true", help="a minute, for a first look"
+    "--quick", action="store_true", help="measure for one minute only"
   )
   parser.add_argument(
     "--runs",
     type=command_line.positive,
     default=5,
-    help="repetitions, of which the medians are planned with (5)",
+    help="repetitions, whose medians determine the plans; default: 5",
   )
   parser.add_argument(
     "--cores_per_machine",
     type=command_line.positive,
     default=CORES_PER_MACHINE,
-    help=f"of the machines that workers would have ({CORES_PER_MACHINE})",
+    help=f"cores of each machine with workers; default: {CORES_PER_MACHINE}",
   )
   command_line.add_out(parser)
   return parser.parse_args(arguments)

@@ -35,12 +35,12 @@ MLPs, where not said otherwise."""
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """One learner to measure.
+  """One learner whose updates are measured.
 
   Attributes:
     name: name of the case.
     preset: preset of configs/apex_dqn.py.
-    overrides: overrides of the preset.
+    overrides: values that replace the preset's, by field name.
     items: transitions in the table.
     updates: updates per repetition.
   """
@@ -52,7 +52,7 @@ class Case:
   updates: int
 
   def config(self) -> ml_collections.ConfigDict:
-    """The whole config of the case."""
+    """Returns the whole config of the case."""
     config = apex_dqn.get_config(self.preset)
     config.update_from_flattened_dict(self.overrides)
     config.replay.capacity = self.items
@@ -73,6 +73,7 @@ def _mlp(
   n: int,
   **more: object,
 ) -> Case:
+  """Makes a case on CartPole with an MLP of two layers of `size` units."""
   overrides = {
     "network.hidden_sizes": (size, size),
     "network.dueling": dueling,
@@ -113,10 +114,10 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
 
   Args:
     case: the learner.
-    runs: repetitions of each kind, plus one that is discarded.
+    runs: repetitions on replay and on a fixed batch; one more is discarded.
 
   Returns:
-    One row per repetition and kind.
+    One row per repetition and kind of batch.
   """
   from slipway.agents import registry
   from slipway.agents.updates import replay_updates
@@ -170,7 +171,7 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
   """Measures all cases, each in its own process.
 
   Args:
-    runs: repetitions of each kind.
+    runs: repetitions on replay and on a fixed batch.
     cases: the learners.
   """
   raw = []
@@ -206,6 +207,7 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
 
 
 def _medians(raw: list[report.Row], case: str) -> dict:
+  """Returns the row of medians of a case."""
   rows = [row for row in raw if row["case"] == case]
   columns = {
     f"{title}, {kind}": report.median(rows, column, kind=kind)
@@ -258,6 +260,7 @@ class _FixedUpdates:
     )
 
   def run(self, updates: int) -> "updates_core.LastUpdate":
+    """Makes updates in one call of the graph; returns the last one."""
     import tensorflow as tf
 
     from slipway.agents.updates import graph_loop
@@ -269,6 +272,7 @@ class _FixedUpdates:
 
 
 def _run(loop, steps_per_call: int, updates: int):
+  """Makes updates by calls of a loop; returns their number and times."""
   start, done = processes.cpu(), 0
   while done < updates:
     assert loop.run(steps_per_call) is not None, "starved on a full table"

@@ -24,7 +24,7 @@ transitions more, as its documentation says: see the items a step."""
 
 
 def make_config() -> ml_collections.ConfigDict:
-  """Returns the config of both sides."""
+  """Returns the config with which Slipway and Acme are measured."""
   config = apex_dqn.get_config("cartpole")
   config.network.dueling = False
   config.exploration.schedule = "linear"
@@ -39,7 +39,7 @@ def make_config() -> ml_collections.ConfigDict:
 def measure(
   runs: int, ours_steps: int = 200_000, acme_steps: int = 10_000
 ) -> report.Report:
-  """Measures both sides, alternately.
+  """Measures Slipway's worker and Acme's actor, alternately.
 
   Args:
     runs: repetitions of each side.
