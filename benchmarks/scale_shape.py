@@ -48,11 +48,11 @@ class Records(typing.NamedTuple):
 def describe(
   config: ml_collections.ConfigDict,
 ) -> tuple[Shape, Records, ml_collections.ConfigDict]:
-  """Returns what the measurements need to know of a config.
+  """Returns the sizes, records and config for the measurements of a config.
 
   Returns:
-    The config's sizes, the records to write, and a copy of the config whose
-    table is small and never blocks.
+    The sizes that the config determines, the records that writers write, and a
+    copy of the config whose table is small and never blocks.
   """
   records, table = make_records(config), filling.make_table_spec(config)
   arrays = make_variables(config).values()

@@ -16,9 +16,10 @@ _RESOLUTION = 2.0**-22
 _OWN: fields.Fields = {
   "network.head": Field(
     "expected",
-    "what the network learns of the returns' distribution: 'expected', the "
-    "mean; 'categorical' (C51), Bellemare et al. 2017; 'quantile' (QR-DQN), "
-    "Dabney et al. 2018a; 'implicit_quantile' (IQN), Dabney et al. 2018b",
+    "statistic of the returns' distribution that the network learns: "
+    "'expected', the mean; 'categorical' (C51), Bellemare et al. 2017; "
+    "'quantile' (QR-DQN), Dabney et al. 2018a; 'implicit_quantile' (IQN), "
+    "Dabney et al. 2018b",
     checks.one_of(HEADS, "the network would have no outputs"),
   ),
   "network.atoms": Field(

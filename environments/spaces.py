@@ -206,4 +206,5 @@ def one_line(space: gymnasium.Space) -> str:
 
 
 def _is_image(space: spaces.Box) -> bool:
+  """Returns whether a Box is an image, or a stack of images."""
   return space.dtype == np.uint8 and len(space.shape) > 1
