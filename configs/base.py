@@ -241,7 +241,7 @@ FIELDS: fields.Fields = {
     checks.matching(
       lambda x: not x or x.startswith("/") or "://" in x,
       "an absolute path or a URL ('': no copies)",
-      "a relative path is another folder on each machine",
+      "a relative path is a different folder on each machine",
       "runs/shared",
     ),
   ),
@@ -314,7 +314,7 @@ FIELDS: fields.Fields = {
     "any",
     "whether the run ends when 'any' of the limits is reached, or 'all' of "
     "those that are set",
-    checks.one_of(("any", "all"), "it would be unclear when the run ends"),
+    checks.one_of(("any", "all"), "the run would have no end condition"),
   ),
 }
 

@@ -89,8 +89,8 @@ REPLAY: fields.Fields = {
   ),
   "replay.capacity": Field(
     50_000,
-    "transitions in the full table, from which the oldest are then removed; "
-    "Mnih et al. 2015 use 1,000,000",
+    "largest number of transitions in the table; a full table removes the "
+    "oldest; Mnih et al. 2015 use 1,000,000",
     checks.at_least(1, "the table could hold no transition"),
   ),
   "replay.min_size": Field(
@@ -108,9 +108,9 @@ REPLAY: fields.Fields = {
   ),
   "replay.tolerance": Field(
     0.5,
-    "how far the number of samples may deviate from samples_per_insert x "
-    "inserts until one side waits, as a fraction of samples_per_insert x "
-    "min_size",
+    "largest deviation of the number of samples from samples_per_insert x "
+    "inserts, as a fraction of samples_per_insert x min_size; beyond it, the "
+    "side that is ahead waits",
     checks.above(0, "the limiter would block for ever").up_to(
       1e9, "the limiter counts in doubles"
     ),
@@ -195,8 +195,8 @@ EPSILON: fields.Fields = {
   ),
   "exploration.ladder_base": Field(
     0.4,
-    "epsilon of the first environment for 'ladder': environment i of N has "
-    "epsilon ** (1 + alpha i / (N - 1)); Horgan et al. 2018, section 4.1",
+    "base of 'ladder', by which environment i of N has the epsilon base ** (1 "
+    "+ alpha i / (N - 1)); Horgan et al. 2018, section 4.1",
     checks.matching(
       lambda x: 0 < x < 1,
       "in (0, 1)",
@@ -206,8 +206,8 @@ EPSILON: fields.Fields = {
   ),
   "exploration.ladder_exponent": Field(
     7.0,
-    "alpha, by which the epsilons of 'ladder' fall; Horgan et al. 2018, "
-    "section 4.1",
+    "alpha of 'ladder', by which environment i of N has the epsilon base ** (1 "
+    "+ alpha i / (N - 1)); Horgan et al. 2018, section 4.1",
     checks.at_least(0, "epsilons would exceed 1").up_to(
       100, "most epsilons would be zero"
     ),

@@ -104,16 +104,16 @@ FIELDS: fields.Fields = {
   ),
   "learner.clip": Field(
     0.2,
-    "epsilon of the loss 'clipped': probability ratios are clipped to "
-    "1 +- epsilon; Schulman et al. 2017, section 6.1",
+    "epsilon of the loss 'clipped', which clips probability ratios to [1 - "
+    "epsilon, 1 + epsilon]; Schulman et al. 2017, section 6.1",
     checks.above(0, "the policy could not change").up_to(
       1e3, "nothing would be clipped"
     ),
   ),
   "learner.value_clip": Field(
     0.0,
-    "distance from its value before the update to which each state value is "
-    "clipped in the loss; 0: no clipping",
+    "largest change of a state value in one update, to which the value loss "
+    "clips the change; 0: no clipping",
     checks.at_least(0, "values could not be learned", "0: no clipping"),
   ),
   "learner.kl_limit": Field(
@@ -167,14 +167,14 @@ FIELDS: fields.Fields = {
   ),
   "learner.kl_bound": Field(
     0.01,
-    "eps_alpha of the loss 'vmpo': bound of the policy's KL divergence per "
-    "update in nats, for a Gaussian of its mean; Song et al. 2019 use 0.001 to "
-    "0.01 on Atari",
+    "eps_alpha of the loss 'vmpo', in nats: bound of the KL divergence between "
+    "old and new policy, for a Gaussian that of its mean; Song et al. 2019 use "
+    "0.001 to 0.01 on Atari",
     checks.above(0, "the policy could not change"),
   ),
   "learner.std_kl_bound": Field(
     1e-4,
-    "eps_alpha of the loss 'vmpo' for a Gaussian's standard deviation, in "
+    "eps_alpha of the loss 'vmpo' for the standard deviation of a Gaussian, in "
     "nats; Song et al. 2019 use 5e-6 to 5e-5",
     checks.above(0, "standard deviations could not change"),
   ),

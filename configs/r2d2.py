@@ -12,7 +12,7 @@ from slipway.configs import apex_dqn, base, checks, dqn, fields, groups
 _OWN: fields.Fields = {
   "network.lstm_size": fields.Field(
     64,
-    "number of units of the LSTM; section 2.3: 512",
+    "number of units of the LSTM; Kapturowski et al. 2019 use 512, section 2.3",
     checks.at_least(1, "there would be no recurrent state").up_to(
       65_536, "no memory holds its weights"
     ),
@@ -20,7 +20,7 @@ _OWN: fields.Fields = {
   "adder.burn_in": fields.Field(
     10,
     "steps at the start of a sequence that only update the LSTM's state, "
-    "without a loss; table 2: 40",
+    "without a loss; Kapturowski et al. 2019 use 40, table 2",
     checks.at_least(0, "sequences would end before they begin").up_to(
       1_000, "the unrolled graph could not be built"
     ),
@@ -28,15 +28,15 @@ _OWN: fields.Fields = {
   "adder.unroll": fields.Field(
     20,
     "steps of a sequence after the burn-in, from which the learner learns; "
-    "table 2: 80",
+    "Kapturowski et al. 2019 use 80, table 2",
     checks.at_least(1, "there would be nothing to learn from").up_to(
       1_000, "the unrolled graph could not be built"
     ),
   ),
   "adder.period": fields.Field(
     10,
-    "steps from the start of one sequence to the start of the next; table 2: "
-    "40",
+    "steps from the start of one sequence to the start of the next; "
+    "Kapturowski et al. 2019 use 40, table 2",
     checks.at_least(
       1, "the same sequence would be written again and again"
     ).up_to(1_000, "a sequence has no more steps"),
@@ -44,7 +44,7 @@ _OWN: fields.Fields = {
   "replay.eta": fields.Field(
     0.9,
     "eta of a sequence's priority, eta max |TD error| + (1 - eta) mean |TD "
-    "error|; section 2.3",
+    "error|; Kapturowski et al. 2019, section 2.3",
     checks.within(0, 1, "priorities could be negative"),
   ),
 }

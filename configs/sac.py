@@ -20,8 +20,8 @@ FIELDS: fields.Fields = {
   **groups.N_STEP,
   "learner.tau": Field(
     0.005,
-    "tau, the share of the critics' variables that each update moves into the "
-    "target networks; table 1",
+    "tau, the weight of the critics in the moving average that each update "
+    "makes of the target networks; Haarnoja et al. 2018, table 1",
     checks.within(0, 1, "targets would not follow the critics"),
   ),
   "learner.temperature": Field(

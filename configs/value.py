@@ -75,19 +75,20 @@ _OWN: fields.Fields = {
   ),
   "learner.munchausen_scale": Field(
     0.0,
-    "alpha, the weight of the log-policy that is added to rewards; Vieillard "
-    "et al. 2020; 0: no bonus",
+    "alpha, the weight of the action's log-probability, which is added to the "
+    "reward as a bonus; Vieillard et al. 2020; 0: no bonus",
     checks.within(0, 1, "the bonus would outweigh the rewards", "0: no bonus"),
   ),
   "learner.munchausen_temperature": Field(
     0.03,
-    "tau, the softmax policy's temperature; Vieillard et al. 2020, section 4",
+    "tau, the temperature of the softmax policy of the bonus; Vieillard et al. "
+    "2020, section 4",
     checks.within(1e-6, 1e6, "the policy could not be computed"),
   ),
   "learner.munchausen_lowest": Field(
     -1.0,
-    "l_0, the lower bound of the scaled log-policy; Vieillard et al. 2020, "
-    "section 4",
+    "l_0, the lower bound of the bonus before its weight; Vieillard et al. "
+    "2020, section 4",
     checks.at_most(0, "there would be no bonus"),
   ),
 }
