@@ -10,14 +10,14 @@ from benchmarks import goal, processes, report, writing, writing_rig
 ITEMS = ("small", "frames")
 WRITERS = (4, 8)
 
-# Items a second through the proxy, of those direct.
+# Goals for the ratio of items per second, through the proxy to directly.
 RATIO_GOALS = {
   ("small", writing_rig.SHARED): 0.8,
   ("frames", writing_rig.SHARED): 0.65,
   ("small", writing_rig.SPARE): 0.95,
   ("frames", writing_rig.SPARE): 0.9,
 }
-CPU_GOALS_US = {"small": 15.0, "frames": 30.0}  # of the proxy, an item
+CPU_GOALS_US = {"small": 15.0, "frames": 30.0}  # of the proxy, per item
 ADDED_FLUSH_GOAL_MS = 1.0
 
 _METHOD = """\
@@ -32,8 +32,8 @@ processes on all {cores} cores. `a core to spare`: server and writers pinned to
 one core, the proxy to another; `direct` the same. `each flushed`: one writer
 waits for each of {flushes:,} items to be confirmed. The processes stay; the two
 sides alternate; medians of {runs} repetitions, ratios and differences within a
-repetition. CPU time is a process's, all threads; the proxy's has its questions
-for new variables in it."""
+repetition. CPU time is that of all threads of a process; the proxy's contains
+its polls for new variables."""
 
 
 def measure(
@@ -64,7 +64,7 @@ def measure(
           raw += _measure_all(rig, cases, repetition, effort)
   return report.Report(
     name="proxy",
-    title="The proxy: what the way through it costs the writers",
+    title="The proxy: the cost for writers of writing through it",
     method=_METHOD.format(
       cores=len(cores), runs=runs, **dataclasses.asdict(effort)
     ),

@@ -126,7 +126,7 @@ def proxy(case: str) -> Ratio:
 
 
 WORKER = Ratio(
-  "worker / Acme: environment steps a CPU second",
+  "worker / Acme: environment steps per CPU second",
   "worker",
   Side("steps_per_cpu_s", {"side": "slipway"}),
   Side("steps_per_cpu_s", {"side": "acme"}),

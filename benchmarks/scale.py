@@ -28,11 +28,12 @@ SHARDS = (1, 2, 4, 8)
 CORES_PER_MACHINE = 8
 
 _METHOD = """\
-What one of each part carries with `{config}`: items of {sent_bytes:,} bytes
-(what one adds to its stream), {batch_size} a batch, and variables of
-{variables_kb:,.0f} kB. The replay server has a process of its own, a full table
-and a limiter that never blocks; each other part is measured with it alone, on
-{cores} cores that they share. *inserted*: raw Reverb writers of noise, of at
+The capacity of one process of each component with `{config}`: items that add
+{sent_bytes:,} bytes to their stream, {batch_size} items per batch, and
+variables of {variables_kb:,.0f} kB. The replay server has its own process, a
+full table and a limiter that never blocks. Each other component is measured
+with this server only, on {cores} cores that they share.
+*inserted*: raw Reverb writers of noise, of at
 most 32 items in flight each, on so many streams of {writers} processes.
 *relayed*: the same through a WorkerProxy. *sampled*: by the trainer's dataset,
 priorities pushed back, nothing learned. *fetched*: versions of the variables,
@@ -40,17 +41,19 @@ as a proxy does. *copied*: the same out of shared memory, as a worker does.
 *trained*: updates of the config's learner. *stepped*: environment steps of a
 worker, with a server of its own.
 
-*busy* are the cores that the part used: the server where it takes or gives,
-else the process itself. A part *carries* what it did, or what a whole core
-would do where it used less; a worker and its copies, what they do of a CPU
-second; the trainer, what it did. Medians of {runs} repetitions of {window_s:g}
-s.
+*busy* are the cores that the component used: those of the server if items or
+variables are inserted, sampled or fetched, else those of the process itself.
+The *capacity* is the measured rate, or the rate with one full core if less than
+one core was used. That of a worker and its copies is the rate per CPU second;
+that of the trainer is its measured rate. Medians of {runs} repetitions of
+{window_s:g} s.
 
 The plan: a worker has a core, of {cores_per_machine} a machine, and the proxy
 of that machine what it needs. An insert comes with {ratio:g} samples; replay
-servers share out both evenly, a core each; the trainer has a machine like this
-one. *variables*: on so many machines every version arrives; on more, some are
-skipped. Beyond the part that gives out first, more workers only wait."""
+servers share both evenly, with one core each; the trainer has a machine like
+this one. *variables*: on so many machines every version arrives; on more, some
+are skipped. Beyond the component that saturates first, more workers only
+wait."""
 
 
 def measure(
@@ -85,7 +88,7 @@ def measure(
   ]
   return report.Report(
     name=_name(config_path),
-    title=f"Past this machine: what `{config_path}` would feed",
+    title=f"Larger clusters: plans for `{config_path}`",
     method=_METHOD.format(
       config=config_path,
       sent_bytes=shape.sent_bytes,
@@ -147,11 +150,11 @@ def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
       **{
         title: report.median(raw, column, part=part, streams=streams)
         for title, column in (
-          ("a second", "per_s"),
+          ("per second", "per_s"),
           ("MB/s", "mb_per_s"),
           ("busy, cores", "busy_cores"),
           ("CPU us each", "cpu_us"),
-          ("carries, a second", "carried_per_s"),
+          ("capacity per second", "carried_per_s"),
         )
       },
     }
@@ -167,7 +170,7 @@ def _plan_row(plan: scale_plan.Plan) -> report.Row:
       f"{part.name}, environment steps/s": part.steps_per_s
       for part in plan.parts
     },
-    "gives out first": plan.first.name,
+    "saturates first": plan.first.name,
     "workers": plan.first.workers,
     "machines": plan.first.machines,
   }
@@ -179,12 +182,12 @@ def _describe_plan(plan: scale_plan.Plan, cores_per_machine: int) -> str:
   carries = {part.name: part.steps_per_s for part in plan.parts}
   shards = f"{plan.shards} shard{'s' if plan.shards > 1 else ''}"
   return (
-    f"{shards}: {first.name} gives out first, at {first.steps_per_s:,.0f} "
-    f"environment steps a second, which {first.workers:,.2f} workers make at "
+    f"{shards}: {first.name} saturates first, at {first.steps_per_s:,.0f} "
+    f"environment steps per second, which {first.workers:,.2f} workers make at "
     f"full speed, or {first.machines:,.2f} machines of {cores_per_machine} "
-    f"cores with {plan.workers_per_machine} workers each. Replay carries "
-    f"{carries['replay'] / carries['trainer']:,.1f} times what the trainer "
-    "does."
+    f"cores with {plan.workers_per_machine} workers each. The capacity of "
+    f"replay is {carries['replay'] / carries['trainer']:,.1f} times that of "
+    "the trainer."
   )
 
 

@@ -123,7 +123,7 @@ def _limit(raw: Sequence[report.Row], workers: int) -> str:
     used = report.median(raw, f"{role}_cores", workers=workers)
     if used / (workers if role == "worker" else 1) >= _BUSY:
       return f"the {role}s" if role == "worker" else f"the {role}"
-  return "nobody: they wait for one another"
+  return "no process: they wait for one another"
 
 
 def _memory(

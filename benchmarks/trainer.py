@@ -19,7 +19,7 @@ if typing.TYPE_CHECKING:
 
 _ROWS_A_WRITE = 20
 _UP_WITHIN_S = 30.0
-_SETTLE_S = 0.1  # for priorities on their way, which are not the next one's
+_SETTLE_S = 0.1  # in which the last priorities arrive, before the next side
 
 _METHOD = """\
 One process trains: `slipway.agents.updates.graph_loop.GraphLoop` in calls of as
@@ -28,9 +28,9 @@ sampled from a prioritized table whose server is in the same process, as in a
 run, and new priorities pushed back. `fixed`: the same learner and loop on one
 unpacked batch again and again, and nothing pushed. The two alternate in that
 process; medians of {runs} repetitions, ratios within a repetition, after a
-first one that is not counted. CPU time is the process's, all threads. The table
-is full and nobody writes. An item holds four transitions, as in the presets for
-MLPs, where not said otherwise."""
+first one that is not counted. CPU time is that of all threads of the process.
+The table is full, and no process writes to it. An item holds four transitions,
+as in the presets for MLPs, unless the case's name has another number."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +102,8 @@ CASES = (
     updates=160,
   ),
 )
-GOALS = {  # of the fixed batch's speed, by case
+# Goals for the ratio of updates per second, on replay to on a fixed batch.
+GOALS = {
   CASES[0].name: 0.8,
   CASES[1].name: 0.8,
   CASES[-1].name: 0.95,
@@ -198,7 +199,7 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
   ]
   return report.Report(
     name="trainer",
-    title="The trainer: updates a second beside those on a fixed batch",
+    title="The trainer: updates per second on replay and on a fixed batch",
     method=_METHOD.format(runs=runs),
     raw=raw,
     medians=medians,

@@ -56,7 +56,7 @@ def test_it_is_written_and_read_back(measured, tmp_path):
   measured.write(tmp_path, {"commit": "none"})
   page = (tmp_path / "apex_dqn_cartpole.md").read_text()
   assert "`apex_dqn:cartpole`" in page
-  assert "gives out first" in page
+  assert "saturates first" in page
   rows = report.read(tmp_path / "apex_dqn_cartpole.csv")
   assert len(rows) == len(measured.raw)
 
