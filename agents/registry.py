@@ -35,7 +35,7 @@ def make_builder(name: str) -> core.Builder:
   """
   if name in _BUILDERS:
     return importlib.import_module(_BUILDERS[name]).Builder()
-  if not checks.is_own(name):
+  if not checks.is_user_code(name):
     near = difflib.get_close_matches(name, _BUILDERS, n=1)
     advice = f"did you mean {near[0]}? " if near else ""
     raise ValueError(

@@ -11,26 +11,26 @@ from benchmarks import faults, goal, processes, report
 
 GOAL_MB = 2.0  # growth of the resident set
 
-_QUEUE_SIZE = 100  # items, which are there within a second
+_QUEUE_SIZE = 100  # items, so that the queue is full within a second
 _ROW_BYTES = 84 * 84
 
 _METHOD = """\
 {writers} writer processes write frames (84x84 bytes of noise) by
-`ItemWriter` through a WorkerProxy in a process of its own, to a
-queue of 100 items from which nobody takes any, for {seconds:g} s. The resident
-set of the proxy's process, once a second, from {settle_s:g} s after its start
-on, when it has imported what fetching variables needs."""
+`ItemWriter` through a WorkerProxy in its own process, to a queue of
+100 items from which none is sampled, for {seconds:g} s. The resident set of the
+proxy's process is measured once per second, from {settle_s:g} s after its start
+on, when it has imported the modules for fetching variables."""
 
 
 def measure(
   seconds: float = 600.0, writers: int = 8, settle_s: float = 20.0
 ) -> report.Report:
-  """Measures the memory once.
+  """Measures the proxy's memory once, while the rate limiter blocks.
 
   Args:
     seconds: seconds for which the limiter blocks and memory is measured.
     writers: number of writer processes.
-    settle_s: seconds for the proxy's start-up.
+    settle_s: seconds for the proxy's start-up, before the measurement.
   """
   raw = []
   with (
@@ -56,7 +56,7 @@ def measure(
   last = statistics.median(megabytes[-tenth:])
   return report.Report(
     name="blocked",
-    title="The proxy's memory beside a closed rate limiter",
+    title="The proxy's memory while the rate limiter blocks",
     method=_METHOD.format(writers=writers, seconds=seconds, settle_s=settle_s),
     raw=raw,
     medians=[

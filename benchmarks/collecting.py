@@ -11,7 +11,15 @@ _WAIT_S = 1.0
 
 
 class Collected(typing.NamedTuple):
-  """Measurements of one worker process."""
+  """Measurements of one worker process over some environment steps.
+
+  Attributes:
+    env_steps: environment steps of the measurement.
+    items_per_step: items that the server took, per environment step.
+    wall_s: duration in seconds.
+    worker_cpu_s: CPU seconds of the worker process.
+    server_cpu_s: CPU seconds of the server process.
+  """
 
   env_steps: int
   items_per_step: float  # that the server took, of all steps
@@ -20,7 +28,7 @@ class Collected(typing.NamedTuple):
   server_cpu_s: float
 
   def row(self) -> dict[str, float]:
-    """Returns the measurements as columns of a raw file."""
+    """Returns the measurements and rates, by column of the CSV file."""
     return {
       **self._asdict(),
       "steps_per_cpu_s": self.env_steps / self.worker_cpu_s,
@@ -30,7 +38,14 @@ class Collected(typing.NamedTuple):
 
 
 def serve_ours(config: ml_collections.ConfigDict):
-  """Starts a server with a run's table; returns it and its address."""
+  """Starts a server with the table of a Slipway run.
+
+  Args:
+    config: the whole config of the run.
+
+  Returns:
+    The server, which must be kept referenced, and its address.
+  """
   from slipway.replay.tables import tables, trajectory_manager
 
   manager = trajectory_manager.TrajectoryManager(
@@ -41,7 +56,14 @@ def serve_ours(config: ml_collections.ConfigDict):
 
 
 def serve_acme(config: ml_collections.ConfigDict):
-  """Starts a server with the table of Acme's DQN; also returns its address."""
+  """Starts a server with the table of Acme's DQN.
+
+  Args:
+    config: the whole config, whose capacity and exponent the table has.
+
+  Returns:
+    The server, which must be kept referenced, and its address.
+  """
   import reverb
   from acme.adders import reverb as adders
 
@@ -68,11 +90,11 @@ def collect_ours(
   warm_up_steps: int,
   steps: int,
 ) -> Collected:
-  """Collects and writes like a worker, with constant variables.
+  """Collects and writes like a Slipway worker, with constant variables.
 
   Args:
     config: the whole config.
-    address: address of `serve_ours`.
+    address: address of the server from `serve_ours`.
     server_pid: process id of the server.
     warm_up_steps: environment steps before the measurement.
     steps: environment steps of the measurement.
@@ -127,11 +149,11 @@ def collect_acme(
   warm_up_steps: int,
   steps: int,
 ) -> Collected:
-  """Collects with Acme's own loop, actor and adder, as in its DQN.
+  """Collects with the loop, actor and adder of Acme's DQN.
 
   Args:
     config: the whole config; an MLP without dueling heads.
-    address: address of `serve_acme`.
+    address: address of the server from `serve_acme`.
     server_pid: process id of the server.
     warm_up_steps: environment steps before the measurement.
     steps: environment steps of the measurement.
@@ -188,11 +210,12 @@ def collect_acme(
 def _since(
   mine: processes.Cpu, servers: processes.Cpu, server_pid: int
 ) -> tuple[processes.Cpu, processes.Cpu]:
+  """Returns the times of this process and of the server since two results."""
   return processes.since(mine), processes.since(servers, server_pid)
 
 
 def _inserted(address: str) -> int:
-  """Returns the items inserted into the server's only table."""
+  """Returns the number of items inserted into the server's only table."""
   import reverb
 
   (table,) = reverb.Client(address).server_info(timeout=10).values()
@@ -200,7 +223,7 @@ def _inserted(address: str) -> int:
 
 
 def _acme_client(address: str):
-  """Makes a client that Acme 0.4.0's adders can use.
+  """Makes a Reverb client that the adders of Acme 0.4.0 can use.
 
   They pass `get_signature_timeout_ms`, an argument that the writer of Reverb
   0.11 does not have.

@@ -8,15 +8,15 @@ RESULTS = pathlib.Path(__file__).parent / "results"  # committed
 
 
 def names(text: str, known: Sequence[str], what: str) -> tuple[str, ...]:
-  """Parses a comma-separated list of names.
+  """Parses the value of a flag that is a comma-separated list of names.
 
   Args:
-    text: text of the argument.
+    text: value of the flag.
     known: all valid names.
-    what: the kind of the names, for the error message.
+    what: what a name stands for, such as 'benchmark', for the error message.
 
   Raises:
-    argparse.ArgumentTypeError: one line: a name is unknown.
+    argparse.ArgumentTypeError: a name is unknown; the message lists all names.
   """
   found = tuple(text.split(","))
   for name in found:
@@ -29,10 +29,10 @@ def names(text: str, known: Sequence[str], what: str) -> tuple[str, ...]:
 
 
 def positive(text: str) -> int:
-  """Parses a whole number above 0.
+  """Parses the value of a flag that is a whole number above 0.
 
   Raises:
-    argparse.ArgumentTypeError: one line: the number is 0 or less.
+    argparse.ArgumentTypeError: the number is 0 or less.
   """
   value = int(text)
   if value < 1:
@@ -43,10 +43,10 @@ def positive(text: str) -> int:
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
-  """Adds the argument `out`, the folder for results."""
+  """Adds the flag --out, the folder for results, to a parser."""
   parser.add_argument(
     "--out",
     type=pathlib.Path,
     default=RESULTS,
-    help="folder of the results (benchmarks/results)",
+    help="folder of the results; default: benchmarks/results",
   )

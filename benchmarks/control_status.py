@@ -8,19 +8,19 @@ _CALL_S = 0.5  # a control node that takes longer is not there
 
 
 class ControlStatus:
-  """Polls a control node, which may restart at another address."""
+  """A client that polls a run's control node, also after its restarts."""
 
   def __init__(self, folder: run_folder.RunFolder):
     """Keeps the folder; does not connect yet.
 
     Args:
-      folder: folder of the run, in which the node's address is.
+      folder: folder of the run, which contains the control node's address.
     """
     self._folder = folder
     self._client: control_service.ControlService | None = None
 
   def poll(self) -> run_status.RunStatus | None:
-    """Returns the run's status; None: the node is not up."""
+    """Returns the run's status; None: the control node is not up."""
     try:
       if self._client is None:
         where = run_address.read(self._folder)

@@ -20,9 +20,9 @@ from benchmarks import command_line, curves_picture, machine, whole_run
 from slipway.configs import catalog
 from slipway.launch.runs import curves as run_curves
 
-# Of a run's own curves.
+# The columns of a run's curves.csv that are saved.
 _KEPT = ("wall_s", "env_steps", "trainer_steps", "eval_return")
-_LAST = 5  # evaluations of a run, whose mean is its last return
+_LAST = 5  # number of final evaluations whose mean is a run's last return
 
 _PAGE = """\
 # Learning curves: {title}
@@ -74,25 +74,25 @@ TASKS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures the given algorithms, and writes the task's page.
+  """Runs the given algorithms, and draws and writes the task's learning curves.
 
   Args:
-    arguments: arguments of the command line; None: this process's.
+    arguments: arguments of the command line; None: those of this process.
 
   Returns:
-    Exit status: 0.
+    Exit status 0.
   """
-  asked = _parse(arguments)
-  task, folder = TASKS[asked.task], asked.out / asked.task
+  args = _parse(arguments)
+  task, folder = TASKS[args.task], args.out / args.task
   folder.mkdir(parents=True, exist_ok=True)
-  made_with = {"runs at once": str(asked.at_once), **machine.describe()}
-  with futures.ThreadPoolExecutor(asked.at_once) as pool:
+  made_with = {"runs at once": str(args.at_once), **machine.describe()}
+  with futures.ThreadPoolExecutor(args.at_once) as pool:
     runs = {
       algorithm: [
         pool.submit(_measure, algorithm, task, seed)
-        for seed in range(1, asked.seeds + 1)
+        for seed in range(1, args.seeds + 1)
       ]
-      for algorithm in asked.algorithms
+      for algorithm in args.algorithms
     }
     for algorithm, of_seeds in runs.items():
       rows = [row for run in of_seeds for row in run.result()]
@@ -100,22 +100,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
       _write(folder / f"{algorithm}.csv", head, rows)
   kept = {path.stem: read(path) for path in sorted(folder.glob("*.csv"))}
   curves = {name: found for name, (_, found) in kept.items()}
-  curves_picture.draw(curves, task.env_steps, asked.out / f"{asked.task}.png")
+  curves_picture.draw(curves, task.env_steps, args.out / f"{args.task}.png")
   page = _PAGE.format(
     title=task.title,
-    task=asked.task,
+    task=args.task,
     preset=task.preset,
     steps=task.env_steps,
     last=_LAST,
     table=_table(kept),
   )
-  (asked.out / f"{asked.task}.md").write_text(page, encoding="utf-8")
+  (args.out / f"{args.task}.md").write_text(page, encoding="utf-8")
   print(page)
   return 0
 
 
 class Curve(typing.NamedTuple):
-  """Evaluations of one run; each field is an array [N]."""
+  """The evaluations of one run.
+
+  Attributes:
+    wall_s: seconds since the run's start.  # [N]
+    env_steps: environment steps of all workers.  # [N]
+    eval_return: mean return of the evaluation.  # [N]
+  """
 
   wall_s: np.ndarray
   env_steps: np.ndarray
@@ -123,10 +129,13 @@ class Curve(typing.NamedTuple):
 
 
 def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
-  """Reads the description and the curves, one per seed, of an algorithm.
+  """Reads the learning curves of one algorithm from its CSV file.
 
   Args:
     path: path of a file that `main` has written.
+
+  Returns:
+    The lines of the file's head by name, and one curve per seed.
   """
   lines = path.read_text(encoding="utf-8").splitlines()
   head = [line[2:].split(": ", 1) for line in lines if line.startswith("# ")]
@@ -143,7 +152,7 @@ def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
 
 
 def _command(algorithm: str, task: Task) -> list[str]:
-  """Returns the arguments that all seeds share: config and overrides."""
+  """Returns the config and the overrides that the runs of all seeds share."""
   return [
     f"{algorithm}:{task.preset}",
     f"--config.limits.environment_steps={task.env_steps}",
@@ -154,6 +163,7 @@ def _command(algorithm: str, task: Task) -> list[str]:
 def _measure(
   algorithm: str, task: Task, seed: int
 ) -> list[dict[str, typing.Any]]:
+  """Runs an algorithm with a seed; returns one row per evaluation."""
   print(f"{task.title}: {algorithm}, seed {seed} ...", file=sys.stderr)
   config, *flags = _command(algorithm, task)
   flags.append(f"--config.seed={seed}")
@@ -172,6 +182,7 @@ def _write(
   made_with: Mapping[str, str],
   rows: Sequence[Mapping[str, typing.Any]],
 ) -> None:
+  """Writes the evaluations of an algorithm's runs as CSV, after a head."""
   with open(path, "w", newline="", encoding="utf-8") as file:
     file.writelines(f"# {name}: {value}\n" for name, value in made_with.items())
     writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
@@ -182,6 +193,7 @@ def _write(
 def _table(
   kept: Mapping[str, tuple[Mapping[str, str], Sequence[Curve]]],
 ) -> str:
+  """Returns a markdown table with one row per algorithm."""
   lines = [
     "| algorithm | seeds | last return | best | seconds | at once | commit |",
     "| --- | --- | --- | --- | --- | --- | --- |",
@@ -210,25 +222,26 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     "--algorithms",
     type=lambda text: command_line.names(text, configs, "algorithm"),
     default=(),
-    help="which to run, separated by commas; none: only draws what is kept",
+    help="algorithms to run, separated by commas; default: none, so that only "
+    "the saved curves are drawn",
   )
   parser.add_argument(
     "--seeds",
     type=command_line.positive,
     default=5,
-    help="runs of each algorithm (5)",
+    help="runs per algorithm; default: 5",
   )
   parser.add_argument(
     "--at_once",
     type=command_line.positive,
     default=1,
-    help="runs that share the machine (1)",
+    help="number of runs that share the machine; default: 1",
   )
   parser.add_argument(
     "--out",
     type=pathlib.Path,
     default=command_line.RESULTS / "curves",
-    help="folder of the results (benchmarks/results/curves)",
+    help="folder of the results; default: benchmarks/results/curves",
   )
   return parser.parse_args(arguments)
 

@@ -9,15 +9,22 @@ import numpy as np
 if typing.TYPE_CHECKING:
   from benchmarks import curves as curves_lib
 
-_ABREAST = 3  # algorithms
+_ABREAST = 3  # algorithms per row of the picture
 _COLOR, _OTHERS = "#1f6fb4", "#c9ced4"
-_POINTS = 100  # of a line
+_POINTS = 100  # points per line
 _CONFIDENCE = 0.95
 _RESAMPLED = 2_000
 
 
 class _Line(typing.NamedTuple):
-  """Mean and interval of an algorithm, by steps or seconds; arrays [N]."""
+  """The mean learning curve of an algorithm, with its confidence interval.
+
+  Attributes:
+    at: environment steps or seconds of the points.  # [N]
+    mean: mean return over the seeds.  # [N]
+    low: lower bound of the interval.  # [N]
+    high: upper bound of the interval.  # [N]
+  """
 
   at: np.ndarray
   mean: np.ndarray
@@ -83,7 +90,7 @@ def draw(
 
 
 def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the 95 % bootstrap interval of the mean over seeds.
+  """Returns the 95 % bootstrap confidence interval of the mean over seeds.
 
   Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
   statistical precipice", section 4.1.
@@ -95,8 +102,8 @@ def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Lower and upper bounds, [N] each.
   """
   seeds = len(lines)
-  drawn = np.random.default_rng(0).integers(seeds, size=(_RESAMPLED, seeds))
-  means = lines[drawn].mean(axis=1)  # [resampled, N]
+  sampled = np.random.default_rng(0).integers(seeds, size=(_RESAMPLED, seeds))
+  means = lines[sampled].mean(axis=1)  # [resampled, N]
   outside = 50 * (1 - _CONFIDENCE)
   low, high = np.percentile(means, (outside, 100 - outside), axis=0)
   return low, high
@@ -105,7 +112,13 @@ def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _line(
   curves: Sequence["curves_lib.Curve"], column: str, end: float
 ) -> _Line:
-  """Computes an algorithm's line, where all seeds have values."""
+  """Computes an algorithm's mean curve where all seeds have values.
+
+  Args:
+    curves: one curve per seed.
+    column: 'env_steps' or 'wall_s', the horizontal axis.
+    end: largest value of the horizontal axis.
+  """
   start = max(getattr(curve, column)[0] for curve in curves)
   at = np.linspace(start, max(start, end), _POINTS)
   lines = np.stack(

@@ -25,14 +25,26 @@ _TIMEOUT_S = 60.0
 
 
 class Published(typing.NamedTuple):
-  """Time and cost of one version's publication."""
+  """The publication of one version of the variables.
+
+  Attributes:
+    version: number of the version.
+    at_s: unix seconds, before `publish`.
+  """
 
   version: int
   at_s: float  # unix seconds, before `publish`
 
 
 class Copied(typing.NamedTuple):
-  """Time and cost of one version's arrival at a reader."""
+  """The arrival of one version of the variables at a reader.
+
+  Attributes:
+    version: number of the version.
+    at_s: unix seconds, after the poll that returned the version.
+    poll_s: duration of that poll, in seconds.
+    poll_cpu_s: CPU seconds of the reader's process during that poll.
+  """
 
   version: int
   at_s: float  # unix seconds, after the poll that returned it
@@ -41,7 +53,7 @@ class Copied(typing.NamedTuple):
 
 
 def make_variables(size: int) -> dict[str, np.ndarray]:
-  """Makes arrays of noise with a Nature CNN's shapes, plus padding.
+  """Makes random variables with a Nature CNN's shapes, plus padding.
 
   Args:
     size: total bytes; below the CNN's 6.8 MB there is padding only.
@@ -59,7 +71,7 @@ def make_variables(size: int) -> dict[str, np.ndarray]:
 
 @functools.cache
 def _publisher(size: int):
-  """Returns this process's server and publisher, with version 1, and arrays."""
+  """Returns this process's server, publisher (at version 1) and variables."""
   from slipway.replay.tables import trajectory_manager
   from slipway.replay.variables import variables
 
@@ -93,11 +105,11 @@ def address(size: int) -> str:
 
 
 def publish(size: int, versions: int, period_s: float) -> list[Published]:
-  """Publishes versions from 2 on, with this process's publisher.
+  """Publishes further versions by this process's publisher.
 
   Args:
     size: bytes of the variables, as for `address`.
-    versions: number of versions.
+    versions: number of versions to publish.
     period_s: seconds between the due times of two versions.
   """
   _, publisher, arrays = _publisher(size)
@@ -112,7 +124,7 @@ def publish(size: int, versions: int, period_s: float) -> list[Published]:
 
 
 def samples(size: int) -> int:
-  """Returns how many versions this process's server has sent so far.
+  """Returns the number of versions that this process's server has sent.
 
   Args:
     size: bytes of the variables, as for `address`.
@@ -123,16 +135,16 @@ def samples(size: int) -> int:
 
 
 def read(side: str, place: str, last_version: int) -> list[Copied]:
-  """Polls until a version arrives.
+  """Polls until a version of the variables arrives.
 
   Args:
     side: 'proxy' or 'direct'.
-    place: path of the shared variables, or address of the server; this process
-      keeps its reader for the next call.
+    place: path of the shared variables for 'proxy', or the server's address for
+      'direct'. This process keeps the reader for the next call.
     last_version: version to wait for.
 
   Returns:
-    Each version that has arrived.
+    One entry per version that has arrived.
 
   Raises:
     TimeoutError: no new version arrived for 60 s.
@@ -157,6 +169,7 @@ def read(side: str, place: str, last_version: int) -> list[Copied]:
 
 @functools.cache
 def _source(side: str, place: str):
+  """Returns this process's reader of variables, for the arguments of `read`."""
   if side == "proxy":
     from slipway.replay.variables import shared_variables
 

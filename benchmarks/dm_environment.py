@@ -27,7 +27,7 @@ class GymnasiumEnvironment(dm_env.Environment):
     return dm_env.restart(self._environment.reset()[0])
 
   def step(self, action) -> dm_env.TimeStep:
-    """Takes a step, or resets if the episode has ended."""
+    """Takes a step, or resets the environment if the episode has ended."""
     if self._ended:
       return self.reset()
     observation, reward, terminated, truncated, _ = self._environment.step(
@@ -44,7 +44,7 @@ class GymnasiumEnvironment(dm_env.Environment):
     return dm_env.TimeStep(kind, reward, np.float32(1.0), observation)
 
   def observation_spec(self) -> specs.Array:
-    """Returns the spec of observations, without bounds, which are not used."""
+    """Returns the spec of observations; without bounds, which are unused."""
     space = self._environment.observation_space
     return specs.Array(space.shape, space.dtype, "observation")
 

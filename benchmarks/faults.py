@@ -31,9 +31,12 @@ class Wrote(typing.NamedTuple):
 
 
 class Place:
-  """A server, its proxy and its writers, at fixed addresses.
+  """A server and its proxy at fixed addresses, and the writers that use them.
 
-  The processes can be killed and restarted at the same addresses.
+  The server and the proxy can be killed and restarted at the same addresses.
+
+  Attributes:
+    pids: process ids, by 'server' and 'proxy'.
   """
 
   def __init__(self, folder: str, port: int, queue_size: int):
@@ -51,7 +54,7 @@ class Place:
     self.pids: dict[str, int] = {}
 
   def start(self, name: str) -> float:
-    """Starts 'server' or 'proxy'; returns the time of the first connection."""
+    """Starts 'server' or 'proxy'; returns the monotonic time when it is up."""
     held = contextlib.ExitStack()
     if name == "server":
       serving = processes.serving(_serve, self._port, self._queue_size)
@@ -62,7 +65,7 @@ class Place:
     return time.monotonic()
 
   def kill(self, name: str) -> float:
-    """Kills 'server' or 'proxy'; returns the time, monotonic."""
+    """Kills 'server' or 'proxy'; returns the monotonic time of the kill."""
     os.kill(self.pids[name], signal.SIGKILL)
     self._held.pop(name).close()
     return time.monotonic()
@@ -75,7 +78,13 @@ class Place:
   def begin_writing(
     self, writers: list[processes.Member], proxied: bool, record_bytes: int
   ) -> None:
-    """Starts the writers, which write until `end_writing`."""
+    """Starts the writers, which write until `end_writing`.
+
+    Args:
+      writers: prepared writer processes.
+      proxied: whether they write through the proxy, or else to the server.
+      record_bytes: size of each item.
+    """
     pathlib.Path(self._folder, "end").unlink(missing_ok=True)
     folder = self._folder if proxied else None
     for index, writer in enumerate(writers):
@@ -83,14 +92,20 @@ class Place:
       writer.begin(_write, *args)
 
   def end_writing(self, writers: list[processes.Member]) -> list[Wrote]:
-    """Stops the writers; returns the measurements of each."""
+    """Stops the writers; returns the measurements of each writer."""
     pathlib.Path(self._folder, "end").touch()
     return [writer.end() for writer in writers]
 
 
 @contextlib.contextmanager
 def at_a_place(folder: str, port: int, queue_size: int) -> Iterator[Place]:
-  """Yields a `Place`, and stops its processes at the end of the block."""
+  """Yields a `Place`, whose processes are stopped at the end of the block.
+
+  Args:
+    folder: tmpfs directory for the proxy's files.
+    port: port of the server.
+    queue_size: capacity of the server's table, from which nothing is sampled.
+  """
   place = Place(folder, port, queue_size)
   try:
     yield place
@@ -99,11 +114,12 @@ def at_a_place(folder: str, port: int, queue_size: int) -> Iterator[Place]:
 
 
 def prepare() -> None:
-  """Imports the modules of a writer."""
+  """Imports the modules that a writer needs."""
   import reverb  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 
 def _serve(port: int, queue_size: int):
+  """Starts the server; returns it and its port."""
   import reverb
 
   from slipway.replay.variables import variables
@@ -114,6 +130,7 @@ def _serve(port: int, queue_size: int):
 
 
 def _serve_proxy(port: int, folder: str):
+  """Starts the proxy; returns it and its address."""
   from slipway.replay import proxy
 
   worker_proxy = proxy.WorkerProxy(
@@ -129,7 +146,15 @@ def _serve_proxy(port: int, folder: str):
 def _write(
   port: int, folder: str | None, index: int, record_bytes: int, end: str
 ) -> Wrote:
-  """Writes noise, one confirmed batch after another, until `end` exists."""
+  """Writes random items, one confirmed batch after another.
+
+  Args:
+    port: port of the server.
+    folder: folder of the proxy's files; None: writes directly to the server.
+    index: number of the writer.
+    record_bytes: size of each item.
+    end: path of the file whose creation stops the writer.
+  """
   from slipway.replay.items import writer
   from slipway.replay.transport import control_block, routes
 

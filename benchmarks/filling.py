@@ -12,7 +12,18 @@ _WAIT_S = 10.0
 
 
 class Step(typing.NamedTuple):
-  """One step of B environments, in the form that adders take."""
+  """One step of B environments, in the form that adders take.
+
+  Attributes:
+    observation: observations before the step.  # [B, ...]
+    action: actions.  # [B]
+    values: values of the actions, and of the states.  # [2, B]
+    reward: rewards.  # [B]
+    terminated: whether each episode has terminated.  # [B]
+    truncated: whether each episode was truncated.  # [B]
+    first: whether each step is the first of an episode.  # [B]
+    next_observation: observations after the step.  # [B, ...]
+  """
 
   observation: np.ndarray  # before the step
   action: np.ndarray  # [B]
@@ -25,10 +36,10 @@ class Step(typing.NamedTuple):
 
 
 def make_table_spec(config: ml_collections.ConfigDict) -> table_spec.TableSpec:
-  """Returns the spec of a config's table.
+  """Returns the spec of the table that a config's algorithm has.
 
   Raises:
-    ValueError: one line: the config's algorithm has no table.
+    ValueError: the algorithm learns from recorded data, without a table.
   """
   from slipway.agents import registry
   from slipway.environments import factory
@@ -51,7 +62,7 @@ def fill(
   items: int,
   steps: Iterator[Step],
 ) -> None:
-  """Writes the transitions of steps, like a worker.
+  """Writes transitions to a server's table, like a worker.
 
   Args:
     address: address of the server.
@@ -90,7 +101,7 @@ def fill(
 
 
 def noise(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
-  """Yields random steps, all in one episode per environment.
+  """Yields random steps, without an environment and without episode ends.
 
   Args:
     config: the whole config.

@@ -8,12 +8,12 @@ from benchmarks import filling, goal, processes, report
 from slipway.configs import apex_dqn
 from slipway.replay.tables import table_spec
 
-GOAL_BYTES = 1 / 6  # of storing both stacks
-GOAL_SPEED = 1.0  # of their samples a second
+GOAL_BYTES = 1 / 6  # ratio of bytes per transition, frames to stacks
+GOAL_SPEED = 1.0  # ratio of samples per second, frames to stacks
 
 _CONTENTS = ("noise", "play")
 _STORED = ("stacks", "frames")
-_BATCHES = 40  # drawn in one call of the graph
+_BATCHES = 40  # sampled in one call of the graph
 _CALLS = 15
 _WARM_UP_ITEMS = 500
 
@@ -21,17 +21,17 @@ _METHOD = """\
 {items:,} transitions (3 steps, 4 frames of 84x84 stacked) in a prioritized
 table in one process. `stacks`: a transition is a row with both stacks
 (`adder.stacked_frames=0`); `frames`: each frame is stored once (4). `noise`:
-frames of random bytes, which no compression makes smaller; `play`: Pong by
-random actions, which Reverb's makes much smaller. Bytes are the process's
-resident memory, by which it grew from the first {warm_up} transitions on; raw
-ones are those before compression. Samples are drawn by the trainer's dataset,
-from the process's own table, in batches of 32, and unpacked to both stacks in
-one graph; CPU time is the process's, all threads. Each side in fresh processes,
-one right after the other; medians of {runs} repetitions, ratios within a
-repetition."""
+frames of random bytes, which can't be compressed; `play`: Pong by random
+actions, which Reverb compresses well. Bytes are the growth of the process's
+resident memory after the first {warm_up} transitions; raw bytes are those
+before compression. The trainer's dataset samples from the process's own table,
+in batches of 32, and unpacks both stacks in one graph. CPU time is that of all
+threads of the process. Each side runs in fresh processes, one right after the
+other; medians of {runs} repetitions, ratios within a repetition."""
 
 
 def _config(stored: str) -> ml_collections.ConfigDict:
+  """Returns the config for 'stacks' or 'frames' as the form of storage."""
   config = apex_dqn.get_config("pong")
   config.adder.stacked_frames = 4 if stored == "frames" else 0
   config.replay.update({"min_size": 1, "samples_per_insert": 0.0})
@@ -40,12 +40,15 @@ def _config(stored: str) -> ml_collections.ConfigDict:
 
 
 def measure_process(content: str, stored: str, items: int) -> dict[str, float]:
-  """Measures one side in this process.
+  """Measures one form of storage, in this process.
 
   Args:
-    content: 'noise' or 'play'.
-    stored: 'stacks' or 'frames'.
+    content: frames of random bytes ('noise') or of Pong ('play').
+    stored: 'stacks', each stack stored whole, or 'frames', each frame once.
     items: least number of transitions.
+
+  Returns:
+    Values by column of the CSV file.
   """
   from slipway.environments import factory
   from slipway.replay.tables import tables, trajectory_manager
@@ -111,7 +114,7 @@ def _draw(address: str, table: table_spec.TableSpec) -> dict[str, float]:
 
 
 def measure(runs: int, items: int = 10_000) -> report.Report:
-  """Measures both sides, stacks and frames.
+  """Measures storage as stacks and as frames.
 
   Args:
     runs: number of repetitions.
@@ -140,7 +143,7 @@ def measure(runs: int, items: int = 10_000) -> report.Report:
         GOAL_BYTES,
       ),
       goal.at_least(
-        f"{content}: {speed:.2f} times their samples a second, goal at least "
+        f"{content}: {speed:.2f} times their samples per second, goal at least "
         f"{GOAL_SPEED:g}",
         speed,
         GOAL_SPEED,
@@ -173,6 +176,7 @@ def measure(runs: int, items: int = 10_000) -> report.Report:
 
 
 def _ratio(raw: list[report.Row], content: str, column: str) -> float:
+  """Returns the ratio of a column's values, of 'frames' to 'stacks'."""
   rows = [row for row in raw if row["content"] == content]
   return report.ratio(
     rows, column, of={"stored": "frames"}, to={"stored": "stacks"}

@@ -11,7 +11,7 @@ _LABEL_WIDTH = 62  # characters
 
 
 class Goal(str):
-  """The line of a goal in a report, with the degree to which it was reached.
+  """The line of a goal in a report, and how well the goal was reached.
 
   Attributes:
     factor: quality relative to the goal: 1 meets it, 2 is twice as good, 0.5 is
@@ -30,12 +30,17 @@ class Goal(str):
 
 
 def verdict(text: str, reached: bool) -> str:
-  """Returns the line of a goal without a number."""
+  """Returns the line of a goal, which ends with whether it was reached.
+
+  Args:
+    text: the measured quantity and the goal, in words.
+    reached: whether the goal was reached.
+  """
   return f"{text}: {'reached' if reached else '**not reached**'}."
 
 
 def at_least(text: str, measured: float, goal: float) -> Goal:
-  """Makes a goal for a quantity of which more is better.
+  """Makes the goal that a quantity is at least a number.
 
   Args:
     text: the measured quantity and the goal, in words.
@@ -46,20 +51,26 @@ def at_least(text: str, measured: float, goal: float) -> Goal:
 
 
 def at_most(text: str, measured: float, goal: float) -> Goal:
-  """Makes a goal for a quantity of which less is better; 0 is perfect."""
+  """Makes the goal that a quantity is at most a number.
+
+  Args:
+    text: the measured quantity and the goal, in words.
+    measured: the measured value, in any unit, at least 0.
+    goal: the goal in the same unit, above 0.
+  """
   factor = goal / measured if measured > 0 else math.inf
   return Goal(text, factor, measured <= goal)
 
 
 def draw(lines: Sequence[str], path: pathlib.Path) -> bool:
-  """Draws the factor of each goal that has a number.
+  """Draws the factors of goals as bars, and saves the picture as PNG.
 
   Args:
-    lines: lines of goals, from the top of the picture.
+    lines: lines of goals, from the top; only those of type `Goal` are drawn.
     path: path of the PNG file, in an existing folder.
 
   Returns:
-    Whether a goal has a number, so that a picture was drawn.
+    Whether a picture was drawn; False: no line is a `Goal`.
   """
   goals = [line for line in lines if isinstance(line, Goal)]
   if not goals:
@@ -106,12 +117,13 @@ def draw(lines: Sequence[str], path: pathlib.Path) -> bool:
 
 
 def _wrapped(label: str) -> str:
-  """Returns a label as two lines: the measured quantity, and the goal."""
+  """Returns a label in lines: first the measured quantity, then the goal."""
   parts = label.replace(", goal ", ",\ngoal ").splitlines()
   return "\n".join(textwrap.fill(part, _LABEL_WIDTH) for part in parts)
 
 
 def _times(factor: float) -> str:
+  """Returns a bar's label: how many times better or worse than the goal."""
   times = max(factor, 1 / factor) if factor > 0 else math.inf
   if times > _WIDEST:
     return f"over {_WIDEST:g}x"
@@ -119,6 +131,7 @@ def _times(factor: float) -> str:
 
 
 def _tick(times: float, position: int | None) -> str:
+  """Returns the label of a tick of the axis of factors."""
   del position
   if times == 1:
     return "goal"

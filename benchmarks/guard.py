@@ -28,8 +28,8 @@ from benchmarks import (
 )
 
 _RUNS = 3  # repetitions of each
-# Of the machine's CPU time: where others take more of it while a ratio is
-# measured, it may have fallen for that.
+# Share of the machine's CPU time. If other processes use more of it during a
+# measurement, they may be the reason for a lower ratio.
 _OTHERS = 0.1
 
 _WORKERS = 2  # workers in the start-up measurement, as in the config
@@ -41,13 +41,13 @@ _TRAINER = tuple(
 
 
 class Verdict(typing.NamedTuple):
-  """Comparison of one ratio with its committed value.
+  """Comparison of one measured ratio with its committed value.
 
   Attributes:
     name: name of the ratio.
     committed: median of the committed repetitions.
     now: median of the new repetitions.
-    noise: difference of the two that is not significant.
+    noise: largest difference of the two that is not significant.
     others: fraction of the machine's CPU time that other processes used.
   """
 
@@ -66,18 +66,18 @@ class Verdict(typing.NamedTuple):
   def line(self) -> str:
     """The verdict as one line of text."""
     if self.fell:
-      said = "fell by more than its noise"
+      result = "fell by more than its noise"
     elif self._is_below:
-      said = (
+      result = (
         f"not judged: lower, but others took {self.others:.0%} of the machine"
       )
     elif self.now > self.committed + self.noise:
-      said = "rose by more than its noise"
+      result = "rose by more than its noise"
     else:
-      said = "within"
+      result = "within"
     return (
       f"{self.name}: committed {self.committed:.2f}, now {self.now:.2f}, "
-      f"noise {self.noise:.2f}: {said}"
+      f"noise {self.noise:.2f}: {result}"
     )
 
   @property
@@ -91,7 +91,7 @@ def compare(
   now: Sequence[float],
   others: float = 0.0,
 ) -> Verdict:
-  """Compares the ratios of two sets of repetitions.
+  """Compares the new repetitions of a ratio with the committed ones.
 
   The noise is the range of the committed ratios plus the range of the new ones.
 
@@ -108,27 +108,32 @@ def compare(
 
 
 class _Part(typing.NamedTuple):
-  """A short version of a benchmark, and the ratios in its rows."""
+  """A short version of a benchmark.
+
+  Attributes:
+    measure: function that runs it and returns the rows of measurements.
+    ratios: ratios that are computed from the rows.
+  """
 
   measure: Callable[[], Sequence[report.Row]]
   ratios: Sequence[ratios.Ratio]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures the ratios, and prints one line per ratio.
+  """Measures the ratios, compares them, and prints one line per ratio.
 
   Args:
-    arguments: arguments of the command line; None: this process's.
+    arguments: arguments of the command line; None: those of this process.
 
   Returns:
-    Exit status: 0 no ratio fell by more than its noise, 1 one did, 2 there are
-    no committed results.
+    Exit status: 0 if no ratio fell by more than its noise, 1 if one did, 2 if
+    there are no committed results.
   """
-  asked = _parse(arguments)
+  args = _parse(arguments)
   parts = _parts()
   try:  # All of them, before anything is measured.
     committed = {
-      ratio.name: ratio.committed(asked.results)
+      ratio.name: ratio.committed(args.results)
       for part in parts
       for ratio in part.ratios
     }
@@ -148,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parts() -> list[_Part]:
+  """Returns the short benchmarks of this machine's number of cores."""
   names = (
     f"small, {placement}, {_WRITERS} writers"
     for placement in (writing_rig.SHARED, writing_rig.SPARE)
@@ -173,10 +179,12 @@ def _parts() -> list[_Part]:
 
 
 def _trainer(case: trainer.Case) -> Sequence[report.Row]:
+  """Measures one case of the benchmark `trainer`."""
   return trainer.measure(_RUNS, (case,)).raw
 
 
 def _start_ups() -> list[report.Row]:
+  """Measures the start-up of a run several times."""
   return [
     {
       "repetition": repetition,
@@ -188,13 +196,13 @@ def _start_ups() -> list[report.Row]:
 
 
 class _Others:
-  """Measures the CPU time of other processes, from its construction on."""
+  """A measurement of the CPU time of other processes since its construction."""
 
   def __init__(self):
     self._began = self._look()
 
   def part(self) -> float:
-    """Returns the fraction of all cores' CPU time that others used."""
+    """Returns the fraction of all cores' CPU time that other processes used."""
     wall_s, busy_s, own_s = (
       now - began for now, began in zip(self._look(), self._began, strict=True)
     )
@@ -213,7 +221,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     "--results",
     type=pathlib.Path,
     default=command_line.RESULTS,
-    help="folder of the committed results (benchmarks/results)",
+    help="folder of the committed results; default: benchmarks/results",
   )
   return parser.parse_args(arguments)
 

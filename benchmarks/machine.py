@@ -24,7 +24,7 @@ _PACKAGES = (
 
 
 def describe() -> dict[str, str]:
-  """Returns commit, date, processor, memory and versions, by name."""
+  """Returns the commit, date, processor, memory, load and versions, by name."""
   load_1_min = os.getloadavg()[0]
   return {
     "commit": commit(),
@@ -40,14 +40,14 @@ def describe() -> dict[str, str]:
 def busy_s() -> float:
   """Returns the busy seconds of all cores since the machine's start.
 
-  Time that a host took for other virtual machines counts as busy.
+  Time that the host used for other virtual machines counts as busy.
   """
   times = psutil.cpu_times()
   return sum(times) - times.idle - times.iowait - times.guest - times.guest_nice
 
 
 def commit() -> str:
-  """Returns the working tree's commit, marked if files differ from it."""
+  """Returns the checkout's commit, with a mark if files were changed."""
   head = _git("rev-parse", "--short=12", "HEAD")
   if not head:
     return "unknown: not a git checkout"
@@ -57,6 +57,7 @@ def commit() -> str:
 
 
 def _git(*arguments: str) -> str:
+  """Returns the output of a git command; '' if it fails."""
   try:
     done = subprocess.run(
       ["git", *arguments], cwd=ROOT, capture_output=True, text=True
@@ -67,6 +68,7 @@ def _git(*arguments: str) -> str:
 
 
 def _processor() -> str:
+  """Returns the name of the processor's model."""
   cpuinfo = pathlib.Path("/proc/cpuinfo")
   if cpuinfo.is_file():
     for line in cpuinfo.read_text().splitlines():

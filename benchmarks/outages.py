@@ -52,33 +52,35 @@ _TITLES = {
 _START = "start"
 _STOPS = ("SIGTERM", "slipway control stop")
 _MEASURED = ("start_up_s", *_TITLES, "stop_s")
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 _METHOD = """\
 `slipway train --config=apex_dqn:cartpole` without a target
 and with a snapshot every {period_s:g} s, once with the table in the trainer's
 process and once with `topology.replay=own_process`. One process after another
-gets a SIGKILL, at a random moment of a snapshot's period; what follows is seen
-in the control node's status, which is asked every 20 ms, and to which nodes
-report every 250 ms. *Back*: it does again what it is there for (worker: its
-items are confirmed; proxy and replay: workers write to it; evaluator: it has
-evaluated; control: it answers; trainer: it learns). *Again*: the end of the
-last standstill of more than {standstill_s:g} s; 0 where there was none. While
-the control node is gone nobody sees the steps, which go on. Lost are items that
-were written and are no longer in the table, and the environment steps and
-updates since the snapshot from which a node goes on. When the launcher is
-killed, its nodes save and end, which is its *back*; the other seconds are those
-since the command that resumes the run. {runs} repetitions."""
+gets a SIGKILL, at a random moment of a snapshot's period; its effects are seen
+in the control node's status, which is polled every 20 ms, and to which nodes
+report every 250 ms. *Back*: the process does its work again (worker:
+its items are confirmed; proxy and replay: workers write to it; evaluator: it
+has evaluated; control: it replies; trainer: it learns). *Again*: the end of the
+last pause of more than {pause_s:g} s; 0 if there was none. While the control
+node is down, steps continue but are not counted. Lost are items that were
+written and are no longer in the table, and the environment steps and updates
+since the snapshot from which a node resumes. When the launcher is killed, its
+nodes save and end, which is its *back*; the other seconds are those since the
+command that resumes the run. {runs} repetitions."""
 
 
 def measure(
   runs: int, faults: Mapping[str, Sequence[str]] = FAULTS, seed: int = 1
 ) -> report.Report:
-  """Measures faults, and the starts and stops that go with them.
+  """Kills processes of runs, and measures when progress resumes.
+
+  The starts and stops of these runs are measured, too.
 
   Args:
     runs: number of repetitions.
-    faults: processes to kill, by topology.replay.
+    faults: processes to kill, by the value of topology.replay.
     seed: seed of the random times of the kills.
   """
   chance = random.Random(seed)
@@ -93,7 +95,7 @@ def measure(
     name="outages",
     title="Killed processes: seconds until steps flow again",
     method=_METHOD.format(
-      period_s=_SNAPSHOT_S, standstill_s=running.STANDSTILL_S, runs=runs
+      period_s=_SNAPSHOT_S, pause_s=running.PAUSE_S, runs=runs
     ),
     raw=raw,
     medians=_medians(raw, faults),
@@ -107,14 +109,22 @@ def _measure(
   folder: pathlib.Path,
   chance: random.Random,
 ) -> Iterator[report.Row]:
+  """Runs one program, and yields a row per start, kill and stop.
+
+  Args:
+    topology: value of topology.replay.
+    victims: processes to kill, in this order.
+    folder: parent of the run's folder.
+    chance: source of the times of the kills.
+  """
   path = folder / "a-run"
   begin = (
     *(*_FLAGS, f"--config.topology.replay={topology}"),
     *("--name=a-run", f"--run_dir={folder}"),
   )
-  with running.started(begin, path) as run:
-    run.watch_until_it_flows()
-    yield _row(_START, start_up_s=run.looks[-1].start_up_s)
+  with running.start_run(begin, path) as run:
+    run.watch_until_progress()
+    yield _row(_START, start_up_s=run.statuses[-1].start_up_s)
     for victim in victims:
       run.watch(chance.uniform(0.0, _SNAPSHOT_S))
       if victim == LAUNCHER:
@@ -123,18 +133,18 @@ def _measure(
     else:
       at_s = time.monotonic()
       run.launcher.send_signal(signal.SIGTERM)
-      yield _row(_STOPS[0], stop_s=run.ended_s(at_s))
+      yield _row(_STOPS[0], stop_s=run.wait_for_end(at_s))
       return
-    before = run.looks[-1].counts
+    before = run.statuses[-1].counts
     ended_s = run.kill_launcher()
-  with running.started([f"--resume={path}"], path) as run:
-    run.watch_until_it_flows()
+  with running.start_run([f"--resume={path}"], path) as run:
+    run.watch_until_progress()
     yield _row(
       LAUNCHER,
       back_s=ended_s,
       env_steps_s=run.first_rise_s("env_steps", run.began_s),
       trainer_steps_s=run.first_rise_s("trainer_steps", run.began_s),
-      **_lost_since(before, run.looks[0].counts),
+      **_lost_since(before, run.statuses[0].counts),
     )
     at_s = time.monotonic()
     stop = [
@@ -145,22 +155,23 @@ def _measure(
       "stop",
     ]
     subprocess.run(stop, cwd=machine.ROOT, check=True, capture_output=True)
-    yield _row(_STOPS[1], stop_s=run.ended_s(at_s))
+    yield _row(_STOPS[1], stop_s=run.wait_for_end(at_s))
 
 
 def _kill(run: running.Running, node: str) -> report.Row:
+  """Kills a node, waits until the run makes progress again; returns the row."""
   at_s = run.kill(node)
-  run.watch_until_it_flows()
+  run.watch_until_progress()
   work = _WORK[node.partition("/")[0]]
   # It may be back after the others.
   while (back_s := run.first_rise_s(work, at_s)) is None:
-    run.watch(_LOOK_S)
+    run.watch(_POLL_S)
   return _row(
     node,
     back_s=back_s,
-    env_steps_s=run.flows_again_s("env_steps", at_s),
-    trainer_steps_s=run.flows_again_s("trainer_steps", at_s),
-    **{name: run.grown(name, at_s) for name in _LOST},
+    env_steps_s=run.pause_end_s("env_steps", at_s),
+    trainer_steps_s=run.pause_end_s("trainer_steps", at_s),
+    **{name: run.growth_since(name, at_s) for name in _LOST},
   )
 
 
@@ -179,12 +190,14 @@ def _lost_since(
 
 
 def _row(event: str, **measured: float | None) -> report.Row:
+  """Makes a row of measurements; columns without a value are None."""
   return {"event": event, **{name: measured.get(name) for name in _MEASURED}}
 
 
 def _medians(
   raw: Sequence[report.Row], faults: Mapping[str, Sequence[str]]
 ) -> list[report.Row]:
+  """Returns one row per killed process, with the medians of its columns."""
   return [
     {
       "killed": victim,
@@ -200,7 +213,7 @@ def _medians(
 
 
 def _goals(raw: Sequence[report.Row]) -> list[str]:
-  """Makes the goals of the measured rows."""
+  """Returns the lines of the goals that the rows concern."""
   goals = [
     ("worker/1", "back_s", "until a killed worker writes again", WORKER_GOAL_S),
     (
@@ -218,6 +231,6 @@ def _goals(raw: Sequence[report.Row]) -> list[str]:
   for event, column, what, goal_s in goals:
     if any(row["event"] == event for row in raw):
       seconds = report.median(raw, column, event=event)
-      said = f"{seconds:.1f} s {what}, goal under {goal_s:g} s"
-      lines.append(goal.at_most(said, seconds, goal_s))
+      text = f"{seconds:.1f} s {what}, goal under {goal_s:g} s"
+      lines.append(goal.at_most(text, seconds, goal_s))
   return lines

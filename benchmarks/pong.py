@@ -26,7 +26,7 @@ _WORKER = (
 
 
 def make_config() -> ml_collections.ConfigDict:
-  """Returns the config of the worker."""
+  """Returns the config of the worker that is measured alone."""
   config = apex_dqn.get_config("pong")
   config.replay.samples_per_insert = 0.0  # nothing samples: must not block
   config.replay.capacity = 20_000
@@ -41,14 +41,14 @@ def measure(
   min_size: int = 2_000,
   overrides: tuple[str, ...] = (),
 ) -> report.Report:
-  """Measures the worker, then the whole program.
+  """Measures one worker alone, then a whole run.
 
   Args:
     runs: repetitions with the worker.
     steps: environment steps per repetition.
-    limit_s: wall-clock seconds of the program.
-    min_size: transitions before the program's first update.
-    overrides: further flags of the program.
+    limit_s: wall-clock limit of the run, in seconds.
+    min_size: transitions before the run's first update.
+    overrides: further flags of the run.
   """
   raw = []
   for repetition in range(runs):
@@ -85,6 +85,7 @@ def measure(
 
 
 def _measure_worker(steps: int) -> dict[str, float]:
+  """Measures one worker, in new processes, over some environment steps."""
   config = make_config()
   with processes.serving(collecting.serve_ours, config) as (pid, address):
     return processes.call(
@@ -95,6 +96,7 @@ def _measure_worker(steps: int) -> dict[str, float]:
 
 
 def _program(watched: whole_run.Watched) -> list[tuple[str, float | None]]:
+  """Returns the measured quantities of a whole run, with their values."""
   summary = watched.summary
   return [
     *(
@@ -126,6 +128,7 @@ def _row(part, repetition, quantity, value) -> dict:
 
 
 def _median(raw, part: str, quantity: str) -> float | None:
+  """Returns the median of a quantity; None if it has no values."""
   rows = [row for row in raw if row["value"] is not None]
   if not any(
     row["part"] == part and row["quantity"] == quantity for row in rows

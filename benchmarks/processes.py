@@ -49,10 +49,10 @@ def call(
 
 
 class Member:
-  """A process that serves several calls, so that it imports modules only once.
+  """A process that executes calls, so that it imports modules only once.
 
-  The output of its C++ libraries is discarded. On an error it prints the
-  traceback and exits.
+  The output of its C++ libraries is discarded. On an error, the process prints
+  the traceback and exits.
   """
 
   def __init__(self):
@@ -87,7 +87,7 @@ class Member:
       ) from error
 
   def call(self, function: Callable, *args):
-    """Calls a module's function there; returns and raises like `end`."""
+    """Calls a module's function in the process; behaves like `end`."""
     self.begin(function, *args)
     return self.end()
 
@@ -153,7 +153,12 @@ def pin(pid: int, cores: Iterable[int]) -> None:
 
 
 class Cpu(typing.NamedTuple):
-  """Seconds of wall-clock time and of a process's CPU time."""
+  """Times of a process.
+
+  Attributes:
+    wall_s: seconds of a clock with an arbitrary start.
+    cpu_s: CPU seconds of all threads of the process.
+  """
 
   wall_s: float
   cpu_s: float
@@ -189,18 +194,28 @@ def serving(start: Callable, *args) -> Iterator[tuple[int, str]]:
 
 
 def cpu(pid: int | None = None) -> Cpu:
-  """Returns the times of a process, by default of this one, all threads."""
+  """Returns the current times of a process.
+
+  Args:
+    pid: id of the process; None: this process.
+  """
   times = psutil.Process(pid).cpu_times()
   return Cpu(time.perf_counter(), times.user + times.system)
 
 
 def since(start: Cpu, pid: int | None = None) -> Cpu:
-  """Returns the times since `start`, a result of `cpu` for the same `pid`."""
+  """Returns the seconds of a process since an earlier call of `cpu`.
+
+  Args:
+    start: result of `cpu` for the same process.
+    pid: id of the process; None: this process.
+  """
   now = cpu(pid)
   return Cpu(now.wall_s - start.wall_s, now.cpu_s - start.cpu_s)
 
 
 def _work(connection) -> None:
+  """Executes the calls of a connection until it is closed."""
   quiet()
   while True:
     try:
@@ -217,6 +232,7 @@ def _work(connection) -> None:
 
 
 def _serve(connection, start, args) -> None:
+  """Starts a server, sends its address, and waits for the connection's end."""
   server, address = start(*args)
   connection.send(address)
   # Until the other end is closed, which also its owner's death does.

@@ -10,14 +10,14 @@ from benchmarks import goal, processes, report, writing, writing_rig
 ITEMS = ("small", "frames")
 WRITERS = (4, 8)
 
-# Items a second through the proxy, of those direct.
+# Goals for the ratio of items per second, through the proxy to directly.
 RATIO_GOALS = {
   ("small", writing_rig.SHARED): 0.8,
   ("frames", writing_rig.SHARED): 0.65,
   ("small", writing_rig.SPARE): 0.95,
   ("frames", writing_rig.SPARE): 0.9,
 }
-CPU_GOALS_US = {"small": 15.0, "frames": 30.0}  # of the proxy, an item
+CPU_GOALS_US = {"small": 15.0, "frames": 30.0}  # of the proxy, per item
 ADDED_FLUSH_GOAL_MS = 1.0
 
 _METHOD = """\
@@ -32,8 +32,8 @@ processes on all {cores} cores. `a core to spare`: server and writers pinned to
 one core, the proxy to another; `direct` the same. `each flushed`: one writer
 waits for each of {flushes:,} items to be confirmed. The processes stay; the two
 sides alternate; medians of {runs} repetitions, ratios and differences within a
-repetition. CPU time is a process's, all threads; the proxy's has its questions
-for new variables in it."""
+repetition. CPU time is that of all threads of a process; the proxy's contains
+its polls for new variables."""
 
 
 def measure(
@@ -42,11 +42,11 @@ def measure(
   writers: Sequence[int] = WRITERS,
   effort: writing_rig.Effort | None = None,
 ) -> report.Report:
-  """Measures all items, numbers of writers, placements and sides.
+  """Measures writing through the proxy and directly, for all cases.
 
   Args:
     runs: repetitions of each case.
-    items: names from `ITEMS`.
+    items: kinds of items, from `ITEMS`.
     writers: numbers of writer processes.
     effort: duration of each measurement; None: the default.
   """
@@ -64,7 +64,7 @@ def measure(
           raw += _measure_all(rig, cases, repetition, effort)
   return report.Report(
     name="proxy",
-    title="The proxy: what the way through it costs the writers",
+    title="The proxy: the cost for writers of writing through it",
     method=_METHOD.format(
       cores=len(cores), runs=runs, **dataclasses.asdict(effort)
     ),
@@ -77,6 +77,7 @@ def measure(
 def _cases(
   items: str, writers: Sequence[int], spare: bool
 ) -> list[writing_rig.Case]:
+  """Returns the cases of one kind of items; `spare`: also with a spare core."""
   placements = (writing_rig.SHARED, *((writing_rig.SPARE,) if spare else ()))
   return [
     *(
@@ -94,6 +95,7 @@ def _measure_all(
   repetition: int,
   effort: writing_rig.Effort,
 ) -> list[report.Row]:
+  """Measures all cases on both sides; returns one row per case and side."""
   raw = []
   for case in cases:
     rig.place(case.placement)
@@ -111,6 +113,7 @@ def _measure_all(
 
 
 def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
+  """Returns one row per case, with the medians and the ratio of both sides."""
   medians = []
   for name in dict.fromkeys(row["case"] for row in raw):
     rows = [row for row in raw if row["case"] == name]
@@ -131,12 +134,14 @@ def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
 
 
 def _median(rows: Sequence[report.Row], column: str, side: str) -> float | None:
+  """Returns the median of a side's column; None if the case has none."""
   if rows[0][column] is None:
     return None  # the case does not measure it
   return report.median(rows, column, side=side)
 
 
 def _ratio(rows: Sequence[report.Row]) -> float:
+  """Returns the ratio of items per second, through the proxy to directly."""
   return report.ratio(
     rows, "items_per_s", of={"side": "proxy"}, to={"side": "direct"}
   )

@@ -10,10 +10,10 @@ from benchmarks import report
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-  """One side of a ratio: a column of the rows with given values.
+  """The numerator or the denominator of a ratio, as a selection of rows.
 
   Attributes:
-    column: name of the column.
+    column: name of the column with the values.
     where: values of other columns that select the rows.
   """
 
@@ -21,10 +21,14 @@ class Side:
   where: Mapping[str, object]
 
   def value(self, rows: Sequence[report.Row], repetition: str) -> float:
-    """Returns the only value of a repetition.
+    """Returns the value of one repetition.
+
+    Args:
+      rows: rows of the benchmark.
+      repetition: number of the repetition, as in the rows.
 
     Raises:
-      ValueError: there is no value, or it is not a number above 0.
+      ValueError: there is not exactly one value, or it is not above 0.
     """
     where = {**self.where, "repetition": repetition}
     texts = [
@@ -86,10 +90,10 @@ class Ratio:
     ]
 
   def committed(self, folder: pathlib.Path) -> list[float]:
-    """Returns the ratio of each repetition in a folder of results.
+    """Returns the ratio of each repetition in a folder of committed results.
 
     Raises:
-      ValueError: one line: the file can't be read, or lacks the ratio.
+      ValueError: the benchmark's CSV file can't be read, or lacks the ratio.
     """
     path = folder / f"{self.benchmark}.csv"
     try:
@@ -102,7 +106,7 @@ class Ratio:
 
 
 def trainer(case: str) -> Ratio:
-  """Ratio of updates per second from replay to those on a fixed batch."""
+  """Returns the ratio of updates per second, on replay to on a fixed batch."""
   return Ratio(
     f"trainer, replay / fixed batch: {case}",
     "trainer",
@@ -112,7 +116,7 @@ def trainer(case: str) -> Ratio:
 
 
 def proxy(case: str) -> Ratio:
-  """Ratio of items per second through the proxy to those written directly."""
+  """Returns the ratio of items per second, through the proxy to directly."""
   return Ratio(
     f"proxy / direct: {case}",
     "proxy",
@@ -122,7 +126,7 @@ def proxy(case: str) -> Ratio:
 
 
 WORKER = Ratio(
-  "worker / Acme: environment steps a CPU second",
+  "worker / Acme: environment steps per CPU second",
   "worker",
   Side("steps_per_cpu_s", {"side": "slipway"}),
   Side("steps_per_cpu_s", {"side": "acme"}),
@@ -130,7 +134,7 @@ WORKER = Ratio(
 
 
 def start_up(workers: int) -> Ratio:
-  """Ratio of TensorFlow's import time to a run's time to its first update."""
+  """Returns the ratio of TensorFlow's import time to a run's start-up time."""
   return Ratio(
     "import of TensorFlow / start-up of a run",
     "scaling",

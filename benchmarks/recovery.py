@@ -19,18 +19,17 @@ CASES = {
 }
 _QUEUE_SIZE = 10_000_000  # items: it never blocks
 _ROW_BYTES = 52  # of a CartPole transition
-_SETTLED_S = 60.0  # at most, for all writers to write again
+_SETTLED_S = 60.0  # the time of writers that never write again
 
 _METHOD = """\
 {writers} writer processes write batches of 8 CartPole-sized items by
 `ItemWriter`, each confirmed before the next. A second later the
-server or the proxy is killed by SIGKILL, {down_s:g} s later it is started again
-at the same address. Its coming back is when it can be connected to; how long
-its process takes to start is not counted. Seconds from then until a writer's
-next confirmed batch, the last writer's and the median writer's; items that were
-in flight and counted as lost, of all writers. {runs} repetitions; a negative
-time is a batch confirmed before the starting process had told that
-it was up."""
+server or the proxy is killed by SIGKILL; {down_s:g} s later it is restarted at
+the same address. The time starts when the restarted process accepts
+connections, so that its start-up is not counted, and ends at the next confirmed
+batch of the last writer, or of the median writer. Lost items are those of all
+writers that were in flight. {runs} repetitions; a negative time is that of a
+batch confirmed before the restarted process had reported that it was up."""
 
 
 def measure(
@@ -39,13 +38,13 @@ def measure(
   down_s: float = 2.0,
   up_s: float = GOAL_S + 1.0,
 ) -> report.Report:
-  """Measures all cases.
+  """Kills the server or the proxy, and measures when writers write again.
 
   Args:
     runs: repetitions of each case.
     writers: number of writer processes.
     down_s: seconds between a kill and the restart.
-    up_s: seconds for which the writers continue after that.
+    up_s: seconds for which the writers continue after the restart.
   """
   raw = []
   with processes.crew(writers, faults.prepare, processes.ONE_THREAD) as crew:
@@ -92,6 +91,15 @@ def _measure(
   down_s: float,
   up_s: float,
 ) -> report.Row:
+  """Measures one repetition of a case.
+
+  Args:
+    crew: the writer processes.
+    victim: 'server' or 'proxy', which is killed.
+    proxied: whether the writers write through the proxy.
+    down_s: seconds between the kill and the restart.
+    up_s: seconds for which the writers continue after the restart.
+  """
   with (
     tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
     faults.at_a_place(

@@ -14,17 +14,16 @@ Row = Mapping[str, typing.Any]  # a value by column: text, number or None
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-  """Results of one benchmark.
+  """Results of one benchmark, which `write` saves as a page and a CSV file.
 
   Attributes:
     name: name of the benchmark and of its files.
     title: title of the page, one line.
-    method: description of the measurement, one paragraph.
+    method: description of the measurement.
     raw: one row per repetition, all with the same columns.
     medians: one row per case, all with the same columns.
-    goals: one line per goal with the result; those of `benchmarks.goal` that
-      have a number are drawn.
-    more: further tables, after the medians.
+    goals: one line per goal with the result; each `goal.Goal` is drawn.
+    more: further tables, which follow the medians.
   """
 
   name: str
@@ -84,11 +83,14 @@ class Report:
 
 
 def read(path: pathlib.Path) -> list[dict[str, str]]:
-  """Reads the rows of a report's CSV file, all values as text.
+  """Reads the rows of a report's CSV file.
+
+  Returns:
+    The rows, whose values are text.
 
   Raises:
     ValueError: the file can't be read, or has no rows; the message does not
-      have its name.
+      contain the path.
   """
   try:
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -103,10 +105,15 @@ def read(path: pathlib.Path) -> list[dict[str, str]]:
 
 
 def median(rows: Sequence[Row], column: str, **where) -> float:
-  """Returns the median of a column over the rows with the given values.
+  """Returns the median of a column over selected rows.
+
+  Args:
+    rows: rows of measurements.
+    column: name of the column.
+    **where: values of other columns that select the rows.
 
   Raises:
-    ValueError: there are no such rows.
+    ValueError: no row is selected.
   """
   values = [
     float(row[column])
@@ -119,14 +126,14 @@ def median(rows: Sequence[Row], column: str, **where) -> float:
 
 
 def ratio(rows: Sequence[Row], column: str, of: Row, to: Row) -> float:
-  """Returns the median over repetitions of the ratio of two cases' values.
+  """Returns the ratio of a column's values in two cases.
 
-  The two values of a repetition were measured right after one another, so a
-  temporarily slow machine affects both.
+  It is the median over repetitions. The two values of a repetition were
+  measured right after one another, so a temporarily slow machine affects both.
 
   Args:
     rows: rows with a column `repetition`.
-    column: name of the column to compare.
+    column: name of the column.
     of: values of other columns that select the numerator's rows.
     to: values of other columns that select the denominator's rows.
   """
@@ -139,6 +146,7 @@ def ratio(rows: Sequence[Row], column: str, of: Row, to: Row) -> float:
 
 
 def _table(rows: Sequence[Row]) -> str:
+  """Returns rows as a markdown table."""
   if not rows:
     return ""
   lines = [list(rows[0]), ["---"] * len(rows[0])]
@@ -147,6 +155,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _cell(value) -> str:
+  """Returns a value as the text of a table's cell."""
   if value is None:
     return ""
   if isinstance(value, float):

@@ -40,42 +40,41 @@ NAMES = (
 )
 
 
-_FOLDERS = {"scale": scale.FOLDER}  # of results that have one
+# Folders of results inside --out, for benchmarks that have their own.
+_FOLDERS = {"scale": scale.FOLDER}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
   """Measures the given benchmarks, and prints and writes their results.
 
   Args:
-    arguments: arguments of the command line; None: this process's.
+    arguments: arguments of the command line; None: those of this process.
 
   Returns:
-    Exit status: 0, whether or not goals were reached.
+    Exit status 0, whether or not goals were reached.
   """
-  asked = _parse(arguments)
+  args = _parse(arguments)
   measure = {
-    "worker": lambda: worker.measure(asked.runs),
-    "trainer": lambda: trainer.measure(asked.runs),
-    "frames": lambda: frames.measure(asked.runs),
-    "proxy": lambda: proxy.measure(asked.runs),
-    "variables": lambda: variables.measure(asked.runs),
-    "recovery": lambda: recovery.measure(asked.runs),
-    "snapshot": lambda: snapshot.measure(asked.runs),
-    "outages": lambda: outages.measure(asked.runs),
+    "worker": lambda: worker.measure(args.runs),
+    "trainer": lambda: trainer.measure(args.runs),
+    "frames": lambda: frames.measure(args.runs),
+    "proxy": lambda: proxy.measure(args.runs),
+    "variables": lambda: variables.measure(args.runs),
+    "recovery": lambda: recovery.measure(args.runs),
+    "snapshot": lambda: snapshot.measure(args.runs),
+    "outages": lambda: outages.measure(args.runs),
     "blocked": blocked.measure,
-    "scaling": lambda: scaling.measure(asked.runs, asked.out),
-    "scale": lambda: scale.measure(asked.runs),
-    "pong": lambda: pong.measure(asked.runs),
-    "cartpole": lambda: solving.measure(
-      solving.CARTPOLE, asked.seeds, asked.out
-    ),
-    "pong_solved": lambda: solving.measure(solving.PONG, 1, asked.out),
+    "scaling": lambda: scaling.measure(args.runs, args.out),
+    "scale": lambda: scale.measure(args.runs),
+    "pong": lambda: pong.measure(args.runs),
+    "cartpole": lambda: solving.measure(solving.CARTPOLE, args.seeds, args.out),
+    "pong_solved": lambda: solving.measure(solving.PONG, 1, args.out),
   }
-  for name in asked.only:
+  for name in args.only:
     head = machine.describe()  # before: the load is not the benchmark's own
     print(f"measuring {name} ...", file=sys.stderr, flush=True)
     report = measure[name]()
-    report.write(asked.out / _FOLDERS.get(name, ""), head)
+    report.write(args.out / _FOLDERS.get(name, ""), head)
     print(report.markdown(head), flush=True)
   return 0
 
@@ -86,19 +85,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     "--only",
     type=lambda text: command_line.names(text, NAMES, "benchmark"),
     default=NAMES,
-    help=f"which, separated by commas, of {','.join(NAMES)}; by default all",
+    help="benchmarks to measure, separated by commas; default: all, "
+    f"{','.join(NAMES)}",
   )
   parser.add_argument(
     "--runs",
     type=command_line.positive,
     default=5,
-    help="repetitions of a measurement, of which the medians are quoted (5)",
+    help="repetitions per measurement, whose medians are reported; default: 5",
   )
   parser.add_argument(
     "--seeds",
     type=command_line.positive,
     default=10,
-    help="runs of the benchmark cartpole, each up to 4 minutes (10)",
+    help="runs of the benchmark cartpole, of up to 4 minutes; default: 10",
   )
   command_line.add_out(parser)
   return parser.parse_args(arguments)

@@ -17,22 +17,22 @@ import psutil
 from benchmarks import control_status, machine
 from slipway.launch.runs import run_folder, run_status
 
-_LOOK_S = 0.02
-# Nodes report four times a second: a count that does not rise for longer
-# stands still.
-STANDSTILL_S = 1.0
-_FLOWS_S = 2.0  # without a standstill, and steps flow again
+_POLL_S = 0.02
+# A count that does not rise for longer is paused: nodes report four times a
+# second.
+PAUSE_S = 1.0
+_PROGRESS_S = 2.0  # without a pause, for steady progress
 _PATIENCE_S = 90.0
 
 
-class Look(typing.NamedTuple):
-  """One status of the control node.
+class Status(typing.NamedTuple):
+  """Values of one status of a run's control node.
 
   Attributes:
-    at_s: monotonic seconds of the reply.
-    counts: counts of the status; `worker/1` counts the items of that worker
-      that the server has confirmed, `items_lost_by_workers` the lost ones when
-      a stream broke, `answers` the replies before this one.
+    at_s: monotonic seconds at which the status arrived.
+    counts: counts of the status by name. `worker/1` is the number of that
+      worker's confirmed items, `items_lost_by_workers` that of the items lost
+      with broken streams, and `answers` that of earlier statuses.
     start_up_s: seconds from the command to the first trainer step; None: there
       was none yet.
   """
@@ -43,15 +43,20 @@ class Look(typing.NamedTuple):
 
 
 class Running:
-  """A run, its processes and its counts.
+  """A run of `slipway train` that is polled, and whose processes can be killed.
 
   ```python
-  with running.started([f"--run_dir={folder}", "--name=a"], path) as run:
-    run.watch_until_it_flows()
+  with running.start_run([f"--run_dir={folder}", "--name=a"], path) as run:
+    run.watch_until_progress()
     at_s = run.kill("worker/1")
-    run.watch_until_it_flows()
-    seconds = run.flows_again_s("env_steps", at_s)
+    run.watch_until_progress()
+    seconds = run.pause_end_s("env_steps", at_s)
   ```
+
+  Attributes:
+    launcher: process of the launcher.
+    began_s: monotonic seconds of the run's start.
+    statuses: all polled statuses, the oldest first.
   """
 
   def __init__(self, launcher: subprocess.Popen, path: pathlib.Path):
@@ -65,22 +70,22 @@ class Running:
     self._path = path
     self._control = control_status.ControlStatus(run_folder.RunFolder(path))
     self.began_s = time.monotonic()
-    self.looks: list[Look] = []
+    self.statuses: list[Status] = []
 
-  def watch_until_it_flows(self) -> None:
-    """Polls until workers and trainer have made progress for a while.
+  def watch_until_progress(self) -> None:
+    """Polls the run until environment and trainer steps advance without pauses.
 
     Raises:
       RuntimeError: the run has ended, or makes no progress.
     """
     since_s = time.monotonic()
-    while not self._flows(since_s):
-      self.watch(_LOOK_S)
+    while not self._has_steady_progress(since_s):
+      self.watch(_POLL_S)
       if time.monotonic() > since_s + _PATIENCE_S:
         raise RuntimeError(f"{self._path}: no steps for {_PATIENCE_S:.0f} s")
 
   def watch(self, seconds: float) -> None:
-    """Polls the run for some seconds.
+    """Polls the run for some seconds, and keeps the statuses.
 
     Raises:
       RuntimeError: the run has ended.
@@ -91,13 +96,13 @@ class Running:
         raise RuntimeError(
           f"{self._path} ended with status {self.launcher.returncode}"
         )
-      look = self._look()
-      if look is not None:
-        self.looks.append(look)
-      time.sleep(_LOOK_S)
+      status = self._poll()
+      if status is not None:
+        self.statuses.append(status)
+      time.sleep(_POLL_S)
 
   def kill(self, node: str) -> float:
-    """Kills a node such as 'worker/1'; returns the time, monotonic."""
+    """Kills a node such as 'worker/1'; returns the monotonic time."""
     pid = self.pids()[node]
     at_s = time.monotonic()
     os.kill(pid, signal.SIGKILL)
@@ -112,12 +117,12 @@ class Running:
     at_s = time.monotonic()
     self.launcher.kill()
     self.launcher.wait()
-    while any(_runs(pid) for pid in self.pids().values()):
-      time.sleep(_LOOK_S)
+    while any(_is_alive(pid) for pid in self.pids().values()):
+      time.sleep(_POLL_S)
     return time.monotonic() - at_s
 
-  def ended_s(self, since_s: float) -> float:
-    """Waits for the end of a run that was stopped.
+  def wait_for_end(self, since_s: float) -> float:
+    """Waits for the end of a run after a stop command.
 
     Args:
       since_s: monotonic seconds of the stop command.
@@ -133,43 +138,60 @@ class Running:
     return time.monotonic() - since_s
 
   def first_rise_s(self, count: str, since_s: float) -> float | None:
-    """Returns the seconds until a count first rose; None: it has not risen."""
+    """Returns the seconds from a time until a count first rose.
+
+    Args:
+      count: a name in `Status.counts`.
+      since_s: monotonic seconds of the time.
+
+    Returns:
+      Seconds; None if the count has not risen.
+    """
     rises = self._rises(count, since_s)
     return rises[0] - since_s if rises else None
 
-  def flows_again_s(self, count: str, since_s: float) -> float:
-    """Returns the seconds until a count's last pause ended; 0.0: no pause.
+  def pause_end_s(self, count: str, since_s: float) -> float:
+    """Returns the seconds from a time until a count's last pause ended.
 
     Args:
-      count: a name in `Look.counts`.
-      since_s: monotonic seconds from which pauses count.
+      count: a name in `Status.counts`.
+      since_s: monotonic seconds of the time; earlier pauses are ignored.
+
+    Returns:
+      Seconds; 0.0 if the count has not paused.
     """
     edges = [since_s, *self._rises(count, since_s)]
-    ends = [b for a, b in itertools.pairwise(edges) if b - a > STANDSTILL_S]
+    ends = [b for a, b in itertools.pairwise(edges) if b - a > PAUSE_S]
     return max(ends, default=since_s) - since_s
 
-  def grown(self, count: str, since_s: float) -> int:
-    """Returns the growth of a count since the last status before a time."""
-    before = [look for look in self.looks if look.at_s <= since_s][-1]
-    return self.looks[-1].counts[count] - before.counts[count]
+  def growth_since(self, count: str, since_s: float) -> int:
+    """Returns the growth of a count since the last status before a time.
+
+    Args:
+      count: a name in `Status.counts`.
+      since_s: monotonic seconds of the time.
+    """
+    before = [status for status in self.statuses if status.at_s <= since_s][-1]
+    return self.statuses[-1].counts[count] - before.counts[count]
 
   def status(self) -> run_status.RunStatus | None:
     """Polls the control node's status; None: the node is not up."""
     return self._control.poll()
 
   def pids(self) -> dict[str, int]:
-    """Returns the newest process of each node, such as 'worker/1'."""
-    said = (self._path / "logs" / "runner").read_text()
-    found = re.findall(r"(\S+) is process (\d+)", said)
+    """Returns the process ids of the newest nodes by name, as 'worker/1'."""
+    log = (self._path / "logs" / "runner").read_text()
+    found = re.findall(r"(\S+) is process (\d+)", log)
     return {node: int(pid) for node, pid in found}
 
-  def _flows(self, since_s: float) -> bool:
+  def _has_steady_progress(self, since_s: float) -> bool:
+    """Returns whether steps have advanced without a pause for some seconds."""
     now_s = time.monotonic()
-    start_s = now_s - _FLOWS_S
+    start_s = now_s - _PROGRESS_S
     if start_s < since_s:
       return False
     return all(
-      b - a <= STANDSTILL_S
+      b - a <= PAUSE_S
       for count in ("env_steps", "trainer_steps")
       for a, b in itertools.pairwise(
         [start_s, *self._rises(count, start_s), now_s]
@@ -181,14 +203,15 @@ class Running:
 
     The first status after `since_s` only sets the initial count.
     """
-    looks = [look for look in self.looks if look.at_s > since_s]
+    statuses = [status for status in self.statuses if status.at_s > since_s]
     return [
       b.at_s
-      for a, b in itertools.pairwise(looks)
+      for a, b in itertools.pairwise(statuses)
       if b.counts[count] > a.counts[count]
     ]
 
-  def _look(self) -> Look | None:
+  def _poll(self) -> Status | None:
+    """Polls the control node for a `Status`; None: the node is not up."""
     status = self.status()
     if status is None:
       return None
@@ -207,26 +230,30 @@ class Running:
       "items_lost_by_workers": sum(
         worker.items_lost or 0 for worker in workers.values()
       ),
-      "answers": len(self.looks),
+      "answers": len(self.statuses),
     }
-    return Look(time.monotonic(), counts, status.start_up_s)
+    return Status(time.monotonic(), counts, status.start_up_s)
 
 
-def _runs(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
+  """Returns whether a process runs and is not a zombie."""
   try:
-    # Whom its orphans are left to may take its time to bury them.
+    # The process that inherits orphans may reap them late.
     return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
   except psutil.NoSuchProcess:
     return False
 
 
 @contextlib.contextmanager
-def started(flags: Sequence[str], path: pathlib.Path) -> Iterator[Running]:
-  """Starts a run, and kills it if it is alive at the end of the block.
+def start_run(flags: Sequence[str], path: pathlib.Path) -> Iterator[Running]:
+  """Starts a run, and kills its launcher at the end of the block.
 
   Args:
     flags: flags of `slipway train`.
     path: path of the run's folder.
+
+  Yields:
+    The run.
   """
   with open(path.with_suffix(".txt"), "a") as file:
     launcher = subprocess.Popen(

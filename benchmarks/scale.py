@@ -28,11 +28,12 @@ SHARDS = (1, 2, 4, 8)
 CORES_PER_MACHINE = 8
 
 _METHOD = """\
-What one of each part carries with `{config}`: items of {sent_bytes:,} bytes
-(what one adds to its stream), {batch_size} a batch, and variables of
-{variables_kb:,.0f} kB. The replay server has a process of its own, a full table
-and a limiter that never blocks; each other part is measured with it alone, on
-{cores} cores that they share. *inserted*: raw Reverb writers of noise, of at
+The capacity of one process of each component with `{config}`: items that add
+{sent_bytes:,} bytes to their stream, {batch_size} items per batch, and
+variables of {variables_kb:,.0f} kB. The replay server has its own process, a
+full table and a limiter that never blocks. Each other component is measured
+with this server only, on {cores} cores that they share.
+*inserted*: raw Reverb writers of noise, of at
 most 32 items in flight each, on so many streams of {writers} processes.
 *relayed*: the same through a WorkerProxy. *sampled*: by the trainer's dataset,
 priorities pushed back, nothing learned. *fetched*: versions of the variables,
@@ -40,17 +41,19 @@ as a proxy does. *copied*: the same out of shared memory, as a worker does.
 *trained*: updates of the config's learner. *stepped*: environment steps of a
 worker, with a server of its own.
 
-*busy* are the cores that the part used: the server where it takes or gives,
-else the process itself. A part *carries* what it did, or what a whole core
-would do where it used less; a worker and its copies, what they do of a CPU
-second; the trainer, what it did. Medians of {runs} repetitions of {window_s:g}
-s.
+*busy* are the cores that the component used: those of the server if items or
+variables are inserted, sampled or fetched, else those of the process itself.
+The *capacity* is the measured rate, or the rate with one full core if less than
+one core was used. That of a worker and its copies is the rate per CPU second;
+that of the trainer is its measured rate. Medians of {runs} repetitions of
+{window_s:g} s.
 
 The plan: a worker has a core, of {cores_per_machine} a machine, and the proxy
 of that machine what it needs. An insert comes with {ratio:g} samples; replay
-servers share out both evenly, a core each; the trainer has a machine like this
-one. *variables*: on so many machines every version arrives; on more, some are
-skipped. Beyond the part that gives out first, more workers only wait."""
+servers share both evenly, with one core each; the trainer has a machine like
+this one. *variables*: on so many machines every version arrives; on more, some
+are skipped. Beyond the component that saturates first, more workers only
+wait."""
 
 
 def measure(
@@ -68,7 +71,7 @@ def measure(
     effort: duration of each measurement; None: the default.
 
   Raises:
-    ValueError: one line: the config can't be read, or has no fixed ratio.
+    ValueError: the config can't be read, or has no fixed ratio.
   """
   effort = effort or scale_rig.Effort()
   config = _load(config_path)
@@ -85,7 +88,7 @@ def measure(
   ]
   return report.Report(
     name=_name(config_path),
-    title=f"Past this machine: what `{config_path}` would feed",
+    title=f"Larger clusters: plans for `{config_path}`",
     method=_METHOD.format(
       config=config_path,
       sent_bytes=shape.sent_bytes,
@@ -100,7 +103,7 @@ def measure(
     raw=raw,
     medians=_medians(raw),
     more=[[_plan_row(plan) for plan in plans]],
-    goals=[_said(plan, cores_per_machine) for plan in plans],
+    goals=[_describe_plan(plan, cores_per_machine) for plan in plans],
   )
 
 
@@ -117,25 +120,28 @@ def _load(config_path: str) -> ml_collections.ConfigDict:
 
 
 def _name(config_path: str) -> str:
-  """Returns a file name, 'apex_dqn_cartpole' for 'apex_dqn:cartpole'."""
+  """Returns a config's file name, such as 'apex_dqn_cartpole'."""
   file, _, preset = config_path.partition(":")
   stem = os.path.basename(file).removesuffix(".py")
   return f"{stem}_{preset}" if preset else stem
 
 
-def _carried(raw: Sequence[report.Row]) -> scale_plan.Carried:
+def _carried(raw: Sequence[report.Row]) -> scale_plan.Capacities:
+  """Returns the median capacity of each component, from rows of `scale_rig`."""
+
   def most(part: str) -> float:
-    """Of all numbers of streams: the fewest may not have kept it busy."""
+    """Returns a component's capacity with the best number of streams."""
     rows = [row for row in raw if row["part"] == part]
     return max(
       report.median(rows, "carried_per_s", streams=streams)
       for streams in {row["streams"] for row in rows}
     )
 
-  return scale_plan.Carried(*map(most, scale_rig.PLANNED))
+  return scale_plan.Capacities(*map(most, scale_rig.PLANNED))
 
 
 def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
+  """Returns one row per component and number of streams."""
   cases = dict.fromkeys((row["part"], row["streams"]) for row in raw)
   return [
     {
@@ -144,11 +150,11 @@ def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
       **{
         title: report.median(raw, column, part=part, streams=streams)
         for title, column in (
-          ("a second", "per_s"),
+          ("per second", "per_s"),
           ("MB/s", "mb_per_s"),
           ("busy, cores", "busy_cores"),
           ("CPU us each", "cpu_us"),
-          ("carries, a second", "carried_per_s"),
+          ("capacity per second", "carried_per_s"),
         )
       },
     }
@@ -157,55 +163,57 @@ def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
 
 
 def _plan_row(plan: scale_plan.Plan) -> report.Row:
+  """Returns a plan as a row of the page's table."""
   return {
     "shards": plan.shards,
     **{
       f"{part.name}, environment steps/s": part.steps_per_s
       for part in plan.parts
     },
-    "gives out first": plan.first.name,
+    "saturates first": plan.first.name,
     "workers": plan.first.workers,
     "machines": plan.first.machines,
   }
 
 
-def _said(plan: scale_plan.Plan, cores_per_machine: int) -> str:
+def _describe_plan(plan: scale_plan.Plan, cores_per_machine: int) -> str:
+  """Returns a plan as a sentence of the page."""
   first = plan.first
   carries = {part.name: part.steps_per_s for part in plan.parts}
   shards = f"{plan.shards} shard{'s' if plan.shards > 1 else ''}"
   return (
-    f"{shards}: {first.name} gives out first, at {first.steps_per_s:,.0f} "
-    f"environment steps a second, which {first.workers:,.2f} workers make at "
+    f"{shards}: {first.name} saturates first, at {first.steps_per_s:,.0f} "
+    f"environment steps per second, which {first.workers:,.2f} workers make at "
     f"full speed, or {first.machines:,.2f} machines of {cores_per_machine} "
-    f"cores with {plan.workers_per_machine} workers each. Replay carries "
-    f"{carries['replay'] / carries['trainer']:,.1f} times what the trainer "
-    "does."
+    f"cores with {plan.workers_per_machine} workers each. The capacity of "
+    f"replay is {carries['replay'] / carries['trainer']:,.1f} times that of "
+    "the trainer."
   )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures, and prints and writes the plans.
+  """Measures the components, and prints and writes the plans.
 
   Args:
-    arguments: arguments of the command line; None: this process's.
+    arguments: arguments of the command line; None: those of this process.
 
   Returns:
     Exit status: 0, or 2 for a config that can't be planned with.
   """
-  asked = _parse(arguments)
+  args = _parse(arguments)
   head = machine.describe()  # before: the load is not the benchmark's own
   try:
-    _load(asked.config)
+    _load(args.config)
   except ValueError as error:
     print(f"scale: {error}", file=sys.stderr)
     return 2
   found = measure(
-    1 if asked.quick else asked.runs,
-    asked.config,
-    asked.cores_per_machine,
-    scale_rig.QUICK if asked.quick else None,
+    1 if args.quick else args.runs,
+    args.config,
+    args.cores_per_machine,
+    scale_rig.QUICK if args.quick else None,
   )
-  found.write(asked.out / FOLDER, head)
+  found.write(args.out / FOLDER, head)
   print(found.markdown(head))
   return 0
 
@@ -213,22 +221,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
   parser = argparse.ArgumentParser(prog="benchmarks.scale", description=__doc__)
   parser.add_argument(
-    "--config", default=CONFIG, help=f"file and preset ({CONFIG})"
+    "--config",
+    default=CONFIG,
+    help=f"config for which to plan, ALGORITHM:PRESET; default: {CONFIG}",
   )
   parser.add_argument(
-    "--quick", action="store_true", help="a minute, for a first look"
+    "--quick", action="store_true", help="measure for one minute only"
   )
   parser.add_argument(
     "--runs",
     type=command_line.positive,
     default=5,
-    help="repetitions, of which the medians are planned with (5)",
+    help="repetitions, whose medians determine the plans; default: 5",
   )
   parser.add_argument(
     "--cores_per_machine",
     type=command_line.positive,
     default=CORES_PER_MACHINE,
-    help=f"of the machines that workers would have ({CORES_PER_MACHINE})",
+    help=f"cores of each machine with workers; default: {CORES_PER_MACHINE}",
   )
   command_line.add_out(parser)
   return parser.parse_args(arguments)

@@ -19,7 +19,7 @@ _CLOSE_S = 0.5
 
 
 class Done(typing.NamedTuple):
-  """Work that a process has done within the measured time.
+  """The work that a process did in a measurement, and its cost.
 
   Attributes:
     count: number of items, updates or versions.
@@ -34,41 +34,44 @@ class Done(typing.NamedTuple):
   server_cpu_s: float
 
   @property
-  def a_core(self) -> float:
-    """The count per CPU second of the process; never divides by zero."""
+  def count_per_cpu_s(self) -> float:
+    """The count per CPU second of the process; finite even for 0 seconds."""
     return self.count / max(self.own_cpu_s, _TICK_S)
 
 
 def serve(config: ml_collections.ConfigDict):
-  """Starts a server with full tables that never block, and one version.
+  """Starts a server with a full table that never blocks, and with variables.
 
   Args:
     config: a config from `scale_shape.describe`.
+
+  Returns:
+    The server, which must be kept referenced, and its address.
   """
   from slipway.replay.tables import tables, trajectory_manager
   from slipway.replay.variables import variables
 
   processes.quiet()
-  table, cells = (
+  table, records = (
     filling.make_table_spec(config),
-    scale_shape.make_cells(config),
+    scale_shape.make_records(config),
   )
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(table), variables.make_table()],
     portpicker.pick_unused_port(),
   )
   publisher = variables.VariablesPublisher(manager.address)
-  publisher.publish(scale_shape.variables_of(config))
+  publisher.publish(scale_shape.make_variables(config))
   publisher.close()
   # A table that still grows costs its server more: fresh memory.
-  with writing.Writer(manager.address, *cells) as writer:
+  with writing.Writer(manager.address, *records) as writer:
     while writer.written < table.capacity:
       writer.write(_FILL, in_flight=_FILL)
   return manager, manager.address
 
 
 def prepare() -> None:
-  """Imports the modules for sampling, training and fetching."""
+  """Imports the modules that `sample`, `train` and `fetch` need."""
   from slipway.agents import registry  # noqa: F401  # pyright: ignore[reportUnusedImport]
   from slipway.agents.updates import (  # noqa: F401
     replay_updates,  # pyright: ignore[reportUnusedImport]
@@ -127,8 +130,14 @@ def train(
 ) -> Done:
   """Trains like a trainer whose table is in another process.
 
+  Args:
+    config: the whole config.
+    server: process and address of the server.
+    warm_up_s: seconds before the measurement.
+    window_s: seconds of the measurement.
+
   Returns:
-    The number of updates, and its cost; arguments are those of `sample`.
+    The number of updates, and its cost.
   """
   from slipway.agents import registry
   from slipway.agents.updates import replay_updates
@@ -152,10 +161,15 @@ def train(
 
 
 def fetch(server: tuple[int, str], warm_up_s: float, window_s: float) -> Done:
-  """Fetches the variables repeatedly, like a proxy that gets each version.
+  """Fetches the variables repeatedly, like a proxy that fetches each version.
+
+  Args:
+    server: process and address of the server.
+    warm_up_s: seconds before the measurement.
+    window_s: seconds of the measurement.
 
   Returns:
-    The number of versions, and its cost; arguments are those of `sample`.
+    The number of versions, and its cost.
   """
   import reverb
 
@@ -194,7 +208,7 @@ def copy(
   """
   from slipway.replay.variables import shared_variables, variable_packing
 
-  packed = variable_packing.pack(scale_shape.variables_of(config))
+  packed = variable_packing.pack(scale_shape.make_variables(config))
   writer = shared_variables.SharedVariablesWriter(path)
   reader, version = shared_variables.SharedVariables(path), 0
   marks = []
@@ -225,6 +239,14 @@ def _monitor(address: str) -> "shard_monitor.ShardMonitor":
 def _measure(
   call: Callable[[], int], server_pid: int, warm_up_s: float, window_s: float
 ) -> Done:
+  """Repeats a call, and measures its work and cost after a warm-up.
+
+  Args:
+    call: function that does some work and returns its count.
+    server_pid: process id of the server.
+    warm_up_s: seconds before the measurement.
+    window_s: seconds of the measurement.
+  """
   call()  # traces, and connects
   _run(call, warm_up_s)
   own, servers = processes.cpu(), processes.cpu(server_pid)
@@ -234,6 +256,7 @@ def _measure(
 
 
 def _run(call: Callable[[], int], seconds: float) -> int:
+  """Repeats a call for some seconds; returns the sum of its counts."""
   end_s, count = time.monotonic() + seconds, 0
   while time.monotonic() < end_s:
     count += call()

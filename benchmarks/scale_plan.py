@@ -10,12 +10,12 @@ import typing
 from collections.abc import Sequence
 
 
-class Carried(typing.NamedTuple):
-  """Capacities of one process of each component.
+class Capacities(typing.NamedTuple):
+  """The capacity of one process of each component, per second.
 
   Attributes:
     inserts_per_s: items that a replay server inserts, without sampling.
-    samples_per_s: items that it sends, including priority updates.
+    samples_per_s: items that a replay server sends, including priority updates.
     updates_per_s: trainer steps, with a server in another process.
     relays_per_s: items that a proxy forwards.
     fetches_per_s: versions of the variables that a server sends.
@@ -47,13 +47,14 @@ class Work(typing.NamedTuple):
 
 
 class Part(typing.NamedTuple):
-  """The limit that one component sets.
+  """The number of workers and machines that one component supports.
 
   Attributes:
     name: name of the component.
-    steps_per_s: environment steps per second at its capacity.
-    workers: workers that make these steps, with one core each.
-    machines: machines of these workers; None: each machine has the component.
+    steps_per_s: environment steps per second at the component's capacity.
+    workers: number of workers that make these steps, with one core each.
+    machines: number of machines of these workers; None: each machine has the
+      component.
   """
 
   name: str
@@ -79,7 +80,7 @@ class Plan(typing.NamedTuple):
 
 
 def make_plan(
-  carried: Carried, work: Work, shards: int, cores_per_machine: int
+  carried: Capacities, work: Work, shards: int, cores_per_machine: int
 ) -> Plan:
   """Computes how many workers and machines each component supports.
 
@@ -136,7 +137,7 @@ def check_ratio(samples_per_insert: float) -> None:
   """Checks that a config has a fixed ratio of samples to inserts.
 
   Raises:
-    ValueError: one line: there is no fixed ratio.
+    ValueError: there is no fixed ratio, so no plan can be made.
   """
   if not samples_per_insert > 0:
     raise ValueError(
@@ -145,11 +146,18 @@ def check_ratio(samples_per_insert: float) -> None:
     )
 
 
-def _machines_fetching(carried: Carried, work: Work, machine: float) -> float:
-  """Returns how many machines of `machine` steps/s can get all versions.
+def _machines_fetching(
+  carried: Capacities, work: Work, machine: float
+) -> float:
+  """Returns the number of machines that can fetch all versions.
 
   More machines fetch each version, and also make the trainer publish more
   versions, until it reaches its capacity.
+
+  Args:
+    carried: capacities of the components.
+    work: load of the config.
+    machine: environment steps per second of one machine.
   """
   updates = work.samples_per_insert / work.batch_size / work.steps_per_item
   versions_per_machine = machine * updates / work.publish_period  # a second

@@ -22,7 +22,7 @@ INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, COPIED, STEPPED = (
   *("replay: inserted", "replay: sampled", "trainer: trained"),
   *("proxy: relayed", "replay: fetched", "worker: copied", "worker: stepped"),
 )
-# Measured components, in the order of `scale_plan.Carried`.
+# Measured components, in the order of `scale_plan.Capacities`.
 PLANNED = (INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, STEPPED)
 
 _CONNECT_S = 1.0  # for all streams, before the warm-up
@@ -60,14 +60,14 @@ class _Rig:
   Attributes:
     config: config of the server's table.
     shape: sizes that the config determines.
-    cells: records that writers write.
+    records: records that writers write.
     server: process and address of the server.
     effort: size and duration of the measurements.
   """
 
   config: ml_collections.ConfigDict
   shape: scale_shape.Shape
-  cells: scale_shape.Cells
+  records: scale_shape.Records
   server: tuple[int, str]
   effort: Effort
 
@@ -128,7 +128,7 @@ class _Rig:
       done,
       done.own_cpu_s,
       shape.variables_bytes,
-      carried=done.a_core,
+      carried=done.count_per_cpu_s,
     )
     steps = effort.batches * self.config.topology.environments_per_worker
     with processes.serving(collecting.serve_ours, self.config) as server:
@@ -149,7 +149,7 @@ class _Rig:
       done,
       done.own_cpu_s,
       shape.sent_bytes / shape.steps_per_item,
-      carried=done.a_core,
+      carried=done.count_per_cpu_s,
     )
 
   def _write(
@@ -160,9 +160,11 @@ class _Rig:
     start_s = time.monotonic() + _CONNECT_S + effort.warm_up_s
     window = writing.Window(start_s, start_s + effort.window_s)
     for index, member in enumerate(crew):
-      rows, cells = self.cells
+      rows, records_per_item = self.records
       share = streams // len(crew) + (index < streams % len(crew))
-      member.begin(writing.write, address, rows, window, cells, share)
+      member.begin(
+        writing.write, address, rows, window, records_per_item, share
+      )
     time.sleep(max(0.0, window.start_s - time.monotonic()))
     start = processes.cpu(pid)
     time.sleep(max(0.0, window.end_s - time.monotonic()))
@@ -191,10 +193,10 @@ def measure(
   Returns:
     Rows of a raw file, and the sizes that the config determines.
   """
-  shape, cells, config = processes.call(scale_shape.describe, config)
+  shape, records, config = processes.call(scale_shape.describe, config)
   raw = []
   with processes.serving(scale_parts.serve, config) as server:
-    rig = _Rig(config, shape, cells, server, effort)
+    rig = _Rig(config, shape, records, server, effort)
     for repetition in range(runs):
       for part in (rig.write, rig.read, rig.act):
         raw += [{"repetition": repetition, **row} for row in part()]

@@ -16,7 +16,7 @@ _TABLE_BYTES = 200_000_000  # of the table, at most
 
 
 class Shape(typing.NamedTuple):
-  """Sizes that a config determines.
+  """Sizes of items, batches and variables that a config determines.
 
   Attributes:
     sent_bytes: bytes that each item adds to its stream.
@@ -33,11 +33,11 @@ class Shape(typing.NamedTuple):
   steps_per_item: int
 
 
-class Cells(typing.NamedTuple):
-  """Records that writers write.
+class Records(typing.NamedTuple):
+  """The records from which writers form items.
 
   Attributes:
-    rows: uint8 [M, ...], records that are added to a stream in turn.
+    rows: uint8 [M, ...], records that are appended to a stream in turn.
     window: number of newest records that form an item.
   """
 
@@ -47,22 +47,27 @@ class Cells(typing.NamedTuple):
 
 def describe(
   config: ml_collections.ConfigDict,
-) -> tuple[Shape, Cells, ml_collections.ConfigDict]:
-  """Returns a config's sizes, the records to write, and the measured config."""
-  cells, table = make_cells(config), filling.make_table_spec(config)
-  arrays = variables_of(config).values()
+) -> tuple[Shape, Records, ml_collections.ConfigDict]:
+  """Returns the sizes, records and config for the measurements of a config.
+
+  Returns:
+    The sizes that the config determines, the records that writers write, and a
+    copy of the config whose table is small and never blocks.
+  """
+  records, table = make_records(config), filling.make_table_spec(config)
+  arrays = make_variables(config).values()
   shape = Shape(
-    cells.rows[0].nbytes,
+    records.rows[0].nbytes,
     math.prod(table.schema.item_shape),
     sum(array.nbytes for array in arrays),
     table.batch_size,
     table.steps_per_item,
   )
-  return shape, cells, _unlimited(config)
+  return shape, records, _unlimited(config)
 
 
-def make_cells(config: ml_collections.ConfigDict) -> Cells:
-  """Makes records of noise for the items of a config."""
+def make_records(config: ml_collections.ConfigDict) -> Records:
+  """Makes random records for the items of a config."""
   from slipway.replay.items import transitions
 
   schema: typing.Any = filling.make_table_spec(config).schema
@@ -79,15 +84,15 @@ def make_cells(config: ml_collections.ConfigDict) -> Cells:
     }
   )
   if not framed:
-    return Cells(rows.reshape(count, *schema.item_shape), 1)
+    return Records(rows.reshape(count, *schema.item_shape), 1)
   frames = random.integers(0, 256, (count, schema.frame_bytes), np.uint8)
-  return Cells(np.concatenate([frames, rows], axis=1), schema.frames_per_item)
+  return Records(np.concatenate([frames, rows], axis=1), schema.frames_per_item)
 
 
-def variables_of(
+def make_variables(
   config: ml_collections.ConfigDict,
 ) -> Mapping[str, np.ndarray]:
-  """Returns the initial variables of a config, by name."""
+  """Returns the initial variables of a config's learner, by name."""
   from slipway.agents import registry
   from slipway.environments import factory
 
@@ -100,7 +105,7 @@ def variables_of(
 
 
 def _unlimited(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-  """Returns a config with a small table whose limiter never blocks."""
+  """Returns a copy of a config whose table is small and never blocks."""
   config = config.copy_and_resolve_references()
   table = filling.make_table_spec(config)
   item_bytes = math.prod(table.schema.item_shape)
@@ -114,7 +119,7 @@ def _unlimited(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
 def _noise(
   random: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]
 ) -> np.ndarray:
-  """Makes noise that is valid for any field; flags and indices are 0 or 1."""
+  """Makes random values of a field; integers that may be flags are 0 or 1."""
   if dtype.kind == "f":
     return random.standard_normal(shape).astype(dtype)
   if dtype == np.uint8 and len(shape) > 1:

@@ -48,9 +48,9 @@ def measure(
 
   Args:
     runs: number of repetitions.
-    folder: folder for scaling.png.
+    folder: folder in which scaling.png is saved.
     workers: numbers of worker processes.
-    seconds: measured seconds of each run.
+    seconds: duration of the measurement of each run.
     overrides: further flags of the runs.
   """
   raw = [
@@ -87,6 +87,7 @@ def measure(
 
 
 def _speeds(raw: Sequence[report.Row], workers: int) -> report.Row:
+  """Returns the row of a number of workers: speeds, cores and memory."""
   found = {
     title: report.median(raw, column, workers=workers)
     for title, column in (
@@ -108,6 +109,7 @@ def _speeds(raw: Sequence[report.Row], workers: int) -> report.Row:
 
 
 def _limit(raw: Sequence[report.Row], workers: int) -> str:
+  """Returns the component or the cores that limit a run's speed."""
   cores = _cores()
   own, others = (
     report.median(raw, column, workers=workers)
@@ -121,12 +123,13 @@ def _limit(raw: Sequence[report.Row], workers: int) -> str:
     used = report.median(raw, f"{role}_cores", workers=workers)
     if used / (workers if role == "worker" else 1) >= _BUSY:
       return f"the {role}s" if role == "worker" else f"the {role}"
-  return "nobody: they wait for one another"
+  return "no process: they wait for one another"
 
 
 def _memory(
   raw: Sequence[report.Row], role: str, workers: Sequence[int]
 ) -> report.Row:
+  """Returns the row of a role: its memory by number of workers."""
   return {
     "memory of": role if role != "worker" else "all workers",
     **{
@@ -140,10 +143,12 @@ def _memory(
 
 
 def _is_in(raw: Sequence[report.Row], role: str) -> bool:
+  """Returns whether the runs had processes of a role."""
   return all(row[f"{role}_pss_mb"] is not None for row in raw)
 
 
 def _goals(raw: Sequence[report.Row], workers: Sequence[int]) -> list[str]:
+  """Returns the lines of the goals."""
   lines = []
   if _GOAL_WORKERS in workers:
     tree_mb = report.median(raw, "tree_pss_mb", workers=_GOAL_WORKERS)
@@ -175,4 +180,5 @@ def _goals(raw: Sequence[report.Row], workers: Sequence[int]) -> list[str]:
 
 
 def _cores() -> int:
+  """Returns the number of cores that this process may use."""
   return len(os.sched_getaffinity(0))

@@ -20,10 +20,10 @@ _PARTS = (
 
 
 def draw(raw: Sequence[report.Row], path: pathlib.Path) -> None:
-  """Draws medians over repetitions.
+  """Draws speed, and memory by role, against the number of workers.
 
   Args:
-    raw: rows of the benchmark.
+    raw: rows of the benchmark `scaling`, whose medians are drawn.
     path: path of the PNG file; its folder is created if needed.
   """
   from matplotlib import figure, ticker
@@ -64,6 +64,7 @@ def draw(raw: Sequence[report.Row], path: pathlib.Path) -> None:
 
 
 def _stack(axes, raw: Sequence[report.Row], counts: Sequence[int]) -> None:
+  """Draws the memory of all roles as stacked bars."""
   bottoms = [0.0] * len(counts)
   for label, roles, color in _PARTS:
     heights = [

@@ -31,20 +31,20 @@ _UP_WITHIN_S = 120.0
 def measure(
   workers: int, seconds: float, overrides: Sequence[str] = ()
 ) -> dict[str, float | None]:
-  """Measures one run, and stops it.
+  """Starts a run, measures it over some seconds, and stops it.
 
   Args:
     workers: number of worker processes.
-    seconds: measured seconds, after the first update.
-    overrides: further flags.
+    seconds: duration of the measurement, after the first update.
+    overrides: further flags of the run.
 
   Returns:
-    Columns of a raw file.
+    Values by column of the CSV file.
   """
   import_s = _import_s()
   with _started(workers, overrides) as run:
     start_up_s = _wait_until_it_learns(run)
-    run.watch_until_it_flows()
+    run.watch_until_progress()
     row = _measure_window(run, seconds)
   return {"import_s": import_s, "start_up_s": start_up_s, **row}
 
@@ -54,8 +54,12 @@ def measure_start_up(
 ) -> dict[str, float]:
   """Starts a run, and stops it after the first update.
 
+  Args:
+    workers: number of worker processes.
+    overrides: further flags of the run.
+
   Returns:
-    The columns of a raw file that are known by then.
+    Values of the start-up, by column of the CSV file.
   """
   import_s = _import_s()
   with _started(workers, overrides) as run:
@@ -66,7 +70,7 @@ def measure_start_up(
 def _started(
   workers: int, overrides: Sequence[str]
 ) -> Iterator[running.Running]:
-  """Starts a run without a target, and stops it in order after the block."""
+  """Starts a run without a target return, and stops it after the block."""
   with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder) / "a-run"
     flags = (
@@ -74,13 +78,14 @@ def _started(
       *(f"--run_dir={folder}", f"--config.topology.workers={workers}"),
       *("--config.limits.target_return=inf", *overrides),
     )
-    with running.started(flags, path) as run:
+    with running.start_run(flags, path) as run:
       yield run
       run.launcher.terminate()
-      run.ended_s(time.monotonic())
+      run.wait_for_end(time.monotonic())
 
 
 def _import_s() -> float:
+  """Returns the seconds in which a new process imports TensorFlow."""
   start_s = time.monotonic()
   subprocess.run(
     [sys.executable, "-c", "import tensorflow"],
@@ -92,16 +97,17 @@ def _import_s() -> float:
 
 def _wait_until_it_learns(run: running.Running) -> float:
   """Waits for the first update; returns the seconds since the command."""
-  while not run.looks or run.looks[-1].start_up_s is None:
+  while not run.statuses or run.statuses[-1].start_up_s is None:
     run.watch(0.1)
     if time.monotonic() > run.began_s + _UP_WITHIN_S:
       raise RuntimeError(f"a run did not learn within {_UP_WITHIN_S:.0f} s")
-  return typing.cast(float, run.looks[-1].start_up_s)
+  return typing.cast(float, run.statuses[-1].start_up_s)
 
 
 def _measure_window(
   run: running.Running, seconds: float
 ) -> dict[str, float | None]:
+  """Measures a run over some seconds; returns values by column."""
   start_s, before = time.monotonic(), _status(run)
   busy_before_s = machine.busy_s()
   cpu_before = tree.cpu_s(tree.members(run.launcher.pid, run.pids()))
@@ -137,7 +143,7 @@ def _measure_window(
 
 
 def _status(run: running.Running) -> run_status.RunStatus:
-  """Returns the status of the control node; waits until it is up."""
+  """Returns the status of a run's control node, once the node is up."""
   for _ in range(10):
     if (status := run.status()) is not None:
       return status
@@ -145,8 +151,9 @@ def _status(run: running.Running) -> run_status.RunStatus:
 
 
 def _memory_columns(members: list[tree.Member]) -> dict[str, float | None]:
-  """Returns memory per role: PSS of all processes, the largest private one.
+  """Returns the memory of each role, by column of the CSV file.
 
+  The columns are the PSS of all its processes and the largest private memory.
   The values are None if the run has no such process.
   """
   columns: dict[str, float | None] = {}

@@ -27,7 +27,7 @@ while the rest is compressed and brought to the disk (`until it is whole`).
 
 
 def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
-  """Measures snapshots in this process.
+  """Measures the trainer's time for snapshots in this process, a row each.
 
   Args:
     items: items in the table.
@@ -111,7 +111,7 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
 
 
 def measure(runs: int, items: int = ITEMS) -> report.Report:
-  """Measures snapshots in a separate process.
+  """Measures the trainer's time for snapshots of a large table.
 
   Args:
     runs: number of snapshots.
@@ -156,7 +156,15 @@ def measure(runs: int, items: int = ITEMS) -> report.Report:
 
 
 def _learn(trainer, going_on) -> float:
-  """Runs updates for a while, and until a condition ends; returns updates/s."""
+  """Makes updates for some seconds, and until a condition is false.
+
+  Args:
+    trainer: the trainer.
+    going_on: function that returns whether to make more updates.
+
+  Returns:
+    Updates per second.
+  """
   began_s, before = time.monotonic(), trainer.step()
   while True:
     steps, passed_s = trainer.step(), time.monotonic() - began_s

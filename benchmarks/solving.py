@@ -25,7 +25,7 @@ _PART_SOLVED_GOAL = 0.9
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """A task to solve, with its goals.
+  """A task that Ape-X DQN has to solve, and the goals for its seconds.
 
   Attributes:
     name: name of the report.
@@ -50,12 +50,12 @@ PONG = Task("pong_solved", "pong", 3_600.0, 3_600.0, 60.0)
 def measure(
   task: Task, seeds: int, folder: pathlib.Path, overrides: tuple[str, ...] = ()
 ) -> report.Report:
-  """Trains once per seed, and draws all curves into one picture.
+  """Trains once per seed, and draws all learning curves into one picture.
 
   Args:
     task: task to solve.
-    seeds: number of seeds, from 1.
-    folder: folder for the picture.
+    seeds: number of runs, which have the seeds 1 to `seeds`.
+    folder: folder in which the picture is saved.
     overrides: further flags of the runs.
   """
   config = apex_dqn.get_config(task.preset)
@@ -92,6 +92,7 @@ def measure(
 
 
 def _row(seed: int, watched: whole_run.Watched, target: float) -> report.Row:
+  """Returns the row of one run."""
   summary = watched.summary
   best = summary["best_eval_return"]
   return {
@@ -116,6 +117,7 @@ def _row(seed: int, watched: whole_run.Watched, target: float) -> report.Row:
 
 
 def _medians(raw: list[report.Row]) -> report.Row:
+  """Returns the row of medians over all runs."""
   return {
     "seeds": len(raw),
     "solved": sum(bool(row["solved"]) for row in raw),
@@ -130,7 +132,7 @@ def _medians(raw: list[report.Row]) -> report.Row:
 
 
 def _timed(raw: list[report.Row]) -> list[report.Row]:
-  """Returns a run's seconds to the target; infinite if it was not solved."""
+  """Returns the rows with infinite seconds for runs that were not solved."""
   return [row if row["solved"] else {**row, "wall_s": math.inf} for row in raw]
 
 
@@ -142,6 +144,7 @@ def _start_ups(raw: list[report.Row]) -> list[float]:
 
 
 def _goals(task: Task, raw: list[report.Row]) -> list[str]:
+  """Returns the lines of a task's goals."""
   medians = _medians(raw)
   least = math.ceil(_PART_SOLVED_GOAL * len(raw))
   return [

@@ -19,7 +19,7 @@ if typing.TYPE_CHECKING:
 
 _ROWS_A_WRITE = 20
 _UP_WITHIN_S = 30.0
-_SETTLE_S = 0.1  # for priorities on their way, which are not the next one's
+_SETTLE_S = 0.1  # in which the last priorities arrive, before the next side
 
 _METHOD = """\
 One process trains: `slipway.agents.updates.graph_loop.GraphLoop` in calls of as
@@ -28,19 +28,19 @@ sampled from a prioritized table whose server is in the same process, as in a
 run, and new priorities pushed back. `fixed`: the same learner and loop on one
 unpacked batch again and again, and nothing pushed. The two alternate in that
 process; medians of {runs} repetitions, ratios within a repetition, after a
-first one that is not counted. CPU time is the process's, all threads. The table
-is full and nobody writes. An item holds four transitions, as in the presets for
-MLPs, where not said otherwise."""
+first one that is not counted. CPU time is that of all threads of the process.
+The table is full, and no process writes to it. An item holds four transitions,
+as in the presets for MLPs, unless the case's name has another number."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """One learner to measure.
+  """One learner whose updates are measured.
 
   Attributes:
     name: name of the case.
     preset: preset of configs/apex_dqn.py.
-    overrides: overrides of the preset.
+    overrides: values that replace the preset's, by field name.
     items: transitions in the table.
     updates: updates per repetition.
   """
@@ -52,7 +52,7 @@ class Case:
   updates: int
 
   def config(self) -> ml_collections.ConfigDict:
-    """The whole config of the case."""
+    """Returns the whole config of the case."""
     config = apex_dqn.get_config(self.preset)
     config.update_from_flattened_dict(self.overrides)
     config.replay.capacity = self.items
@@ -73,6 +73,7 @@ def _mlp(
   n: int,
   **more: object,
 ) -> Case:
+  """Makes a case on CartPole with an MLP of two layers of `size` units."""
   overrides = {
     "network.hidden_sizes": (size, size),
     "network.dueling": dueling,
@@ -101,7 +102,8 @@ CASES = (
     updates=160,
   ),
 )
-GOALS = {  # of the fixed batch's speed, by case
+# Goals for the ratio of updates per second, on replay to on a fixed batch.
+GOALS = {
   CASES[0].name: 0.8,
   CASES[1].name: 0.8,
   CASES[-1].name: 0.95,
@@ -113,10 +115,10 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
 
   Args:
     case: the learner.
-    runs: repetitions of each kind, plus one that is discarded.
+    runs: repetitions on replay and on a fixed batch; one more is discarded.
 
   Returns:
-    One row per repetition and kind.
+    One row per repetition and kind of batch.
   """
   from slipway.agents import registry
   from slipway.agents.updates import replay_updates
@@ -170,7 +172,7 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
   """Measures all cases, each in its own process.
 
   Args:
-    runs: repetitions of each kind.
+    runs: repetitions on replay and on a fixed batch.
     cases: the learners.
   """
   raw = []
@@ -197,7 +199,7 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
   ]
   return report.Report(
     name="trainer",
-    title="The trainer: updates a second beside those on a fixed batch",
+    title="The trainer: updates per second on replay and on a fixed batch",
     method=_METHOD.format(runs=runs),
     raw=raw,
     medians=medians,
@@ -206,6 +208,7 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
 
 
 def _medians(raw: list[report.Row], case: str) -> dict:
+  """Returns the row of medians of a case."""
   rows = [row for row in raw if row["case"] == case]
   columns = {
     f"{title}, {kind}": report.median(rows, column, kind=kind)
@@ -258,6 +261,7 @@ class _FixedUpdates:
     )
 
   def run(self, updates: int) -> "updates_core.LastUpdate":
+    """Makes updates in one call of the graph; returns the last one."""
     import tensorflow as tf
 
     from slipway.agents.updates import graph_loop
@@ -269,6 +273,7 @@ class _FixedUpdates:
 
 
 def _run(loop, steps_per_call: int, updates: int):
+  """Makes updates by calls of a loop; returns their number and times."""
   start, done = processes.cpu(), 0
   while done < updates:
     assert loop.run(steps_per_call) is not None, "starved on a full table"

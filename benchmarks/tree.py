@@ -15,13 +15,13 @@ _KB = 1024  # as /proc has it
 
 
 class Member(typing.NamedTuple):
-  """One process of a run.
+  """Measurements of one process of a run.
 
   Attributes:
     role: role of the node, such as 'worker', or the kind of another process.
-    pss_mb: memory with a share of shared pages (PSS), in 1e6 bytes.
+    pss_mb: memory in which shared pages count in part (PSS), in 1e6 bytes.
     private_mb: memory that no other process shares, in 1e6 bytes.
-    cpu_s: CPU seconds used by all threads.
+    cpu_s: CPU seconds of all threads.
   """
 
   role: str
@@ -31,11 +31,11 @@ class Member(typing.NamedTuple):
 
 
 def members(launcher: int, nodes: Mapping[str, int]) -> list[Member]:
-  """Returns all present processes of a run, the launcher first.
+  """Returns all processes of a run that exist now, the launcher first.
 
   Args:
-    launcher: process of the launcher.
-    nodes: process of each node, such as 'worker/1'.
+    launcher: process id of the launcher.
+    nodes: process id of each node, by node, such as 'worker/1'.
   """
   roles = {pid: node.partition("/")[0] for node, pid in nodes.items()}
   root = psutil.Process(launcher)
@@ -48,7 +48,7 @@ def members(launcher: int, nodes: Mapping[str, int]) -> list[Member]:
 
 
 def cpu_s(found: list[Member]) -> dict[str, float]:
-  """Returns the CPU seconds of all processes of each role."""
+  """Returns the CPU seconds of the processes of each role, by role."""
   seconds: dict[str, float] = {}
   for member in found:
     seconds[member.role] = seconds.get(member.role, 0.0) + member.cpu_s
@@ -56,11 +56,13 @@ def cpu_s(found: list[Member]) -> dict[str, float]:
 
 
 def _helper(process: psutil.Process) -> str:
+  """Returns the kind of a process that is neither launcher nor node."""
   is_tracker = any("resource_tracker" in word for word in process.cmdline())
   return TRACKER if is_tracker else FORK_SERVER
 
 
 def _member(process: psutil.Process, role: str) -> Member:
+  """Measures a process."""
   rollup = pathlib.Path(f"/proc/{process.pid}/smaps_rollup").read_text()
   kb = {k: int(v) for k, v in re.findall(r"(\w+): +(\d+) kB", rollup)}
   times = process.cpu_times()

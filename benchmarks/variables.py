@@ -38,7 +38,7 @@ def measure(
   size: int = SIZE,
   period_s: float = PERIOD_S,
 ) -> report.Report:
-  """Measures reading through the proxy and directly, alternately.
+  """Measures readers of variables through the proxy and directly, alternately.
 
   Args:
     runs: repetitions of each side.
@@ -76,7 +76,10 @@ def measure(
 
 
 class _Side:
-  """A publisher with its server, and readers, each in its own process."""
+  """A publisher with its server, and readers, each in its own process.
+
+  The side is 'proxy' or 'direct'.
+  """
 
   def __init__(
     self,
@@ -94,7 +97,7 @@ class _Side:
     self._last_version = 1  # with which a publisher starts
 
   def run(self, versions: int, period_s: float) -> dict:
-    """Publishes versions to all readers; returns columns of a raw file."""
+    """Publishes versions to all readers; returns values by column."""
     before = self._samples()
     self._last_version += versions
     for reader in self._readers:
@@ -132,13 +135,14 @@ class _Side:
     }
 
   def _samples(self) -> int:
+    """Returns the number of versions that the server has sent so far."""
     return self._publisher.call(distributing.samples, self._size)
 
 
 def _last_s(
   readers: Sequence[Sequence[distributing.Copied]], version: int
 ) -> float:
-  """Returns when the last reader had a version, or a newer one."""
+  """Returns the time at which the last reader had a version or a newer one."""
   return max(
     min(copy.at_s for copy in copied if copy.version >= version)
     for copied in readers
@@ -147,6 +151,7 @@ def _last_s(
 
 @contextlib.contextmanager
 def _open_direct(readers: int, size: int) -> Iterator[_Side]:
+  """Starts the side whose readers poll the server."""
   with (
     _publisher(size) as (publisher, address),
     processes.crew(
@@ -158,6 +163,7 @@ def _open_direct(readers: int, size: int) -> Iterator[_Side]:
 
 @contextlib.contextmanager
 def _open_proxy(readers: int, size: int) -> Iterator[_Side]:
+  """Starts the side whose readers read a proxy's shared memory."""
   shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
   with (
     _publisher(size) as (publisher, address),
@@ -172,11 +178,13 @@ def _open_proxy(readers: int, size: int) -> Iterator[_Side]:
 
 @contextlib.contextmanager
 def _publisher(size: int) -> Iterator[tuple[processes.Member, str]]:
+  """Starts a publisher with its server; yields it and the server's address."""
   with processes.crew(1, distributing.prepare_publisher, {}) as (publisher,):
     yield publisher, publisher.call(distributing.address, size)
 
 
 def _medians(raw: Sequence[report.Row], side: str) -> report.Row:
+  """Returns the row of medians of a side."""
   rows = [row for row in raw if row["side"] == side]
 
   def median(column: str) -> float:
@@ -199,6 +207,7 @@ def _medians(raw: Sequence[report.Row], side: str) -> report.Row:
 
 
 def _goals(raw: Sequence[report.Row]) -> list[str]:
+  """Returns the lines of the goals."""
   direct, proxy = _medians(raw, "direct"), _medians(raw, "proxy")
   egress = proxy["samples a version"]
   goals = [

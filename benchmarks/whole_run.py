@@ -18,13 +18,21 @@ _END_S = 90.0  # for the start-up and the stop, besides the run's own limit
 
 
 class Watched(typing.NamedTuple):
-  """Measurements of a run."""
+  """Measurements of a run that has ended.
 
-  summary: dict[str, typing.Any]  # its summary.json
-  peak_mib: float  # memory of all its processes, shared pages counted once
-  mean_mib: float  # over the run's second half
-  processes: int  # at the peak
-  cpu_s: float  # of all its processes
+  Attributes:
+    summary: content of its summary.json.
+    peak_mib: largest memory (PSS) of all its processes together, in MiB.
+    mean_mib: mean of that memory over the run's second half, in MiB.
+    processes: number of processes when the memory was largest.
+    cpu_s: CPU seconds of all its processes.
+  """
+
+  summary: dict[str, typing.Any]
+  peak_mib: float
+  mean_mib: float
+  processes: int
+  cpu_s: float
 
 
 def run(
@@ -34,14 +42,14 @@ def run(
   run_dir: pathlib.Path,
   name: str,
 ) -> Watched:
-  """Trains with a time limit, and waits for the end.
+  """Runs `slipway train` with a time limit, and waits for its end.
 
   Args:
     config: value of --config.
     overrides: further flags.
     limit_s: wall-clock limit of the run, in seconds.
     run_dir: parent of the run's folder.
-    name: name of the folder.
+    name: name of the run's folder.
 
   Raises:
     RuntimeError: the run failed; the message has the end of its output.
@@ -78,13 +86,15 @@ def run(
 
 
 class _Look(typing.NamedTuple):
+  """The memory, number and CPU seconds of a run's processes at one time."""
+
   mib: float
   processes: int
   cpu_s: float
 
 
 def _watch(process: subprocess.Popen, limit_s: float) -> list[_Look]:
-  """Polls a process tree until it ends; stops it if it does not."""
+  """Measures all processes of a run until it ends; stops it after the limit."""
   looks, left_s = [], limit_s
   while True:
     looks.append(_look(process.pid))
@@ -99,6 +109,7 @@ def _watch(process: subprocess.Popen, limit_s: float) -> list[_Look]:
 
 
 def _look(pid: int) -> _Look:
+  """Measures a process and all its descendants."""
   mib = cpu_s = 0.0
   count = 0
   with contextlib.suppress(psutil.NoSuchProcess):

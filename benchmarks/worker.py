@@ -5,7 +5,7 @@ import ml_collections
 from benchmarks import collecting, goal, processes, report
 from slipway.configs import apex_dqn
 
-GOAL = 15_000.0  # environment steps a CPU second
+GOAL = 15_000.0  # environment steps per CPU second
 ACME_GOAL = 8.0  # times Acme's
 
 _METHOD = """\
@@ -18,13 +18,13 @@ environment, through Acme's own EnvironmentLoop, FeedForwardActor and
 NStepTransitionAdder, as its DQN agent puts them together.
 Both on the same packages, one thread each for TensorFlow and NumPy. The two
 alternate, each repetition in fresh processes; medians of {runs} repetitions,
-ratios within a repetition. CPU time is the worker process's, all threads; the
-server's stands apart. Acme's adder opens each episode with two shorter
-transitions more, as its documentation says: see the items a step."""
+ratios within a repetition. CPU time is that of all threads of the worker's
+process; the server's is listed separately. Acme's adder begins each episode
+with two more, shorter transitions: see the items per step."""
 
 
 def make_config() -> ml_collections.ConfigDict:
-  """Returns the config of both sides."""
+  """Returns the config with which Slipway and Acme are measured."""
   config = apex_dqn.get_config("cartpole")
   config.network.dueling = False
   config.exploration.schedule = "linear"
@@ -39,7 +39,7 @@ def make_config() -> ml_collections.ConfigDict:
 def measure(
   runs: int, ours_steps: int = 200_000, acme_steps: int = 10_000
 ) -> report.Report:
-  """Measures both sides, alternately.
+  """Measures Slipway's worker and Acme's actor, alternately.
 
   Args:
     runs: repetitions of each side.
@@ -79,7 +79,7 @@ def measure(
   wall = report.ratio(raw, "steps_per_wall_s", **sides_of)
   return report.Report(
     name="worker",
-    title="One worker: environment steps a CPU second",
+    title="One worker: environment steps per CPU second",
     method=_METHOD.format(runs=runs),
     raw=raw,
     medians=medians,

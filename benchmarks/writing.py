@@ -22,14 +22,25 @@ _FRAME_BYTES = 84 * 84
 
 
 class Window(typing.NamedTuple):
-  """Start and end of a measurement, in seconds of `time.monotonic`."""
+  """The start and the end of a measurement.
+
+  Attributes:
+    start_s: monotonic seconds of the start.
+    end_s: monotonic seconds of the end.
+  """
 
   start_s: float
   end_s: float
 
 
 class Written(typing.NamedTuple):
-  """Measurements of one writer within a window."""
+  """Measurements of one writer within a window.
+
+  Attributes:
+    items: number of confirmed items.
+    wall_s: duration in seconds.
+    cpu_s: CPU seconds of the writer's process.
+  """
 
   items: int  # confirmed
   wall_s: float
@@ -37,7 +48,7 @@ class Written(typing.NamedTuple):
 
 
 class _Rows:
-  """Schema of items that are one record each; implements `ItemSchema`."""
+  """A schema of items that are one record each; implements `ItemSchema`."""
 
   transitions_per_item = 1
 
@@ -52,11 +63,11 @@ class _Rows:
 
 
 def make_rows(items: str) -> np.ndarray:
-  """Makes records to write, uint8 [64, record_bytes].
+  """Makes records for writers, uint8 [64, record_bytes].
 
   Args:
-    items: 'small', CartPole's packed transitions, or 'frames', 84x84 bytes of
-      incompressible noise.
+    items: 'small', CartPole's packed transitions, or 'frames', 84x84 random
+      bytes, which can't be compressed.
   """
   random = np.random.default_rng(0)
   size = _DISTINCT_ROWS
@@ -84,7 +95,10 @@ def serve(rows: np.ndarray):
   """Starts a server with a run's tables, which are full and never block.
 
   Args:
-    rows: uint8 [M, record_bytes].
+    rows: records of the items, uint8 [M, record_bytes].
+
+  Returns:
+    The server, which must be kept referenced, and its address.
   """
   from slipway.replay.tables import table_spec, tables, trajectory_manager
   from slipway.replay.variables import variables
@@ -112,7 +126,15 @@ def serve(rows: np.ndarray):
 
 
 def serve_proxy(server_address: str, folder: str):
-  """Starts a proxy in a tmpfs directory; waits until it has variables."""
+  """Starts a proxy, and waits until it has fetched the variables.
+
+  Args:
+    server_address: address of the server.
+    folder: tmpfs directory for the proxy's files.
+
+  Returns:
+    The proxy, which must be kept referenced, and its address.
+  """
   from slipway.replay import proxy
   from slipway.replay.variables import shared_variables
 
@@ -134,7 +156,7 @@ def serve_proxy(server_address: str, folder: str):
 
 
 def prepare() -> None:
-  """Imports the modules of a writer."""
+  """Imports the modules that a writer needs."""
   import reverb  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 
@@ -142,7 +164,7 @@ def write(
   address: str,
   rows: np.ndarray,
   window: Window,
-  cells: int = 1,
+  records_per_item: int = 1,
   streams: int = 1,
 ) -> Written:
   """Writes at full speed until the end of a window.
@@ -151,7 +173,7 @@ def write(
     address: address of the server or the proxy.
     rows: uint8 [M, record_bytes], written repeatedly.
     window: start and end of the measurement.
-    cells: records per item; each further item adds one record.
+    records_per_item: records per item; each further item adds one record.
     streams: number of streams, which are used in turn.
 
   Raises:
@@ -159,7 +181,8 @@ def write(
   """
   with contextlib.ExitStack() as stack:
     writers = [
-      stack.enter_context(Writer(address, rows, cells)) for _ in range(streams)
+      stack.enter_context(Writer(address, rows, records_per_item))
+      for _ in range(streams)
     ]
     turns, marks = itertools.cycle(writers), []
     for limit_s in window:
@@ -201,31 +224,33 @@ def flush_each(
 
 
 class Writer:
-  """A client with one stream, like `replay.items.writer` without its checks.
+  """A Reverb client with one stream, without the checks of `items.writer`.
 
   Attributes:
     written: number of written items.
   """
 
-  def __init__(self, address: str, rows: np.ndarray, cells: int = 1):
+  def __init__(self, address: str, rows: np.ndarray, records_per_item: int = 1):
     """Opens the stream.
 
     Args:
       address: address of the server or the proxy.
       rows: uint8 [M, record_bytes], written repeatedly.
-      cells: records per item.
+      records_per_item: records per item.
     """
     import reverb
 
     from slipway.replay.tables import tables
 
     self._client = reverb.Client(address)
-    self._writer = self._client.trajectory_writer(num_keep_alive_refs=cells)
-    self._cells = cells
+    self._writer = self._client.trajectory_writer(
+      num_keep_alive_refs=records_per_item
+    )
+    self._records_per_item = records_per_item
     self._table = tables.TRANSITIONS
     self._rows = itertools.cycle(rows)
     self.written = 0
-    for row in itertools.islice(self._rows, cells - 1):
+    for row in itertools.islice(self._rows, records_per_item - 1):
       self._writer.append(row)
 
   def __enter__(self) -> "Writer":
@@ -244,7 +269,11 @@ class Writer:
       writer.append(row)
       column: typing.Any = writer.history
       # A table of rows has no leading axis.
-      item = column[-self._cells :] if self._cells > 1 else column[-1]
+      item = (
+        column[-self._records_per_item :]
+        if self._records_per_item > 1
+        else column[-1]
+      )
       writer.create_item(self._table, 1.0, item)
     writer.flush(in_flight, timeout_ms=_FLUSH_TIMEOUT_MS)
     self.written += items

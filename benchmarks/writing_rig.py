@@ -20,15 +20,15 @@ _WARM_UP_FLUSHES = 100
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """One case of the benchmark.
+  """One case of the benchmark `proxy`.
 
   Attributes:
     items: kind of items, as for `writing.make_rows`.
     placement: `SHARED`, all processes on all cores; or `SPARE`, writers and
       server on one core and the proxy on another.
     writers: number of writer processes.
-    each_flushed: whether one writer waits for each item; otherwise all write at
-      full speed.
+    each_flushed: whether one writer waits for the confirmation of each item;
+      otherwise all write at full speed.
   """
 
   items: str
@@ -45,7 +45,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-  """Duration of each measurement.
+  """Durations of each measurement.
 
   Attributes:
     warm_up_s: seconds of writing before the measurement.
@@ -60,14 +60,14 @@ class Effort:
 
 @dataclasses.dataclass(frozen=True)
 class Rig:
-  """Running processes: writers, a server and its proxy.
+  """The running processes of a measurement: writers, a server and its proxy.
 
   Attributes:
     crew: the writers.
-    pids: process ids of the server and the proxy, by these names.
+    pids: process ids, by 'server' and 'proxy'.
     addresses: addresses to which writers connect, by side.
     cores: cores that may be used.
-    rows: uint8 [M, record_bytes], the records to write.
+    rows: records to write, uint8 [M, record_bytes].
   """
 
   crew: list[processes.Member]
@@ -77,7 +77,7 @@ class Rig:
   rows: np.ndarray
 
   def place(self, placement: str) -> None:
-    """Pins the processes to cores, by the case's placement."""
+    """Pins all processes to the cores of a placement."""
     writers, proxy = self.cores, self.cores
     if placement == SPARE:
       writers, proxy = self.cores[:1], self.cores[1:2]
@@ -86,10 +86,15 @@ class Rig:
     processes.pin(self.pids["proxy"], proxy)
 
   def measure(self, case: Case, side: str, effort: Effort) -> report.Row:
-    """Runs a case's writers, and measures them.
+    """Runs the writers of a case on one side, and measures them.
+
+    Args:
+      case: the case.
+      side: key of `addresses`.
+      effort: durations of the measurement.
 
     Returns:
-      Columns of a raw file, the same for each case; None where not measured.
+      Values by column, the same for each case; None for those not measured.
     """
     address = self.addresses[side]
     if case.each_flushed:
@@ -97,6 +102,7 @@ class Rig:
     return self._write(address, case.writers, effort)
 
   def _write(self, address: str, writers: int, effort: Effort) -> report.Row:
+    """Measures writing at full speed; returns values by column."""
     start_s = time.monotonic() + _CONNECT_S + effort.warm_up_s
     window = writing.Window(start_s, start_s + effort.window_s)
     at_work = self.crew[:writers]
@@ -122,6 +128,7 @@ class Rig:
     return _row(items, items_per_s, cpu_us=cpu_us)
 
   def _flush_each(self, address: str, effort: Effort) -> report.Row:
+    """Measures items that are flushed one by one; returns values by column."""
     seconds = self.crew[0].call(
       writing.flush_each,
       *(address, self.rows, _WARM_UP_FLUSHES, effort.flushes),
@@ -158,6 +165,7 @@ def open_rig(
 
 
 def _row(items, items_per_s, cpu_us=None, flush_s=None) -> report.Row:
+  """Makes a row; columns that were not measured are None."""
   cpu_us = cpu_us or dict.fromkeys(("writers", "server", "proxy"))
   timed = flush_s is not None
   return {

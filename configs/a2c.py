@@ -1,8 +1,8 @@
 """A2C. Mnih et al. 2016, "Asynchronous methods for deep RL".
 
-Returns of as many steps as a rollout has, one gradient step a batch. Mode
-`sync` is A2C; in `async`, workers collect while the trainer learns, as in A3C,
-whose workers compute the gradients themselves.
+Returns span the whole rollout, and each batch gets one gradient step. In mode
+`sync`, this is A2C. In mode `async`, workers collect while the trainer learns,
+as in A3C, whose workers also compute the gradients.
 """
 
 import ml_collections
@@ -11,7 +11,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns A2C with a bonus for entropy.
+  """Returns the config of A2C, with an entropy bonus.
 
   Args:
     preset: one of `PRESETS`.
@@ -35,7 +35,7 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.learner.batch_size = 16
   c.adder.unroll = 8  # section 5.1: 5
   c.adder.discount = 0.98
-  # Returns of at most 2.5, beside which the entropy's weight is not nothing.
+  # Scaled returns are at most 2.5, so that the entropy bonus has some weight.
   c.environment.reward_scale = 0.05
   c.learner.learning_rate = 2e-3
   c.learner.decay_steps = 1_500  # batches: 192,000 environment steps

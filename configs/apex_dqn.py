@@ -20,9 +20,9 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.topology.workers = 2  # Horgan: 360, on as many cores
   if not c.adder.stacked_frames:  # small observations
     c.topology.environments_per_worker = 32  # a step costs half as with 8
-    # Trainer steps; a copy costs several, and proxies poll 20 times per second.
+    # One publication costs several trainer steps; proxies poll 20 times per s.
     c.variables.publish_period = 100
-    # Four per item cost a third; with eight, some seeds did not learn. Horgan's
-    # actors send 50 transitions together, which are sampled separately.
+    # 4 transitions per item cost a third of 4 items; with 8, some seeds did not
+    # learn. Horgan's actors send 50 together, which are sampled separately.
     c.replay.transitions_per_item = 4
   return c

@@ -1,6 +1,7 @@
 """APPO. Petrenko et al. 2020, "Sample Factory", section 3.4.
 
-PPO whose workers do not wait, with V-trace for the age of their policies.
+PPO whose workers collect while the trainer learns; V-trace corrects for
+rollouts of older policies.
 """
 
 import ml_collections
@@ -11,7 +12,7 @@ PRESETS = ppo.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns PPO in mode `async`, with V-trace."""
+  """Returns the config of APPO: PPO in mode `async`, with V-trace."""
   c = ppo.get_config(preset)
   c.mode = "async"
   c.learner.advantage_estimator = "vtrace"

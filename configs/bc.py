@@ -1,8 +1,8 @@
 """Behaviour cloning. Pomerleau 1991, "Efficient training of artificial neural
 networks for autonomous navigation".
 
-Learns from recorded episodes, without workers. `slipway evaluate --record` and
-Minari write such recordings.
+The learner imitates the actions of recorded episodes, without workers. `slipway
+evaluate --record` and Minari write such recordings.
 """
 
 import ml_collections
@@ -41,10 +41,13 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between fields.
+  """Checks the rules between fields of behaviour cloning's config.
+
+  Args:
+    config: the whole config, valid field by field.
 
   Raises:
-    ValueError: one line with the field, its value and the consequence.
+    ValueError: names the field, its value and the consequence.
   """
   workers = config.topology.workers
   if workers:

@@ -10,7 +10,7 @@ PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of C51: the distribution of returns on 51 atoms."""
+  """Returns the config of C51, which learns distributions on 51 atoms."""
   c = dqn.get_config(preset)
   c.network.head = "categorical"
   if preset in dqn.ATARI:

@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 
 
 class Check(typing.NamedTuple):
-  """The values that a field may have.
+  """The valid values of a config field, and the error message for others.
+
+  The message is 'config.FIELD=VALUE must be `wanted`: `consequence`'.
 
   Attributes:
     accepts: function that returns whether a value of the field's type is valid.
-    wanted: the range in words, which follow 'must be' in the error message.
-    consequence: a clause with the consequence of an invalid value.
+    wanted: phrase for the valid values, such as 'at least 1'.
+    consequence: clause that states the consequence of an invalid value.
     invalid: an invalid value, for tests.
     maximum: the largest value that a machine can handle.
-    beyond: a clause with the consequence of a larger value.
+    beyond: clause that states the consequence of a value above `maximum`.
   """
 
   accepts: Callable[[typing.Any], bool]
@@ -25,18 +27,34 @@ class Check(typing.NamedTuple):
   beyond: str = ""
 
   def up_to(self, maximum: float, beyond: str) -> "Check":
-    """Returns the same check with an upper bound."""
+    """Returns this check with an upper bound.
+
+    Args:
+      maximum: the largest value that a machine can handle.
+      beyond: clause that states the consequence of a larger value.
+    """
     return self._replace(maximum=maximum, beyond=beyond)
 
 
 def at_least(minimum: float, consequence: str, note: str = "") -> Check:
-  """Requires `minimum` or more; `note` explains a special value."""
+  """Returns the check that a value is at least `minimum`.
+
+  Args:
+    minimum: the smallest valid value.
+    consequence: clause that states the consequence of a smaller value.
+    note: explanation of a special value, such as '0: no limit'.
+  """
   wanted = f"at least {minimum}{_in_brackets(note)}"
   return Check(lambda x: x >= minimum, wanted, consequence, invalid=minimum - 1)
 
 
 def at_most(maximum: float, consequence: str) -> Check:
-  """Requires `maximum` or less."""
+  """Returns the check that a value is at most `maximum`.
+
+  Args:
+    maximum: the largest valid value.
+    consequence: clause that states the consequence of a larger value.
+  """
   return Check(
     lambda x: x <= maximum,
     f"at most {maximum}",
@@ -46,14 +64,26 @@ def at_most(maximum: float, consequence: str) -> Check:
 
 
 def above(bound: float, consequence: str) -> Check:
-  """Requires more than `bound`."""
+  """Returns the check that a value is greater than `bound`.
+
+  Args:
+    bound: the largest invalid value.
+    consequence: clause that states the consequence of an invalid value.
+  """
   return Check(
     lambda x: x > bound, f"above {bound}", consequence, invalid=bound
   )
 
 
 def within(low: float, high: float, consequence: str, note: str = "") -> Check:
-  """Requires a value in [low, high]; `note` explains a special value."""
+  """Returns the check that a value is in [low, high].
+
+  Args:
+    low: the smallest valid value.
+    high: the largest valid value.
+    consequence: clause that states the consequence of an invalid value.
+    note: explanation of a special value, such as '0: no bonus'.
+  """
   wanted = f"in [{low}, {high}]{_in_brackets(note)}"
   return Check(
     lambda x: low <= x <= high, wanted, consequence, invalid=high + 1
@@ -61,23 +91,33 @@ def within(low: float, high: float, consequence: str, note: str = "") -> Check:
 
 
 def one_of(choices: Sequence[str], consequence: str) -> Check:
-  """Requires one of `choices`."""
+  """Returns the check that a value is one of `choices`.
+
+  Args:
+    choices: the valid values.
+    consequence: clause that states the consequence of another value.
+  """
   wanted = f"one of {', '.join(map(repr, choices))}"
   return Check(
     lambda x: x in choices, wanted, consequence, invalid=f"not {choices[0]}"
   )
 
 
-def is_own(name: str) -> bool:
+def is_user_code(name: str) -> bool:
   """Returns whether a name is 'module:Name', which refers to user code."""
   return ":" in name
 
 
-def part(choices: Sequence[str], consequence: str) -> Check:
-  """Requires one of `choices`, or 'module:name' of the user's own code."""
+def one_of_or_user_code(choices: Sequence[str], consequence: str) -> Check:
+  """Returns the check that a value is a choice or 'module:name' of user code.
+
+  Args:
+    choices: the valid values without a module.
+    consequence: clause that states the consequence of another value.
+  """
   wanted = f"one of {', '.join(map(repr, choices))}, or 'module:name'"
   return Check(
-    lambda x: x in choices or is_own(x),
+    lambda x: x in choices or is_user_code(x),
     wanted,
     consequence,
     invalid="nothing",
@@ -90,16 +130,17 @@ def matching(
   consequence: str,
   invalid: typing.Any,
 ) -> Check:
-  """Requires a value that `accepts` returns true for.
+  """Returns the check that `accepts` returns true for a value.
 
   Args:
     accepts: function that returns whether a value is valid.
-    wanted: the condition in words, which follow 'must be'.
-    consequence: a clause with the consequence of an invalid value.
+    wanted: phrase for the valid values, which follows 'must be' in the error.
+    consequence: clause that states the consequence of an invalid value.
     invalid: an invalid value, for tests.
   """
   return Check(accepts, wanted, consequence, invalid)
 
 
 def _in_brackets(note: str) -> str:
+  """Returns a note in parentheses after a space; '' for no note."""
   return f" ({note})" if note else ""

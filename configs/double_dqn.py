@@ -10,7 +10,10 @@ PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of double DQN: the online network chooses actions."""
+  """Returns the config of double DQN.
+
+  The online network chooses the actions whose values the target network gives.
+  """
   c = dqn.get_config(preset)
   c.learner.double = True
   return c

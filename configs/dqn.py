@@ -1,6 +1,6 @@
 """DQN. Mnih et al. 2015, "Human-level control through deep RL", table 1.
 
-The preset `pong` has the paper's values as far as a CPU allows; `cartpole` and
+The Atari presets have the paper's values as far as a CPU allows; `cartpole` and
 `lunarlander` are sized for two cores. Algorithms that extend DQN start from
 this config and change the values that their papers change.
 """
@@ -11,11 +11,12 @@ import ml_collections
 
 from slipway.configs import fields, presets, tasks, value
 
+# The presets with Atari games.
 ATARI = ("pong", "atari57")
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of DQN, which holds every field of the algorithm.
+  """Returns the config of DQN, with all fields of the DQN family.
 
   Args:
     preset: one of `PRESETS`.
@@ -30,7 +31,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
-  """Sets little, since the fields' defaults are chosen for CartPole."""
+  """Sets CartPole; the fields' defaults are already sized for it."""
   tasks.cartpole(c)
   c.network.highest_return = 100.0  # 1 / (1 - 0.99)
 
@@ -58,7 +59,7 @@ def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
   c.exploration.decay_steps = 100_000  # the same
   c.exploration.epsilon_end = 0.1  # the same
   c.replay.importance_steps = 100_000
-  c.learner.batch_size = 32  # Young and Tian, section 4: one each step
+  c.learner.batch_size = 32  # Young and Tian, section 4: one per step
   c.learner.learning_rate = 2.5e-4  # the same, for RMSProp
   c.learner.target_update_period = 1_000  # the same
   c.evaluation.period_s = 10.0
@@ -87,7 +88,7 @@ def _atari(c: ml_collections.ConfigDict, game: str) -> None:
 
 
 def _pong(c: ml_collections.ConfigDict) -> None:
-  """Sets smaller values, since Pong is the easiest game."""
+  """Sets Pong, with smaller values than for other games, which are harder."""
   _atari(c, "Pong")
   c.replay.capacity = 100_000  # 0.3 GB as frames
   c.replay.min_size = 10_000

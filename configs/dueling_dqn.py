@@ -8,7 +8,7 @@ PRESETS = double_dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of dueling DQN: separate value and advantage streams."""
+  """Returns the config of dueling DQN, with value and advantage streams."""
   c = double_dqn.get_config(preset)  # section 4.2: "the DDQN algorithm"
   c.network.dueling = True  # equation 9
   return c

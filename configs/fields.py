@@ -30,19 +30,19 @@ _MAX_INT = 2**53
 # Squares of larger floats are infinite in float32, and products of two smaller
 # ones are zero.
 _MAX_FLOAT, _MIN_FLOAT = 1e18, 1e-18
-_SHOWN = 80  # characters of a value in a message
+_MAX_CHARACTERS = 80  # of a value in a message
 
 
 class Field(typing.NamedTuple):
-  """The declaration of one field.
+  """The declaration of one config field.
 
   Attributes:
-    default: value where no config sets another; all values of the field must
-      have the same type. A mapping declares a section with any names. A
-      float may be infinite only where the default is. The items of an empty
-      tuple are strings.
-    meaning: description of the field, with the unit and the default's source.
-    check: range of the field; None: any value of the type is valid.
+    default: value of the field unless a config sets another, which must have
+      the same type. A mapping declares a section with fields of any name. A
+      float may be infinite only if the default is. An empty tuple stands for
+      a tuple of strings.
+    meaning: description of the field, with its unit and the default's source.
+    check: valid values of the field; None: any value of the type is valid.
   """
 
   default: typing.Any
@@ -50,6 +50,7 @@ class Field(typing.NamedTuple):
   check: checks.Check | None = None
 
 
+# Declarations by dotted name, such as 'replay.capacity'.
 Fields = Mapping[str, Field]
 
 
@@ -59,9 +60,9 @@ def make_config(
   """Returns a config with the defaults of all fields.
 
   Args:
-    *groups: fields by dotted name; the words before a dot name sections.
-    like: config whose values replace the defaults of the fields that both
-      have.
+    *groups: declarations by dotted name; each word before a dot names a
+      section of the config.
+    like: config whose values replace the defaults, for fields that it has.
   """
   tree: dict[str, typing.Any] = {}
   for name, field in ((n, f) for group in groups for n, f in group.items()):
@@ -77,7 +78,7 @@ def make_config(
 
 
 def flatten(config: ml_collections.ConfigDict) -> dict[str, typing.Any]:
-  """Returns all values of a config, nested ones too, by dotted name."""
+  """Returns the values of all fields of a config, by dotted name."""
   found = {}
   for name, value in config.items():
     if isinstance(value, ml_collections.ConfigDict):
@@ -90,7 +91,13 @@ def flatten(config: ml_collections.ConfigDict) -> dict[str, typing.Any]:
 def get(
   config: ml_collections.ConfigDict, name: str, default: typing.Any = None
 ) -> typing.Any:
-  """Returns the value or section with a dotted name; `default` if absent."""
+  """Returns the value of a config's field or section.
+
+  Args:
+    config: the config.
+    name: dotted name of a field or section, such as 'replay.capacity'.
+    default: result if the config has no such field or section.
+  """
   found: typing.Any = config
   for part in name.split("."):
     if not isinstance(found, ml_collections.ConfigDict) or part not in found:
@@ -102,7 +109,12 @@ def get(
 def find_missing(
   config: ml_collections.ConfigDict, fields: Fields
 ) -> list[str]:
-  """Returns the names of the declared fields that a config does not have."""
+  """Returns the dotted names of declared fields that a config lacks.
+
+  Args:
+    config: the whole config.
+    fields: the declared fields of the config's algorithm.
+  """
   absent = object()
   return [name for name in fields if get(config, name, absent) is absent]
 
@@ -110,7 +122,12 @@ def find_missing(
 def find_unknown(
   config: ml_collections.ConfigDict, fields: Fields
 ) -> list[str]:
-  """Returns the names in a config that `fields` does not declare."""
+  """Returns the dotted names of a config's fields that are not declared.
+
+  Args:
+    config: the whole config.
+    fields: the declared fields of the config's algorithm.
+  """
   free = tuple(
     f"{name}." for name, x in fields.items() if isinstance(x.default, Mapping)
   )
@@ -131,7 +148,7 @@ def validate(config: ml_collections.ConfigDict, fields: Fields) -> None:
     fields: the declared fields of the config's algorithm.
 
   Raises:
-    ValueError: one line with the field, its value and the consequence.
+    ValueError: names the field, its value and the consequence.
   """
   check_names(config, fields)
   for name, field in fields.items():
@@ -146,13 +163,13 @@ def check_names(config: ml_collections.ConfigDict, fields: Fields) -> None:
     fields: the declared fields of the config's algorithm.
 
   Raises:
-    ValueError: one line with the field and the consequence.
+    ValueError: names the field and the consequence.
   """
   for name in find_unknown(config, fields):
     raise ValueError(
       f"config.{shorten(name)} is no field of config.agent="
-      f"{show(config.get('agent'))}, so its value would have no effect: "
-      f"{advise(name, fields)}"
+      f"{format_value(config.get('agent'))}, so its value would have no "
+      f"effect: {advise(name, fields)}"
     )
   for name in find_missing(config, fields):
     raise ValueError(
@@ -162,7 +179,7 @@ def check_names(config: ml_collections.ConfigDict, fields: Fields) -> None:
 
 
 def check(name: str, value: typing.Any, field: Field) -> None:
-  """Checks the type and the range of one value.
+  """Checks the type and the range of one field's value.
 
   Args:
     name: the field's dotted name, such as 'replay.capacity'.
@@ -170,9 +187,9 @@ def check(name: str, value: typing.Any, field: Field) -> None:
     field: the field's declaration.
 
   Raises:
-    ValueError: one line with the field, the value and the consequence.
+    ValueError: names the field, its value and the consequence.
   """
-  shown = f"config.{name}={show(value)}"
+  shown = f"config.{name}={format_value(value)}"
   if not _has_type(value, field.default):
     raise ValueError(
       f"{shown} must be of type {type_name(field.default)}: a value of another "
@@ -218,8 +235,11 @@ def _check_magnitude(shown: str, value: typing.Any, real: bool) -> None:
     )
 
 
-def show(value: typing.Any) -> str:
-  """Returns a value's repr as one short line, for a message."""
+def format_value(value: typing.Any) -> str:
+  """Returns a value's repr as one line of at most 80 characters, and '...'.
+
+  Returns the type's name in parentheses if repr fails.
+  """
   try:
     return shorten(repr(value))
   except Exception:  # an int of too many digits, or a user's own __repr__
@@ -227,32 +247,37 @@ def show(value: typing.Any) -> str:
 
 
 def shorten(text: str) -> str:
-  """Returns a text as one printable line, truncated if it is long."""
+  """Returns a text as one printable line, truncated after 80 characters."""
   line = " ".join(text.split())
   if not line.isprintable():
     line = repr(line)
-  return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
+  if len(line) <= _MAX_CHARACTERS:
+    return line
+  return f"{line[:_MAX_CHARACTERS]}..."
 
 
 def type_name(value: typing.Any) -> str:
-  """Returns 'int', 'tuple of int' and so on, for the type of a value."""
+  """Returns the name of a value's type, such as 'int' or 'tuple of int'."""
   if isinstance(value, Mapping):
     return "ConfigDict"
   if isinstance(value, tuple):
-    return f"tuple of {' or '.join(sorted(x.__name__ for x in _kinds(value)))}"
+    return (
+      f"tuple of {' or '.join(sorted(x.__name__ for x in _item_types(value)))}"
+    )
   return type(value).__name__
 
 
 def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
-  """Returns advice for a user who set a field that does not exist.
+  """Returns the advice of an error message about an unknown config field.
 
   Args:
     name: the unknown field's dotted name.
-    known: names of all fields that exist.
-    prefix: text before each name in the advice.
+    known: dotted names of all fields that exist.
+    prefix: text before each field name in the advice.
 
   Returns:
-    A suggestion of the nearest name, or the place where all names are listed.
+    A clause with the most similar field, the fields of the same section, or
+    the command that lists all fields.
   """
   if section := _section_fields(name, known):
     return f"give one of the section's fields, {prefix}{name}.{section}"
@@ -266,21 +291,24 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
 
 
 def _section_fields(section: str, known: Collection[str]) -> str:
+  """Returns the names of a section's fields, joined by ', '."""
   names = [x for x in known if section and x.startswith(f"{section}.")]
   return ", ".join(x.removeprefix(f"{section}.") for x in names)
 
 
 def _has_type(value: typing.Any, default: typing.Any) -> bool:
+  """Returns whether a value has a default's type; an int is a float, too."""
   if isinstance(default, float):
     return isinstance(value, int | float) and not isinstance(value, bool)
   if isinstance(default, tuple):
     return isinstance(value, tuple) and (
-      not value or _kinds(value) <= _kinds(default)
+      not value or _item_types(value) <= _item_types(default)
     )
   if isinstance(default, Mapping):
     return isinstance(value, ml_collections.ConfigDict)
   return type(value) is type(default)
 
 
-def _kinds(items: tuple) -> set[type]:
+def _item_types(items: tuple) -> set[type]:
+  """Returns the types of a tuple's items; for an empty tuple, {str}."""
   return {type(x) for x in items} or {str}

@@ -1,7 +1,7 @@
 """IMPALA. Espeholt et al. 2018, "Importance weighted actor-learner".
 
-Workers fill the next batches while the trainer learns (mode `async`); V-trace
-corrects for the age of their policies.
+Workers collect the next batches while the trainer learns (mode `async`).
+V-trace corrects for rollouts of older policies.
 """
 
 import ml_collections
@@ -10,7 +10,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns IMPALA.
+  """Returns the config of IMPALA.
 
   Args:
     preset: one of `PRESETS`.
@@ -34,7 +34,7 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.learner.batch_size = 16  # table D.1: 32
   c.adder.unroll = 20  # table D.1: 100; 20 in section 5.1
   c.adder.discount = 0.98
-  # Returns of at most 2.5, beside which the entropy's weight is not nothing.
+  # Scaled returns are at most 2.5, so that the entropy bonus has some weight.
   c.environment.reward_scale = 0.05
   c.learner.learning_rate = 2e-3
   c.learner.decay_steps = 1_000  # batches: 320,000 environment steps

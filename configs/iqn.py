@@ -10,7 +10,7 @@ PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of IQN: the quantile function of returns."""
+  """Returns the config of IQN, which learns the returns' quantile function."""
   c = dqn.get_config(preset)
   c.network.head = "implicit_quantile"
   c.network.quantiles = 8  # N and N'; section 3.1 and figure 2

@@ -10,7 +10,7 @@ PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of Munchausen DQN: the log-policy added to rewards."""
+  """Returns the config of Munchausen DQN: rewards plus a scaled log-policy."""
   c = dqn.get_config(preset)
   c.learner.munchausen_scale = 0.9  # alpha; section 4
   return c

@@ -1,9 +1,11 @@
 """Names: suggestions for flags and config fields that do not exist."""
 
 import difflib
+import typing
 from collections.abc import Collection
 
-# Other libraries' names of fields and flags, and their equivalents in Slipway.
+# Other libraries' names of fields and flags, and their equivalents in Slipway,
+# of which the first that exists is suggested.
 _ALIASES: dict[str, tuple[str, ...]] = {
   # The learner.
   "lr": ("learner.learning_rate",),
@@ -88,13 +90,29 @@ _ALIASES: dict[str, tuple[str, ...]] = {
   "load": ("resume", "run"),
   "render": ("video",),
 }
-# The lowest similarity of two names for a suggestion: of words, of fields in
-# the same section, and of fields in different sections.
-_WORD_LIKENESS, _INSIDE_LIKENESS, _OUTSIDE_LIKENESS = 0.7, 0.6, 0.8
+# The lowest similarity, in [0, 1], at which a name is suggested: of words, of
+# fields in the same section, and of fields in different sections.
+_MIN_OF_WORDS, _MIN_IN_SECTION, _MIN_ACROSS_SECTIONS = 0.7, 0.6, 0.8
+
+
+class _Candidate(typing.NamedTuple):
+  """A known field that is similar to an unknown one; the best one is largest.
+
+  Attributes:
+    in_section: whether both fields are in the same section.
+    similarity: similarity of the names without their sections, in [0, 1].
+    whole_similarity: similarity of the whole dotted names, in [0, 1].
+    name: dotted name of the known field.
+  """
+
+  in_section: bool
+  similarity: float
+  whole_similarity: float
+  name: str
 
 
 def find_alias(name: str, known: Collection[str]) -> str | None:
-  """Returns the flag or field that other libraries call `name`.
+  """Returns the flag or field that other libraries call `name`; None: none is.
 
   Args:
     name: name of a flag, or of a field with or without its section.
@@ -106,46 +124,54 @@ def find_alias(name: str, known: Collection[str]) -> str | None:
 
 def find_word(word: str, known: Collection[str]) -> str | None:
   """Returns the known word most similar to `word`; None: none is similar."""
-  near = difflib.get_close_matches(word, known, n=1, cutoff=_WORD_LIKENESS)
+  near = difflib.get_close_matches(word, known, n=1, cutoff=_MIN_OF_WORDS)
   return near[0] if near else None
 
 
 def find_field(name: str, known: Collection[str]) -> str | None:
   """Returns the known field most similar to `name`; None: none is similar.
 
-  Candidates have the same last component, an alias, or a similar last
-  component; sections count less, since many names share them.
+  A field with the same last component comes first, then an alias of other
+  libraries, then a field with a similar last component. Sections count less,
+  since many fields share them.
 
   Args:
     name: dotted name of the unknown field.
     known: dotted names of all fields that exist.
   """
-
-  def likeness(a: str, b: str) -> float:
-    return difflib.SequenceMatcher(None, a, b).ratio()
-
   section, _, last = name.rpartition(".")
-  close = []
-  for candidate in known:
-    its_section, _, its_last = candidate.rpartition(".")
-    inside = its_section == section
-    like = likeness(its_last, last)
-    if like >= (_INSIDE_LIKENESS if inside else _OUTSIDE_LIKENESS):
-      close.append((inside, like, likeness(candidate, name), candidate))
-  best = max(close) if close else None
-  if best is None or best[1] < 1.0:
+  candidates = []
+  for field in known:
+    its_section, _, its_last = field.rpartition(".")
+    in_section = its_section == section
+    similarity = _similarity(its_last, last)
+    if similarity >= (_MIN_IN_SECTION if in_section else _MIN_ACROSS_SECTIONS):
+      whole_similarity = _similarity(field, name)
+      candidates.append(
+        _Candidate(in_section, similarity, whole_similarity, field)
+      )
+  best = max(candidates, default=None)
+  if best is None or best.similarity < 1.0:
     alias = find_alias(name, known)
     if alias is not None:
       return alias
-  return best[-1] if best else None
+  return best.name if best else None
 
 
 def advise(word: str, known: Collection[str]) -> str:
-  """Returns advice for a user who gave an unknown word.
+  """Returns the advice of an error message about an unknown word.
 
   Args:
-    word: the unknown word; words may have dots.
+    word: the unknown word, such as a flag or a field's dotted name.
     known: all words that exist.
+
+  Returns:
+    A clause with the most similar known word, or with all known words.
   """
   near = find_field(word, known) or find_word(word, known)
   return f"did you mean {near}?" if near else f"use one of {', '.join(known)}"
+
+
+def _similarity(a: str, b: str) -> float:
+  """Returns the similarity of two texts: 0 to 1, for equal ones."""
+  return difflib.SequenceMatcher(None, a, b).ratio()

@@ -8,7 +8,7 @@ PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of NoisyNet-DQN, which explores by noisy weights."""
+  """Returns the config of NoisyNet-DQN, which explores by noise in weights."""
   c = dqn.get_config(preset)
   c.network.noisy = True
   c.exploration.epsilon_start = 0.0  # section 3.1: "no longer used"

@@ -1,9 +1,11 @@
 """Policy gradient: the fields of algorithms that learn policies from rollouts.
 
-They differ along three axes: how advantages are estimated, the loss of the
-policy, and what else keeps it from collapsing (entropy, clipping, bounds of the
-divergence). A config chooses one of each.
+The algorithms differ in three choices: the estimator of advantages, the loss of
+the policy, and the regularizer (entropy bonus, clipping, or bounds of the KL
+divergence).
 """
+
+import typing
 
 import ml_collections
 
@@ -11,9 +13,10 @@ from slipway.configs import base, checks, fields, groups
 
 Field = fields.Field
 
+# The values of "learner.advantage_estimator" and "learner.policy_loss".
 ESTIMATORS = ("gae", "vtrace", "monte_carlo")
 LOSSES = ("policy_gradient", "clipped", "vmpo")
-# Distributions of continuous actions; `agents/networks/distributions.py`.
+# The values of "network.distribution"; see `agents/networks/distributions.py`.
 DISTRIBUTIONS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
 
 FIELDS: fields.Fields = {
@@ -25,68 +28,69 @@ FIELDS: fields.Fields = {
   **groups.QUEUE,
   **groups.STACKED_FRAMES,
   "network.shared": Field(
-    False, "whether the policy and the values share one torso"
+    False, "whether the policy and the state values share one torso"
   ),
   "network.lstm_size": Field(
     0,
-    "outputs of an LSTM on the torso, which policy and values share; 0: there "
-    "is none",
-    checks.at_least(0, "there would be no features", "0: none").up_to(
+    "units of an LSTM between the torso and the heads of policy and value; 0: "
+    "no LSTM",
+    checks.at_least(0, "there would be no features", "0: no LSTM").up_to(
       16_384, "no memory holds the weights"
     ),
   ),
   "network.distribution": Field(
     "gaussian",
-    "of continuous actions: 'gaussian', with deviations that do not depend on "
-    "the observation; 'conditional_gaussian', with deviations that do; or "
-    "'tanh_gaussian', which is bounded",
+    "distribution of continuous actions: 'gaussian', whose standard deviation "
+    "is the same for all observations; 'conditional_gaussian', whose standard "
+    "deviation the network computes; 'tanh_gaussian', which is bounded",
     checks.one_of(DISTRIBUTIONS, "there would be no policy"),
   ),
   "adder.unroll": Field(
     32,
-    "T, environment steps of a rollout",
+    "T, the number of environment steps in a rollout",
     checks.at_least(1, "there would be nothing to learn from").up_to(
       100_000, "no memory holds such rollouts"
     ),
   ),
   "adder.discount": Field(
     0.99,
-    "gamma, per environment step",
+    "gamma, the discount per environment step",
     checks.within(0, 1, "returns would diverge"),
   ),
   "learner.advantage_estimator": Field(
     "gae",
-    "'gae', Schulman et al. 2016; 'vtrace', Espeholt et al. 2018, which "
-    "corrects for older policies; or 'monte_carlo', returns of whole episodes",
+    "estimator of advantages: 'gae', Schulman et al. 2016; 'vtrace', Espeholt "
+    "et al. 2018, which corrects for rollouts of older policies; "
+    "'monte_carlo', returns of whole episodes",
     checks.one_of(ESTIMATORS, "there would be no advantages"),
   ),
   "learner.policy_loss": Field(
     "policy_gradient",
-    "'policy_gradient'; 'clipped', Schulman et al. 2017, equation 7; or "
-    "'vmpo', Song et al. 2019",
+    "loss of the policy: 'policy_gradient', Mnih et al. 2016; 'clipped', "
+    "Schulman et al. 2017, equation 7; 'vmpo', Song et al. 2019",
     checks.one_of(LOSSES, "the policy would not be learned"),
   ),
   "learner.gae_lambda": Field(
     1.0,
-    "lambda, weight of longer returns in 'gae' and 'vtrace'; 1: returns of as "
-    "many steps as the rollout has",
+    "lambda, the weight of longer returns in 'gae' and 'vtrace'; 1: returns "
+    "over the whole rollout",
     checks.within(0, 1, "advantages would diverge"),
   ),
   "learner.max_rho": Field(
     1.0,
-    "bound of the ratios of probabilities that weight errors in 'vtrace'; "
-    "Espeholt et al. 2018, table D.1",
+    "rho-bar of 'vtrace', the upper bound of the importance ratios that weight "
+    "TD errors; Espeholt et al. 2018, table D.1",
     checks.above(0, "nothing would be learned"),
   ),
   "learner.max_c": Field(
     1.0,
-    "bound of the ratios that weight later errors in 'vtrace'; Espeholt et al. "
-    "2018, table D.1",
-    checks.at_least(0, "no ratio is negative"),
+    "c-bar of 'vtrace', the upper bound of the importance ratios that weight "
+    "later TD errors; Espeholt et al. 2018, table D.1",
+    checks.at_least(0, "importance ratios are never negative"),
   ),
   "learner.epochs": Field(
     1,
-    "passes over each batch",
+    "passes over each batch in one update",
     checks.at_least(1, "nothing would be learned").up_to(
       10_000, "an update could not be interrupted for hours"
     ),
@@ -100,93 +104,114 @@ FIELDS: fields.Fields = {
   ),
   "learner.clip": Field(
     0.2,
-    "epsilon of the loss 'clipped', how far the ratio of probabilities may "
-    "move; Schulman et al. 2017, section 6.1",
+    "epsilon of the loss 'clipped', which clips probability ratios to [1 - "
+    "epsilon, 1 + epsilon]; Schulman et al. 2017, section 6.1",
     checks.above(0, "the policy could not change").up_to(
       1e3, "nothing would be clipped"
     ),
   ),
   "learner.value_clip": Field(
     0.0,
-    "distance that values may move from those before the update until they "
-    "get no gradient; 0: any",
-    checks.at_least(0, "values could not be learned", "0: any"),
+    "largest change of a state value in one update, to which the value loss "
+    "clips the change; 0: no clipping",
+    checks.at_least(0, "values could not be learned", "0: no clipping"),
   ),
   "learner.kl_limit": Field(
     0.0,
-    "divergence of a minibatch, in nats, after which the rest of the update "
-    "is skipped; 0: none",
-    checks.at_least(0, "nothing would be learned", "0: none"),
+    "KL divergence of the policy from the one that collected a minibatch, in "
+    "nats, above which the rest of the update is skipped; 0: no limit",
+    checks.at_least(0, "nothing would be learned", "0: no limit"),
   ),
   "learner.value_weight": Field(
     0.5,
-    "weight of half the squared error of the values",
+    "weight of the value loss, which is half the squared error",
     checks.at_least(0, "values would be pushed away from the returns").up_to(
       1e6, "values would outweigh the policy"
     ),
   ),
   "learner.entropy_weight": Field(
     0.0,
-    "weight of the entropy bonus",
-    checks.at_least(0, "the policy would be pushed to certainty").up_to(
+    "weight of the policy's entropy, a bonus in the objective",
+    checks.at_least(0, "the policy would become deterministic").up_to(
       1e6, "the entropy would outweigh the returns"
     ),
   ),
   "learner.normalize_advantages": Field(
-    False, "whether each minibatch's advantages have mean 0 and deviation 1"
+    False,
+    "whether advantages are normalized to mean 0 and standard deviation 1 in "
+    "each minibatch",
   ),
   "learner.decay_steps": Field(
     0,
-    "trainer steps over which step size and clip fall linearly, to 5 % of "
-    "their values; 0: they stay",
-    checks.at_least(0, "time does not run backwards", "0: they stay"),
+    "trainer steps over which learner.learning_rate and learner.clip decay "
+    "linearly to 5 % of their values; 0: no decay",
+    checks.at_least(0, "a number of steps is never negative", "0: no decay"),
   ),
   "learner.temperature": Field(
     1.0,
-    "eta of the loss 'vmpo' at first; Song et al. 2019, Atari",
-    checks.within(1e-6, 1e6, "weights could not be computed"),
+    "initial eta of the loss 'vmpo', the temperature of the steps' weights; "
+    "Song et al. 2019, Atari",
+    checks.within(1e-6, 1e6, "float32 can't compute the steps' weights"),
   ),
   "learner.temperature_bound": Field(
     0.02,
-    "eps_eta of the loss 'vmpo', in nats; Song et al. 2019, Atari",
+    "eps_eta of the loss 'vmpo', in nats: the bound that determines the "
+    "temperature; Song et al. 2019, Atari",
     checks.above(0, "all weight would go to one step"),
   ),
   "learner.kl_multiplier": Field(
     5.0,
-    "alpha of the loss 'vmpo' at first; Song et al. 2019, Atari",
-    checks.within(1e-6, 1e6, "the divergence would have no bound"),
+    "initial alpha of the loss 'vmpo', the Lagrange multiplier of its KL "
+    "bounds; Song et al. 2019, Atari",
+    checks.within(1e-6, 1e6, "the KL divergence would have no bound"),
   ),
   "learner.kl_bound": Field(
     0.01,
-    "eps_alpha of the loss 'vmpo', in nats: how far the policy may move, or "
-    "its mean; Song et al. 2019 use 0.001 to 0.01 on Atari",
+    "eps_alpha of the loss 'vmpo', in nats: bound of the KL divergence between "
+    "old and new policy, for a Gaussian that of its mean; Song et al. 2019 use "
+    "0.001 to 0.01 on Atari",
     checks.above(0, "the policy could not change"),
   ),
   "learner.std_kl_bound": Field(
     1e-4,
-    "the same for the deviation of continuous actions; Song et al. 2019 use "
-    "5e-6 to 5e-5",
-    checks.above(0, "deviations could not change"),
+    "eps_alpha of the loss 'vmpo' for the standard deviation of a Gaussian, in "
+    "nats; Song et al. 2019 use 5e-6 to 5e-5",
+    checks.above(0, "standard deviations could not change"),
   ),
 }
 
-# Fields that have an effect with some choices only: a field, the field that
-# chooses, and those choices.
-_EFFECTIVE = (
-  ("gae_lambda", "advantage_estimator", ("gae", "vtrace")),
-  ("max_rho", "advantage_estimator", ("vtrace",)),
-  ("max_c", "advantage_estimator", ("vtrace",)),
-  ("clip", "policy_loss", ("clipped",)),
-  ("temperature", "policy_loss", ("vmpo",)),
-  ("temperature_bound", "policy_loss", ("vmpo",)),
-  ("kl_multiplier", "policy_loss", ("vmpo",)),
-  ("kl_bound", "policy_loss", ("vmpo",)),
-  ("std_kl_bound", "policy_loss", ("vmpo",)),
+
+class _Requirement(typing.NamedTuple):
+  """A field of the section `learner` that needs certain values of another.
+
+  With other values of the other field, it has no effect.
+
+  Attributes:
+    field: name of the field, such as 'clip'.
+    needs: name of the other field, such as 'policy_loss'.
+    values: values of the other field with which `field` has an effect.
+  """
+
+  field: str
+  needs: str
+  values: tuple[str, ...]
+
+
+_REQUIREMENTS = (
+  _Requirement("gae_lambda", "advantage_estimator", ("gae", "vtrace")),
+  _Requirement("max_rho", "advantage_estimator", ("vtrace",)),
+  _Requirement("max_c", "advantage_estimator", ("vtrace",)),
+  _Requirement("clip", "policy_loss", ("clipped",)),
+  _Requirement("temperature", "policy_loss", ("vmpo",)),
+  _Requirement("temperature_bound", "policy_loss", ("vmpo",)),
+  _Requirement("kl_multiplier", "policy_loss", ("vmpo",)),
+  _Requirement("kl_bound", "policy_loss", ("vmpo",)),
+  _Requirement("std_kl_bound", "policy_loss", ("vmpo",)),
 )
 
 
 def make_config() -> ml_collections.ConfigDict:
-  """Returns the values that all algorithms of the family start from."""
+  """Returns the config from which all algorithms of the family start."""
   c = fields.make_config(FIELDS)
   c.agent = "policy_gradient"
   c.network.orthogonal = True  # Andrychowicz et al. 2021, section 3.2
@@ -198,25 +223,25 @@ def make_config() -> ml_collections.ConfigDict:
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the fields that must fit together.
+  """Checks the rules between fields of a policy gradient's config.
 
   Args:
     config: the whole config, valid field by field.
 
   Raises:
-    ValueError: one line with the fields, their values and the consequence.
+    ValueError: names the fields, their values and the consequence.
   """
   groups.check_queue(config)
   groups.check_stacked_frames(config)
   _check_minibatches(config)
-  for name, chooser, choices in _EFFECTIVE:
-    value, choice = config.learner[name], config.learner[chooser]
-    if choice not in choices and value != FIELDS[f"learner.{name}"].default:
-      wanted = " or ".join(map(repr, choices))
+  for field, needs, values in _REQUIREMENTS:
+    value, found = config.learner[field], config.learner[needs]
+    if found not in values and value != FIELDS[f"learner.{field}"].default:
+      wanted = " or ".join(map(repr, values))
       raise ValueError(
-        f"config.learner.{name}={value!r} has no effect with config.learner."
-        f"{chooser}={choice!r}, so the run would not be what it seems: leave "
-        f"it out, or use {wanted}"
+        f"config.learner.{field}={value!r} has no effect with config.learner."
+        f"{needs}={found!r}, so the run would ignore it: leave it out, or use "
+        f"{wanted}"
       )
   if config.network.lstm_size and config.network.shared is False:
     raise ValueError(
@@ -227,13 +252,14 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_minibatches(config: ml_collections.ConfigDict) -> None:
+  """Checks that minibatches divide a batch and, for LSTMs, hold rollouts."""
   size, unroll = config.learner.minibatch_size, config.adder.unroll
   steps = config.learner.batch_size * unroll
   if size and steps % size:
     raise ValueError(
       f"config.learner.minibatch_size={size} does not divide the {steps} steps "
-      "of a batch (learner.batch_size x adder.unroll), so some would not be "
-      "learned from: change the one or the other"
+      "of a batch (learner.batch_size x adder.unroll), so some steps would not "
+      "be learned from: change one of the sizes"
     )
   if config.network.lstm_size and size % unroll:
     raise ValueError(

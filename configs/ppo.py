@@ -1,7 +1,7 @@
 """PPO. Schulman et al. 2017, "Proximal policy optimization algorithms".
 
-Each batch of rollouts is collected with one version of the policy (mode
-`sync`), learned from for several epochs, and not used again.
+Workers collect each batch of rollouts with one version of the policy (mode
+`sync`). The learner makes several passes over the batch and then discards it.
 """
 
 import functools
@@ -12,7 +12,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns PPO with clipped ratios and generalized advantages.
+  """Returns the config of PPO: clipped ratios, generalized advantages (GAE).
 
   Args:
     preset: one of `PRESETS`.
@@ -32,7 +32,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
-  """RL Baselines3 Zoo, CartPole-v1; 100,000 environment steps there."""
+  """Sets RL Baselines3 Zoo's values for CartPole-v1 and 100,000 steps."""
   tasks.cartpole(c)
   c.topology.environments_per_worker = 8
   c.learner.batch_size = 8  # rollouts: one per environment
@@ -47,7 +47,7 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
 
 
 def _lunarlander(c: ml_collections.ConfigDict) -> None:
-  """RL Baselines3 Zoo, LunarLander-v3; 1,000,000 environment steps there."""
+  """Sets RL Baselines3 Zoo's values for LunarLander and 1,000,000 steps."""
   tasks.lunarlander(c)
   c.topology.environments_per_worker = 16
   c.learner.batch_size = 16
@@ -62,13 +62,13 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
 
 
 def _halfcheetah(c: ml_collections.ConfigDict) -> None:
-  """CleanRL, ppo_continuous_action, with 8 environments for its one."""
+  """Sets CleanRL's ppo_continuous_action, but with 8 environments, not 1."""
   tasks.halfcheetah(c)
   c.normalization.observations = True
   c.normalization.rewards = True
   c.topology.environments_per_worker = 8
   c.learner.batch_size = 8
-  c.adder.unroll = 256  # 2,048 steps a batch
+  c.adder.unroll = 256  # 2,048 steps per batch
   c.adder.discount = 0.99
   c.learner.gae_lambda = 0.95
   c.learner.epochs = 10
@@ -82,7 +82,7 @@ def _halfcheetah(c: ml_collections.ConfigDict) -> None:
 
 
 def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
-  """Atari's numbers, with twice the environments."""
+  """Sets the values for Atari, with twice the environments."""
   tasks.minatar(c, game)
   _atari_learner(c)
   c.topology.environments_per_worker = 16
@@ -92,7 +92,7 @@ def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
 
 
 def _atari(c: ml_collections.ConfigDict, game: str) -> None:
-  """RL Baselines3 Zoo, Atari; 10,000,000 environment steps there."""
+  """Sets RL Baselines3 Zoo's values for Atari and 10,000,000 steps."""
   tasks.atari(c, game)
   _atari_learner(c)
   c.topology.environments_per_worker = 8
@@ -104,6 +104,7 @@ def _atari(c: ml_collections.ConfigDict, game: str) -> None:
 
 
 def _atari_learner(c: ml_collections.ConfigDict) -> None:
+  """Sets the network, rollouts and learner that all image games share."""
   c.network.activation = "relu"
   c.network.shared = True
   c.adder.unroll = 128

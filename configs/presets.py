@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 
 import ml_collections
 
-# Functions that set a preset's values in a config, by the preset's name.
+# Functions by preset name; each sets the values of its preset in a config.
 Presets = Mapping[str, Callable[[ml_collections.ConfigDict], None]]
 
 
 class UnknownPresetError(ValueError):
-  """An algorithm has no preset with the given name; the text is one line."""
+  """An algorithm has no preset with the given name."""
 
 
 def apply(
@@ -17,8 +17,13 @@ def apply(
 ) -> None:
   """Sets the values of a preset in a config.
 
+  Args:
+    config: config that is changed.
+    presets: all presets of the config's algorithm.
+    name: name of the preset.
+
   Raises:
-    UnknownPresetError: no preset has this name.
+    UnknownPresetError: no preset has this name; the message lists all.
   """
   if name not in presets:
     raise UnknownPresetError(

@@ -2,7 +2,8 @@
 
 The paper's best agent is built on double DQN, and Reverb's prioritized selector
 implements the paper's proportional variant. The paper divides the learning rate
-by four, since larger errors are sampled; Adam's steps do not grow with them.
+by four, since it samples larger errors more often. Here it is kept, since the
+steps of Adam do not grow with the errors.
 """
 
 import ml_collections
@@ -13,7 +14,7 @@ PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of prioritized DQN: double, with a prioritized table."""
+  """Returns the config of prioritized double DQN."""
   c = dqn.get_config(preset)
   c.learner.double = True  # section 4: "we use double DQN"
   c.replay.sampler = "prioritized"

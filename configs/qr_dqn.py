@@ -10,7 +10,7 @@ PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of QR-DQN: quantiles of returns."""
+  """Returns the config of QR-DQN, which learns quantiles of returns."""
   c = dqn.get_config(preset)
   c.network.head = "quantile"
   c.network.quantiles = 200 if preset in dqn.ATARI else 32  # section 5: 200

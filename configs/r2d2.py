@@ -8,18 +8,19 @@ import ml_collections
 
 from slipway.configs import apex_dqn, base, checks, dqn, fields, groups
 
+# The fields that only R2D2 has.
 _OWN: fields.Fields = {
   "network.lstm_size": fields.Field(
     64,
-    "number of units of the LSTM; section 2.3: 512",
+    "number of units of the LSTM; Kapturowski et al. 2019 use 512, section 2.3",
     checks.at_least(1, "there would be no recurrent state").up_to(
       65_536, "no memory holds its weights"
     ),
   ),
   "adder.burn_in": fields.Field(
     10,
-    "steps at the start of a sequence that update the LSTM's state but are not "
-    "learned; table 2: 40",
+    "steps at the start of a sequence that only update the LSTM's state, "
+    "without a loss; Kapturowski et al. 2019 use 40, table 2",
     checks.at_least(0, "sequences would end before they begin").up_to(
       1_000, "the unrolled graph could not be built"
     ),
@@ -27,23 +28,23 @@ _OWN: fields.Fields = {
   "adder.unroll": fields.Field(
     20,
     "steps of a sequence after the burn-in, from which the learner learns; "
-    "table 2: 80",
+    "Kapturowski et al. 2019 use 80, table 2",
     checks.at_least(1, "there would be nothing to learn from").up_to(
       1_000, "the unrolled graph could not be built"
     ),
   ),
   "adder.period": fields.Field(
     10,
-    "steps from the start of one sequence to the start of the next; table 2: "
-    "40",
-    checks.at_least(1, "the same sequence would be written for ever").up_to(
-      1_000, "a sequence has no more steps"
-    ),
+    "steps from the start of one sequence to the start of the next; "
+    "Kapturowski et al. 2019 use 40, table 2",
+    checks.at_least(
+      1, "the same sequence would be written again and again"
+    ).up_to(1_000, "a sequence has no more steps"),
   ),
   "replay.eta": fields.Field(
     0.9,
-    "weight of a sequence's largest error, against its mean error, in the "
-    "priority; section 2.3",
+    "eta of a sequence's priority, eta max |TD error| + (1 - eta) mean |TD "
+    "error|; Kapturowski et al. 2019, section 2.3",
     checks.within(0, 1, "priorities could be negative"),
   ),
 }
@@ -64,7 +65,7 @@ PRESETS = apex_dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of R2D2: sequences with stored states and a burn-in."""
+  """Returns the config of R2D2: LSTM sequences with stored states, burn-in."""
   c = fields.make_config(FIELDS, like=apex_dqn.get_config(preset))
   c.agent = "r2d2"
   c.adder.n_step = 5  # section 2.3
@@ -81,7 +82,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _atari(c: ml_collections.ConfigDict) -> None:
-  c.environment.kwargs.stack_num = 1  # the LSTM has the history; paper: 4
+  c.environment.kwargs.stack_num = 1  # the LSTM keeps the history; paper: 4
   c.network.hidden_sizes = (512, 512)  # in the torso, and in the head
   c.network.lstm_size = 512  # section 2.3
   c.adder.discount = 0.997  # section 2.3
@@ -92,20 +93,20 @@ def _atari(c: ml_collections.ConfigDict) -> None:
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between fields.
+  """Checks the rules between fields of R2D2's config.
 
   Args:
     config: the whole config, valid field by field.
 
   Raises:
-    ValueError: one line with the fields, their values and the consequence.
+    ValueError: names the fields, their values and the consequence.
   """
   groups.check_replay(config)
   period, unroll = config.adder.period, config.adder.unroll
   if period > unroll:
     raise ValueError(
       f"config.adder.period={period} is above config.adder.unroll={unroll}: "
-      "the steps between two sequences would never be learned; lower it"
+      "the steps between two sequences would never be learned; lower the period"
     )
   grouped = config.replay.transitions_per_item
   if grouped != 1:

@@ -10,7 +10,7 @@ PRESETS = c51.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of Rainbow, the union of six improvements of DQN."""
+  """Returns the config of Rainbow, which combines six improvements of DQN."""
   c = c51.get_config(preset)
   c.learner.double = True
   c.network.dueling = True

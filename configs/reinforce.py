@@ -1,6 +1,7 @@
 """REINFORCE. Williams 1992, "Simple statistical gradient-following algorithms".
 
-Returns of whole episodes, with the values as the baseline.
+The policy learns from returns of whole episodes, minus state values as the
+baseline.
 """
 
 import ml_collections
@@ -9,7 +10,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns REINFORCE with a baseline.
+  """Returns the config of REINFORCE, with learned state values as baseline.
 
   Args:
     preset: one of `PRESETS`.

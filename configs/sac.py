@@ -1,7 +1,7 @@
 """SAC. Haarnoja et al. 2018, "Soft actor-critic algorithms and applications".
 
-The temperature adapts to a target entropy; targets use the lower value of two
-critics.
+The learner adapts the temperature to a target entropy. The targets of the
+critics use the lower value of two target networks.
 """
 
 import ml_collections
@@ -20,8 +20,8 @@ FIELDS: fields.Fields = {
   **groups.N_STEP,
   "learner.tau": Field(
     0.005,
-    "tau: the weight of the critics in their target networks' moving average, "
-    "per update; table 1",
+    "tau, the weight of the critics in the moving average that each update "
+    "makes of the target networks; Haarnoja et al. 2018, table 1",
     checks.within(0, 1, "targets would not follow the critics"),
   ),
   "learner.temperature": Field(
@@ -50,7 +50,7 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
   c.adder.discount = 0.99
   c.learner.batch_size = 256
   c.learner.learning_rate = 3e-4
-  c.learner.max_gradient_norm = 1e6  # the paper clips none
+  c.learner.max_gradient_norm = 1e6  # the paper does not clip gradients
   c.replay.sampler = "uniform"
   c.topology.workers = 1
   presets.apply(c, PRESETS, preset)
@@ -58,10 +58,13 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between fields.
+  """Checks the rules between fields of SAC's config.
+
+  Args:
+    config: the whole config, valid field by field.
 
   Raises:
-    ValueError: one line with the field, its value and the consequence.
+    ValueError: names the field, its value and the consequence.
   """
   groups.check_replay(config)
   if config.replay.sampler != "uniform":

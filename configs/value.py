@@ -6,17 +6,20 @@ from slipway.configs import base, checks, fields, groups
 
 Field = fields.Field
 
+# The values of "network.head".
 HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
-# Returns with a smaller relative difference may be equal in float32.
+# Atoms with a smaller relative distance may be equal in float32.
 _RESOLUTION = 2.0**-22
 
+# The fields that only the DQN family has.
 _OWN: fields.Fields = {
   "network.head": Field(
     "expected",
-    "statistic of returns that the network learns: 'expected', the mean; "
-    "'categorical', Bellemare et al. 2017; 'quantile', Dabney et al. 2018a; or "
-    "'implicit_quantile', Dabney et al. 2018b",
+    "statistic of the returns' distribution that the network learns: "
+    "'expected', the mean; 'categorical' (C51), Bellemare et al. 2017; "
+    "'quantile' (QR-DQN), Dabney et al. 2018a; 'implicit_quantile' (IQN), "
+    "Dabney et al. 2018b",
     checks.one_of(HEADS, "the network would have no outputs"),
   ),
   "network.atoms": Field(
@@ -38,7 +41,8 @@ _OWN: fields.Fields = {
   ),
   "network.quantiles": Field(
     200,
-    "number of quantiles per update; Dabney et al. 2018a, section 5",
+    "number of quantiles of each return in the loss, for 'quantile' and "
+    "'implicit_quantile'; Dabney et al. 2018a, section 5",
     checks.at_least(1, "there would be no distribution").up_to(
       10_000, "no memory holds the pairs of quantiles"
     ),
@@ -47,14 +51,14 @@ _OWN: fields.Fields = {
     64,
     "number of cosine features that encode a quantile's fraction, for "
     "'implicit_quantile'; Dabney et al. 2018b, section 3.1",
-    checks.at_least(1, "quantiles could not be told apart").up_to(
+    checks.at_least(1, "the values of all quantiles would be equal").up_to(
       10_000, "no memory holds the features"
     ),
   ),
   "network.noisy": Field(
     False,
-    "whether the weights of the head have factorised noise; Fortunato et al. "
-    "2018, section 3",
+    "whether the head's weights have learned, factorised Gaussian noise; "
+    "Fortunato et al. 2018, section 3",
   ),
   "network.noisy_std": Field(
     0.5,
@@ -71,19 +75,20 @@ _OWN: fields.Fields = {
   ),
   "learner.munchausen_scale": Field(
     0.0,
-    "alpha, the weight of the log-policy that is added to rewards; Vieillard "
-    "et al. 2020; 0: no bonus",
-    checks.within(0, 1, "the bonus would outweigh the rewards", "0: none"),
+    "alpha, the weight of the action's log-probability, which is added to the "
+    "reward as a bonus; Vieillard et al. 2020; 0: no bonus",
+    checks.within(0, 1, "the bonus would outweigh the rewards", "0: no bonus"),
   ),
   "learner.munchausen_temperature": Field(
     0.03,
-    "tau, the softmax policy's temperature; Vieillard et al. 2020, section 4",
+    "tau, the temperature of the softmax policy of the bonus; Vieillard et al. "
+    "2020, section 4",
     checks.within(1e-6, 1e6, "the policy could not be computed"),
   ),
   "learner.munchausen_lowest": Field(
     -1.0,
-    "l_0, the lower bound of the scaled log-policy; Vieillard et al. 2020, "
-    "section 4",
+    "l_0, the lower bound of the bonus before its weight; Vieillard et al. "
+    "2020, section 4",
     checks.at_most(0, "there would be no bonus"),
   ),
 }
@@ -105,13 +110,13 @@ FIELDS: fields.Fields = {
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between fields.
+  """Checks the rules between fields of the DQN family's configs.
 
   Args:
     config: the whole config, valid field by field.
 
   Raises:
-    ValueError: one line with the fields, their values and the consequence.
+    ValueError: names the fields, their values and the consequence.
   """
   groups.check_replay(config)
   groups.check_stacked_frames(config)
@@ -135,6 +140,7 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:
+  """Checks that a Munchausen bonus has mean values and 1-step transitions."""
   scale = config.learner.munchausen_scale
   if not scale:
     return

@@ -1,7 +1,7 @@
 """V-MPO. Song et al. 2019, "V-MPO: on-policy maximum a posteriori".
 
-The better half of each batch, weighted by its advantages, with a bound on how
-far the policy moves.
+The policy learns from the half of each batch with the highest advantages,
+weighted by them. Bounds of the KL divergence limit each change of the policy.
 """
 
 import ml_collections
@@ -10,7 +10,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns V-MPO.
+  """Returns the config of V-MPO.
 
   Args:
     preset: one of `PRESETS`.
@@ -34,7 +34,7 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.adder.unroll = 32
   c.adder.discount = 0.98
   c.learner.gae_lambda = 0.9
-  c.learner.epochs = 10  # updates until the workers get the new policy
+  c.learner.epochs = 10  # passes until the workers get the new policy
   c.learner.learning_rate = 1e-3
   c.evaluation.period_steps = 10  # batches
 

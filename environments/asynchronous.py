@@ -133,7 +133,7 @@ class CallStarter:
 def make_call_starter(
   envs: gymnasium.vector.VectorEnv,
 ) -> CallStarter | None:
-  """Makes the starter of a batch's calls, or None without threads."""
+  """Makes the starter of a batch's calls; None if they have no threads."""
   checked_envs = getattr(envs, "envs", ())
   inner = getattr(checked_envs[0], "env", None) if checked_envs else None
   if not isinstance(inner, ThreadedEnvironment):

@@ -186,7 +186,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
       np.size(value) == 1 and np.asarray(value).dtype.kind in _DTYPE_KINDS[kind]
     )
     if not is_valid:
-      shown = " ".join(user_code.show(value).split())
+      shown = " ".join(user_code.format_object(value).split())
       raise EnvironmentFault(
         self.index,
         f"step() returned {field}={shown:.80}, which is not {kind}: return "

@@ -171,7 +171,7 @@ class Exchange:
     self._changed.notify_all()
 
   def _check_order(self, called: _NextCall) -> None:
-    """Raises ValueError if it is the other method's turn to be called."""
+    """Raises ValueError if the loop must call the other method next."""
     if called is self._next:
       return
     if called is _NextCall.ACT:

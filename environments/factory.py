@@ -411,7 +411,7 @@ def _list_arguments(name: str) -> list[str]:
 
 def _first_line(error: Exception) -> str:
   """Returns the first line of an error's text, or else its type."""
-  text = user_code.show(error, str)
+  text = user_code.format_object(error, str)
   return (text or type(error).__name__).splitlines()[0]
 
 

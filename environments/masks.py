@@ -133,8 +133,9 @@ class MaskReader:
       value = mask[~legal & (mask != 0)].flat[0]
       raise InvalidMaskError(
         index,
-        f"an info['{KEY}'] that contains {user_code.show(value, str)}: give 1 "
-        "for legal actions and 0 for others",
+        f"an info['{KEY}'] that contains "
+        f"{user_code.format_object(value, str)}: give 1 for legal actions and "
+        "0 for others",
       )
     return legal
 

@@ -202,8 +202,9 @@ def subscripts(path: Path) -> str:
 
 def one_line(space: gymnasium.Space) -> str:
   """Formats a space as one line, where gymnasium's format has several."""
-  return " ".join(user_code.show(space, str).split())
+  return " ".join(user_code.format_object(space, str).split())
 
 
 def _is_image(space: spaces.Box) -> bool:
+  """Returns whether a Box is an image, or a stack of images."""
   return space.dtype == np.uint8 and len(space.shape) > 1

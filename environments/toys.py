@@ -12,7 +12,7 @@ LEFT, STAY, RIGHT = range(3)
 
 
 class Catch(gymnasium.Env):
-  """A paddle that must catch a falling ball: any algorithm learns it.
+  """A task to catch a falling ball with a paddle, which any algorithm learns.
 
   Observations are float32 [rows, columns], with ones at ball and paddle. The
   return is 1 if the ball is caught and -1 if not. Osband et al. 2020,
@@ -52,14 +52,14 @@ class Catch(gymnasium.Env):
 
 
 class MemoryChain(gymnasium.Env):
-  """The last action must repeat a sign shown at the start: requires a memory.
+  """A task to repeat, in the last step, a sign that only the first step shows.
 
   Observations are float32 [3]: the sign, 1 or -1, in the first step and 0
   later; the fraction of the episode that has passed; 1 in the last step and 0
   before. The last action is correct if it is 1 for the sign 1, or 0 for -1. The
   return is 1 for a correct action and -1 for the other, so it is 0 on
-  average without a memory. Osband et al. 2020, "Behaviour suite", memory
-  length.
+  average without a memory, which the task requires. Osband et al. 2020,
+  "Behaviour suite", memory length.
   """
 
   def __init__(self, length: int = 8):
@@ -89,7 +89,7 @@ class MemoryChain(gymnasium.Env):
 
 
 class CombinationLock(gymnasium.Env):
-  """One reward at the end of a chain: favours prioritized and n-step replay.
+  """A chain with one reward at its end: favours prioritized and n-step replay.
 
   In each of N states, one action advances to the next state and costs 0.02. The
   other one returns to the first state, or does nothing if the lock is
@@ -139,7 +139,7 @@ class CombinationLock(gymnasium.Env):
 
 
 class NoisyReward(gymnasium.Env):
-  """One step with a random reward: tests which statistic of rewards is learned.
+  """A one-step task with random rewards: tests the statistic learned of them.
 
   Action 0 gives -1 or 3 with equal probability; action 1 always gives 0.5. So
   action 0 has the better mean, 1, and a chance of one half to be worse.
@@ -165,7 +165,7 @@ class NoisyReward(gymnasium.Env):
 
 
 class Scales(gymnasium.Env):
-  """One step whose reward depends on a tiny number: requires normalization.
+  """A one-step task whose reward depends on a tiny number: tests normalization.
 
   Observations are uniform float32 [2]: the first number is in [-1e-3, 1e-3],
   the second in [-1e3, 1e3]. The reward is 1 for action 1 if the first number is

@@ -77,12 +77,14 @@ def exit_as_error() -> Iterator[None]:
 
 def describe(error: BaseException) -> str:
   """Returns an error's type and the first line of its text."""
-  lines = show(error, str).strip().splitlines()
+  lines = format_object(error, str).strip().splitlines()
   return ": ".join([type(error).__name__, *lines[:1]])
 
 
-def show(value: object, to_text: Callable[[object], str] = repr) -> str:
-  """Returns the text of a user's object, or its type if that raises an error.
+def format_object(
+  value: object, to_text: Callable[[object], str] = repr
+) -> str:
+  """Returns a user object's text, or its type's name if formatting fails.
 
   Args:
     value: object whose `__repr__` and `__str__` may be user code.

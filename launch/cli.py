@@ -1,4 +1,4 @@
-"""The command `slipway`, whose first argument is the name of a command.
+"""The program `slipway`, whose first argument is the name of a command.
 
 For a fast start, this module imports a command only when it is called.
 """
@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 # Module and description of each command.
 _COMMANDS = {
-  "train": ("train", "train an experiment, or resume a run"),
+  "train": ("train", "train a policy, or resume a run"),
   "evaluate": (
     "evaluate",
-    "play the policy of a run; film or record the episodes",
+    "play episodes by a run's policy; film or record them",
   ),
-  "control": ("control", "show, pause, save or stop a run that is active"),
+  "control": ("control", "show, pause, save or stop an active run"),
   "list": ("list", "list the algorithms and their presets"),
-  "config": ("config", "show every field of a config with value and meaning"),
+  "config": ("config", "show all fields of a config, with value and meaning"),
 }
 _USAGE = """\
 Slipway: distributed reinforcement learning.

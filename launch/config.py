@@ -8,8 +8,8 @@ from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
 
 _USAGE = (
-  "Shows every field of a config: its value, its meaning, and the source of "
-  "the number. Give a built-in name, ALGORITHM:PRESET, or the path of a file."
+  "Shows all fields of a config, with their values, units and sources. The "
+  "argument is a built-in name, ALGORITHM:PRESET, or the path of a file."
 )
 
 

@@ -22,7 +22,7 @@ from slipway.launch.orchestration import control_service, settings
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder, run_status
 
-# Names of the arguments of each command.
+# The commands, each with the names of its arguments.
 _COMMANDS = {
   "status": (),
   "pause": (),
@@ -33,11 +33,11 @@ _COMMANDS = {
   "workers": ("N",),
 }
 _USAGE = (
-  "Shows or controls an active run: --run=FOLDER and one "
+  "Shows the status of an active run, or controls it: --run=FOLDER and one "
   f"of {', '.join(' '.join([name, *args]) for name, args in _COMMANDS.items())}"
   ". "
   f"FIELD is one of {', '.join(settings.FIELDS)}. `save` writes a snapshot "
-  "now, `workers N` changes the number of workers to N."
+  "now, and `workers N` changes the number of workers to N."
 )
 _REPLY_TIMEOUT_S = 3.0
 _STOP_TIMEOUT_S = 15.0
@@ -245,6 +245,7 @@ def _split_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_number(text: str) -> bool:
+  """Returns whether an argument is a number, such as '-1', and so no flag."""
   try:
     float(text)
   except ValueError:
@@ -253,18 +254,19 @@ def _is_number(text: str) -> bool:
 
 
 def _define_flags() -> absl_flags.FlagValues:
+  """Defines the flags of `slipway control`, and returns them before parsing."""
   values = absl_flags.FlagValues()
   absl_flags.DEFINE_string(
     "run",
     None,
-    "Folder of the run to control: runs/<name>.",
+    "Folder of the run: runs/<name>.",
     flag_values=values,
   )
   absl_flags.mark_flag_as_required("run", flag_values=values)
   absl_flags.DEFINE_bool(
     "json",
     False,
-    "Print the whole status as JSON; numbers that are not finite are null.",
+    "Print the whole status as JSON, in which infinite numbers are null.",
     flag_values=values,
   )
   absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)

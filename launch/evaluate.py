@@ -1,4 +1,4 @@
-"""The command `slipway evaluate`, which plays the policy of a run."""
+"""The command `slipway evaluate`, which plays episodes by a run's policy."""
 
 import statistics
 import sys
@@ -14,7 +14,7 @@ from slipway.launch.nodes import evaluation
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.runs import run_folder
 
-_USAGE = "Plays the variables of a run greedily."
+_USAGE = "Plays episodes by the greedy policy of a run, and prints the returns."
 _MAX_ENVS = 20  # episodes that are played at the same time
 _MAX_VIDEO_STEPS = 10_000  # environment steps
 
@@ -88,13 +88,18 @@ def _check_playable(run: str) -> None:
   if run_config.read(run).environment.external:
     raise ValueError(
       f"--run={run} has config.environment.external=True, whose environment "
-      "gives spaces only, so no episode can be played: act by "
+      "defines spaces only, so no episode can be played: use "
       "slipway.load(run, 'latest') in the loop that steps the environment"
     )
 
 
 def _describe(episodes: evaluation.Episodes, version: int) -> str:
-  """Returns a text with the statistics of the episodes of a version."""
+  """Returns the statistics of episodes in words.
+
+  Args:
+    episodes: returns and lengths of the episodes.
+    version: version of the variables that played them.
+  """
   returns = episodes.returns
   count = len(returns)
   error = np.std(returns, ddof=1) / count**0.5 if count > 1 else float("nan")

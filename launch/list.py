@@ -15,17 +15,17 @@ from slipway.launch import memory
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
 
-_USAGE = "Lists algorithms and presets, or shows one algorithm and its needs."
+_USAGE = "Lists all algorithms and presets, or describes one algorithm."
 
 
 def main(argv: Sequence[str]) -> int:
-  """Prints the list that a command line requests.
+  """Prints all algorithms and presets, or the description of one algorithm.
 
   Args:
     argv: the program's name and its arguments.
 
   Returns:
-    Exit status: 0, or 2 if there is no such algorithm.
+    Exit status: 0, or 2 if there is no such algorithm or flag.
   """
   try:
     flags = flags_lib.parse(flags_lib.define_list_flags(), argv, _USAGE)
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _describe_all() -> Iterator[str]:
-  """Yields lines with all algorithms, their papers, and all presets."""
+  """Yields the lines with all algorithms, their papers, and all presets."""
   algorithms = catalog.algorithms()
   yield "algorithms: --config=ALGORITHM:PRESET"
   for name, module in algorithms.items():
@@ -59,7 +59,7 @@ def _describe_all() -> Iterator[str]:
 
 
 def _describe_algorithm(algorithm: str) -> Iterator[str]:
-  """Yields lines with an algorithm's paper, fields and presets."""
+  """Yields the lines with an algorithm's paper, changed fields and presets."""
   if algorithm.endswith(".py"):
     yield from _describe_file(algorithm)
     return
@@ -76,7 +76,7 @@ def _describe_algorithm(algorithm: str) -> Iterator[str]:
   config = module.get_config(first)
   yield f"{algorithm}: {_read_paper(module)}"
   yield ""
-  yield f"other than the fields' defaults, preset {first}"
+  yield f"values that differ from the fields' defaults, preset {first}"
   yield from _list_changes(config)
   yield ""
   yield "presets and their needs"
@@ -87,12 +87,12 @@ def _describe_algorithm(algorithm: str) -> Iterator[str]:
 
 
 def _describe_file(path: str) -> Iterator[str]:
-  """Yields lines with a config file's changed fields and its needs."""
+  """Yields the lines with a config file's changed fields and its memory."""
   config = overrides.load(path)
   fields_lib.validate(config, overrides.declared(config))
   yield f"{path}: {config.agent}"
   yield ""
-  yield "other than the fields' defaults"
+  yield "values that differ from the fields' defaults"
   yield from _list_changes(config)
   yield ""
   yield f"needs: {_describe_needs(config)}"
@@ -101,7 +101,7 @@ def _describe_file(path: str) -> Iterator[str]:
 
 
 def _list_changes(config: ml_collections.ConfigDict) -> Iterator[str]:
-  """Yields lines with the fields whose values are not their defaults."""
+  """Yields one line per field of a config whose value is not the default."""
   defaults = fields_lib.make_config(overrides.declared(config))
   for field, value in fields_lib.flatten(config).items():
     if fields_lib.get(defaults, field) != value:
@@ -109,7 +109,7 @@ def _list_changes(config: ml_collections.ConfigDict) -> Iterator[str]:
 
 
 def _describe_needs(config: ml_collections.ConfigDict) -> str:
-  """Returns a text with the network, processes and memory of a config."""
+  """Returns the torso, workers and largest replay memory of a config."""
   spec = factory.make_spec(config.environment)
   table = registry.make_builder(config.agent).make_table(config, spec)
   if table is None:
@@ -129,7 +129,7 @@ def _read_paper(module: typing.Any) -> str:
 
 
 def _describe_end(config: ml_collections.ConfigDict) -> str:
-  """Returns a text with the limit that ends a run of a config."""
+  """Returns the limit that ends a run of a config, in words."""
   limits = config.limits
   if math.isfinite(limits.target_return):
     return f"a mean return of {limits.target_return:g}"

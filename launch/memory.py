@@ -75,7 +75,8 @@ def check(
     return
   most = max(needs, key=lambda need: need.size_bytes)
   raise ValueError(
-    f"config.{most.field}={fields.show(fields.get(config, most.field))}: "
+    f"config.{most.field}="
+    f"{fields.format_value(fields.get(config, most.field))}: "
     f"{most.component} would take about {_format_bytes(most.size_bytes)} of "
     f"memory, all nodes {_format_bytes(total)}, and this machine has "
     f"{_format_bytes(available_bytes)}, so the run would be killed; "

@@ -187,15 +187,16 @@ def _check_fixed(
   if change := _find_forbidden_change(saved, run_config.read(folder.path)):
     name, old, new, why = change
     raise ValueError(
-      f"{str(folder.config)!r} has {name}={fields.show(new)}, and the run's "
-      f"snapshot {snapshot.number} was written with {fields.show(old)}: {why}; "
-      f"restore the file from {str(copy)!r}"
+      f"{str(folder.config)!r} has {name}={fields.format_value(new)}, and the "
+      f"run's snapshot {snapshot.number} was written with "
+      f"{fields.format_value(old)}: {why}; restore the file from {str(copy)!r}"
     )
   if change := _find_forbidden_change(saved, config):
     name, old, new, why = change
     raise ValueError(
-      f"--config.{name}={fields.show(new)} can't change in a resume: {why}; "
-      f"it was {fields.show(old)}: leave it out, or start a new run"
+      f"--config.{name}={fields.format_value(new)} can't change in a resume: "
+      f"{why}; it was {fields.format_value(old)}: leave it out, or start a new "
+      "run"
     )
 
 

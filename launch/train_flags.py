@@ -21,27 +21,28 @@ LAUNCHES = {
   "local_mt": "local_threads",
   "ray": "on_machines",
 }
+# Flags that have an effect with --launch=ray only.
 _RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
-# Flags for new runs, which can't be given with --resume.
+# Flags for new runs, which can't be combined with --resume.
 _NEW_RUN_FLAGS = ("config", "name", "run_dir", "overwrite")
 
 
 def define(
   argv: Sequence[str], config: ml_collections.ConfigDict
 ) -> flags.FlagValues:
-  """Defines the flags of `slipway train`; returns them, unparsed.
+  """Defines the flags of `slipway train`, and returns them before parsing.
 
   Args:
-    argv: the arguments to parse; their overrides of the config become flags.
-    config: config of the new or resumed run; not changed.
+    argv: the command line; its overrides --config.FIELD become flags, too.
+    config: config of the new or resumed run; it is not changed.
   """
   values = flags.FlagValues()
   config_flags.DEFINE_config_dict(
     "config",
     config,
-    "The experiment, ALGORITHM:PRESET, such as apex_dqn:cartpole, or the path "
-    "of a file, mine/a2c.py:cartpole. Each of its fields is a flag, too: "
-    "--config.replay.capacity=50_000.",
+    "Config of the run: ALGORITHM:PRESET, such as apex_dqn:cartpole, or the "
+    "path of a file and its preset, such as mine/a2c.py:cartpole. Each field "
+    "of the config is a flag, too, such as --config.replay.capacity=50_000.",
     flag_values=values,
     sys_argv=list(argv),
   )
@@ -52,59 +53,60 @@ def define(
     "Schedule of the run: async, workers and trainer run at the same time, as "
     "fast as the rates allow; sync, they alternate in rounds of environment "
     "steps and updates; single, they alternate in one process without servers, "
-    "bit-for-bit reproducible with a fixed seed. By default the config's mode.",
+    "bit-for-bit reproducible with a fixed seed. Default: the config's mode.",
     flag_values=values,
   )
   flags.DEFINE_string(
     "resume",
     None,
-    "Folder of a run, runs/<name>, to resume from its newest snapshot, in that "
-    "folder and with its config; --config.FIELD=VALUE changes fields that fit "
-    "the saved state. In place of --config, --name, --run_dir and "
-    "--overwrite.",
+    "Folder of a run, runs/<name>, which is resumed from its newest snapshot, "
+    "in the same folder and with the same config. --config.FIELD=VALUE changes "
+    "fields on which the saved state does not depend. Can't be combined with "
+    "--config, --name, --run_dir and --overwrite.",
     flag_values=values,
   )
   flags.DEFINE_string(
     "name",
     None,
-    "Name of the run's folder below --run_dir. By default the config's name "
-    "and the time.",
+    "Name of the run's folder inside --run_dir. Default: the config's name and "
+    "the time.",
     flag_values=values,
   )
   flags.DEFINE_string(
     "run_dir",
     "runs",
-    "Folder that holds the folders of all runs; made if it is missing.",
+    "Folder that contains the folders of all runs; created if it is missing.",
     flag_values=values,
   )
   flags.DEFINE_bool(
     "overwrite",
     False,
-    "Replace the run of this name if there is one. Without it, an existing "
-    "run is kept and the new one is rejected.",
+    "Replace the run of this name if there is one. Without this flag, the "
+    "existing run is kept and the new run is rejected.",
     flag_values=values,
   )
   flags.DEFINE_enum(
     "launch",
     "local_mp",
     list(LAUNCHES),
-    "Where the nodes run: local_mp, each in a process of its own; local_mt, "
-    "as threads of one process, for a debugger; ray, on the machines of a Ray "
-    "cluster. Not with --mode=single.",
+    "Placement of the nodes: local_mp, one process per node; local_mt, threads "
+    "of one process, for a debugger; ray, processes on the machines of a Ray "
+    "cluster. Can't be combined with --mode=single.",
     flag_values=values,
   )
   flags.DEFINE_string(
     "ray_address",
     None,
-    "HOST:PORT of the Ray cluster for --launch=ray, which includes this "
-    "machine. By default the environment variable RAY_ADDRESS.",
+    "Address of the Ray cluster for --launch=ray, as HOST:PORT; this machine "
+    "must belong to the cluster. Default: the environment variable "
+    "RAY_ADDRESS.",
     flag_values=values,
   )
   flags.DEFINE_bool(
     "wait_for_machines",
     False,
-    "With --launch=ray: wait until the cluster has the machines that the "
-    "config's topology needs, instead of failing.",
+    "With --launch=ray: wait until the cluster has all machines that the "
+    "config's topology needs. Without this flag, the run is rejected.",
     flag_values=values,
   )
   flags.DEFINE_bool(
@@ -124,10 +126,10 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
 
   Args:
     argv: the program's name and its arguments.
-    usage: one sentence for the help.
+    usage: sentence that begins the help.
 
   Raises:
-    ValueError: a flag or its value is invalid; the message has a suggestion.
+    ValueError: a flag or its value is invalid; the message suggests another.
     SystemExit: help was requested and printed.
   """
   line = overrides.split(argv)
@@ -226,7 +228,7 @@ def _check_resume_flags(path: str, given: Collection[str]) -> None:
 
 
 def _set_mode(values: flags.FlagValues) -> None:
-  """Sets the config's mode from its flag, and checks the flags of launches.
+  """Sets the config's mode from --mode, and checks the flags about --launch.
 
   Raises:
     ValueError: a flag does not fit the mode or --launch.
@@ -235,8 +237,8 @@ def _set_mode(values: flags.FlagValues) -> None:
     values.config.mode = values.mode
   if values.config.mode == "single" and values["launch"].present:
     raise ValueError(
-      f"--launch={values.launch} sets where nodes run, but mode 'single' has "
-      "no nodes, so it would have no effect: leave it out, or give --mode=async"
+      f"--launch={values.launch} places nodes, but mode 'single' has no nodes, "
+      "so it would have no effect: leave it out, or give --mode=async"
     )
   for name in _RAY_FLAGS:
     if values[name].present and values.launch != "ray":

@@ -23,7 +23,7 @@ def is_small(kind: str) -> bool:
     kind: see `torso`; a user's function is small unless it has an attribute
       `small` that is false.
   """
-  if checks.is_own(kind):
+  if checks.is_user_code(kind):
     return getattr(_load_user_torso(kind), "small", True)
   return kind in _SMALL
 
@@ -72,7 +72,7 @@ def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
   """Raises ValueError if the torso can't take the observations."""
-  if checks.is_own(config.torso):
+  if checks.is_user_code(config.torso):
     _check_user_torso(config.torso, spec)
     return
   if config.torso not in _SMALLEST:
@@ -138,7 +138,7 @@ def torso(
   elif kind == "minatar_cnn":
     x = _to_channels_last(layers.ops, x)
     x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, gain))
-  elif checks.is_own(kind):
+  elif checks.is_user_code(kind):
     x = _load_user_torso(kind)(layers, x)
   x = layers.ops.float32(layers.ops.flatten(x))
   return layers_lib.mlp(layers, "torso", x, sizes, activation, gain)

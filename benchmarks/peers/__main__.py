@@ -9,20 +9,21 @@ from benchmarks.peers import comparison, entries
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures the libraries, and prints and writes a page per task.
+  """Measures the libraries, and prints and writes one page per task.
 
   Args:
-    arguments: arguments of the command line; None: this process's.
+    arguments: arguments of the command line; None: those of this process.
 
   Returns:
-    Exit status: 0, whatever the results are.
+    Exit status 0, whatever the results are.
   """
-  asked = _parse(arguments)
-  for task in asked.tasks:
-    head = machine.describe()  # before: the load is not the benchmark's own
-    found = comparison.measure(task, asked.only, asked.seeds, asked.out)
-    found.write(asked.out, head)
-    print(found.markdown(head), flush=True)
+  args = _parse(arguments)
+  for task in args.tasks:
+    # Before the measurement, so that the load is not the benchmark's own.
+    head = machine.describe()
+    report = comparison.measure(task, args.only, args.seeds, args.out)
+    report.write(args.out, head)
+    print(report.markdown(head), flush=True)
   return 0
 
 
@@ -32,20 +33,21 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     "--only",
     type=lambda text: command_line.names(text, entries.FOLDERS, "peer"),
     default=entries.FOLDERS,
-    help="peers beside Slipway, separated by commas, of "
-    f"{','.join(entries.FOLDERS)}; by default all",
+    help="peers to compare with Slipway, separated by commas; default: all, "
+    f"{','.join(entries.FOLDERS)}",
   )
   parser.add_argument(
     "--tasks",
     type=lambda text: command_line.names(text, entries.TASKS, "task"),
     default=entries.TASKS,
-    help=f"separated by commas, of {','.join(entries.TASKS)}; by default all",
+    help="tasks to measure, separated by commas; default: all, "
+    f"{','.join(entries.TASKS)}",
   )
   parser.add_argument(
     "--seeds",
     type=command_line.positive,
     default=3,
-    help="rounds, of which the medians are quoted (3)",
+    help="number of rounds, whose medians are reported; default: 3",
   )
   command_line.add_out(parser)
   return parser.parse_args(arguments)

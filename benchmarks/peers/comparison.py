@@ -1,4 +1,4 @@
-"""Comparison: medians, ratios and goals of the measured rounds."""
+"""Comparison: the report of medians, ratios and goals of measured rounds."""
 
 import math
 import pathlib
@@ -9,7 +9,8 @@ from benchmarks import goal as goal_lib
 from benchmarks import report
 from benchmarks.peers import entries, picture, rounds
 
-# By how much Slipway is to be ahead, in environment steps a second.
+# Goals for the ratio of Slipway's environment steps per second to a peer's, by
+# task and by the name of the peer's entry.
 SPEED_GOALS = {
   "cartpole": {
     entries.ACME_DISTRIBUTED: 8.0,
@@ -19,28 +20,28 @@ SPEED_GOALS = {
   },
   "appo_cartpole": {entries.SAMPLE_FACTORY: 1.0},
 }
-PONG_GOAL = 1.5  # times the best peer
+PONG_GOAL = 1.5  # goal for the ratio to the best peer on Pong
 
 _TITLES = {
-  "cartpole": "CartPole beside other libraries",
-  "lunarlander": "LunarLander beside other libraries",
-  "pong": "Pong beside other libraries",
-  "ppo_cartpole": "PPO on CartPole beside other libraries",
-  "ppo_lunarlander": "PPO on LunarLander beside other libraries",
-  "appo_cartpole": "Asynchronous PPO on CartPole beside Sample Factory",
+  "cartpole": "DQN on CartPole: Slipway and other libraries",
+  "lunarlander": "DQN on LunarLander: Slipway and other libraries",
+  "pong": "DQN on Pong: Slipway and other libraries",
+  "ppo_cartpole": "PPO on CartPole: Slipway and other libraries",
+  "ppo_lunarlander": "PPO on LunarLander: Slipway and other libraries",
+  "appo_cartpole": "Asynchronous PPO on CartPole: Slipway and Sample Factory",
 }
 
 _SPEED = """\
-Speed: each library makes the same work, as [README.md](../peers/README.md)
-says; from 3 s after it has begun to learn its counts are taken for
-{window_s:.0f} s. CPU seconds and memory (PSS) are of all its processes.
-"Slipway / it" is the median over the rounds of Slipway's rate by the other's,
-with the same kind of replay, or of rollouts, as the other's."""
+Speed: each library does the same work, which [README.md](../peers/README.md)
+describes. Its counts are measured for {window_s:.0f} s, from 3 s after it has
+begun to learn. CPU seconds and memory (PSS) are those of all its processes.
+"Slipway / it" is the median, over the rounds, of Slipway's rate divided by the
+library's, with the same kind of replay or rollouts."""
 
 _LEARNING = """\
 Learning: seconds from the command, start-up included, until the mean return of
-20 episodes reaches {target:g}, of training or of a greedy evaluation; what a
-peer spends in evaluations is not counted. Given up after {cap_s:.0f} s."""
+20 episodes, of training or of a greedy evaluation, reaches {target:g}. A peer's
+evaluations are not counted. The limit is {cap_s:.0f} s."""
 
 
 def measure(
@@ -52,20 +53,23 @@ def measure(
     task: a name from `entries.TASKS`.
     folders: the peers' names from `entries.FOLDERS`.
     seeds: number of rounds.
-    folder: folder for the picture.
+    folder: folder in which the picture is saved.
+
+  Returns:
+    The report of the comparison.
   """
-  raw = rounds.run(task, entries.chosen(folders), seeds)
-  found = compare(task, raw)
-  picture.draw(task, raw, folder / f"{found.name}.png")
-  return found
+  raw = rounds.run(task, entries.select(folders), seeds)
+  comparison = compare(task, raw)
+  picture.draw(task, raw, folder / f"{comparison.name}.png")
+  return comparison
 
 
 def compare(task: str, raw: Sequence[report.Row]) -> report.Report:
-  """Makes the report of a task's raw rows.
+  """Makes the report of a task's measurements.
 
   Args:
     task: a name from `entries.TASKS`.
-    raw: rows from `rounds.run`.
+    raw: rows of measurements, from `rounds.run`.
   """
   count = max(row["repetition"] for row in raw)
   method = [
@@ -85,26 +89,24 @@ def compare(task: str, raw: Sequence[report.Row]) -> report.Report:
     title=_TITLES[task],
     method="\n\n".join(method),
     raw=raw,
-    medians=[_medians(task, raw, entry) for entry in names(raw)],
+    medians=[_medians(task, raw, entry) for entry in _entry_names(raw)],
     goals=[*_speed_goals(task, raw), *_learning_goals(task, raw)],
   )
 
 
-def names(raw: Sequence[report.Row]) -> list[str]:
-  """Returns the names of the entries in raw rows, in their order."""
-  return list(dict.fromkeys(row["entry"] for row in raw))
-
-
 def ratio(raw: Sequence[report.Row], name: str, column: str) -> float | None:
-  """Returns Slipway's rate divided by a peer's; None: one was not measured.
+  """Returns the ratio of Slipway's rate to a peer's, as the median of rounds.
 
   Args:
-    raw: rows from `rounds.run`.
+    raw: rows of measurements, from `rounds.run`.
     name: name of the peer's entry.
-    column: column of the rate.
+    column: column of the rate, such as 'env_steps_per_s'.
+
+  Returns:
+    The ratio; None if no round has measured both rates.
   """
   (peer,) = [entry for entry in entries.PEERS if entry.name == name]
-  ours = entries.OURS[peer.beside].name
+  ours = entries.OURS[peer.compared_with].name
   rows = [row for row in raw if row[column] is not None]
   both = {row["repetition"] for row in rows if row["entry"] == ours} & {
     row["repetition"] for row in rows if row["entry"] == name
@@ -119,8 +121,16 @@ def ratio(raw: Sequence[report.Row], name: str, column: str) -> float | None:
   )
 
 
-def seconds(raw: Sequence[report.Row], name: str) -> float | None:
-  """Returns the median seconds to the target; inf: the cap, None: no rows."""
+def median_seconds(raw: Sequence[report.Row], name: str) -> float | None:
+  """Returns the median of the seconds in which an entry reached the target.
+
+  Args:
+    raw: rows of measurements, from `rounds.run`.
+    name: name of the entry.
+
+  Returns:
+    Seconds; inf if most runs were over the limit, None if there are no runs.
+  """
   values = [
     math.inf if row["seconds"] is None else row["seconds"]
     for row in raw
@@ -131,7 +141,13 @@ def seconds(raw: Sequence[report.Row], name: str) -> float | None:
   return statistics.median(values) if values else None
 
 
+def _entry_names(raw: Sequence[report.Row]) -> list[str]:
+  """Returns the names of the measured entries, in the order of their rows."""
+  return list(dict.fromkeys(row["entry"] for row in raw))
+
+
 def _medians(task: str, raw: Sequence[report.Row], name: str) -> report.Row:
+  """Returns an entry's row of the report, by title of the column."""
   found: dict[str, object] = {"library": name}
   is_peer = any(entry.name == name for entry in entries.PEERS)
   if task in entries.WINDOWS_S:
@@ -144,8 +160,8 @@ def _medians(task: str, raw: Sequence[report.Row], name: str) -> report.Row:
     ):
       found[title] = _median(raw, name, column)
     for title, column in (
-      ("Slipway / it, a second", "env_steps_per_s"),
-      ("Slipway / it, a CPU second", "env_steps_per_cpu_s"),
+      ("Slipway / it, per second", "env_steps_per_s"),
+      ("Slipway / it, per CPU second", "env_steps_per_cpu_s"),
     ):
       found[title] = ratio(raw, name, column) if is_peer else None
   if task in entries.TARGETS:
@@ -154,7 +170,7 @@ def _medians(task: str, raw: Sequence[report.Row], name: str) -> report.Row:
       for row in raw
       if row["entry"] == name and row["measured"] == "learning"
     ]
-    median_s = seconds(raw, name)
+    median_s = median_seconds(raw, name)
     cap = f">{entries.CAPS_S[task]:.0f}"
     found["median s to the target"] = cap if median_s == math.inf else median_s
     found["seeds that reached it"] = (
@@ -167,12 +183,13 @@ def _medians(task: str, raw: Sequence[report.Row], name: str) -> report.Row:
     for row in raw
     if row["entry"] == name and row["note"] and not row["note"].startswith(">")
   ]
-  # One is enough: the others are in the raw file.
+  # One note is enough, since the CSV file has all of them.
   found["remark"] = notes[0].replace("|", "/")[:120] if notes else None
   return found
 
 
 def _median(raw: Sequence[report.Row], name: str, column: str) -> float | None:
+  """Returns the median of an entry's column; None if it has no values."""
   rows = [row for row in raw if row[column] is not None]
   if not any(row["entry"] == name for row in rows):
     return None
@@ -180,7 +197,8 @@ def _median(raw: Sequence[report.Row], name: str, column: str) -> float | None:
 
 
 def _speed_goals(task: str, raw: Sequence[report.Row]) -> list[str]:
-  present = names(raw)
+  """Returns a sentence per speed goal of a task, with the measured ratio."""
+  present = _entry_names(raw)
   goals = {
     name: goal
     for name, goal in SPEED_GOALS.get(task, {}).items()
@@ -205,9 +223,9 @@ def _speed_goals(task: str, raw: Sequence[report.Row]) -> list[str]:
 
 def _speed_goal(name: str, value: float | None, goal: float) -> str:
   if value is None:
-    return f"Slipway's speed by that of {name}: not measured."
+    return f"Ratio of Slipway's speed to that of {name}: not measured."
   return goal_lib.at_least(
-    f"{value:.1f} times the environment steps a second of {name}, goal at "
+    f"{value:.1f} times the environment steps per second of {name}, goal at "
     f"least {goal:g}",
     value,
     goal,
@@ -215,26 +233,27 @@ def _speed_goal(name: str, value: float | None, goal: float) -> str:
 
 
 def _learning_goals(task: str, raw: Sequence[report.Row]) -> list[str]:
+  """Returns the sentence on the goal to learn a task faster than all peers."""
   if task not in entries.TARGETS:
     return []
-  ours = entries.learner_of(task).name
-  mine = seconds(raw, ours)
+  ours = entries.find_learner(task).name
+  mine = median_seconds(raw, ours)
   others = {
     name: value
-    for name in names(raw)
-    if name != ours and (value := seconds(raw, name)) is not None
+    for name in _entry_names(raw)
+    if name != ours and (value := median_seconds(raw, name)) is not None
   }
   if mine is None or not others:
     return []
   best = min(others, key=others.__getitem__)
   return [
     goal_lib.verdict(
-      f"learned in {_told(mine)}, the fastest of the others, {best}, in "
-      f"{_told(others[best])}, goal to be ahead of all",
+      f"learned in {_format_seconds(mine)}, the fastest peer, {best}, in "
+      f"{_format_seconds(others[best])}, goal to be ahead of all",
       mine < others[best],
     )
   ]
 
 
-def _told(value: float) -> str:
+def _format_seconds(value: float) -> str:
   return "no time within the limit" if value == math.inf else f"{value:.0f} s"

@@ -13,21 +13,21 @@ TASKS = (
   "appo_cartpole",
 )
 
-# A return that counts as learned; Pong's is beyond a comparison's hour.
+# Mean returns at which a task counts as learned; Pong takes too many hours.
 TARGETS = {
   "cartpole": 475.0,
   "lunarlander": 200.0,
   "ppo_cartpole": 475.0,
   "ppo_lunarlander": 200.0,
 }
-# Several times Slipway's duration; the excess of slower programs is irrelevant.
+# Seconds after which learning is aborted: several times Slipway's duration.
 CAPS_S = {
   "cartpole": 60.0,
   "lunarlander": 200.0,
   "ppo_cartpole": 60.0,
   "ppo_lunarlander": 600.0,
 }
-# Seconds of a measurement of speed; LunarLander's tells nothing of its own.
+# Seconds over which speed is measured; LunarLander's would add nothing new.
 WINDOWS_S = {
   "cartpole": 15.0,
   "pong": 60.0,
@@ -38,16 +38,18 @@ WINDOWS_S = {
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-  """One row of the comparison.
+  """A library's program and variant, which is one row of the comparison.
 
   Attributes:
     name: name of the row.
-    folder: folder of the program next to this file; has its requirements.txt.
-    variant: variant of the program.
-    speed: tasks whose rates are measured.
-    learning: tasks whose seconds to the target are measured.
-    beside: key in `OURS` of the entry with whose speed its own is compared.
-    python: Python version of its lock; None: it uses Slipway's packages.
+    folder: folder, next to this file, of program.py and requirements.txt.
+    variant: value of the program's flag --variant.
+    speed: names of the tasks on which the speed is measured.
+    learning: names of the tasks on which the seconds to the target return are
+      measured.
+    compared_with: key in `OURS` of Slipway's entry for the ratio of speeds.
+    python: Python version of the program's virtual environment; None: the
+      program uses Slipway's packages.
   """
 
   name: str
@@ -55,10 +57,11 @@ class Entry:
   variant: str
   speed: tuple[str, ...] = ()
   learning: tuple[str, ...] = ()
-  beside: str = "uniform"
+  compared_with: str = "uniform"
   python: str | None = None
 
 
+# Slipway's entries, by the name of their variant.
 OURS = {
   "uniform": Entry(
     "Slipway, uniform", "slipway", "uniform", ("cartpole", "pong")
@@ -93,6 +96,20 @@ SAMPLE_FACTORY = "Sample Factory, APPO"
 
 _LEARNING = ("cartpole", "lunarlander")
 _PPO_LEARNING = ("ppo_cartpole", "ppo_lunarlander")
+
+
+def _make_ppo(library: str, folder: str, variant: str, python: str) -> Entry:
+  """Makes the entry of a peer's PPO, which is compared with Slipway's PPO."""
+  return Entry(
+    f"{library}, PPO",
+    folder,
+    variant,
+    ("ppo_cartpole",),
+    _PPO_LEARNING,
+    compared_with="ppo",
+    python=python,
+  )
+
 
 PEERS = (
   Entry(
@@ -138,14 +155,14 @@ PEERS = (
     "agent",
     ("cartpole", "pong"),
     _LEARNING,
-    beside="prioritized",
+    compared_with="prioritized",
   ),
   Entry(
     ACME_DISTRIBUTED,
     "acme",
     "distributed",
     ("cartpole",),
-    beside="prioritized",
+    compared_with="prioritized",
   ),
   Entry(
     "RLlib, DQN", "rllib", "dqn", ("cartpole",), _LEARNING, python="3.10"
@@ -155,51 +172,19 @@ PEERS = (
     "rllib",
     "apex",
     ("cartpole",),
-    beside="prioritized",
+    compared_with="prioritized",
     python="3.10",
   ),
-  Entry(
-    "Stable-Baselines3, PPO",
-    "stable_baselines3",
-    "ppo",
-    ("ppo_cartpole",),
-    _PPO_LEARNING,
-    beside="ppo",
-    python="3.11",
-  ),
-  Entry(
-    "CleanRL, PPO",
-    "cleanrl",
-    "ppo",
-    ("ppo_cartpole",),
-    _PPO_LEARNING,
-    beside="ppo",
-    python="3.11",
-  ),
-  Entry(
-    "RLlib, PPO",
-    "rllib",
-    "ppo",
-    ("ppo_cartpole",),
-    _PPO_LEARNING,
-    beside="ppo",
-    python="3.10",
-  ),
-  Entry(
-    "Sample Factory, PPO",
-    "sample_factory",
-    "sync",
-    ("ppo_cartpole",),
-    _PPO_LEARNING,
-    beside="ppo",
-    python="3.11",
-  ),
+  _make_ppo("Stable-Baselines3", "stable_baselines3", "ppo", "3.11"),
+  _make_ppo("CleanRL", "cleanrl", "ppo", "3.11"),
+  _make_ppo("RLlib", "rllib", "ppo", "3.10"),
+  _make_ppo("Sample Factory", "sample_factory", "sync", "3.11"),
   Entry(
     SAMPLE_FACTORY,
     "sample_factory",
     "async",
     ("appo_cartpole",),
-    beside="appo",
+    compared_with="appo",
     python="3.11",
   ),
 )  # fmt: skip
@@ -207,13 +192,13 @@ PEERS = (
 FOLDERS = tuple(dict.fromkeys(entry.folder for entry in PEERS))
 
 
-def learner_of(task: str) -> Entry:
-  """Returns the entry of Slipway that learns a task until its target."""
+def find_learner(task: str) -> Entry:
+  """Returns Slipway's entry whose seconds to a task's target are measured."""
   (found,) = [entry for entry in OURS.values() if task in entry.learning]
   return found
 
 
-def chosen(folders: tuple[str, ...]) -> list[Entry]:
-  """Returns Slipway's entries, followed by those of the given folders."""
+def select(folders: tuple[str, ...]) -> list[Entry]:
+  """Returns Slipway's entries, followed by the peers' of the given folders."""
   peers = [entry for entry in PEERS if entry.folder in folders]
   return [*OURS.values(), *peers]

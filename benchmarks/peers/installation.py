@@ -1,4 +1,4 @@
-"""Installation: installs a peer's packages in a separate venv."""
+"""Installation: installs a peer's packages in its own virtual environment."""
 
 import hashlib
 import os
@@ -14,17 +14,20 @@ _STAMP = "requirements.sha256"
 
 
 class NotInstalledError(Exception):
-  """A peer's packages can't be installed; the message is one line."""
+  """A peer's packages can't be installed; the message is one line of text."""
 
 
-def python_for(entry: entries.Entry) -> pathlib.Path:
-  """Returns the Python of an entry's program; installs it if its lock changed.
+def install_for(entry: entries.Entry) -> pathlib.Path:
+  """Installs an entry's packages if its lock file has changed.
 
   Args:
     entry: entry of the comparison.
 
+  Returns:
+    Path of the Python that runs the entry's program.
+
   Raises:
-    NotInstalledError: its packages can't be installed.
+    NotInstalledError: the entry's packages can't be installed.
   """
   if entry.python is None:
     return pathlib.Path(sys.executable)
@@ -35,15 +38,15 @@ def python_for(entry: entries.Entry) -> pathlib.Path:
 def install(
   lock: pathlib.Path, version: str, venv: pathlib.Path
 ) -> pathlib.Path:
-  """Makes the venv of a lock, unless it exists.
+  """Installs a lock file's packages in a virtual environment, if outdated.
 
   Args:
-    lock: complete lock file; nothing else is installed.
-    version: version of Python.
-    venv: folder of the venv; an outdated one is replaced.
+    lock: lock file with all packages, dependencies included.
+    version: version of Python, such as '3.11'.
+    venv: folder of the virtual environment; an outdated one is replaced.
 
   Returns:
-    The venv's Python.
+    Path of the virtual environment's Python.
 
   Raises:
     NotInstalledError: the installation failed.
@@ -54,27 +57,33 @@ def install(
   if python.exists() and stamp.exists() and stamp.read_text() == checksum:
     return python
   print(f"installing {lock.parent.name} ...", file=sys.stderr, flush=True)
-  _uv("venv", "-q", "--clear", f"--python={_find(version)}", str(venv))
+  _run_uv(
+    "venv", "-q", "--clear", f"--python={_find_python(version)}", str(venv)
+  )
   # Without dependencies, since their pins contradict the lock's versions.
-  _uv(
+  _run_uv(
     *("pip", "install", "-q", f"--python={python}", "--no-deps"),
-    # Or each start would compile thousands of modules where the user's
-    # PYTHONDONTWRITEBYTECODE is set.
+    # Otherwise, where PYTHONDONTWRITEBYTECODE is set, each start would compile
+    # thousands of modules.
     *("--compile-bytecode", f"--requirements={lock}"),
   )
-  # Written last: an interrupted installation is begun again.
+  # Written last, so that an interrupted installation starts from scratch.
   stamp.write_text(checksum)
   return python
 
 
-def _find(version: str) -> str:
-  """Returns the argument by which uv finds a Python, also a hidden one."""
+def _find_python(version: str) -> str:
+  """Returns uv's argument --python for a version.
+
+  For this process's version it is a path, since uv may not find that Python.
+  """
   if version == f"{sys.version_info.major}.{sys.version_info.minor}":
     return os.path.realpath(sys.executable)
   return version
 
 
-def _uv(*arguments: str) -> None:
+def _run_uv(*arguments: str) -> None:
+  """Runs uv; raises NotInstalledError with the first line of its error."""
   done = subprocess.run(
     [machine.ROOT / "tools" / "uv.sh", *arguments],
     capture_output=True,
@@ -82,5 +91,7 @@ def _uv(*arguments: str) -> None:
     env={**os.environ, "UV_HTTP_TIMEOUT": "300"},
   )
   if done.returncode:
-    lines = done.stderr.strip().splitlines() or ["uv said nothing"]
+    lines = done.stderr.strip().splitlines() or [
+      "uv failed without an error message"
+    ]
     raise NotInstalledError(lines[0].strip())

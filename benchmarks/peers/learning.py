@@ -4,15 +4,15 @@ from benchmarks.peers import watched
 
 
 def measure(program: watched.Watched, cap_s: float) -> float | None:
-  """Waits until a program reports that it has reached its target.
+  """Measures the seconds until a program reaches its target return.
 
   Args:
     program: program with a target, just started.
     cap_s: seconds after which the measurement is aborted.
 
   Returns:
-    Seconds from the command, without those of evaluations; None: more than the
-    cap.
+    Seconds since the program's start, without its evaluations; None if it has
+    not reached the target within `cap_s`.
 
   Raises:
     watched.FailedError: the program ended without reaching its target.
@@ -22,7 +22,7 @@ def measure(program: watched.Watched, cap_s: float) -> float | None:
     deadline_s = program.began_s + cap_s + paused_s
     try:
       line = program.wait(
-        lambda told, s=paused_s: told.reached or told.paused_s > s, deadline_s
+        lambda x, s=paused_s: x.reached or x.paused_s > s, deadline_s
       )
     except TimeoutError:
       return None

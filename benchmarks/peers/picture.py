@@ -10,18 +10,22 @@ from benchmarks.peers import entries
 _OURS = "#1f6fb4"
 _THEIRS = "#9aa3ab"
 _GRID = "#e4e7ea"
+# The columns that are drawn as bars, and their labels.
 _RATES = (
-  ("env_steps_per_s", "environment steps a second"),
-  ("env_steps_per_cpu_s", "environment steps a CPU second"),
+  ("env_steps_per_s", "environment steps per second"),
+  ("env_steps_per_cpu_s", "environment steps per CPU second"),
 )
 
 
 def draw(task: str, raw: Sequence[report.Row], path: pathlib.Path) -> None:
-  """Draws a task's rows, with a panel per measurement.
+  """Draws a task's measurements, and saves the picture as PNG.
+
+  It has one panel per rate and one for the seconds to the target. Without
+  measurements, no file is written.
 
   Args:
     task: a name from `entries.TASKS`.
-    raw: rows from `rounds.run`.
+    raw: rows of measurements, from `rounds.run`.
     path: path of the PNG file.
   """
   from matplotlib import figure
@@ -57,6 +61,7 @@ def draw(task: str, raw: Sequence[report.Row], path: pathlib.Path) -> None:
 
 
 def _draw_bars(axes, raw: Sequence[report.Row], column: str, label: str):
+  """Draws the median of a column as one bar per entry, with its value."""
   rows = [row for row in raw if row[column] is not None]
   names = list(dict.fromkeys(row["entry"] for row in rows))
   values = [
@@ -74,10 +79,17 @@ def _draw_bars(axes, raw: Sequence[report.Row], column: str, label: str):
       fontsize=7.5,
     )
   axes.margins(x=0.18)
-  _dress(axes, label)
+  _format_axes(axes, label)
 
 
 def _draw_dots(axes, raw: Sequence[report.Row], task: str):
+  """Draws a dot per run at its seconds to the target, or an arrow for the cap.
+
+  Args:
+    axes: axes of the panel.
+    raw: rows of measurements, from `rounds.run`.
+    task: a name from `entries.TASKS`.
+  """
   rows = [
     row
     for row in raw
@@ -102,15 +114,15 @@ def _draw_dots(axes, raw: Sequence[report.Row], task: str):
   axes.set_yticks(range(len(names)), names)
   axes.set_xlim(0, cap_s)
   axes.set_ylim(len(names) - 0.5, -0.5)
-  limit = "; arrow: over the limit" if _some_missed(rows) else ""
-  _dress(axes, f"seconds to a return of {entries.TARGETS[task]:g}{limit}")
+  limit = "; arrow: over the limit" if _has_missed_target(rows) else ""
+  _format_axes(axes, f"seconds to a return of {entries.TARGETS[task]:g}{limit}")
 
 
-def _some_missed(rows: Sequence[report.Row]) -> bool:
+def _has_missed_target(rows: Sequence[report.Row]) -> bool:
   return any(row["seconds"] is None for row in rows)
 
 
-def _dress(axes, label: str) -> None:
+def _format_axes(axes, label: str) -> None:
   axes.set_xlabel(label, fontsize=8.5)
   axes.tick_params(labelsize=8)
   if not axes.yaxis_inverted():

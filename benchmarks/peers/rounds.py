@@ -1,4 +1,4 @@
-"""Rounds: measures each entry in turn, once per seed."""
+"""Rounds: measures all entries of a task one after the other, once per seed."""
 
 import sys
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ def run(
   Args:
     task: a name from `entries.TASKS`.
     chosen: entries to measure, Slipway's included.
-    seeds: number of rounds; the first has seed 1.
+    seeds: number of rounds, which have the seeds 1 to `seeds`.
 
   Returns:
-    A row per entry, measurement and seed; rows without a result have a note.
+    One row per entry, measurement and seed; rows without a result have a note.
   """
   raw = []
   for seed in range(1, seeds + 1):
@@ -40,15 +40,15 @@ def run(
   return raw
 
 
-def row(task: str, entry: str, measured: str, seed: int, **values):
-  """Makes a row of the raw file; missing values are None, and the note empty.
+def make_row(task: str, entry: str, measured: str, seed: int, **values):
+  """Makes a row of measurements, which has all columns of the CSV file.
 
   Args:
     task: a name from `entries.TASKS`.
     entry: name of an entry.
     measured: 'speed' or 'learning'.
     seed: seed of the round.
-    **values: values by column.
+    **values: values by column; others are None, except for an empty 'note'.
   """
   given = {
     "task": task,
@@ -64,6 +64,7 @@ def row(task: str, entry: str, measured: str, seed: int, **values):
 def _measure(
   measured: str, task: str, entry: entries.Entry, seed: int
 ) -> report.Row:
+  """Measures an entry's speed or learning; failures become the row's note."""
   print(
     f"{task}: {measured} of {entry.name}, seed {seed} ...",
     file=sys.stderr,
@@ -72,11 +73,13 @@ def _measure(
   values = {}
   try:
     if measured == "speed":
-      with watched.started(*_command(entry, task, seed)) as program:
+      with watched.start_program(*_make_command(entry, task, seed)) as program:
         values = speed.measure(program, entries.WINDOWS_S[task])._asdict()
     else:
       until, cap_s = entries.TARGETS[task], entries.CAPS_S[task]
-      with watched.started(*_command(entry, task, seed, until)) as program:
+      with watched.start_program(
+        *_make_command(entry, task, seed, until)
+      ) as program:
         seconds = learning.measure(program, cap_s)
       values["seconds"] = seconds
       if seconds is None:
@@ -85,14 +88,14 @@ def _measure(
     values["note"] = f"not installed: {error}"
   except watched.FailedError as error:
     values["note"] = f"failed: {error}"
-  return row(task, entry.name, measured, seed, **values)
+  return make_row(task, entry.name, measured, seed, **values)
 
 
-def _command(
+def _make_command(
   entry: entries.Entry, task: str, seed: int, until: float | None = None
 ):
-  """Returns a program's command, and the folders from which it imports."""
-  python = installation.python_for(entry)
+  """Returns a program's command and import folders; installs its packages."""
+  python = installation.install_for(entry)
   command = [
     *(str(python), str(entries.FOLDER / entry.folder / "program.py")),
     *(f"--task={task}", f"--seed={seed}", f"--variant={entry.variant}"),

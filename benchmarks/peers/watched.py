@@ -1,4 +1,4 @@
-"""Watched: a running program, its reported progress and its resources."""
+"""Watched: runs a peer's program, and reads its progress and its resources."""
 
 import contextlib
 import json
@@ -14,16 +14,27 @@ from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks.peers import entries, tree
 
-_LOOK_S = 0.5
-_GRACE_S = 20.0
+_POLL_S = 0.5  # between two checks of the deadline
+_GRACE_S = 20.0  # between SIGTERM and SIGKILL
 
 
 class FailedError(Exception):
-  """A program failed, or made no progress; the message is one line."""
+  """A program failed, or made no progress; the message is one line of text."""
 
 
 class Line(typing.NamedTuple):
-  """The values that a program reports each second; see common/progress.py."""
+  """One line of a program's progress, as `common/progress.py` writes it.
+
+  Attributes:
+    at_s: time of the values on the monotonic clock, in seconds.
+    env_steps: environment steps so far.
+    updates: updates of the network so far.
+    mean_return: mean return of the last 20 training episodes; None: there are
+      fewer.
+    evaluated: mean return of the last greedy evaluation; None: there was none.
+    paused_s: seconds spent in evaluations so far.
+    reached: whether a mean return has reached the program's target.
+  """
 
   at_s: float
   env_steps: int
@@ -35,67 +46,69 @@ class Line(typing.NamedTuple):
 
 
 def parse(text: str) -> Line | None:
-  """Parses a line of progress; None: the program printed something else."""
+  """Parses one line of a program's output; None: it is no line of progress."""
   try:
-    told = json.loads(text)
+    values = json.loads(text)
     return Line(
-      at_s=float(told["at_s"]),
-      env_steps=int(told["env_steps"]),
-      updates=int(told["updates"]),
-      mean_return=told["return"],
-      evaluated=told["evaluated"],
-      paused_s=float(told["paused_s"]),
-      reached=bool(told["reached"]),
+      at_s=float(values["at_s"]),
+      env_steps=int(values["env_steps"]),
+      updates=int(values["updates"]),
+      mean_return=values["return"],
+      evaluated=values["evaluated"],
+      paused_s=float(values["paused_s"]),
+      reached=bool(values["reached"]),
     )
   except (ValueError, KeyError, TypeError):
     return None
 
 
 class Watched:
-  """A running program.
+  """A running program whose progress is read.
 
   Attributes:
-    began_s: monotonic seconds of the program's start.
-    tree: processes of the program.
+    began_s: time of the program's start on the monotonic clock, in seconds.
+    tree: all processes of the program.
   """
 
   def __init__(
-    self, process: subprocess.Popen, all_of_it: tree.Tree, errors: pathlib.Path
+    self, process: subprocess.Popen, processes: tree.Tree, errors: pathlib.Path
   ):
-    """Starts to read the program's output.
+    """Starts the thread that reads the program's output.
 
     Args:
-      process: first process, whose stdout is a pipe of text.
-      all_of_it: tree of its processes.
-      errors: file of its stderr.
+      process: first process of the program, whose stdout is a pipe of text.
+      processes: all processes of the program.
+      errors: file to which the program's stderr is written.
     """
     self.began_s = time.monotonic()
-    self.tree = all_of_it
+    self.tree = processes
     self._process = process
     self._errors = errors
     self._lines: queue.Queue[Line | None] = queue.Queue()
     threading.Thread(target=self._read, daemon=True).start()
 
   def wait(self, until: Callable[[Line], bool], deadline_s: float) -> Line:
-    """Reads lines until one fulfils a condition, and measures the processes.
+    """Waits for a line of progress that fulfils a condition.
+
+    Meanwhile, it measures the processes every second.
 
     Args:
       until: function that returns whether a line fulfils the condition.
-      deadline_s: monotonic seconds at which to give up.
+      deadline_s: time on the monotonic clock at which waiting ends, in seconds.
 
     Returns:
-      The line that fulfils the condition.
+      The first line that fulfils the condition.
 
     Raises:
       FailedError: the program ended before.
-      TimeoutError: no such line came in time.
+      TimeoutError: the program wrote no such line in time.
     """
     while time.monotonic() < deadline_s:
-      self.tree.look_again()
+      self.tree.measure_if_due()
       with contextlib.suppress(queue.Empty):
-        line = self._lines.get(timeout=_LOOK_S)
+        line = self._lines.get(timeout=_POLL_S)
         if line is None:
-          raise FailedError(self._why())
+          raise FailedError(self._describe_end())
         if until(line):
           return line
     raise TimeoutError
@@ -108,28 +121,33 @@ class Watched:
         self._lines.put(line)
     self._lines.put(None)
 
-  def _why(self) -> str:
-    """Returns the end of its stderr, or its exit status if that is empty."""
+  def _describe_end(self) -> str:
+    """Returns the program's exit status and the last line of its stderr."""
     status = self._process.wait()
-    said = self._errors.read_text(errors="replace").strip().splitlines()
-    end = said[-1].strip() if said else "it said nothing"
+    lines = self._errors.read_text(errors="replace").strip().splitlines()
+    end = lines[-1].strip() if lines else "it wrote nothing to stderr"
     return f"ended with status {status}: {end}"
 
 
 @contextlib.contextmanager
-def started(
+def start_program(
   command: Sequence[str | os.PathLike[str]],
   path: Sequence[pathlib.Path] = (entries.FOLDER / "common",),
 ) -> Iterator[Watched]:
-  """Starts a program in its own folder, and stops all of it after the block.
+  """Runs a program during a `with` block, and then stops all its processes.
+
+  The program's working directory is a new temporary folder.
 
   Args:
     command: Python, the program and its arguments.
     path: folders for imports, in addition to Python's own.
+
+  Yields:
+    The running program.
   """
-  all_of_it = tree.Tree()
+  processes = tree.Tree()
   environment = {
-    **all_of_it.environment,
+    **processes.environment,
     "PYTHONPATH": os.pathsep.join(map(str, path)),
     "TF_CPP_MIN_LOG_LEVEL": "3",
   }
@@ -150,7 +168,7 @@ def started(
       start_new_session=True,
     )
     try:
-      yield Watched(process, all_of_it, pathlib.Path(errors.name))
+      yield Watched(process, processes, pathlib.Path(errors.name))
     finally:
-      all_of_it.end(_GRACE_S)
+      processes.stop(_GRACE_S)
       process.wait()

@@ -1,4 +1,4 @@
-"""Flags: defines and parses flags of commands, with one-line errors."""
+"""Flags: defines the flags of commands, and parses them with clear errors."""
 
 import sys
 import typing
@@ -11,10 +11,13 @@ from slipway.launch.options import overrides
 
 
 def define_evaluate_flags() -> flags.FlagValues:
-  """Defines the flags of `slipway evaluate`; returns them, unparsed."""
+  """Defines the flags of `slipway evaluate`; they are not parsed yet."""
   values = flags.FlagValues()
   flags.DEFINE_string(
-    "run", None, "Folder of the run to play: runs/<name>.", flag_values=values
+    "run",
+    None,
+    "Folder of the run whose policy is played: runs/<name>.",
+    flag_values=values,
   )
   flags.mark_flag_as_required("run", flag_values=values)
   flags.DEFINE_integer(
@@ -28,28 +31,28 @@ def define_evaluate_flags() -> flags.FlagValues:
   flags.DEFINE_string(
     "which",
     "best",
-    "Which variables to play: best, those of the best evaluation; latest, "
+    "Variables of the policy: best, those of the best evaluation; latest, "
     "those of the newest snapshot; or the number of a snapshot.",
     flag_values=values,
   )
   flags.DEFINE_integer(
     "seed",
     2_000_000,
-    "Seed of the environments; the default differs from those of trainings.",
+    "Seed of the environments. The default differs from the seeds of training.",
     lower_bound=0,
-    upper_bound=2**31 - 1,  # environments take 31 bits
+    upper_bound=2**31 - 1,  # environments take seeds of 31 bits
     flag_values=values,
   )
   flags.DEFINE_bool(
     "video",
     False,
-    "Also film one episode into the run's folder videos/.",
+    "Also film one episode, as an MP4 file in the run's folder videos/.",
     flag_values=values,
   )
   flags.DEFINE_string(
     "record",
     None,
-    "New folder in which the episodes are recorded as a Minari dataset.",
+    "New folder in which the episodes are saved as a Minari dataset.",
     flag_values=values,
   )
   flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
@@ -57,13 +60,13 @@ def define_evaluate_flags() -> flags.FlagValues:
 
 
 def define_list_flags() -> flags.FlagValues:
-  """Defines the flags of `slipway list`; returns them, unparsed."""
+  """Defines the flags of `slipway list`; they are not parsed yet."""
   values = flags.FlagValues()
   flags.DEFINE_string(
     "algorithm",
     None,
-    "One algorithm: a built-in name, or your own config's file, which ends in "
-    ".py. By default all.",
+    "Algorithm to describe: a built-in name, or the path of your own config's "
+    "file, which ends in .py. Default: list all algorithms.",
     flag_values=values,
   )
   flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
@@ -77,18 +80,21 @@ def parse(
   fields: Mapping[str, typing.Any] | None = None,
   epilogue: str = "",
 ) -> flags.FlagValues:
-  """Parses a command line.
+  """Parses a command line of any command, or prints its help.
 
   Args:
-    values: the defined flags.
+    values: the command's flags, which are changed.
     argv: the program's name and its arguments.
-    usage: one sentence for the help.
+    usage: sentence that begins the help.
     fields: the config's values by field name, for suggestions, or None without
       a config.
     epilogue: text at the end of the help.
 
+  Returns:
+    `values`.
+
   Raises:
-    ValueError: a flag or its value is invalid; the message has a suggestion.
+    ValueError: a flag or its value is invalid; the message suggests another.
     SystemExit: help was requested and printed.
   """
   if requests_help(argv):
@@ -118,13 +124,13 @@ def requests_help(argv: Sequence[str]) -> bool:
 def _suggest_flag(
   name: str, known: Sequence[str], fields: Collection[str], command: str
 ) -> str:
-  """Returns a suggestion for a flag that does not exist.
+  """Returns the advice of an error message about an unknown flag.
 
   Args:
-    name: name of the flag.
-    known: names of the defined flags.
-    fields: names of the config's fields.
-    command: the program's name.
+    name: name of the unknown flag.
+    known: names of the command's flags.
+    fields: names of the config's fields, which are flags, too.
+    command: name of the command, such as 'slipway train'.
   """
   # A field whose last part is `name` is a better match than a similar flag.
   exact = [x for x in fields if x.rpartition(".")[2] == name]
@@ -142,11 +148,11 @@ def _explain_error(
   values: flags.FlagValues,
   fields: Mapping[str, typing.Any],
 ) -> str:
-  """Returns a message for an error of absl's parser.
+  """Returns the message about an invalid command line, with a remedy.
 
   Args:
-    error: the error.
-    values: the defined flags.
+    error: the error that absl's parser has raised.
+    values: the command's flags.
     fields: the config's values by field name.
   """
   text = " ".join(str(error).split())

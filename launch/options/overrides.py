@@ -23,12 +23,11 @@ _KWARGS = "environment.kwargs."
 
 
 class CommandLine(typing.NamedTuple):
-  """A command line, split into arguments that are parsed at different times.
+  """The arguments of a command line, grouped by the time of their parsing.
 
   Attributes:
-    argv: the program's name and all other arguments.
-    sources: values of the flags --config and --resume, if given, by the flag's
-      name.
+    argv: the program's name and the arguments that are not in the other groups.
+    sources: values of --config and --resume by 'config' and 'resume', if given.
     kwargs: the environment's keyword arguments, as text by name.
   """
 
@@ -38,7 +37,7 @@ class CommandLine(typing.NamedTuple):
 
 
 def split(argv: Sequence[str]) -> CommandLine:
-  """Splits off the arguments that must be known before flags are defined.
+  """Groups the arguments of a command line by the time of their parsing.
 
   A config must be read before its fields can become flags. An environment's
   keyword arguments need not be fields of the config, so they can't be flags.
@@ -69,7 +68,7 @@ def split(argv: Sequence[str]) -> CommandLine:
 
 
 def load(path: str) -> ml_collections.ConfigDict:
-  """Returns the config of a name or file, without overrides.
+  """Loads a config by its name or path, without overrides.
 
   Args:
     path: 'NAME' or 'NAME:PRESET', where NAME is a built-in algorithm or the
@@ -130,8 +129,11 @@ def load(path: str) -> ml_collections.ConfigDict:
 def declared(config: ml_collections.ConfigDict) -> fields_lib.Fields:
   """Returns the fields that the algorithm of a config declares.
 
+  Args:
+    config: config with any fields, of which `agent` is read.
+
   Raises:
-    ValueError: the config names no algorithm, or an unknown one.
+    ValueError: config.agent is missing, or is no known algorithm.
   """
   agent = config.get("agent")
   base.check("agent", agent)
@@ -169,7 +171,7 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
     known: the names of the config's fields.
 
   Raises:
-    ValueError: there is no such field, or it has a flag of its own.
+    ValueError: there is no such field, or another flag sets it.
   """
   for argument in argv[1:]:
     name = argument.lstrip("-").partition("=")[0]
@@ -179,13 +181,13 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
     shown = fields_lib.shorten(argument)
     if field == "mode":
       raise ValueError(
-        f"{shown}: the mode has a flag of its own, so there is one way to set "
-        "it: give --mode=VALUE"
+        f"{shown}: only --mode sets the mode, so this would have no effect: "
+        "give --mode=VALUE"
       )
     if field not in known:
       raise ValueError(
-        f"{shown}: the config has no field {fields_lib.show(field)}, so "
-        "nothing would change: "
+        f"{shown}: the config has no field {fields_lib.format_value(field)}, "
+        "so nothing would change: "
         f"{fields_lib.advise(field, known, f'--{PREFIX}')}"
       )
 
@@ -193,9 +195,9 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
 def quote_names(
   argv: Sequence[str], before: Mapping[str, typing.Any]
 ) -> list[str]:
-  """Quotes the names in overrides of fields that are tuples of names.
+  """Returns a command line with quotes around names in tuples of names.
 
-  So users may give `--config.hooks=csv,my_hooks:notify`, without quotes.
+  Thus users can write `--config.hooks=csv,my_hooks:notify` without quotes.
 
   Args:
     argv: the program's name and its arguments.
@@ -234,7 +236,12 @@ def check_items(
 
 
 def wrong_type(argument: str, default: typing.Any) -> str:
-  """Returns a message about an override with a value of the wrong type."""
+  """Returns the error message about an override with a value of a wrong type.
+
+  Args:
+    argument: the override, '--config.FIELD=VALUE'.
+    default: the field's value without the override.
+  """
   items = " (separated by commas)" if isinstance(default, tuple) else ""
   return (
     f"{fields_lib.shorten(argument)}: the field's type is "

@@ -30,37 +30,37 @@ _PATIENCE_S = 60.0
 
 _COUNTING = """
   import progress
-  told = progress.Progress()
+  reporter = progress.Reporter()
   print("what libraries print")
   while True:
-    told.env_steps += 80
-    told.updates += 10
+    reporter.env_steps += 80
+    reporter.updates += 10
     sum(range(10_000))
 """
 
 _LEARNING = """
   import time
   import progress
-  told = progress.Progress(until=10.0)
+  reporter = progress.Reporter(until=10.0)
   for _ in range(100):
-    told.add_return(9.0)
-  told.env_steps = 2_000
-  assert told.evaluation_due(2_000)
-  assert not told.evaluation_due(2_000)
+    reporter.add_return(9.0)
+  reporter.env_steps = 2_000
+  assert reporter.evaluation_due(2_000)
+  assert not reporter.evaluation_due(2_000)
   def play():
     time.sleep(1.0)
     return [9.0, 11.0]
-  told.evaluate(play)
+  reporter.evaluate(play)
   time.sleep(100)
 """
 
 _FAMILY = """
   import subprocess, sys, time
   import progress
-  told = progress.Progress()
+  reporter = progress.Reporter()
   burn = "while True: pass"
   subprocess.Popen([sys.executable, "-c", burn], start_new_session=True)
-  told.updates = 1
+  reporter.updates = 1
   time.sleep(100)
 """
 
@@ -73,7 +73,9 @@ def _program(folder: pathlib.Path, text: str) -> list[str]:
 
 def _rows(measured, column, values, note=""):
   return [
-    rounds.row("cartpole", entry, measured, seed, **{column: value}, note=note)
+    rounds.make_row(
+      "cartpole", entry, measured, seed, **{column: value}, note=note
+    )
     for entry, of_seeds in values.items()
     for seed, value in enumerate(of_seeds, 1)
   ]
@@ -93,7 +95,7 @@ def test_other_output_is_passed_over(text):
 
 
 def test_speed_of_a_program_is_measured(tmp_path):
-  with watched.started(_program(tmp_path, _COUNTING)) as program:
+  with watched.start_program(_program(tmp_path, _COUNTING)) as program:
     found = speed.measure(program, 2.0, _PATIENCE_S)
   assert 0 < found.env_steps_per_cpu_s < math.inf
   assert found.env_steps_per_s / found.updates_per_s == pytest.approx(8, 0.1)
@@ -102,9 +104,9 @@ def test_speed_of_a_program_is_measured(tmp_path):
 
 
 def test_program_that_makes_no_steps_has_no_speed(tmp_path):
-  idle = _COUNTING.replace("told.env_steps += 80", "pass")
+  idle = _COUNTING.replace("reporter.env_steps += 80", "pass")
   with (
-    watched.started(_program(tmp_path, idle)) as program,
+    watched.start_program(_program(tmp_path, idle)) as program,
     pytest.raises(watched.FailedError, match="no step in 1 s"),
   ):
     speed.measure(program, 1.0, _PATIENCE_S)
@@ -112,7 +114,7 @@ def test_program_that_makes_no_steps_has_no_speed(tmp_path):
 
 def test_seconds_of_evaluations_are_taken_off(tmp_path):
   began_s = time.monotonic()
-  with watched.started(_program(tmp_path, _LEARNING)) as program:
+  with watched.start_program(_program(tmp_path, _LEARNING)) as program:
     seconds = learning.measure(program, _PATIENCE_S)
     passed_s = time.monotonic() - began_s
   assert seconds is not None
@@ -120,14 +122,14 @@ def test_seconds_of_evaluations_are_taken_off(tmp_path):
 
 
 def test_program_over_its_cap_has_no_seconds(tmp_path):
-  with watched.started(_program(tmp_path, _COUNTING)) as program:
+  with watched.start_program(_program(tmp_path, _COUNTING)) as program:
     assert learning.measure(program, 0.5) is None
 
 
 def test_program_that_fails_says_why(tmp_path):
   command = _program(tmp_path, "raise ValueError('no such game')")
   with (
-    watched.started(command) as program,
+    watched.start_program(command) as program,
     pytest.raises(watched.FailedError, match=r"status 1: .*no such game"),
   ):
     speed.measure(program, 1.0, _PATIENCE_S)
@@ -135,14 +137,14 @@ def test_program_that_fails_says_why(tmp_path):
 
 def test_tree_counts_and_ends_children_of_other_sessions(monkeypatch, tmp_path):
   monkeypatch.setattr(watched, "_GRACE_S", 0.5)  # none of them makes use of it
-  with watched.started(_program(tmp_path, _FAMILY)) as program:
+  with watched.start_program(_program(tmp_path, _FAMILY)) as program:
     program.wait(lambda line: line.updates > 0, program.began_s + _PATIENCE_S)
-    before = program.tree.look()
+    before = program.tree.measure()
     deadline_s = time.monotonic() + _PATIENCE_S
-    while program.tree.look().cpu_s < before.cpu_s + 0.1:
+    while program.tree.measure().cpu_s < before.cpu_s + 0.1:
       assert time.monotonic() < deadline_s
     assert before.processes == 2
-  assert program.tree.look().processes == 0
+  assert program.tree.measure().processes == 0
 
 
 def test_tree_keeps_the_time_of_processes_that_have_ended():
@@ -151,12 +153,12 @@ def test_tree_keeps_the_time_of_processes_that_have_ended():
     [sys.executable, "-c", "while True: pass"], env=all_of_it.environment
   )
   deadline_s = time.monotonic() + _PATIENCE_S
-  while all_of_it.look().cpu_s < 0.2:
+  while all_of_it.measure().cpu_s < 0.2:
     assert time.monotonic() < deadline_s
   process.kill()
   process.wait()
-  assert all_of_it.look().cpu_s >= 0.2
-  assert all_of_it.look().processes == 0
+  assert all_of_it.measure().cpu_s >= 0.2
+  assert all_of_it.measure().processes == 0
 
 
 def test_progress_needs_20_episodes(tmp_path):
@@ -164,11 +166,11 @@ def test_progress_needs_20_episodes(tmp_path):
     tmp_path,
     """
       import progress
-      told = progress.Progress(until=5.0)
+      reporter = progress.Reporter(until=5.0)
       for value in [9.0] * 19:
-        told.add_return(value)
-      told.env_steps = 19
-      told.add_return(9.0)
+        reporter.add_return(value)
+      reporter.env_steps = 19
+      reporter.add_return(9.0)
     """,
   )
   done = subprocess.run(
@@ -246,7 +248,7 @@ def test_peer_that_cannot_be_installed_is_reported(monkeypatch, tmp_path):
   def refuse(*unused):
     raise installation.NotInstalledError("no wheel for this machine")
 
-  monkeypatch.setattr(installation, "python_for", refuse)
+  monkeypatch.setattr(installation, "install_for", refuse)
   (entry,) = [e for e in entries.PEERS if e.name == entries.CLEANRL]
   raw = rounds.run("cartpole", [entry], seeds=1)
   assert [row["note"] for row in raw] == [
@@ -340,9 +342,9 @@ def test_runs_over_the_cap_are_slower_than_any():
   raw = _rows("learning", "seconds", {entries.SB3_8: [10.0]})
   cap = f">{entries.CAPS_S['cartpole']:.0f}"
   raw += _rows("learning", "seconds", {entries.CLEANRL: [None]}, note=cap)
-  assert comparison.seconds(raw, entries.SB3_8) == 10.0
-  assert comparison.seconds(raw, entries.CLEANRL) == math.inf
-  assert comparison.seconds(raw, entries.RLLIB_APEX) is None
+  assert comparison.median_seconds(raw, entries.SB3_8) == 10.0
+  assert comparison.median_seconds(raw, entries.CLEANRL) == math.inf
+  assert comparison.median_seconds(raw, entries.RLLIB_APEX) is None
   page = comparison.compare("cartpole", raw).markdown({})
   assert f"{cap} | 0 of 1" in page
 

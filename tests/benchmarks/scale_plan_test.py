@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import scale_plan
 
-CARRIED = scale_plan.Carried(
+CARRIED = scale_plan.Capacities(
   inserts_per_s=10_000.0,
   samples_per_s=40_000.0,
   updates_per_s=500.0,

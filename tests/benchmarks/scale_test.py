@@ -56,7 +56,7 @@ def test_it_is_written_and_read_back(measured, tmp_path):
   measured.write(tmp_path, {"commit": "none"})
   page = (tmp_path / "apex_dqn_cartpole.md").read_text()
   assert "`apex_dqn:cartpole`" in page
-  assert "gives out first" in page
+  assert "saturates first" in page
   rows = report.read(tmp_path / "apex_dqn_cartpole.csv")
   assert len(rows) == len(measured.raw)
 
@@ -71,9 +71,9 @@ def test_it_is_written_and_read_back(measured, tmp_path):
 )
 def test_items_are_the_configs(path, window, steps):
   config = overrides.load(path)
-  cells = scale_shape.make_cells(config)
-  assert cells.window == window and cells.rows.dtype == np.uint8
-  assert len(np.unique(cells.rows, axis=0)) == len(cells.rows) > 3
+  records = scale_shape.make_records(config)
+  assert records.window == window and records.rows.dtype == np.uint8
+  assert len(np.unique(records.rows, axis=0)) == len(records.rows) > 3
   shape, _, limited = scale_shape.describe(config)
   assert shape.steps_per_item == steps
   assert shape.sent_bytes * window == shape.item_bytes

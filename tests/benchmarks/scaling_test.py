@@ -62,10 +62,10 @@ def _row(repetition, workers, **values):
       "the 2 cores, of which others took 0.9",
     ),
     (4, {"trainer_cores": 0.95}, "the trainer"),
-    (2, {"worker_cores": 1.6}, "nobody: they wait for one another"),
+    (2, {"worker_cores": 1.6}, "no process: they wait for one another"),
     (1, {"worker_cores": 0.95}, "the workers"),
     (1, {"proxy_cores": 0.95}, "the proxy"),
-    (1, {}, "nobody: they wait for one another"),
+    (1, {}, "no process: they wait for one another"),
   ],
 )
 def test_it_says_what_limits(workers, values, said, monkeypatch):

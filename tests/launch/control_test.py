@@ -185,15 +185,15 @@ def test_what_the_run_refuses_is_one_line(run, tell):
   status, out, err = tell(run, "set", "limits.trainer_steps", "-1")
   assert (status, out) == (2, "")
   assert err == (
-    "control: config.limits.trainer_steps=-1 must be at least 0 (0: none): "
+    "control: config.limits.trainer_steps=-1 must be at least 0 (0: no limit): "
     "the run would end before it starts\n"
   )
   for count in ("0", "257", "1" + "0" * 30, "-1"):
     status, out, err = tell(run, "workers", count)
     assert (status, out) == (2, "")
     assert err == (
-      f"control: config.topology.workers={count} must be in [1, 256]: nothing "
-      "would be collected, or by more than a proxy can control\n"
+      f"control: config.topology.workers={count} must be in [1, 256]: "
+      "without workers nothing is collected; a proxy controls up to 256\n"
     )
   for count in ("many", "1.5", "nan", ""):
     status, out, err = tell(run, "workers", count)

@@ -124,7 +124,7 @@ def test_an_environment_that_gives_spaces_only(run, capsys):
   run.write_config(config)
   assert evaluate.main(["evaluate", f"--run={run.path}"]) == 2
   error = capsys.readouterr().err
-  assert "gives spaces only, so no episode can be played" in error
+  assert "defines spaces only, so no episode can be played" in error
   assert error.count("\n") == 1
   with pytest.raises(ValueError, match="which='latest'"):
     slipway.load(run.path)

@@ -1,9 +1,10 @@
-"""Acme's DQN on a task, with Slipway's own packages.
+"""Acme's DQN: learns a task, with Slipway's own packages.
 
 Variant `agent` is `acme.agents.tf.dqn.DQN`, all in one process. Variant
-`distributed` runs its learner, two of its actors and its adders as processes
-that Launchpad starts, like Acme's distributed agents, since Acme 0.4.0 has no
-distributed DQN on TensorFlow. It has no evaluator, which would take a core.
+`distributed` runs the agent's learner, and two actors with adders, as processes
+that Launchpad starts. It follows Acme's distributed agents, since Acme 0.4.0
+has no distributed DQN on TensorFlow. An evaluator would take a core, so there
+is none.
 """
 
 # pyright: reportMissingImports=false, reportArgumentType=false
@@ -38,23 +39,23 @@ _UPDATE_PERIOD = 1_000  # actor steps between two fetches of the variables
 
 
 class _Environment(dm_environment.GymnasiumEnvironment):
-  """A seeded environment of any task, in the form of Acme's loop."""
+  """A task's environment as a dm_env, which Acme's environment loop takes."""
 
   def __init__(self, name: str):
     if name != "pong":
       super().__init__(tasks.TASKS[name].environment)
       return
-    # Its observations and rewards need no other treatment.
+    # Pong's observations and rewards are converted like those of other tasks.
     self._environment = pong.make()
     self._ended = True
 
   def seed(self, seed: int) -> None:
-    """Seeds all later episodes."""
+    """Seeds the environment's random numbers for all later episodes."""
     self._environment.reset(seed=seed)
 
 
 def _patch_reverb() -> None:
-  """Removes an argument of Acme 0.4.0 that Reverb 0.11 does not have."""
+  """Makes Reverb 0.11 ignore an argument that Acme 0.4.0 passes to writers."""
   write = reverb.Client.trajectory_writer
 
   def trajectory_writer(self, num_keep_alive_refs, **unused):
@@ -83,63 +84,63 @@ def _make_policy(network: snt.Module, epsilon: tf.Variable) -> snt.Module:
 
 
 class _Counter(loggers.Logger):
-  """A logger that counts its calls, one per update."""
+  """A learner's logger, which counts updates: the learner logs each of them."""
 
-  def __init__(self, told: progress.Progress):
-    self._told = told
+  def __init__(self, reporter: progress.Reporter):
+    self._reporter = reporter
 
   def write(self, values) -> None:
-    self._told.updates += 1
+    self._reporter.updates += 1
 
   def close(self) -> None:
     pass
 
 
 class _ReturnLogger(loggers.Logger):
-  """A logger that reports the returns of an environment loop's episodes."""
+  """An environment loop's logger, which reports the returns of episodes."""
 
-  def __init__(self, told: progress.Progress):
-    self._told = told
+  def __init__(self, reporter: progress.Reporter):
+    self._reporter = reporter
 
   def write(self, values) -> None:
-    self._told.add_return(float(values["episode_return"]))
+    self._reporter.add_return(float(values["episode_return"]))
 
   def close(self) -> None:
     pass
 
 
 class _Steps:
-  """An observer of a loop that counts steps, decays epsilon and evaluates."""
+  """An environment loop's observer: counts steps, sets epsilon, evaluates."""
 
-  def __init__(self, told, task, epsilon: tf.Variable, play):
-    self._told, self._task = told, task
+  def __init__(self, reporter, task, epsilon: tf.Variable, play):
+    self._reporter, self._task = reporter, task
     self._epsilon, self._play = epsilon, play
 
   def observe_first(self, *unused) -> None:
     pass
 
   def observe(self, *unused) -> None:
-    self._told.env_steps += 1
-    # A variable costs 50 us to write.
-    if self._told.env_steps % 100 == 0:
-      part = min(1.0, self._told.env_steps / self._task.decay_steps)
-      self._epsilon.assign(1.0 - part * (1.0 - self._task.epsilon_end))
-    if self._told.evaluation_due(self._task.evaluation_period):
-      self._told.evaluate(self._play)
+    self._reporter.env_steps += 1
+    # Every 100 steps only, since assigning a variable takes 50 us.
+    if self._reporter.env_steps % 100 == 0:
+      progressed = min(1.0, self._reporter.env_steps / self._task.decay_steps)
+      self._epsilon.assign(1.0 - progressed * (1.0 - self._task.epsilon_end))
+    if self._reporter.evaluation_due(self._task.evaluation_period):
+      self._reporter.evaluate(self._play)
 
   def get_metrics(self) -> dict:
     return {}
 
 
-def _run_agent(asked) -> None:
-  """Acts and learns in this process."""
-  task = tasks.TASKS[asked.task]
-  told = progress.Progress(asked.until)
-  tf.random.set_seed(asked.seed)
-  environment = _Environment(asked.task)
-  environment.seed(asked.seed)
+def _run_agent(args) -> None:
+  """Runs variant `agent`, which acts and learns in this process."""
+  task = tasks.TASKS[args.task]
+  reporter = progress.Reporter(args.until)
+  tf.random.set_seed(args.seed)
+  environment = _Environment(args.task)
+  environment.seed(args.seed)
   spec = acme.make_environment_spec(environment)
-  network = _make_network(asked.task, spec.actions.num_values)
+  network = _make_network(args.task, spec.actions.num_values)
   epsilon = tf.Variable(1.0, trainable=False)
   agent = dqn.DQN(
     spec,
@@ -153,13 +154,12 @@ def _run_agent(asked) -> None:
     epsilon=epsilon,
     learning_rate=task.learning_rate,
     discount=task.discount,
-    logger=_Counter(told),
+    logger=_Counter(reporter),
     checkpoint=False,
     max_gradient_norm=10.0,
   )
-  others = _Environment(asked.task)
   player = acme.EnvironmentLoop(
-    others,
+    _Environment(args.task),
     actors.FeedForwardActor(
       _make_policy(network, tf.Variable(0.0, trainable=False))
     ),
@@ -175,13 +175,13 @@ def _run_agent(asked) -> None:
   acme.EnvironmentLoop(
     environment,
     agent,
-    logger=_ReturnLogger(told),
-    observers=[_Steps(told, task, epsilon, play)],
+    logger=_ReturnLogger(reporter),
+    observers=[_Steps(reporter, task, epsilon, play)],
   ).run()
 
 
-def _serve(name: str) -> list[reverb.Table]:
-  """Makes the table, whose limiter holds the ratio of updates to steps."""
+def _make_tables(name: str) -> list[reverb.Table]:
+  """Makes a task's table, which limits the ratio of updates to steps."""
   task = tasks.TASKS[name]
   ratio = task.batch_size / task.steps_per_update
   return [
@@ -256,13 +256,18 @@ def _make_actor(name: str, replay: reverb.Client, learner, counter):
   )
 
 
-def _tell(counter, where: str) -> None:
-  """Reports the counter node's counts once per second."""
-  out = os.open(where, os.O_WRONLY)
+def _report_counts(counter, path: str) -> None:
+  """Writes the counter node's counts once per second, for ever.
+
+  Args:
+    counter: handle of the counter node.
+    path: path of the file to which the lines of progress are written.
+  """
+  out = os.open(path, os.O_WRONLY)
   while True:
     time.sleep(1.0)
     counts = counter.get_counts()
-    progress.tell(
+    progress.write_line(
       out,
       env_steps=counts.get("actor_steps", 0),
       updates=counts.get("learner_steps", 0),
@@ -273,26 +278,26 @@ def _tell(counter, where: str) -> None:
     )
 
 
-def _run_distributed(asked) -> None:
-  """Starts the distributed program, and waits until it is killed."""
+def _run_distributed(args) -> None:
+  """Runs variant `distributed`, until its processes are killed."""
   program = lp.Program("acme")
   with program.group("replay"):
-    replay = program.add_node(lp.ReverbNode(lambda: _serve(asked.task)))
+    replay = program.add_node(lp.ReverbNode(lambda: _make_tables(args.task)))
   with program.group("counter"):
     counter = program.add_node(lp.CourierNode(counting.Counter))
   with program.group("learner"):
     learner = program.add_node(
-      lp.CourierNode(_make_learner, asked.task, replay, counter)
+      lp.CourierNode(_make_learner, args.task, replay, counter)
     )
   with program.group("actor"):
     for _ in range(_ACTORS):
       program.add_node(
-        lp.CourierNode(_make_actor, asked.task, replay, learner, counter)
+        lp.CourierNode(_make_actor, args.task, replay, learner, counter)
       )
-  with program.group("teller"):
-    # The nodes' own output goes to files.
-    where = f"/proc/{os.getpid()}/fd/{os.dup(1)}"
-    program.add_node(lp.PyNode(_tell, counter, where))
+  with program.group("reporter"):
+    # This process's stdout, since Launchpad sends that of nodes to files.
+    path = f"/proc/{os.getpid()}/fd/{os.dup(1)}"
+    program.add_node(lp.PyNode(_report_counts, counter, path))
   lp.launch(
     program,
     launch_type=lp.LaunchType.LOCAL_MULTI_PROCESSING,
@@ -301,14 +306,14 @@ def _run_distributed(asked) -> None:
 
 
 def main() -> None:
-  """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(("agent", "distributed"))
-  flags.FLAGS.mark_as_parsed()  # its loop asks Launchpad's flags
+  """Learns a task until its target is reached, or the process is killed."""
+  args = progress.parse_arguments(("agent", "distributed"))
+  flags.FLAGS.mark_as_parsed()  # Acme's loop reads Launchpad's flags
   _patch_reverb()
-  if asked.variant == "agent":
-    _run_agent(asked)
+  if args.variant == "agent":
+    _run_agent(args)
   else:
-    _run_distributed(asked)
+    _run_distributed(args)
 
 
 if __name__ == "__main__":

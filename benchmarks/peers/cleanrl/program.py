@@ -1,8 +1,8 @@
-"""CleanRL's dqn.py and ppo.py on a task: files of its PyPI package, unchanged.
+"""CleanRL's dqn.py and ppo.py, unchanged from its PyPI package: learn a task.
 
-The scripts report no progress, so this program observes their classes from
-outside. It replaces dqn.py's layers of 120 and 84 units by the task's sizes;
-those of ppo.py have the task's. Their gymnasium and gym have LunarLander-v2.
+The scripts report no progress, so this program replaces classes that they use.
+It replaces dqn.py's layers of 120 and 84 units by layers of the task's sizes;
+ppo.py has these sizes. The installed gymnasium and gym have LunarLander-v2.
 """
 # pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 # pyright: reportArgumentType=false
@@ -24,9 +24,9 @@ _FOR_EVER = 10**9
 
 
 class _SilentWriter:
-  """Replaces TensorBoard's writer; only reports the returns of episodes."""
+  """A substitute for TensorBoard's writer that only reports episode returns."""
 
-  told: progress.Progress
+  reporter: progress.Reporter
 
   def __init__(self, unused_folder: str):
     pass
@@ -36,35 +36,38 @@ class _SilentWriter:
 
   def add_scalar(self, name: str, value, unused_step) -> None:
     if name == "charts/episodic_return":
-      self.told.add_return(float(np.squeeze(value)))
+      self.reporter.add_return(float(np.squeeze(value)))
 
 
 def _play(environment: str, network) -> list[float]:
-  """Plays greedy episodes all at once.
+  """Plays greedy episodes in parallel, and returns their returns.
 
   Args:
     environment: gymnasium id.
-    network: values or logits of the actions from observations.
+    network: function from observations to the actions' values or logits.
   """
   environments = gymnasium.vector.make(
     environment, progress.EPISODES, asynchronous=False
   )
   observations, _ = environments.reset(seed=1_000)
   returns = np.zeros(progress.EPISODES)
-  going = np.ones(progress.EPISODES, bool)
-  while going.any():
+  running = np.ones(progress.EPISODES, bool)
+  while running.any():
     with torch.no_grad():
       values = network(torch.Tensor(observations))
     observations, rewards, terminated, truncated, _ = environments.step(
       values.argmax(dim=1).numpy()
     )
-    returns += rewards * going
-    going &= ~(terminated | truncated)
+    returns += rewards * running
+    running &= ~(terminated | truncated)
   environments.close()
   return returns.tolist()
 
 
-def _learn_dqn(told: progress.Progress, task: tasks.Task, seed: int) -> None:
+def _learn_dqn(
+  reporter: progress.Reporter, task: tasks.Task, seed: int
+) -> None:
+  """Runs dqn.py on a task, for ever."""
   environment = task.environment.replace("-v3", "-v2")
   linear, (first, last) = torch.nn.Linear, task.hidden_sizes
   widths = {120: first, 84: last}
@@ -75,21 +78,17 @@ def _learn_dqn(told: progress.Progress, task: tasks.Task, seed: int) -> None:
 
   class Environments(gymnasium.vector.SyncVectorEnv):
     def step(self, actions):
-      if told.evaluation_due(task.evaluation_period):
-        told.evaluate(lambda: _play(environment, scope["q_network"]))
-      told.env_steps += 1
+      if reporter.evaluation_due(task.evaluation_period):
+        reporter.evaluate(lambda: _play(environment, scope["q_network"]))
+      reporter.env_steps += 1
       return super().step(actions)
 
-  # The evaluation's own are made by `gymnasium.vector.make`, elsewhere.
+  # `_play` is not affected: another module makes its environments.
   gymnasium.vector.SyncVectorEnv = Environments
   _run(
     scope,
     [
-      f"--env-id={environment}",
-      f"--seed={seed}",
-      "--cuda=False",
-      f"--total-timesteps={_FOR_EVER}",
-      f"--learning-rate={task.learning_rate}",
+      *_make_shared_flags(environment, seed, task.learning_rate),
       f"--buffer-size={task.capacity}",
       f"--gamma={task.discount}",
       "--target-network-frequency="
@@ -103,27 +102,26 @@ def _learn_dqn(told: progress.Progress, task: tasks.Task, seed: int) -> None:
   )
 
 
-def _learn_ppo(told: progress.Progress, task: rollouts.Task, seed: int) -> None:
+def _learn_ppo(
+  reporter: progress.Reporter, task: rollouts.Task, seed: int
+) -> None:
+  """Runs ppo.py on a task, for ever."""
   environment = task.environment.replace("Lander-v3", "Lander-v2")
   scope = _make_scope("ppo")
 
   class Environments(gym.vector.SyncVectorEnv):
     def step_async(self, actions):
-      if told.evaluation_due(task.evaluation_period):
-        told.evaluate(lambda: _play(environment, scope["agent"].actor))
-      told.env_steps += self.num_envs
+      if reporter.evaluation_due(task.evaluation_period):
+        reporter.evaluate(lambda: _play(environment, scope["agent"].actor))
+      reporter.env_steps += self.num_envs
       super().step_async(actions)
 
   gym.vector.SyncVectorEnv = Environments
   _run(
     scope,
     [
-      f"--env-id={environment}",
-      f"--seed={seed}",
-      "--cuda=False",
-      f"--total-timesteps={_FOR_EVER}",
-      f"--learning-rate={task.learning_rate}",
-      # Over all steps, of which there is no end here.
+      *_make_shared_flags(environment, seed, task.learning_rate),
+      # Annealing needs the number of all steps, which is infinite here.
       "--anneal-lr=False",
       f"--num-envs={task.environments}",
       f"--num-steps={task.unroll}",
@@ -138,12 +136,32 @@ def _learn_ppo(told: progress.Progress, task: rollouts.Task, seed: int) -> None:
   )
 
 
+def _make_shared_flags(
+  environment: str, seed: int, learning_rate: float
+) -> list[str]:
+  """Returns the flags that dqn.py and ppo.py share."""
+  return [
+    f"--env-id={environment}",
+    f"--seed={seed}",
+    "--cuda=False",
+    f"--total-timesteps={_FOR_EVER}",
+    f"--learning-rate={learning_rate}",
+  ]
+
+
 def _make_scope(name: str) -> dict:
+  """Returns the global variables with which CleanRL's script `name` starts."""
   return {"__name__": "__main__", "__file__": f"{name}.py"}
 
 
 def _run(scope: dict, flags: list[str]) -> None:
-  """Runs the script of a scope, whose names it leaves there."""
+  """Runs a CleanRL script with flags.
+
+  Args:
+    scope: the script's global variables, from `_make_scope`; the script adds
+      its own, such as its network.
+    flags: flags of the script.
+  """
   file = scope["__file__"]
   module = f"cleanrl.{file.removesuffix('.py')}"
   sys.argv = [file, *flags]
@@ -153,21 +171,21 @@ def _run(scope: dict, flags: list[str]) -> None:
 
 
 def main() -> None:
-  """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(("dqn", "ppo"))
-  told = progress.Progress(asked.until)
+  """Learns a task until its target is reached, or the process is killed."""
+  args = progress.parse_arguments(("dqn", "ppo"))
+  reporter = progress.Reporter(args.until)
   torch.set_num_threads(1)
-  _SilentWriter.told = told
+  _SilentWriter.reporter = reporter
   tensorboard.SummaryWriter = _SilentWriter
 
   def count_update(*unused) -> None:
-    told.updates += 1
+    reporter.updates += 1
 
   optimizers.register_optimizer_step_post_hook(count_update)
-  if asked.variant == "ppo":
-    _learn_ppo(told, rollouts.TASKS[asked.task], asked.seed)
+  if args.variant == "ppo":
+    _learn_ppo(reporter, rollouts.TASKS[args.task], args.seed)
   else:
-    _learn_dqn(told, tasks.TASKS[asked.task], asked.seed)
+    _learn_dqn(reporter, tasks.TASKS[args.task], args.seed)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Pong for peers without suitable preprocessing."""
+"""Pong: the preprocessed environment for peers that have no wrappers for it."""
 # pyright: reportMissingImports=false
 
 import ale_py
@@ -23,7 +23,10 @@ class _FramesLast(gymnasium.ObservationWrapper):
 
 
 def make() -> gymnasium.Env:
-  """Makes Pong with gymnasium's wrappers: 84x84, grey, stack 4, skip 4."""
+  """Makes Pong with observations uint8 [84, 84, 4]: 4 stacked grey frames.
+
+  Each action is repeated for 4 frames.
+  """
   gymnasium.register_envs(ale_py)
   environment = gymnasium.make(
     tasks.TASKS["pong"].environment, frameskip=1, repeat_action_probability=0.0

@@ -1,13 +1,13 @@
-"""Progress: reports a program's progress as one line of JSON per second.
+"""Progress: reports a peer program's progress as one line of JSON per second.
 
-    told = progress.Progress(until=475.0)
+    reporter = progress.Reporter(until=475.0)
     while True:
       ...
-      told.env_steps += 1
-      told.updates += 1
-      told.add_return(21.0)
-      if told.evaluation_due(2_000):
-        told.evaluate(play_20_episodes)
+      reporter.env_steps += 1
+      reporter.updates += 1
+      reporter.add_return(21.0)
+      if reporter.evaluation_due(2_000):
+        reporter.evaluate(play_20_episodes)
 
 It imports the standard library only, since it runs with each peer's packages.
 """
@@ -22,27 +22,27 @@ import time
 import typing
 from collections.abc import Callable, Sequence
 
-EPISODES = 20  # of a mean, of training as of an evaluation
+EPISODES = 20  # in each mean return, of training or of an evaluation
 _PERIOD_S = 1.0
 
 
-class Progress:
-  """Counts of a program, which a background thread reports.
+class Reporter:
+  """Writes a program's counts to stdout once per second, in its own thread.
 
-  Other output of the program is sent to stderr. Once the mean return reaches
-  `until`, it reports a last line, and the process exits with status 0.
+  The program's other output goes to stderr. Once a mean return reaches `until`,
+  the reporter writes a last line, and the process exits with status 0.
 
   Attributes:
     env_steps: environment steps so far, of all environments.
     updates: updates of the network so far.
-    paused_s: seconds spent in evaluations.
+    paused_s: seconds spent in evaluations so far.
   """
 
   def __init__(self, until: float | None = None):
-    """Starts to report.
+    """Starts the thread that writes.
 
     Args:
-      until: mean return at which the program ends; None: it does not end.
+      until: mean return at which the process exits; None: it never exits.
     """
     self.env_steps = 0
     self.updates = 0
@@ -53,19 +53,21 @@ class Progress:
     self._evaluated_at = 0
     self._out = os.dup(1)
     os.dup2(2, 1)
-    threading.Thread(target=self._tell, daemon=True).start()
+    threading.Thread(target=self._write_each_period, daemon=True).start()
 
   def add_return(self, value: float) -> None:
-    """Adds the undiscounted return of a completed training episode."""
+    """Adds a training episode's undiscounted return; may exit the process."""
     self._returns.append(float(value))
     if self._mean() is not None:
       self._end_at(self._mean())
 
   def evaluation_due(self, period: int) -> bool:
-    """Returns whether a greedy evaluation is due.
+    """Returns whether a greedy evaluation is due, and counts it as started.
+
+    Without `until`, no evaluation is ever due.
 
     Args:
-      period: environment steps between evaluations; no effect without `until`.
+      period: environment steps between two evaluations.
     """
     if self._until is None or self.env_steps - self._evaluated_at < period:
       return False
@@ -73,10 +75,12 @@ class Progress:
     return True
 
   def evaluate(self, play: Callable[[], Sequence[float]]) -> None:
-    """Plays greedy episodes, whose time does not count as learning time.
+    """Plays greedy episodes, and adds their duration to `paused_s`.
+
+    The process exits if their mean return reaches the target.
 
     Args:
-      play: function that plays episodes and returns their returns.
+      play: function that plays greedy episodes and returns their returns.
     """
     start_s = time.monotonic()
     returns = play()
@@ -92,16 +96,16 @@ class Progress:
 
   def _end_at(self, mean: float | None) -> None:
     if self._until is not None and mean is not None and mean >= self._until:
-      self._say(reached=True)
+      self._write(reached=True)
       os._exit(0)  # without waiting for threads and processes of the library
 
-  def _tell(self) -> None:
+  def _write_each_period(self) -> None:
     while True:
       time.sleep(_PERIOD_S)
-      self._say(reached=False)
+      self._write(reached=False)
 
-  def _say(self, reached: bool) -> None:
-    tell(
+  def _write(self, reached: bool) -> None:
+    write_line(
       self._out,
       env_steps=self.env_steps,
       updates=self.updates,
@@ -112,7 +116,7 @@ class Progress:
     )
 
 
-def tell(
+def write_line(
   out: int,
   env_steps: int,
   updates: int,
@@ -122,17 +126,18 @@ def tell(
   reached: bool,
   at_s: float | None = None,
 ) -> None:
-  """Writes one line of progress.
+  """Writes one line of progress as JSON.
 
   Args:
-    out: file descriptor.
+    out: file descriptor to which the line is written.
     env_steps: environment steps so far.
     updates: updates so far.
-    mean_return: mean of the last training episodes; None: there are too few.
-    evaluated: mean of the last greedy evaluation; None: there was none.
-    paused_s: seconds spent in evaluations.
-    reached: whether the target was reached.
-    at_s: monotonic seconds of these values; None: now.
+    mean_return: mean return of the last 20 training episodes; None: there are
+      fewer.
+    evaluated: mean return of the last greedy evaluation; None: there was none.
+    paused_s: seconds spent in evaluations so far.
+    reached: whether a mean return has reached the program's target.
+    at_s: time of these values on the monotonic clock, in seconds; None: now.
   """
   line = {
     "at_s": time.monotonic() if at_s is None else at_s,
@@ -143,18 +148,21 @@ def tell(
     "paused_s": paused_s,
     "reached": reached,
   }
-  # One call of the system: lines of two threads never mix.
+  # One system call, so that the lines of two threads never mix.
   os.write(out, (json.dumps(line) + "\n").encode())
 
 
 def parse_arguments(
   variants: Sequence[str], arguments: Sequence[str] | None = None
 ) -> typing.Any:
-  """Parses the arguments of a program: task, seed, until, variant.
+  """Parses a peer program's flags --task, --seed, --until and --variant.
 
   Args:
     variants: variants of the program; the first is the default.
-    arguments: arguments of the command line; None: this process's.
+    arguments: arguments of the command line; None: those of this process.
+
+  Returns:
+    The flags as attributes: task, seed, until (None: no target), variant.
   """
   parser = argparse.ArgumentParser()
   parser.add_argument("--task", required=True)

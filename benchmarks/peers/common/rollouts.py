@@ -1,7 +1,8 @@
-"""Rollouts: the tasks that all libraries learn on policy, as tasks.py's.
+"""Rollouts: the tasks that all libraries learn on-policy, by PPO.
 
-A test checks that they equal those of `configs/ppo.py`. This module imports the
-standard library only, since it runs with each peer's packages.
+A test checks that their values equal the presets of `configs/ppo.py`. This
+module imports the standard library only, since it runs with each peer's
+packages.
 """
 
 import dataclasses
@@ -9,23 +10,26 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """Hyperparameters of PPO on one task; policy and values share no layer.
+  """Hyperparameters of PPO on one task, for separate networks.
+
+  The policy and the state values share no layers.
 
   Attributes:
     environment: gymnasium id.
-    hidden_sizes: units of the layers of each MLP, with tanh between them.
+    hidden_sizes: units of each MLP's hidden layers, with tanh activations.
     environments: number of environments.
-    unroll: steps of each environment in a batch.
+    unroll: environment steps per environment in a batch.
     epochs: passes over a batch.
-    minibatch_size: steps of a gradient step.
+    minibatch_size: environment steps per gradient step.
     learning_rate: learning rate of Adam.
-    discount: discount per step.
-    gae_lambda: lambda of the advantages.
-    clip: how far the ratio of probabilities may move.
+    discount: discount per environment step.
+    gae_lambda: lambda of generalized advantage estimation.
+    clip: epsilon of PPO's clipped probability ratio.
     entropy_weight: weight of the entropy bonus.
-    decay_steps: environment steps over which learning rate and clip fall
-      linearly, to 5 %; 0: they stay.
-    evaluation_period: environment steps between two greedy evaluations.
+    decay_steps: environment steps over which learning rate and clip decay
+      linearly to 5 % of their values; 0: no decay.
+    evaluation_period: environment steps between two greedy evaluations; 0: only
+      speed is measured, without evaluations.
   """
 
   environment: str
@@ -44,40 +48,45 @@ class Task:
 
   @property
   def batch_size(self) -> int:
-    """Environment steps of a batch."""
+    """Environment steps per batch, of all environments."""
     return self.environments * self.unroll
 
   @property
   def updates_per_batch(self) -> int:
-    """Gradient steps on a batch."""
+    """Gradient steps per batch."""
     return self.epochs * self.batch_size // self.minibatch_size
 
-  def remaining(self, env_steps: float) -> float:
-    """Returns the factor of learning rate and clip after a number of steps."""
+  def decay_factor(self, env_steps: float) -> float:
+    """Returns the factor of learning rate and clip after `env_steps` steps.
+
+    It falls linearly from 1 to 0.05, and is 1 for a task without decay.
+    """
     if not self.decay_steps:
       return 1.0
     return max(0.05, 1.0 - env_steps / self.decay_steps)
 
 
+_CARTPOLE = Task(
+  environment="CartPole-v1",
+  hidden_sizes=(64, 64),
+  environments=8,
+  unroll=32,
+  epochs=20,
+  minibatch_size=256,
+  learning_rate=1e-3,
+  discount=0.98,
+  gae_lambda=0.8,
+  clip=0.2,
+  entropy_weight=0.0,
+  decay_steps=99_840,
+  evaluation_period=2_560,
+)
+
 TASKS = {
-  "ppo_cartpole": Task(
-    environment="CartPole-v1",
-    hidden_sizes=(64, 64),
-    environments=8,
-    unroll=32,
-    epochs=20,
-    minibatch_size=256,
-    learning_rate=1e-3,
-    discount=0.98,
-    gae_lambda=0.8,
-    clip=0.2,
-    entropy_weight=0.0,
-    decay_steps=99_840,
-    evaluation_period=2_560,
-  ),
-  "ppo_lunarlander": Task(
+  "ppo_cartpole": _CARTPOLE,
+  "ppo_lunarlander": dataclasses.replace(
+    _CARTPOLE,
     environment="LunarLander-v3",
-    hidden_sizes=(64, 64),
     environments=16,
     unroll=1_024,
     epochs=4,
@@ -85,24 +94,16 @@ TASKS = {
     learning_rate=3e-4,
     discount=0.999,
     gae_lambda=0.98,
-    clip=0.2,
     entropy_weight=0.01,
     decay_steps=0,
     evaluation_period=16_384,
   ),
   # For speed: workers collect the next batch during one gradient step.
-  "appo_cartpole": Task(
-    environment="CartPole-v1",
-    hidden_sizes=(64, 64),
+  "appo_cartpole": dataclasses.replace(
+    _CARTPOLE,
     environments=64,
-    unroll=32,
     epochs=1,
     minibatch_size=2_048,
-    learning_rate=1e-3,
-    discount=0.98,
-    gae_lambda=0.8,
-    clip=0.2,
-    entropy_weight=0.0,
     decay_steps=0,
     evaluation_period=0,
   ),

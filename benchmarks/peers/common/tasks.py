@@ -1,6 +1,7 @@
-"""Tasks: the tasks that all libraries learn, with values of Slipway's presets.
+"""Tasks: the tasks that all libraries learn off-policy, by DQN.
 
-A test checks that they equal those of `configs/dqn.py`. This module imports the
+A test checks that their values equal the presets of `configs/dqn.py`, except
+for Pong's replay. This module imports the
 standard library only, since it runs with each peer's packages.
 """
 
@@ -9,21 +10,22 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """Hyperparameters of one task.
+  """Hyperparameters of DQN on one task.
 
   Attributes:
     environment: gymnasium id.
-    hidden_sizes: units of the MLP's layers, or of the CNN's head for Pong.
+    hidden_sizes: units of the MLP's hidden layers; for Pong, of the hidden
+      layer after the CNN.
     batch_size: transitions per update.
     learning_rate: learning rate of Adam.
-    capacity: transitions in the replay.
-    min_size: transitions before the first update.
+    capacity: transitions in the full replay.
+    min_size: transitions in the replay before the first update.
     target_period: updates between two copies to the target network.
-    epsilon_end: last value of epsilon, which starts at 1.
-    decay_steps: environment steps until `epsilon_end`.
-    steps_per_update: environment steps per update; for Pong steps of 4 frames.
+    epsilon_end: final probability of a random action; the initial one is 1.
+    decay_steps: environment steps over which epsilon decays linearly.
+    steps_per_update: environment steps per update; a step of Pong is 4 frames.
     evaluation_period: environment steps between two greedy evaluations.
-    discount: discount per step.
+    discount: discount per environment step.
   """
 
   environment: str

@@ -1,7 +1,7 @@
-"""Dopamine's JAX DQN agent on a task, with its runner's order of calls.
+"""Dopamine's JAX DQN agent: learns a task.
 
-Dopamine's own runner counts in phases of whole episodes and reports no progress
-in between; agent, replay and network are Dopamine's.
+Agent, replay and network are Dopamine's. Its runner reports no progress during
+its phases of whole episodes, so this program makes the runner's calls.
 """
 # pyright: reportMissingImports=false
 
@@ -22,7 +22,10 @@ from dopamine.jax.replay_memory import (
 
 
 class _Agent(dqn_agent.JaxDQNAgent):
-  """The agent, with task values that its constructor has no arguments for."""
+  """Dopamine's agent, with a task's values that are no arguments of it.
+
+  These are learning rate, replay capacity and batch size.
+  """
 
   def __init__(self, task: tasks.Task, **others):
     self._task = task
@@ -77,10 +80,10 @@ def _make_agent(environment, task: tasks.Task, seed: int) -> _Agent:
 
 
 def _play(agent: _Agent, environment) -> list[float]:
-  """Plays greedy episodes, one after the other."""
+  """Plays greedy episodes one after the other, and returns their returns."""
   kept = agent.state, agent._observation, agent.action
   agent.eval_mode = True
-  # It fills its state in place.
+  # The agent changes its state in place, so the kept state must be another one.
   agent.state = np.zeros_like(agent.state)
   returns = []
   for _ in range(progress.EPISODES):
@@ -102,15 +105,15 @@ def _play(agent: _Agent, environment) -> list[float]:
 
 
 def main() -> None:
-  """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(("default",))
-  task = tasks.TASKS[asked.task]
-  told = progress.Progress(asked.until)
+  """Learns a task until its target is reached, or the process is killed."""
+  args = progress.parse_arguments(("default",))
+  task = tasks.TASKS[args.task]
+  reporter = progress.Reporter(args.until)
   environment = gymnasium.make(task.environment)
-  others = gymnasium.make(task.environment)
-  others.reset(seed=asked.seed + 1_000)
-  agent = _make_agent(environment, task, asked.seed)
-  observation, _ = environment.reset(seed=asked.seed)
+  evaluation_environment = gymnasium.make(task.environment)
+  evaluation_environment.reset(seed=args.seed + 1_000)
+  agent = _make_agent(environment, task, args.seed)
+  observation, _ = environment.reset(seed=args.seed)
   while True:
     action = agent.begin_episode(observation)
     total, ended = 0.0, False
@@ -119,17 +122,17 @@ def main() -> None:
         int(action)
       )
       total += float(reward)
-      told.env_steps += 1
+      reporter.env_steps += 1
       since = agent.training_steps - task.min_size
-      told.updates = max(0, since // task.steps_per_update)
+      reporter.updates = max(0, since // task.steps_per_update)
       ended = terminated or truncated
       if ended:
         agent.end_episode(reward, terminated)
       else:
         action = agent.step(reward, observation)
-      if told.evaluation_due(task.evaluation_period):
-        told.evaluate(lambda: _play(agent, others))
-    told.add_return(total)
+      if reporter.evaluation_due(task.evaluation_period):
+        reporter.evaluate(lambda: _play(agent, evaluation_environment))
+    reporter.add_return(total)
     observation, _ = environment.reset()
 
 

@@ -1,4 +1,4 @@
-"""RLlib's Ape-X DQN, DQN and PPO (Ray 2.6.3) on a task.
+"""RLlib's Ape-X DQN, DQN and PPO (Ray 2.6.3): learn a task.
 
 Ray 2.6 is the last release line whose RLlib contains Ape-X. It uses gymnasium
 0.26, which has LunarLander-v2.
@@ -13,16 +13,27 @@ import rollouts
 import tasks
 from ray.rllib.algorithms import apex_dqn, dqn, ppo
 
-_WORKERS = 2  # of Ape-X
-_ENVIRONMENTS = 4  # each
+_WORKERS = 2  # worker processes of Ape-X
+_ENVIRONMENTS = 4  # environments of each of them
+
+
+def _configure(config, task: rollouts.Task | tasks.Task):
+  """Sets the environment and what both algorithms share; returns the config."""
+  return (
+    config.environment(task.environment.replace("Lander-v3", "Lander-v2"))
+    .framework("tf")
+    .reporting(
+      min_time_s_per_iteration=1,
+      metrics_num_episodes_for_smoothing=progress.EPISODES,
+    )
+    .resources(num_gpus=0, num_cpus_for_local_worker=0)
+  )
 
 
 def _make_ppo(task: rollouts.Task):
-  """Makes RLlib's config of PPO from the task's values."""
+  """Makes RLlib's config of PPO from a task's values."""
   return (
-    ppo.PPOConfig()
-    .environment(task.environment.replace("Lander-v3", "Lander-v2"))
-    .framework("tf")
+    _configure(ppo.PPOConfig(), task)
     .training(
       lr=task.learning_rate,
       gamma=task.discount,
@@ -47,16 +58,11 @@ def _make_ppo(task: rollouts.Task):
       num_envs_per_worker=task.environments,
       rollout_fragment_length=task.unroll,
     )
-    .reporting(
-      min_time_s_per_iteration=1,
-      metrics_num_episodes_for_smoothing=progress.EPISODES,
-    )
-    .resources(num_gpus=0, num_cpus_for_local_worker=0)
   )
 
 
 def _make_dqn(variant: str, task: tasks.Task):
-  """Makes RLlib's config of DQN from the task's values."""
+  """Makes RLlib's config of DQN, or of Ape-X DQN for variant 'apex'."""
   distributed = variant == "apex"
   make = apex_dqn.ApexDQNConfig if distributed else dqn.DQNConfig
   replay = {
@@ -68,14 +74,12 @@ def _make_dqn(variant: str, task: tasks.Task):
     for name in [n for n in replay if n.startswith("prioritized_replay")]:
       del replay[name]
   config = (
-    make()
-    .environment(task.environment.replace("-v3", "-v2"))
-    .framework("tf")
+    _configure(make(), task)
     .training(
       lr=task.learning_rate,
       gamma=task.discount,
       train_batch_size=task.batch_size,
-      # Steps trained a step sampled.
+      # Trained steps per sampled step.
       training_intensity=task.batch_size / task.steps_per_update,
       target_network_update_freq=task.target_period * task.steps_per_update,
       num_steps_sampled_before_learning_starts=task.min_size,
@@ -95,12 +99,7 @@ def _make_dqn(variant: str, task: tasks.Task):
       num_envs_per_worker=_ENVIRONMENTS if distributed else 8,
       rollout_fragment_length=50 if distributed else 1,
     )
-    .reporting(
-      min_time_s_per_iteration=1,
-      min_sample_timesteps_per_iteration=0,
-      metrics_num_episodes_for_smoothing=progress.EPISODES,
-    )
-    .resources(num_gpus=0, num_cpus_for_local_worker=0)
+    .reporting(min_sample_timesteps_per_iteration=0)
   )
   if distributed:
     config.optimizer["num_replay_buffer_shards"] = 1
@@ -117,8 +116,8 @@ def _make_dqn(variant: str, task: tasks.Task):
   return config
 
 
-def _make_greedy(config):
-  """Makes the config of evaluation workers, without exploration."""
+def _add_evaluation(config):
+  """Adds evaluations without exploration to a config, and returns it."""
   return config.evaluation(
     evaluation_interval=None,
     evaluation_duration=progress.EPISODES,
@@ -129,35 +128,35 @@ def _make_greedy(config):
 
 
 def main() -> None:
-  """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(("apex", "dqn", "ppo"))
-  if asked.variant == "ppo":
-    task = rollouts.TASKS[asked.task]
+  """Learns a task until its target is reached, or the process is killed."""
+  args = progress.parse_arguments(("apex", "dqn", "ppo"))
+  if args.variant == "ppo":
+    task = rollouts.TASKS[args.task]
     config, updates_per_batch = _make_ppo(task), task.updates_per_batch
   else:
-    task = tasks.TASKS[asked.task]
-    config, updates_per_batch = _make_dqn(asked.variant, task), 1
-  told = progress.Progress(asked.until)
-  # More logical than real ones: its actors wait for one another.
+    task = tasks.TASKS[args.task]
+    config, updates_per_batch = _make_dqn(args.variant, task), 1
+  reporter = progress.Reporter(args.until)
+  # More logical than real CPUs, since Ray's actors wait for one another.
   ray.init(num_cpus=max(8, os.cpu_count() or 1), include_dashboard=False)
-  config = config.debugging(seed=asked.seed)
-  if asked.until is not None:
-    config = _make_greedy(config)
+  config = config.debugging(seed=args.seed)
+  if args.until is not None:
+    config = _add_evaluation(config)
   algorithm = config.build()
   seen = 0
   while True:
     result = algorithm.train()
-    told.env_steps = result["num_env_steps_sampled"]
-    told.updates = (
+    reporter.env_steps = result["num_env_steps_sampled"]
+    reporter.updates = (
       result["num_env_steps_trained"] // task.batch_size * updates_per_batch
     )
     ended = result["hist_stats"]["episode_reward"]
     new = result["episodes_total"] - seen
     seen = result["episodes_total"]
     for value in ended[-new:] if new else []:
-      told.add_return(value)
-    if told.evaluation_due(task.evaluation_period):
-      told.evaluate(
+      reporter.add_return(value)
+    if reporter.evaluation_due(task.evaluation_period):
+      reporter.evaluate(
         lambda: algorithm.evaluate()["evaluation"]["hist_stats"][
           "episode_reward"
         ]

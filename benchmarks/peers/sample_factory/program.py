@@ -1,7 +1,8 @@
-"""Sample Factory's APPO on a task.
+"""Sample Factory's APPO: learns a task.
 
-Variant `async` collects while it learns, as by default; `sync` does not, and is
-PPO. One worker process and one learner process share two cores.
+Variant `async`, the library's default, collects while it learns. Variant `sync`
+alternates, and so is PPO. One worker process and one learner process share two
+cores.
 """
 # pyright: reportMissingImports=false
 
@@ -20,9 +21,8 @@ from sample_factory.train import make_runner
 _FOR_EVER = 10**9
 
 
-def _flags(task: rollouts.Task, variant: str, seed: int) -> list[str]:
-  """Returns the task's values as Sample Factory's flags."""
-  at_once = variant == "async"
+def _make_flags(task: rollouts.Task, variant: str, seed: int) -> list[str]:
+  """Returns Sample Factory's flags for a task's values."""
   values = {
     "algo": "APPO",
     "env": task.environment,
@@ -30,10 +30,11 @@ def _flags(task: rollouts.Task, variant: str, seed: int) -> list[str]:
     "train_dir": os.getcwd(),
     "seed": seed,
     "device": "cpu",
-    "async_rl": at_once,
+    "async_rl": variant == "async",
     "num_workers": 1,
     "num_envs_per_worker": task.environments,
-    # Two halves in turn: one steps while the other's actions are computed.
+    # Two groups of environments: one steps while the network computes the
+    # other's actions.
     "worker_num_splits": 2,
     "policy_workers_per_policy": 1,
     "rollout": task.unroll,
@@ -50,8 +51,8 @@ def _flags(task: rollouts.Task, variant: str, seed: int) -> list[str]:
     "max_grad_norm": 0.5,
     "nonlinearity": "tanh",
     "actor_critic_share_weights": False,
-    # Its own ways to scale what is learned from, without which it learns
-    # little with these numbers.
+    # Sample Factory's own normalization, without which it learns little with
+    # these values.
     "normalize_input": True,
     "normalize_returns": True,
     "train_for_env_steps": _FOR_EVER,
@@ -63,40 +64,40 @@ def _flags(task: rollouts.Task, variant: str, seed: int) -> list[str]:
   return [*flags, "--encoder_mlp_layers", *map(str, task.hidden_sizes)]
 
 
-def _make(name: str, cfg=None, env_config=None, render_mode=None):
-  """Makes an environment, as Sample Factory asks for it."""
+def _make_environment(name: str, cfg=None, env_config=None, render_mode=None):
+  """Makes an environment, with the arguments that Sample Factory passes."""
   del cfg, env_config
   return gymnasium.make(name.replace("Lander-v3", "Lander-v2"))
 
 
 class _Counter(runner_lib.AlgoObserver):
-  """An observer that reports steps and updates."""
+  """An observer of Sample Factory that reports steps and updates."""
 
-  def __init__(self, told: progress.Progress, task: rollouts.Task):
-    self._told, self._task = told, task
+  def __init__(self, reporter: progress.Reporter, task: rollouts.Task):
+    self._reporter, self._task = reporter, task
 
   def on_training_step(self, runner, training_iteration_since_resume: int):
-    self._told.env_steps = runner.total_env_steps_since_resume or 0
-    self._told.updates = (
+    self._reporter.env_steps = runner.total_env_steps_since_resume or 0
+    self._reporter.updates = (
       training_iteration_since_resume * self._task.updates_per_batch
     )
 
 
 def main() -> int:
-  """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(("async", "sync"))
-  task = rollouts.TASKS[asked.task]
-  told = progress.Progress(asked.until)
-  env_utils.register_env(task.environment, _make)
+  """Learns a task until its target is reached, or the process is killed."""
+  args = progress.parse_arguments(("async", "sync"))
+  task = rollouts.TASKS[args.task]
+  reporter = progress.Reporter(args.until)
+  env_utils.register_env(task.environment, _make_environment)
   cfg = arguments.parse_full_cfg(
-    *_parsers(_flags(task, asked.variant, asked.seed))
+    *_make_parser(_make_flags(task, args.variant, args.seed))
   )
   cfg, runner = make_runner(cfg)
-  runner.register_observer(_Counter(told, task))
+  runner.register_observer(_Counter(reporter, task))
 
   def add_returns(unused_runner, message, unused_policy):
     for value in np.atleast_1d(message["episodic"]["reward"]):
-      told.add_return(value)
+      reporter.add_return(value)
 
   runner.register_episodic_stats_handler(add_returns)
   runner.init()
@@ -104,7 +105,8 @@ def main() -> int:
   return 1
 
 
-def _parsers(flags: list[str]):
+def _make_parser(flags: list[str]):
+  """Returns Sample Factory's parser of flags, and the flags."""
   parser, _ = arguments.parse_sf_args(argv=flags)
   return parser, flags
 

@@ -1,8 +1,8 @@
-"""Slipway on a task, started and polled like a user's run.
+"""Slipway: learns a task in a run that is started and polled like a user's.
 
-Variants `prioritized` and `uniform` do the work of the other libraries, for
-throughput; `preset` is the unchanged preset of Ape-X, for learning, and `ppo`
-that of PPO. `appo` has fewer gradient steps a batch.
+Variants `prioritized` and `uniform` do the same work as the other libraries, to
+measure the speed. Variants `preset` (Ape-X) and `ppo` are unchanged presets, to
+measure learning. Variant `appo` makes fewer gradient steps per batch.
 """
 # pyright: reportMissingImports=false
 
@@ -20,21 +20,29 @@ import tasks
 from benchmarks import control_status
 from slipway.launch.runs import curves, run_folder
 
-# Worker processes and environments of each, by task.
+# Number of worker processes, and of environments per worker, by task.
 TOPOLOGY = {"cartpole": (1, 64), "lunarlander": (1, 64), "pong": (1, 16)}
 
 _PERIOD_S = 1.0
 
 
-def _config(variant: str, name: str) -> str:
-  """Returns the config of a task, as --config takes it."""
+def _config_name(variant: str, name: str) -> str:
+  """Returns the value of --config for a task, such as 'ppo:cartpole'."""
   preset = name.rpartition("_")[2]
   algorithm = variant if name in rollouts.TASKS else "apex_dqn"
   return f"{algorithm}:{preset}"
 
 
-def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
-  """Returns overrides of the config that give the same work as the others'."""
+def _make_overrides(variant: str, name: str) -> dict[str, typing.Any]:
+  """Returns the config values for the same work as the other libraries do.
+
+  Args:
+    variant: variant of this program.
+    name: name of the task.
+
+  Returns:
+    Values by dotted name of the config field; none for unchanged presets.
+  """
   if variant in ("preset", "ppo"):
     return {}
   if variant == "appo":
@@ -62,8 +70,16 @@ def _overrides(variant: str, name: str) -> dict[str, typing.Any]:
   }
 
 
-def _first_reached(path: pathlib.Path, until: float) -> dict | None:
-  """Returns the first evaluation that reached the target, by column."""
+def _find_first_reached(path: pathlib.Path, until: float) -> dict | None:
+  """Returns the first evaluation that reached a target return.
+
+  Args:
+    path: path of the run's learning curve, a CSV file.
+    until: target of the mean return.
+
+  Returns:
+    The evaluation's values by column; None: no evaluation reached the target.
+  """
   rows = curves.read(path)
   for index, value in enumerate(rows["eval_return"]):
     if value >= until:
@@ -72,27 +88,27 @@ def _first_reached(path: pathlib.Path, until: float) -> dict | None:
 
 
 def main() -> None:
-  """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(
+  """Learns a task until its target is reached, or the process is killed."""
+  args = progress.parse_arguments(
     ("prioritized", "uniform", "preset", "ppo", "appo")
   )
   out = os.dup(1)
   runs = os.getcwd()
-  # A trainer step of PPO is all gradient steps on a batch.
+  # A trainer step of PPO makes all gradient steps on a batch.
   updates_per_step = 1
-  if asked.task in rollouts.TASKS:
-    updates_per_step = rollouts.TASKS[asked.task].updates_per_batch
-  overrides = _overrides(asked.variant, asked.task)
+  if args.task in rollouts.TASKS:
+    updates_per_step = rollouts.TASKS[args.task].updates_per_batch
+  overrides = _make_overrides(args.variant, args.task)
   overrides["limits.target_return"] = (
-    "inf" if asked.until is None else asked.until
+    "inf" if args.until is None else args.until
   )
   root = pathlib.Path(__file__).resolve().parents[3]
   began_s = time.monotonic()
   launcher = subprocess.Popen(
     [
       *(sys.executable, "-m", "slipway.launch.train"),
-      f"--config={_config(asked.variant, asked.task)}",
-      *(f"--run_dir={runs}", "--name=run", f"--config.seed={asked.seed}"),
+      f"--config={_config_name(args.variant, args.task)}",
+      *(f"--run_dir={runs}", "--name=run", f"--config.seed={args.seed}"),
       *(f"--config.{field}={value}" for field, value in overrides.items()),
     ],
     cwd=root,
@@ -104,7 +120,7 @@ def main() -> None:
     time.sleep(_PERIOD_S)
     status = control.poll()
     if status is not None:
-      progress.tell(
+      progress.write_line(
         out,
         env_steps=status.env_steps,
         updates=status.trainer_steps * updates_per_step,
@@ -113,11 +129,11 @@ def main() -> None:
         paused_s=0.0,
         reached=False,
       )
-  if launcher.returncode or asked.until is None:
+  if launcher.returncode or args.until is None:
     sys.exit(launcher.returncode or 1)
-  row = _first_reached(folder.curves_csv, asked.until)
+  row = _find_first_reached(folder.curves_csv, args.until)
   if row is not None:
-    progress.tell(
+    progress.write_line(
       out,
       env_steps=int(row["env_steps"]),
       updates=int(row["trainer_steps"]) * updates_per_step,

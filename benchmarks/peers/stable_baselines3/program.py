@@ -1,9 +1,9 @@
-"""Stable-Baselines3's DQN and PPO on a task.
+"""Stable-Baselines3's DQN and PPO: learn a task.
 
-Variants `8_environments` and `1_environment` of DQN do the task's work; `zoo`
-has the hyperparameters that RL Baselines3 Zoo (rl_zoo3 2.9.2,
-hyperparameters/dqn.yml) has tuned for the task. For `ppo` the task's are the
-Zoo's.
+Variants `8_environments` and `1_environment` run DQN with the task's values.
+Variant `zoo` runs DQN with the values that RL Baselines3 Zoo (rl_zoo3 2.9.2,
+hyperparameters/dqn.yml) has tuned. Variant `ppo` runs PPO with the task's
+values, which are the Zoo's.
 """
 # pyright: reportMissingImports=false
 
@@ -23,6 +23,7 @@ from stable_baselines3.common import (
 
 _FOR_EVER = 10**9
 
+# DQN's arguments from RL Baselines3 Zoo, by task.
 _ZOO = {
   "cartpole": {
     "learning_rate": 2.3e-3,
@@ -54,7 +55,7 @@ _ZOO = {
 
 
 def _make_environments(name: str, count: int, seed: int):
-  """Makes the vector of the task's environments."""
+  """Makes a vector of `count` environments of a task."""
   if name in rollouts.TASKS:
     return env_util.make_vec_env(rollouts.TASKS[name].environment, count, seed)
   task = tasks.TASKS[name]
@@ -72,106 +73,119 @@ def _make_environments(name: str, count: int, seed: int):
   )
 
 
-def _numbers(name: str, count: int) -> dict:
-  """Returns the task's values as arguments of Stable-Baselines3's DQN."""
+def _make_arguments(name: str, count: int) -> dict:
+  """Returns a task's values as arguments of Stable-Baselines3's DQN.
+
+  Args:
+    name: name of the task.
+    count: number of environments.
+  """
   task = tasks.TASKS[name]
-  numbers = {
+  arguments = {
     "learning_rate": task.learning_rate,
     "batch_size": task.batch_size,
     "buffer_size": task.capacity,
     "learning_starts": task.min_size,
     "gamma": task.discount,
     "target_update_interval": task.target_period * task.steps_per_update,
-    # Steps of the vector, and updates after as many.
+    # Steps of the vector between two rounds of updates, and updates per round.
     "train_freq": max(1, task.steps_per_update // count),
     "gradient_steps": max(1, count // task.steps_per_update),
     "exploration_fraction": task.decay_steps / _FOR_EVER,
     "exploration_final_eps": task.epsilon_end,
   }
-  if name != "pong":  # its CNN has a head of 512 by itself
-    numbers["policy_kwargs"] = {"net_arch": list(task.hidden_sizes)}
-  return numbers
+  if name != "pong":  # the CNN's hidden layer has 512 units by default
+    arguments["policy_kwargs"] = {"net_arch": list(task.hidden_sizes)}
+  return arguments
 
 
 class _ProgressCallback(callbacks.BaseCallback):
-  """A callback that counts steps, and evaluates when it is due."""
+  """A callback of a model that reports its counts, and evaluates the model."""
 
-  def __init__(self, told: progress.Progress, name: str, seed: int):
+  def __init__(self, reporter: progress.Reporter, name: str, seed: int):
     super().__init__()
-    self._told = told
+    self._reporter = reporter
     self._period = {**tasks.TASKS, **rollouts.TASKS}[name].evaluation_period
-    self._others = _make_environments(name, progress.EPISODES, seed + 1_000)
+    self._evaluation_environments = _make_environments(
+      name, progress.EPISODES, seed + 1_000
+    )
 
   def _on_step(self) -> bool:
-    self._told.env_steps = self.num_timesteps
-    self._told.updates = self.model._n_updates
+    self._reporter.env_steps = self.num_timesteps
+    self._reporter.updates = self.model._n_updates
     for info in self.locals["infos"]:
       if "episode" in info:
-        self._told.add_return(info["episode"]["r"])
-    if self._told.evaluation_due(self._period):
-      self._told.evaluate(self._play)
+        self._reporter.add_return(info["episode"]["r"])
+    if self._reporter.evaluation_due(self._period):
+      self._reporter.evaluate(self._play)
     return True
 
   def _play(self) -> list[float]:
     returns, _ = evaluation.evaluate_policy(
       self.model,
-      self._others,
+      self._evaluation_environments,
       n_eval_episodes=progress.EPISODES,
       return_episode_rewards=True,
     )
     return returns
 
 
-def _make_dqn(asked) -> dqn.DQN:
-  count = 8 if asked.variant == "8_environments" else 1
-  numbers = (
-    _ZOO[asked.task] if asked.variant == "zoo" else _numbers(asked.task, count)
+def _make_dqn(args) -> dqn.DQN:
+  """Makes DQN for the task and the variant of the flags."""
+  count = 8 if args.variant == "8_environments" else 1
+  arguments = (
+    _ZOO[args.task]
+    if args.variant == "zoo"
+    else _make_arguments(args.task, count)
   )
   return dqn.DQN(
-    "CnnPolicy" if asked.task == "pong" else "MlpPolicy",
-    _make_environments(asked.task, count, asked.seed),
-    seed=asked.seed,
+    "CnnPolicy" if args.task == "pong" else "MlpPolicy",
+    _make_environments(args.task, count, args.seed),
+    seed=args.seed,
     device="cpu",
-    **numbers,
+    **arguments,
   )
 
 
-def _make_ppo(asked) -> ppo.PPO:
-  task = rollouts.TASKS[asked.task]
+def _make_ppo(args) -> ppo.PPO:
+  """Makes PPO for the task of the flags."""
+  task = rollouts.TASKS[args.task]
 
-  def falling(value: float):
-    # Stable-Baselines3 gives the part of all steps that is left.
-    return lambda left: value * task.remaining((1.0 - left) * _FOR_EVER)
+  def decay(value: float):
+    # Stable-Baselines3 passes the share of all steps that remains.
+    return lambda remaining: (
+      value * task.decay_factor((1.0 - remaining) * _FOR_EVER)
+    )
 
   return ppo.PPO(
     "MlpPolicy",
-    _make_environments(asked.task, task.environments, asked.seed),
-    learning_rate=falling(task.learning_rate),
+    _make_environments(args.task, task.environments, args.seed),
+    learning_rate=decay(task.learning_rate),
     n_steps=task.unroll,
     batch_size=task.minibatch_size,
     n_epochs=task.epochs,
     gamma=task.discount,
     gae_lambda=task.gae_lambda,
-    clip_range=falling(task.clip),
+    clip_range=decay(task.clip),
     ent_coef=task.entropy_weight,
     policy_kwargs={"net_arch": list(task.hidden_sizes)},
-    seed=asked.seed,
+    seed=args.seed,
     device="cpu",
   )
 
 
 def main() -> None:
-  """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(
+  """Learns a task until its target is reached, or the process is killed."""
+  args = progress.parse_arguments(
     ("8_environments", "1_environment", "zoo", "ppo")
   )
-  told = progress.Progress(asked.until)
-  # For the small networks a second thread only costs.
-  torch.set_num_threads(2 if asked.task == "pong" else 1)
-  model = _make_ppo(asked) if asked.variant == "ppo" else _make_dqn(asked)
+  reporter = progress.Reporter(args.until)
+  # A second thread slows small networks down.
+  torch.set_num_threads(2 if args.task == "pong" else 1)
+  model = _make_ppo(args) if args.variant == "ppo" else _make_dqn(args)
   model.learn(
     _FOR_EVER,
-    callback=_ProgressCallback(told, asked.task, asked.seed),
+    callback=_ProgressCallback(reporter, args.task, args.seed),
     log_interval=_FOR_EVER,
   )
 

@@ -1,6 +1,6 @@
-"""TF-Agents' DQN with Reverb on a task, with TF-Agents' actors and learner.
+"""TF-Agents' DQN with Reverb: learns a task by TF-Agents' actors and learner.
 
-It uses gym 0.23, which has LunarLander-v2.
+TF-Agents uses gym 0.23, which has LunarLander-v2.
 """
 # pyright: reportMissingImports=false, reportArgumentType=false
 
@@ -32,7 +32,7 @@ class _Pong(py_environment.PyEnvironment):
 
   def __init__(self, seed: int):
     super().__init__()
-    # Elsewhere its packages need not be there.
+    # Imported here, since other tasks do not need the packages of Pong.
     import pong
 
     self._environment, self._seed = pong.make(), seed
@@ -46,7 +46,7 @@ class _Pong(py_environment.PyEnvironment):
 
   def _reset(self):
     observation, _ = self._environment.reset(seed=self._seed)
-    self._seed = None  # only the first episode's
+    self._seed = None  # only the first reset has a seed
     return time_step.restart(observation)
 
   def _step(self, action):
@@ -91,13 +91,23 @@ def _make_network(name: str, actions: int):
 
 
 def _make_agent(environment, name: str, step, env_steps):
+  """Makes TF-Agents' DQN for a task.
+
+  Args:
+    environment: the task's environment, which defines the specs.
+    name: name of the task.
+    step: variable that counts updates.
+    env_steps: variable that counts environment steps, on which epsilon depends.
+  """
   task = tasks.TASKS[name]
   time_step_spec = tensor_spec.from_spec(environment.time_step_spec())
   action_spec = tensor_spec.from_spec(environment.action_spec())
 
   def epsilon():
-    part = tf.cast(env_steps, tf.float32) / task.decay_steps
-    return tf.maximum(1.0 - (1.0 - task.epsilon_end) * part, task.epsilon_end)
+    progressed = tf.cast(env_steps, tf.float32) / task.decay_steps
+    return tf.maximum(
+      1.0 - (1.0 - task.epsilon_end) * progressed, task.epsilon_end
+    )
 
   agent = dqn_agent.DqnAgent(
     time_step_spec,
@@ -118,7 +128,8 @@ def _make_agent(environment, name: str, step, env_steps):
   return agent
 
 
-def _serve(task: tasks.Task):
+def _start_server(task: tasks.Task):
+  """Starts a Reverb server with the task's replay table."""
   return reverb.Server(
     [
       reverb.Table(
@@ -133,17 +144,17 @@ def _serve(task: tasks.Task):
 
 
 def main() -> None:
-  """Learns until the target, or until the process is killed."""
-  asked = progress.parse_arguments(("default",))
-  task = tasks.TASKS[asked.task]
-  told = progress.Progress(asked.until)
+  """Learns a task until its target is reached, or the process is killed."""
+  args = progress.parse_arguments(("default",))
+  task = tasks.TASKS[args.task]
+  reporter = progress.Reporter(args.until)
   logging.getLogger().setLevel(logging.ERROR)
-  tf.random.set_seed(asked.seed)
-  environment = _make_environment(asked.task, asked.seed)
+  tf.random.set_seed(args.seed)
+  environment = _make_environment(args.task, args.seed)
   step = train_utils.create_train_step()
   env_steps = tf.Variable(0, dtype=tf.int64)
-  agent = _make_agent(environment, asked.task, step, env_steps)
-  server = _serve(task)
+  agent = _make_agent(environment, args.task, step, env_steps)
+  server = _start_server(task)
   replay = reverb_replay_buffer.ReverbReplayBuffer(
     agent.collect_data_spec,
     sequence_length=2,
@@ -158,9 +169,9 @@ def main() -> None:
 
   def count(trajectory) -> None:
     if not trajectory.is_boundary():
-      told.env_steps += 1
+      reporter.env_steps += 1
     if trajectory.is_last():
-      told.add_return(returns.result())
+      reporter.add_return(returns.result())
 
   def make_actor(policy, steps: int):
     return actor.Actor(
@@ -195,7 +206,7 @@ def main() -> None:
     summary_interval=10**9,
   )
   player = actor.Actor(
-    _make_environment(asked.task, asked.seed + 1_000),
+    _make_environment(args.task, args.seed + 1_000),
     py_tf_eager_policy.PyTFEagerPolicy(agent.policy, use_tf_function=True),
     step,
     episodes_per_run=progress.EPISODES,
@@ -210,11 +221,11 @@ def main() -> None:
 
   while True:
     collector.run()
-    env_steps.assign(told.env_steps)
+    env_steps.assign(reporter.env_steps)
     trainer.run(iterations=1)
-    told.updates += 1
-    if told.evaluation_due(task.evaluation_period):
-      told.evaluate(play)
+    reporter.updates += 1
+    if reporter.evaluation_due(task.evaluation_period):
+      reporter.evaluate(play)
 
 
 if __name__ == "__main__":
