@@ -21,8 +21,9 @@ setup-ray: ## Build .venv-ray, for --launch=ray.
 run: setup ## Train Ape-X DQN on CartPole; ARGS="--config=..." for more.
 	@exec .venv/bin/slipway train $(ARGS)
 
+# Three at a time: tests of whole runs wait for a sixth of their time.
 test: setup ## Run the tests, all but those that train for long.
-	@exec $(PYTHON) -m pytest -n 2 --dist=loadfile $(ARGS)
+	@exec $(PYTHON) -m pytest -n 3 --dist=loadfile $(ARGS)
 
 test-learning: setup ## Train on real tasks until a return.
 	@exec $(PYTHON) -m pytest -m learning --timeout=1800 $(ARGS)

@@ -23,7 +23,7 @@ class LocalUpdates:
     table: local_table.LocalTable | local_queue.LocalQueue,
     is_due: Callable[[table_status.TableStatus], bool],
   ):
-    """Keeps the arguments; traces at the first update, or before by `trace`.
+    """Keeps the arguments; traces at the first update.
 
     Args:
       learner: the learner whose `update` is traced.
@@ -35,8 +35,7 @@ class LocalUpdates:
     self._spec, self._table, self._is_due = spec, table, is_due
 
   def trace(self) -> None:
-    """Traces the update; see `Updates`."""
-    self._update.trace()
+    """Does nothing: in one process, no worker collects meanwhile."""
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
     """Runs the updates that the counts grant; see `Updates`."""

@@ -6,9 +6,8 @@ import pytest
 
 from slipway.agents import registry
 from slipway.configs import catalog, dqn, fields
-from slipway.environments import factory
 from slipway.launch.runs import config_file
-from tests.environments import recorded
+from tests.environments import given, recorded
 
 NAMES = list(catalog.algorithms())
 PRESETS = [
@@ -26,7 +25,7 @@ def test_every_preset_is_valid_and_fits(name, preset, tmp_path):
     recorded.record(config.dataset.path)
   builder = registry.make_builder(config.agent)
   fields.validate(config, builder.fields)
-  builder.check(config, factory.make_spec(config.environment))
+  builder.check(config, given.make_spec(config.environment))
   read = config_file.from_json(config_file.to_json(config))
   assert read.to_dict() == config.to_dict()
   fields.validate(read, builder.fields)

@@ -118,9 +118,20 @@ def test_a_nodes_error_is_shown_whole(start_run):
   run.check_nothing_left()
 
 
-def test_workers_come_and_go(start_run, control):
-  run = start_run()
+def test_workers_come_and_go_and_snapshots_are_requested(start_run, control):
+  run = start_run("--config.snapshot.period_s=3_600")
+  # While nodes start, the signal must not end them either.
+  run.wait_until(lambda: run.processes("control/0"))
+  os.killpg(run.launcher.pid, signal.SIGUSR1)
   run.wait_until_learning()
+  run.wait_until(lambda: run.status()["snapshots"]["written"] == 1)
+  os.killpg(run.launcher.pid, signal.SIGUSR1)
+  run.wait_until(lambda: run.status()["snapshots"]["written"] == 2)
+  assert control(run, "save") == "a snapshot is being written\n"
+  run.wait_until(lambda: run.status()["snapshots"]["written"] == 3)
+  wait_for_steps(run)
+  assert "was ended by" not in run.log("runner")
+
   for count in (4, 1, 2):
     assert control(run, "workers", str(count)) == f"workers are {count} now\n"
     workers = {f"worker/{index}" for index in range(count)}
@@ -139,20 +150,4 @@ def test_workers_come_and_go(start_run, control):
   said = run.log("runner")
   assert "failed" not in said
   assert said.count("was ended by") == 1
-  end(run)
-
-
-def test_a_signal_asks_for_a_snapshot(start_run, control):
-  run = start_run("--config.snapshot.period_s=3_600")
-  # While nodes start it must not end them either.
-  run.wait_until(lambda: run.processes("control/0"))
-  os.killpg(run.launcher.pid, signal.SIGUSR1)
-  run.wait_until_learning()
-  run.wait_until(lambda: run.status()["snapshots"]["written"] == 1)
-  os.killpg(run.launcher.pid, signal.SIGUSR1)
-  run.wait_until(lambda: run.status()["snapshots"]["written"] == 2)
-  assert control(run, "save") == "a snapshot is being written\n"
-  run.wait_until(lambda: run.status()["snapshots"]["written"] == 3)
-  wait_for_steps(run)
-  assert "was ended by" not in run.log("runner")
   end(run)

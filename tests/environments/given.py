@@ -2,6 +2,18 @@
 
 import ml_collections
 
+from slipway.environments import factory
+
+_specs = {}  # by environment section
+
+
+def make_spec(environment):
+  """Returns the spec of an `environment` section, made once per process."""
+  key = repr(environment.to_dict())
+  if key not in _specs:
+    _specs[key] = factory.make_spec(environment)
+  return _specs[key]
+
 
 def config_of(name, fields=None, **kwargs):
   """Returns an `environment` section of these fields and kwargs."""

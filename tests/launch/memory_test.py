@@ -6,8 +6,8 @@ import pytest
 from slipway.agents import registry
 from slipway.agents.networks import network
 from slipway.configs import catalog
-from slipway.environments import factory
 from slipway.launch import memory
+from tests.environments import given
 
 GIB = 2**30
 CONFIGS = [
@@ -18,7 +18,7 @@ CONFIGS = [
 
 
 def check(config, available_bytes=24 * GIB):
-  spec = factory.make_spec(config.environment)
+  spec = given.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   memory.check(config, spec, builder, available_bytes)
 
@@ -61,7 +61,7 @@ def test_a_config_that_does_not_fit(field, value):
 
 def test_workers_on_other_machines_do_not_count():
   config = make_config(topology__environments_per_worker=10_000_000)
-  spec = factory.make_spec(config.environment)
+  spec = given.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   with pytest.raises(ValueError, match="the workers would take"):
     memory.check(config, spec, builder, GIB // 10)
@@ -80,7 +80,7 @@ def test_frames_that_items_share_count_once():
 )
 def test_variables_are_counted_as_the_learner_makes_them(name):
   config = catalog.algorithms()[name].get_config()
-  spec = factory.make_spec(config.environment)
+  spec = given.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   made = builder.make_learner(config, spec).get_variables()
   shapes = network.variable_shapes(builder.make_network(config, spec))
