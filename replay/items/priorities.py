@@ -57,9 +57,9 @@ def mean_per_item(priorities: typing.Any, items: int) -> typing.Any:
   """
   if priorities.shape[0] == items:
     return priorities
-  each = priorities.shape[0] // items
+  group_size = priorities.shape[0] // items
   # A matrix product, which both support: a mean by slices costs a graph 0.1 ms.
-  mean = np.kron(np.eye(items), np.ones((each, 1)) / each)  # [B, I]
+  mean = np.kron(np.eye(items), np.ones((group_size, 1)) / group_size)  # [B, I]
   return (priorities[None] @ mean.astype(np.float32))[0]
 
 

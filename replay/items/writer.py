@@ -167,6 +167,7 @@ class ItemWriter:
     return flushed
 
   def _open(self, timeout_s: float) -> bool:
+    """Opens a stream as soon as the route allows it; False: it timed out."""
     end_s = time.monotonic() + timeout_s
     while (reason := self._route.waits_for()) is not None:
       self.waits_for = reason
@@ -189,6 +190,7 @@ class ItemWriter:
     return True
 
   def _flush_to(self, in_flight: int, timeout_s: float) -> bool:
+    """Waits until at most `in_flight` items are unconfirmed."""
     writer: typing.Any = self._writer
     try:
       writer.flush(in_flight, timeout_ms=max(1, int(1000 * timeout_s)))

@@ -77,7 +77,8 @@ def unpack(schema: typing.Any, samples: typing.Any) -> Batch:
 
   Args:
     schema: schema of an item.
-    samples: `reverb.ReplaySample` with data uint8 [I, *item_shape].
+    samples: `reverb.ReplaySample` of I = B / G items, with data uint8
+      [I, *item_shape].
   """
   info = samples.info
   return make_batch(
@@ -96,16 +97,16 @@ def make_batch(
 
   Args:
     schema: schema of an item.
-    keys: [I] uint64.
+    keys: [I] uint64, of the I = B / G items of a batch.
     probabilities: [I] float64.
     table_size: [I] int64.
     data: uint8 [I, *item_shape].
   """
-  each = schema.transitions_per_item
-  if each > 1:
+  group_size = schema.transitions_per_item
+  if group_size > 1:
     data = tf.reshape(data, (-1, schema.record.record_bytes))
-    probabilities = tf.repeat(probabilities, each)
-    table_size = tf.repeat(table_size, each)
+    probabilities = tf.repeat(probabilities, group_size)
+    table_size = tf.repeat(table_size, group_size)
   if isinstance(schema, sequences.SequenceSchema):
     fields = _fields(schema.record, data)
     if schema.windows is not None:

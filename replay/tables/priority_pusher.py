@@ -13,9 +13,9 @@ from slipway.replay.items import priorities as priorities_lib
 from slipway.replay.tables import shard_monitor, tables
 
 # Pushes that may wait. More are not needed: new priorities need new samples.
-_WAITING = 2
+_QUEUE_SIZE = 2
 _CHECK_S = 0.1  # between two checks whether the server is up
-_NOTHING = ()
+_TIMED_OUT = ()
 
 
 class PriorityPusher:
@@ -32,7 +32,7 @@ class PriorityPusher:
       shard: monitor of the server that has the items.
     """
     self._shard = shard
-    self._queue: queue.Queue = queue.Queue(_WAITING)
+    self._queue: queue.Queue = queue.Queue(_QUEUE_SIZE)
     self._thread = threading.Thread(
       target=self._run, name=f"priorities of shard {shard.index}", daemon=True
     )
@@ -85,11 +85,12 @@ class PriorityPusher:
     return True
 
   def _run(self) -> None:
+    """Sends what is queued, with a new client after each restart."""
     client, incarnation = None, 0
     while (pushed := self._get()) is not None:
       if not self._shard.up or incarnation != self._shard.incarnation:
         client, incarnation = None, self._shard.incarnation
-      if pushed is _NOTHING or not self._shard.up:
+      if pushed is _TIMED_OUT or not self._shard.up:
         continue
       # `TFClient` takes arrays: `reverb.Client` takes a dictionary, and
       # building it holds the interpreter's lock.
@@ -111,4 +112,4 @@ class PriorityPusher:
     try:
       return self._queue.get(timeout=_CHECK_S)
     except queue.Empty:
-      return _NOTHING
+      return _TIMED_OUT

@@ -41,7 +41,7 @@ class QueueReader:
     self._size = 0
     self._client: reverb.Client | None = None
     self._incarnation = 0  # of the server that the client is connected to
-    self._late: list[_Sampling] = []  # blocked as the server was down
+    self._blocked_calls: list[_SampleCall] = []  # as the server was down
 
   def status(self) -> table_status.TableStatus | None:
     """Returns the queue's counts; None: the server does not reply."""
@@ -54,39 +54,39 @@ class QueueReader:
 
   def take(self) -> Samples | None:
     """Takes a batch; None: the queue has no whole batch, or is down."""
-    if (late := self._take_late()) is not None:
-      return late
+    if (batch := self._take_finished_call()) is not None:
+      return batch
     # A poll of the counts costs as much as the batch does.
     known = self._monitor.up and self._incarnation == self._monitor.incarnation
-    if not known or self._late or self._size < self._batch_size:
+    if not known or self._blocked_calls or self._size < self._batch_size:
       self.status()
     if self._size < self._batch_size:
       return None
     if self._client is None:
       self._client = reverb.Client(self._monitor.address)
-    sampling = _Sampling(self._client, self._batch_size, self._size)
+    call = _SampleCall(self._client, self._batch_size, self._size)
     self._size -= self._batch_size
-    while sampling.is_alive():
-      sampling.join(_CHECK_S)
-      if sampling.is_alive() and not self._monitor.up:
+    while call.is_alive():
+      call.join(_CHECK_S)
+      if call.is_alive() and not self._monitor.up:
         self._client, self._size = None, 0
-        self._late.append(sampling)
+        self._blocked_calls.append(call)
         return None
-    if sampling.samples is None:
+    if call.samples is None:
       self._client, self._size = None, 0
       self._monitor.mark_lost()
-    return sampling.samples
+    return call.samples
 
-  def _take_late(self) -> Samples | None:
+  def _take_finished_call(self) -> Samples | None:
     """Returns the batch of a blocked call that has finished; None: none has."""
-    for sampling in self._late:
-      if not sampling.is_alive():
-        self._late.remove(sampling)
-        return sampling.samples
+    for call in self._blocked_calls:
+      if not call.is_alive():
+        self._blocked_calls.remove(call)
+        return call.samples
     return None
 
 
-class _Sampling(threading.Thread):
+class _SampleCall(threading.Thread):
   """A thread that runs one call of Reverb's `sample`.
 
   The call has no timeout and cannot be cancelled, so it needs a daemon thread.

@@ -172,6 +172,7 @@ class Identity:
     return context
 
   def _context(self, protocol: int) -> ssl.SSLContext:
+    """Returns a TLS 1.3 context that verifies the peer\'s certificate."""
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED

@@ -82,6 +82,7 @@ class _Handle:
       raise
 
   def _map(self, path: str, lock: int, holder: str) -> None:
+    """Maps the file, and locks one byte for a `holder` (proxy or worker)."""
     start = os.pread(self._descriptor, len(_MAGIC), 0)
     if start not in (b"", bytes(len(_MAGIC)), _MAGIC):
       raise ValueError(

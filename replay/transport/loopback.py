@@ -63,7 +63,7 @@ def confine(port: int) -> None:
         " be restricted to this host; call this in the server's process."
       )
     for connection in listening:
-      _confine(connection, port)
+      _restrict_to_loopback(connection, port)
     _wait_until_accepted(listening, port)
   for connection in _sockets_at(port):
     with connection, contextlib.suppress(OSError):  # It has ended meanwhile.
@@ -94,14 +94,15 @@ def _is_tcp_at(connection: socket.socket, port: int) -> bool:
   )
 
 
-def _confine(listening: socket.socket, port: int) -> None:
+def _restrict_to_loopback(listening: socket.socket, port: int) -> None:
+  """Restricts one socket by a filter, by its interface, or by both."""
   # The filter drops all packets from other interfaces, also the last packet of
   # a handshake that began before, which the bound device would accept. The
   # bound device replies with a reset, so that a remote client need not wait.
   # Some kernels allow the filter to root only, those before 5.7 the device.
   by_filter, by_device = (
-    _error_of(_filter, listening),
-    _error_of(_bind, listening),
+    _error_of(_attach_loopback_filter, listening),
+    _error_of(_bind_to_loopback, listening),
   )
   if by_filter and by_device:
     raise OSError(
@@ -123,7 +124,7 @@ def _error_of(
   return None
 
 
-def _bind(listening: socket.socket) -> None:
+def _bind_to_loopback(listening: socket.socket) -> None:
   """Binds the socket to the loopback interface."""
   bound = listening.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
   if bound.rstrip(b"\0") != _DEVICE.encode():
@@ -132,7 +133,7 @@ def _bind(listening: socket.socket) -> None:
     )
 
 
-def _filter(listening: socket.socket) -> None:
+def _attach_loopback_filter(listening: socket.socket) -> None:
   """Attaches a filter that drops packets from other interfaces."""
   program = b"".join(
     struct.pack("HBBI", *instruction)
@@ -155,7 +156,7 @@ def _filter(listening: socket.socket) -> None:
 def _wait_until_accepted(listening: list[socket.socket], port: int) -> None:
   """Waits until the server has accepted all earlier connections."""
   end_s = time.monotonic() + _ACCEPT_TIMEOUT_S
-  while any(map(_waiting, listening)):
+  while any(map(_unaccepted_connections, listening)):
     if time.monotonic() >= end_s:
       raise TimeoutError(
         f"the server on port {port} has accepted no connection for"
@@ -166,7 +167,8 @@ def _wait_until_accepted(listening: list[socket.socket], port: int) -> None:
   time.sleep(_ACCEPT_PERIOD_S)
 
 
-def _waiting(listening: socket.socket) -> int:
+def _unaccepted_connections(listening: socket.socket) -> int:
+  """Returns the connections that the kernel made and no one accepted."""
   info = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
   return struct.unpack_from("I", info, _WAITING_AT)[0]
 

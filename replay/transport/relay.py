@@ -131,7 +131,9 @@ class Relay:
         " at once or never; pass a finite number of seconds above 0."
       )
     self._listen = listen
-    self._admission = relay_admission.SafeAdmission(admission, self._keep)
+    self._admission = relay_admission.SafeAdmission(
+      admission, self._keep_first_error
+    )
     self._preface_timeout_s = preface_timeout_s
     self._upstream = relay_upstream.Upstream(
       (lambda: upstream) if isinstance(upstream, str) else upstream,
@@ -233,7 +235,7 @@ class Relay:
     try:
       self._loop.run_until_complete(self._serve())
     except BaseException as error:
-      self._keep(error)
+      self._keep_first_error(error)
     finally:
       self._loop.close()
 
@@ -295,8 +297,10 @@ class Relay:
   def _on_loop_error(self, loop, context) -> None:
     """Keeps the first error that belongs to no connection."""
     del loop
-    self._keep(context.get("exception") or RuntimeError(context["message"]))
+    self._keep_first_error(
+      context.get("exception") or RuntimeError(context["message"])
+    )
 
-  def _keep(self, error: BaseException) -> None:
-    """Keeps the first error, which `check` raises."""
+  def _keep_first_error(self, error: BaseException) -> None:
+    """Keeps an error for `check` to raise, unless there is one already."""
     self._error = self._error or error

@@ -46,10 +46,10 @@ async def dial(
 
   Raises:
     OSError: the relay or its upstream is down, or has no certificate of the
-      cluster's authority.
+      cluster's certificate authority.
   """
   ready: asyncio.Future = loop.create_future()
-  waiting = _Waiting(protocol, ready)
+  waiting = _ReadyMessageProtocol(protocol, ready)
   options: Any = {}
   if tls != INSECURE:
     options = {
@@ -71,14 +71,14 @@ async def dial(
     raise
 
 
-class _Waiting(asyncio.Protocol):
+class _ReadyMessageProtocol(asyncio.Protocol):
   """Waits for the ready message, then hands over to another protocol."""
 
   _transport: Any = None
 
   def __init__(self, protocol: asyncio.Protocol, ready: asyncio.Future):
     self._protocol = protocol
-    self._greeted = ready
+    self._ready = ready
 
   def abort(self) -> None:
     if self._transport is not None:
@@ -95,11 +95,11 @@ class _Waiting(asyncio.Protocol):
     self._protocol.connection_made(self._transport)
     if len(data) > len(READY):
       self._protocol.data_received(data[len(READY) :])
-    if not self._greeted.done():
-      self._greeted.set_result(self._transport)
+    if not self._ready.done():
+      self._ready.set_result(self._transport)
 
   def connection_lost(self, exc):
-    if not self._greeted.done():
-      self._greeted.set_exception(
+    if not self._ready.done():
+      self._ready.set_exception(
         exc or ConnectionResetError("the relay cannot reach its upstream")
       )

@@ -54,7 +54,7 @@ class Upstream:
     self._probing: asyncio.Task | None = None
     self._attempts = itertools.count(1)
     self._closed = False
-    self._newest = 0  # The attempt that decided what is known.
+    self._deciding_attempt = 0  # by which `_reachable` was set
 
   def probe(self) -> None:
     """Starts to probe the upstream until it is reachable."""
@@ -141,9 +141,9 @@ class Upstream:
 
   def _update(self, attempt: int, reachable: bool) -> None:
     # An attempt that began before the deciding one describes an older state.
-    if attempt < self._newest:
+    if attempt < self._deciding_attempt:
       return
-    self._newest = attempt
+    self._deciding_attempt = attempt
     if self._closed:
       return
     if self._on_change is not None and reachable != self._reachable:
@@ -156,9 +156,9 @@ class Upstream:
     try:
       while True:
         self._probes_left = max(0, self._probes_left - 1)
-        visit = await self._reach(asyncio.Protocol())
-        if visit is not None:
-          visit.close()
+        transport = await self._reach(asyncio.Protocol())
+        if transport is not None:
+          transport.close()
         if self._is_done():
           return
         await asyncio.sleep(_PROBE_PERIOD_S)

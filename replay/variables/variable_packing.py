@@ -105,6 +105,7 @@ class BlobLayout(NamedTuple):
 # A worker sees the same header with each version of its variables.
 @functools.lru_cache(maxsize=8)
 def _parse(header: bytes) -> BlobLayout:
+  """Parses and checks a header; see `BlobLayout.from_bytes`."""
   try:
     fields = tuple(
       Field(
@@ -140,8 +141,8 @@ def pack(variables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     variables: arrays by name, of any shape, contiguous or not.
 
   Returns:
-    header uint8 [H] and blob uint8 [B], the blob aligned to `ALIGNMENT`, its
-    padding zero so that equal variables are equal bytes.
+    header uint8 [H] of H bytes, and blob uint8 [B] of B bytes, aligned to
+    `ALIGNMENT`, its padding zero so that equal variables are equal bytes.
 
   Raises:
     ValueError: an array's dtype has no portable name.
@@ -160,7 +161,7 @@ def unpack(header: np.ndarray, blob: np.ndarray) -> dict[str, np.ndarray]:
   """Returns the arrays as views of the blob; aligned if the blob is.
 
   Args:
-    header: uint8 [H] from `pack`.
+    header: uint8 [H], of H bytes, from `pack`.
     blob: uint8 [B] from `pack`, contiguous.
 
   Raises:

@@ -108,7 +108,7 @@ class VariablesPublisher:
     header, blob = variable_packing.pack(variables)
     version = self._next_version
     self._next_version += 1
-    writer = self._writer_of(header.size, blob.size)
+    writer = self._open_writer(header.size, blob.size)
     writer.append(
       {
         "version": np.int64(version),
@@ -136,8 +136,8 @@ class VariablesPublisher:
       self._writer.close()
     self._writer = None
 
-  def _writer_of(self, *sizes: int) -> reverb.TrajectoryWriter:
-    """Returns a writer for these sizes: the last one, if they are its own.
+  def _open_writer(self, *sizes: int) -> reverb.TrajectoryWriter:
+    """Returns a writer for blobs of these sizes, a new one if they differ.
 
     The first append of a Reverb writer fixes the shape of each column.
     """
@@ -249,6 +249,7 @@ class VariablesClient:
     return snapshot
 
   def _fetch_newest(self) -> PackedVariables | None:
+    """Returns the table\'s item; None: it has not changed, or there is none."""
     client = self._client
     if client is None:
       if (reason := self._waits_for()) is not None:
