@@ -130,12 +130,15 @@ class PolicyGradientLearner:
     parameters, values = self._model.unroll(rollout)
     estimated = self._estimate(rollout, parameters, values)
     units = self._model.units(rollout)
-    each = self._model.steps_per_unit
-    count, size = self._batch_steps // each, self._minibatch_steps // each
+    steps_per_unit = self._model.steps_per_unit
+    count, size = (
+      self._batch_steps // steps_per_unit,
+      self._minibatch_steps // steps_per_unit,
+    )
     minibatches = count // size
     # Each estimate as [number of units, steps per unit, ...].
     steps = {
-      name: tf.reshape(x, (count, each, *x.shape[2:]))
+      name: tf.reshape(x, (count, steps_per_unit, *x.shape[2:]))
       for name, x in estimated.items()
     }
     remaining, names = self._remaining, list[str]()
