@@ -10,8 +10,12 @@ import time
 import psutil
 
 # A node may die as often as chance wills, and is soon started again: a budget
-# of a day has its own test.
-RESTARTS = ("--config.restarts.budget=100", "--config.restarts.period_s=20")
+# of a day has its own test. The workers run at full speed.
+FLAGS = (
+  "--config.restarts.budget=100",
+  "--config.restarts.period_s=20",
+  "--config.rates.environment_steps_per_s=0",
+)
 NODES = ("control/0", "trainer/0", "proxy/0", "evaluator/0")
 
 

@@ -14,7 +14,7 @@ _SNAPSHOTS = "--config.snapshot.period_s=3"
 @pytest.mark.timeout(240)
 def test_each_role_is_killed_once(start_run):
   run = start_run(
-    *(*chaos_lib.RESTARTS, _SNAPSHOTS, "--config.topology.replay=own_process")
+    *(*chaos_lib.FLAGS, _SNAPSHOTS, "--config.topology.replay=own_process")
   )
   nodes = (*chaos_lib.NODES, "replay/0", "worker/1")
   chaos = chaos_lib.Chaos(run, 1, nodes, pause_s=(1.0, 2.0))
@@ -28,7 +28,7 @@ def test_each_role_is_killed_once(start_run):
 @pytest.mark.parametrize("replay", ["with_trainer", "own_process"])
 def test_cartpole_is_solved_all_the_same(start_run, replay, seed):
   run = start_run(
-    *(*chaos_lib.RESTARTS, _SNAPSHOTS, f"--config.topology.replay={replay}"),
+    *(*chaos_lib.FLAGS, _SNAPSHOTS, f"--config.topology.replay={replay}"),
     *(f"--config.seed={seed}", "--config.network.hidden_sizes=(64, 64)"),
     "--config.evaluation.episodes=20",
   )

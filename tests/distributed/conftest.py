@@ -23,6 +23,8 @@ from slipway.launch.runs import run_address, run_folder
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _MARK = "SLIPWAY_TEST_RUN"  # in the environment of all processes of a run
 _SMALL = (
+  # The run of another test may be starting meanwhile.
+  "--config.rates.environment_steps_per_s=1500",
   "--config.network.hidden_sizes=(32,)",
   "--config.evaluation.episodes=5",
   "--config.evaluation.period_s=0.2",

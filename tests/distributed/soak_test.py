@@ -100,7 +100,7 @@ def test_a_soak(start_run, disk, tmp_path, monkeypatch):
   (tmp_path / "leaking.py").write_text(_LEAKING)
   monkeypatch.setenv("PYTHONPATH", str(tmp_path))
   run = start_run(
-    *(*chaos_lib.RESTARTS, "--config.snapshot.period_s=5"),
+    *(*chaos_lib.FLAGS, "--config.snapshot.period_s=5"),
     "--config.environment.name=leaking:Leaking-v0",
     "--config.network.hidden_sizes=(64, 64)",
     "--config.evaluation.episodes=20",
