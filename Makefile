@@ -4,6 +4,9 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
+# Tests start hundreds of processes, each of which would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup setup-ray run test test-learning test-benchmarks \
   test-examples \
   test-machines chaos soak fuzz check format bench bench-quick wheel lock clean
@@ -23,7 +26,7 @@ run: setup ## Train Ape-X DQN on CartPole; ARGS="--config=..." for more.
 
 # Three at a time: tests of whole runs wait for a sixth of their time.
 test: setup ## Run the tests, all but those that train for long.
-	@exec $(PYTHON) -m pytest -n 3 --dist=loadfile $(ARGS)
+	@exec $(PYTHON) -m pytest -n 3 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 test-learning: setup ## Train on real tasks until a return.
 	@exec $(PYTHON) -m pytest -m learning --timeout=1800 $(ARGS)

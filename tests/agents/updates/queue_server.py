@@ -1,14 +1,7 @@
-"""A queue in a process of its own, and one that takes batches out of it.
-
-python -m tests.agents.updates.queue_server serve PORT WITHHELD
-python -m tests.agents.updates.queue_server take PORT
-"""
+"""A queue in a process of its own, and one that takes batches out of it."""
 
 import contextlib
 import itertools
-import pathlib
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -23,9 +16,9 @@ from slipway.replay.tables import (
 )
 from slipway.replay.transport import routes
 from tests.agents.updates import given
+from tests.replay import forked
 
 SPEC = given.make_spec()
-_ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def write(address: str, first: int, count: int) -> None:
@@ -68,23 +61,8 @@ def take(port: int) -> None:
 
 
 @contextlib.contextmanager
-def running(command: str, *numbers: int) -> Iterator[subprocess.Popen]:
-  """Such a process, once it is ready; killed in the end, if not before."""
-  process = subprocess.Popen(
-    [sys.executable, "-m", __name__, command, *map(str, numbers)],
-    cwd=_ROOT,
-    stdout=subprocess.PIPE,
-    stderr=subprocess.DEVNULL,
-    text=True,
-  )
-  try:
-    assert process.stdout is not None
+def running(function: str, *numbers: int) -> Iterator[forked.Forked]:
+  """A process of `serve` or `take`, once it is ready; killed in the end."""
+  with forked.Forked(f"{__name__}:{function}", *numbers) as process:
     assert process.stdout.readline() == "ready\n"
     yield process
-  finally:
-    process.kill()
-    process.communicate()
-
-
-if __name__ == "__main__":
-  {"serve": serve, "take": take}[sys.argv[1]](*map(int, sys.argv[2:]))

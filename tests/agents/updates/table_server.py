@@ -1,13 +1,8 @@
-"""A table in a process of its own, which can be killed.
-
-python -m tests.agents.updates.table_server PORT FIRST PRIORITY [PRIORITY ...]
-"""
+"""A table in a process of its own, which can be killed."""
 
 import contextlib
-import pathlib
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 
 import numpy as np
 from acme import specs
@@ -16,7 +11,7 @@ from slipway.replay.items import transitions
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables, trajectory_manager
 from slipway.replay.transport import routes
-from tests.replay import given
+from tests.replay import forked, given
 
 BATCH = 32
 SCHEMA = transitions.TransitionSchema(
@@ -35,10 +30,9 @@ SPEC = given.make_table_spec(
   samples_per_insert=0.0,
   priority_exponent=1.0,
 )
-_ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
-def serve(port: int, first: int, priorities: list[float]):
+def serve(port: int, first: int, priorities: list[float]) -> None:
   """Serves transitions that are known by their rewards, from `first` on."""
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(SPEC)], port
@@ -60,33 +54,16 @@ def serve(port: int, first: int, priorities: list[float]):
   assert writer.wait(timeout_s=30)
   writer.write(rows, np.array(priorities))
   assert writer.close(timeout_s=30)
-  return manager
+  print("ready", flush=True)
+  time.sleep(600)
+  manager.close()
 
 
 @contextlib.contextmanager
-def running(port: int, first: int, priorities: list[float]):
+def running(
+  port: int, first: int, priorities: list[float]
+) -> Iterator[forked.Forked]:
   """Such a process, once it serves all; killed in the end, if not before."""
-  words = map(str, (port, first, *priorities))
-  process = subprocess.Popen(
-    [sys.executable, "-m", "tests.agents.updates.table_server", *words],
-    cwd=_ROOT,
-    stdout=subprocess.PIPE,
-    stderr=subprocess.DEVNULL,
-    text=True,
-  )
-  try:
-    assert process.stdout is not None
-    assert process.stdout.readline() == "serves\n"
+  with forked.Forked(f"{__name__}:serve", port, first, priorities) as process:
+    assert process.stdout.readline() == "ready\n"
     yield process
-  finally:
-    process.kill()
-    process.communicate()
-
-
-if __name__ == "__main__":
-  manager = serve(
-    int(sys.argv[1]), int(sys.argv[2]), list(map(float, sys.argv[3:]))
-  )
-  print("serves", flush=True)
-  time.sleep(600)
-  manager.close()

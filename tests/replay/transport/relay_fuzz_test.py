@@ -7,7 +7,6 @@ is counted in this one is the relay's.
 import contextlib
 import functools
 import os
-import pathlib
 import random
 import socket
 import struct
@@ -18,28 +17,18 @@ import threading
 import numpy as np
 import pytest
 import reverb
+import tensorflow as tf
 
 from slipway.replay.transport import relay_link
+from tests.replay import forked
 from tests.replay.transport import peers
 
-_ROOT = pathlib.Path(__file__).resolve().parents[3]
 _DEADLINE_S = 60
 _until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
 _relay = functools.partial(peers.relaying, preface_timeout_s=0.5)
 _connect = functools.partial(peers.connect, timeout_s=_DEADLINE_S)
 _PREFACE = relay_link.PREFACE
 _ROW = 64  # bytes of an item, the first eight of which number it
-
-_SERVER = """
-import os, sys
-import reverb, tensorflow as tf
-record = tf.TensorSpec([64], tf.uint8)
-table = reverb.Table.queue("items", 1_000_000, signature=record)
-server = reverb.Server([table], port=int(sys.argv[1]) or None)
-print(server.port, flush=True)
-sys.stdin.read()  # Until its owner is gone.
-os._exit(0)
-"""
 
 # Streams to a server until its connection ends; prints what the server wrote.
 _CLIENT = """
@@ -76,29 +65,26 @@ class _Server:
   """A Reverb server in a process of its own, from construction to `kill`."""
 
   def __init__(self, port=0):
-    self.process = subprocess.Popen(
-      [sys.executable, "-c", _SERVER, str(port)],
-      stdin=subprocess.PIPE,
-      stdout=subprocess.PIPE,
-      stderr=subprocess.DEVNULL,
-      text=True,
-      cwd=_ROOT,
-    )
-    assert self.process.stdout
+    self.process = forked.Forked(f"{__name__}:serve", port)
     self.port = int(self.process.stdout.readline())
 
   def __enter__(self):
     return self
 
   def __exit__(self, *exc):
-    self.kill()
-    for pipe in (self.process.stdin, self.process.stdout):
-      assert pipe
-      pipe.close()
+    self.process.close()
 
   def kill(self):
     self.process.kill()
-    self.process.wait(_DEADLINE_S)
+
+
+def serve(port):
+  """Serves a queue of records; prints the port."""
+  record = tf.TensorSpec([_ROW], tf.uint8)
+  table = reverb.Table.queue("items", 1_000_000, signature=record)
+  server = reverb.Server([table], port=port or None)
+  print(server.port, flush=True)
+  server.wait()
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +245,7 @@ def test_garbage_disturbs_no_writer_and_leaves_nothing(server, listen, seed):
     assert stats.connections_failed == 0
     assert stats.bytes_buffered == 0
     running.check()
-  assert server.process.poll() is None
+  assert not server.process.has_ended
   direct = reverb.Client(f"localhost:{server.port}")
   assert direct.server_info(_DEADLINE_S)["items"].current_size == written
   samples = direct.sample("items", written, emit_timesteps=False)
