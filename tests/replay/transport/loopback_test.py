@@ -127,11 +127,11 @@ def test_one_of_two_ways_is_enough_and_none_is_said(monkeypatch):
   # the filter.
   with socket.create_server(("", 0)) as server:
     port = server.getsockname()[1]
-    monkeypatch.setattr(loopback, "_filter", _refuse)
+    monkeypatch.setattr(loopback, "_attach_loopback_filter", _refuse)
     loopback.confine(port)
     device = server.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
     assert device.rstrip(b"\0") == b"lo"
-    monkeypatch.setattr(loopback, "_bind", _refuse)
+    monkeypatch.setattr(loopback, "_bind_to_loopback", _refuse)
     with pytest.raises(OSError, match=f"port {port} can't be restricted"):
       loopback.confine(port)
 
