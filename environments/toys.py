@@ -7,6 +7,7 @@ with the ability learns the toy in seconds; one without it never does.
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.classic_control import cartpole
 
 LEFT, STAY, RIGHT = range(3)
 
@@ -86,6 +87,31 @@ class MemoryChain(gymnasium.Env):
     shown = 2.0 * self._sign - 1.0 if self._passed == 0 else 0.0
     passed = min(self._passed / self._length, 1.0)
     return np.array([shown, passed, self._passed == self._length], np.float32)
+
+
+class CartPoleWithoutVelocities(cartpole.CartPoleEnv):
+  """CartPole-v1 whose observations lack velocities: requires a memory.
+
+  Observations are float32 [2]: the cart's position and the pole's angle. Their
+  changes from step to step show the velocities. Wierstra et al. 2007, "Solving
+  deep memory POMDPs with recurrent policy gradients", pole balancing.
+  """
+
+  def __init__(self):
+    """Defines the spaces."""
+    super().__init__()
+    whole = self.observation_space
+    self.observation_space = spaces.Box(whole.low[::2], whole.high[::2])
+
+  def reset(self, *, seed=None, options=None):
+    """Starts near the balance, as CartPole-v1 does."""
+    observation, info = super().reset(seed=seed, options=options)
+    return observation[::2], info
+
+  def step(self, action):
+    """Pushes the cart; see CartPole-v1."""
+    observation, *others = super().step(action)
+    return observation[::2], *others
 
 
 class CombinationLock(gymnasium.Env):
@@ -195,5 +221,10 @@ class Scales(gymnasium.Env):
     return self._observation, 1.0 if correct else -1.0, True, False, {}
 
 
+gymnasium.register(
+  "CartPoleWithoutVelocities-v0",
+  f"{__name__}:CartPoleWithoutVelocities",
+  max_episode_steps=500,  # as CartPole-v1
+)
 for _class in (Catch, MemoryChain, CombinationLock, NoisyReward, Scales):
   gymnasium.register(f"{_class.__name__}-v0", f"{__name__}:{_class.__name__}")

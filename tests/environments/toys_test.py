@@ -1,5 +1,6 @@
 """The toys: what is paid for what, and that no policy is paid otherwise."""
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -36,6 +37,21 @@ def test_catch_pays_who_follows_the_ball():
     assert len(seen) == 10
   kept = {play(env, lambda _: toys.STAY)[0][-1] for _ in range(50)}
   assert kept == {1.0, -1.0}
+
+
+def test_only_positions_of_cartpole_are_seen():
+  whole = gymnasium.make("CartPole-v1")
+  env = gymnasium.make(f"{toys.__name__}:CartPoleWithoutVelocities-v0")
+  assert env.spec.max_episode_steps == whole.spec.max_episode_steps
+  expected, seen = whole.reset(seed=3)[0], env.reset(seed=3)[0]
+  ended = False
+  while not ended:
+    np.testing.assert_array_equal(seen, expected[[0, 2]])
+    assert env.observation_space.contains(seen)
+    expected, *results, _ = whole.step(1)
+    seen, *others, _ = env.step(1)
+    assert others == results
+    ended = any(results[1:])
 
 
 def test_catch_keeps_the_paddle_on_the_board():

@@ -89,6 +89,19 @@ def test_recurrent_policies_remember(learn, algorithm):
   assert summary["stopped_because"] == "target_return"
 
 
+@pytest.mark.parametrize("algorithm", ["ppo", "vmpo"])
+def test_recurrent_policies_infer_velocities(learn, algorithm):
+  summary = learn(
+    algorithm,
+    "CartPoleWithoutVelocities",
+    "--config.network.lstm_size=32",
+    "--config.network.shared",
+    "--config.limits.target_return=475",
+    "--config.limits.environment_steps=500_000",
+  )
+  assert summary["stopped_because"] == "target_return"
+
+
 def test_dqn_does_not_remember(learn):
   summary = learn("dqn", "MemoryChain", *MEMORY)
   assert summary["best_eval_return"] < 0.5
