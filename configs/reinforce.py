@@ -36,6 +36,7 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.adder.unroll = 512  # an episode has at most 500 steps
   c.adder.discount = 0.98
   c.learner.learning_rate = 2e-2  # few updates, on whole episodes
+  c.learner.decay_steps = 50  # batches: 204,800 environment steps
   c.evaluation.period_steps = 5  # batches
 
 

@@ -36,6 +36,7 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.learner.gae_lambda = 0.9
   c.learner.epochs = 10  # passes until the workers get the new policy
   c.learner.learning_rate = 1e-3
+  c.learner.decay_steps = 780  # batches: 200,000 environment steps
   c.evaluation.period_steps = 10  # batches
 
 
