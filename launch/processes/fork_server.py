@@ -20,6 +20,8 @@ _PRELOADED = ["__main__", "slipway.launch.processes.preload"]
 _UNKNOWN_STATUS = 255
 
 _KILL_TIMEOUT_S = 5.0
+# Rounds in which orphans are killed that start others faster than they die.
+_KILL_ROUNDS = 100
 _POLL_S = 0.01
 
 _environment: dict[str, str] = {}  # variables of the server, from `run_server`
@@ -130,15 +132,19 @@ def kill_orphans(nodes: Collection[int]) -> None:
     forkserver._forkserver._forkserver_pid,
     resource_tracker._resource_tracker._pid,
   }
-  deadline_s = time.monotonic() + _KILL_TIMEOUT_S
-  while orphans := _find_orphans(known):
-    if time.monotonic() > deadline_s:
-      pids = [child.pid for child in orphans]
-      logging.error("processes %s could not be killed, and are left", pids)
-      _spared.update(orphans)
+  # The children of a killed orphan are the next round's orphans.
+  for _ in range(_KILL_ROUNDS):
+    orphans = _find_orphans(known)
+    if not orphans:
       return
-    descendants.kill_and_wait(orphans)
-    time.sleep(_POLL_S)
+    for orphan in orphans:
+      with contextlib.suppress(psutil.Error):  # it has ended, or is sudo's
+        orphan.kill()
+    _, left = psutil.wait_procs(orphans, _KILL_TIMEOUT_S)
+    if left:
+      pids = [orphan.pid for orphan in left]
+      logging.error("processes %s could not be killed, and are left", pids)
+      _spared.update(left)
 
 
 def _find_orphans(known: Collection[int | None]) -> list[psutil.Process]:
