@@ -17,9 +17,10 @@ LAG = 20  # versions
 STEPS = 200_000  # environment steps
 
 
-def train(module, seed):
+def train(module, seed, changes):
   """Mean training returns, one after each tenth of the steps."""
   config = module.get_config()
+  config.update_from_flattened_dict(changes)
   config.seed = seed
   config.learner.decay_steps = 0  # smaller steps would hide what age does
   config.mode = "async"
@@ -52,9 +53,11 @@ def test_corrected_for_its_age_it_learns_and_uncorrected_it_does_not(seed):
   Seeds 1 and 2 gave IMPALA 275 and 292, A2C 53 and 137, and APPO 500.
   """
 
-  def late_return(module):
-    returns = train(module, seed)
+  def late_return(module, **changes):
+    returns = train(module, seed, changes)
     return sum(returns[5:]) / 5
 
-  assert late_return(impala) > 195 > late_return(a2c)
+  bonus = {"learner.entropy_weight": 0.01}
+  assert late_return(impala, **bonus) > 195
+  assert late_return(a2c, **bonus, **{"adder.unroll": 8}) < 195
   assert late_return(appo) > 400
