@@ -154,7 +154,11 @@ class PolicyActor:
       self._memory.set_state(state["memory"])
 
   def _choose(self, parameters: np.ndarray) -> adder.ActorOutput:
-    """Returns actions for parameters [B, P], and the extras of samples."""
+    """Returns actions for the distributions' parameters [B, P].
+
+    A greedy actor returns the modes, without extras. Another one returns
+    samples; the extras are their log-probabilities and the parameters.
+    """
     policy = self._policy.distribution(numpy_ops, parameters)
     if self._random is None:
       return adder.ActorOutput(policy.mode(), {})

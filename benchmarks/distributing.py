@@ -105,12 +105,15 @@ def address(size: int) -> str:
 
 
 def publish(size: int, versions: int, period_s: float) -> list[Published]:
-  """Publishes further versions by this process's publisher.
+  """Publishes new versions of the variables at equal intervals.
 
   Args:
     size: bytes of the variables, as for `address`.
     versions: number of versions to publish.
     period_s: seconds between the due times of two versions.
+
+  Returns:
+    The number of each version, and the time at which it was published.
   """
   _, publisher, arrays = _publisher(size)
   published = []

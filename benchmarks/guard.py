@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 2
   verdicts = []
   for part in parts:
-    others = _Others()
+    others = _OtherProcesses()
     rows = part.measure()
     taken = others.part()
     for ratio in part.ratios:
@@ -195,23 +195,24 @@ def _start_ups() -> list[report.Row]:
   ]
 
 
-class _Others:
+class _OtherProcesses:
   """A measurement of the CPU time of other processes since its construction."""
 
   def __init__(self):
-    self._began = self._look()
+    self._began = self._read_clocks()
 
   def part(self) -> float:
     """Returns the fraction of all cores' CPU time that other processes used."""
     wall_s, busy_s, own_s = (
-      now - began for now, began in zip(self._look(), self._began, strict=True)
+      now - began
+      for now, began in zip(self._read_clocks(), self._began, strict=True)
     )
     cores = os.cpu_count() or 1
     return max(0.0, busy_s - own_s) / (wall_s * cores)
 
-  def _look(self) -> tuple[float, float, float]:
-    times = os.times()  # with those of processes that were waited for
-    own_s = sum(times[:4])
+  def _read_clocks(self) -> tuple[float, float, float]:
+    """Returns seconds: the time, all cores' CPU time, and this process's."""
+    own_s = sum(os.times()[:4])  # includes child processes that have ended
     return time.monotonic(), machine.busy_s(), own_s
 
 

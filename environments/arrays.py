@@ -107,11 +107,9 @@ def component_sizes(actions: specs.Array) -> tuple[int, ...] | None:
   return None
 
 
-def remove_mask(observations: typing.Any) -> specs.Array:
-  """Returns the spec of observations without their action masks."""
-  if isinstance(observations, MaskedArray):
-    return observations.observation
-  return observations
+def remove_mask(spec: typing.Any) -> specs.Array:
+  """Returns a spec of observations without their action masks."""
+  return spec.observation if isinstance(spec, MaskedArray) else spec
 
 
 def sample_actions(

@@ -130,7 +130,12 @@ class CombinationLock(gymnasium.Env):
   COST = 0.02
 
   def __init__(self, states: int = 12, forgiving: bool = False):
-    """Makes a chain of `states` states."""
+    """Makes a chain of `states` states.
+
+    Args:
+      states: N.
+      forgiving: whether a wrong action leaves the state as it is.
+    """
     self.observation_space = spaces.Box(0.0, 1.0, (states,), np.float32)
     self.action_space = spaces.Discrete(2)
     self._states, self._forgiving = states, forgiving
@@ -155,6 +160,7 @@ class CombinationLock(gymnasium.Env):
     self._steps += 1
     terminated = self._state == self._states
     truncated = not terminated and self._steps == 4 * self._states
+    # To advance costs, so that those who never see the end learn to avoid it.
     reward = float(terminated) - self.COST * correct
     return self._observe(), reward, terminated, truncated, {}
 

@@ -66,77 +66,79 @@ def record(
   os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
   os.environ.setdefault("MUJOCO_GL", "egl")  # needs no display
   name, kwargs = factory.get_name_and_kwargs(config_environment)
-  screen = None
+  coloured = None
   if factory.is_atari(name):
-    player = factory.make(config_environment, 1, seed)
-    screen = factory.make(
+    environment = factory.make(config_environment, 1, seed)
+    coloured = factory.make(
       _with_kwargs(config_environment, _ATARI_SCREEN), 1, seed
     )
     frames_per_second = _ATARI_FRAMES_PER_SECOND / kwargs.get("frameskip", 4)
   else:
-    player = factory.make(
+    environment = factory.make(
       _with_kwargs(config_environment, {"render_mode": "rgb_array"}), 1, seed
     )
-    if not player.renders:
-      player.close()
+    if not environment.renders:
+      environment.close()
       raise ValueError(
         f"config.environment.name is {name!r}, which has no 'rgb_array' "
         f"frames, so {path} cannot be written: evaluate without video"
       )
-    frames_per_second = player.frames_per_second
+    frames_per_second = environment.frames_per_second
   try:
-    frames, episode_return = _play_episode(player, screen, act, max_steps)
+    frames, episode_return = _play_episode(
+      environment, coloured, act, max_steps
+    )
   finally:
-    player.close()
-    if screen is not None:
-      screen.close()
+    environment.close()
+    if coloured is not None:
+      coloured.close()
   _write_video(frames, path, frames_per_second)
   return episode_return
 
 
 def _play_episode(
-  player: vector.VectorEnvironment,
-  screen: vector.VectorEnvironment | None,
+  environment: vector.VectorEnvironment,
+  coloured: vector.VectorEnvironment | None,
   act: Callable[[vector.StepBatch], np.ndarray],
   max_steps: int,
 ) -> tuple[list[np.ndarray], float]:
   """Plays one episode; returns its frames and its return.
 
   Args:
-    player: The environment of the policy.
-    screen: A copy of `player` whose observations are the frames, or None if
-      `player` renders the frames.
+    environment: The environment of the policy.
+    coloured: A copy of the environment whose observations are the frames, or
+      None if the environment itself renders the frames.
     act: Function from a step of one environment to an action [1, ...].
     max_steps: Steps after which a longer episode is cut.
   """
   episode_return = 0.0
-  step = player.reset()
+  step = environment.reset()
   frames = [
-    _render_first(player)
-    if screen is None
-    else screen.reset().observation[0, 0]
+    _render_first(environment)
+    if coloured is None
+    else coloured.reset().observation[0, 0]
   ]
   for _ in range(max_steps):
     actions = act(step)
-    step = player.step(actions)
+    step = environment.step(actions)
     episode_return += float(step.raw_reward[0])
     frames.append(
-      player.render()
-      if screen is None
-      else screen.step(actions).observation[0, 0]
+      environment.render()
+      if coloured is None
+      else coloured.step(actions).observation[0, 0]
     )
     if step.terminated[0] or step.truncated[0]:
       break
   return frames, episode_return
 
 
-def _render_first(player: vector.VectorEnvironment) -> np.ndarray:
+def _render_first(environment: vector.VectorEnvironment) -> np.ndarray:
   """Renders the first frame, for which renderers load their libraries."""
   try:
-    return player.render()
+    return environment.render()
   except Exception as error:
     raise ValueError(
-      f"config.environment.name is {player.name!r}, whose frames can't be "
+      f"config.environment.name is {environment.name!r}, whose frames can't be "
       f"rendered here ({user_code.describe(error)}), so there is no video: "
       "evaluate without video, or install what its renderer needs (MuJoCo's: "
       "EGL, on Debian the package libegl1)"

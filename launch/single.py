@@ -260,18 +260,19 @@ class Single:
     self,
     returns: Sequence[float],
     lengths: Sequence[int],
-    snapshot: variable_packing.VersionedVariables,
+    newest: variable_packing.VersionedVariables,
   ) -> None:
-    """Records an evaluation, and saves the best variables."""
+    """Records an evaluation, and saves its variables if it is the best yet."""
     self.report()  # the evaluation is recorded with current counts
     evaluation = messages.Evaluation(
-      list(returns), list(lengths), snapshot.version
+      list(returns), list(lengths), newest.version
     )
-    if self._control.evaluated(evaluation):
+    is_best = self._control.evaluated(evaluation)
+    if is_best:
       best_variables.save(
         self._folder.best,
-        snapshot.version,
-        snapshot.variables,
+        newest.version,
+        newest.variables,
         self._control.outbox,
       )
       self._best_is_new = True

@@ -45,7 +45,7 @@ class Objective(typing.Protocol):
   def loss(
     self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """Returns the loss and error of each transition."""
+    """Returns the loss of each transition, and the error for its priority."""
     ...
 
 

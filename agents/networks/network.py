@@ -121,12 +121,13 @@ def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
   """
   shapes: dict[str, tuple[int, ...]] = {}
 
-  def variable(
+  def record_shape(
     name: str, shape: tuple[int, ...], initializer: typing.Any
   ) -> np.ndarray:
-    del initializer
+    del initializer  # no values are needed
     shapes[name] = shape
-    return np.broadcast_to(np.float32(0.0), shape)  # one number in memory
+    # Zeros that take the memory of one number, whatever the shape.
+    return np.broadcast_to(np.float32(0.0), shape)
 
   def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
     del b
@@ -134,7 +135,7 @@ def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
 
   ops = types.SimpleNamespace(**vars(numpy_ops) | {"linear": linear})
   declaration(
-    layers_lib.Layers(ops, variable),
+    layers_lib.Layers(ops, record_shape),
     *(np.zeros((1, *x.shape), x.dtype) for x in declaration.inputs),
   )
   return shapes

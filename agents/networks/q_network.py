@@ -59,7 +59,7 @@ class QNetwork:
     self._torso_sizes = tuple(torso_sizes)
     self._normalized = normalized
     self._noisy, self._noisy_std = config.noisy, config.noisy_std
-    self._cosines = np.pi * np.arange(config.cosines, dtype=np.float32)
+    self._frequencies = np.pi * np.arange(config.cosines, dtype=np.float32)
 
   def __call__(
     self,
@@ -94,7 +94,7 @@ class QNetwork:
         taus = ops.broadcast_to(heads.make_midpoints(quantiles), shape)
       else:
         taus = noise.uniform(shape)
-      x = embed_taus(layers, x, taus, self._cosines)  # [B * K, F]
+      x = embed_taus(layers, x, taus, self._frequencies)  # [B * K, F]
 
     def by_action(x: Array, actions: int) -> Array:  # [B, actions, K]
       if not self._head.sampled:
@@ -181,7 +181,10 @@ def combine(ops: typing.Any, value: Array, advantage: Array) -> Array:
 
 
 def embed_taus(
-  layers: layers_lib.Layers, features: Array, taus: Array, cosines: np.ndarray
+  layers: layers_lib.Layers,
+  features: Array,
+  taus: Array,
+  frequencies: np.ndarray,
 ) -> Array:
   """Returns features per quantile: phi(tau) * features, elementwise.
 
@@ -192,14 +195,14 @@ def embed_taus(
     layers: layers of the network.
     features: features of observations, [B, F].
     taus: fractions of the quantiles, [B, K].
-    cosines: pi i, float32 [number of cosines].
+    frequencies: pi i, float32 [number of cosines].
 
   Returns:
     [B * K, F].
   """
   ops = layers.ops
   quantiles, size = taus.shape[1], features.shape[1]
-  waves = ops.cos(ops.reshape(taus, (-1, 1)) * cosines)
-  phi = ops.relu(layers.linear("embedding/cosines", waves, size))
+  cosines = ops.cos(ops.reshape(taus, (-1, 1)) * frequencies)
+  phi = ops.relu(layers.linear("embedding/cosines", cosines, size))
   each = features[:, None] * ops.reshape(phi, (-1, quantiles, size))
   return ops.reshape(each, (-1, size))

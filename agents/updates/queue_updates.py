@@ -45,7 +45,7 @@ class QueueUpdates:
     self._update.trace()
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
-    """Runs updates on the whole batches in the queues; see `Updates`."""
+    """Runs updates while the queues have whole batches; see `Updates`."""
     last = None
     for _ in range(updates):
       batch = self._take_batch()

@@ -186,7 +186,7 @@ def machines(status: run_status.RunStatus) -> Iterator[tuple[str, bool]]:
 
 
 def items(replay: run_status.ReplayStatus) -> str:
-  """Returns a text with a table's size and its samples per insert."""
+  """Returns a text: size and samples per insert, or a queue's counts."""
   size = f"replay {count(replay.size)} of {count(replay.capacity)} items"
   if replay.consumed:
     return f"{size} in queue, {count(replay.sampled)} consumed"

@@ -96,7 +96,7 @@ def _parse_address(given: str | None) -> str:
 def _describe_source(token: str) -> str:
   """Returns a text about where this machine's token is from, or is missing."""
   has = "has the token of" if token else "has no token in"
-  return f"this machine {has} {cluster_keys.source()}"
+  return f"this machine {has} {cluster_keys.token_source()}"
 
 
 def _tls_environment(token: str) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ _FOLDER = pathlib.Path("~/.ray/slipway")
 _CERTIFICATE = "RAY_TLS_SERVER_CERT"
 
 
-def source() -> str:
+def token_source() -> str:
   """Returns the environment variable or path from which Ray reads its token."""
   if os.environ.get("RAY_AUTH_TOKEN", "").strip():
     return "RAY_AUTH_TOKEN"
@@ -40,14 +40,14 @@ def source() -> str:
 def read_token() -> str:
   """Returns Ray's token, or an empty text if this machine has none.
 
-  It is read from the environment variable or file that `source` returns.
+  It is read from the environment variable or file that `token_source` returns.
 
   Raises:
     ValueError: the token's file can't be read.
   """
   if given := os.environ.get("RAY_AUTH_TOKEN", "").strip():
     return given
-  path = pathlib.Path(source()).expanduser()
+  path = pathlib.Path(token_source()).expanduser()
   try:
     return path.read_text(encoding="utf-8").strip()
   except FileNotFoundError:
@@ -74,8 +74,8 @@ def make(token: str, hosts: Sequence[str] = ()) -> certificates.Identity:
   """
   if not token:
     raise ValueError(
-      f"this machine has no token in {source()}, so it has no identity in the "
-      "cluster: copy the token from one of the cluster's machines"
+      f"this machine has no token in {token_source()}, so it has no identity "
+      "in the cluster: copy the token from one of the cluster's machines"
     )
   names = sorted({relay_tls.NAME, *_own_hosts(), *hosts})
   authority = certificates.CertificateAuthority.from_secret(token)

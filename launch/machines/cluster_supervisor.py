@@ -252,12 +252,18 @@ class ClusterSupervisor:
       self._poll_if_due(member)
 
   def _handle_reply(self, member: _Member, reply: typing.Any) -> None:
-    """Handles a reply to `HostAgent.start` or `HostAgent.poll`."""
+    """Handles a reply of a machine's agent.
+
+    Args:
+      member: the machine.
+      reply: addresses by service, from `HostAgent.start`, or an `AgentReport`,
+        from `HostAgent.poll`.
+    """
     name = member.group.name
     if member.stage is _Stage.STARTED:
       member.stage = _Stage.RUNNING
       self._log.info("%s has started on %s", name, member.machine.host)
-      control = reply.pop("localhost", None)
+      control = reply.pop(host_agent.CONTROL_SOCKET, None)
       for service, address in reply.items():
         self._log.info("%s is at %s", service, address)
       self._endpoints.update(reply)

@@ -25,6 +25,8 @@ from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
 
 CONTROL = "control"
+# Path of the control node's socket, for processes of its own machine.
+CONTROL_SOCKET = "control socket"
 # Seconds without a poll after which an agent kills its nodes. The supervisor
 # waits longer before it replaces an agent, so that no node ever runs twice.
 POLL_TIMEOUT_S = 15.0
@@ -185,8 +187,8 @@ class HostAgent:
     if command.forced_shutdown:
       self._runner.force_shutdown()
     ended = not self._thread.is_alive()
-    # Read after `ended`, so that the logs of an ended machine are complete. The
-    # driver host writes its logs to the run's folder itself.
+    # Read after `ended`, so that the logs are complete once all nodes have
+    # ended. The driver host writes its logs to the run's folder itself.
     logs = {} if self._on_driver else self._read_new_logs()
     return AgentReport(
       ended, self._failure, logs, self._gateway.stats().connections_refused
@@ -232,7 +234,7 @@ class HostAgent:
     """
     services = {}
     if CONTROL in wiring.program.groups:
-      services["localhost"] = wiring.control.path
+      services[CONTROL_SOCKET] = wiring.control.path
       services[CONTROL] = entry.offer(f"unix:{wiring.control.path}")
     if not wiring.data.remote:
       for shard, server in enumerate(wiring.data.servers):

@@ -50,7 +50,7 @@ class Control:
       launcher_pid: pid of the process whose end also ends the run, or None if
         there is none.
       memory_dir: tmpfs directory of the run, in which the state of this node is
-        saved for a restart. It is removed if the launcher dies.
+        saved for a restart. The directory is removed if the launcher dies.
       socket_path: path at which `control_service.ControlService` is served.
 
     Raises:

@@ -51,13 +51,13 @@ class Evaluator:
 
   def evaluate(
     self,
-    snapshot: variable_packing.VersionedVariables,
+    newest: variable_packing.VersionedVariables,
     stopping: Callable[[], bool] = lambda: False,
   ) -> evaluation.Episodes | None:
     """Plays one evaluation, and sends its results.
 
     Args:
-      snapshot: the variables to evaluate.
+      newest: the variables to evaluate.
       stopping: function called at each step; True stops the evaluation.
 
     Returns:
@@ -65,14 +65,14 @@ class Evaluator:
       can be saved, a stopped evaluation does not change the next one.
     """
     before = self._environment.get_state() if self._savable else None
-    self._actor.load(snapshot.variables)
+    self._actor.load(newest.variables)
     self._since_s = time.monotonic()
     episodes = evaluation.play(
       self._environment, self._actor, self._episodes, stopping
     )
     self._since_s = None
     if episodes is not None:
-      self._results(episodes.returns, episodes.lengths, snapshot)
+      self._results(episodes.returns, episodes.lengths, newest)
     elif before is not None:
       self._environment.set_state(before)
     return episodes

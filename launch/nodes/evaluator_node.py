@@ -55,10 +55,10 @@ class EvaluatorNode:
     ):
       while not node_link.wait(_POLL_S):
         self._outbox.flush()
-        snapshot = self._variables.poll()
-        if snapshot is None:
+        newest = self._variables.poll()
+        if newest is None:
           continue
-        self._evaluator.evaluate(snapshot, lambda: node_link.stopping)
+        self._evaluator.evaluate(newest, lambda: node_link.stopping)
         node_link.wait(self._period_s)
       self._evaluator.close()
 
@@ -66,18 +66,18 @@ class EvaluatorNode:
     self,
     returns: Sequence[float],
     lengths: Sequence[int],
-    snapshot: variable_packing.VersionedVariables,
+    newest: variable_packing.VersionedVariables,
   ) -> None:
     """Sends an evaluation to the control node.
 
     If it is the best so far, its variables are saved.
     """
     evaluation = messages.Evaluation(
-      list(returns), list(lengths), snapshot.version, uuid.uuid4().hex
+      list(returns), list(lengths), newest.version, uuid.uuid4().hex
     )
     if self._control.evaluated(evaluation):
       best_variables.save(
-        self._folder.best, snapshot.version, snapshot.variables, self._outbox
+        self._folder.best, newest.version, newest.variables, self._outbox
       )
 
   def _report(self) -> messages.EvaluatorReport:

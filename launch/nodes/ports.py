@@ -109,7 +109,7 @@ class EvaluationSink(typing.Protocol):
     self,
     returns: Sequence[float],
     lengths: Sequence[int],
-    snapshot: variable_packing.VersionedVariables,
+    newest: variable_packing.VersionedVariables,
   ) -> None:
     """Receives the episodes of an evaluation of one version."""
     ...

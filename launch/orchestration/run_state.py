@@ -593,7 +593,7 @@ class RunState:
     last, resumed = self.saved.evaluation, self.saved.resumed
     if last is not None:
       mean_return = last.eval_return
-    else:
+    else:  # the last evaluation before this resume, if there was one
       mean_return = resumed.eval_return if resumed else None
     return run_status.EvaluationStatus(
       self.saved.evaluations,

@@ -113,23 +113,23 @@ class Watchdog:
     if cause is None and replay.consumed:
       cause = _explain_queue(limiter, table, counts, self._batch_size)
     if cause is None:
-      cause = _explain_table(limiter, table, counts, self._limit_on_workers())
+      cause = _explain_table(limiter, table, counts, self._explain_rate_limit())
     return (
       f"{text}{cause}; {_describe_counts(limiter, counts, replay.consumed)}"
     )
 
-  def _limit_on_workers(self) -> str:
-    """Returns a text about a rate limit that alone explains a stall.
+  def _explain_rate_limit(self) -> str:
+    """Returns a clause about a rate limit that alone explains a stall.
 
-    The text is empty if the workers may step more often than once per period of
-    the watchdog.
+    The clause is empty if the workers may step more often than once per period
+    of the watchdog.
     """
     topology = self._config.topology
     steps_per_s = self._config.rates.environment_steps_per_s
     if not steps_per_s:
       return ""
-    steps_of_batches = topology.workers * topology.environments_per_worker
-    period_s = steps_of_batches / steps_per_s
+    steps_at_once = topology.workers * topology.environments_per_worker
+    period_s = steps_at_once / steps_per_s
     if period_s <= self._config.watchdog.period_s:
       return ""
     return (
@@ -173,7 +173,7 @@ def _explain_table(
     limiter: the table's limiter.
     table: the table's display name.
     counts: the table's counts.
-    limit_on_workers: text about a low rate limit, from `_limit_on_workers`.
+    limit_on_workers: text about a low rate limit, from `_explain_rate_limit`.
   """
   numbers = (counts.size, counts.inserted, counts.sampled)
   if samples := limiter.samples_missing(*numbers):

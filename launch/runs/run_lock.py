@@ -13,8 +13,8 @@ from slipway.launch.runs import run_folder
 def held(folder: run_folder.RunFolder) -> Iterator[None]:
   """Locks a run's folder while the block runs, without a lock file.
 
-  The kernel releases the lock when the process ends. Child processes do not
-  inherit it.
+  The kernel releases the lock when the process ends. Programs that this
+  process starts do not inherit it.
 
   Args:
     folder: the run's folder, which must exist.

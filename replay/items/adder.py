@@ -268,8 +268,10 @@ class NStepAdder:
     assert self._ages.max() <= self._n
     for env in range(self._ages.shape[1]):
       ages = self._ages[:, env]
-      open_ages = ages[ages > 0]
-      assert len(set(open_ages)) == len(open_ages), "two starts at one time"
+      unfinished = ages[ages > 0]
+      assert len(set(unfinished)) == len(unfinished), (
+        "two transitions start at one step"
+      )
       newest = (self._slot - 1) % self._n
-      if len(open_ages):
-        assert ages[newest] == 1, "the newest step has one reward"
+      if len(unfinished):
+        assert ages[newest] == 1, "the newest transition has one reward"

@@ -116,7 +116,7 @@ class SequenceSchema:
     self.item_shape = (self.record.record_bytes,)
 
   def kept_frame_records(self, num_envs: int) -> int:
-    """Returns 0: no item refers to earlier data of its stream."""
+    """Returns 0: items never refer to frame records that were sent before."""
     del num_envs
     return 0
 

@@ -155,7 +155,7 @@ class Identity:
       ValueError: the folder has no identity, or other users may read it.
     """
     context = self._context(ssl.PROTOCOL_TLS_SERVER)
-    # Resuming a session would skip no check, but no client resumes one.
+    # No session tickets: no client resumes a session.
     context.num_tickets = 0
     return context
 
@@ -172,7 +172,7 @@ class Identity:
     return context
 
   def _context(self, protocol: int) -> ssl.SSLContext:
-    """Returns a TLS 1.3 context that verifies the peer\'s certificate."""
+    """Returns a TLS 1.3 context that verifies the peer's certificate."""
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED

@@ -170,7 +170,7 @@ class Link:
       self._watch_half_closed_client()
 
   def on_lost(self, side: relay_side.Side) -> None:
-    """Called when a side is closed; the other one sends what is buffered."""
+    """Called when a side has closed; closes the other after its buffer."""
     if side is self.server:
       self._report_if_broken()
     elif self._timer is not None:

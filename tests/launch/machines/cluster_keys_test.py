@@ -137,19 +137,19 @@ def test_a_ray_without_it_leaves_it_to_the_token(monkeypatch, certificate):
 
 def test_where_the_token_is(home, monkeypatch):
   assert cluster_keys.read_token() == ""
-  assert cluster_keys.source() == "~/.ray/auth_token"
+  assert cluster_keys.token_source() == "~/.ray/auth_token"
   (home / ".ray").mkdir()
   (home / ".ray" / "auth_token").write_text("of the user\n")
   assert cluster_keys.read_token() == "of the user"
   (home / "file").write_text("of a file")
   monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "~/file")
-  assert (cluster_keys.read_token(), cluster_keys.source()) == (
+  assert (cluster_keys.read_token(), cluster_keys.token_source()) == (
     "of a file",
     "~/file",
   )
   monkeypatch.setenv("RAY_AUTH_TOKEN", "given")
   assert cluster_keys.read_token() == "given"
-  assert cluster_keys.source() == "RAY_AUTH_TOKEN"
+  assert cluster_keys.token_source() == "RAY_AUTH_TOKEN"
 
 
 def test_a_token_that_cannot_be_read(home, monkeypatch):
