@@ -68,11 +68,11 @@ def _burn() -> float:
 
 
 def test_what_its_own_processes_take_is_not_others():
-  others = guard._Others()
+  others = guard._OtherProcesses()
   burned_s = processes.call(_burn)
   _, busy_s, own_s = (
     now - began
-    for now, began in zip(others._look(), others._began, strict=True)
+    for now, began in zip(others._read_clocks(), others._began, strict=True)
   )
   assert own_s > 0.9 * burned_s
   assert busy_s > 0.9 * burned_s
