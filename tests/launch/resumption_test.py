@@ -411,15 +411,6 @@ def test_the_config_of_another_run(make_run, tmp_path, arguments):
   )
 
 
-def train(*arguments):
-  return subprocess.run(
-    [sys.executable, "-m", "slipway.launch.train", *arguments],
-    capture_output=True,
-    text=True,
-    cwd=_ROOT,
-  )
-
-
 def test_it_imports_neither_tensorflow_nor_reverb():
   source = (
     "import sys\n"
