@@ -93,36 +93,30 @@ def _serve(requests: socket.socket) -> None:
 
   lean_tensorflow.import_tensorflow()
   importlib.import_module("slipway.replay.tables.trajectory_manager")
-  signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that none is a zombie
   while True:
     request, descriptors, *_ = socket.recv_fds(requests, _REQUEST_BYTES, 1)
     if not request:
       os.killpg(0, signal.SIGKILL)
-    # What waits for its end, also if it has ended before it is told about.
-    held, release = os.pipe()
     pid = os.fork()
     if pid == 0:
-      os.close(release)
-      os.read(held, 1)  # until the parent knows it by a descriptor
       _run(request, *descriptors)
+    # Also valid if it has ended: nobody waits for it, so its id is kept.
     ended = os.pidfd_open(pid)
     socket.send_fds(requests, [str(pid).encode()], [ended])
-    for descriptor in (held, release, ended, *descriptors):
+    for descriptor in (ended, *descriptors):
       os.close(descriptor)
 
 
 def _run(request: bytes, output: int) -> typing.NoReturn:
   """Calls the function of a request, and ends this process."""
-  status = 1
   try:
     os.dup2(output, 1)
     name, args = json.loads(request)
     module, _, function = name.partition(":")
     getattr(importlib.import_module(module), function)(*args)
-    status = 0
   finally:
     sys.stdout.flush()
-    os._exit(status)
+    os._exit(0)
 
 
 if __name__ == "__main__":
