@@ -88,7 +88,7 @@ class MinAtar(gymnasium.Env):
     return picture.repeat(_CELL_PIXELS, axis=0).repeat(_CELL_PIXELS, axis=1)
 
   def _observe(self) -> np.ndarray:
-    """Returns the board, uint8 [10, 10, channels]."""
+    """Returns the observation, uint8 [10, 10, channels]."""
     return self._game.state().astype(np.uint8)
 
 
