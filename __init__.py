@@ -19,7 +19,7 @@ import typing
 
 __version__ = "0.1.0"
 
-# The module in which each public name is defined.
+# Module that defines each public name, by the name.
 _PUBLIC = {
   "Policy": "slipway.launch.policy",
   "RunResult": "slipway.launch.session",
@@ -59,12 +59,16 @@ if typing.TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> typing.Any:
-  """Imports a public name when it is first used."""
+  """Imports the module of a public name, and returns the named object.
+
+  Raises:
+    AttributeError: there is no such public name.
+  """
   if name not in _PUBLIC:
     raise AttributeError(f"module 'slipway' has no attribute {name!r}")
   return getattr(importlib.import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:
-  """Returns the public names."""
+  """Returns the public names, for `dir(slipway)`."""
   return __all__

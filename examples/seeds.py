@@ -9,6 +9,7 @@ import sys
 
 import slipway
 
+# Seeds of the runs: the arguments of the command, or 1, 2 and 3.
 SEEDS = [int(seed) for seed in sys.argv[1:]] or [1, 2, 3]
 
 last = []

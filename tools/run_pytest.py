@@ -1,7 +1,7 @@
 """Runs pytest as the main program of a Bazel test.
 
-Bazel requires a file as a test's main program, but pytest is a module. Passes
-on the arguments and pytest's exit status.
+Bazel requires a file as a test's main program, but pytest is a module. This
+program passes its arguments to pytest, and exits with pytest's status.
 """
 
 import sys

@@ -1,4 +1,6 @@
-"""Prints the lock without the packages that only the checks need.
+"""Prints requirements.txt without the packages that only the checks need.
+
+The checks are the tests, the linter and the type checker.
 
 python tools/runtime_lock.py > dist/requirements.txt
 """
@@ -6,11 +8,15 @@ python tools/runtime_lock.py > dist/requirements.txt
 import pathlib
 import re
 
-_ROOT = pathlib.Path(__file__).parents[1]
+_ROOT = pathlib.Path(__file__).parents[1]  # folder of the repository
 
 
 def main() -> None:
-  """Leaves out the checks, and what nothing else depends on."""
+  """Prints the pinned packages that are needed without the checks.
+
+  The packages after the line '# The checks.' of requirements.in are left out,
+  and the packages on which only left-out packages depend.
+  """
   checks = (_ROOT / "requirements.in").read_text().split("# The checks.")[1]
   dropped = set(re.findall(r"^([\w-]+)", checks, re.MULTILINE))
   lock = (_ROOT / "requirements.txt").read_text()

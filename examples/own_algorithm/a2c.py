@@ -34,6 +34,7 @@ FIELDS = {
 
 
 def get_config():
+  """Returns the config of `--config=examples/own_algorithm/a2c.py`."""
   c = fields.make_config(FIELDS)
   c.agent = "a2c:Builder"  # the module and the class below
   c.mode = "sync"
@@ -51,7 +52,10 @@ def get_config():
 
 # 2. The learner: TensorFlow, traced once.
 class Learner:
+  """A2C's learner: one update of policy and value per batch of rollouts."""
+
   def __init__(self, config, spec):
+    """Makes the networks for `spec`, an `acme.specs.EnvironmentSpec`."""
     self._config = config.learner
     self._declaration = policies.make_policy(config.network, spec)
     self._policy = tf_network.Network(
@@ -70,6 +74,7 @@ class Learner:
     self.steps = tf.Variable(tf.zeros((), tf.int64))
 
   def update(self, batch):
+    """Learns from a batch of B rollouts of T steps; returns `core.Update`."""
     x = batch.data  # a Sequence with [B, T, ...] in each field
     size, steps = x.first.shape  # B, T + 1
     learned = 1.0 - tf.cast(x.first[:, 1:], tf.float32)  # 0: an autoreset
@@ -94,10 +99,12 @@ class Learner:
     return core.Update({"loss": loss, "entropy": entropy})
 
   def get_variables(self):
+    """Returns the policy's variables by name, for the actors."""
     return self._policy.get_variables()
 
   @property
   def checkpointed(self):
+    """TensorFlow objects by name, whose variables a snapshot saves."""
     return {
       "policy": self._policy,
       "value": self._value,
@@ -111,14 +118,17 @@ class Builder(policies.PolicyActors):
   fields = FIELDS
 
   def check(self, config, spec):
+    """Raises ValueError if values of the config contradict each other."""
     groups.check_queue(config)
 
-  def make_table(self, config, spec):  # a queue: each rollout is used once
+  def make_table(self, config, spec):
+    """Returns the specification of a queue, which samples a rollout once."""
     return table_spec.TableSpec.from_queue_config(
       config, self._schema(config, spec), config.adder.unroll
     )
 
   def make_adder(self, config, spec):
+    """Returns the adder that forms rollouts from a worker's steps."""
     return sequences.SequenceAdder(
       self._schema(config, spec),
       config.topology.environments_per_worker,
@@ -127,8 +137,10 @@ class Builder(policies.PolicyActors):
     )
 
   def make_learner(self, config, spec):
+    """Returns the learner, which the trainer calls."""
     return Learner(config, spec)
 
   def _schema(self, config, spec):
+    """Returns the schema of a rollout, with each action's log-probability."""
     log_prob = {policies.LOG_PROB: (np.dtype(np.float32), ())}
     return sequences.SequenceSchema(spec, config.adder.unroll, log_prob)

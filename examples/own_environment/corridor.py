@@ -1,13 +1,17 @@
-"""A custom environment: walk to the right end of a corridor."""
+"""A custom environment: a corridor, whose right end is the goal."""
 
 import gymnasium
 import numpy as np
 
-_LENGTH = 10  # places
+_LENGTH = 10  # number of places of the corridor
 
 
 class Corridor(gymnasium.Env):
-  """Action 1 steps right and 0 left; the last place ends it with reward 1."""
+  """Corridor in which action 1 moves right, and action 0 left.
+
+  Reaching the last place ends the episode with reward 1. After 100 steps, the
+  episode is truncated.
+  """
 
   observation_space = gymnasium.spaces.Box(0, 1, (_LENGTH,), np.float32)
   action_space = gymnasium.spaces.Discrete(2)
@@ -24,4 +28,5 @@ class Corridor(gymnasium.Env):
     return self._observe(), float(arrived), arrived, late and not arrived, {}
 
   def _observe(self):
+    """Returns the current place as a one-hot vector, float32 [10]."""
     return np.eye(_LENGTH, dtype=np.float32)[self.place]

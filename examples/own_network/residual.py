@@ -9,11 +9,16 @@ when a policy is exported (agents/networks/numpy_ops.py has the functions). The
 linear layers of network.hidden_sizes follow the torso.
 """
 
-_UNITS, _BLOCKS = 64, 2
+_UNITS, _BLOCKS = 64, 2  # features of each layer, and residual blocks
 
 
 def torso(layers, observation):
-  """Returns features [B, 64] of observations [B, ...]."""
+  """Returns features [B, 64] of observations [B, ...].
+
+  Args:
+    layers: makes layers with variables, which are named by the first argument.
+    observation: array or tensor of the backend `layers.ops`.
+  """
   relu = layers.ops.relu
   x = layers.ops.float32(layers.ops.flatten(observation))
   x = layers.linear("torso/first", x, _UNITS)

@@ -1,1 +1,1 @@
-"""Hooks: calls code at events of a run."""
+"""Hooks: functions that are called at events of a run, such as evaluations."""

@@ -15,16 +15,18 @@ from slipway.launch.hooks import catalog
 from slipway.launch.hooks import event as event_lib
 from slipway.launch.runs import run_status
 
-_MAX_QUEUED = 64  # events that wait for one hook
-# Seconds to wait for all hooks at the end: an upload takes a few seconds.
-_CLOSE_S = 10.0
+# Events that may wait for one hook; further events replace the oldest ones.
+_MAX_QUEUED_EVENTS = 64
+# Seconds to wait for all hooks together at the end of a run, because an upload
+# takes a few seconds.
+_CLOSE_TIMEOUT_S = 10.0
 
 
 class Caller:
-  """Calls each hook in a thread of its own, with one event at a time.
+  """Caller of a run's hooks, with one thread per hook.
 
-  If a hook raises an error, the error is logged and the hook is not called
-  again. A slow hook misses events.
+  Each hook is called with one event at a time. If a hook raises an error, the
+  error is logged and the hook is not called again. A slow hook misses events.
 
   ```python
   caller = Caller(config, folder.path)
@@ -46,7 +48,7 @@ class Caller:
 
   @property
   def failed(self) -> dict[str, str]:
-    """The errors of the hooks that have failed, by the hook's name."""
+    """Descriptions of the errors of failed hooks, by the hook's name."""
     return {
       thread.hook: thread.error
       for thread in self._threads
@@ -60,7 +62,8 @@ class Caller:
 
     Args:
       name: the event's name.
-      status: function that returns the run's status; not called without hooks.
+      status: function that returns the run's status; called only if the run
+        has hooks.
     """
     if not self._threads:
       return
@@ -69,19 +72,19 @@ class Caller:
       thread.send(event)
 
   def close(self, status: Callable[[], run_status.RunStatus]) -> None:
-    """Sends the event 'end', and waits a few seconds for all hooks.
+    """Sends the event 'end', and waits up to 10 s until all hooks are done.
 
     Args:
       status: function that returns the run's last status.
     """
-    end_s = time.monotonic() + _CLOSE_S
+    end_s = time.monotonic() + _CLOSE_TIMEOUT_S
     self.send("end", status)
     for thread in self._threads:
       thread.close(end_s - time.monotonic())
 
 
 class _HookThread:
-  """A thread that calls one hook.
+  """A thread that imports one hook, and calls it with each event.
 
   Attributes:
     hook: the hook's name.
@@ -89,8 +92,11 @@ class _HookThread:
   """
 
   def __init__(self, hook: str):
+    """Starts the thread of a hook, given the name in `config.hooks`."""
     self.hook, self.error = hook, None
-    self._events: queue.Queue[event_lib.Event | None] = queue.Queue(_MAX_QUEUED)
+    self._events: queue.Queue[event_lib.Event | None] = queue.Queue(
+      _MAX_QUEUED_EVENTS
+    )
     self._is_slow = False
     self._thread = threading.Thread(
       target=self._run, name=f"hook {hook}", daemon=True
@@ -98,9 +104,9 @@ class _HookThread:
     self._thread.start()
 
   def send(self, event: event_lib.Event) -> None:
-    """Queues an event; a full queue drops its oldest one.
+    """Queues an event for the hook; if the queue is full, drops the oldest one.
 
-    Not thread-safe.
+    An event after the hook's failure is ignored. Not thread-safe.
     """
     if self.error is not None:
       return
@@ -115,7 +121,11 @@ class _HookThread:
     self._events.put(event)
 
   def close(self, timeout_s: float) -> None:
-    """Waits until the hook has handled its events, or for `timeout_s`."""
+    """Waits until the hook has handled all queued events.
+
+    Args:
+      timeout_s: seconds after which the wait ends with a warning.
+    """
     end_s = time.monotonic() + timeout_s
     if self.error is None:
       with contextlib.suppress(queue.Full):
@@ -125,11 +135,11 @@ class _HookThread:
       logging.warning(
         "hook %s has not ended within %.0f s: its remaining events are lost",
         self.hook,
-        _CLOSE_S,
+        _CLOSE_TIMEOUT_S,
       )
 
   def _run(self) -> None:
-    """Calls the hook with each event, until it fails or None comes."""
+    """Calls the hook with each event, until it fails or the queue has None."""
     try:
       call = catalog.make(self.hook)
       while (event := self._events.get()) is not None:

@@ -9,18 +9,18 @@ from slipway.configs import names
 from slipway.environments import user_code
 from slipway.launch.hooks import event
 
-# Further requirements, so that pip keeps the versions of protobuf and
+# Arguments of `pip install` that keep the versions of protobuf and
 # typing-extensions with which TensorFlow 2.12 works.
-_PINS = "'protobuf<5' 'typing-extensions<4.6'"
+_PINNED_REQUIREMENTS = "'protobuf<5' 'typing-extensions<4.6'"
 
 
 class _BuiltIn(typing.NamedTuple):
-  """A built-in hook.
+  """Class and optional package of a built-in hook.
 
   Attributes:
     path: the class as 'module:name'.
     package: the optional package that the hook imports, or '' for none.
-    install: arguments of `pip install` for the package.
+    install: arguments of `pip install` for the package, or '' for none.
   """
 
   path: str
@@ -28,17 +28,18 @@ class _BuiltIn(typing.NamedTuple):
   install: str = ""
 
 
+# Built-in hooks, by their name in `config.hooks`.
 _BUILT_IN = {
   "csv": _BuiltIn("slipway.launch.hooks.csv_file:CsvFile"),
   "wandb": _BuiltIn(
     "slipway.launch.hooks.wandb_run:WandbRun",
     "wandb",
-    f"wandb==0.19.11 {_PINS}",
+    f"wandb==0.19.11 {_PINNED_REQUIREMENTS}",
   ),
   "mlflow": _BuiltIn(
     "slipway.launch.hooks.mlflow_run:MlflowRun",
     "mlflow",
-    f"mlflow-skinny==2.9.2 {_PINS}",
+    f"mlflow-skinny==2.9.2 {_PINNED_REQUIREMENTS}",
   ),
 }
 
@@ -59,7 +60,9 @@ def check(hooks: Sequence[str]) -> None:
 
 
 def make(name: str) -> event.Hook:
-  """Returns a hook: a function, or an instance of a class.
+  """Imports a hook, and returns the function or object that events call.
+
+  A class is instantiated without arguments.
 
   Args:
     name: name of a built-in hook, or 'module:name'.
@@ -73,7 +76,15 @@ def make(name: str) -> event.Hook:
 
 
 def _find_hook(name: str) -> typing.Any:
-  """Returns the function or class of a hook; raises the errors of `check`."""
+  """Imports a hook, and returns its function or class.
+
+  Args:
+    name: name of a built-in hook, or 'module:name'.
+
+  Raises:
+    ValueError: the hook can't be used; see `check`.
+    user_code.UserCodeError: the user's own code failed in the import.
+  """
   shown = f"config.hooks has {name!r}"
   built_in = _BUILT_IN.get(name)
   if built_in is None and ":" not in name:
@@ -106,14 +117,18 @@ def _find_hook(name: str) -> typing.Any:
   return found
 
 
-def _takes_event(found: typing.Any) -> bool:
-  """Returns whether a hook can be called with one argument, the event."""
+def _takes_event(hook: typing.Any) -> bool:
+  """Returns whether a hook can be called with one argument, the event.
+
+  Args:
+    hook: a function, or a class whose instances are called.
+  """
   try:
-    if isinstance(found, type):
-      inspect.signature(found).bind()
-      inspect.signature(found.__call__).bind(None, None)
+    if isinstance(hook, type):
+      inspect.signature(hook).bind()
+      inspect.signature(hook.__call__).bind(None, None)
     else:
-      inspect.signature(found).bind(None)
+      inspect.signature(hook).bind(None)
   except TypeError:
     return False
   except ValueError:  # a function without a signature, such as one in C

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from slipway.launch.hooks import event as event_lib
 from slipway.launch.runs import outbox
 
-FILE = "metrics.csv"  # in the run's folder
-_COUNT = "evaluation/count"  # column with the number of the evaluation
+FILE = "metrics.csv"  # name of the file in the run's folder
+_COUNT_COLUMN = (
+  "evaluation/count"  # name of the column that numbers evaluations
+)
 
 
 class CsvFile:
@@ -19,20 +21,24 @@ class CsvFile:
   """
 
   def __init__(self):
-    """Opens no file."""
+    """Makes the hook; the file is opened at the first event."""
     self._outbox = outbox.Outbox()
     # Columns of the file, or None if this object has not written it yet.
     self._columns: list[str] | None = None
 
   def __call__(self, event: event_lib.Event) -> None:
-    """Appends the row of an evaluation.
+    """Updates the file after an event of the run.
 
-    At the start of a resumed run, rows after its snapshot are removed.
+    At an evaluation, a row is appended. At the start of a resumed run, the rows
+    after its snapshot are removed. Other events retry rows that a full disk
+    has rejected.
     """
     path = event.folder / FILE
     if event.name == "start":
       count = event.status.evaluation.count
-      rows = [row for row in _read_rows(path) if float(row[_COUNT]) <= count]
+      rows = [
+        row for row in _read_rows(path) if float(row[_COUNT_COLUMN]) <= count
+      ]
       self._write_rows(path, rows)
     elif event.name == "evaluation":
       self._append_row(path, event.metrics)
@@ -42,7 +48,7 @@ class CsvFile:
   def _append_row(
     self, path: pathlib.Path, metrics: Mapping[str, float]
   ) -> None:
-    """Appends a row; rewrites the file if it has new columns."""
+    """Appends a row of metrics; rewrites the file if a metric is new."""
     columns = self._columns
     if columns is None or metrics.keys() - set(columns):
       # The file gets new columns, such as the learner's first metrics.
@@ -53,7 +59,7 @@ class CsvFile:
   def _write_rows(
     self, path: pathlib.Path, rows: Sequence[Mapping[str, object]]
   ) -> None:
-    """Replaces the file by a header and rows."""
+    """Replaces the file by a header and `rows`, dicts from column to value."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     header = [dict(zip(columns, columns, strict=True))] if columns else []
     self._columns = columns
@@ -63,7 +69,7 @@ class CsvFile:
 def _format_rows(
   columns: Sequence[str], rows: Sequence[Mapping[str, object]]
 ) -> bytes:
-  """Returns rows as CSV, with empty cells for missing values."""
+  """Returns rows as CSV without a header; a missing value is an empty cell."""
   text = io.StringIO()
   writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
   writer.writerows(rows)
@@ -71,7 +77,7 @@ def _format_rows(
 
 
 def _read_rows(path: pathlib.Path) -> list[dict[str, str]]:
-  """Returns the rows of a CSV file; empty if the file is missing."""
+  """Returns a CSV file's rows, values by column; [] if the file is missing."""
   if not path.exists():
     return []
   with open(path, newline="", encoding="utf-8") as file:

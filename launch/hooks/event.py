@@ -10,7 +10,9 @@ import ml_collections
 from slipway.configs import fields
 from slipway.launch.runs import run_status, scalars
 
+# Names of the events.
 Name = typing.Literal["start", "evaluation", "snapshot", "end"]
+# Type of a hook: a function that takes an event, and whose result is ignored.
 Hook = typing.Callable[["Event"], typing.Any]
 
 
@@ -38,7 +40,7 @@ class Event:
 
   @property
   def metrics(self) -> dict[str, float]:
-    """All finite numbers of the status, by their names in TensorBoard."""
+    """Finite metrics of the run's status, by their names in TensorBoard."""
     evaluation = self.status.evaluation
     values = {
       "progress/environment_steps": self.status.env_steps,
@@ -61,5 +63,5 @@ class Event:
 
   @property
   def failed(self) -> bool:
-    """Whether the run was ended by a failure."""
+    """Whether a failure, or the loss of the launcher, ended the run."""
     return self.status.stopped_because in ("failure", "launcher_lost")

@@ -1,4 +1,4 @@
-"""MlflowRun: a hook that logs to MLflow.
+"""MlflowRun: a hook that logs a run to MLflow.
 
 MLflow's environment variables configure it: MLFLOW_TRACKING_URI, by default the
 folder mlruns/ of the working directory, and MLFLOW_EXPERIMENT_NAME.
@@ -10,17 +10,21 @@ import typing
 
 from slipway.launch.hooks import event as event_lib
 
-# File in the run's folder with MLflow's id, so that a resume continues its run.
-_ID_FILE = "mlflow_run_id"
-_EXPERIMENT = "slipway"
-_MAX_VALUE_LENGTH = 500  # characters that every server accepts in a parameter
+# Name of the file in the run's folder with the id of the MLflow run, which a
+# resumed run continues.
+_RUN_ID_FILE = "mlflow_run_id"
+# Name of the MLflow experiment, unless MLFLOW_EXPERIMENT_NAME is set.
+_DEFAULT_EXPERIMENT = "slipway"
+# Characters of a config value that are logged; every MLflow server accepts so
+# many in a parameter.
+_MAX_VALUE_LENGTH = 500
 
 
 class MlflowRun:
-  """A hook that logs the config once, and the metrics of each evaluation."""
+  """A hook that logs the config and each evaluation's metrics to MLflow."""
 
   def __init__(self):
-    """Imports MLflow and makes a client."""
+    """Imports MLflow, and makes a client of its tracking server."""
     import mlflow  # pyright: ignore[reportMissingImports]
     from mlflow import entities  # pyright: ignore[reportMissingImports]
 
@@ -28,9 +32,9 @@ class MlflowRun:
     self._id: str | None = None
 
   def __call__(self, event: event_lib.Event) -> None:
-    """Logs an event to the MLflow run."""
+    """Logs an event: metrics at an evaluation, also the outcome at the end."""
     if self._id is None:  # also after a restart of the control node
-      self._id = self._begin(event)
+      self._id = self._continue_or_create_run(event)
     if event.name in ("evaluation", "end"):
       now_ms, step = int(1_000 * time.time()), event.status.env_steps
       self._client.log_batch(
@@ -47,15 +51,18 @@ class MlflowRun:
         self._id, "FAILED" if event.failed else "FINISHED"
       )
 
-  def _begin(self, event: event_lib.Event) -> str:
-    """Continues or creates the MLflow run; returns its id."""
-    path = event.folder / _ID_FILE
+  def _continue_or_create_run(self, event: event_lib.Event) -> str:
+    """Continues or creates the MLflow run of a run; returns the MLflow id.
+
+    A new MLflow run gets the config's values as its parameters.
+    """
+    path = event.folder / _RUN_ID_FILE
     if path.exists():
       run_id = path.read_text(encoding="utf-8")
       self._client.update_run(run_id, status="RUNNING")
       return run_id
     run = self._client.create_run(
-      self._experiment_id(), run_name=event.status.name
+      self._find_or_create_experiment(), run_name=event.status.name
     )
     path.write_text(run.info.run_id, encoding="utf-8")
     self._client.log_batch(
@@ -67,9 +74,9 @@ class MlflowRun:
     )
     return run.info.run_id
 
-  def _experiment_id(self) -> typing.Any:
-    """Returns the id of MLflow's experiment, which is made if missing."""
-    name = os.environ.get("MLFLOW_EXPERIMENT_NAME", _EXPERIMENT)
+  def _find_or_create_experiment(self) -> typing.Any:
+    """Returns the id of the MLflow experiment, which is created if missing."""
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME", _DEFAULT_EXPERIMENT)
     found = self._client.get_experiment_by_name(name)
     if found is not None:
       return found.experiment_id

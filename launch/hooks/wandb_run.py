@@ -1,4 +1,4 @@
-"""WandbRun: a hook that logs to Weights & Biases.
+"""WandbRun: a hook that logs a run to Weights & Biases (W&B).
 
 W&B's environment variables configure it: WANDB_API_KEY, WANDB_PROJECT,
 WANDB_ENTITY, and WANDB_MODE=offline for a machine without network.
@@ -9,25 +9,27 @@ import typing
 
 from slipway.launch.hooks import event as event_lib
 
+# Name of the metric that is the x axis of W&B's charts.
 _STEP_METRIC = "progress/environment_steps"
-# File in the run's folder with W&B's id, so that a resume continues its run.
-_ID_FILE = "wandb_run_id"
+# Name of the file in the run's folder with the id of the W&B run, which a
+# resumed run continues.
+_RUN_ID_FILE = "wandb_run_id"
 
 
 class WandbRun:
-  """A hook that logs the config once, and the metrics of each evaluation."""
+  """A hook that logs the config and each evaluation's metrics to W&B."""
 
   def __init__(self):
-    """Imports W&B."""
+    """Imports W&B's package."""
     import wandb  # pyright: ignore[reportMissingImports]
 
     self._wandb = wandb
     self._run: typing.Any = None
 
   def __call__(self, event: event_lib.Event) -> None:
-    """Logs an event to the W&B run."""
+    """Logs an event: metrics at an evaluation, also the outcome at the end."""
     if self._run is None:  # also after a restart of the control node
-      self._run = self._begin(event)
+      self._run = self._continue_or_create_run(event)
     if event.name in ("evaluation", "end"):
       self._run.log(event.metrics)
     if event.name == "end":
@@ -36,9 +38,9 @@ class WandbRun:
       # Waits until W&B's own process is done: it dies with this process.
       self._wandb.teardown()
 
-  def _begin(self, event: event_lib.Event) -> typing.Any:
-    """Continues or creates the W&B run; returns it."""
-    path = event.folder / _ID_FILE
+  def _continue_or_create_run(self, event: event_lib.Event) -> typing.Any:
+    """Continues or creates the W&B run of a run; returns a `wandb` run."""
+    path = event.folder / _RUN_ID_FILE
     if not path.exists():
       path.write_text(secrets.token_hex(8), encoding="utf-8")
     run = self._wandb.init(

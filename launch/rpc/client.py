@@ -12,22 +12,25 @@ import msgspec
 from slipway.launch.rpc import wire
 from slipway.replay.transport import unix_server
 
-_TIMEOUT_S = 3.0  # of one call
-# Timeout of methods that are retried; longer than a server's restart.
+# Default timeout in seconds of each socket operation of a call.
+_CALL_TIMEOUT_S = 3.0
+# Seconds for which a method marked `wire.repeated` is retried; longer than a
+# server's restart takes.
 _RETRY_TIMEOUT_S = 30.0
-_RETRY_PERIOD_S = 0.1
+_RETRY_PERIOD_S = 0.1  # seconds between two attempts of a retried call
 
+# Type of the class that declares a service's methods.
 Service = typing.TypeVar("Service")
 
 
 class UnreachableError(ConnectionError):
-  """Raised if a server is down or does not reply, or the method failed."""
+  """Raised if a call gets no reply, or its method fails in the server."""
 
 
 def connect(
-  service: type[Service], path: str, timeout_s: float = _TIMEOUT_S
+  service: type[Service], path: str, timeout_s: float = _CALL_TIMEOUT_S
 ) -> Service:
-  """Returns an object with the methods of a service.
+  """Returns a client of a service: an object with the service's methods.
 
   ```python
   control = connect(control_service.ControlService, "/dev/shm/run/control.sock")
@@ -38,25 +41,31 @@ def connect(
 
   - ValueError if the service has rejected the call;
   - UnreachableError if there was no reply or the method failed. Methods that
-    are marked `wire.repeated` are retried for half a minute first.
+    are marked `wire.repeated` are retried for 30 s first.
 
   Args:
     service: class that declares the methods; see `wire`.
     path: path of the server's socket, which need not exist yet.
-    timeout_s: timeout of a call in seconds.
+    timeout_s: timeout in seconds of each socket operation of a call.
   """
   return typing.cast(Service, _Client(service, path, timeout_s))
 
 
 class _Client:
-  """The object that `connect` returns, with a pool of connections."""
+  """Client of a service, with a pool of idle connections to its server."""
 
   def __init__(self, service: type, path: str, timeout_s: float):
+    """Makes a client without connecting; the arguments are `connect`'s."""
     self._methods = wire.methods(service)
     self._path, self._timeout_s = path, timeout_s
     self._idle: collections.deque[socket.socket] = collections.deque()
 
   def __getattr__(self, name: str) -> typing.Any:
+    """Returns a function that calls the service's method `name`.
+
+    Raises:
+      AttributeError: the service has no such method.
+    """
     if name not in self.__dict__.get("_methods", ()):
       raise AttributeError(name)
     method = self._methods[name]
@@ -66,7 +75,20 @@ class _Client:
   def _call_with_retry(
     self, name: str, method: wire.Method, *arguments: typing.Any
   ) -> typing.Any:
-    """Calls a method again until there is a reply, for half a minute."""
+    """Calls a method, and repeats a call without a result for 30 s.
+
+    Args:
+      name: the method's name.
+      method: decoders of the method's arguments and result.
+      *arguments: arguments of the call.
+
+    Returns:
+      The method's result.
+
+    Raises:
+      ValueError: the service has rejected the call.
+      UnreachableError: every attempt got no reply, or failed.
+    """
     end_s = time.monotonic() + _RETRY_TIMEOUT_S
     while True:
       try:
@@ -83,6 +105,11 @@ class _Client:
     self, name: str, method: wire.Method, *arguments: typing.Any
   ) -> typing.Any:
     """Calls a method once, and returns its result.
+
+    Args:
+      name: the method's name.
+      method: decoders of the method's arguments and result.
+      *arguments: arguments of the call.
 
     Raises:
       ValueError: the service has rejected the call.
@@ -115,7 +142,8 @@ class _Client:
     """Takes an idle connection from the pool, or opens a new one.
 
     Raises:
-      OSError: no server listens at the path, or it is another user's.
+      OSError: no server listens at the path, or the server belongs to another
+        user.
     """
     while self._idle:
       try:

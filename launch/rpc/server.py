@@ -10,19 +10,20 @@ from absl import logging
 from slipway.launch.rpc import wire
 from slipway.replay.transport import unix_server
 
-_NOTHING = msgspec.Raw(wire.encode(None))
+# Encoded None, in place of the result of a call that failed.
+_NO_RESULT = msgspec.Raw(wire.encode(None))
 
 
 class Server:
-  """Serves an object until `close`, with one thread per connection.
+  """Server of an object's methods, with one thread per connection.
 
-  Only processes of this user are served. A request whose arguments do not have
-  the annotated types is rejected with an error, which is logged once per
-  method.
+  It serves processes of this user only, from its construction to `close`. A
+  request whose arguments do not have the annotated types is rejected with an
+  error, which is logged once per method.
   """
 
   def __init__(self, path: str, service: type, target: typing.Any):
-    """Starts to listen.
+    """Starts to serve the object at a unix socket.
 
     Args:
       path: path of the socket; the socket of a dead process is replaced.
@@ -39,7 +40,7 @@ class Server:
     self._server = unix_server.UnixServer(path, self._serve)
 
   def close(self) -> None:
-    """Closes the socket and all connections; open calls get no reply."""
+    """Closes the socket and all connections; calls in progress get no reply."""
     self._closed = True
     self._server.close()
 
@@ -61,7 +62,7 @@ class Server:
       self._log_rejected("a connection", error)
 
   def _make_reply(self, data: bytes) -> wire.Reply:
-    """Calls the method of an encoded request, and returns the reply."""
+    """Executes an encoded request, and returns the reply with its result."""
     called = "a request"
     try:
       request = msgspec.msgpack.decode(data, type=wire.Request)
@@ -71,22 +72,24 @@ class Server:
       arguments = self._methods[called].arguments.decode(request.arguments)
     except (ValueError, RecursionError) as error:
       self._log_rejected(f"{called[:100]!r}", error)
-      return wire.Reply(_NOTHING, f"{called[:100]!r}: {error}", rejected=True)
+      return wire.Reply(_NO_RESULT, f"{called[:100]!r}: {error}", rejected=True)
     try:
       result = getattr(self._target, called)(*arguments)
       return wire.Reply(msgspec.Raw(wire.encode(result)))
     except ValueError as error:
-      return wire.Reply(_NOTHING, str(error), rejected=True)
+      return wire.Reply(_NO_RESULT, str(error), rejected=True)
     except Exception as error:
       logging.exception("%r failed", called)
-      return wire.Reply(_NOTHING, f"{type(error).__name__}: {error}")
+      return wire.Reply(_NO_RESULT, f"{type(error).__name__}: {error}")
 
   def _log_rejected(self, rejected: str, error: Exception) -> None:
-    """Logs the first rejection of each kind, up to a number of kinds.
+    """Logs a rejected connection or request, once per text `rejected`.
+
+    After about 100 different texts, nothing more is logged.
 
     Args:
-      rejected: what is rejected: a connection, or the name of a method.
-      error: the reason.
+      rejected: 'a connection', or the requested method's name in quotes.
+      error: the reason of the rejection.
     """
     with self._lock:
       if self._closed or rejected in self._logged or len(self._logged) > 100:

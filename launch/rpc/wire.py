@@ -1,4 +1,4 @@
-"""Wire: the protocol by which calls and replies cross a socket.
+"""Wire: the protocol of RPC requests and replies on a socket.
 
 A service is a class whose public methods have type annotations. A connection
 begins with `PREFACE`. Then every request is a frame, and the server sends one
@@ -17,12 +17,17 @@ import msgspec
 
 from slipway.launch.runs import records
 
+# First bytes of a connection, by which the server recognises a client.
 PREFACE = b"slipway-rpc 1\n"
-# Larger than any message, such as a status of thousands of nodes.
-_LARGEST_FRAME = 16 * 2**20
-_LENGTH = struct.Struct("!I")
-_REPEATED = "_rpc_repeated"  # attribute of methods that clients retry
+# Longest frame that is received, in bytes; larger than any message, such as a
+# status of thousands of nodes.
+_MAX_FRAME_BYTES = 16 * 2**20
+# Header of a frame: the length of the rest, in big-endian order.
+_LENGTH_HEADER = struct.Struct("!I")
+# Attribute that marks the methods which clients retry.
+_REPEATED_MARK = "_rpc_repeated"
 
+# Type of a method that `repeated` decorates.
 Function = typing.TypeVar("Function", bound=Callable)
 
 
@@ -39,12 +44,12 @@ class Request(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class Reply(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-  """The reply to a request.
+  """The reply to a request: a result or an error.
 
   Attributes:
     result: encoded result; undefined after an error.
     error: text of the error, or None if the method has returned.
-    rejected: whether the method raised ValueError, for a wrong request.
+    rejected: whether the error is a ValueError, because the request is wrong.
   """
 
   result: msgspec.Raw
@@ -53,7 +58,7 @@ class Reply(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class Method(typing.NamedTuple):
-  """The decoders of a method's arguments and result, by their types.
+  """Decoders of a service method, made from its type annotations.
 
   Attributes:
     arguments: decoder of the tuple of all arguments.
@@ -67,17 +72,17 @@ class Method(typing.NamedTuple):
 
 
 def repeated(function: Function) -> Function:
-  """Decorator of a service's method that clients retry.
+  """Marks a service's method as one that clients retry; a decorator.
 
   A client calls the method again while the server restarts, until there is a
   reply. So the server may execute one call twice.
   """
-  setattr(function, _REPEATED, True)
+  setattr(function, _REPEATED_MARK, True)
   return function
 
 
 def methods(service: type) -> dict[str, Method]:
-  """Returns the public methods of a service, by name.
+  """Returns the decoders of a service's public methods, by method name.
 
   Args:
     service: a class whose methods have annotations that msgspec supports.
@@ -92,7 +97,7 @@ def methods(service: type) -> dict[str, Method]:
     found[name] = Method(
       msgspec.msgpack.Decoder(arguments),
       msgspec.msgpack.Decoder(result),
-      hasattr(function, _REPEATED),
+      hasattr(function, _REPEATED_MARK),
     )
   return found
 
@@ -109,32 +114,33 @@ def send(connection: socket.socket, message: typing.Any) -> None:
     OSError: the connection is broken, or its timeout has passed.
   """
   data = encode(message)
-  connection.sendall(_LENGTH.pack(len(data)) + data)
+  connection.sendall(_LENGTH_HEADER.pack(len(data)) + data)
 
 
 def receive(connection: socket.socket) -> bytes | None:
-  """Receives the bytes of one frame.
+  """Receives one frame.
 
   Returns:
-    The bytes, or None if the peer has closed the connection.
+    The frame's content without the length, or None if the peer has closed the
+    connection.
 
   Raises:
     OSError: the connection is broken, or its timeout has passed.
     ValueError: the frame is too large for a message.
   """
-  header = receive_exactly(connection, _LENGTH.size)
+  header = receive_exactly(connection, _LENGTH_HEADER.size)
   if header is None:
     return None
-  (length,) = _LENGTH.unpack(header)
-  if length > _LARGEST_FRAME:
+  (length,) = _LENGTH_HEADER.unpack(header)
+  if length > _MAX_FRAME_BYTES:
     raise ValueError(
-      f"a frame of {length} bytes, where messages have up to {_LARGEST_FRAME}"
+      f"a frame of {length} bytes, where messages have up to {_MAX_FRAME_BYTES}"
     )
   return receive_exactly(connection, length)
 
 
 def receive_exactly(connection: socket.socket, size: int) -> bytes | None:
-  """Receives exactly `size` bytes, or None if the connection closes before."""
+  """Returns exactly `size` bytes, or None if the connection closes before."""
   received = bytearray()
   while len(received) < size:
     chunk = connection.recv(size - len(received))
