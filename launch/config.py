@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     return 0 if flags_lib.requests_help(argv) else 2
   try:
     config = overrides.load(names[0])
-    declared = overrides.declared(config)
+    declared = overrides.declared_fields(config)
     print(overrides.help_text(config, declared))
   except (ValueError, user_code.UserCodeError) as error:
     print(f"config: {error}", file=sys.stderr)

@@ -171,7 +171,9 @@ class Connection:
       )
     because = "it does not reply any more"
     with contextlib.suppress(rpc_client.UnreachableError):
-      because = status_text.reason(self._control.status().stopped_because)
+      because = status_text.describe_reason(
+        self._control.status().stopped_because
+      )
     return RunEndedError(f"run {self._name!r} has ended: {because}")
 
 
@@ -210,9 +212,8 @@ def connect(run: str | os.PathLike[str]) -> Connection:
       f"run {str(folder.path)!r} does not reply: {error}"
     ) from error
   if because is not None:
-    raise RunEndedError(
-      f"run {str(folder.path)!r} is stopping: {status_text.reason(because)}"
-    )
+    reason = status_text.describe_reason(because)
+    raise RunEndedError(f"run {str(folder.path)!r} is stopping: {reason}")
   environment, exchange = factory.make_external(config.environment)
   data = addresses.DataAddresses(
     tuple(

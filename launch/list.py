@@ -89,7 +89,7 @@ def _describe_algorithm(algorithm: str) -> Iterator[str]:
 def _describe_file(path: str) -> Iterator[str]:
   """Yields the lines with a config file's changed fields and its memory."""
   config = overrides.load(path)
-  fields_lib.validate(config, overrides.declared(config))
+  fields_lib.validate(config, overrides.declared_fields(config))
   yield f"{path}: {config.agent}"
   yield ""
   yield "values that differ from the fields' defaults"
@@ -102,7 +102,7 @@ def _describe_file(path: str) -> Iterator[str]:
 
 def _list_changes(config: ml_collections.ConfigDict) -> Iterator[str]:
   """Yields one line per field of a config whose value is not the default."""
-  defaults = fields_lib.make_config(overrides.declared(config))
+  defaults = fields_lib.make_config(overrides.declared_fields(config))
   for field, value in fields_lib.flatten(config).items():
     if fields_lib.get(defaults, field) != value:
       yield f"  {field:<38}{value}"

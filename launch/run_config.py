@@ -46,7 +46,7 @@ def _read_checked(path: pathlib.Path) -> ml_collections.ConfigDict:
   """Reads a config and checks its fields; raises ValueError if invalid."""
   config = config_file.read(path)
   try:
-    fields.validate(config, overrides.declared(config))
+    fields.validate(config, overrides.declared_fields(config))
   except ValueError as error:
     raise ValueError(
       f"{str(path)!r} is damaged, or another version of the program wrote it "

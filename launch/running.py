@@ -48,7 +48,7 @@ def _why_not_found(folder: run_folder.RunFolder) -> str:
   if folder.summary.exists():
     summary = json.loads(folder.summary.read_text("utf-8"))
     because = summary["stopped_because"]
-    return f"run {name} has ended: {status_text.reason(because)}"
+    return f"run {name} has ended: {status_text.describe_reason(because)}"
   return (
     f"run {name} has no control.json: it has not started yet, or was killed"
   )

@@ -72,7 +72,7 @@ def load_config(name: str) -> ml_collections.ConfigDict:
     ValueError: there is no such algorithm, preset or file.
   """
   config = overrides.load(name)
-  fields.check_names(config, overrides.declared(config))
+  fields.check_names(config, overrides.declared_fields(config))
   return config
 
 

@@ -195,7 +195,7 @@ def _load_config(path: str) -> ml_collections.ConfigDict:
   """
   config = overrides.load(path)
   try:
-    fields_lib.check_names(config, overrides.declared(config))
+    fields_lib.check_names(config, overrides.declared_fields(config))
   except ValueError as error:
     raise ValueError(f"--config={path}: {error}") from error
   return config
@@ -203,7 +203,7 @@ def _load_config(path: str) -> ml_collections.ConfigDict:
 
 def _describe_fields(path: str, config: ml_collections.ConfigDict) -> str:
   """Returns the help text about the fields of a config."""
-  described = overrides.help_text(config, overrides.declared(config))
+  described = overrides.help_text(config, overrides.declared_fields(config))
   return f"Fields of --config={path}:\n\n{described}"
 
 

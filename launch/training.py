@@ -53,7 +53,7 @@ def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
     try:
       flags = train_flags.parse(argv, _USAGE)
       config = flags.config
-      fields.validate(config, overrides.declared(config))
+      fields.validate(config, overrides.declared_fields(config))
       spec = factory.make_spec(config.environment)
       builder = registry.make_builder(config.agent)
       builder.check(config, spec)

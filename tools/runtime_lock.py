@@ -1,6 +1,6 @@
 """Prints requirements.txt without the packages that only the checks need.
 
-The checks are the tests, the linter and the type checker.
+The checks need packages such as pytest, ruff and the type checker.
 
 python tools/runtime_lock.py > dist/requirements.txt
 """

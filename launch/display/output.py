@@ -5,15 +5,16 @@ import os
 import threading
 import typing
 
+# Bytes of queued text from which on further text is dropped.
 _MAX_PENDING_BYTES = 1 << 20
 
 
 class Output(io.TextIOBase):
-  """Writes text to the descriptor of a stream, in a thread of its own.
+  """Text stream whose own thread writes to a file descriptor.
 
-  A terminal that was stopped by Ctrl-S, or that no process reads, blocks its
-  writers. Here it only blocks the thread. Text that the descriptor rejects, as
-  that of a closed terminal does, is dropped.
+  A terminal that was stopped by Ctrl-S, or that no process reads, blocks only
+  that thread. Text that the descriptor rejects is dropped; for example, the
+  descriptor of a closed terminal rejects all text.
 
   ```python
   output = Output(sys.stdout)
@@ -26,10 +27,10 @@ class Output(io.TextIOBase):
   """
 
   def __init__(self, stream: typing.TextIO):
-    """Starts the thread.
+    """Starts the thread that writes.
 
     Args:
-      stream: a text stream with a file descriptor.
+      stream: text stream whose file descriptor is written to.
     """
     self._descriptor, self._encoding = stream.fileno(), stream.encoding
     self._is_terminal = stream.isatty()
@@ -40,19 +41,19 @@ class Output(io.TextIOBase):
 
   @property
   def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Returns the stream's encoding."""
+    """Name of the text encoding, such as 'utf-8'."""
     return self._encoding
 
   def fileno(self) -> int:
-    """Returns the stream's descriptor."""
+    """Returns the number of the file descriptor."""
     return self._descriptor
 
   def isatty(self) -> bool:
-    """Returns whether the stream is a terminal."""
+    """Returns whether the file descriptor is a terminal."""
     return self._is_terminal
 
   def write(self, text: str) -> int:
-    """Queues text; drops it if too much is queued."""
+    """Queues text, or drops it if 1 MiB is queued; returns its length."""
     with self._changed:
       if len(self._pending) < _MAX_PENDING_BYTES:
         self._pending += text.encode(self._encoding, "replace")
@@ -60,16 +61,19 @@ class Output(io.TextIOBase):
     return len(text)
 
   def wait_written(self, timeout_s: float) -> bool:
-    """Waits until all text is written or dropped; False after a timeout.
+    """Waits until all queued text is written or dropped.
 
     Args:
       timeout_s: seconds to wait at most.
+
+    Returns:
+      Whether no text is queued any more; False after the timeout.
     """
     with self._changed:
       return self._changed.wait_for(lambda: not self._pending, timeout_s)
 
   def _run(self) -> None:
-    """Writes the queued text; runs in the thread."""
+    """Writes queued text forever; the function of the thread."""
     while True:
       with self._changed:
         self._changed.wait_for(lambda: self._pending)

@@ -18,27 +18,32 @@ from slipway.launch.display import output as output_lib
 from slipway.launch.display import status_text
 from slipway.launch.runs import run_status
 
-_WIDTH = 80  # columns, on a terminal that is wide enough
-_MIN_WIDE = 70  # columns from which the margins are wide
-_LINE_PERIOD_S = 5.0  # between two plain lines with the progress
-# Seconds to wait until the previous status is written, before a status is
-# dropped, and before the last status is dropped.
-_WAIT_S, _LAST_WAIT_S = 0.01, 2.0
+_MAX_WIDTH = 80  # width of the panel in columns, if the terminal has so many
+_WIDE_MARGIN_WIDTH = 70  # width in columns from which margins have 2 columns
+_LINE_PERIOD_S = 5.0  # seconds between two plain lines with the progress
+# Seconds to wait until the previous status is written. After that time, the new
+# status is not shown.
+_WRITE_TIMEOUT_S = 0.01
+# The same time for the last status of a run.
+_LAST_WRITE_TIMEOUT_S = 2.0
 
-_ALERT = "yellow"  # colour of nodes that are down, losses and stalls
+_ALERT_STYLE = "yellow"  # style of nodes that are down, losses and stalls
 
+# Text of a table's cell, and the cells of one row.
 _Cell = str | rich.text.Text
 _Row = tuple[_Cell, ...]
 
-_FRAME_LINES = 2  # of the panel's border
-# Lines that are reserved for a sentence about a wait, and about a stall.
+_BORDER_LINES = 2  # lines of the panel's border: top and bottom
+# Lines reserved for the sentence about waiting nodes, normally and in a stall.
 _WAIT_LINES, _STALL_LINES = 2, 5
-# Labels of the rows that a low terminal leaves out, in this order.
-_DISPENSABLE = (
+# Labels of the rows that are left out, in this order, if a terminal has too few
+# lines.
+_DISPENSABLE_LABELS = (
   *("proxy", "loading", "variables", "items", "training", "sampling"),
   *("snapshot", "learning", "replay", "best", "speed"),
 )
 
+# Style of the phase in the panel's title, by phase.
 _PHASE_STYLES = {
   "starting": "yellow",
   "running": "green",
@@ -49,15 +54,17 @@ _PHASE_STYLES = {
 
 
 class Panel:
-  """Shows a status in place on a terminal, or in plain lines elsewhere.
+  """Display of a run's status: in place on a terminal, else in plain lines.
 
+  ```python
   with Panel() as panel:
     while running:
       panel.update(control.status())
+  ```
   """
 
   def __init__(self, console: rich.console.Console | None = None):
-    """Prints nothing yet.
+    """Makes a panel that shows nothing yet.
 
     Args:
       console: the console to print to, or None for standard output.
@@ -88,7 +95,9 @@ class Panel:
     The output may be a terminal that is stopped or closed, a pipe without a
     reader, or a file on a full disk. Only the last status is waited for.
     """
-    timeout_s = _LAST_WAIT_S if status.phase == "stopped" else _WAIT_S
+    timeout_s = (
+      _LAST_WRITE_TIMEOUT_S if status.phase == "stopped" else _WRITE_TIMEOUT_S
+    )
     if self._output is not None and not self._output.wait_written(timeout_s):
       return
     if not self._console.is_terminal or self._console.is_dumb_terminal:
@@ -107,10 +116,10 @@ class Panel:
     self._live.update(render(status, self._console), refresh=True)
 
   def close(self) -> None:
-    """Leaves the last status on the terminal.
+    """Ends the display; the last status stays on the terminal.
 
-    If it can't be written, all later output of this process is dropped, too,
-    since writing it would block, or fail at the exit.
+    If the last status can't be written within 2 s, all later output of this
+    process is dropped, since writing it would block, or fail at the exit.
     """
     live, self._live = self._live, None
     if live is not None:
@@ -118,7 +127,7 @@ class Panel:
     output = self._output
     if output is None:
       return
-    if not output.wait_written(_LAST_WAIT_S) or output.failed:
+    if not output.wait_written(_LAST_WRITE_TIMEOUT_S) or output.failed:
       descriptors = [output.fileno()]
       if os.path.sameopenfile(output.fileno(), sys.stderr.fileno()):
         descriptors.append(sys.stderr.fileno())
@@ -127,6 +136,10 @@ class Panel:
           os.dup2(nowhere.fileno(), descriptor)
 
   def _print_lines(self, status: run_status.RunStatus) -> None:
+    """Prints lines with a new phase, a new evaluation and the progress.
+
+    The progress is printed every 5 s, and when the run has stopped.
+    """
     lines, printed = [], self._printed
     if printed is None or status.phase != printed.phase:
       lines.append(status_text.phase_line(status))
@@ -162,40 +175,40 @@ def render(
 ) -> rich.console.RenderableType:
   """Returns a panel with a run's status.
 
-  Which rows there are depends only on the run's limits and roles. Only the last
-  row varies in length, so that all rows keep their places. If the terminal has
-  too few lines, empty rows, measurements and, during a stall, the time left are
-  left out. The last row, which says what the run waits for, is always shown.
+  The rows depend mainly on the run's limits and roles, and the sentence about
+  waiting nodes is the last row, so that rows keep their places. If the terminal
+  has too few lines, empty rows, measurements and, during a stall, the time left
+  are left out. The last row is always shown.
 
   Args:
     status: the run's status.
     console: the console whose size limits the panel.
   """
-  blocks = _measurement_blocks(status)
+  blocks = _make_measurement_blocks(status)
   has_ended = status.phase in ("stopping", "stopped")
-  limits = [] if has_ended else list(status_text.limits(status))
-  width = min(_WIDTH, console.width)
-  margin = 2 if width >= _MIN_WIDE else 1
+  limits = [] if has_ended else list(status_text.describe_limits(status))
+  width = min(_MAX_WIDTH, console.width)
+  margin = 2 if width >= _WIDE_MARGIN_WIDTH else 1
   inner = console.options.update(width=width - 2 * (margin + 1))
-  free_lines = console.height - _FRAME_LINES - sum(map(len, blocks))
-  free_lines -= _height(console, inner, _facts(status, []))
+  free_lines = console.height - _BORDER_LINES - sum(map(len, blocks))
+  free_lines -= _count_lines(console, inner, _make_facts_table(status, []))
   free_lines -= max(
     _STALL_LINES if _is_stalled(status) else _WAIT_LINES,
-    _height(console, inner, _diagnosis(status, has_ended)),
+    _count_lines(console, inner, _make_diagnosis_table(status, has_ended)),
   )
   if _is_stalled(status) and free_lines < len(limits):
     limits = []
   free_lines -= len(limits)
-  blocks = _shorten(blocks, -free_lines)
+  blocks = _drop_rows(blocks, -free_lines)
   gaps = len(blocks)  # between the blocks, and before the sentences
   return rich.panel.Panel(
     rich.console.Group(
-      _table(blocks, spaced=free_lines >= gaps),
+      _make_measurement_table(blocks, spaced=free_lines >= gaps),
       *([rich.text.Text()] if free_lines >= gaps else []),
-      _facts(status, limits),
-      _diagnosis(status, has_ended),
+      _make_facts_table(status, limits),
+      _make_diagnosis_table(status, has_ended),
     ),
-    title=_title(status, console.options.ascii_only),
+    title=_make_title(status, console.options.ascii_only),
     title_align="left",
     box=rich.box.ROUNDED,
     border_style="dim",
@@ -204,29 +217,32 @@ def render(
   )
 
 
-def _shorten(blocks: list[list[_Row]], lines: int) -> list[list[_Row]]:
-  """Returns blocks without `lines` of their rows, the least important ones.
+def _drop_rows(blocks: list[list[_Row]], count: int) -> list[list[_Row]]:
+  """Returns blocks of rows without the least important rows.
 
   Args:
     blocks: rows of the panel.
-    lines: number of rows to leave out.
+    count: number of rows to leave out; none if it is negative.
   """
   labels = [row[0] for rows in blocks for row in rows]
-  dropped = [x for x in _DISPENSABLE if x in labels][: max(0, lines)]
+  dropped = [x for x in _DISPENSABLE_LABELS if x in labels][: max(0, count)]
   return [[row for row in rows if row[0] not in dropped] for rows in blocks]
 
 
-def _height(
+def _count_lines(
   console: rich.console.Console,
   options: rich.console.ConsoleOptions,
   table: rich.table.Table,
 ) -> int:
-  """Returns the height of a table in lines, wrapped ones included."""
+  """Returns the number of lines of a table, after long texts are wrapped."""
   return len(console.render_lines(table, options, pad=False))
 
 
-def _title(status: run_status.RunStatus, ascii_only: bool) -> rich.text.Text:
-  phase, mode = status.phase, status_text.mode(status)
+def _make_title(
+  status: run_status.RunStatus, ascii_only: bool
+) -> rich.text.Text:
+  """Returns the panel's title: the run's name, phase, mode and duration."""
+  phase, mode = status.phase, status_text.describe_mode(status)
   return rich.text.Text.assemble(
     (status.name, "bold"),
     "  ",
@@ -238,75 +254,79 @@ def _title(status: run_status.RunStatus, ascii_only: bool) -> rich.text.Text:
   )
 
 
-def _measurement_blocks(status: run_status.RunStatus) -> list[list[_Row]]:
-  """Returns blocks of rows: label, number, unit, second number, second unit.
+def _make_measurement_blocks(status: run_status.RunStatus) -> list[list[_Row]]:
+  """Returns three blocks of rows: counts, rates and returns.
 
+  A row has a label, a number with its unit, and a second number with its unit.
   Rows about workers or a table are left out if the run has none.
   """
-  collects = status_text.collects(status)
+  collects = status_text.collects_steps(status)
   return [
-    _count_rows(status, collects),
-    _rate_rows(status, collects),
-    _return_rows(status, collects),
+    _make_count_rows(status, collects),
+    _make_rate_rows(status, collects),
+    _make_return_rows(status, collects),
   ]
 
 
-def _count_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
+def _make_count_rows(
+  status: run_status.RunStatus, collects: bool
+) -> list[_Row]:
   """Returns the rows with counts of steps, items and snapshots.
 
   Args:
     status: the run's status.
-    collects: whether workers or external processes collect for the run.
+    collects: whether the run has workers or external processes.
   """
-  count, replay = status_text.count, status.replay
-  snapshots = status.snapshots
+  count, rate = status_text.format_count, status_text.format_rate
+  replay, snapshots = status.replay, status.snapshots
   rows: list[_Row] = []
   if collects:
     rows.append(
       ("environment", count(status.env_steps), "steps",
-       *_lost(status.env_steps_lost))
+       *_make_lost_cells(status.env_steps_lost))
     )  # fmt: skip
   rows.append(
     ("trainer", count(status.trainer_steps), "steps",
-     *_lost(status.trainer_steps_lost))
+     *_make_lost_cells(status.trainer_steps_lost))
   )  # fmt: skip
   if collects:
     rows.append(
-      ("items", status_text.rate(status.rates.items_per_s), "confirmed/s",
-       *_lost(status.items.lost))
+      ("items", rate(status.rates.items_per_s), "confirmed/s",
+       *_make_lost_cells(status.items.lost))
     )  # fmt: skip
   if replay is not None:
     full = 100 * replay.size / replay.capacity if replay.capacity else 0
     rows.append(
       ("replay", count(replay.size),
-       f"of {count(replay.capacity)} items{_shards(replay)}", count(full),
-       "% full")
+       f"of {count(replay.capacity)} items{_count_shards(replay)}",
+       count(full), "% full")
     )  # fmt: skip
   rows.append(
-    ("snapshot", count(snapshots.age_s), _uploads(snapshots.upload_failures),
-     count(snapshots.written), "written")
+    ("snapshot", count(snapshots.age_s),
+     _make_age_unit(snapshots.upload_failures), count(snapshots.written),
+     "written")
   )  # fmt: skip
   return rows
 
 
-def _rate_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
+def _make_rate_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
   """Returns the rows with rates and their targets.
 
   Args:
     status: the run's status.
-    collects: whether workers or external processes collect for the run.
+    collects: whether the run has workers or external processes.
   """
   count, decimal, rate = (
-    status_text.count,
-    status_text.decimal,
-    status_text.rate,
+    status_text.format_count,
+    status_text.format_decimal,
+    status_text.format_rate,
   )
   rates, variables, replay = status.rates, status.variables, status.replay
   rows: list[_Row] = []
   if collects:
     rows.append(
       ("speed", rate(rates.env_steps_per_s), "steps/s",
-       *status_text.target(rate, rates.env_steps_per_s_target))
+       *status_text.describe_target(rate, rates.env_steps_per_s_target))
     )  # fmt: skip
   rows.append(
     ("learning", rate(rates.trainer_steps_per_s), "updates/s", "", "")
@@ -319,12 +339,13 @@ def _rate_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
   elif replay is not None:
     rows.append(
       ("sampling", decimal(replay.samples_per_insert), "samples/insert",
-       *status_text.target(decimal, replay.samples_per_insert_target))
+       *status_text.describe_target(decimal, replay.samples_per_insert_target))
     )  # fmt: skip
   if collects:
     rows += [
       ("loading", rate(variables.loads_per_trainer_step), "loads/update",
-       *status_text.target(rate, variables.loads_per_trainer_step_target)),
+       *status_text.describe_target(
+         rate, variables.loads_per_trainer_step_target)),
       ("variables", decimal(variables.mean_age_s), "s old on average",
        count(variables.version), "version"),
     ]  # fmt: skip
@@ -336,14 +357,16 @@ def _rate_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
   return rows
 
 
-def _return_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
+def _make_return_rows(
+  status: run_status.RunStatus, collects: bool
+) -> list[_Row]:
   """Returns the rows with mean returns of training and evaluations.
 
   Args:
     status: the run's status.
-    collects: whether workers or external processes collect for the run.
+    collects: whether the run has workers or external processes.
   """
-  count, decimal = status_text.count, status_text.decimal
+  count, decimal = status_text.format_count, status_text.format_decimal
   evaluation, goal = status.evaluation, status_text.target_return(status)
   rows: list[_Row] = []
   if collects:
@@ -360,29 +383,41 @@ def _return_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
   ]  # fmt: skip
 
 
-def _shards(replay: run_status.ReplayStatus) -> str:
-  """Returns a text with the number of shards that reply; '' without shards."""
+def _count_shards(replay: run_status.ReplayStatus) -> str:
+  """Returns text such as ', 3/4 shards': those that reply; '' for one table."""
   up = replay.shards_up
   return "" if up is None else f", {up}/{len(replay.shards)} shards"
 
 
-def _lost(number: int) -> tuple[_Cell, _Cell]:
-  """Returns the cells for a number of lost steps or items."""
-  text = status_text.count(number)
-  return rich.text.Text(text, _ALERT if number else ""), "lost"
+def _make_lost_cells(number: int) -> tuple[_Cell, _Cell]:
+  """Returns two cells: a number of lost steps or items, and 'lost'."""
+  text = status_text.format_count(number)
+  return rich.text.Text(text, _ALERT_STYLE if number else ""), "lost"
 
 
-def _uploads(failed: int) -> _Cell:
-  """Returns the unit of a snapshot's age, with a count of failed uploads."""
+def _make_age_unit(failed: int) -> _Cell:
+  """Returns the unit of the snapshot's age, and the count of failed uploads.
+
+  Args:
+    failed: number of uploads that failed.
+  """
   if not failed:
     return "s old"
   return rich.text.Text.assemble(
-    "s old, ", (f"{status_text.count(failed)} not uploaded", _ALERT)
+    "s old, ",
+    (f"{status_text.format_count(failed)} not uploaded", _ALERT_STYLE),
   )
 
 
-def _table(blocks: Iterable[list[_Row]], spaced: bool) -> rich.table.Table:
-  """Returns a table of blocks of rows; `spaced` puts empty rows between."""
+def _make_measurement_table(
+  blocks: Iterable[list[_Row]], spaced: bool
+) -> rich.table.Table:
+  """Returns a table with all rows of the measurements.
+
+  Args:
+    blocks: blocks of rows, from `_make_measurement_blocks`.
+    spaced: whether to put an empty row between two blocks.
+  """
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(style="bold", justify="right", min_width=10, no_wrap=True)
@@ -398,6 +433,7 @@ def _table(blocks: Iterable[list[_Row]], spaced: bool) -> rich.table.Table:
 
 
 def _is_stalled(status: run_status.RunStatus) -> bool:
+  """Returns whether the watchdog has found that the run makes no progress."""
   return status.stalled_s is not None
 
 
@@ -409,49 +445,63 @@ def _make_labelled_table() -> rich.table.Table:
   return table
 
 
-def _facts(
+def _make_facts_table(
   status: run_status.RunStatus, limits: Iterable[tuple[str, str]]
 ) -> rich.table.Table:
-  """Returns a table of time left, nodes, machines, restarts and failures."""
+  """Returns a table with time left, nodes, machines, restarts and failures.
+
+  Args:
+    status: the run's status.
+    limits: texts of the limits to show, from `status_text.describe_limits`.
+  """
   table = _make_labelled_table()
   label = "all of" if status_text.needs_all(status) else "time left"
   for time_left, limit in limits:
     table.add_row(label, f"{time_left} {limit}")
     label = ""
   nodes = [
-    rich.text.Text(f"{role} {up}/{expected}", _ALERT if up < expected else "")
-    for role, up, expected in status_text.nodes(status)
+    rich.text.Text(
+      f"{role} {up}/{expected}", _ALERT_STYLE if up < expected else ""
+    )
+    for role, up, expected in status_text.list_nodes(status)
   ]
   table.add_row("nodes up", rich.columns.Columns(nodes, padding=(0, 2)))
-  restarts = map(rich.text.Text, status_text.restarts(status))
+  restarts = map(rich.text.Text, status_text.describe_restarts(status))
   machines = [
-    rich.text.Text(text, "" if up else _ALERT)
-    for text, up in status_text.machines(status)
+    rich.text.Text(text, "" if up else _ALERT_STYLE)
+    for text, up in status_text.describe_machines(status)
   ]
   if machines:
     table.add_row("machines", rich.columns.Columns(machines, padding=(0, 2)))
   table.add_row("restarts", rich.columns.Columns(restarts, padding=(0, 2)))
   if status.unwritten:
-    disk = rich.text.Text(status_text.unwritten(status), _ALERT)
+    disk = rich.text.Text(status_text.describe_unwritten(status), _ALERT_STYLE)
     table.add_row("disk", disk)
-  for text in status_text.failed_hooks(status):
+  for text in status_text.describe_failed_hooks(status):
     table.add_row(
       "hooks",
-      rich.text.Text(text, _ALERT, no_wrap=True, overflow="ellipsis"),
+      rich.text.Text(text, _ALERT_STYLE, no_wrap=True, overflow="ellipsis"),
     )
   return table
 
 
-def _diagnosis(
+def _make_diagnosis_table(
   status: run_status.RunStatus, has_ended: bool
 ) -> rich.table.Table:
-  """Returns a table with the nodes' waits, or why the run has stopped."""
+  """Returns a table with one row: the waiting nodes, or the reason to stop.
+
+  Args:
+    status: the run's status.
+    has_ended: whether the run is stopping or has stopped.
+  """
   table = _make_labelled_table()
   if has_ended:
-    table.add_row("because", status_text.reason(status.stopped_because))
+    table.add_row(
+      "because", status_text.describe_reason(status.stopped_because)
+    )
   else:
     waiting = rich.text.Text(
-      status.waiting or "none", _ALERT if _is_stalled(status) else ""
+      status.waiting or "none", _ALERT_STYLE if _is_stalled(status) else ""
     )
     table.add_row("waiting", waiting)
   return table

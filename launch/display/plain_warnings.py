@@ -1,12 +1,13 @@
-"""Plain warnings: prints log records of a command as lines for its user."""
+"""Plain warnings: prints log records as lines for the user of a command."""
 
 import logging
 
 
 def enable() -> None:
-  """Prints records as 'warning: message' on stderr, unless logging is set up.
+  """Prints log records as 'warning: message' on standard error from now on.
 
-  absl would print 'WARNING:absl:message'.
+  Without this, absl prints 'WARNING:absl:message'. If the root logger has a
+  handler already, nothing changes.
   """
   handler = logging.StreamHandler()
   handler.setFormatter(_Formatter())
@@ -14,8 +15,8 @@ def enable() -> None:
 
 
 class _Formatter(logging.Formatter):
-  """Formats a record as its level in lower case and its message."""
+  """Formatter of log records as 'level: message', the level in lower case."""
 
   def format(self, record: logging.LogRecord) -> str:
-    """Returns one line, without a traceback."""
+    """Returns 'level: message', without the traceback of an error."""
     return f"{record.levelname.lower()}: {record.getMessage()}"

@@ -1,6 +1,6 @@
 """Status text: formats a run's status, for the panel and for plain lines.
 
-An unknown value is shown as '-'.
+An unknown number is shown as '-'.
 """
 
 import math
@@ -10,9 +10,10 @@ from typing import Any
 
 from slipway.launch.runs import run_status
 
-MISSING = "-"
+_UNKNOWN = "-"  # text in place of an unknown number
 
-_REASONS = {
+# Texts for the reasons of a run's stop, by values of `stopped_because`.
+_REASON_TEXTS = {
   "environment_steps": "the limit of environment steps was reached",
   "trainer_steps": "the limit of trainer steps was reached",
   "episodes": "the limit of training episodes was reached",
@@ -24,29 +25,29 @@ _REASONS = {
 }
 
 
-def finite(value: Any) -> float | None:
+def to_finite(value: Any) -> float | None:
   """Returns a value as a float, or None if it is not a finite number."""
   known = isinstance(value, numbers.Real) and math.isfinite(value)
   return float(value) if known else None
 
 
-def count(value: Any) -> str:
-  """Formats a count, such as 1234567.0 as '1,234,567'."""
-  number = finite(value)
-  return MISSING if number is None else f"{number:,.0f}"
+def format_count(value: Any) -> str:
+  """Formats a count without decimals, such as 1234567.0 as '1,234,567'."""
+  number = to_finite(value)
+  return _UNKNOWN if number is None else f"{number:,.0f}"
 
 
-def decimal(value: Any) -> str:
+def format_decimal(value: Any) -> str:
   """Formats a number with two decimals, such as 1234.5 as '1,234.50'."""
-  number = finite(value)
-  return MISSING if number is None else f"{number:,.2f}"
+  number = to_finite(value)
+  return _UNKNOWN if number is None else f"{number:,.2f}"
 
 
-def rate(value: Any) -> str:
-  """Formats a rate with three significant digits: 3217.4 as '3,220'."""
-  number = finite(value)
+def format_rate(value: Any) -> str:
+  """Formats a rate with three significant digits, such as 3217.4 as '3,220'."""
+  number = to_finite(value)
   if number is None:
-    return MISSING
+    return _UNKNOWN
   if abs(number) < 100:
     return f"{number:.3g}"
   digits = 2 - math.floor(math.log10(abs(number)))
@@ -54,16 +55,16 @@ def rate(value: Any) -> str:
 
 
 def format_duration(seconds: Any) -> str:
-  """Formats seconds as hours, minutes and seconds: 3725 as '1:02:05'."""
-  number = finite(seconds)
+  """Formats seconds as hours:minutes:seconds, such as 3725 as '1:02:05'."""
+  number = to_finite(seconds)
   if number is None:
-    return MISSING
+    return _UNKNOWN
   minutes, whole = divmod(int(number), 60)
   return f"{minutes // 60}:{minutes % 60:02}:{whole:02}"
 
 
-def about(seconds: float) -> str:
-  """Formats an estimate of seconds coarsely: 3725 as '1 h 02 min'."""
+def format_estimate(seconds: float) -> str:
+  """Formats an estimated duration coarsely, such as 3725 s as '1 h 02 min'."""
   if seconds >= 3600:
     minutes = round(seconds / 60)
     return f"{minutes // 60:,} h {minutes % 60:02} min"
@@ -72,12 +73,13 @@ def about(seconds: float) -> str:
   return f"{math.ceil(seconds / 5) * 5} s"
 
 
-def limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
-  """Yields texts (time left, limit) for each limit that is set.
+def describe_limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
+  """Yields two texts per limit of the run: the time left, and the limit.
 
   The time left until a limit on steps or episodes is estimated from the current
-  rate. For evaluations without improvement, their count takes its place. The
-  target return is left out, since it is shown with the evaluations.
+  rate. For the limit on evaluations without improvement, the first text is the
+  current count instead. The target return is left out, because it is shown with
+  the evaluations.
   """
   goals, rates = status.limits, status.rates
   for limit, done, per_s, unit in (
@@ -96,19 +98,21 @@ def limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
     (goals.episodes, status.episodes, rates.episodes_per_s, "episodes"),
   ):
     if limit:
-      left = about(max(limit - done, 0) / per_s) if per_s > 0 else MISSING
-      yield left, f"to {count(limit)} {unit}"
+      left = (
+        format_estimate(max(limit - done, 0) / per_s) if per_s > 0 else _UNKNOWN
+      )
+      yield left, f"to {format_count(limit)} {unit}"
   if goals.wall_clock_s:
     left_s = max(goals.wall_clock_s - status.wall_s, 0.0)
     yield (
-      about(left_s),
+      format_estimate(left_s),
       f"to {format_duration(goals.wall_clock_s)} of wall-clock time",
     )
   if goals.evaluations_without_improvement:
+    limit = format_count(goals.evaluations_without_improvement)
     yield (
-      count(status.evaluation.without_improvement),
-      f"of {count(goals.evaluations_without_improvement)} evaluations without "
-      "improvement",
+      format_count(status.evaluation.without_improvement),
+      f"of {limit} evaluations without improvement",
     )
 
 
@@ -119,58 +123,61 @@ def needs_all(status: run_status.RunStatus) -> bool:
 
 def target_return(status: run_status.RunStatus) -> float | None:
   """Returns the mean return at which the run ends, or None for no limit."""
-  return finite(status.limits.target_return)
+  return to_finite(status.limits.target_return)
 
 
-def mode(status: run_status.RunStatus) -> str:
+def describe_mode(status: run_status.RunStatus) -> str:
   """Returns the run's mode, or '' for the default mode 'async'."""
   return "" if status.mode == "async" else status.mode
 
 
-def target(write: Callable[[Any], str], value: Any) -> tuple[str, str]:
-  """Returns a rate's target as a number and a label, such as ('250', 'target').
+def describe_target(write: Callable[[Any], str], value: Any) -> tuple[str, str]:
+  """Returns a number and a label: ('250', 'target') or ('', 'no limit').
 
   Args:
     write: function that formats the number.
-    value: the target, or 0 if the rate has no limit.
+    value: the target of a rate, or 0 if the rate has no limit.
   """
-  return ("", "no limit") if finite(value) == 0 else (write(value), "target")
+  return ("", "no limit") if to_finite(value) == 0 else (write(value), "target")
 
 
-def collects(status: run_status.RunStatus) -> bool:
+def collects_steps(status: run_status.RunStatus) -> bool:
   """Returns whether workers or external processes collect for the run."""
   return "worker" in status.nodes or "external" in status.nodes
 
 
-def restarts(status: run_status.RunStatus) -> Iterator[str]:
-  """Yields the restarts of nodes and streams, and the resumes of the run."""
-  yield f"{count(status.restarts)} of nodes"
-  yield f"{count(status.reconnects)} of streams"
+def describe_restarts(status: run_status.RunStatus) -> Iterator[str]:
+  """Yields texts with the restarts of nodes, of streams and of the run."""
+  yield f"{format_count(status.restarts)} of nodes"
+  yield f"{format_count(status.reconnects)} of streams"
   if status.resumes:
-    yield f"{count(status.resumes)} of the run"
+    yield f"{format_count(status.resumes)} of the run"
 
 
-def reason(stopped_because: str | None) -> str:
-  """Returns the reason of a stop in words.
+def describe_reason(stopped_because: str | None) -> str:
+  """Returns the reason of a run's stop in words.
 
   Args:
-    stopped_because: value of this field in a status or a summary.
+    stopped_because: field of this name of a status or a summary.
   """
   because = stopped_because or "no reason was given"
-  return _REASONS.get(because, because.replace("_", " "))
+  return _REASON_TEXTS.get(because, because.replace("_", " "))
 
 
-def nodes(status: run_status.RunStatus) -> Iterator[tuple[str, int, int]]:
-  """Yields (role, number of nodes up, number of nodes expected)."""
+def list_nodes(status: run_status.RunStatus) -> Iterator[tuple[str, int, int]]:
+  """Yields per role: its name, its nodes that are up, and its target number."""
   for role, nodes_of_role in status.nodes.items():
     yield role.replace("_", " "), nodes_of_role.up, nodes_of_role.expected
 
 
-def machines(status: run_status.RunStatus) -> Iterator[tuple[str, bool]]:
-  """Yields texts about the machines, each with whether all is well.
+def describe_machines(
+  status: run_status.RunStatus,
+) -> Iterator[tuple[str, bool]]:
+  """Yields texts about a cluster's machines; nothing if there is one machine.
 
   The texts give the number of machines that are up, the machines that are down,
-  and the number of unauthenticated peers that were rejected.
+  and the number of unauthenticated peers that were rejected. Each text comes
+  with False if it is about a fault, or else True.
   """
   by_group = status.machines
   if not by_group:
@@ -182,65 +189,72 @@ def machines(status: run_status.RunStatus) -> Iterator[tuple[str, bool]]:
       yield f"{group} on {machine.host} is down", False
   rejected = sum(machine.connections_refused for machine in by_group.values())
   if rejected:
-    yield f"{count(rejected)} unauthenticated peers rejected", False
+    yield f"{format_count(rejected)} unauthenticated peers rejected", False
 
 
-def items(replay: run_status.ReplayStatus) -> str:
-  """Returns a text: size and samples per insert, or a queue's counts."""
-  size = f"replay {count(replay.size)} of {count(replay.capacity)} items"
+def describe_replay(replay: run_status.ReplayStatus) -> str:
+  """Returns a text with a table's size, and its samples per insert.
+
+  For a queue, the number of consumed items takes the place of the ratio.
+  """
+  capacity = format_count(replay.capacity)
+  size = f"replay {format_count(replay.size)} of {capacity} items"
   if replay.consumed:
-    return f"{size} in queue, {count(replay.sampled)} consumed"
-  wanted = target(decimal, replay.samples_per_insert_target)
+    return f"{size} in queue, {format_count(replay.sampled)} consumed"
+  wanted = describe_target(format_decimal, replay.samples_per_insert_target)
   return (
-    f"{size}, {decimal(replay.samples_per_insert)} samples per insert "
-    f"({_join(wanted)})"
+    f"{size}, {format_decimal(replay.samples_per_insert)} samples per insert "
+    f"({_join_target(wanted)})"
   )
 
 
 def progress_line(status: run_status.RunStatus) -> str:
-  """Returns one line with all counts, rates and waits of a status."""
+  """Returns one line with the main counts, rates and waits of a run."""
   rates, variables, snapshots = (
     status.rates,
     status.variables,
     status.snapshots,
   )
   parts = []
-  if collects(status):
+  if collects_steps(status):
+    wanted = describe_target(format_rate, rates.env_steps_per_s_target)
     parts.append(
-      f"{count(status.env_steps)} environment steps "
-      f"({rate(rates.env_steps_per_s)}/s, "
-      f"{_join(target(rate, rates.env_steps_per_s_target))})"
+      f"{format_count(status.env_steps)} environment steps "
+      f"({format_rate(rates.env_steps_per_s)}/s, {_join_target(wanted)})"
     )
   parts.append(
-    f"{count(status.trainer_steps)} trainer steps "
-    f"({rate(rates.trainer_steps_per_s)}/s)"
+    f"{format_count(status.trainer_steps)} trainer steps "
+    f"({format_rate(rates.trainer_steps_per_s)}/s)"
   )
   if status.replay is not None:
-    parts.append(items(status.replay))
-  if collects(status):
-    loads = target(rate, variables.loads_per_trainer_step_target)
+    parts.append(describe_replay(status.replay))
+  if collects_steps(status):
+    loads = describe_target(
+      format_rate, variables.loads_per_trainer_step_target
+    )
     parts.append(
-      f"variables {decimal(variables.mean_age_s)} s old, "
-      f"{rate(variables.loads_per_trainer_step)} loads per trainer step "
-      f"({_join(loads)})"
+      f"variables {format_decimal(variables.mean_age_s)} s old, "
+      f"{format_rate(variables.loads_per_trainer_step)} loads per trainer step "
+      f"({_join_target(loads)})"
     )
   parts.append(
-    f"mean return {decimal(status.evaluation.mean_return)} ({_best(status)})"
+    f"mean return {format_decimal(status.evaluation.mean_return)} "
+    f"({_describe_best(status)})"
   )
   if snapshots.written:
     parts.append(
-      f"snapshot {count(snapshots.age_s)} s old, "
-      f"{count(snapshots.written)} written"
+      f"snapshot {format_count(snapshots.age_s)} s old, "
+      f"{format_count(snapshots.written)} written"
     )
-  ends = [f"{left} {limit}" for left, limit in limits(status)]
+  ends = [f"{left} {limit}" for left, limit in describe_limits(status)]
   parts += [" and ".join(ends)] if ends and needs_all(status) else ends
   parts += [
     f"{role} {up} of {expected} up"
-    for role, up, expected in nodes(status)
+    for role, up, expected in list_nodes(status)
     if up < expected
   ]
   parts += [
-    f"{count(number)} {noun}"
+    f"{format_count(number)} {noun}"
     for number, noun in (
       (status.items.lost, "items lost"),
       (status.env_steps_lost, "environment steps lost"),
@@ -253,21 +267,21 @@ def progress_line(status: run_status.RunStatus) -> str:
     if number
   ]
   if status.unwritten:
-    parts.append(unwritten(status))
-  parts += failed_hooks(status)
+    parts.append(describe_unwritten(status))
+  parts += describe_failed_hooks(status)
   if status.waiting:
     parts.append(f"waiting: {status.waiting}")
-  return _line(status, "; ".join(parts))
+  return _prefix_line(status, "; ".join(parts))
 
 
-def unwritten(status: run_status.RunStatus) -> str:
+def describe_unwritten(status: run_status.RunStatus) -> str:
   """Returns a text with the files that wait for space on the disk."""
   names = ("events" if n.startswith("events.") else n for n in status.unwritten)
   return f"not written yet: {', '.join(names)} (is the disk full?)"
 
 
-def failed_hooks(status: run_status.RunStatus) -> list[str]:
-  """Returns a text per hook that has failed."""
+def describe_failed_hooks(status: run_status.RunStatus) -> list[str]:
+  """Returns one text per failed hook, with its name and error."""
   return [
     f"hook {name} failed: {error}"
     for name, error in status.failed_hooks.items()
@@ -275,38 +289,40 @@ def failed_hooks(status: run_status.RunStatus) -> list[str]:
 
 
 def evaluation_line(status: run_status.RunStatus) -> str:
-  """Returns one line with the last evaluation."""
+  """Returns one line with the results of the last evaluation."""
   evaluation = status.evaluation
-  return _line(
+  return _prefix_line(
     status,
-    f"evaluation {count(evaluation.count)}: mean return "
-    f"{decimal(evaluation.mean_return)} over {count(evaluation.episodes)} "
-    f"episodes ({_best(status)}) after {count(status.env_steps)} environment "
-    "steps",
+    f"evaluation {format_count(evaluation.count)}: mean return "
+    f"{format_decimal(evaluation.mean_return)} over "
+    f"{format_count(evaluation.episodes)} episodes ({_describe_best(status)}) "
+    f"after {format_count(status.env_steps)} environment steps",
   )
 
 
 def phase_line(status: run_status.RunStatus) -> str:
-  """Returns one line with the phase of the run."""
+  """Returns one line with the run's phase, and its mode or reason to stop."""
   if status.phase in ("stopping", "stopped"):
-    return _line(status, f"{status.phase}: {reason(status.stopped_because)}")
-  shown_mode = mode(status)
+    return _prefix_line(
+      status, f"{status.phase}: {describe_reason(status.stopped_because)}"
+    )
+  shown_mode = describe_mode(status)
   suffix = f", mode {shown_mode}" if shown_mode else ""
-  return _line(status, f"{status.phase}{suffix}")
+  return _prefix_line(status, f"{status.phase}{suffix}")
 
 
-def _join(texts: tuple[str, str]) -> str:
-  """Joins a number and its label, of which either may be empty."""
+def _join_target(texts: tuple[str, str]) -> str:
+  """Joins the number and the label of `describe_target`; '' is left out."""
   return " ".join(filter(None, texts))
 
 
-def _best(status: run_status.RunStatus) -> str:
-  """Returns a text with the best mean return and any target return."""
-  best = f"best {decimal(status.evaluation.best_mean_return)}"
+def _describe_best(status: run_status.RunStatus) -> str:
+  """Returns a text with the best mean return, and the target if it is set."""
+  best = f"best {format_decimal(status.evaluation.best_mean_return)}"
   goal = target_return(status)
-  return best if goal is None else f"{best}, target {decimal(goal)}"
+  return best if goal is None else f"{best}, target {format_decimal(goal)}"
 
 
-def _line(status: run_status.RunStatus, text: str) -> str:
-  """Returns a line that begins with the run's duration and name."""
+def _prefix_line(status: run_status.RunStatus, text: str) -> str:
+  """Returns `text` after the run's duration and name."""
   return f"{format_duration(status.wall_s)} {status.name}: {text}"

@@ -11,7 +11,7 @@ from slipway.launch.options import overrides
 
 
 def define_evaluate_flags() -> flags.FlagValues:
-  """Defines the flags of `slipway evaluate`; they are not parsed yet."""
+  """Returns the flags of `slipway evaluate`, before parsing."""
   values = flags.FlagValues()
   flags.DEFINE_string(
     "run",
@@ -60,7 +60,7 @@ def define_evaluate_flags() -> flags.FlagValues:
 
 
 def define_list_flags() -> flags.FlagValues:
-  """Defines the flags of `slipway list`; they are not parsed yet."""
+  """Returns the flags of `slipway list`, before parsing."""
   values = flags.FlagValues()
   flags.DEFINE_string(
     "algorithm",
@@ -77,17 +77,17 @@ def parse(
   values: flags.FlagValues,
   argv: Sequence[str],
   usage: str,
-  fields: Mapping[str, typing.Any] | None = None,
+  field_values: Mapping[str, typing.Any] | None = None,
   epilogue: str = "",
 ) -> flags.FlagValues:
-  """Parses a command line of any command, or prints its help.
+  """Parses the flags of a command line, or prints the command's help.
 
   Args:
-    values: the command's flags, which are changed.
+    values: the command's flags, which get the values of the command line.
     argv: the program's name and its arguments.
     usage: sentence that begins the help.
-    fields: the config's values by field name, for suggestions, or None without
-      a config.
+    field_values: the config's values by field name, for error messages, or None
+      if the command has no config.
     epilogue: text at the end of the help.
 
   Returns:
@@ -97,6 +97,7 @@ def parse(
     ValueError: a flag or its value is invalid; the message suggests another.
     SystemExit: help was requested and printed.
   """
+  field_values = field_values or {}
   if requests_help(argv):
     print(f"{usage}\n\n{values.get_help()}\n\n{epilogue}".rstrip())
     sys.exit(0)
@@ -105,10 +106,10 @@ def parse(
   except flags.UnrecognizedFlagError as error:
     raise ValueError(
       f"--{error.flagname} is no flag, so it would do nothing: "
-      f"{_suggest_flag(error.flagname, list(values), fields or {}, argv[0])}"
+      f"{_suggest_flag(error.flagname, list(values), field_values, argv[0])}"
     ) from error
   except flags.Error as error:
-    raise ValueError(_explain_error(error, values, fields or {})) from error
+    raise ValueError(_explain_error(error, values, field_values)) from error
   if len(rest) > 1:
     raise ValueError(
       f"{rest[1]!r} is no flag, so it would do nothing: flags start with --"
@@ -117,25 +118,35 @@ def parse(
 
 
 def requests_help(argv: Sequence[str]) -> bool:
-  """Returns whether a command line requests help."""
+  """Returns whether a command line has --help, -h or --helpfull.
+
+  Args:
+    argv: the program's name and its arguments.
+  """
   return any(a in ("--help", "-h", "--helpfull") for a in argv[1:])
 
 
 def _suggest_flag(
-  name: str, known: Sequence[str], fields: Collection[str], command: str
+  name: str,
+  known: Sequence[str],
+  field_names: Collection[str],
+  command: str,
 ) -> str:
-  """Returns the advice of an error message about an unknown flag.
+  """Returns the flag that the user probably meant, for an error message.
 
   Args:
     name: name of the unknown flag.
     known: names of the command's flags.
-    fields: names of the config's fields, which are flags, too.
+    field_names: names of the config's fields, which are flags, too.
     command: name of the command, such as 'slipway train'.
+
+  Returns:
+    A question such as 'did you mean --name?', or how to list all flags.
   """
   # A field whose last part is `name` is a better match than a similar flag.
-  exact = [x for x in fields if x.rpartition(".")[2] == name]
+  exact = [x for x in field_names if x.rpartition(".")[2] == name]
   near = names.find_alias(name, known) or names.find_word(name, known)
-  field = names.find_field(name, fields)
+  field = names.find_field(name, field_names)
   if field is not None and (exact or near is None):
     return f"did you mean --{overrides.PREFIX}{field}?"
   if near is not None:
@@ -146,14 +157,14 @@ def _suggest_flag(
 def _explain_error(
   error: flags.Error,
   values: flags.FlagValues,
-  fields: Mapping[str, typing.Any],
+  field_values: Mapping[str, typing.Any],
 ) -> str:
-  """Returns the message about an invalid command line, with a remedy.
+  """Returns a message with the cause and the remedy of a parser's error.
 
   Args:
     error: the error that absl's parser has raised.
     values: the command's flags.
-    fields: the config's values by field name.
+    field_values: the config's values by field name.
   """
   text = " ".join(str(error).split())
   if not text.startswith("flag --"):
@@ -161,8 +172,8 @@ def _explain_error(
   argument, _, reason = text.removeprefix("flag ").partition(": ")
   name, _, value = argument.removeprefix("--").partition("=")
   _, of_config, field = name.rpartition("config.")
-  if of_config and field in fields:
-    return overrides.wrong_type(argument, fields[field])
+  if of_config and field in field_values:
+    return overrides.describe_wrong_type(argument, field_values[field])
   if value == "None" and "other than None" in reason:  # a required flag
     return (
       f"--{name} is missing, so the command has no run: give "

@@ -1,4 +1,4 @@
-"""Overrides: loads configs, and checks flags that override their fields."""
+"""Overrides: loads a config, and checks the flags that override its fields."""
 
 import ast
 import pathlib
@@ -17,8 +17,11 @@ from slipway.configs import fields as fields_lib
 from slipway.environments import user_code
 from slipway.launch.runs import config_file
 
+# Config of `slipway train` without --config.
 DEFAULT_CONFIG = "apex_dqn:cartpole"
+# Prefix of the flag that overrides a field: --config.FIELD=VALUE.
 PREFIX = "config."
+# Field name of the environment's keyword arguments, before an argument's name.
 _KWARGS = "environment.kwargs."
 
 
@@ -27,8 +30,9 @@ class CommandLine(typing.NamedTuple):
 
   Attributes:
     argv: the program's name and the arguments that are not in the other groups.
-    sources: values of --config and --resume by 'config' and 'resume', if given.
-    kwargs: the environment's keyword arguments, as text by name.
+    sources: value of --config under the key 'config', and of --resume under
+      'resume'; only those that are given.
+    kwargs: texts of the environment's keyword arguments, by name.
   """
 
   argv: list[str]
@@ -126,11 +130,12 @@ def load(path: str) -> ml_collections.ConfigDict:
     ) from error
 
 
-def declared(config: ml_collections.ConfigDict) -> fields_lib.Fields:
-  """Returns the fields that the algorithm of a config declares.
+def declared_fields(config: ml_collections.ConfigDict) -> fields_lib.Fields:
+  """Returns the declarations of all fields that a config must have.
 
   Args:
-    config: config with any fields, of which `agent` is read.
+    config: config whose field `agent` names the algorithm; other fields are
+      not read.
 
   Raises:
     ValueError: config.agent is missing, or is no known algorithm.
@@ -143,11 +148,11 @@ def declared(config: ml_collections.ConfigDict) -> fields_lib.Fields:
 def help_text(
   config: ml_collections.ConfigDict, fields: fields_lib.Fields
 ) -> str:
-  """Returns one paragraph per field, with its flag, value and meaning.
+  """Returns help about a config: each field's flag, value and meaning.
 
   Args:
     config: the config with the values.
-    fields: the declared fields of the config's algorithm.
+    fields: the config's fields, from `declared_fields`.
   """
   lines = []
   for name, field in fields.items():
@@ -164,7 +169,7 @@ def help_text(
 
 
 def check_names(argv: Sequence[str], known: Collection[str]) -> None:
-  """Checks that all overrides name fields that can be overridden.
+  """Checks that each flag --config.FIELD names a field that it can set.
 
   Args:
     argv: the program's name and its arguments.
@@ -195,9 +200,10 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
 def quote_names(
   argv: Sequence[str], before: Mapping[str, typing.Any]
 ) -> list[str]:
-  """Returns a command line with quotes around names in tuples of names.
+  """Returns a command line in which lists of names are Python tuples.
 
-  Thus users can write `--config.hooks=csv,my_hooks:notify` without quotes.
+  So a user can write `--config.hooks=csv,my_hooks:notify`, which becomes
+  `--config.hooks=('csv', 'my_hooks:notify')`.
 
   Args:
     argv: the program's name and its arguments.
@@ -217,7 +223,9 @@ def quote_names(
 def check_items(
   config: ml_collections.ConfigDict, before: Mapping[str, typing.Any]
 ) -> None:
-  """Checks the types of tuple items, which the parser does not check.
+  """Checks that overrides keep the types of the items of tuples.
+
+  The parser of the flags checks only the types of other values.
 
   Args:
     config: the config with the overrides.
@@ -232,10 +240,10 @@ def check_items(
       continue
     types_before = {*map(type, old or ("",))}  # an empty tuple is for strings
     if {*map(type, value)} - types_before:
-      raise ValueError(wrong_type(f"--{PREFIX}{name}={value}", old))
+      raise ValueError(describe_wrong_type(f"--{PREFIX}{name}={value}", old))
 
 
-def wrong_type(argument: str, default: typing.Any) -> str:
+def describe_wrong_type(argument: str, default: typing.Any) -> str:
   """Returns the error message about an override with a value of a wrong type.
 
   Args:
@@ -253,7 +261,7 @@ def wrong_type(argument: str, default: typing.Any) -> str:
 def set_kwargs(
   config: ml_collections.ConfigDict, kwargs: Mapping[str, str]
 ) -> None:
-  """Adds keyword arguments of the environment to a config.
+  """Sets keyword arguments of the environment in a config.
 
   Args:
     config: the whole config, which is changed.
@@ -275,7 +283,7 @@ def set_kwargs(
       value = float(value)
     argument = f"--{PREFIX}{_KWARGS}{name}={text}"
     if not isinstance(old, (types.NoneType, type(value))):
-      raise ValueError(wrong_type(argument, old))
+      raise ValueError(describe_wrong_type(argument, old))
     try:
       if not name.isidentifier():
         raise ValueError("an argument's name is a Python identifier")
