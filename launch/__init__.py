@@ -1,4 +1,4 @@
-"""Launch: the nodes of a run, their orchestration, and the commands."""
+"""Launch: the nodes of a run, their orchestration, and `slipway`'s commands."""
 
 import os
 

@@ -1,10 +1,11 @@
-"""Runs a training for another Python process, and stops when it ends.
+"""Runs a training for another process, and stops it if that process ends.
 
     python -m slipway.launch.attached DESCRIPTOR FLAG...
 
-DESCRIPTOR is the read end of a pipe, whose write end only the other process
-has. Nothing is written to the pipe; its end of file shows that the process has
-ended. FLAGs are the flags of `slipway train`.
+`slipway.start` starts this program in a process of its own. DESCRIPTOR is the
+read end of a pipe, whose write end only the starting process has. Nothing is
+written to the pipe; its end of file shows that the starting process has ended.
+FLAGs are the flags of `slipway train`.
 """
 
 import os
@@ -18,7 +19,14 @@ from slipway.launch.processes import signals
 
 
 def main(argv: Sequence[str]) -> int:
-  """Runs a training and returns the exit status of `train.main`."""
+  """Runs a training.
+
+  Args:
+    argv: the program's name, the pipe's descriptor, and the training's flags.
+
+  Returns:
+    Exit status of `train.main`.
+  """
   program, descriptor, *flags = argv
   threading.Thread(
     target=_stop_when_process_ends, args=(int(descriptor),), daemon=True
@@ -32,8 +40,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _stop_when_process_ends(descriptor: int) -> None:
-  """Sends SIGTERM to this process when the other process has ended."""
-  os.read(descriptor, 1)  # returns when the other process has ended
+  """Sends SIGTERM to this process when the starting process has ended.
+
+  Args:
+    descriptor: read end of the pipe whose write end the starting process has.
+  """
+  os.read(descriptor, 1)  # returns when the starting process has ended
   os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-# Module and description of each command.
+# Module in launch/ and description of each command, by the command's name.
 _COMMANDS = {
   "train": ("train", "train a policy, or resume a run"),
   "evaluate": (
@@ -20,6 +20,7 @@ _COMMANDS = {
   "list": ("list", "list the algorithms and their presets"),
   "config": ("config", "show all fields of a config, with value and meaning"),
 }
+# Text of `slipway --help`, in which the list of commands is filled in.
 _USAGE = """\
 Slipway: distributed reinforcement learning.
 
@@ -34,14 +35,15 @@ commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command that a command line names.
+  """Runs the command that is the first argument of `slipway`.
 
   Args:
     argv: the program's name, the command and its arguments, or None for the
       arguments of this process.
 
   Returns:
-    The command's exit status; 2 if there is no such command.
+    Exit status of the command; 2 if there is no such command, or 1 if the
+    reader of standard output has closed it.
   """
   argv = sys.argv if argv is None else argv
   name, *arguments = argv[1:] or ["--help"]

@@ -1,4 +1,4 @@
-"""The command `slipway config`, which shows the fields of a config."""
+"""The command `slipway config CONFIG`, which shows all fields of a config."""
 
 import sys
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ _USAGE = (
 
 @user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
-  """Prints the fields of the config that a command line names.
+  """Prints each field of a config, with its flag, value and meaning.
 
   Args:
-    argv: the program's name and its arguments.
+    argv: the program's name, and the config's name or path.
 
   Returns:
     Exit status: 0, or 2 if there is no such config.

@@ -22,7 +22,7 @@ from slipway.launch.orchestration import control_service, settings
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder, run_status
 
-# The commands, each with the names of its arguments.
+# Names of the arguments of each command, by the command's name.
 _COMMANDS = {
   "status": (),
   "pause": (),
@@ -39,13 +39,13 @@ _USAGE = (
   f"FIELD is one of {', '.join(settings.FIELDS)}. `save` writes a snapshot "
   "now, and `workers N` changes the number of workers to N."
 )
-_REPLY_TIMEOUT_S = 3.0
-_STOP_TIMEOUT_S = 15.0
-_POLL_S = 0.1
+_REPLY_TIMEOUT_S = 3.0  # seconds to wait for a reply of the control node
+_STOP_TIMEOUT_S = 15.0  # seconds in which a run should end after `stop`
+_POLL_S = 0.1  # seconds between two checks whether the run has ended
 
 
 def main(argv: Sequence[str]) -> int:
-  """Executes a command on a run.
+  """Executes the command line of `slipway control`.
 
   Args:
     argv: the program's name and its arguments.
@@ -71,10 +71,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 class _RunClient:
-  """A client of a run that has not ended."""
+  """A client of the control node of an active run."""
 
   def __init__(self, folder: run_folder.RunFolder):
-    """Finds the run's control node and connects to it.
+    """Finds the control node of the run in `folder`.
 
     Raises:
       running.NotRunningError: the run is not active on this machine.
@@ -87,7 +87,11 @@ class _RunClient:
     )
 
   def call(self, method: str, *args: str | int) -> typing.Any:
-    """Calls a method of the control node and returns its reply.
+    """Calls a method of the control node and returns its result.
+
+    Args:
+      method: name of a method of `control_service.ControlService`.
+      *args: arguments of the method.
 
     Raises:
       ValueError: the run has rejected the call.
@@ -104,7 +108,12 @@ class _RunClient:
       ) from error
 
   def stop(self) -> None:
-    """Stops the run, and waits until it has ended."""
+    """Stops the run, and waits until it has ended.
+
+    Raises:
+      running.NotRunningError: the run has not ended within 15 s, or the control
+        node did not reply to the first call.
+    """
     self.call("stop", "control")
     deadline_s = time.monotonic() + _STOP_TIMEOUT_S
     while self._is_active():
@@ -120,7 +129,7 @@ class _RunClient:
     return self.call("status")
 
   def _is_active(self) -> bool:
-    """Returns whether the run has not ended."""
+    """Returns whether the run is active; True if its control node is slow."""
     try:
       return self.status().phase != "stopped"
     except running.NotRunningError:
@@ -134,7 +143,7 @@ def _execute(run: _RunClient, words: Sequence[str], as_json: bool) -> None:
 
   Args:
     run: client of the run.
-    words: the command and its arguments.
+    words: the command's name and its arguments, such as ['workers', '4'].
     as_json: whether to print a status as JSON.
   """
   command, *args = words
@@ -159,7 +168,11 @@ def _execute(run: _RunClient, words: Sequence[str], as_json: bool) -> None:
 
 
 def _parse_worker_count(text: str) -> int:
-  """Returns a number of workers; raises ValueError if it is invalid."""
+  """Parses the argument of the command `workers`.
+
+  Raises:
+    ValueError: the text is not a valid number of workers.
+  """
   try:
     count = int(text)
   except ValueError:
@@ -172,6 +185,7 @@ def _parse_worker_count(text: str) -> int:
 
 
 def _show_status(status: run_status.RunStatus, as_json: bool) -> None:
+  """Prints a run's status, as a panel or as JSON."""
   if as_json:
     print(msgspec.json.format(msgspec.json.encode(status), indent=2).decode())
     return
@@ -195,7 +209,13 @@ def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
 def _parse(
   argv: Sequence[str],
 ) -> tuple[absl_flags.FlagValues, list[str]]:
-  """Returns the parsed flags of a command line, and its words.
+  """Parses the command line of `slipway control`.
+
+  Args:
+    argv: the program's name and its arguments.
+
+  Returns:
+    The parsed flags, and a list of the command's name and its arguments.
 
   Raises:
     ValueError: a flag, the command or its arguments are wrong.
@@ -231,7 +251,15 @@ def _parse(
 
 
 def _split_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-  """Returns the flags, with the program's name, and the other arguments."""
+  """Separates the flags of a command line from the command.
+
+  Args:
+    argv: the program's name and its arguments.
+
+  Returns:
+    A list of the program's name and all flags, and a list of all other
+    arguments: the command's name and its arguments.
+  """
   flags, words = [argv[0]], []
   arguments = iter(argv[1:])
   for argument in arguments:
@@ -245,7 +273,7 @@ def _split_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_number(text: str) -> bool:
-  """Returns whether an argument is a number, such as '-1', and so no flag."""
+  """Returns whether a text is a number, such as '-1'."""
   try:
     float(text)
   except ValueError:
@@ -254,7 +282,7 @@ def _is_number(text: str) -> bool:
 
 
 def _define_flags() -> absl_flags.FlagValues:
-  """Defines the flags of `slipway control`, and returns them before parsing."""
+  """Returns the flags of `slipway control`, before parsing."""
   values = absl_flags.FlagValues()
   absl_flags.DEFINE_string(
     "run",

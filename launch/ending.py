@@ -1,4 +1,4 @@
-"""Ending: the lines that `slipway train` prints at the end of a run."""
+"""Ending: describes and checks a run that `slipway train` has finished."""
 
 import json
 import math
@@ -14,7 +14,9 @@ from slipway.launch.runs import run_folder
 def describe(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict
 ) -> str:
-  """Returns lines with the run's results, and how to evaluate and resume it.
+  """Returns lines with a run's results, and how to evaluate and resume it.
+
+  `slipway train` prints these lines at the end.
 
   Args:
     folder: the run's folder, with its summary.
@@ -36,14 +38,14 @@ def describe(
 def check_learned(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict
 ) -> None:
-  """Checks that a run has made at least one update.
+  """Checks that the time limit has not ended a run before its first update.
 
   Args:
     folder: the run's folder, with its summary.
     config: the run's config at its start.
 
   Raises:
-    RuntimeError: the time limit was reached before the first update.
+    RuntimeError: the time limit has ended the run, and there was no update.
   """
   summary = _read_summary(folder)
   if (
@@ -58,20 +60,23 @@ def check_learned(
 
 
 def _read_summary(folder: run_folder.RunFolder) -> dict[str, typing.Any]:
+  """Returns the content of a run's summary.json."""
   return json.loads(folder.summary.read_text("utf-8"))
 
 
 def _flag_past_limit(
   limits_config: ml_collections.ConfigDict, summary: dict[str, typing.Any]
 ) -> str:
-  """Returns the flag with which a resumed run continues past its limit.
+  """Returns the flag that raises the limit which has ended a run.
+
+  With this flag, a resumed run continues.
 
   Args:
     limits_config: section `limits` of the run's config.
     summary: content of the run's summary.json.
 
   Returns:
-    The flag; '' if none of the config's limits has ended the run.
+    A space and the flag; '' if none of the config's limits has ended the run.
   """
   because = summary["stopped_because"]
   names = limits.find_configured(limits_config)

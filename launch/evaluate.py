@@ -1,4 +1,4 @@
-"""The command `slipway evaluate`, which plays episodes by a run's policy."""
+"""The command `slipway evaluate`, which plays episodes with a run's policy."""
 
 import statistics
 import sys
@@ -15,20 +15,23 @@ from slipway.launch.options import flags as flags_lib
 from slipway.launch.runs import run_folder
 
 _USAGE = "Plays episodes by the greedy policy of a run, and prints the returns."
-_MAX_ENVS = 20  # episodes that are played at the same time
-_MAX_VIDEO_STEPS = 10_000  # environment steps
+_MAX_ENVS = 20  # maximum number of environments that are stepped together
+_MAX_VIDEO_STEPS = 10_000  # environment steps after which a video ends
 
 
 @user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
-  """Plays greedy episodes, and films or records them if requested.
+  """Plays greedy episodes, and prints statistics of their returns.
+
+  With --record, the episodes are saved as a dataset. With --video, a further
+  episode is filmed.
 
   Args:
     argv: the program's name and its arguments.
 
   Returns:
-    Exit status: 0; 1 if the environment failed; 2 if there is nothing to
-    play.
+    Exit status: 0 if all episodes were played; 1 if the environment failed; 2
+    if a flag is invalid or there is nothing to play.
   """
   plain_warnings.enable()
   try:
@@ -81,6 +84,9 @@ def main(argv: Sequence[str]) -> int:
 def _check_playable(run: str) -> None:
   """Checks that the environment of a run can be stepped.
 
+  Args:
+    run: the run's folder.
+
   Raises:
     ValueError: an external loop steps the environment, or the run's config
       can't be read.
@@ -94,7 +100,7 @@ def _check_playable(run: str) -> None:
 
 
 def _describe(episodes: evaluation.Episodes, version: int) -> str:
-  """Returns the statistics of episodes in words.
+  """Returns a line with the mean, error and range of episodes' returns.
 
   Args:
     episodes: returns and lengths of the episodes.

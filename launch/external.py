@@ -39,20 +39,23 @@ from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import control_block
 
-_PROXY_TIMEOUT_S = 15.0  # for the start of a run's proxy
-_POLL_S = 0.05
-_CLOSE_TIMEOUT_S = 10.0
+_PROXY_TIMEOUT_S = 15.0  # seconds to wait until the run's proxy is up
+_POLL_S = 0.05  # seconds between two checks whether the proxy is up
+_CLOSE_TIMEOUT_S = 10.0  # seconds to wait until the worker's thread has ended
 
 
 class RunEndedError(RuntimeError):
-  """Raised if a run has ended or does not reply."""
+  """Raised if the run of a connection has ended or does not reply."""
 
 
 class Connection:
-  """A connection to a run, made by `connect`; for use by one thread.
+  """A connection by which a process collects environment steps for a run.
+
+  `connect` makes it. It may be used by one thread only.
 
   Attributes:
-    index: number of this connection among the run's external ones, from 0.
+    index: index of this connection among the run's open connections, from 0;
+      the index of a closed connection is used again.
   """
 
   def __init__(
@@ -63,7 +66,15 @@ class Connection:
     exchange: external.Exchange,
     control: control_service.ControlService,
   ):
-    """Starts the worker's thread; for `connect` only."""
+    """Starts the worker's thread; to be called by `connect` only.
+
+    Args:
+      folder: the run's folder.
+      node: the worker, which runs in the thread.
+      external_parts: objects of the worker that this process provides.
+      exchange: passes observations to the worker, and actions back.
+      control: client of the run's control node.
+    """
     self.index = external_parts.index
     self._name = str(folder.path)
     self._node, self._exchange = node, exchange
@@ -79,7 +90,7 @@ class Connection:
     atexit.register(self.close)
 
   def act(self, observation: typing.Any) -> typing.Any:
-    """Returns the action of the newest policy, with a worker's exploration.
+    """Returns an action of the newest policy, with exploration as a worker's.
 
     Blocks while the run is paused, has published no variables yet, or can take
     no more items.
@@ -129,7 +140,7 @@ class Connection:
       raise self._explain_end("observe") from self._error
 
   def close(self) -> None:
-    """Writes all complete items and disconnects; the run continues."""
+    """Delivers all complete items and disconnects; the run continues."""
     self._is_closed = True
     atexit.unregister(self.close)
     self._external_parts.stop_event.set()
@@ -147,7 +158,7 @@ class Connection:
     self.close()
 
   def _run(self) -> None:
-    """Runs the worker to its end; runs in the thread."""
+    """Runs the worker until it stops or fails; the function of the thread."""
     try:
       self._node.run()
     except Exception as error:
@@ -157,7 +168,11 @@ class Connection:
       self._exchange.close()
 
   def _explain_end(self, method: str) -> Exception:
-    """Returns the error to raise in a call of `method` after the end."""
+    """Returns the error that explains why the connection has ended.
+
+    Args:
+      method: name of the method that was called after the end.
+    """
     if self._is_closed:
       return ValueError(
         f"{method} was called after close, so nothing was done: connect again"
@@ -178,10 +193,11 @@ class Connection:
 
 
 def connect(run: str | os.PathLike[str]) -> Connection:
-  """Connects this process to a run, to collect for it.
+  """Connects this process to a run, to collect environment steps for it.
 
-  A connection steps one environment; a process may have several connections.
-  Its environment steps count as the run's, and it explores as one more worker.
+  A connection is for one environment; a process may have several connections.
+  The steps of a connection count as the run's, and it explores as one more
+  worker.
 
   Args:
     run: the run's folder, such as 'runs/x'. The run must be on this machine and
@@ -242,7 +258,7 @@ def connect(run: str | os.PathLike[str]) -> Connection:
 def _check_accepts_external(
   config: ml_collections.ConfigDict, folder: run_folder.RunFolder
 ) -> None:
-  """Raises ValueError if a run accepts no external processes."""
+  """Raises ValueError if a run's config allows no external processes."""
   name = f"run {str(folder.path)!r}"
   if "replay" not in config:
     raise ValueError(
@@ -264,7 +280,15 @@ def _check_accepts_external(
 def _wait_for_proxy(
   handle: control_block.WorkerHandle, folder: run_folder.RunFolder
 ) -> None:
-  """Waits until this machine's proxy is up; raises RunEndedError if not."""
+  """Waits until the run's proxy on this machine is up.
+
+  Args:
+    handle: handle of a worker slot in the proxy's shared control block.
+    folder: the run's folder.
+
+  Raises:
+    RunEndedError: the proxy is not up after 15 s.
+  """
   deadline_s = time.monotonic() + _PROXY_TIMEOUT_S
   while not handle.proxy_is_alive:
     if time.monotonic() > deadline_s:

@@ -1,4 +1,4 @@
-"""Host plan: the nodes of one machine, and their access to other machines."""
+"""Host plan: the nodes of a run on one machine, and how they reach others."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ import ml_collections
 from slipway.launch.processes import private_network
 from slipway.replay.transport import certificates
 
-# Roles in the order of starting: a node comes before those that need it.
+# Roles in the order in which their nodes are started. A role comes before the
+# roles that need it.
 _START_ORDER = ("control", "replay", "trainer", "proxy", "worker", "evaluator")
 
 
@@ -18,18 +19,18 @@ class HostPlan:
   """The nodes of a run on one machine, and their access to other machines.
 
   Attributes:
-    nodes: role and index of the machine's nodes, in the order of starting.
-    expected: number of nodes of each role in the whole run, without the control
-      node.
+    nodes: role and index of each node on the machine, in the order of starting.
+    expected: number of nodes in the whole run by role, except the control node.
     memory_dir: the run's tmpfs directory on this machine.
-    first_worker: index in the whole run of the machine's first worker.
+    first_worker: index of the machine's first worker, among all of the run.
     control_is_remote: whether the control node runs on another machine; this
       machine's gateway then serves its socket.
     replay_is_remote: whether the TrajectoryManagers run on another machine;
       their addresses are then in the endpoint files of memory_dir.
     identity: this machine's identity for mutual TLS, or None for plain TCP.
-    network: private network of the processes that serve or read tables, or None
-      for the machine's network, in which other users can reach the tables.
+    network: private network for the processes that serve or read tables. None
+      stands for the machine's network, in which other users can reach the
+      tables.
   """
 
   nodes: tuple[tuple[str, int], ...]
@@ -53,7 +54,7 @@ class HostPlan:
     Args:
       config: the whole config.
       memory_dir: the run's tmpfs directory.
-      network: private network of the processes that serve or read tables, or
+      network: private network for the processes that serve or read tables, or
         None for the machine's network.
     """
     expected = count_expected_nodes(config)
@@ -67,8 +68,8 @@ def list_nodes(
   """Returns role and index of each node, in the order of starting.
 
   Args:
-    count: number of nodes of each role; 0 for missing roles.
-    first: index of the first node of each role; 0 for missing roles.
+    count: number of nodes by role; missing roles have none.
+    first: index of the first node by role; 0 for missing roles.
   """
   return tuple(
     (role, first.get(role, 0) + index)
@@ -78,17 +79,17 @@ def list_nodes(
 
 
 def count_replay_servers(config: ml_collections.ConfigDict) -> int:
-  """Returns the number of TrajectoryManagers of a run.
+  """Returns the number of TrajectoryManagers, the Reverb servers of a run.
 
-  A run without a table has one, for the variables.
+  A run without a table has one, which serves the variables.
   """
   return config.replay.shards if "replay" in config else 1
 
 
 def count_expected_nodes(config: ml_collections.ConfigDict) -> dict[str, int]:
-  """Returns the number of nodes of each role in a run on a single machine.
+  """Returns the number of nodes by role in a run on a single machine.
 
-  The control node is left out, since it is the node that waits for the others.
+  The control node, which waits for all others, is left out.
   """
   return {
     "replay": count_replay_servers(config)

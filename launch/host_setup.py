@@ -1,4 +1,4 @@
-"""Host setup: environment, private network and runner of a machine's nodes."""
+"""Host setup: makes the private network and the runner of a machine's nodes."""
 
 import contextlib
 import pathlib
@@ -19,16 +19,20 @@ from slipway.launch.processes import runner as runner_lib
 def private_network(
   config: ml_collections.ConfigDict,
 ) -> Iterator[private_network_lib.PrivateNetwork | None]:
-  """Yields a private network for the processes with the run's tables.
+  """Creates a private network for the processes that serve or read tables.
 
-  Without a private network, Reverb serves every user of the machine. If the
-  system allows none, this yields None and prints a warning.
+  Without a private network, every user of the machine can reach Reverb's
+  servers.
 
   Args:
     config: the whole config.
+
+  Yields:
+    The network, which exists while the block runs. If the config or the system
+    allows none, a warning is printed and None is yielded.
   """
   with contextlib.ExitStack() as held:
-    network, obstacle = None, _why_not_private(config)
+    network, obstacle = None, _find_obstacle(config)
     if not obstacle:
       try:
         network = held.enter_context(private_network_lib.create())
@@ -43,7 +47,7 @@ def warn_of_other_users(because: str) -> None:
   """Prints a warning that other users can reach the run's tables.
 
   Args:
-    because: the reason why there is no private network.
+    because: the reason why there is no private network, as a clause.
   """
   print(
     "warning: other users of this machine can read and write the replay "
@@ -53,8 +57,8 @@ def warn_of_other_users(because: str) -> None:
   )
 
 
-def _why_not_private(config: ml_collections.ConfigDict) -> str:
-  """Returns why a run needs the machine's network, or '' if it doesn't."""
+def _find_obstacle(config: ml_collections.ConfigDict) -> str:
+  """Returns why a config allows no private network, or '' if it allows one."""
   if not config.topology.proxy:
     return "workers without a proxy (topology.proxy) connect to them directly"
   url = config.snapshot.url
@@ -69,13 +73,13 @@ def make_runner(
   logs: pathlib.Path,
   network: private_network_lib.PrivateNetwork | None,
 ) -> runner_lib.Runner:
-  """Returns a runner of a program's nodes, and binds their addresses.
+  """Makes the runner of a machine's nodes, and binds the nodes' addresses.
 
   Args:
     config: the whole config.
-    wiring: the nodes and their connections.
+    wiring: the machine's nodes and their connections.
     logs: folder of the nodes' logs.
-    network: the private network of the wiring's host plan, or None.
+    network: private network of the machine's host plan, or None.
   """
   environments = {
     role: threads.make_environment_variables(role, config.learner.threads)
@@ -83,6 +87,7 @@ def make_runner(
   }
 
   def make_worker(index: int, count: int) -> prepared_nodes.PreparedNode:
+    """Prepares worker `index` of `count` workers, for the runner."""
     node = wiring.make_worker(index, count)
     return prepared_nodes.prepare_one(
       "worker", index, node, environments["worker"]

@@ -42,24 +42,31 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _describe_all() -> Iterator[str]:
-  """Yields the lines with all algorithms, their papers, and all presets."""
+  """Yields lines with all algorithms, their papers, and all presets."""
   algorithms = catalog.algorithms()
   yield "algorithms: --config=ALGORITHM:PRESET"
   for name, module in algorithms.items():
-    yield f"  {name:<18}{_read_paper(module)}"
+    yield f"  {name:<18}{_read_first_paragraph(module)}"
   yield ""
   yield "presets"
   for preset, names in catalog.presets().items():
     config = algorithms[names[0]].get_config(preset)
     name, _ = factory.get_name_and_kwargs(config.environment)
     only = "" if len(names) == len(algorithms) else f"; {', '.join(names)}"
-    yield f"  {preset:<18}{name}, until {_describe_end(config)}{only}"
+    yield f"  {preset:<18}{name}, until {_describe_limit(config)}{only}"
   yield ""
   yield "more: slipway list --algorithm=NAME"
 
 
 def _describe_algorithm(algorithm: str) -> Iterator[str]:
-  """Yields the lines with an algorithm's paper, changed fields and presets."""
+  """Yields lines with an algorithm's paper, changed fields and presets.
+
+  Args:
+    algorithm: name of a built-in algorithm, or path of a config file.
+
+  Raises:
+    ValueError: there is no such algorithm.
+  """
   if algorithm.endswith(".py"):
     yield from _describe_file(algorithm)
     return
@@ -74,10 +81,10 @@ def _describe_algorithm(algorithm: str) -> Iterator[str]:
   module = modules[algorithm]
   first, *_ = module.PRESETS
   config = module.get_config(first)
-  yield f"{algorithm}: {_read_paper(module)}"
+  yield f"{algorithm}: {_read_first_paragraph(module)}"
   yield ""
   yield f"values that differ from the fields' defaults, preset {first}"
-  yield from _list_changes(config)
+  yield from _list_changed_fields(config)
   yield ""
   yield "presets and their needs"
   for preset in module.PRESETS:
@@ -87,21 +94,21 @@ def _describe_algorithm(algorithm: str) -> Iterator[str]:
 
 
 def _describe_file(path: str) -> Iterator[str]:
-  """Yields the lines with a config file's changed fields and its memory."""
+  """Yields lines with a config file's changed fields, and what a run needs."""
   config = overrides.load(path)
   fields_lib.validate(config, overrides.declared_fields(config))
   yield f"{path}: {config.agent}"
   yield ""
   yield "values that differ from the fields' defaults"
-  yield from _list_changes(config)
+  yield from _list_changed_fields(config)
   yield ""
   yield f"needs: {_describe_needs(config)}"
   yield ""
   yield f"all fields: slipway config {path}"
 
 
-def _list_changes(config: ml_collections.ConfigDict) -> Iterator[str]:
-  """Yields one line per field of a config whose value is not the default."""
+def _list_changed_fields(config: ml_collections.ConfigDict) -> Iterator[str]:
+  """Yields a line per field of a config that differs from its default."""
   defaults = fields_lib.make_config(overrides.declared_fields(config))
   for field, value in fields_lib.flatten(config).items():
     if fields_lib.get(defaults, field) != value:
@@ -109,7 +116,7 @@ def _list_changes(config: ml_collections.ConfigDict) -> Iterator[str]:
 
 
 def _describe_needs(config: ml_collections.ConfigDict) -> str:
-  """Returns the torso, workers and largest replay memory of a config."""
+  """Returns text with a config's torso, workers and maximum replay memory."""
   spec = factory.make_spec(config.environment)
   table = registry.make_builder(config.agent).make_table(config, spec)
   if table is None:
@@ -123,13 +130,16 @@ def _describe_needs(config: ml_collections.ConfigDict) -> str:
   )
 
 
-def _read_paper(module: typing.Any) -> str:
-  """Returns the first paragraph of a config module's docstring."""
+def _read_first_paragraph(module: typing.Any) -> str:
+  """Returns the first paragraph of a config module's docstring, in one line.
+
+  The paragraph names the algorithm's paper.
+  """
   return " ".join((module.__doc__ or "").split("\n\n")[0].split())
 
 
-def _describe_end(config: ml_collections.ConfigDict) -> str:
-  """Returns the limit that ends a run of a config, in words."""
+def _describe_limit(config: ml_collections.ConfigDict) -> str:
+  """Returns the target return of a config, or else its step limit, as text."""
   limits = config.limits
   if math.isfinite(limits.target_return):
     return f"a mean return of {limits.target_return:g}"

@@ -1,4 +1,4 @@
-"""Launches a run as processes of this machine."""
+"""Local: the launcher of --launch=local_mp, with one process per node."""
 
 import sys
 
@@ -8,16 +8,16 @@ from slipway.launch.runs import run as run_lib
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
-  """Executes a run to its end, with one process per node.
+  """Executes a run to its end on this machine, with one process per node.
 
   Args:
     run: the run to execute.
-    signals: the signals that this process receives.
+    signals: handler of the signals that this process receives.
 
   Raises:
     RuntimeError: a node failed more often than its restart budget
-      allows; its full error was printed before.
-    KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
+      allows; its traceback has been printed.
+    KeyboardInterrupt: Ctrl-C was pressed twice; all nodes have been killed.
   """
   try:
     with tmpfs_directory.create() as memory_dir:
@@ -32,11 +32,11 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
 def _run_nodes(
   run: run_lib.Run, signals: signals_lib.Signals, memory_dir: str
 ) -> None:
-  """Runs all nodes until the run has ended.
+  """Runs all nodes of a run until all have ended; shows the run's status.
 
   Args:
     run: the run to execute.
-    signals: the signals that this process receives.
+    signals: handler of the signals that this process receives.
     memory_dir: the run's tmpfs directory.
   """
   # Imported here, because the fork server imports meanwhile, which takes

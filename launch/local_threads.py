@@ -1,4 +1,4 @@
-"""Launches a run as threads of this process, for a debugger."""
+"""Local threads: the launcher of --launch=local_mt, for use with a debugger."""
 
 import signal
 
@@ -14,15 +14,16 @@ from slipway.launch.runs import run as run_lib
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
-  """Executes a run to its end, with one thread per node.
+  """Executes a run to its end in this process, with one thread per node.
 
   Args:
     run: the run to execute.
-    signals: the signals that this process receives.
+    signals: handler of the signals that this process receives.
 
   Raises:
     RuntimeError: a node failed.
-    KeyboardInterrupt: Ctrl-C came twice.
+    user_code.UserCodeError: the user's own code failed in a node.
+    KeyboardInterrupt: Ctrl-C was pressed twice.
   """
   host_setup.warn_of_other_users("all nodes are threads (--launch=local_mt)")
   with tmpfs_directory.create() as memory_dir:

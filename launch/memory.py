@@ -1,4 +1,4 @@
-"""Memory: checks that a run fits into the memory of a machine."""
+"""Memory: estimates the memory of a run, and checks that a machine has it."""
 
 import contextlib
 import math
@@ -16,18 +16,19 @@ from slipway.agents.networks import network
 from slipway.configs import fields
 from slipway.replay.tables import table_spec
 
-# Overhead of Reverb per item, measured with items of 60 to 8,000 bytes.
-_ITEM_BYTES = 1_000
-# Compressed size of frames in Reverb relative to their size: 0.3 to 0.6 for
-# Atari.
-_FRAME_COMPRESSION = 0.5
+# Bytes that Reverb adds to each item, measured with items of 60 to 8,000 bytes.
+_ITEM_OVERHEAD_BYTES = 1_000
+# Compressed size of a frame in Reverb, divided by its uncompressed size. Frames
+# of Atari have ratios of 0.3 to 0.6.
+_FRAME_COMPRESSION_RATIO = 0.5
 # Copies of a variable: value, target, gradient and Adam's two moments.
 _VARIABLE_COPIES = 5
-_WORKERS = "the workers"  # a `Need.component`
-# Batches in memory at a time: sampled, prefetched and in the update.
-_BATCHES = 4
-# Mount point and limit file of control groups with a memory limit, by the
-# controller in a line of /proc/self/cgroup. Version 2 names no controllers.
+_WORKERS_COMPONENT = "the workers"  # `Need.component` of all workers together
+# Number of batches in memory at a time: sampled, prefetched and in the update.
+_BATCHES_IN_MEMORY = 4
+# Mount point of the control groups with a memory limit, and name of the file
+# with the limit. The key is the controller in a line of /proc/self/cgroup: ''
+# for version 2 of control groups, and 'memory' for version 1.
 _CGROUP_LIMITS = {
   "": ("sys/fs/cgroup", "memory.max"),
   "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
@@ -35,12 +36,12 @@ _CGROUP_LIMITS = {
 
 
 class Need(typing.NamedTuple):
-  """The estimated memory of one component of a run.
+  """The estimated memory that one component of a run needs.
 
   Attributes:
-    component: the component as a noun with its article.
+    component: the component as a noun with its article, such as 'the workers'.
     size_bytes: estimated memory in bytes.
-    field: the config field on which the memory depends most.
+    field: name of the config field on which the memory depends most.
   """
 
   component: str
@@ -55,21 +56,22 @@ def check(
   available_bytes: int,
   has_workers: bool = True,
 ) -> None:
-  """Checks that a run fits into the memory of the machine that learns.
+  """Checks that a run fits into the memory of the trainer's machine.
 
   Args:
     config: the whole config, checked by its builder.
     spec: specification of one environment.
     builder: builder of the config's algorithm.
-    available_bytes: memory of the machine.
+    available_bytes: memory of that machine.
     has_workers: whether all workers run on that machine, too.
 
   Raises:
-    ValueError: the run does not fit. The message names the largest component.
+    ValueError: the run does not fit; the message names the component that needs
+      the most memory.
   """
   needs = estimate(config, spec, builder)
   if not has_workers:
-    needs = [need for need in needs if need.component != _WORKERS]
+    needs = [need for need in needs if need.component != _WORKERS_COMPONENT]
   total = sum(need.size_bytes for need in needs)
   if total <= available_bytes:
     return
@@ -89,10 +91,10 @@ def estimate(
   spec: specs.EnvironmentSpec,
   builder: core.Builder,
 ) -> list[Need]:
-  """Estimates the least memory that each component of a run needs for its data.
+  """Returns the estimated memory of each component of a run.
 
-  The memory of the processes' code and libraries is left out.
-
+  The estimates are lower bounds: they leave out the memory of the processes'
+  code and libraries.
 
   Args:
     config: the whole config, checked by its builder.
@@ -118,7 +120,7 @@ def estimate(
   item_bytes = math.prod(table.schema.item_shape)
   has_frames = observation.dtype == np.uint8 and len(observation.shape) == 3
   compression = (
-    _FRAME_COMPRESSION if has_frames and config.mode != "single" else 1.0
+    _FRAME_COMPRESSION_RATIO if has_frames and config.mode != "single" else 1.0
   )
   topology = config.topology
   capacity = "variables.max_age" if table.consumed else "replay.capacity"
@@ -127,11 +129,11 @@ def estimate(
     Need("replay", int(compression * replay_bytes(table)), capacity),
     Need(
       "the trainer's batches",
-      _BATCHES * table.batch_size * item_bytes,
+      _BATCHES_IN_MEMORY * table.batch_size * item_bytes,
       "learner.batch_size",
     ),
     Need(
-      _WORKERS,
+      _WORKERS_COMPONENT,
       topology.workers
       * topology.environments_per_worker
       * (_size_bytes(observation) + item_bytes),
@@ -141,37 +143,44 @@ def estimate(
 
 
 def replay_bytes(table: table_spec.TableSpec) -> int:
-  """Returns the uncompressed size of all items when all tables are full.
+  """Returns the uncompressed bytes of a full table, with Reverb's overhead.
 
   Args:
-    table: specification of the run's table.
+    table: specification of the run's table; all of its shards are counted.
   """
   shape = table.schema.item_shape
   # If items share frames, each item adds only one frame record to the table.
   shares_frames = table.schema.kept_frame_records(1) > 0
   item_bytes = shape[-1] if shares_frames else math.prod(shape)
-  return table.shards * table.capacity * (item_bytes + _ITEM_BYTES)
+  return table.shards * table.capacity * (item_bytes + _ITEM_OVERHEAD_BYTES)
 
 
 def machine_bytes(root: pathlib.Path = pathlib.Path("/")) -> int:
-  """Returns the memory of this machine, or the limit of its control group.
+  """Returns the bytes of memory that processes of this machine may use.
+
+  A control group, such as that of a container, may limit them to less than the
+  machine's memory.
 
   Args:
-    root: folder with the proc and sys file systems.
+    root: folder in which the file systems `proc` and `sys` are mounted.
   """
   limits = [psutil.virtual_memory().total]
-  for path in _limit_files(root):
+  for path in _find_limit_files(root):
     with contextlib.suppress(OSError, ValueError):  # missing, or "max"
       limits.append(int(path.read_text()))
   return min(limits)
 
 
-def _limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
-  """Yields the memory limit files of this process's control group and parents.
+def _find_limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
+  """Yields the paths of the files that may limit this process's memory.
 
-  In a container, the group's path may be that of the host, which does not exist
+  These are the limit files of its control group and of the group's parents. In
+  a container, the group's path may be that of the host, which does not exist
   here. The mount point, which is the last parent, then has the limit of the
   container.
+
+  Args:
+    root: folder in which the file systems `proc` and `sys` are mounted.
   """
   try:
     lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -188,11 +197,12 @@ def _limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _size_bytes(array: specs.Array) -> int:
-  """Returns the size of one array of a spec in bytes."""
+  """Returns the number of bytes of an array that has this spec."""
   return math.prod(array.shape) * array.dtype.itemsize
 
 
 def _format_bytes(size_bytes: int) -> str:
+  """Formats a number of bytes in GiB or TiB, such as '1.5 GiB'."""
   if size_bytes < 2**40:
     return f"{size_bytes / 2**30:,.1f} GiB"
   return f"{size_bytes / 2**40:,.1f} TiB"

@@ -1,4 +1,4 @@
-"""Launches a run on the machines of a Ray cluster.
+"""On machines: the launcher of --launch=ray, on the machines of a Ray cluster.
 
 Ray starts and monitors host agents. Nodes communicate directly from machine to
 machine, without Ray.
@@ -21,7 +21,7 @@ from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder, user_modules
 
-_POLL_S = 1.0
+_POLL_S = 1.0  # seconds between two checks whether machines are missing
 
 
 def prepare(
@@ -41,7 +41,8 @@ def prepare(
     show: function that shows a line to the user.
 
   Returns:
-    The function `launch` with the cluster as an argument.
+    A function that takes a run and its signals, and executes the run on the
+    cluster: `launch` with its last two arguments set.
 
   Raises:
     ValueError: the cluster cannot be used, or has too few machines.
@@ -72,14 +73,14 @@ def launch(
 
   Args:
     run: the run to execute.
-    signals: the signals that this process receives.
-    cluster: the cluster, from `prepare`.
+    signals: handler of the signals that this process receives.
+    cluster: connection to the cluster.
     secure: whether machines communicate over mutual TLS.
 
   Raises:
     RuntimeError: a node failed more often than its restart budget
-      allows; its full error was printed before.
-    KeyboardInterrupt: Ctrl-C came twice; all nodes have been killed.
+      allows; its traceback has been printed.
+    KeyboardInterrupt: Ctrl-C was pressed twice; all nodes have been killed.
   """
   # Agents have other working directories, so the path must be absolute.
   folder = run_folder.RunFolder(run.folder.path.resolve())
@@ -90,6 +91,7 @@ def launch(
     held.callback(cluster.close)
 
     def watch_control(address: str) -> None:
+      """Starts to show the status of the control node at a unix socket."""
       control = rpc_client.connect(control_service.ControlService, address)
       watcher = watch.Watch(
         control,
@@ -109,7 +111,7 @@ def launch(
 def _describe_missing(
   config: ml_collections.ConfigDict, cluster: cluster_lib.Cluster
 ) -> str:
-  """Returns a text about missing machines, or '' if none is missing."""
+  """Returns a sentence about machines that the cluster lacks; '' if none."""
   try:
     placement.Placement(config).check(cluster.machines(), cluster.address)
   except ValueError as error:
@@ -121,14 +123,14 @@ def _send_placement(
   control: control_service.ControlService,
   supervisor: cluster_supervisor.ClusterSupervisor,
 ) -> None:
-  """Sends the run's current machines to the control node."""
+  """Sends the current placement of nodes on machines to the control node."""
   # A control node that is restarting gets the machines with the next call.
   with contextlib.suppress(rpc_client.UnreachableError):
     control.place(supervisor.placement())
 
 
 def _check_topology(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError for a config that cannot run on a cluster."""
+  """Raises ValueError if a config's topology cannot run on a cluster."""
   topology = config.topology
   if not topology.proxy:
     raise ValueError(

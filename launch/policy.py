@@ -1,4 +1,4 @@
-"""Policy: loads a trained policy of a run, to act in a user's own loop."""
+"""Policy: loads the trained policy of a run, for use in a user's own loop."""
 
 import os
 import pathlib
@@ -23,7 +23,7 @@ from slipway.launch.runs import (
 
 
 def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
-  """Loads the policy of a run.
+  """Loads the trained policy of a run.
 
       policy = slipway.load("runs/first")
       observation, _ = environment.reset()
@@ -34,9 +34,9 @@ def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
         done = terminated or truncated
 
   Args:
-    run: the run's folder.
+    run: the run's folder, such as 'runs/first'.
     which: 'best' for the variables of the best evaluation, 'latest' for those
-      of the newest snapshot, or a snapshot's number.
+      of the newest snapshot, or a snapshot's number as text.
 
   Raises:
     ValueError: there is no such run or snapshot, the run has not been
@@ -60,15 +60,17 @@ def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
 
 
 class Policy:
-  """A trained policy, which acts greedily.
+  """A trained policy, which returns greedy actions.
 
-  Small networks act in NumPy; TensorFlow is imported only for convolutions.
+  `load` makes it. Small networks are computed by NumPy; TensorFlow is imported
+  only for convolutions.
 
   Attributes:
     config: the run's config.
-    version: version of the variables.
+    version: version of the policy's variables.
     observation_space: gymnasium space of one environment's observations.
     action_space: gymnasium space of one environment's actions.
+    actor: the algorithm's greedy actor, with the policy's variables.
   """
 
   def __init__(
@@ -82,9 +84,9 @@ class Policy:
 
     Args:
       config: the run's config.
-      variables: arrays by name.
+      variables: the learner's variables, by name.
       version: version of the variables.
-      source: the origin of the variables, for error messages.
+      source: description of the variables' origin, for error messages.
 
     Raises:
       ValueError: the variables are not those of the config's network.
@@ -148,7 +150,13 @@ class Policy:
     return actions[0] if is_single else actions
 
   def _to_batch(self, observation: typing.Any) -> tuple[bool, typing.Any]:
-    """Returns whether the observation is a single one, and a batch of it.
+    """Returns an observation as a batch.
+
+    Args:
+      observation: an element of the observation space, or a batch of elements.
+
+    Returns:
+      Whether the argument is a single observation, and the batch [B, ...].
 
     Raises:
       ValueError: the observation is neither an element of the space nor a
@@ -175,7 +183,7 @@ class Policy:
     )
 
   def reset(self) -> None:
-    """Begins new episodes: the state of a recurrent network is reset."""
+    """Resets a recurrent network's state; to be called before each episode."""
     self._begins_episode = True
 
   def export(self, path: str | os.PathLike[str]) -> None:
@@ -188,7 +196,7 @@ class Policy:
     `state`, and the output `next_state`.
 
     Args:
-      path: path of the file, which is replaced.
+      path: path of the file to write; an existing file is replaced.
 
     Raises:
       ValueError: the package onnx is not installed.
@@ -222,15 +230,18 @@ def _select_variables(
   variables: Mapping[str, np.ndarray],
   source: str,
 ) -> dict[str, np.ndarray]:
-  """Returns the variables of the network that acts, by its own names.
+  """Returns the variables of the policy's network, by the network's names.
 
-  In a learner with several networks, the names of variables begin with the name
-  of a network.
+  A learner with several networks puts the network's name and a slash before
+  each variable's name.
 
   Args:
-    declaration: the network that acts.
+    declaration: the policy's network.
     variables: the learner's variables, by name.
-    source: the origin of the variables, for the error message.
+    source: description of the variables' origin, for the error message.
+
+  Raises:
+    ValueError: a variable is missing, or has another shape.
   """
   selected = {}
   for name, shape in network_lib.variable_shapes(declaration).items():
@@ -250,7 +261,7 @@ def _select_variables(
 def _find_snapshot(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict, which: str
 ) -> pathlib.Path:
-  """Returns the folder of a snapshot.
+  """Returns the folder of the snapshot that a user has chosen.
 
   Args:
     folder: the run's folder.
@@ -290,7 +301,15 @@ def _load_snapshot(
   path: pathlib.Path,
   config: ml_collections.ConfigDict,
 ) -> tuple[int, Mapping[str, np.ndarray]]:
-  """Returns the version and the variables of a snapshot's learner."""
+  """Loads the learner of a snapshot.
+
+  Args:
+    path: folder of the snapshot.
+    config: the run's config.
+
+  Returns:
+    The version of the learner's variables, and the variables by name.
+  """
   # Imported late: it loads TensorFlow, which the best variables do without.
   from slipway.launch.runs import checkpoints
 
@@ -302,6 +321,10 @@ def _load_snapshot(
 
 
 def _format_shapes(shapes: Sequence[tuple[int, ...] | None]) -> str:
-  """Returns the shapes of an observation's parts as text."""
+  """Returns the shapes of an observation's arrays as text.
+
+  Args:
+    shapes: shape of each array of the observation; None for a missing one.
+  """
   shown = ["missing" if s is None else str(list(s)) for s in shapes]
   return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"

@@ -1,4 +1,4 @@
-"""Program: the nodes of a run and their connections, on one screen."""
+"""Program: makes the Launchpad program of a run's nodes and connections."""
 
 import dataclasses
 import importlib
@@ -15,11 +15,12 @@ from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.processes import service_node
 from slipway.launch.runs import run as run_lib
 
+# Name of the control node's unix socket in the run's tmpfs directory.
 CONTROL_SOCKET = "control.sock"
 
-# Class of each role. It is imported in the node's process, so that the launcher
-# does not import TensorFlow, which takes seconds.
-_CLASSES = {
+# Class of a node by role, as 'module:name'. A class is imported in the node's
+# process, so that the launcher does not import TensorFlow, which takes seconds.
+_NODE_CLASSES = {
   "control": "slipway.launch.nodes.control:Control",
   "replay": "slipway.launch.nodes.replay:Replay",
   "trainer": "slipway.launch.nodes.trainer_node:TrainerNode",
@@ -29,31 +30,36 @@ _CLASSES = {
 }
 
 
+# Type of the handle by which other nodes call the control node.
 ControlHandle = service_node.Handle[control_service.ControlService]
 
 
 @dataclasses.dataclass(frozen=True)
 class NodeClass:
-  """A picklable function that makes the node of a role in its process."""
+  """A picklable function that makes a node's object in the node's process.
+
+  Attributes:
+    role: role of the node, such as 'worker'.
+  """
 
   role: str
 
   def __call__(self, *args) -> typing.Any:
-    """Imports the class and returns an instance."""
-    module, _, name = _CLASSES[self.role].partition(":")
+    """Imports the class of the role, and returns an instance made of `args`."""
+    module, _, name = _NODE_CLASSES[self.role].partition(":")
     return getattr(importlib.import_module(module), name)(*args)
 
 
 @dataclasses.dataclass(frozen=True)
 class Wiring:
-  """The nodes of one machine and their connections.
+  """The nodes of a run on one machine, and their connections.
 
   Attributes:
-    program: Launchpad program with the initial nodes.
+    program: Launchpad program with the nodes that the machine starts with.
     nodes: role and index of each node, in the order of starting.
     control: handle of the control node.
-    data: addresses of the TrajectoryManagers.
-    make_worker: function that makes a further worker after the launch, from its
+    data: addresses of the TrajectoryManagers, the Reverb servers.
+    make_worker: function that returns the node of a further worker, given its
       index and the new number of workers.
   """
 
@@ -65,7 +71,10 @@ class Wiring:
 
 
 def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
-  """Makes the nodes of one machine, and connects them.
+  """Makes the nodes of a run on one machine, and connects them.
+
+  The arrows show the flow of items to the trainer, and of variables and
+  priorities back.
 
   ```
             variables            variables
@@ -78,7 +87,7 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
 
   Args:
     run: the run to execute.
-    plan: the nodes of this machine.
+    plan: which nodes run on this machine, and how they reach the others.
   """
   config, spec, folder = run.config, run.spec, run.folder
   program = lp.Program(config.agent)
@@ -98,15 +107,18 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
   control = _add_control(program, run, plan)
 
   def make_node(role: str, *args) -> service_node.ServiceNode:
+    """Returns a node whose object is made of `args` and a control client."""
     return service_node.ServiceNode(None, NodeClass(role), *args, control)
 
   def make_worker(index: int, count: int) -> service_node.ServiceNode:
+    """Returns the node of worker `index` of `count` workers."""
     # A worker's exploration depends on the number of workers.
     current = config.copy_and_resolve_references()
     current.topology.workers = count
     return make_node("worker", current, spec, index, data)
 
   def make_replay(shard: int) -> service_node.ServiceNode:
+    """Returns the node of one replay server."""
     node = make_node(
       "replay",
       *(config, spec, folder, shard, servers[shard]),
@@ -116,6 +128,7 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
     return node
 
   def make_trainer() -> service_node.ServiceNode:
+    """Returns the node of the trainer, which may contain the replay server."""
     node = make_node(
       "trainer", config, spec, folder, servers, data.passing_path(0)
     )
@@ -139,7 +152,16 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
 def _add_control(
   program: lp.Program, run: run_lib.Run, plan: host_plan.HostPlan
 ) -> ControlHandle:
-  """Adds the control node if it runs on this machine; returns its handle."""
+  """Adds the control node to a program, if it runs on this machine.
+
+  Args:
+    program: the program of this machine's nodes, which is changed.
+    run: the run to execute.
+    plan: which nodes run on this machine.
+
+  Returns:
+    Handle by which this machine's nodes call the control node.
+  """
   path = os.path.join(plan.memory_dir, CONTROL_SOCKET)
   handle = service_node.Handle(control_service.ControlService, path)
   if plan.control_is_remote:

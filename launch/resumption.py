@@ -1,7 +1,7 @@
 """Resumption: checks that a run can be resumed, and prepares its folder.
 
-It rejects changes that do not fit the saved state before anything is started.
-It imports neither TensorFlow nor Reverb.
+Changes of the config that do not fit the saved state are rejected before
+anything is started. This module imports neither TensorFlow nor Reverb.
 """
 
 import dataclasses
@@ -24,12 +24,12 @@ from slipway.launch.runs import (
 )
 from slipway.replay.tables import table_spec
 
-# Seconds within which the nodes of a killed launcher end.
+# Seconds within which the nodes of a killed launcher have saved and ended.
 _END_TIMEOUT_S = 25.0
-_POLL_S = 0.1
-# Fields and sections of a config that can't change in a resume, and the
-# reasons.
-_FIXED = {
+_POLL_S = 0.1  # seconds between two checks whether the nodes have ended
+# Reasons why fields can't change in a resume, by the name of a field or of a
+# whole section of the config.
+_FIXED_FIELDS = {
   "agent": "the saved variables belong to another algorithm",
   "environment": "the saved transitions come from another environment",
   "network": "the saved variables would not fit",
@@ -38,13 +38,14 @@ _FIXED = {
   "replay.transitions_per_item": "the saved items have so many transitions",
   "replay.shards": "the saved items are spread over that number of servers",
 }
-# Further fields that can't change in a resume in mode 'single'.
-_FIXED_IN_SINGLE = {
+# Reasons why further fields can't change in a resume in mode 'single', by name.
+_FIXED_FIELDS_IN_SINGLE = {
   "seed": "the saved random states belong to it",
   "replay.sampler": "a uniform table saves no priorities",
 }
-# Text with the count of each limit, for error messages.
-_COUNTED_AS = {
+# Formats of the count that has reached a limit, by the limit's name, for error
+# messages.
+_COUNT_FORMATS = {
   "environment_steps": "{:,} environment steps",
   "trainer_steps": "{:,} trainer steps",
   "episodes": "{:,} episodes",
@@ -55,13 +56,16 @@ _COUNTED_AS = {
 
 
 def wait_until_ended(folder: run_folder.RunFolder) -> None:
-  """Waits until the nodes of a killed launcher have saved and ended.
+  """Waits up to 25 s until the nodes of a killed launcher have ended.
+
+  The nodes save the run before they end.
 
   Args:
     folder: the run's folder.
 
   Raises:
-    ValueError: the run is still active.
+    ValueError: the run is active on another machine, or is still active after
+      that time.
   """
   end_s = time.monotonic() + _END_TIMEOUT_S
   has_warned = False
@@ -89,7 +93,7 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Resumption:
-  """A run that is resumed from its newest snapshot.
+  """The snapshot and the config with which a run is resumed.
 
   ```python
   resumption = Resumption.from_folder(folder, config, table)
@@ -100,7 +104,7 @@ class Resumption:
     folder: the run's folder.
     config: the config of the resumed run.
     snapshot: the snapshot from which the run continues.
-    counters: counters of the snapshot.
+    counters: the run's counters at the snapshot, such as environment steps.
   """
 
   folder: run_folder.RunFolder
@@ -115,14 +119,15 @@ class Resumption:
     config: ml_collections.ConfigDict,
     table: table_spec.TableSpec | None,
   ) -> "Resumption":
-    """Finds the newest snapshot, and checks that it fits a config.
+    """Finds a run's newest snapshot, and checks that a config can resume it.
 
-    A newer snapshot at the remote location is downloaded first.
+    If the remote location (`snapshot.url`) has a newer snapshot, that snapshot
+    is downloaded first.
 
     Args:
       folder: the run's folder.
-      config: the whole config, validated.
-      table: specification of the algorithm's table, or None if it has none.
+      config: the whole config with all overrides, validated.
+      table: specification of the algorithm's table, or None if it has no table.
 
     Raises:
       ValueError: the run is still active, has no snapshot, or a
@@ -139,13 +144,13 @@ class Resumption:
       )
     counters = run_counters.RunCounters.read(snapshot.path)
     _check_mode(config.mode, counters.mode)
-    _check_fixed(folder, snapshot, config)
+    _check_fixed_fields(folder, snapshot, config)
     _check_capacity(config, table, counters.replay_size)
     _check_limits(config.limits, counters)
     return cls(folder, config, snapshot, counters)
 
   def begin(self) -> None:
-    """Prepares the folder for the resumed run, and writes the new config.
+    """Prepares the run's folder for the resume, and writes the new config.
 
     Raises:
       OSError: a file could not be written; the message names it.
@@ -158,7 +163,7 @@ class Resumption:
       self.folder.summary.unlink(missing_ok=True)
 
   def __str__(self) -> str:
-    """Returns a line such as 'resumes from snapshot 3: ...', with counts."""
+    """Returns a line with the snapshot's number and counts, for the user."""
     return (
       f"resumes from snapshot {self.snapshot.number}: "
       f"{self.counters.environment_steps:,} environment steps, "
@@ -167,20 +172,31 @@ class Resumption:
 
 
 def _describe_remote(config: ml_collections.ConfigDict) -> str:
-  """Returns the part of an error message about the remote location."""
+  """Returns ", nor has 'URL'" for the remote location; '' without a location.
+
+  The text is a part of an error message about a missing snapshot.
+  """
   url = config.snapshot.url
   return f", nor has {url!r}" if url else ""
 
 
-def _check_fixed(
+def _check_fixed_fields(
   folder: run_folder.RunFolder,
   snapshot: snapshot_store.Snapshot,
   config: ml_collections.ConfigDict,
 ) -> None:
-  """Raises ValueError if a field has changed that must not change in a resume.
+  """Checks that no field has changed that must not change in a resume.
 
-  The new config, with its overrides, and the run's config.json, which may be
-  damaged, are compared with the copy of the config in the snapshot.
+  Two configs are compared with the copy of the config in the snapshot: the
+  run's config.json, which may be damaged, and the config of the resume.
+
+  Args:
+    folder: the run's folder.
+    snapshot: the snapshot to resume from.
+    config: the config of the resume, with its overrides.
+
+  Raises:
+    ValueError: a field has changed in one of the two configs.
   """
   copy = snapshot.path / run_folder.CONFIG
   saved = config_file.read(copy)
@@ -210,10 +226,12 @@ def _find_forbidden_change(
     after: config of the resumed run.
 
   Returns:
-    Name, old value, new value and reason why it must not change, or None if no
-    such field has changed.
+    The field's name, its old value, its new value and the reason why it must
+    not change; None if all changes are allowed.
   """
-  fixed = _FIXED | (_FIXED_IN_SINGLE if after.mode == "single" else {})
+  fixed = _FIXED_FIELDS | (
+    _FIXED_FIELDS_IN_SINGLE if after.mode == "single" else {}
+  )
   old, new = (fields.flatten(c) for c in (before, after))
   for name in sorted(old.keys() | new.keys()):
     for prefix, why in fixed.items():
@@ -224,7 +242,12 @@ def _find_forbidden_change(
 
 
 def _check_mode(mode: str, saved: str) -> None:
-  """Raises ValueError if only one of two modes is 'single'."""
+  """Raises ValueError if a snapshot can't be resumed in another mode.
+
+  Args:
+    mode: mode of the resumed run.
+    saved: mode of the run that wrote the snapshot.
+  """
   if (mode == "single") != (saved == "single"):
     raise ValueError(
       f"--mode={mode} can't resume from a snapshot of mode {saved!r}, whose "
@@ -237,7 +260,13 @@ def _check_capacity(
   table: table_spec.TableSpec | None,
   items: int,
 ) -> None:
-  """Raises ValueError if the snapshot's items would not fit into the table."""
+  """Raises ValueError if a snapshot's items would not fit into the table.
+
+  Args:
+    config: the config of the resumed run.
+    table: specification of its table, or None if it has no table.
+    items: number of items in the snapshot.
+  """
   if table is None or table.consumed or table.shards * table.capacity >= items:
     return
   saved = items * table.steps_per_item
@@ -251,12 +280,17 @@ def _check_capacity(
 def _check_limits(
   limits: ml_collections.ConfigDict, counters: run_counters.RunCounters
 ) -> None:
-  """Raises ValueError if a limit is reached already."""
+  """Raises ValueError if the limits would end the resumed run at once.
+
+  Args:
+    limits: section `limits` of the resumed run's config.
+    counters: the run's counters at the snapshot.
+  """
   counts = limits_lib.Counts.from_counters(counters)
   if limits_lib.find_reason(limits, counts) is None:
     return
   name = limits_lib.find_reached(limits, counts)[0]
-  has = _COUNTED_AS[name].format(getattr(counts, name))
+  has = _COUNT_FORMATS[name].format(getattr(counts, name))
   none = "inf" if name == "target_return" else "0"
   raise ValueError(
     f"config.limits.{name}={limits[name]!r} is reached: the run has {has}, so "

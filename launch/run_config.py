@@ -1,7 +1,4 @@
-"""Run config: reads and checks the config of a run.
-
-If config.json is damaged, the copy in the newest snapshot is used.
-"""
+"""Run config: reads and checks the config of an existing run."""
 
 import os
 import pathlib
@@ -15,9 +12,11 @@ from slipway.launch.runs import config_file, run_folder, user_modules
 
 
 def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
-  """Returns the config of a run, checked as at its start.
+  """Returns the config of an existing run, with all fields checked.
 
-  A missing field is an error, because its default may have changed since.
+  If config.json is damaged, the newest valid copy in a snapshot is used, with a
+  warning. A missing field is an error, because its default may have changed
+  since the run's start.
 
   Args:
     path: the run's folder.
@@ -43,7 +42,11 @@ def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
 
 
 def _read_checked(path: pathlib.Path) -> ml_collections.ConfigDict:
-  """Reads a config and checks its fields; raises ValueError if invalid."""
+  """Reads a config file and checks all fields.
+
+  Raises:
+    ValueError: the file can't be read, or a field is missing or invalid.
+  """
   config = config_file.read(path)
   try:
     fields.validate(config, overrides.declared_fields(config))

@@ -1,4 +1,4 @@
-"""Running: finds the control node of an active run."""
+"""Running: finds out whether a run is active, and where its control node is."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ class NotRunningError(Exception):
 
 
 def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
-  """Returns the address of a run's control node.
+  """Returns the address of an active run's control node on this machine.
 
   Args:
     folder: the run's folder.
@@ -38,12 +38,12 @@ def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
 
 
 def has_ended(folder: run_folder.RunFolder) -> bool:
-  """Returns whether a run has ended normally, with a summary."""
+  """Returns whether a run has ended and written its summary."""
   return run_address.read(folder) is None and folder.summary.exists()
 
 
 def _why_not_found(folder: run_folder.RunFolder) -> str:
-  """Returns a message that explains why a run has no address."""
+  """Returns an error message about a run without a control node's address."""
   name = repr(str(folder.path))
   if folder.summary.exists():
     summary = json.loads(folder.summary.read_text("utf-8"))

@@ -1,8 +1,8 @@
-"""Session: training from Python by `slipway.train` and `slipway.start`.
+"""Session: runs trainings from Python, by `slipway.train` and `slipway.start`.
 
-A training runs in processes of its own, like `slipway train`. The calling
-process keeps its signal handlers, threads and imports, so it may be a script, a
-notebook or a test.
+A training runs in processes of its own, like `slipway train`. The signal
+handlers, threads and imports of the calling process do not change, so it may be
+a script, a notebook or a test.
 """
 
 import collections
@@ -36,10 +36,13 @@ from slipway.launch.runs import (
   run_status,
 )
 
-_REPLY_TIMEOUT_S = 3.0
-_STATUS_PERIOD_S = 1.0
-_KEPT_LINES = 20  # last lines of standard error, which contain the message
+_REPLY_TIMEOUT_S = 3.0  # seconds to wait for a reply of the control node
+_STATUS_PERIOD_S = 1.0  # seconds between two statuses of an iteration
+# Last lines of the run's standard error that are kept, since they contain the
+# message of an error.
+_KEPT_ERROR_LINES = 20
 
+# Type of an argument that is a config or the name of a config.
 Config = ml_collections.ConfigDict | str
 
 
@@ -51,7 +54,7 @@ class RunResult:
     folder: the run's folder.
     config: the run's config.
     summary: final counts and rates, and the reason of the stop.
-    curves: columns of curves.csv, float64 [N] by name, one row per evaluation:
+    curves: columns of curves.csv by name, float64 [N] for N evaluations:
       `env_steps`, `wall_s`, `eval_return`, ...; nan where a value is unknown.
   """
 
@@ -62,7 +65,7 @@ class RunResult:
 
 
 def load_config(name: str) -> ml_collections.ConfigDict:
-  """Returns a config, whose fields the caller may change.
+  """Loads a config, whose fields the caller may then change.
 
   Args:
     name: 'ALGORITHM:PRESET', such as 'apex_dqn:cartpole', or the path of a
@@ -77,13 +80,14 @@ def load_config(name: str) -> ml_collections.ConfigDict:
 
 
 def load_result(run: str | os.PathLike[str]) -> RunResult:
-  """Returns the result of a run that has ended.
+  """Loads the results of a run that has ended.
 
   Args:
     run: folder of the run, such as 'runs/first'.
 
   Raises:
-    ValueError: there is no such run, or it has not ended.
+    ValueError: there is no such run, or it has no readable summary.json because
+      it has not ended.
   """
   folder = run_folder.RunFolder.open(run)
   try:
@@ -104,15 +108,15 @@ def load_result(run: str | os.PathLike[str]) -> RunResult:
 
 
 def train(config: Config | None = None, **options: typing.Any) -> RunResult:
-  """Trains until a limit is reached, and returns the result.
+  """Trains until a limit is reached, and returns the results.
 
-  The output of the run is that of `slipway train`, in a notebook as plain
-  lines. An interrupt stops the run with a last snapshot, and is then raised
-  again; a second one kills the run.
+  The output is that of `slipway train`, in a notebook as plain lines. An
+  interrupt (Ctrl-C) stops the run with a last snapshot, and then raises
+  KeyboardInterrupt; a second interrupt kills the run.
 
   Args:
     config: a config or its name; see `start`.
-    **options: further arguments of `start`.
+    **options: keyword arguments of `start`, such as `name`.
 
   Raises:
     ValueError: the training was rejected, and nothing was started.
@@ -133,14 +137,14 @@ def start(
   overwrite: bool = False,
   flags: typing.Sequence[str] = (),
 ) -> "Training":
-  """Starts a training and returns at once.
+  """Starts a training in processes of its own, and returns at once.
 
       for status in slipway.start("apex_dqn:cartpole"):
         print(status.env_steps, status.evaluation.mean_return)
 
   Args:
-    config: a config, or a name for `load_config`. With `resume`, the changed
-      config of that run, or None to leave it unchanged.
+    config: a config, or a name for `load_config`. With `resume`: the run's
+      config with changes, or None to leave it unchanged.
     name: name of the run's folder in `run_dir`, or None for a name with
       algorithm, environment and time.
     run_dir: folder of all runs; made if it is missing.
@@ -157,16 +161,16 @@ def start(
   if resume is not None:
     folder = run_folder.RunFolder.open(resume).path
     changes = (
-      [] if config is None else _list_overrides(folder, _as_config(config))
+      [] if config is None else _list_overrides(folder, _resolve_config(config))
     )
     arguments = [f"--resume={folder}", *changes]
-    return Training(folder, [*arguments, *_mode_flags(mode), *flags])
+    return Training(folder, [*arguments, *_make_mode_flags(mode), *flags])
   if config is None:
     raise ValueError(
       "config is None, so there is nothing to train: give a config, the name "
       "of one, such as 'apex_dqn:cartpole', or resume='runs/NAME'"
     )
-  config = _as_config(config)
+  config = _resolve_config(config)
   environment = config.environment
   name = name or run_folder.make_name(
     str(config.agent).rpartition(":")[2],
@@ -182,17 +186,17 @@ def start(
   ]
   return Training(
     pathlib.Path(run_dir, name),
-    [*arguments, *_mode_flags(mode), *flags],
+    [*arguments, *_make_mode_flags(mode), *flags],
     file.name,
   )
 
 
 class Training:
-  """A training that runs in processes of its own.
+  """A training that runs in processes of its own; `start` makes it.
 
-  Iteration yields the run's status about once a second. A context manager stops
-  the run at its end. The run also stops, with a last snapshot, if the process
-  that started it ends.
+  Iteration yields the run's status about once a second. As a context manager,
+  it stops the run at the end of the block. The run also stops, with a last
+  snapshot, if the process that started it ends.
 
   Attributes:
     folder: the run's folder.
@@ -204,16 +208,19 @@ class Training:
     arguments: typing.Sequence[str],
     config_path: str | None = None,
   ):
-    """Starts the training; for `start` only.
+    """Starts the training's process; to be called by `start` only.
 
     Args:
       folder: the run's folder.
       arguments: flags of `slipway train`.
-      config_path: temporary file with the config, which `_close` removes.
+      config_path: temporary file with the config, which is removed when the
+        training has ended; None if there is no such file.
     """
     self.folder = folder
     self._config_path = config_path
-    self._errors: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
+    self._errors: collections.deque[str] = collections.deque(
+      maxlen=_KEPT_ERROR_LINES
+    )
     self._status: run_status.RunStatus | None = None
     self._control: tuple[run_address.RunAddress, typing.Any] | None = None
     self._stop_sent = False
@@ -270,7 +277,7 @@ class Training:
       self._close()
 
   def __iter__(self) -> Iterator[run_status.RunStatus]:
-    """Yields the status about once a second, until the run has ended.
+    """Yields the run's status about once a second, until the run has ended.
 
     Raises:
       ValueError: the training was rejected, and nothing was started.
@@ -291,9 +298,9 @@ class Training:
     return self._process.poll() is None
 
   def status(self) -> run_status.RunStatus | None:
-    """Returns the newest status, or None until the run is up.
+    """Returns the run's newest status, or None until the run is up.
 
-    After the end of the run, it is the last known status.
+    After the end of the run, the last status that was received is returned.
     """
     status = self._try_query("status")
     if status is not None:
@@ -301,7 +308,7 @@ class Training:
     return self._status
 
   def stop(self) -> None:
-    """Requests a stop of the run, with a last snapshot."""
+    """Requests that the run stops with a last snapshot; returns at once."""
     if self._stop_sent or not self.running:
       return
     self._stop_sent = True
@@ -309,19 +316,19 @@ class Training:
       self._process.send_signal(signal.SIGTERM)
 
   def pause(self) -> None:
-    """Pauses all workers and the trainer."""
+    """Pauses all workers and the trainer until `resume`."""
     self._try_command("pause")
 
   def resume(self) -> None:
-    """Continues a run that was paused."""
+    """Continues a run that `pause` has paused."""
     self._try_command("resume")
 
   def save(self) -> None:
-    """Requests a snapshot now."""
+    """Requests that the run writes a snapshot now; returns at once."""
     self._try_command("save")
 
   def set(self, field: str, value: float | str) -> None:
-    """Changes a limit or a rate, as `slipway control set` does.
+    """Changes a limit or a rate of the run, as `slipway control set` does.
 
     Args:
       field: name of the field, such as 'limits.target_return'.
@@ -333,7 +340,7 @@ class Training:
     self._try_command("set", field, value)
 
   def wait(self) -> RunResult:
-    """Waits until the run has ended, and returns its result.
+    """Waits until the run has ended, and returns its results.
 
     Raises:
       ValueError: the training was rejected, and nothing was started.
@@ -344,7 +351,18 @@ class Training:
     return load_result(self.folder)
 
   def _try_command(self, method: str, *args: typing.Any) -> bool:
-    """Calls a method of the control node; returns False if it is not up."""
+    """Calls a method of the control node.
+
+    Args:
+      method: name of a method of `control_service.ControlService`.
+      *args: arguments of the method.
+
+    Returns:
+      Whether the method was executed; False if the control node is not up.
+
+    Raises:
+      ValueError: the run has rejected the call.
+    """
     control = self._find_control()
     if control is None:
       return False
@@ -355,7 +373,15 @@ class Training:
     return True
 
   def _try_query(self, method: str) -> typing.Any:
-    """Calls a method of the control node; returns None if it is not up."""
+    """Calls a method without arguments of the control node.
+
+    Args:
+      method: name of a method of `control_service.ControlService`.
+
+    Returns:
+      The method's result, or None if the control node is not up or has rejected
+      the call.
+    """
     control = self._find_control()
     try:
       return control and getattr(control, method)()
@@ -382,7 +408,14 @@ class Training:
     return self._control[1]
 
   def _check_exit_status(self) -> None:
-    """Raises the error of a training that has ended, if it failed."""
+    """Raises an error if the training's process has failed.
+
+    It must have ended. The pipe and the temporary config file are closed.
+
+    Raises:
+      ValueError: the training was rejected, and nothing was started.
+      RuntimeError: the run failed.
+    """
     for printer in self._printers:
       printer.join()
     status = self._process.returncode
@@ -402,7 +435,7 @@ class Training:
     )
 
   def _close(self) -> None:
-    """Closes the pipe, and removes the temporary config file."""
+    """Closes the pipe to the training, and removes the temporary config."""
     if self._alive_pipe >= 0:
       os.close(self._alive_pipe)
       self._alive_pipe = -1
@@ -410,13 +443,17 @@ class Training:
       pathlib.Path(self._config_path).unlink(missing_ok=True)
 
   def _print_lines(self) -> None:
-    """Prints the run's standard output; runs in a thread."""
+    """Prints the run's standard output to its end; the function of a thread."""
     assert self._process.stdout is not None
     for line in self._process.stdout:
       print(line, end="", flush=True)
 
   def _print_errors(self) -> None:
-    """Prints the run's standard error, except for its error message."""
+    """Prints the run's standard error; the function of a thread.
+
+    Error messages of `slipway train` are not printed, because the exception
+    contains them.
+    """
     assert self._process.stderr is not None
     for line in self._process.stderr:
       self._errors.append(line.rstrip("\n"))
@@ -424,19 +461,28 @@ class Training:
         print(line, end="", file=sys.stderr, flush=True)
 
 
-def _as_config(config: Config) -> ml_collections.ConfigDict:
-  """Returns a config, which is loaded if its name is given."""
+def _resolve_config(config: Config) -> ml_collections.ConfigDict:
+  """Returns `config` itself, or loads the config with this name."""
   return load_config(config) if isinstance(config, str) else config
 
 
-def _mode_flags(mode: str | None) -> list[str]:
+def _make_mode_flags(mode: str | None) -> list[str]:
+  """Returns the flag --mode as a list, which is empty if `mode` is None."""
   return [] if mode is None else [f"--mode={mode}"]
 
 
 def _list_overrides(
   folder: pathlib.Path, config: ml_collections.ConfigDict
 ) -> list[str]:
-  """Returns the overrides that turn a run's config into `config`."""
+  """Returns the flags that turn a run's config into `config`.
+
+  Args:
+    folder: the run's folder.
+    config: a config of the same algorithm.
+
+  Returns:
+    A flag --config.FIELD=VALUE per field with another value.
+  """
   before = fields.flatten(run_config.read(folder))
   return [
     f"--config.{name}={value}"

@@ -48,32 +48,38 @@ from slipway.launch.runs import run as run_lib
 from slipway.replay.tables import local_table
 from slipway.replay.variables import variable_packing
 
-# A file and a folder in the folder of a snapshot.
+# Names in a snapshot's folder: the file with the state of the worker and the
+# evaluator, and the folder with the table.
 _STATE_FILE, _TABLE_FOLDER = "single.pkl", "table"
-_REPORT_PERIOD_S = 0.25
+_REPORT_PERIOD_S = 0.25  # seconds between two reports to the run's control
+# Error message for a user who changes the number of workers.
 _ONE_WORKER_MESSAGE = (
   "mode 'single' has one worker, so the number of workers can't change: "
   "give it more environments (topology.environments_per_worker)"
 )
-_UPLOAD_TIMEOUT_S = 4.0  # for the last snapshot
-# Reasons of a stop after which the run first completes all updates and
-# evaluations that are due, so that equal runs end equally.
+_UPLOAD_TIMEOUT_S = 4.0  # seconds to wait for the last snapshot's upload
+# Reasons to stop for which the run first completes all updates and evaluations
+# that are due. So equal runs end equally.
 _REASONS_TO_COMPLETE = ({*limits_lib.Counts._fields} - {"wall_clock_s"}) | {
   limits_lib.ALL
 }
+# Names of the limits that are checked at every step.
 _STEP_LIMITS = ("environment_steps", "trainer_steps", "episodes")
 
 
 class Single:
-  """Schedules a worker, a trainer and an evaluator in one thread."""
+  """Scheduler of a run in mode 'single', with all components in one thread.
+
+  The components are a worker, a trainer, an evaluator and the table.
+  """
 
   def __init__(self, run: run_lib.Run, control: run_control.RunControl):
     """Makes worker, trainer and evaluator, and restores the newest snapshot.
 
     Args:
-      run: the run to execute; its topology sets only the number of
-        environments.
-      control: the run's control, which has limits and results.
+      run: the run to execute; of its topology, only the number of environments
+        is used.
+      control: records the run's counts and results, and enforces its limits.
 
     Raises:
       ValueError: the snapshot does not fit the config.
@@ -158,11 +164,11 @@ class Single:
     self._stop_now = self._stop = self._save_now = False
 
   def run(self, show: Callable[[], None], signals: signals_lib.Signals) -> None:
-    """Runs until a limit is reached or a signal comes, and saves.
+    """Runs until a limit is reached or a signal is received, and then saves.
 
     Args:
-      show: function called several times a second.
-      signals: the signals that this process receives.
+      show: function that is called several times a second to show the status.
+      signals: handler of the signals that this process receives.
 
     Raises:
       RuntimeError: the last snapshot could not be written.
@@ -186,9 +192,9 @@ class Single:
     """Runs the next evaluation, update or batch step, whichever is due first.
 
     Args:
-      interrupted: function called at each step of an evaluation, which stops if
-        it returns True. The stop leaves no trace if the environments can be
-        saved.
+      interrupted: function that is called at each step of an evaluation; True
+        stops the evaluation. If the environments can be saved, the next
+        evaluation is as if this one had not begun.
     """
     if self._command.paused:
       time.sleep(_REPORT_PERIOD_S / 10)
@@ -204,10 +210,10 @@ class Single:
       self._worker.step(self._command)
 
   def save(self) -> None:
-    """Writes a snapshot.
+    """Writes a snapshot of the run's complete state.
 
     Raises:
-      OSError: the disk rejects the snapshot.
+      OSError: the disk rejects the snapshot; older ones are kept.
     """
     started_s = time.monotonic()
     self._save_now = False
@@ -219,7 +225,7 @@ class Single:
     self._pause_s = time.monotonic() - started_s
 
   def report(self) -> None:
-    """Sends the reports of trainer and worker, and receives their commands."""
+    """Reports trainer and worker to the control, and stores its commands."""
     replay = [
       messages.TableCounts(**status._asdict())
       for status in self._updates.statuses()
@@ -248,7 +254,7 @@ class Single:
     self._step_limits = [(n, limits[n]) for n in _STEP_LIMITS if limits[n]]
 
   def _evaluate(self, interrupted: Callable[[], bool]) -> None:
-    """Evaluates the newest variables, unless `interrupted` returns True."""
+    """Evaluates the newest variables until done, or `interrupted` is True."""
     assert self._variables.newest is not None
     steps = self._trainer.steps
     played = self._evaluator.evaluate(self._variables.newest, interrupted)
@@ -262,7 +268,13 @@ class Single:
     lengths: Sequence[int],
     newest: variable_packing.VersionedVariables,
   ) -> None:
-    """Records an evaluation, and saves its variables if it is the best yet."""
+    """Records an evaluation, and saves its variables if it is the best so far.
+
+    Args:
+      returns: undiscounted return of each episode.
+      lengths: environment steps of each episode.
+      newest: the evaluated variables.
+    """
     self.report()  # the evaluation is recorded with current counts
     evaluation = messages.Evaluation(
       list(returns), list(lengths), newest.version
@@ -291,7 +303,7 @@ class Single:
     return self._stop_now or (is_complete and self._stop)
 
   def _is_complete(self) -> bool:
-    """Returns whether no update or evaluation is due."""
+    """Returns whether neither an update nor an evaluation is due."""
     period = self._config.evaluation.period_steps
     steps = self._trainer.steps
     if steps // period > self._evaluated_at // period:
@@ -311,17 +323,20 @@ class Single:
     return any(counts[name] >= limit for name, limit in self._step_limits)
 
   def _env_steps(self) -> int:
-    """Returns the number of environment steps of the run."""
+    """Returns the run's environment steps, those before a resume included."""
     since_resume = self._worker.env_steps if self._worker is not None else 0
     return self._env_steps_before + since_resume
 
   def _episodes(self) -> int:
-    """Returns the number of training episodes of the run."""
+    """Returns the run's training episodes, those before a resume included."""
     since_resume = self._worker.episodes if self._worker is not None else 0
     return self._episodes_before + since_resume
 
   def _check_control(self) -> None:
-    """Reports, shows the status, and updates the flags to stop and save."""
+    """Reports, handles signals and limits, and shows the status.
+
+    Sets `_stop`, `_stop_now` and `_save_now`, which the loop of `run` reads.
+    """
     if self._signals.snapshot_requested:
       self._signals.snapshot_requested = False
       self._save_now = True
@@ -337,7 +352,7 @@ class Single:
     self._report_due_s = time.monotonic() + _REPORT_PERIOD_S
 
   def _check_interrupted(self) -> bool:
-    """Returns whether the run must end during an evaluation."""
+    """Returns whether an evaluation must be interrupted to stop the run."""
     if time.monotonic() >= self._report_due_s:
       self._check_control()
     return self._stop_now
@@ -365,7 +380,12 @@ class Single:
   def _restore(
     self, folder: pathlib.Path, state: dict[str, typing.Any]
   ) -> None:
-    """Restores counts, worker, evaluator and table from a snapshot."""
+    """Restores counts, worker, evaluator and table from a snapshot.
+
+    Args:
+      folder: the snapshot's folder.
+      state: content of the snapshot's state file.
+    """
     self._evaluated_at = state["evaluated_at"]
     self._env_steps_before = state["env_steps"]
     self._episodes_before = state["episodes"]
@@ -383,7 +403,7 @@ class Single:
       self._table.sampled = max(0, granted)
 
   def _close(self) -> None:
-    """Closes the environments, and waits for the last upload."""
+    """Closes the environments, and waits for the last snapshot's upload."""
     if self._worker is not None:
       self._worker.close()
     self._evaluator.close()
@@ -391,16 +411,16 @@ class Single:
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
-  """Executes a run to its end in this process.
+  """Executes a run of mode 'single' to its end in this process.
 
   Args:
     run: the run to execute.
-    signals: the signals that this process receives.
+    signals: handler of the signals that this process receives.
 
   Raises:
-    RuntimeError: the snapshot can't be used, or the last one or the
-      results could not be written.
-    KeyboardInterrupt: Ctrl-C came twice.
+    RuntimeError: the newest snapshot can't be used, or the last snapshot or
+      the results could not be written.
+    KeyboardInterrupt: Ctrl-C was pressed twice.
   """
   control = run_control.RunControl(
     run.config,
@@ -432,7 +452,15 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
 def _serve_control(
   run: run_lib.Run, control: run_control.RunControl
 ) -> Iterator[None]:
-  """Serves the run's control to other processes while the block runs."""
+  """Serves `control` at a unix socket while the block runs.
+
+  Other processes, such as `slipway control`, can then call it as a control
+  node.
+
+  Args:
+    run: the run, in whose folder the address of the socket is published.
+    control: the control of the run.
+  """
   with tmpfs_directory.create() as memory_dir:
     path = os.path.join(memory_dir, "control.sock")
     service = control_service.ControlService
@@ -444,5 +472,5 @@ def _serve_control(
 
 
 def _read_state(folder: pathlib.Path) -> dict[str, typing.Any]:
-  """Reads what `_save_state` has pickled into a snapshot's folder."""
+  """Returns the content of a snapshot's state file; see `_save_state`."""
   return pickle.loads((folder / _STATE_FILE).read_bytes())

@@ -11,7 +11,7 @@ from slipway.launch.processes import signals
 
 
 def main(argv: Sequence[str]) -> int:
-  """Runs a training.
+  """Executes the command line of `slipway train`.
 
   Args:
     argv: the program's name and its arguments.

@@ -15,26 +15,28 @@ from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
 from slipway.launch.runs import run_folder
 
-# Module of launch/ that implements each value of --launch.
+# Module of launch/ with the launcher, by value of --launch.
 LAUNCHES = {
   "local_mp": "local",
   "local_mt": "local_threads",
   "ray": "on_machines",
 }
-# Flags that have an effect with --launch=ray only.
+# Names of the flags that have an effect only with --launch=ray.
 _RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
-# Flags for new runs, which can't be combined with --resume.
+# Names of the flags for new runs, which can't be combined with --resume.
 _NEW_RUN_FLAGS = ("config", "name", "run_dir", "overwrite")
 
 
 def define(
   argv: Sequence[str], config: ml_collections.ConfigDict
 ) -> flags.FlagValues:
-  """Defines the flags of `slipway train`, and returns them before parsing.
+  """Returns the flags of `slipway train`, before parsing.
 
   Args:
-    argv: the command line; its overrides --config.FIELD become flags, too.
-    config: config of the new or resumed run; it is not changed.
+    argv: the program's name and its arguments; each --config.FIELD among them
+      is defined as a flag, too.
+    config: config of the new or resumed run, with the fields' default values;
+      it is not changed.
   """
   values = flags.FlagValues()
   config_flags.DEFINE_config_dict(
@@ -122,11 +124,15 @@ def define(
 
 
 def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
-  """Parses a command line of `slipway train`.
+  """Parses the command line of `slipway train`.
 
   Args:
     argv: the program's name and its arguments.
     usage: sentence that begins the help.
+
+  Returns:
+    The flags, of which `config` is the config of the new or resumed run with
+    all overrides.
 
   Raises:
     ValueError: a flag or its value is invalid; the message suggests another.
@@ -168,7 +174,10 @@ def _default_name(
   config: ml_collections.ConfigDict,
   before: Mapping[str, typing.Any],
 ) -> str:
-  """Returns a run's name: algorithm, preset or environment, and time.
+  """Returns the default name of a run.
+
+  It consists of the algorithm, the preset and the time. If the environment is
+  overridden, its name takes the place of the preset.
 
   Args:
     path: value of --config.
@@ -185,13 +194,17 @@ def _default_name(
 
 
 def _load_config(path: str) -> ml_collections.ConfigDict:
-  """Returns the config of --config=`path`, after a check of its field names.
+  """Loads a config, and checks the names of its fields.
 
   The values are checked later, with the overrides, because some fields have no
   valid default.
 
+  Args:
+    path: value of --config.
+
   Raises:
-    ValueError: the file is invalid; the message names it.
+    ValueError: the config can't be read, or its fields are not those of its
+      algorithm.
   """
   config = overrides.load(path)
   try:
@@ -202,17 +215,25 @@ def _load_config(path: str) -> ml_collections.ConfigDict:
 
 
 def _describe_fields(path: str, config: ml_collections.ConfigDict) -> str:
-  """Returns the help text about the fields of a config."""
+  """Returns the part of the help about a config's fields.
+
+  Args:
+    path: value of --config.
+    config: the config, without overrides.
+  """
   described = overrides.help_text(config, overrides.declared_fields(config))
   return f"Fields of --config={path}:\n\n{described}"
 
 
 def _check_resume_flags(path: str, given: Collection[str]) -> None:
-  """Raises ValueError if a flag for new runs is given with --resume.
+  """Checks that no flag for new runs is given with --resume.
 
   Args:
     path: value of --resume.
-    given: names of the given flags.
+    given: names of all flags on the command line.
+
+  Raises:
+    ValueError: such a flag is given.
   """
   for name in _NEW_RUN_FLAGS:
     if name in given:
@@ -228,10 +249,13 @@ def _check_resume_flags(path: str, given: Collection[str]) -> None:
 
 
 def _set_mode(values: flags.FlagValues) -> None:
-  """Sets the config's mode from --mode, and checks the flags about --launch.
+  """Sets the config's mode from --mode, and checks flags that depend on it.
+
+  Args:
+    values: the parsed flags, whose config is changed.
 
   Raises:
-    ValueError: a flag does not fit the mode or --launch.
+    ValueError: a flag has no effect with this mode or this --launch.
   """
   if values.mode is not None:
     values.config.mode = values.mode

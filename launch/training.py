@@ -1,4 +1,4 @@
-"""Training: checks the arguments of `slipway train`, and launches the run."""
+"""Training: checks the command line of `slipway train`, and runs a training."""
 
 import contextlib
 import functools
@@ -30,16 +30,17 @@ from slipway.launch.runs import (
 from slipway.launch.runs import run as run_lib
 from slipway.replay.tables import table_spec
 
+# Sentence that begins the help.
 _USAGE = "Trains an experiment until one of its limits is reached."
 
 
 @user_code.exit_as_error()
 def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
-  """Runs a training to its end.
+  """Executes the command line of `slipway train`: runs a training to its end.
 
   Args:
     argv: the program's name and its arguments.
-    signals_received: the signals that this process receives.
+    signals_received: handler of the signals that this process receives.
 
   Returns:
     Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
@@ -95,7 +96,7 @@ def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
 
 
 def _kill_descendants() -> None:
-  """Kills processes that environments of this process have started."""
+  """Kills all child processes, such as those that environments have started."""
   descendants.kill_and_wait(psutil.Process().children())
 
 
@@ -104,7 +105,21 @@ def _begin_run(
   signals_received: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
-  """Makes a new run's folder; returns the folder and a message for the user."""
+  """Makes and locks the folder of a new run.
+
+  Args:
+    flags: parsed flags of `slipway train`.
+    signals_received: handler of the signals that this process receives; from
+      now on, signals stop the run.
+    resources: stack that releases the lock at the end.
+
+  Returns:
+    The run's folder, and a message for the user.
+
+  Raises:
+    ValueError: the config or the name is invalid, or the run exists already.
+    OSError: a file could not be written.
+  """
   # Raises an error for an invalid config before an older run is removed.
   config_file.to_json(flags.config)
   name = flags.name
@@ -131,7 +146,22 @@ def _resume_run(
   signals_received: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
-  """Prepares a resumed run's folder; returns it and a message for the user."""
+  """Locks the folder of a resumed run, and prepares it.
+
+  Args:
+    flags: parsed flags of `slipway train`.
+    table: specification of the algorithm's table, or None if it has no table.
+    signals_received: handler of the signals that this process receives; from
+      now on, signals stop the run.
+    resources: stack that releases the lock at the end.
+
+  Returns:
+    The run's folder, and a message for the user.
+
+  Raises:
+    ValueError: the run can't be resumed.
+    OSError: a file could not be read or written.
+  """
   folder = run_folder.RunFolder.open(flags.resume)
   resources.enter_context(run_lock.held(folder))
   store = snapshot_store.open_store(flags.config, folder)
@@ -144,14 +174,26 @@ def _resume_run(
 
 
 def _import_and_launch(name: str, *args: typing.Any) -> None:
-  """Calls `launch` of a module, which is imported late: it takes seconds."""
+  """Imports the module of a launcher, and calls its function `launch`.
+
+  The import takes seconds, so it comes after all checks.
+
+  Args:
+    name: full name of the module.
+    *args: arguments of `launch`: the run, and the handler of signals.
+  """
   if name != "slipway.launch.local":  # whose nodes import TensorFlow
     lean_tensorflow.import_tensorflow()
   importlib.import_module(name).launch(*args)
 
 
 def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
-  """Returns the function that launches the run.
+  """Returns the function that launches a run, given the run and its signals.
+
+  For --launch=ray, this connects to the cluster.
+
+  Args:
+    flags: parsed flags of `slipway train`.
 
   Raises:
     ValueError: Ray is missing, or the cluster cannot be used.
