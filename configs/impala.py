@@ -42,4 +42,17 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_steps = 100  # batches
 
 
-PRESETS: presets.Presets = {"cartpole": _cartpole}
+def _image_learner(c: ml_collections.ConfigDict) -> None:
+  """Sets the network, rollouts and learner of Atari and MinAtar."""
+  c.network.activation = "relu"
+  c.network.shared = True  # figure 3
+  c.adder.unroll = 20  # table G.1
+  c.adder.discount = 0.99  # table G.1
+  c.learner.learning_rate = 6e-4  # table G.1
+  c.learner.entropy_weight = 0.01  # table G.1
+
+
+PRESETS: presets.Presets = {
+  "cartpole": _cartpole,
+  **policy_gradient.make_image_presets(_image_learner, environments=16),
+}

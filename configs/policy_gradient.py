@@ -6,10 +6,11 @@ divergence).
 """
 
 import typing
+from collections.abc import Callable
 
 import ml_collections
 
-from slipway.configs import base, checks, fields, groups
+from slipway.configs import base, checks, fields, groups, presets, tasks
 
 Field = fields.Field
 
@@ -220,6 +221,51 @@ def make_config() -> ml_collections.ConfigDict:
   c.learner.steps_per_call = 1
   c.variables.publish_period = 1  # batches
   return c
+
+
+def make_image_presets(
+  set_learner: Callable[[ml_collections.ConfigDict], None], environments: int
+) -> presets.Presets:
+  """Returns the presets 'minatar_breakout', 'pong' and 'atari57'.
+
+  Their batches have one rollout per environment. The learning rate decays over
+  the whole run.
+
+  Args:
+    set_learner: sets the network, rollouts and learner in a config.
+    environments: environments per worker of Atari games; those of MinAtar,
+      which take little time, are 16.
+  """
+
+  def minatar(c: ml_collections.ConfigDict) -> None:
+    tasks.minatar(c, "Breakout")
+    set_learner(c)
+    _set_batches(c, environments=16, evaluations=50)
+
+  def atari57(c: ml_collections.ConfigDict) -> None:
+    tasks.atari(c, "Pong")
+    set_learner(c)
+    c.learner.threads = 0
+    c.evaluation.episodes = 5
+    _set_batches(c, environments, evaluations=100)
+
+  def pong(c: ml_collections.ConfigDict) -> None:
+    atari57(c)
+    c.limits.environment_steps = 0
+    c.limits.target_return = 18.0  # of at most 21
+
+  return {"minatar_breakout": minatar, "pong": pong, "atari57": atari57}
+
+
+def _set_batches(
+  c: ml_collections.ConfigDict, environments: int, evaluations: int
+) -> None:
+  """Sets the size of batches, and the periods that depend on their number."""
+  c.topology.environments_per_worker = environments
+  c.learner.batch_size = environments * c.topology.workers
+  steps_per_batch = c.learner.batch_size * c.adder.unroll
+  c.learner.decay_steps = c.limits.environment_steps // steps_per_batch
+  c.evaluation.period_steps = c.learner.decay_steps // evaluations
 
 
 def check(config: ml_collections.ConfigDict) -> None:

@@ -40,4 +40,19 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_steps = 10  # batches
 
 
-PRESETS: presets.Presets = {"cartpole": _cartpole}
+def _image_learner(c: ml_collections.ConfigDict) -> None:
+  """Sets the network, rollouts and learner of Atari and MinAtar."""
+  c.network.activation = "relu"
+  c.network.shared = True
+  c.adder.unroll = 128
+  c.adder.discount = 0.99
+  c.learner.gae_lambda = 0.95
+  c.learner.epochs = 4  # passes until the workers get the new policy
+  c.learner.minibatch_size = 256
+  c.learner.learning_rate = 2.5e-4
+
+
+PRESETS: presets.Presets = {
+  "cartpole": _cartpole,
+  **policy_gradient.make_image_presets(_image_learner, environments=8),
+}
