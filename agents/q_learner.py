@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import normalizer, optimizer, targets
+from slipway.agents import batch_weights, normalizer, optimizer, targets
 from slipway.agents.networks import action_masks, tf_network
 from slipway.environments import arrays
-from slipway.replay.tables import dataset, importance
+from slipway.replay.tables import dataset
 
 
 class QLearner:
@@ -63,8 +63,9 @@ class QLearner:
     Returns:
       The loss and the norm of its gradient, as metrics.
     """
+    weights = batch_weights.compute(self._replay, batch, self.steps)
     with tape:
-      loss = tf.reduce_mean(self._weights(batch) * losses)  # []
+      loss = tf.reduce_mean(weights * losses)  # []
     norm = self._optimizer.minimize(loss, tape, self._learner.learning_rate)
     # The control dependency delays the count until the batch is there, since
     # the iterator may end in this step.
@@ -98,21 +99,3 @@ class QLearner:
     if self._masked:
       values = tf.boolean_mask(values, values > 0.5 * action_masks.ILLEGAL)
     return tf.reduce_mean(values)
-
-  def _weights(self, batch: dataset.Batch) -> tf.Tensor:
-    """Returns the importance weights of a batch, float32 [B].
-
-    They are 1 for uniform sampling from one server. With several servers,
-    sampling is uniform within each one only, so weights are in proportion to
-    the number of items on the batch's server.
-    """
-    if self._replay.sampler == "uniform":
-      ones = tf.ones_like(batch.probabilities, tf.float32)
-      return ones if batch.share is None else batch.share * ones
-    start = self._replay.importance_exponent_start
-    end = self._replay.importance_exponent_end
-    done = tf.cast(self.steps, tf.float32) / self._replay.importance_steps
-    exponent = start + (end - start) * tf.minimum(1.0, done)
-    return importance.importance_weights(
-      batch.probabilities, batch.table_size, exponent, batch.share
-    )

@@ -11,11 +11,11 @@ from slipway.environments import user_code
 # Module with the `Builder` of each family. It is imported on demand, so that no
 # run pays for another family's imports.
 _BUILDERS = {
+  "actor_critic": "slipway.agents.actor_critic.builder",
   "bc": "slipway.agents.bc.builder",
   "dqn": "slipway.agents.dqn.builder",
   "policy_gradient": "slipway.agents.policy_gradient.builder",
   "r2d2": "slipway.agents.r2d2.builder",
-  "sac": "slipway.agents.sac.builder",
 }
 # Methods that a builder may lack: algorithms on recorded data have no workers,
 # and others have no `make_batches`.

@@ -9,6 +9,9 @@ from slipway.configs import checks, fields
 
 Field = fields.Field
 
+# Atoms with a smaller relative distance may be equal in float32.
+_RESOLUTION = 2.0**-22
+
 # The layers from observations to features.
 TORSO: fields.Fields = {
   "network.torso": Field(
@@ -292,6 +295,27 @@ POLICY: fields.Fields = {
   ),
 }
 
+# The atoms of distributions of returns.
+ATOMS: fields.Fields = {
+  "network.atoms": Field(
+    51,
+    "number of atoms of a 'categorical' head; Bellemare et al. 2017, section 5",
+    checks.at_least(2, "there would be no distribution").up_to(
+      10_000, "no memory holds the outputs"
+    ),
+  ),
+  "network.lowest_return": Field(
+    0.0,
+    "discounted return at the first atom of a 'categorical' head; Bellemare et "
+    "al. 2017 use -10",
+  ),
+  "network.highest_return": Field(
+    100.0,
+    "discounted return at the last atom of a 'categorical' head; Bellemare et "
+    "al. 2017 use 10",
+  ),
+}
+
 # Normalization of observations.
 NORMALIZED_OBSERVATIONS: fields.Fields = {
   "normalization.observations": Field(
@@ -403,4 +427,17 @@ def _check_shards(config: ml_collections.ConfigDict) -> None:
       f"config.replay.shards={shards} needs processes of their own, but with "
       f"config.topology.replay={topology.replay!r} the trainer hosts the one "
       "table: use 'own_process', or 1 shard"
+    )
+
+
+def check_atoms(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if float32 can't represent the atoms of `ATOMS`."""
+  network = config.network
+  lowest, highest = network.lowest_return, network.highest_return
+  step = (highest - lowest) / (network.atoms - 1)
+  if not step > _RESOLUTION * max(abs(lowest), abs(highest)):
+    raise ValueError(
+      f"config.network.lowest_return={lowest!r} is too close to config.network."
+      f"highest_return={highest!r}, or above it: float32 can't place "
+      f"{network.atoms} different atoms between them; change one of them"
     )

@@ -64,8 +64,9 @@ class PolicyHead:
     """Returns the parameters float32 [B, P] of distributions.
 
     For 'categorical', they are A logits. For 'product_categorical', they are N
-    logits for each of K components. For others, they are A means followed by A
-    log standard deviations.
+    logits for each of K components. For 'deterministic', they are the action,
+    through a tanh. For others, they are A means followed by A log standard
+    deviations.
 
     The standard deviation of a 'gaussian' is a variable, independent of the
     observation: Schulman et al. 2017, "Proximal policy optimization", section
@@ -81,6 +82,8 @@ class PolicyHead:
     has_free_std = self._kind == "gaussian"
     size = self._actions if has_free_std else self.size
     output = layers.linear("output", x, size, self._gain)
+    if self._kind == distributions.DETERMINISTIC:
+      return ops.tanh(output)
     if self._kind not in distributions.CONTINUOUS:
       return output if penalty is None else output + penalty
     if has_free_std:
@@ -119,6 +122,7 @@ class PolicyNetwork:
     activation: str = "relu",
     orthogonal: bool = False,
     normalized: bool = False,
+    layer_norm: str = "none",
   ):
     """Declares the network.
 
@@ -132,6 +136,7 @@ class PolicyNetwork:
         otherwise truncated normal.
       normalized: whether the network normalizes observations. Acting networks
         may; learners normalize batches instead.
+      layer_norm: see `layers.mlp`.
 
     Raises:
       ValueError: no distribution has this name.
@@ -144,7 +149,7 @@ class PolicyNetwork:
     self._mask = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation, self._gain = activation, hidden_gain(orthogonal)
-    self._normalized = normalized
+    self._normalized, self._layer_norm = normalized, layer_norm
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Returns distribution parameters [B, P] for observations [B, ...]."""
@@ -163,6 +168,7 @@ class PolicyNetwork:
       self._activation,
       self._gain,
       self._normalized,
+      self._layer_norm,
     )
     return x, penalty
 
@@ -368,7 +374,7 @@ def hidden_gain(orthogonal: bool) -> float | None:
 
 
 class CriticNetwork:
-  """Computes values q(o, a) of continuous actions, by an MLP."""
+  """Computes values q(o, a) of continuous actions, by C independent MLPs."""
 
   needs_random, prefers_numpy = False, True
 
@@ -376,25 +382,43 @@ class CriticNetwork:
     self,
     spec: specs.EnvironmentSpec,
     sizes: tuple[int, ...],
+    critics: int = 1,
+    outputs: int = 1,
     activation: str = "relu",
+    layer_norm: str = "none",
   ):
     """Declares the network.
 
     Args:
       spec: spec of an environment with continuous actions.
       sizes: number of units of each linear layer before the output.
+      critics: C, the number of critics.
+      outputs: K, the number of outputs per critic.
       activation: 'relu' or 'tanh'.
+      layer_norm: see `layers.mlp`.
     """
     self.inputs = (spec.observations, spec.actions)
     self._sizes, self._activation = tuple(sizes), activation
+    self._critics, self._outputs = critics, outputs
+    self._layer_norm = layer_norm
 
   def __call__(
     self, layers: layers_lib.Layers, observation: Array, action: Array
   ) -> Array:
-    """Returns values [B] of observations [B, ...] and actions [B, ...]."""
+    """Returns outputs [B, C, K] for observations and actions [B, ...] each."""
     ops = layers.ops
-    x = ops.concat(
+    inputs = ops.concat(
       [ops.float32(ops.flatten(part)) for part in (observation, action)]
     )
-    x = layers_lib.mlp(layers, "torso", x, self._sizes, self._activation)
-    return layers.linear("output", x, 1)[:, 0]
+    outputs = []
+    for i in range(self._critics):
+      x = layers_lib.mlp(
+        layers,
+        f"critic_{i}/torso",
+        inputs,
+        self._sizes,
+        self._activation,
+        layer_norm=self._layer_norm,
+      )
+      outputs.append(layers.linear(f"critic_{i}/output", x, self._outputs))
+    return ops.stack(outputs, 1)

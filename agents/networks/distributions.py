@@ -13,9 +13,10 @@ import numpy as np
 Array = typing.Any
 
 CONTINUOUS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
+DETERMINISTIC = "deterministic"
 # Smallest uniform number that is used: log(0) would be infinite.
 _TINY = float(np.finfo(np.float32).tiny)
-KINDS = ("categorical", "product_categorical", *CONTINUOUS)
+KINDS = ("categorical", "product_categorical", *CONTINUOUS, DETERMINISTIC)
 
 
 class Categorical:
@@ -214,7 +215,27 @@ class TanhGaussian:
     return self._normal.log_prob(x) - ops.sum(log_slope, -1)
 
 
-Distribution = Categorical | ProductCategorical | Gaussian | TanhGaussian
+class Deterministic:
+  """The one action [B, A] of a deterministic policy, in [-1, 1]."""
+
+  def __init__(self, ops: typing.Any, action: Array):
+    """Takes the actions [B, A]."""
+    del ops
+    self._action = action
+
+  def sample(self, random: typing.Any) -> Array:
+    """Returns the actions [B, A]; there is nothing random."""
+    del random
+    return self._action
+
+  def mode(self) -> Array:
+    """Returns the actions [B, A]."""
+    return self._action
+
+
+Distribution = (
+  Categorical | ProductCategorical | Gaussian | TanhGaussian | Deterministic
+)
 
 
 def make_distribution(
@@ -225,8 +246,8 @@ def make_distribution(
   Args:
     kind: one of `KINDS`.
     ops: `numpy_ops` or `tf_ops`.
-    parameters: logits [B, A] or [B, K * N], or means and log deviations
-      [B, 2 A].
+    parameters: logits [B, A] or [B, K * N], means and log deviations [B, 2 A],
+      or actions [B, A].
     components: K, the number of components of 'product_categorical'.
 
   Raises:
@@ -239,6 +260,8 @@ def make_distribution(
     size = parameters.shape[-1] // components
     logits = ops.reshape(parameters, (-1, components, size))
     return ProductCategorical(ops, logits)
+  if kind == DETERMINISTIC:
+    return Deterministic(ops, parameters)
   mean, log_std = ops.split(parameters, 2)
   make = TanhGaussian if kind == "tanh_gaussian" else Gaussian
   return make(ops, mean, log_std)

@@ -154,6 +154,7 @@ def mlp(
   sizes: tuple[int, ...],
   activation: str = "relu",
   gain: float | None = None,
+  layer_norm: str = "none",
 ) -> Array:
   """Returns the outputs of linear layers, each followed by the activation.
 
@@ -164,10 +165,18 @@ def mlp(
     sizes: number of units of each layer.
     activation: 'relu', 'tanh', or another function of `layers.ops`.
     gain: gain of the initializers, as for `Layers.linear`.
+    layer_norm: linear layers that layer normalization follows, before the
+      activation: 'none'; 'first', whose activation is tanh then (Acme's
+      `LayerNormMLP`); 'all' (Hiraoka et al. 2022, "Dropout Q-functions",
+      https://arxiv.org/abs/2110.02034, section 3).
   """
   activate = getattr(layers.ops, activation)
   for i, size in enumerate(sizes):
-    x = activate(layers.linear(f"{name}/linear_{i}", x, size, gain))
+    x = layers.linear(f"{name}/linear_{i}", x, size, gain)
+    is_normalized_first = layer_norm == "first" and i == 0
+    if is_normalized_first or layer_norm == "all":
+      x = layers.layer_norm(f"{name}/norm_{i}", x)
+    x = layers.ops.tanh(x) if is_normalized_first else activate(x)
   return x
 
 

@@ -101,6 +101,7 @@ def torso(
   activation: str = "relu",
   gain: float | None = None,
   normalized: bool = False,
+  layer_norm: str = "none",
 ) -> typing.Any:
   """Returns features [B, F] of observations [B, ...].
 
@@ -120,6 +121,7 @@ def torso(
     gain: gain of orthogonal initializers, or None for truncated normal ones.
     normalized: whether observations are normalized first, by
       `normalization.normalize`.
+    layer_norm: layer normalization of the linear layers; see `layers.mlp`.
   """
   if normalized:
     observation = normalization.normalize(layers, observation)
@@ -141,7 +143,7 @@ def torso(
   elif checks.is_user_code(kind):
     x = _load_user_torso(kind)(layers, x)
   x = layers.ops.float32(layers.ops.flatten(x))
-  return layers_lib.mlp(layers, "torso", x, sizes, activation, gain)
+  return layers_lib.mlp(layers, "torso", x, sizes, activation, gain, layer_norm)
 
 
 def _load_user_torso(kind: str) -> typing.Any:
