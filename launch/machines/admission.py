@@ -104,6 +104,8 @@ def _parse_address(given: str | None) -> str:
 def _describe_source(token: str) -> str:
   """Returns a clause about the source of this machine's token, for an error.
 
+  An example is 'this machine has no token in ~/.ray/auth_token'.
+
   Args:
     token: Ray's token, or an empty text if this machine has no token.
   """

@@ -34,11 +34,11 @@ _CERTIFICATE_VARIABLE = "RAY_TLS_SERVER_CERT"
 
 
 def token_source() -> str:
-  """Returns the name or path from which Ray reads its token, for messages.
+  """Returns the environment variable or path from which Ray reads its token.
 
   Returns:
-    The environment variable 'RAY_AUTH_TOKEN' if it is set, or else the path of
-    the token's file, which may be missing.
+    'RAY_AUTH_TOKEN' if that variable is set, or else the path of the token's
+    file, which may be missing.
   """
   if os.environ.get("RAY_AUTH_TOKEN", "").strip():
     return "RAY_AUTH_TOKEN"
@@ -108,8 +108,8 @@ def make_identity(
 def find_identity() -> certificates.Identity:
   """Returns the identity that Ray uses on this machine.
 
-  If Ray's environment variables name no identity of this module, an identity is
-  made from the token.
+  If Ray's environment variables name no identity that `make_identity` has made,
+  this function makes one from the token.
 
   Raises:
     ValueError: there is no usable token; see `read_token` and `make_identity`.

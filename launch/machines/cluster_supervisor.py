@@ -360,8 +360,8 @@ class ClusterSupervisor:
     Args:
       name: name of the node group.
       why: reason of the loss, for the log.
-      crashed: whether only the agent's process has died, as far as is known,
-        and its machine may be alive.
+      crashed: whether the agent's process has died, while its machine may still
+        be alive.
     """
     member = self._members.pop(name)
     self._log.info("%s on %s is lost: %s", name, member.machine.host, why)
@@ -396,7 +396,7 @@ class ClusterSupervisor:
     self._shut_down_soon()
 
   def _shut_down_soon(self) -> None:
-    """Makes all agents end their nodes now, at most 10 s from now."""
+    """Makes all agents end their nodes now; agents are killed after 10 s."""
     self._stopping = self._forced_shutdown = True
     deadline_s = time.monotonic() + _GRACE_S
     self._deadline_s = min(self._deadline_s, deadline_s)
@@ -405,7 +405,7 @@ class ClusterSupervisor:
 def _log_name(log: str, group: str) -> str:
   """Returns the name of a machine's log among all logs in the run's folder.
 
-  Each machine has a log 'runner', so its name is completed by the node group's.
+  Each machine has a log 'runner', to whose name the group's name is appended.
 
   Args:
     log: name of the log on the machine, such as 'worker/0' or 'runner'.

@@ -184,8 +184,8 @@ class HostAgent:
   def poll(self, command: AgentCommand) -> AgentReport:
     """Executes a command, and returns a report.
 
-    It must be called more often than every `POLL_TIMEOUT_S` seconds; otherwise
-    the agent ends.
+    If it is not called for `POLL_TIMEOUT_S` seconds, the agent kills its nodes
+    and ends.
 
     Args:
       command: the supervisor's newest command.

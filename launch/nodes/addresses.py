@@ -60,10 +60,10 @@ class DataAddresses:
     return endpoint.Endpoint(path).read
 
   def passing_path(self, shard: int) -> str | None:
-    """Returns the path of the unix socket from which a server passes sockets.
+    """Returns the path of the unix socket to a server in a private network.
 
-    By that path, processes outside of the private network get connections to
-    the server.
+    Processes outside of the private network connect to that socket, and receive
+    connected sockets of the server.
 
     Args:
       shard: index of the server's shard.

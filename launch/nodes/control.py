@@ -106,6 +106,6 @@ class Control:
   def _launcher_is_lost(self) -> bool:
     """Returns whether the launcher's process has died.
 
-    It is False if the node is a thread of the launcher.
+    It is False if the node is a thread of the launcher, or has no launcher.
     """
     return self._launcher is not None and not self._launcher.is_alive()

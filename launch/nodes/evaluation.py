@@ -15,17 +15,23 @@ from slipway.environments import vector
 # step that followed, and whether each environment's episode counts, bool [B].
 Observer = Callable[[np.ndarray | None, vector.StepBatch, np.ndarray], None]
 
-# If no episode has ended for so many steps of the batch, or so many seconds, a
-# warning is logged. Atari episodes last at most 27,000 steps.
+# Number of batch steps without an episode's end after which a warning is
+# logged. Atari episodes last at most 27,000 steps.
 _WARN_AFTER_STEPS = 50_000
+# Seconds without an episode's end after which a warning is logged.
 _WARN_AFTER_S = 300.0
 
 
 class Episodes(typing.NamedTuple):
-  """Returns and lengths of finished episodes, in the order of their ends."""
+  """Returns and lengths of finished episodes, in the order of their ends.
 
-  returns: list[float]  # undiscounted sums of the environment's own rewards
-  lengths: list[int]  # environment steps
+  Attributes:
+    returns: undiscounted sum of each episode's raw rewards.
+    lengths: environment steps of each episode.
+  """
+
+  returns: list[float]
+  lengths: list[int]
 
 
 def play(

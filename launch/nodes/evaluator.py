@@ -61,7 +61,7 @@ class Evaluator:
     newest: variable_packing.VersionedVariables,
     should_stop: Callable[[], bool] = lambda: False,
   ) -> evaluation.Episodes | None:
-    """Plays one evaluation, and passes its results to the sink.
+    """Plays one evaluation, and passes its results to the function `results`.
 
     Args:
       newest: the variables to evaluate.

@@ -80,8 +80,8 @@ class Link:
   def stopping(self) -> bool:
     """Whether the node should stop now.
 
-    The control node has sent a stop command, `stop_event` is set, or the
-    control node has not replied for `LOST_AFTER_S`.
+    It is True once the control node has sent a stop command, `stop_event` is
+    set, or the control node has not replied for `LOST_AFTER_S`.
 
     Raises:
       RuntimeError: the function `report` has raised an error.
@@ -122,9 +122,10 @@ class Link:
     )
 
   def _run(self) -> None:
-    """Sends reports in the thread until the link closes or makes the node stop.
+    """Sends reports periodically, as the function of the link's thread.
 
-    The thread also ends if no report can be made.
+    It ends when the link is closed, when the control node has not replied for
+    `LOST_AFTER_S`, or when the node's report cannot be made.
     """
     replied_at_s = time.monotonic()
     while True:

@@ -83,8 +83,8 @@ class ItemSink(typing.Protocol):
       timeout_s: seconds that the flush may take.
 
     Returns:
-      True if no item was in flight at the end; False after the timeout. Then
-      the items that the table does not have count as `discarded`.
+      True if all items were confirmed or lost; False after the timeout. The
+      items that are still in flight then count as `discarded`.
     """
     ...
 

@@ -147,7 +147,7 @@ class SnapshotWriter:
       self._thread.join(max(0.0, timeout_s))
 
   def report(self) -> messages.SnapshotReport:
-    """Returns the store's counts, and the trainer's pause for a snapshot."""
+    """Returns the store's counts, and how long `start` took the last time."""
     return messages.SnapshotReport(
       pause_s=self._pause_s, **self._store.metrics()
     )
@@ -172,7 +172,7 @@ class SnapshotWriter:
     return self._copied
 
   def _run(self, variables_version: int) -> None:
-    """Writes a snapshot in the thread; records and logs an error.
+    """Writes a snapshot in the thread; logs an error instead of raising it.
 
     Args:
       variables_version: newest version of the variables that the trainer has

@@ -27,7 +27,7 @@ class Throttle:
   """
 
   def __init__(self):
-    """Starts with an empty bucket: the first batch may begin at once."""
+    """Starts without pending steps, so the first batch may begin at once."""
     # Steps by which the loop is ahead of the target rate; negative if behind.
     self._pending_steps = 0.0
     self._updated_at_s: float | None = None
@@ -59,7 +59,7 @@ class Throttle:
     self._update(steps_per_s, now_s)
 
   def _update(self, steps_per_s: float, now_s: float) -> None:
-    """Subtracts the steps that were allowed since the last update.
+    """Subtracts the steps allowed since the last call from the pending steps.
 
     Args:
       steps_per_s: current target rate; 0 means no limit.

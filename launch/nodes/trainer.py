@@ -56,7 +56,7 @@ class Trainer:
 
   @property
   def steps(self) -> int:
-    """Number of updates of the run so far."""
+    """Number of trainer steps of the run so far, also before it was resumed."""
     return self._steps
 
   @property
@@ -77,7 +77,7 @@ class Trainer:
       command: the control node's newest command.
 
     Returns:
-      The number of updates of the run so far.
+      The number of trainer steps of the run so far.
     """
     if command.trainer_steps_limit is not None:
       self._limit = command.trainer_steps_limit

@@ -99,7 +99,7 @@ class Worker:
     return self._collected_version
 
   def step(self, command: messages.Command = _RUN) -> int:
-    """Steps every environment once, or waits briefly if no step is allowed.
+    """Steps every environment once, or waits up to 0.2 s if no step is allowed.
 
     A step is not allowed without variables, during a pause, after the worker's
     share of a round, above the rate limit, or while the table accepts no items.

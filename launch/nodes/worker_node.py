@@ -16,10 +16,10 @@ from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables
 from slipway.replay.transport import control_block
 
-# Number of unconfirmed items above which a worker waits before it writes more.
-# Items for a queue become outdated while they wait in the writer. So the limit
-# is low, and the queue's capacity bounds the number of waiting items.
+# Number of unconfirmed items from which a worker waits before it writes more.
 _MAX_UNCONFIRMED = writer_lib.MAX_IN_FLIGHT // 2
+# The same limit for a queue. Items for a queue become outdated while they wait
+# in the writer, so only the queue's capacity should bound their number.
 _MAX_UNCONFIRMED_FOR_QUEUE = 1
 
 

@@ -63,7 +63,11 @@ def print_error(error: BaseException) -> None:
 
 
 def print_traceback(failure: Failure) -> None:
-  """Prints a failure's traceback to stderr, unless the line contains it."""
+  """Prints a failure's traceback to stderr, unless its line contains all of it.
+
+  Args:
+    failure: the failure of a node's process.
+  """
   if failure.traceback.strip() not in failure.line:
     sys.stderr.write(failure.traceback)
 

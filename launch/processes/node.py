@@ -75,7 +75,7 @@ class Node:
 
   @property
   def alive(self) -> bool:
-    """Whether the node has a process, whose end was not recorded yet."""
+    """Whether the node has a process whose end was not recorded yet."""
     return self._process is not None
 
   @property
@@ -193,8 +193,8 @@ class Node:
   def first_failure(self) -> failures.Failure:
     """The oldest recorded failure, preferably one with a traceback.
 
-    Failures before a time in which the restart budget was unused do not count.
-    At least one failure must have been recorded.
+    Failures are forgotten once the restart budget's period has passed without a
+    failure. At least one failure must have been recorded.
     """
     with_traceback = [each for each in self._failures if each.traceback]
     return (with_traceback or self._failures)[0]

@@ -177,8 +177,8 @@ def _open_log(descriptor: int) -> typing.TextIO:
 def _end_with_runner() -> None:
   """Ends this process 20 s after the death of its runner.
 
-  Until then, this function reaps the zombies that the process has adopted. It
-  runs in a thread of its own.
+  Until then, it reaps the zombies that this process has adopted. It is the
+  function of the thread 'orphan'.
   """
   runner = multiprocessing.parent_process()
   assert runner is not None

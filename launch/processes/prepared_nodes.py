@@ -68,7 +68,7 @@ def prepare(
   """
   groups = {role: iter(group) for role, group in program.groups.items()}
   found = [(role, index, next(groups[role])) for role, index in nodes]
-  _bind_addresses([(role, node) for role, _, node in found])
+  _initialize_nodes([(role, node) for role, _, node in found])
   return [
     dataclasses.replace(
       _pickle_node(role, index, node, environments[role]),
@@ -91,12 +91,12 @@ def prepare_one(
     node: the Launchpad node.
     environment: additional environment variables of the node's process.
   """
-  _bind_addresses([(role, node)])
+  _initialize_nodes([(role, node)])
   return _pickle_node(role, index, node, environment)
 
 
-def _bind_addresses(nodes: Sequence[tuple[str, base.Node]]) -> None:
-  """Initializes Launchpad nodes: contexts, handles to other nodes, addresses.
+def _initialize_nodes(nodes: Sequence[tuple[str, base.Node]]) -> None:
+  """Sets up the contexts, handles and addresses of Launchpad nodes.
 
   Args:
     nodes: pairs of a role and a Launchpad node.

@@ -21,14 +21,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-# Constants of Linux's headers that Python 3.10 lacks: flags of unshare(2) and
-# setns(2), then requests and a flag of netdevice(7).
+# Flags of unshare(2) and setns(2) for user and network namespaces, which Python
+# 3.10 lacks.
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x1000_0000, 0x4000_0000
+# Requests of netdevice(7) that get and set an interface's flags, and the flag
+# of an active interface.
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 # Seconds that the process that has made the namespaces may take to end.
 _CREATE_TIMEOUT_S = 10.0
 # Flag of setns(2) for each kind of namespace, by its name in /proc/PID/ns.
-_KINDS = {"user": _CLONE_NEWUSER, "net": _CLONE_NEWNET}
+_SETNS_FLAGS = {"user": _CLONE_NEWUSER, "net": _CLONE_NEWNET}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +60,7 @@ class PrivateNetwork:
         for kind, path in self.namespaces
       ]
       for kind, file in files:
-        _call_libc("setns", file.fileno(), _KINDS[kind])
+        _call_libc("setns", file.fileno(), _SETNS_FLAGS[kind])
 
 
 @contextlib.contextmanager

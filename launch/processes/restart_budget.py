@@ -3,8 +3,9 @@
 import collections
 
 # Seconds between a failure and the first restart. The delay doubles with each
-# further restart within the period, up to the longest delay.
+# further restart within the period.
 _FIRST_DELAY_S = 0.1
+# Longest delay in seconds between a failure and a restart.
 _LONGEST_DELAY_S = 10.0
 
 

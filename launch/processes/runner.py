@@ -172,7 +172,7 @@ class Runner:
 
   @property
   def restarts(self) -> dict[str, int]:
-    """Number of restarts of each node, by name; 0 for missing nodes."""
+    """Number of restarts by node name, without nodes that never restarted."""
     return {
       node.name: node.incarnations - 1
       for node in self._nodes

@@ -14,7 +14,7 @@ from launchpad.nodes import base
 
 from slipway.launch.rpc import client
 
-# Class that declares the methods of a service, such as `ControlService`.
+# Type of the class that declares a service's methods, such as `ControlService`.
 Service = typing.TypeVar("Service")
 
 
@@ -37,7 +37,7 @@ class Handle(base.Handle[Service], typing.Generic[Service]):
     self._service = service
 
   def dereference(self) -> Service:
-    """Returns a client of the service."""
+    """Returns a client that calls the service at the socket `path`."""
     return client.connect(self._service, self.path)
 
 
@@ -91,7 +91,7 @@ class ServiceNode(lp.PyClassNode):
   """
 
   def __init__(self, handle: Handle | None, make: typing.Any, *args):
-    """Stores how to make the object, which the node's process does later.
+    """Makes a node without its object, which the node's process makes later.
 
     Args:
       handle: handle of the service that the object offers to other nodes, or

@@ -46,7 +46,8 @@ def create(parent: str | None = None) -> Iterator[str]:
 def _is_unused(path: pathlib.Path) -> bool:
   """Returns whether a directory of this user belongs to a run that has ended.
 
-  Its name contains the pid of the run's launcher, which then is dead.
+  The run has ended if its launcher, whose pid is in the directory's name, is
+  dead, and the directory has not changed for 60 s.
 
   Args:
     path: path of a directory whose name begins with `_PREFIX`.
