@@ -13,6 +13,8 @@ import numpy as np
 Array = typing.Any
 
 CONTINUOUS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
+# Smallest uniform number that is used: log(0) would be infinite.
+_TINY = float(np.finfo(np.float32).tiny)
 KINDS = ("categorical", "product_categorical", *CONTINUOUS)
 
 
@@ -27,7 +29,7 @@ class Categorical:
     """Samples actions int32 [B], by the Gumbel-max trick."""
     ops = self._ops
     u = ops.Noise(random).uniform(ops.shape(self.logits))
-    u = ops.maximum(u, np.finfo(np.float32).tiny)
+    u = ops.maximum(u, _TINY)
     return ops.argmax(self.logits - ops.log(-ops.log(u)))
 
   def mode(self) -> Array:

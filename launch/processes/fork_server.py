@@ -152,6 +152,11 @@ def kill_orphans(nodes: Collection[int]) -> None:
       pids = [orphan.pid for orphan in left]
       logging.error("processes %s could not be killed, and are left", pids)
       _spared.update(left)
+  logging.error(
+    "what ended nodes left behind still starts processes after %d rounds of "
+    "kills; those that run now are killed when the next node ends",
+    _KILL_ROUNDS,
+  )
 
 
 def _find_orphans(known: Collection[int | None]) -> list[psutil.Process]:

@@ -7,6 +7,7 @@ tests, and so do they.
 python -m tests.replay.forked DESCRIPTOR
 """
 
+import contextlib
 import functools
 import importlib
 import io
@@ -19,6 +20,7 @@ import socket
 import subprocess
 import sys
 import typing
+from collections.abc import Iterator
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _REQUEST_BYTES = 65_536
@@ -70,6 +72,21 @@ class Forked:
     os.close(self._ended)
     self._ended = -1
     self.stdout.close()
+
+
+@contextlib.contextmanager
+def running(function: str, *args: typing.Any) -> Iterator[Forked]:
+  """A process that calls a function, once it has printed 'ready'.
+
+  It is killed in the end, if not before.
+
+  Args:
+    function: as 'package.module:name'.
+    *args: of the function, as JSON has them.
+  """
+  with Forked(function, *args) as process:
+    assert process.stdout.readline() == "ready\n"
+    yield process
 
 
 @functools.cache

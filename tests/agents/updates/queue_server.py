@@ -1,9 +1,7 @@
 """A queue in a process of its own, and one that takes batches out of it."""
 
-import contextlib
 import itertools
 import time
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -16,7 +14,6 @@ from slipway.replay.tables import (
 )
 from slipway.replay.transport import routes
 from tests.agents.updates import given
-from tests.replay import forked
 
 SPEC = given.make_spec()
 
@@ -58,11 +55,3 @@ def take(port: int) -> None:
   for _ in itertools.count():
     if (batch := reader.take()) is not None:
       print(*map(number, batch.data), flush=True)
-
-
-@contextlib.contextmanager
-def running(function: str, *numbers: int) -> Iterator[forked.Forked]:
-  """A process of `serve` or `take`, once it is ready; killed in the end."""
-  with forked.Forked(f"{__name__}:{function}", *numbers) as process:
-    assert process.stdout.readline() == "ready\n"
-    yield process

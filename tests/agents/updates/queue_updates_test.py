@@ -16,9 +16,12 @@ from slipway.replay.tables import (
   trajectory_manager,
 )
 from tests.agents.updates import given, queue_server
+from tests.replay import forked
 
 DEADLINE_S = 60.0
 SPEC = queue_server.SPEC
+SERVE = f"{queue_server.__name__}:serve"
+TAKE = f"{queue_server.__name__}:take"
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -136,7 +139,7 @@ def test_a_server_that_is_killed_while_a_batch_is_waited_for():
   address = f"localhost:{port}"
   learner = given.NotingLearner()
   with (
-    queue_server.running("serve", port, 4) as server,
+    forked.running(SERVE, port, 4) as server,
     monitoring(address) as monitors,
   ):
     updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
@@ -147,7 +150,7 @@ def test_a_server_that_is_killed_while_a_batch_is_waited_for():
     assert 0.9 < time.monotonic() - began_s < 15.0
     assert updates.run(1) is None
     until(lambda: updates.statuses() == [], "the loss is noticed")
-    with queue_server.running("serve", port, 0):
+    with forked.running(SERVE, port, 0):
       until(lambda: monitors[0].up, "it is found again")
       queue_server.write(address, 50, 24)
       until(
@@ -163,8 +166,7 @@ def test_one_of_two_servers_is_killed():
   learner = given.NotingLearner()
   with contextlib.ExitStack() as stack:
     one, _ = (
-      stack.enter_context(queue_server.running("serve", port, 0))
-      for port in ports
+      stack.enter_context(forked.running(SERVE, port, 0)) for port in ports
     )
     monitors = stack.enter_context(monitoring(*addresses))
     updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
@@ -180,8 +182,8 @@ def test_a_reader_that_is_killed_loses_at_most_the_batch_in_its_hands():
   port = portpicker.pick_unused_port()
   address = f"localhost:{port}"
   taken = []
-  with queue_server.running("serve", port, 0), monitoring(address) as monitors:
-    with queue_server.running("take", port) as reader:
+  with forked.running(SERVE, port, 0), monitoring(address) as monitors:
+    with forked.running(TAKE, port) as reader:
       for call in range(6):
         queue_server.write(address, 10 * call, 10)
       for _ in range(3):

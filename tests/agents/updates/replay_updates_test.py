@@ -14,6 +14,7 @@ from slipway.agents import core
 from slipway.agents.updates import replay_updates
 from slipway.replay.tables import importance, shard_monitor, tables
 from tests.agents.updates import table_server
+from tests.replay import forked
 
 PATTERN = [1.0, 2.0, 4.0]
 SIZES = (120, 30)  # items of the two shards
@@ -57,7 +58,9 @@ def ports():
 
 def start(port, shard):
   first = sum(SIZES[:shard])
-  return table_server.running(port, first, PATTERN * (SIZES[shard] // 3))
+  priorities = PATTERN * (SIZES[shard] // 3)
+  function = f"{table_server.__name__}:serve"
+  return forked.running(function, port, first, priorities)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """A table in a process of its own, which can be killed."""
 
-import contextlib
 import time
-from collections.abc import Iterator
 
 import numpy as np
 from acme import specs
@@ -11,7 +9,7 @@ from slipway.replay.items import transitions
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables, trajectory_manager
 from slipway.replay.transport import routes
-from tests.replay import forked, given
+from tests.replay import given
 
 BATCH = 32
 SCHEMA = transitions.TransitionSchema(
@@ -57,13 +55,3 @@ def serve(port: int, first: int, priorities: list[float]) -> None:
   print("ready", flush=True)
   time.sleep(600)
   manager.close()
-
-
-@contextlib.contextmanager
-def running(
-  port: int, first: int, priorities: list[float]
-) -> Iterator[forked.Forked]:
-  """Such a process, once it serves all; killed in the end, if not before."""
-  with forked.Forked(f"{__name__}:serve", port, first, priorities) as process:
-    assert process.stdout.readline() == "ready\n"
-    yield process
