@@ -153,8 +153,8 @@ def kill_orphans(nodes: Collection[int]) -> None:
       logging.error("processes %s could not be killed, and are left", pids)
       _spared.update(left)
   logging.error(
-    "what ended nodes left behind still starts processes after %d rounds of "
-    "kills; those that run now are killed when the next node ends",
+    "processes that ended nodes have left behind still start others after %d "
+    "rounds of kills; those that run now are killed when the next node ends",
     _KILL_ROUNDS,
   )
 

@@ -57,11 +57,11 @@ class _WorkersTarget(typing.NamedTuple):
   """The number of workers that should run, as the control node has reported it.
 
   Attributes:
-    count: number of workers, from index 0.
+    workers: number of workers; their indices are 0 to `workers - 1`.
     read_at_s: monotonic seconds at which the number was read.
   """
 
-  count: int
+  workers: int
   read_at_s: float
 
 
@@ -267,10 +267,10 @@ class Runner:
     if target is None or is_ending:
       return
     workers = {node.name: node for node in self._nodes}
-    for index in range(target.count):
+    for index in range(target.workers):
       node = workers.get(f"worker/{index}")
       if node is None:
-        node = self._make_node(self._make_worker(index, target.count))
+        node = self._make_node(self._make_worker(index, target.workers))
         self._nodes.append(node)
         self._start_node(node)
       elif (
@@ -278,7 +278,7 @@ class Runner:
         and node.due_s is None
         and node.ended_at_s < target.read_at_s
       ):
-        node.prepared = self._make_worker(index, target.count)
+        node.prepared = self._make_worker(index, target.workers)
         self._start_node(node)
 
   def _can_do_without(self, node: node_lib.Node) -> bool:
@@ -292,7 +292,7 @@ class Runner:
       return not self._policies[role].needed_to_stop
     target = self._target
     return (
-      role == "worker" and target is not None and int(index) >= target.count
+      role == "worker" and target is not None and int(index) >= target.workers
     )
 
   def _restart_server_if_needed(self, problem: str = "") -> None:
