@@ -1,1 +1,1 @@
-"""Items: what a worker makes of its steps, packs and writes to a table."""
+"""Items: formed from environment steps, packed to bytes, written to a table."""

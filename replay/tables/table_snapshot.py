@@ -37,7 +37,7 @@ _REPLY_S = 5
 
 
 class Saving(threading.Thread):
-  """Saves the tables of one server, in a thread of its own.
+  """Thread that saves the tables of one Reverb server as a checkpoint.
 
   ```python
   saving = table_snapshot.Saving(address, root, path)
@@ -49,12 +49,12 @@ class Saving(threading.Thread):
   """
 
   def __init__(self, address: str, root: pathlib.Path, path: pathlib.Path):
-    """Starts the thread; only one may run per server.
+    """Empties `root` and starts the thread; only one may run per server.
 
     Args:
       address: address of the server, on this machine.
-      root: the `saving_dir` of its TrajectoryManager.
-      path: folder to make, on the same file system as `root`.
+      root: the `saving_dir` of the server's TrajectoryManager.
+      path: new folder for the checkpoint, on the same file system as `root`.
     """
     super().__init__(name="table-saving", daemon=True)
     self._client = reverb.Client(address)
@@ -65,16 +65,20 @@ class Saving(threading.Thread):
     self.start()
 
   def run(self) -> None:
+    """Makes the server write a checkpoint, and moves it to the path."""
     try:
       os.rename(self._client.checkpoint(), self._path)
     except Exception as error:  # `finish` raises it.
       self._error = error
 
   def wait_copied(self, timeout_s: float) -> bool:
-    """Waits until no insert or sample changes the checkpoint any more.
+    """Waits until later inserts and samples no longer change the checkpoint.
+
+    Args:
+      timeout_s: seconds to wait at most.
 
     Returns:
-      False after the timeout. True also if saving has failed.
+      False after the timeout; True also if saving has failed.
     """
     end_s = time.monotonic() + timeout_s
     while self.is_alive() and not self._is_copied():
@@ -84,6 +88,7 @@ class Saving(threading.Thread):
     return True
 
   def _is_copied(self) -> bool:
+    """Returns whether the server has listed all items and released the lock."""
     if any(self._root.glob(f"*/{_ITEMS}")):
       return True
     if not any(self._root.iterdir()):
@@ -96,10 +101,10 @@ class Saving(threading.Thread):
     return time.monotonic() - requested_s > _LOCKED_S
 
   def finish(self) -> None:
-    """Waits until everything is written.
+    """Waits until the checkpoint is written and moved to its path.
 
     Raises:
-      RuntimeError: the server could not save, or is down.
+      RuntimeError: the server is down, or could not write the checkpoint.
       OSError: the checkpoint could not be moved.
     """
     self.join()
@@ -110,25 +115,25 @@ class Saving(threading.Thread):
 def copy_with_settings(
   saved: pathlib.Path, target: pathlib.Path, tables: Sequence[reverb.Table]
 ) -> None:
-  """Copies a checkpoint of tables, and replaces their settings.
+  """Copies a checkpoint of Reverb, with the table settings of the config.
 
-  Items, priorities and counts stay. Limiter, size, sampler and remover become
-  those of `tables`. If the counts are out of the new limiter's bounds, the
-  count of samples becomes the nearest one within, so that neither inserts nor
-  samples block at first. All items of a restored queue can be sampled; its
-  limiter blocks only inserts.
+  Items, priorities and insert counts stay. Limiter, capacity, sampler and
+  remover become those of `tables`. The count of samples is clipped to the
+  bounds of the new limiter, so that inserts and samples are not blocked by old
+  counts. In a queue, it is reset so that all items can be sampled.
 
   Args:
     saved: folder of the checkpoint, which stays unchanged.
-    target: folder to make; its items are symbolic links.
+    target: new folder; its files of items are symbolic links into `saved`.
     tables: empty tables with the settings of the config.
 
   Raises:
-    ValueError: the items do not fit the tables.
+    ValueError: `saved` is no checkpoint, or its tables differ from `tables` in
+      their names or item schema, or have more items than the capacity.
   """
-  wanted = {table.name: _info(table) for table in tables}
+  wanted = {table.name: _table_info(table) for table in tables}
   try:
-    records = _read(saved / _TABLES)
+    records = _read_table_records(saved / _TABLES)
   except (tf.errors.OpError, ValueError) as error:
     raise ValueError(
       f"{str(saved)!r} is not a checkpoint of tables ({type(error).__name__}), "
@@ -153,20 +158,25 @@ def copy_with_settings(
 
 
 def empty(folder: pathlib.Path) -> None:
-  """Makes a folder empty: removes what a killed server has left there.
+  """Creates a folder, or deletes all subfolders of an existing one.
 
-  A folder that exists stays, as a full disk would not take another one.
+  The folder itself is not replaced, as a new one could not be created on a full
+  disk. Errors of deleting are ignored.
   """
   folder.mkdir(parents=True, exist_ok=True)
   for left in folder.iterdir():
     shutil.rmtree(left, ignore_errors=True)
 
 
-def _info(table: reverb.Table) -> schema_pb2.TableInfo:
+def _table_info(table: reverb.Table) -> schema_pb2.TableInfo:
+  """Returns the settings of a table as Reverb's protocol buffer."""
   return schema_pb2.TableInfo.FromString(table.internal_table.info())
 
 
-def _read(path: pathlib.Path) -> list[checkpoint_pb2.PriorityTableCheckpoint]:
+def _read_table_records(
+  path: pathlib.Path,
+) -> list[checkpoint_pb2.PriorityTableCheckpoint]:
+  """Reads the record of each table from the file of tables in a checkpoint."""
   dataset = tf.data.TFRecordDataset(str(path), _COMPRESSION)
   return [
     checkpoint_pb2.PriorityTableCheckpoint.FromString(record)
@@ -177,7 +187,16 @@ def _read(path: pathlib.Path) -> list[checkpoint_pb2.PriorityTableCheckpoint]:
 def _replace_settings(
   record: checkpoint_pb2.PriorityTableCheckpoint, wanted: schema_pb2.TableInfo
 ) -> None:
-  """Changes the record of a table to the wanted settings."""
+  """Replaces the settings in a table's checkpoint record, in place.
+
+  Args:
+    record: record of the table in the checkpoint.
+    wanted: settings of the table in the config.
+
+  Raises:
+    ValueError: the record has another item schema, or more items than the
+      wanted capacity.
+  """
   name = record.table_name
   if record.signature != wanted.signature:
     raise ValueError(
