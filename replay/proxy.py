@@ -63,7 +63,7 @@ class ProxyStats(NamedTuple):
 
 
 class WorkerProxy:
-  """Connects the workers of one machine to the replay servers.
+  """Proxy that connects the workers of one machine to the replay servers.
 
   The proxy relays the workers' Reverb streams, copies the variables to shared
   memory, and forwards commands. Its threads run from `start` to `close`. It
@@ -226,7 +226,7 @@ class WorkerProxy:
     )
 
   def close(self) -> None:
-    """Closes all connections, stops the threads, and deletes the variables.
+    """Closes connections, stops the threads, and deletes the variables file.
 
     The file of the control block stays for the next proxy.
 
@@ -271,7 +271,7 @@ class WorkerProxy:
     return sum(clients[pid].streams for pid in pids if pid in clients)
 
   def _run(self) -> None:
-    """Fetches variables until `close`; runs in the proxy's own thread."""
+    """Fetches variables until `close`, in the thread that `start` has made."""
     try:
       # Not at the top: see `start`.
       from slipway.replay.variables import variables

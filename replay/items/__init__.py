@@ -1,1 +1,1 @@
-"""Items: formed from environment steps, packed to bytes, written to a table."""
+"""Items: forms items from environment steps, packs and writes them."""

@@ -70,7 +70,7 @@ class Items(typing.NamedTuple):
 
 
 class NStepAdder:
-  """Forms n-step transitions with priorities from steps of B environments.
+  """Adder that forms n-step transitions from the steps of B environments.
 
   A transition that starts at time t has
 
@@ -168,7 +168,7 @@ class NStepAdder:
     del next_observation
     if self._frames is not None:
       observation = self._frames.add(observation, first)
-    items = self._finish(observation, output.extras)
+    items = self._complete_transitions(observation, output.extras)
     slot, real = self._slot, ~first
     self._observations[slot] = observation
     self._actions[slot] = output.action
@@ -187,7 +187,7 @@ class NStepAdder:
     self._slot = (slot + 1) % self._n
     return items
 
-  def _finish(
+  def _complete_transitions(
     self, observation: np.ndarray, extras: Mapping[str, np.ndarray]
   ) -> Items | None:
     """Removes and packs the transitions that end in an observation.
@@ -287,7 +287,11 @@ class NStepAdder:
       self._running_returns = state["running_returns"].copy()
 
   def check_valid(self) -> None:
-    """Asserts that the ages of unfinished transitions are valid; for tests."""
+    """Asserts the invariants of unfinished transitions; for tests.
+
+    Of each environment, no two transitions start at the same step. None has
+    more than n rewards.
+    """
     assert self._ages.min() >= 0
     assert self._ages.max() <= self._n
     for env in range(self._ages.shape[1]):

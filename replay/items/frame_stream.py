@@ -8,7 +8,7 @@ from slipway.replay.items import frames as frames_lib
 
 
 class FrameRecordStream:
-  """Writes items that share frame records to one `reverb.TrajectoryWriter`.
+  """Stream of items that share frame records, by `reverb.TrajectoryWriter`.
 
   Each item adds one frame record to the stream: the item's newest frame and its
   packed record. For its older frames, the item refers to frame records that
@@ -66,7 +66,7 @@ class FrameRecordStream:
       self._writer.create_item(table, priority, history)
 
   def _is_available(self, id_: int) -> bool:
-    """Returns whether a new item can refer to a frame, by its number."""
+    """Returns whether items can refer to a sent frame, by its number."""
     position = self._positions.get(id_)
     # An item may send all of its frame records before it is created.
     return position is not None and self._sent - position < self._kept // 2

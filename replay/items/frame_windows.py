@@ -40,7 +40,7 @@ NUMBERS = "frame_numbers"
 
 
 class FrameWindows:
-  """Packs the stacked observations of sequences, with each frame stored once.
+  """Packer of the stacked observations of sequences, each frame stored once.
 
   Attributes:
     shape: shape of an observation, [S, ...].

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 import numpy as np
 from acme import specs
 
-# Stored frames are combined with this 8-byte number by exclusive or. Snappy,
-# Reverb's compression, decompresses runs of equal bytes half as fast as runs
-# that repeat every 8 bytes (docs/libraries.md).
+# Mask that is combined with each 8 bytes of a stored frame by exclusive or, for
+# faster sampling. Snappy, Reverb's compression, decompresses runs of equal
+# bytes half as fast as runs that repeat every 8 bytes (docs/libraries.md).
 MASK = np.int64(0x0102040810204080)
 
 # Names of the attributes of `FrameRing` that `get_state` saves.
@@ -63,7 +63,8 @@ class FrameRing:
       The numbers of each observation's S frames, int64 [B, S].
 
     Raises:
-      ValueError: an observation is not its predecessor shifted by one frame.
+      ValueError: an observation is not its predecessor shifted by one frame;
+        one environment per call is checked.
     """
     self._check_shift(observation)
     ids, opening = np.empty_like(self._ids), self._opening

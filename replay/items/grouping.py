@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Grouping:
-  """Joins G transitions into one item, in the order of their completion.
+  """Buffer that joins G transitions into one item, in the order of arrival.
 
   Reverb's cost is per item, for inserts and for samples. With four transitions
   per item, each transition costs a quarter. The transitions of an item are

@@ -15,7 +15,7 @@ Field = tuple[np.dtype, tuple[int, ...]]
 
 
 class Packing:
-  """Converts a batch of named arrays to one record of bytes per element.
+  """Converter between batches of named arrays and records of bytes.
 
   ```python
   packing = Packing({'x': (np.dtype(np.float32), (4,)), ...})

@@ -199,7 +199,7 @@ class PriorityInputs(typing.NamedTuple):
 
 
 class SequenceAdder:
-  """Forms sequences of T steps from the steps of B environments.
+  """Adder that forms sequences of T steps from the steps of B environments.
 
   A sequence also contains the steps in which environments reset (gymnasium's
   NEXT_STEP). So all environments start and end their sequences together.

@@ -21,7 +21,7 @@ _RETRY_S = 0.02
 
 
 class ItemWriter:
-  """Writes items to one table, and opens a new stream when a stream breaks.
+  """Writer of items to one table, with a new stream after a stream breaks.
 
   Each item is inserted at most once. Items in flight when a stream breaks are
   counted as lost, even if they have arrived, and are not sent again.

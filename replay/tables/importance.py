@@ -22,7 +22,7 @@ def importance_weights(
   a whole batch, which comes from one shard, so dividing by the batch's maximum
   would cancel it. Therefore it is normalized separately, by its value for the
   largest shard, which gives `share`^beta. This is 1 if all shards have equally
-  many items. While a restarted shard fills up, its items have lower weights.
+  many items. While a restarted shard fills up, its batches have lower weights.
 
   Args:
     probabilities: probability of sampling each item from its table, P(i) or

@@ -4,7 +4,8 @@ import math
 import sys
 import typing
 
-# Value of `Limiter.min_diff` (negated) or `Limiter.max_diff` for no bound.
+# Value of `Limiter.max_diff` without an upper bound; negated, the value of
+# `Limiter.min_diff` without a lower bound.
 UNBOUNDED = sys.float_info.max
 
 

@@ -1,4 +1,4 @@
-"""Priority pusher: sends new priorities to a server, and skips a dead one."""
+"""Priority pusher: sends new priorities to a server that may be down."""
 
 import queue
 import threading
@@ -22,7 +22,7 @@ _TIMED_OUT = ()
 
 
 class PriorityPusher:
-  """Sends priorities of sampled items to one server, in a separate thread.
+  """Sender of new priorities of items to one server, in a separate thread.
 
   Reverb's call blocks while the server is down, and cannot be cancelled if it
   is an operation of the trainer's graph.
@@ -76,8 +76,8 @@ class PriorityPusher:
     """Sends queued priorities and stops the thread.
 
     Args:
-      timeout_s: seconds to wait at most for each of the two steps; after that,
-        the daemon thread is left running.
+      timeout_s: seconds to wait at most for space in the queue, and again for
+        the thread's end. After a timeout, the daemon thread keeps running.
     """
     if self._put(None, timeout_s):
       self._thread.join(timeout_s)

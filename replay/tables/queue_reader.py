@@ -1,4 +1,4 @@
-"""Queue reader: samples whole batches from a Reverb queue, and loses none."""
+"""Queue reader: samples whole batches from a Reverb queue without losses."""
 
 import threading
 import typing
@@ -29,7 +29,7 @@ class Samples(typing.NamedTuple):
 
 
 class QueueReader:
-  """Samples batches from one server's queue; not thread-safe.
+  """Reader of batches from one server's queue; not thread-safe.
 
   A queue returns each item once. `reverb.TrajectoryDataset` samples ahead, so
   items would be lost when its iterator ends. This reader samples exactly one
@@ -90,7 +90,9 @@ class QueueReader:
     return call.samples
 
   def _take_finished_call(self) -> Samples | None:
-    """Returns the batch of a blocked call that has finished since.
+    """Returns the batch of a call that was blocked, but has finished now.
+
+    Calls block while the server is down.
 
     Returns:
       The batch; None: no blocked call has finished, or the call has failed.

@@ -1,8 +1,8 @@
 """Shard monitor: checks for the trainer whether one replay server is up.
 
 Reverb's samplers and clients block while their server is down, without an error
-or a timeout. So a thread checks whether the server is up, and calls `on_lost`
-if it is down, by which readers are cancelled.
+or a timeout. So a thread checks whether the server is up. If the server is
+down, the thread calls `on_lost`, which cancels the readers.
 """
 
 import threading
@@ -27,7 +27,7 @@ _SILENT_AFTER_S = 20.0
 
 
 class ShardMonitor:
-  """Monitors one replay server in a separate thread, until `close`.
+  """Monitor of one replay server, in a separate thread until `close`.
 
   Attributes:
     index: index of the server among the shards, from 0.
@@ -149,6 +149,7 @@ class ShardMonitor:
     )
 
   def _make_view(self) -> tables.TableView:
+    """Makes a new client that reads the status of the table."""
     return tables.TableView(self.address, self._table)
 
 

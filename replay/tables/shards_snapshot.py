@@ -36,7 +36,7 @@ class ShardFolder(NamedTuple):
 
 
 class ShardsSaving:
-  """Saves the tables of several servers in parallel, and skips dead ones.
+  """Snapshot of the tables of several servers, saved in parallel.
 
   The methods are those of `table_snapshot.Saving`. None of them waits for a
   server that is down.

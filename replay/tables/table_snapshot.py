@@ -2,13 +2,13 @@
 
 Reverb lists the items of its tables while it holds their lock. Then it releases
 the lock, and compresses and writes the items, which takes many times as long.
-There is no call that shows when the lock is released. But a request for a
-table's counts gets its reply only then, and Reverb opens the file of the items
-soon after.
+Reverb has no call that shows when the lock is released. But it replies to a
+request for a table's counts only after the release, and it opens the file of
+the items soon after.
 
-Reverb restores a checkpoint unchanged: its limiter, size, exponent and
-signature replace those of the program, without a warning. So
-`copy_with_settings` changes them before.
+When Reverb restores a checkpoint, the limiter, size, exponent and signature of
+the checkpoint replace those of the program, without a warning. So
+`copy_with_settings` replaces them in a copy of the checkpoint.
 """
 
 import math
@@ -24,15 +24,22 @@ import tensorflow as tf
 from reverb.cc import schema_pb2
 from reverb.cc.checkpointing import checkpoint_pb2
 
+# Names of the files in a checkpoint of Reverb.
 _TABLES, _ITEMS, _CHUNKS = (
   f"{name}.tfrecord" for name in ("tables", "items", "chunks")
 )
-_DONE = "DONE"  # Reverb reads no folder without it
+# Name of the empty file that marks a complete checkpoint; Reverb reads no
+# checkpoint without it.
+_DONE = "DONE"
+# Compression of the TFRecord files in a checkpoint of Reverb.
 _COMPRESSION = "ZLIB"
+# Seconds between two checks of `Saving.wait_copied`.
 _CHECK_PERIOD_S = 0.005
-# Seconds: a server whose reply takes longer was listing a table. It starts that
-# microseconds after it has made its folder, before which no request is sent.
+# Reply time in seconds above which a server has been listing a table, and has
+# finished. The listing starts microseconds after the server has made the
+# checkpoint's folder. No request is sent before the folder exists.
 _LOCKED_S = 0.05
+# Timeout in seconds of a request for the table's counts.
 _REPLY_S = 5
 
 

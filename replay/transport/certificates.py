@@ -169,7 +169,7 @@ class Identity:
   def server_context(self) -> ssl.SSLContext:
     """Returns a TLS context for servers.
 
-    It accepts only clients with a certificate of the same authority.
+    The context accepts only clients with a certificate of the same authority.
 
     Raises:
       ValueError: the folder has no identity, or other users may read it.
@@ -182,8 +182,8 @@ class Identity:
   def client_context(self) -> ssl.SSLContext:
     """Returns a TLS context for clients.
 
-    It accepts only servers with a certificate of the same authority. Connect
-    with `server_hostname=relay_tls.NAME`.
+    The context accepts only servers with a certificate of the same authority.
+    Connect with `server_hostname=relay_tls.NAME`.
 
     Raises:
       ValueError: the folder has no identity, or other users may read it.

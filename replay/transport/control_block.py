@@ -72,7 +72,7 @@ _COMMANDS = tuple(WorkerCommand)
 
 
 class InUseError(ValueError):
-  """Error if another live process holds the slot or the proxy's lock."""
+  """Error for a slot, or the proxy's lock, that another live process holds."""
 
 
 class _Handle:
@@ -218,11 +218,12 @@ class ProxyHandle(_Handle):
     }
 
   def admit(self, pid: int) -> bool:
-    """Returns whether a process has acknowledged all its broken streams.
+    """Returns whether to admit a new connection of a process.
+
+    A process is admitted if it has acknowledged all its broken streams.
 
     Args:
-      pid: process id of a client of the proxy; 0 if it is unknown, which is
-        always admitted.
+      pid: process id; 0 (unknown) is always admitted.
     """
     return all(
       self._fields[slot + _ACKNOWLEDGED] == self._fields[slot + _EPOCH]

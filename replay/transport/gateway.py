@@ -21,7 +21,7 @@ from slipway.replay.transport import certificates, relay, relay_link, relay_tls
 
 
 class Gateway:
-  """Relays between the services of one machine and the other machines.
+  """Set of relays that connect one machine's services with other machines.
 
   Each relay runs in a separate thread until `close`.
   """

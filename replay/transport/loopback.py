@@ -207,7 +207,7 @@ def _unaccepted_connections(listening: socket.socket) -> int:
 
 
 def _is_loopback(host: str) -> bool:
-  """Returns whether an IPv4, IPv6 or IPv4-mapped address is a loopback one."""
+  """Returns whether an IP address, maybe IPv4-mapped, is a loopback address."""
   address = ipaddress.ip_address(host.partition("%")[0])
   mapped = getattr(address, "ipv4_mapped", None)
   return (mapped or address).is_loopback

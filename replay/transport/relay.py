@@ -93,7 +93,7 @@ class RelayStats(NamedTuple):
 
 
 class Relay:
-  """Accepts clients, and forwards bytes between each client and the upstream.
+  """Server that forwards bytes between each of its clients and the upstream.
 
   The relay runs in a separate thread from `start` to `close`.
   """
@@ -151,7 +151,7 @@ class Relay:
     )
     self._may_move = not isinstance(upstream, str)
     self._listen_tls: relay_tls.Tls | None = listen_tls
-    self._calls = relay_link.Calls(
+    self._calls = relay_link.LinkCallbacks(
       self._admit, self._connect, self._on_broken, self._on_ended, preface
     )
     # From `start` on.
@@ -311,7 +311,7 @@ class Relay:
         self._clients[link.pid] = client.plus(*link.received)
 
   def _on_loop_error(self, loop, context) -> None:
-    """Stores an error that the event loop reports, as its exception handler."""
+    """Stores an error for `check`; the event loop's exception handler."""
     del loop
     self._keep_first_error(
       context.get("exception") or RuntimeError(context["message"])

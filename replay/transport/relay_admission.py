@@ -1,4 +1,4 @@
-"""Relay admission: decides which clients a relay serves; client statistics."""
+"""Relay admission: policies that decide which clients a relay serves."""
 
 import typing
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Admission(typing.Protocol):
     ...
 
   def on_broken(self, pid: int) -> None:
-    """Callback when the upstream has closed the connection of a client.
+    """Called when the upstream has closed the connection of a client.
 
     Called once per connection, before the relay closes the client's side. So
     the client can be informed before it connects again. Not called if the
@@ -33,7 +33,7 @@ class Admission(typing.Protocol):
     ...
 
   def on_reachable(self, reachable: bool) -> None:
-    """Callback after the first probe of the upstream, and at each change.
+    """Called after the first probe of the upstream, and at each change.
 
     Args:
       reachable: whether the upstream can be reached.
@@ -70,7 +70,7 @@ class ClientStats(typing.NamedTuple):
 class SafeAdmission:
   """Wrapper of an `Admission` that catches its exceptions and reports them.
 
-  After an exception, the client is rejected, and the relay continues.
+  A client is rejected if `admit` raises an exception.
   """
 
   def __init__(
@@ -102,7 +102,7 @@ class SafeAdmission:
     self._call(lambda admission: admission.on_reachable(reachable))
 
   def _call(self, function: Callable[[Admission], bool | None]) -> bool | None:
-    """Returns a function's result for the policy; None after an exception."""
+    """Calls a function with the policy; returns None after an exception."""
     try:
       return None if self._admission is None else function(self._admission)
     except Exception as error:

@@ -21,8 +21,10 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _CHECK_PERIOD_S = 1.0
 
 
-class Calls(NamedTuple):
-  """Callbacks of a relay for its links, which run in the event loop's thread.
+class LinkCallbacks(NamedTuple):
+  """Callbacks of a relay for its links, and the preface of its clients.
+
+  The callbacks run in the event loop's thread.
 
   Attributes:
     admit: returns whether to serve the client of a new link.
@@ -51,7 +53,7 @@ class Link:
     pid: process id of the client; 0: unknown, as for TCP.
   """
 
-  def __init__(self, calls: Calls, preface_timeout_s: float):
+  def __init__(self, calls: LinkCallbacks, preface_timeout_s: float):
     """Makes a link without connections.
 
     Next, connect the protocol `client` to a client, or call `start_handshake`.
@@ -79,8 +81,9 @@ class Link:
 
   @property
   def refused(self) -> bool:
-    """Whether the client was rejected, or left before the preface or TLS login.
+    """Whether the client was rejected, or has disconnected too early.
 
+    Too early means before its preface or, with TLS, its handshake was complete.
     False while the client is connected, and after `abort`.
     """
     return self._opening is None and self.client.lost and not self._aborted

@@ -112,7 +112,11 @@ class Side(asyncio.Protocol):
       self.other.transport.write(data)
 
   def eof_received(self):
-    """Forwards the end of the peer's sending; returns True to stay open."""
+    """Forwards the end of the peer's sending.
+
+    Returns:
+      Whether to keep the transport open for the other direction.
+    """
     self.ended = True
     self._link.on_ended(self)
     if self.other.transport is None or self.other.transport.is_closing():

@@ -19,7 +19,7 @@ NAME = "slipway"
 # Value in place of a TLS context: the two relays use plaintext, without
 # authentication.
 INSECURE: Literal["insecure"] = "insecure"
-# Type of the TLS setting of a connection between two relays.
+# Type of `tls` arguments: a TLS context, or INSECURE for plaintext.
 Tls: TypeAlias = ssl.SSLContext | Literal["insecure"]
 
 # Ready message: the byte by which a relay reports that it has reached its
@@ -105,7 +105,7 @@ class _ReadyMessageProtocol(asyncio.Protocol):
     self._transport = transport
 
   def data_received(self, data):
-    """Passes the connection on, or closes it if another byte was received."""
+    """Hands the connection over after the ready message; aborts otherwise."""
     if not data.startswith(READY):
       self.abort()
       return

@@ -17,7 +17,7 @@ _PAUSE_S = 0.1
 
 
 class TlsListener:
-  """Accepts TLS clients of a relay, and makes a `Link` for each, until `close`.
+  """Listener that accepts a relay's TLS clients, and makes a link for each.
 
   If too many clients are in their TLS handshake, the oldest is disconnected.
   """

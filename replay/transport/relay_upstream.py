@@ -1,4 +1,4 @@
-"""Relay upstream: connects to a relay's upstream, and probes if it is up."""
+"""Relay upstream: connects to the upstream of a relay, and probes it."""
 
 import asyncio
 import itertools
@@ -27,7 +27,7 @@ _PROBES = 2
 
 
 class Upstream:
-  """Connects clients to the upstream, and probes whether it is reachable.
+  """Connector to the upstream of a relay, with probes whether it is up.
 
   Call all methods in the event loop's thread.
   """
@@ -180,10 +180,10 @@ class Upstream:
         transport = await self._reach(asyncio.Protocol())
         if transport is not None:
           transport.close()
-        if self._is_done():
+        if self._is_probing_done():
           return
         await asyncio.sleep(_PROBE_PERIOD_S)
-        if self._is_done():  # A link may have connected meanwhile.
+        if self._is_probing_done():  # A link may have connected meanwhile.
           return
     except Exception as error:
       message = "the upstream could not be probed"
@@ -191,7 +191,7 @@ class Upstream:
         {"message": message, "exception": error}
       )
 
-  def _is_done(self) -> bool:
+  def _is_probing_done(self) -> bool:
     """Returns whether no further probe is needed."""
     return self._closed or (bool(self._reachable) and self._probes_left == 0)
 

@@ -13,7 +13,7 @@ _TIMEOUT_MS = 2_000
 
 
 class RetryingPublisher:
-  """Publishes variables to a server, and reconnects after its restarts.
+  """Publisher of variables that reconnects after restarts of its server.
 
   While the server is down, `publish` does nothing, without an error.
 

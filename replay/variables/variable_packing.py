@@ -110,12 +110,12 @@ class BlobLayout(NamedTuple):
     Raises:
       ValueError: the header is not JSON of a layout.
     """
-    return _parse(header)
+    return _parse_header(header)
 
 
 # Cached, as all versions of a run's variables have the same header.
 @functools.lru_cache(maxsize=8)
-def _parse(header: bytes) -> BlobLayout:
+def _parse_header(header: bytes) -> BlobLayout:
   """Parses and validates a header; see `BlobLayout.from_bytes`."""
   try:
     fields = tuple(
@@ -191,6 +191,6 @@ def unpack(header: np.ndarray, blob: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _view(blob: np.ndarray, field: Field) -> np.ndarray:
-  """Returns the array of a field as a view of the blob, uint8 [B]."""
+  """Returns the array of a field as a view of the blob's memory."""
   memory = blob[field.offset : field.offset + field.size]
   return memory.view(field.dtype).reshape(field.shape)

@@ -73,9 +73,9 @@ def make_table() -> reverb.Table:
 
 
 class VariablesPublisher:
-  """Publishes versions of the variables to their Reverb table.
+  """Publisher of variables to their Reverb table; not thread-safe.
 
-  Each table must have only one publisher. Not thread-safe.
+  Each table must have only one publisher.
   """
 
   def __init__(
@@ -200,7 +200,7 @@ class _Fetch(threading.Thread):
 
 
 def _wait_for_fetches() -> None:
-  """Waits for all running fetches; registered to run at process exit.
+  """Waits at most 3 s for each running fetch; registered for process exit.
 
   A process that exits while a thread runs Reverb's C++ code would abort.
   """
@@ -213,7 +213,7 @@ atexit.register(_wait_for_fetches)
 
 
 class VariablesClient:
-  """Fetches new versions of the variables from their table; not thread-safe.
+  """Client that fetches new versions of the variables; not thread-safe.
 
   Each poll reads the table's count of inserts (0.2 ms). It samples the item
   only if the count has changed or the server may have restarted.
@@ -335,7 +335,7 @@ class VariablesClient:
 
 
 class ServerVariables:
-  """Reads variables from the server, for a worker without a proxy.
+  """Reader of variables from the server, for a worker without a proxy.
 
   The interface is that of `shared_variables.SharedVariables`.
   """
