@@ -1,9 +1,9 @@
 """Worker proxy: connects a machine's workers to the replay server.
 
-The proxy relays the Reverb streams of all workers of its machine, fetches each
-version of the variables once into shared memory, and forwards commands to the
-workers. It holds no other state, so a proxy can be killed and restarted with
-the same arguments.
+The proxy relays the Reverb streams of all workers of its machine. It fetches
+each version of the variables once into shared memory, and forwards commands to
+the workers. It holds no other state, so a proxy can be killed and restarted
+with the same arguments.
 """
 
 import contextlib

@@ -9,8 +9,8 @@ A stack at a reset has one new frame. The others are the new frame repeated
 frames before the reset; so the size of a record is fixed, whatever resets
 there are.
 
-Costs of 8 windows of Pong with T = 128 and stacks [4, 84, 84], medians on a
-loaded machine, in CPU time except for the bytes:
+Costs of 8 sequences of Pong with T = 128 and stacks [4, 84, 84]. Times are CPU
+times, medians on a loaded machine:
 
 | | whole observations | frames once |
 |---|---|---|

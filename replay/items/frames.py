@@ -2,9 +2,9 @@
 
 An observation that is a stack of frames [S, ...] repeats all frames but one of
 the observation before. The ring numbers the frames, so that a stack is S
-numbers, and each frame is written, sent and stored once instead of once per
-stack that contains it (Mnih et al. 2015, methods, store their million
-transitions in the same way).
+numbers. Each frame is written, sent and stored once, instead of once per stack
+that contains it. Mnih et al. 2015 (methods) store their million transitions in
+the same way.
 """
 
 import math

@@ -81,8 +81,8 @@ class ShardsSaving:
   def finish(self) -> None:
     """Waits until the tables of all servers are written.
 
-    Logs a warning for each server that is down or has failed to save, and links
-    its files from the last snapshot if there is one.
+    Logs a warning for each server that is down or has failed to save. Links the
+    files of such a server from the last snapshot, if there is one.
 
     Raises:
       OSError: the files of the last snapshot cannot be linked.

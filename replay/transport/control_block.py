@@ -3,8 +3,8 @@
 The control block is a file that the proxy and all workers of a machine map. It
 has a header and one slot per worker; both consist of fields of 8 bytes. Slots
 of external processes follow those of the run's workers. Each field has one
-writer. Reading a field takes 50 ns, so a worker reads at each step the command,
-the limit of its rate, and whether its stream has broken.
+writer. Reading a field takes 50 ns. So at each step, a worker reads the
+command, the limit of its rate, and whether its stream has broken.
 
 The proxy and each worker lock one byte of the file. The kernel releases a lock
 when its process ends, for whatever reason, so a lock shows that a process is
@@ -13,10 +13,10 @@ alive.
 When a stream breaks, its writer cannot know whether the items in flight have
 arrived. Reverb's writer would send them again; if the table has evicted or used
 up the first copy, the same item would be inserted twice. Therefore each
-worker's slot has an epoch. The proxy increments it before the worker can notice
-the broken stream, and then admits no connection of that process until the
-worker has acknowledged the epoch. By then the worker has closed the old writer
-and has counted its items in flight as lost.
+worker's slot has an epoch. The proxy increments the epoch before the worker can
+notice the broken stream. Then the proxy admits no connection of that process
+until the worker has acknowledged the epoch. By then the worker has closed the
+old writer and has counted its items in flight as lost.
 """
 
 import enum

@@ -29,8 +29,8 @@ _SO_ATTACH_FILTER = 26
 # Instructions of a classic BPF program: load a word, jump if it equals a
 # number, and return.
 _LOAD_WORD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
-# Address from which a classic BPF program loads the index of the interface that
-# has received the packet (SKF_AD_OFF + SKF_AD_IFINDEX of Linux).
+# Address from which a classic BPF program loads the index of the packet's
+# interface (SKF_AD_OFF + SKF_AD_IFINDEX of Linux).
 _INTERFACE_OF_PACKET = 2**32 - 0x1000 + 8
 # Return value of a BPF program that accepts the packet, in bytes to keep.
 _WHOLE_PACKET = 2**32 - 1

@@ -55,9 +55,9 @@ class RelayStats(NamedTuple):
     bytes_down: bytes received from the upstream.
     bytes_buffered: bytes received and not yet forwarded, which back-pressure
       limits.
-    connections_refused: number of connections that were not admitted, or that
-      ended before the client had sent the HTTP/2 preface or, with TLS, a
-      certificate of the cluster's authority.
+    connections_refused: number of connections that were rejected: not
+      admitted, or without the HTTP/2 preface or, with TLS, a certificate of the
+      cluster's authority.
     clients: statistics per client process, by process id; clients that connect
       by TCP share the id 0.
   """
@@ -151,7 +151,7 @@ class Relay:
     )
     self._may_move = not isinstance(upstream, str)
     self._listen_tls: relay_tls.Tls | None = listen_tls
-    self._calls = relay_link.LinkCallbacks(
+    self._callbacks = relay_link.LinkCallbacks(
       self._admit, self._connect, self._on_broken, self._on_ended, preface
     )
     # From `start` on.
@@ -281,7 +281,7 @@ class Relay:
 
   def _make_link(self) -> relay_link.Link:
     """Makes the link of a new client."""
-    return relay_link.Link(self._calls, self._preface_timeout_s)
+    return relay_link.Link(self._callbacks, self._preface_timeout_s)
 
   def _admit(self, link: relay_link.Link) -> bool:
     """Counts the link of a new client; returns whether to serve the client."""

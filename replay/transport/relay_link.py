@@ -53,13 +53,13 @@ class Link:
     pid: process id of the client; 0: unknown, as for TCP.
   """
 
-  def __init__(self, calls: LinkCallbacks, preface_timeout_s: float):
+  def __init__(self, callbacks: LinkCallbacks, preface_timeout_s: float):
     """Makes a link without connections.
 
     Next, connect the protocol `client` to a client, or call `start_handshake`.
 
     Args:
-      calls: callbacks of the relay.
+      callbacks: callbacks of the relay.
       preface_timeout_s: seconds within which the client has to send the preface
         or, with TLS, its certificate.
     """
@@ -67,7 +67,7 @@ class Link:
     self.server = relay_side.Side(self)
     self.client.other, self.server.other = self.server, self.client
     self.pid = 0
-    self._calls = calls
+    self._callbacks = callbacks
     self._preface_timeout_s = preface_timeout_s
     # A timer: limits the wait for the preface, and later watches the ended
     # client.
@@ -116,7 +116,7 @@ class Link:
       tls: context that verifies the client; INSECURE: plaintext without
         verification.
     """
-    if self._calls.admit(self):
+    if self._callbacks.admit(self):
       self._handshake = asyncio.get_running_loop().create_task(
         self._authenticate(connection, tls)
       )
@@ -167,7 +167,7 @@ class Link:
     if self._handshake is not None:
       return  # `_authenticate` continues, where reading can be paused.
     self.pid = unix_server.pid_of(side.transport.get_extra_info("socket"))
-    if self._calls.admit(self):
+    if self._callbacks.admit(self):
       self._timer = asyncio.get_running_loop().call_later(
         self._preface_timeout_s, side.transport.abort
       )
@@ -186,7 +186,7 @@ class Link:
     self._early += data
     if self._handshake is not None:
       return  # Read before the pause; clients wait for the ready message.
-    preface = self._calls.preface
+    preface = self._callbacks.preface
     if not preface.startswith(self._early[: len(preface)]):
       self.client.transport.abort()
     elif len(self._early) >= len(preface):
@@ -228,7 +228,7 @@ class Link:
     if self._broken or relay_side.has_ended(self.client.transport):
       return
     self._broken = True
-    self._calls.on_broken(self)
+    self._callbacks.on_broken(self)
 
   def _watch_half_closed_client(self) -> None:
     """Closes the link when a client that has ended its sending has also closed.
@@ -285,7 +285,7 @@ class Link:
     """Connects to the upstream; forwards early data, or closes the client."""
     connected = False
     try:
-      connected = await self._calls.connect(self.server)
+      connected = await self._callbacks.connect(self.server)
     finally:
       if not connected:
         # gRPC handles a closed connection like a server that is down, and
@@ -319,4 +319,4 @@ class Link:
     opened = self._opening is None or self._opening.done()
     if self.client.lost and server_closed and opened and not self._over:
       self._over = True
-      self._calls.on_ended(self)
+      self._callbacks.on_ended(self)

@@ -199,8 +199,8 @@ class Upstream:
 def _is_to_itself(transport: asyncio.Transport) -> bool:
   """Returns whether TCP has connected a socket to itself.
 
-  This happens about once in ten thousand attempts on a local port without a
-  listener, if the kernel chooses the same port as the source port.
+  This happens if no process listens on a local port, and the kernel chooses the
+  same port as the source port: about once in ten thousand attempts.
   """
   if transport.is_closing():  # It was reset meanwhile.
     return False

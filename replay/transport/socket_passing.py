@@ -1,7 +1,7 @@
 """Socket passing: connections to a server in a private network namespace.
 
 Processes outside of the namespace cannot connect to a port inside. So the
-server's process connects to its own port for each client of the same user, and
+server's process connects to its own port for each client of the same user. It
 passes the connected socket to the client (SCM_RIGHTS, unix(7)). Afterwards,
 client and server exchange bytes directly.
 

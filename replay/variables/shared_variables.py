@@ -11,9 +11,9 @@ The file, meant for a tmpfs such as /dev/shm, holds one page and two slots:
 
 `count` is the number of versions written. Version number `count` is complete in
 slot `count % 2`, and the next version goes into the other slot. So a writer
-that dies halfway damages only the slot that no reader reads. If the writer
-writes two versions during one copy, the reader detects it by the slot's
-sequence number (a seqlock), which is odd while the slot is being written.
+that dies halfway damages only the slot that no reader reads. Each slot has a
+sequence number (a seqlock), which is odd while the slot is being written. By
+this number, a reader detects that its slot was overwritten during the copy.
 
 Memory order: x86-64, the only architecture of Reverb's wheels, keeps the order
 of stores among stores and of loads among loads. Aligned 8-byte words are stored
