@@ -120,7 +120,7 @@ class ControlService(typing.Protocol):
     ...
 
   def set(self, field: str, value: float | str) -> None:
-    """Changes a field of the config during the run.
+    """Changes a limit or rate of the run's config while the run is active.
 
     Args:
       field: name of a field in `settings.FIELDS`.

@@ -1,4 +1,4 @@
-"""NodeState: one node's newest report, and sums over its processes."""
+"""NodeState: one node's newest report, and sums over all of its processes."""
 
 import time
 

@@ -9,7 +9,7 @@ class Rate:
   """Measures the growth of a count per second, averaged over the last 5 s."""
 
   def __init__(self):
-    """Starts with no samples."""
+    """Starts without samples of the count."""
     # Monotonic seconds and count of each sample in the window.
     self._samples: collections.deque[tuple[float, float]] = collections.deque()
 

@@ -38,7 +38,7 @@ class Rates:
     config: ml_collections.ConfigDict,
     table: table_spec.TableSpec | None,
   ):
-    """Reads the schedule from a config.
+    """Makes the schedule from a config and the specification of a table.
 
     Args:
       config: the whole config, validated.
@@ -83,7 +83,7 @@ class Rates:
 
   @property
   def publish_period(self) -> int:
-    """Number of trainer steps between publications of the variables."""
+    """Number of trainer steps between two publications of the variables."""
     return self._round_updates if self.in_rounds else self._publish_period
 
   @property
@@ -222,18 +222,18 @@ class Publications:
     """
     self.updates_left = updates
 
-  def is_due(self, before: int, steps: int) -> bool:
+  def is_due(self, steps_before: int, steps: int) -> bool:
     """Returns whether to publish after a call of the learner.
 
     Must be called once per call of the learner, because a round's updates are
     counted here, too.
 
     Args:
-      before: number of trainer steps before the call of the learner.
+      steps_before: number of trainer steps before the call of the learner.
       steps: number of trainer steps after the call.
     """
     if not self._rates.in_rounds:
       period = self._rates.publish_period
-      return steps // period > before // period
-    self.updates_left -= steps - before
-    return self.updates_left <= 0 and steps > before
+      return steps // period > steps_before // period
+    self.updates_left -= steps - steps_before
+    return self.updates_left <= 0 and steps > steps_before

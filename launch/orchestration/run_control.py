@@ -39,9 +39,9 @@ from slipway.launch.runs import results as results_lib
 # ended.
 _SILENT_AFTER_S = 2.0
 _POLL_S = 0.05  # seconds between two checks for missing reports
-# Seconds after a stop request in which nodes that are still starting delay the
-# grace periods. A node that died before its first report would otherwise delay
-# them forever.
+# Longest time in seconds after a stop request for which the grace periods wait
+# for nodes that are still starting. Without it, a node that died before its
+# first report would delay them forever.
 _START_TIMEOUT_S = 15.0
 # Seconds for which a restarted control node waits for the reports of all live
 # nodes. It is below the timeout of their calls.
@@ -391,7 +391,7 @@ class RunControl(control_service.ControlService):
       self._config.topology.workers = expected["worker"]
 
   def set(self, field: str, value: float | str) -> None:
-    """Changes a field of the config during the run.
+    """Changes a limit or rate of the run's config while the run is active.
 
     Args:
       field: name of a field in `settings.FIELDS`.
@@ -545,7 +545,11 @@ class RunControl(control_service.ControlService):
       time.sleep(_POLL_S)
 
   def _check_not_stopping(self) -> None:
-    """Raises ValueError if the run is stopping."""
+    """Checks that a user's command can still have an effect.
+
+    Raises:
+      ValueError: the run is stopping.
+    """
     because = self._saved.stopped_because
     if because is not None:
       raise ValueError(f"the run is stopping ({because}), so nothing changes")
@@ -581,7 +585,11 @@ class RunControl(control_service.ControlService):
     return stop_order.may_stop(role, waited_s, self._state.finished)
 
   def _phase(self, status: run_status.RunStatus) -> str:
-    """Returns the run's phase, such as 'running'; see `RunStatus.phase`."""
+    """Returns the run's phase, such as 'running'; see `RunStatus.phase`.
+
+    Args:
+      status: the run's status, from whose `start_up_s` a start is recognised.
+    """
     if self._closed:
       return "stopped"
     if self._saved.stopped_because is not None:

@@ -76,7 +76,7 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
     started_at_s: float,
     resumed: run_counters.RunCounters | None = None,
   ) -> "SavedRun":
-    """Returns the state of a run that starts or is resumed.
+    """Returns the fields of a run that is started or resumed.
 
     Args:
       name: the run's name.
@@ -570,7 +570,10 @@ class RunState:
     return self._counts(*_COLLECTING)
 
   def _counts(self, *roles: str) -> run_counters.NodeCounts:
-    """Returns sums over all processes of some roles, including ended ones."""
+    """Returns sums over all processes of all nodes of the given roles.
+
+    Nodes and processes that have ended are included.
+    """
     all_counts = [
       node.counts
       for role in roles

@@ -158,6 +158,7 @@ def _limiting_table(
     )
 
   def urgency(shard: tuple[int, run_status.TableCounts]) -> tuple[int, int]:
+    """Returns a shard's missing samples, and its missing inserts negated."""
     _, table = shard
     counts = (table.size, table.inserted, table.sampled)
     return limiter.samples_missing(*counts), -limiter.inserts_missing(*counts)

@@ -13,7 +13,7 @@ import ml_collections
 
 
 def to_json(config: ml_collections.ConfigDict) -> str:
-  """Returns a config as indented JSON, with sorted field names.
+  """Returns a config as an indented JSON text, with sorted field names.
 
   Raises:
     ValueError: JSON can't represent a field's value.

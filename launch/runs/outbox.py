@@ -94,7 +94,7 @@ class Outbox:
 
   @property
   def unwritten(self) -> list[str]:
-    """Sorted names of the files with unwritten data."""
+    """Names of the files with unwritten data, sorted, without folders."""
     return sorted(path.name for path in self._pending)
 
   def _write(self, path: pathlib.Path) -> None:
@@ -120,7 +120,10 @@ def _replace_file(path: pathlib.Path, data: bytearray) -> None:
 
 
 def _append_to_file(path: pathlib.Path, data: bytearray) -> None:
-  """Appends data to a file, and removes the written bytes from `data`."""
+  """Appends data to a file, and removes the written bytes from `data`.
+
+  After an error, `data` thus has the bytes that are still to be written.
+  """
   with open(path, "ab", buffering=0) as file:
     while data:
       del data[: file.write(data)]

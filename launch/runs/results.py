@@ -188,7 +188,13 @@ class Results:
       self._rewrite_evaluations(env_steps)
 
   def write_config(self, config: ml_collections.ConfigDict) -> None:
-    """Adds a config to TensorBoard's events, as text and hyperparameters."""
+    """Adds the run's config to TensorBoard's events, not to config.json.
+
+    TensorBoard shows the config as a text and as hyperparameters.
+
+    Args:
+      config: the whole config.
+    """
     self._events.add_config(fields.flatten(config))
 
   def add_evaluation(self, evaluation: curves.Evaluation) -> None:
@@ -225,7 +231,7 @@ class Results:
       self.outbox.replace(self._folder.curves_png, curves.draw(self._folder))
 
   def close(self) -> None:
-    """Writes all unwritten data.
+    """Writes all data that a full disk has rejected before.
 
     Raises:
       OSError: the disk is still full.

@@ -80,9 +80,10 @@ class Uploads:
     return thread is None or not thread.is_alive()
 
   def metrics(self) -> dict[str, typing.Any]:
-    """Returns the number of the last uploaded snapshot, and failed uploads.
+    """Returns the counts of uploads for a `messages.SnapshotReport`.
 
-    The keys are fields of `messages.SnapshotReport`.
+    They are 'uploaded', the number of the last uploaded snapshot or None, and
+    'upload_failures', the number of failed uploads.
     """
     return {
       "uploaded": self._uploaded,
