@@ -169,10 +169,10 @@ class Rates:
 
   @property
   def single_process_ratio(self) -> tuple[int, float]:
-    """Ratio of samples to inserts in mode `single`, as a pair.
+    """Ratio of samples to inserts in mode `single`, as a pair of numbers.
 
     The first number is the count of inserts before the first update. The second
-    one is the number of samples that each further insert allows.
+    number is the count of samples that each further insert allows.
     """
     table = self.table
     if table is None:

@@ -535,7 +535,7 @@ class RunState:
   def _expected(self) -> dict[str, int]:
     """Returns the expected number of nodes by role.
 
-    For external processes, it is the number that is connected.
+    The expected number of external processes is the number of connected ones.
     """
     connected = len(self._present_nodes(stop_order.EXTERNAL))
     expected = dict(self.saved.expected)
@@ -594,7 +594,7 @@ class RunState:
   def _trainer_steps(self) -> int:
     """Returns the run's trainer steps, by the trainer's newest report.
 
-    Before the first report, it is the count at which the run was resumed, or 0.
+    Before the first report, the result is the count at the resume, or 0.
     """
     if self._reports("trainer", messages.TrainerReport):
       return self._trainer().trainer_steps

@@ -1,4 +1,4 @@
-"""Manifest: a snapshot's list of files, by which damaged files are detected.
+"""Manifest: a snapshot's list of files with sizes and checksums.
 
 The first line of the manifest is JSON, and the second line is the checksum of
 the first. Local and remote copies of a snapshot have the same manifest.

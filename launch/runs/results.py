@@ -32,9 +32,9 @@ class Summary(msgspec.Struct, frozen=True):
   """The content of summary.json: a run's last counts and mean rates.
 
   Rates are means since the first update, or since the first update after a
-  resume, so that steps which only fill the replay do not count. They are null
-  for a run without an update. Fields that are not listed here have the same
-  name and meaning in `RunStatus`.
+  resume. So steps that only fill the replay do not count. Rates are null for a
+  run without an update. Fields that are not listed here have the same name and
+  meaning in `RunStatus`.
 
   Attributes:
     eval_return: mean return of the last evaluation.

@@ -51,9 +51,9 @@ def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
 def published(
   folder: run_folder.RunFolder, address: str, outbox: outbox_lib.Outbox
 ) -> Iterator[None]:
-  """Writes this process's address to a run's folder, then removes the file.
+  """Writes this process's address to a run's folder while the block runs.
 
-  The file exists while the block runs.
+  The file is removed after the block.
 
   Args:
     folder: the run's folder.

@@ -250,7 +250,7 @@ def writing(path: pathlib.Path) -> Iterator[None]:
     path: path of the file that the block writes.
 
   Raises:
-    OSError: the block raised an OSError, which is the cause of this one.
+    OSError: the block raised an OSError, which is the new error's cause.
   """
   try:
     yield
@@ -307,9 +307,9 @@ def _check_disk(run_dir: pathlib.Path) -> None:
 def _nearest_run(path: pathlib.Path) -> pathlib.Path | None:
   """Returns the folder of the run that a user probably meant by a wrong path.
 
-  A run that contains `path` comes first. Otherwise, it is a run in the nearest
-  existing folder of `path` and its parents: one with a similar name, or else
-  the newest one. None if that folder has no runs.
+  A run that contains `path` comes first. Otherwise, the runs in the nearest
+  existing folder of `path` and its parents are compared. The run with a similar
+  name is returned, or else the newest run, or None if the folder has no runs.
   """
   for parent in path.parents:
     if RunFolder(parent).is_run():

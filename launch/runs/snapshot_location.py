@@ -33,7 +33,7 @@ class SnapshotLocation:
 
     Raises:
       ImportError: the package for the protocol of the URL is missing.
-      ValueError: fsspec does not know the protocol.
+      ValueError: fsspec does not support the protocol.
     """
     self._files, path = fsspec.url_to_fs(root)
     self._root = str(path).rstrip("/")
