@@ -128,15 +128,15 @@ class Normalizer(tf.Module):
       self._prefix + normalization.SCALE: self._observations.scale.numpy(),
     }
 
-  def transitions(
+  def normalize_transitions(
     self, batch: transitions.Transition
   ) -> transitions.Transition:
     """Adds transitions to the statistics; returns normalized transitions."""
     self.add_observations(batch.o_tm1)
     return batch._replace(
-      o_tm1=self.observations(batch.o_tm1),
-      o_t=self.observations(batch.o_t),
-      r_t=self.rewards(batch.r_t, batch.running_return),
+      o_tm1=self.normalize_observations(batch.o_tm1),
+      o_t=self.normalize_observations(batch.o_t),
+      r_t=self.normalize_rewards(batch.r_t, batch.running_return),
     )
 
   def add_observations(
@@ -152,7 +152,7 @@ class Normalizer(tf.Module):
       shape = self._observations.mean.shape
       self._observations.update(tf.reshape(observations, (-1, *shape)), is_due)
 
-  def observations(self, observations: typing.Any) -> typing.Any:
+  def normalize_observations(self, observations: typing.Any) -> typing.Any:
     """Returns normalized observations, of the same shape."""
     if self._observations is None:
       return observations
@@ -160,7 +160,7 @@ class Normalizer(tf.Module):
     scale = self._observations.scale
     return normalization.apply(tf_ops, observations, mean, scale)
 
-  def rewards(
+  def normalize_rewards(
     self,
     rewards: typing.Any,
     running_returns: typing.Any,

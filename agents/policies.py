@@ -48,7 +48,7 @@ def make_policy(
     spec,
     network.torso,
     network.hidden_sizes,
-    choose_kind(spec, continuous),
+    choose_distribution_kind(spec, continuous),
     network.activation,
     network.orthogonal,
     normalized,
@@ -82,14 +82,14 @@ def make_recurrent_policy(
     actor_critic.hidden_gain(network.orthogonal),
     normalized,
   )
-  kind = choose_kind(spec, continuous)
+  kind = choose_distribution_kind(spec, continuous)
   head = actor_critic.PolicyHead(spec, kind, network.orthogonal)
   return actor_critic.RecurrentPolicyNetwork(
     torso, head, network.orthogonal, with_values
   )
 
 
-def choose_kind(spec: specs.EnvironmentSpec, continuous: str) -> str:
+def choose_distribution_kind(spec: specs.EnvironmentSpec, continuous: str) -> str:
   """Returns the kind of distribution for an environment's actions.
 
   Args:
@@ -172,7 +172,7 @@ class PolicyActor:
     )
 
 
-class PolicyActors:
+class PolicyBuilder:
   """Base class of Builders whose algorithms learn a policy; makes the actors.
 
   Attributes:

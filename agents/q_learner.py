@@ -64,7 +64,7 @@ class QLearner:
       The loss and the norm of its gradient, as metrics.
     """
     with tape:
-      loss = tf.reduce_mean(self._weights(batch) * losses)  # []
+      loss = tf.reduce_mean(self._compute_weights(batch) * losses)  # []
     norm = self._optimizer.minimize(loss, tape, self._learner.learning_rate)
     # The control dependency delays the count until the batch is there, since
     # the iterator may end in this step.
@@ -93,13 +93,13 @@ class QLearner:
       "steps": self.steps,
     }
 
-  def _legal_mean(self, values: tf.Tensor) -> tf.Tensor:
+  def _mean_over_legal(self, values: tf.Tensor) -> tf.Tensor:
     """Returns the mean [] of action values [..., A] over legal actions."""
     if self._masked:
       values = tf.boolean_mask(values, values > 0.5 * action_masks.ILLEGAL)
     return tf.reduce_mean(values)
 
-  def _weights(self, batch: dataset.Batch) -> tf.Tensor:
+  def _compute_weights(self, batch: dataset.Batch) -> tf.Tensor:
     """Returns the importance weights of a batch, float32 [B].
 
     They are 1 for uniform sampling from one server. With several servers,

@@ -19,7 +19,7 @@ _BUILDERS = {
 }
 # Methods that a builder may lack: algorithms on recorded data have no workers,
 # and others have no `make_batches`.
-_OPTIONAL = ("make_batches", "make_adder", "make_actor")
+_OPTIONAL_METHODS = ("make_batches", "make_adder", "make_actor")
 
 
 def make_builder(name: str) -> core.Builder:
@@ -74,6 +74,6 @@ def _required_members(protocol: type) -> list[str]:
     name
     for name, value in vars(protocol).items()
     if not name.startswith("_")
-    and name not in _OPTIONAL
+    and name not in _OPTIONAL_METHODS
     and (inspect.isfunction(value) or isinstance(value, property))
   ]

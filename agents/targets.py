@@ -26,7 +26,7 @@ def copy_periodically(
   tf.cond(steps % period == 0, lambda: copy(target, online), lambda: None)
 
 
-def follow(
+def soft_update(
   target: Sequence[tf.Variable], online: Sequence[tf.Variable], tau: float
 ) -> None:
   """Moves the target's variables: target := (1 - tau) target + tau online.

@@ -10,7 +10,7 @@ from slipway.agents.networks import normalization, torsos
 from slipway.configs import bc
 
 
-class Builder(policies.PolicyActors):
+class Builder(policies.PolicyBuilder):
   """Describes behaviour cloning: supervised learning of recorded actions."""
 
   fields = bc.FIELDS

@@ -10,7 +10,7 @@ from slipway.agents.networks import q_network, tf_network
 from slipway.replay.items import priorities, transitions
 from slipway.replay.tables import dataset as dataset_lib
 
-_CALLS = 4  # network calls per update, at most
+_CALLS_PER_UPDATE = 4  # network calls per update, at most
 
 
 class DQNLearner(q_learner.QLearner):
@@ -37,7 +37,7 @@ class DQNLearner(q_learner.QLearner):
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes one gradient step; priorities come from the errors before it."""
-    data = self.normalizer.transitions(batch.data)
+    data = self.normalizer.normalize_transitions(batch.data)
     target, target_tm1, selector = self._compute_targets(data)
     with tf.GradientTape() as tape:
       online = self.online(data.o_tm1, self._make_seed(0), self._quantiles)
@@ -46,7 +46,7 @@ class DQNLearner(q_learner.QLearner):
       )
     metrics = {
       **self.descend(tape, batch, output.loss),
-      "q_mean": self._legal_mean(online.values),
+      "q_mean": self._mean_over_legal(online.values),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }
     return core.Update(metrics, priorities.from_td_errors(output.td_error))
@@ -71,4 +71,4 @@ class DQNLearner(q_learner.QLearner):
     if not self._needs_random:
       return None
     step = tf.cast(self.steps, tf.int32)
-    return tf.stack([self._seed, _CALLS * step + call])
+    return tf.stack([self._seed, _CALLS_PER_UPDATE * step + call])

@@ -50,7 +50,7 @@ def generalized_advantages(
   _check_ranks(reward, discount, ended, values)
   values = tf.stop_gradient(values)
   deltas = reward + discount * values[:, 1:] - values[:, :-1]
-  advantages = _discounted_sums(deltas, lambda_ * _continued(discount, ended))
+  advantages = _discounted_sums(deltas, lambda_ * _zero_at_ends(discount, ended))
   return Advantages(advantages, advantages + values[:, :-1])
 
 
@@ -95,7 +95,7 @@ def vtrace(
   output.check_ranks(log_ratio=(log_ratio, 2))
   values, ratio = tf.stop_gradient(values), tf.exp(tf.stop_gradient(log_ratio))
   rho, c = tf.minimum(ratio, max_rho), lambda_ * tf.minimum(ratio, max_c)
-  continued = _continued(discount, ended)
+  continued = _zero_at_ends(discount, ended)
   errors = reward + discount * values[:, 1:] - values[:, :-1]
   corrections = _discounted_sums(rho * errors, c * continued)  # G_t - v_t
   later = tf.pad(corrections[:, 1:], [[0, 0], [0, 1]])  # G_{t+1} - v_{t+1}
@@ -129,13 +129,13 @@ def monte_carlo_advantages(
   """
   _check_ranks(reward, discount, ended, values)
   values = tf.stop_gradient(values)
-  returns = _discounted_sums(reward, _continued(discount, ended))
+  returns = _discounted_sums(reward, _zero_at_ends(discount, ended))
   last = tf.cast(ended, reward.dtype)
   complete = _discounted_sums(last, 1.0 - last)
   return Advantages(returns - values[:, :-1], returns), complete
 
 
-def _continued(discount: tf.Tensor, ended: tf.Tensor) -> tf.Tensor:
+def _zero_at_ends(discount: tf.Tensor, ended: tf.Tensor) -> tf.Tensor:
   """Returns the discounts, set to 0 where the episode ended in the step."""
   return discount * (1.0 - tf.cast(ended, discount.dtype))
 

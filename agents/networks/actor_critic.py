@@ -124,7 +124,7 @@ class PolicyNetwork:
 
     Args:
       spec: spec of one environment.
-      torso: see `torsos.torso`.
+      torso: see `torsos.apply_torso`.
       sizes: number of units of each linear layer before the output.
       kind: one of `distributions.KINDS`.
       activation: 'relu' or 'tanh'.
@@ -155,7 +155,7 @@ class PolicyNetwork:
   ) -> tuple[Array, Array | None]:
     """Returns the head's inputs: features [B, F], and penalties or None."""
     observation, penalty = self._mask.split(layers.ops, observation)
-    x = torsos.torso(
+    x = torsos.apply_torso(
       layers,
       self._torso,
       self._sizes,
@@ -212,7 +212,7 @@ class ActorCriticNetwork:
     """Returns policy parameters [B, P] and values [B] of observations."""
     x, penalty = self._policy.features(layers, observation)
     parameters = self._policy.head(layers, x, penalty)
-    return parameters, value_head(layers, "value", x, self._orthogonal)
+    return parameters, compute_values(layers, "value", x, self._orthogonal)
 
 
 class RecurrentPolicyNetwork:
@@ -306,7 +306,7 @@ class RecurrentPolicyNetwork:
     parameters = self.head(layers, features.hidden, features.penalty)
     values = None
     if self._with_values:
-      values = value_head(layers, "value", features.hidden, self._orthogonal)
+      values = compute_values(layers, "value", features.hidden, self._orthogonal)
     return parameters, values
 
 
@@ -327,7 +327,7 @@ class ValueNetwork:
 
     Args:
       spec: spec of one environment.
-      torso: see `torsos.torso`.
+      torso: see `torsos.apply_torso`.
       sizes: number of units of each linear layer before the output.
       activation: 'relu' or 'tanh'.
       orthogonal: whether initializers are orthogonal, with a gain of sqrt(2),
@@ -344,7 +344,7 @@ class ValueNetwork:
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Returns values [B] of observations [B, ...]."""
     observation, _ = self._mask.split(layers.ops, observation)
-    x = torsos.torso(
+    x = torsos.apply_torso(
       layers,
       self._torso,
       self._sizes,
@@ -352,10 +352,10 @@ class ValueNetwork:
       self._activation,
       hidden_gain(self._orthogonal),
     )
-    return value_head(layers, "output", x, self._orthogonal)
+    return compute_values(layers, "output", x, self._orthogonal)
 
 
-def value_head(
+def compute_values(
   layers: layers_lib.Layers, name: str, x: Array, orthogonal: bool
 ) -> Array:
   """Returns values [B] of features [B, F], by a linear layer called `name`."""

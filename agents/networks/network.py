@@ -152,7 +152,7 @@ class _NumPyNetwork:
     self._variables: dict[str, np.ndarray] = {}
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    self._variables = select(variables, self._name)
+    self._variables = select_variables(variables, self._name)
 
   def __call__(
     self, *inputs: np.ndarray, random: np.random.Generator | None = None
@@ -162,7 +162,7 @@ class _NumPyNetwork:
     return self._declaration(self._layers, *inputs)
 
 
-def select(
+def select_variables(
   variables: Mapping[str, np.ndarray], name: str
 ) -> dict[str, np.ndarray]:
   """Returns the variables of the network `name`, by names without it."""

@@ -18,9 +18,9 @@ from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import numpy_ops
 
 _OPSET, _IR_VERSION = 17, 8  # of ONNX 1.12; runtimes since 2022 support them
-_EXAMPLES = 3  # batch size of the example values
-_END = np.iinfo(np.int64).max  # end of a slice that reaches an axis's end
-_INPUTS = ("observation", "action_before", "reward_before", "first", "state")
+_EXAMPLE_BATCH_SIZE = 3  # batch size of the example values
+_SLICE_END = np.iinfo(np.int64).max  # end of a slice that reaches an axis's end
+_INPUT_NAMES = ("observation", "action_before", "reward_before", "first", "state")
 
 
 class _BatchSize(int):
@@ -110,7 +110,7 @@ class Graph:
 
   def add_input(self, name: str, shape: Sequence[int], dtype: typing.Any):
     """Adds an input [B, *shape]; returns its tensor."""
-    example = np.zeros((_EXAMPLES, *shape), dtype)
+    example = np.zeros((_EXAMPLE_BATCH_SIZE, *shape), dtype)
     self._inputs.append(self._describe(name, example))
     self._first_input = self._first_input or name
     return Tensor(self, name, example)
@@ -205,11 +205,11 @@ class Graph:
       if isinstance(part, slice):
         if part != slice(None):
           starts.append(part.start or 0)
-          ends.append(_END if part.stop is None else part.stop)
+          ends.append(_SLICE_END if part.stop is None else part.stop)
           axes.append(axis)
       else:
         starts.append(part)
-        ends.append(_END if part == -1 else part + 1)
+        ends.append(_SLICE_END if part == -1 else part + 1)
         axes.append(axis)
         dropped.append(axis)
       axis += 1
@@ -255,12 +255,12 @@ class Graph:
 
   def __getattr__(self, name: str) -> typing.Any:
     """Returns a `numpy_ops` function of one argument, from its operator."""
-    if name not in _UNARY:
+    if name not in _UNARY_OPERATORS:
       raise AttributeError(f"ONNX graphs have no function {name!r}")
     compute = getattr(numpy_ops, name)
     attributes = {"axis": -1} if name.endswith("softmax") else {}
     return lambda x: self.node(
-      _UNARY[name],
+      _UNARY_OPERATORS[name],
       [x],
       _compute_without_warnings(compute, x.example),
       **attributes,
@@ -397,7 +397,7 @@ class Graph:
     return self.node("Transpose", [x], example, perm=list(order))
 
 
-_UNARY = {
+_UNARY_OPERATORS = {
   "exp": "Exp",
   "log": "Log",
   "cos": "Cos",
@@ -432,7 +432,7 @@ def trace(
   )
   inputs = [
     graph.add_input(name, spec.shape, spec.dtype)
-    for name, spec in zip(_INPUTS, declaration.inputs, strict=False)
+    for name, spec in zip(_INPUT_NAMES, declaration.inputs, strict=False)
   ]
   return graph, declaration(layers, *inputs)
 

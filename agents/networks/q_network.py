@@ -80,7 +80,7 @@ class QNetwork:
     ops = layers.ops
     noise = None if random is None else ops.Noise(random)
     observation, penalty = self._mask.split(ops, observation)
-    x = torsos.torso(
+    x = torsos.apply_torso(
       layers,
       self._torso,
       self._torso_sizes,
@@ -106,7 +106,7 @@ class QNetwork:
     )
     outputs = by_action(advantage, self._num_actions)
     if value is not None:
-      outputs = combine(ops, by_action(value, 1), outputs)
+      outputs = combine_streams(ops, by_action(value, 1), outputs)
     values = self._head.values(ops, outputs)
     if penalty is not None:
       values = values + penalty
@@ -124,9 +124,9 @@ class QNetwork:
     width: int,
     noise: typing.Any,
   ) -> tuple[Array, Array | None]:
-    """Returns the result of `streams`, by noisy layers if configured."""
+    """Returns the result of `compute_streams`, by noisy layers if configured."""
     if not self._noisy:
-      return streams(layers, x, self._head_size, actions, width, self._dueling)
+      return compute_streams(layers, x, self._head_size, actions, width, self._dueling)
 
     def stream(name: str, size: int) -> Array:
       hidden = layers.noisy_linear(
@@ -140,7 +140,7 @@ class QNetwork:
     return advantage, stream("value", width) if self._dueling else None
 
 
-def streams(
+def compute_streams(
   layers: layers_lib.Layers,
   x: Array,
   size: int,
@@ -175,7 +175,7 @@ def streams(
   )
 
 
-def combine(ops: typing.Any, value: Array, advantage: Array) -> Array:
+def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:
   """Returns v + adv - mean_a adv, with actions on axis 1: Wang, equation 9."""
   return value + (advantage - ops.mean(advantage, 1, keepdims=True))
 

@@ -58,7 +58,7 @@ class RecurrentTorso:
 
     Args:
       spec: spec of one environment.
-      torso: see `torsos.torso`.
+      torso: see `torsos.apply_torso`.
       sizes: number of units of each linear layer before the LSTM.
       lstm_size: H, number of outputs of the LSTM.
       activation: activation of the linear layers.
@@ -132,7 +132,7 @@ class RecurrentTorso:
     ops = layers.ops
     observation, penalty = self._mask.split(ops, inputs.observation)
     continues = 1.0 - ops.float32(inputs.first)[:, None]
-    features = torsos.torso(
+    features = torsos.apply_torso(
       layers,
       self._torso,
       self._sizes,

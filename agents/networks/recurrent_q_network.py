@@ -99,7 +99,7 @@ class RecurrentQNetwork:
     self, layers: layers_lib.Layers, features: recurrent.Features
   ) -> Array:
     """Returns values [N, A] of the features of N observations."""
-    values, value = q_network.streams(
+    values, value = q_network.compute_streams(
       layers,
       features.hidden,
       self._head_size,
@@ -108,5 +108,5 @@ class RecurrentQNetwork:
       self._dueling,
     )
     if value is not None:
-      values = q_network.combine(layers.ops, value, values)
+      values = q_network.combine_streams(layers.ops, value, values)
     return values if features.penalty is None else values + features.penalty

@@ -13,23 +13,23 @@ from slipway.configs import checks
 from slipway.environments import arrays, user_code
 
 # Torsos that are faster in NumPy than in TensorFlow, for acting.
-_SMALL = ("mlp", "minatar_cnn")
+_FASTER_IN_NUMPY = ("mlp", "minatar_cnn")
 
 
 def is_small(kind: str) -> bool:
   """Returns whether a torso acts faster in NumPy than in TensorFlow.
 
   Args:
-    kind: see `torso`; a user's function is small unless it has an attribute
+    kind: see `apply_torso`; a user's function is small unless it has an attribute
       `small` that is false.
   """
   if checks.is_user_code(kind):
     return getattr(_load_user_torso(kind), "small", True)
-  return kind in _SMALL
+  return kind in _FASTER_IN_NUMPY
 
 
 # Smallest height and width of images that a torso's convolutions support.
-_SMALLEST = {"minatar_cnn": 3, "nature_cnn": 36}
+_MIN_IMAGE_SIZES = {"minatar_cnn": 3, "nature_cnn": 36}
 
 
 class ImageAxes(typing.NamedTuple):
@@ -75,10 +75,10 @@ def check(
   if checks.is_user_code(config.torso):
     _check_user_torso(config.torso, spec)
     return
-  if config.torso not in _SMALLEST:
+  if config.torso not in _MIN_IMAGE_SIZES:
     return
   observations = arrays.remove_mask(spec.observations)
-  axes, smallest = find_image_axes(observations.shape), _SMALLEST[config.torso]
+  axes, smallest = find_image_axes(observations.shape), _MIN_IMAGE_SIZES[config.torso]
   only = "uint8 " if config.torso == "nature_cnn" else ""
   if (
     axes is None
@@ -93,7 +93,7 @@ def check(
     )
 
 
-def torso(
+def apply_torso(
   layers: layers_lib.Layers,
   kind: str,
   sizes: tuple[int, ...],

@@ -11,7 +11,7 @@ from slipway.replay.items import returns, sequences
 from slipway.replay.tables import table_spec
 
 
-class Builder(policies.PolicyActors):
+class Builder(policies.PolicyBuilder):
   """Builder of REINFORCE, A2C, PPO, APPO, IMPALA and V-MPO; configs differ."""
 
   fields = policy_gradient.FIELDS

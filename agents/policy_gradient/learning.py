@@ -60,7 +60,7 @@ class PolicyGradientLearner:
     self._normalizer.add_observations(observation, is_first)
     rollout = self._normalize(batch.data)
     passes = self._learner.epochs * self._batch_steps // self._minibatch_steps
-    learn = self._learn_at_once if passes == 1 else self._learn_in_minibatches
+    learn = self._learn_in_one_step if passes == 1 else self._learn_in_minibatches
     metrics, steps, values = learn(rollout)
     with tf.control_dependencies([metrics["gradient_norm"]]):
       self._normalizer.add_observations(observation, tf.logical_not(is_first))
@@ -87,33 +87,33 @@ class PolicyGradientLearner:
 
   def _normalize(self, rollout: sequences.Sequence) -> sequences.Sequence:
     return rollout._replace(
-      observation=self._normalizer.observations(rollout.observation),
-      reward=self._normalizer.rewards(
+      observation=self._normalizer.normalize_observations(rollout.observation),
+      reward=self._normalizer.normalize_rewards(
         rollout.reward,
         rollout.extras.get(returns.FIELD),
         rollout.first[:, 1:],
       ),
     )
 
-  def _learn_at_once(
+  def _learn_in_one_step(
     self, rollout: sequences.Sequence
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
     """Takes one gradient step on the whole batch; the networks run once.
 
     Returns:
-      Metrics by name, estimates of `_estimate` as [B * T, ...], and values
+      Metrics by name, estimates of `_estimate_targets` as [B * T, ...], and values
       [B * T] before the update.
     """
     with tf.GradientTape() as tape:
       parameters, values = self._model.unroll(rollout)
-      steps = self._estimate(rollout, parameters, values)
+      steps = self._estimate_targets(rollout, parameters, values)
       flat = {name: _merge_batch_and_time(x) for name, x in steps.items()}
       before = _merge_batch_and_time(values[:, :-1])
       loss, metrics = self._objective(
         flat,
         (_merge_batch_and_time(parameters[:, :-1]), before),
-        self._remaining,
-        self._seeds(0),
+        self._decay_factor,
+        self._make_seed(0),
       )
     metrics["gradient_norm"] = self._minimize(loss, tape)
     return metrics, flat, before
@@ -124,12 +124,12 @@ class PolicyGradientLearner:
     """Takes a gradient step on each minibatch of several epochs.
 
     Returns:
-      Metrics by name, estimates of `_estimate` as [B * T, ...], and values
+      Metrics by name, estimates of `_estimate_targets` as [B * T, ...], and values
       [B * T] before the update.
     """
     parameters, values = self._model.unroll(rollout)
-    estimated = self._estimate(rollout, parameters, values)
-    units = self._model.units(rollout)
+    estimated = self._estimate_targets(rollout, parameters, values)
+    units = self._model.split_into_units(rollout)
     steps_per_unit = self._model.steps_per_unit
     count, size = (
       self._batch_steps // steps_per_unit,
@@ -141,7 +141,7 @@ class PolicyGradientLearner:
       name: tf.reshape(x, (count, steps_per_unit, *x.shape[2:]))
       for name, x in estimated.items()
     }
-    remaining, names = self._remaining, list[str]()
+    decay_factor, names = self._decay_factor, list[str]()
 
     def minibatch(i, order, sums, _):
       if minibatches > 1:
@@ -158,8 +158,8 @@ class PolicyGradientLearner:
         loss, metrics = self._objective(
           {name: _merge_batch_and_time(choose(x)) for name, x in steps.items()},
           self._model.evaluate({k: choose(x) for k, x in units.items()}),
-          remaining,
-          self._seeds(i),
+          decay_factor,
+          self._make_seed(i),
         )
       metrics["gradient_norm"] = self._minimize(loss, tape)
       names[:] = metrics
@@ -187,7 +187,7 @@ class PolicyGradientLearner:
       _merge_batch_and_time(values[:, :-1]),
     )
 
-  def _estimate(
+  def _estimate_targets(
     self, rollout: sequences.Sequence, parameters: tf.Tensor, values: tf.Tensor
   ) -> dict[str, tf.Tensor]:
     """Returns the objective's inputs for each step by name, [B, T, ...] each.
@@ -232,11 +232,11 @@ class PolicyGradientLearner:
     }
 
   def _minimize(self, loss: tf.Tensor, tape: tf.GradientTape) -> tf.Tensor:
-    rate = self._learner.learning_rate * self._remaining
+    rate = self._learner.learning_rate * self._decay_factor
     return self._optimizer.minimize(loss, tape, rate)
 
   @property
-  def _remaining(self) -> tf.Tensor:
+  def _decay_factor(self) -> tf.Tensor:
     """The decaying factor of learning rate and clip range, []."""
     if not self._learner.decay_steps:
       return tf.constant(1.0)
@@ -244,13 +244,13 @@ class PolicyGradientLearner:
     # The factor stays above 0, so that a run beyond decay_steps still learns.
     return tf.maximum(1.0 - done, 0.05)
 
-  def _seeds(self, i: int | tf.Tensor) -> tf.Tensor:
+  def _make_seed(self, i: int | tf.Tensor) -> tf.Tensor:
     """Returns a unique seed int32 [2] for minibatch i of this update."""
     return tf.stack([self._seed + i, tf.cast(self.steps, tf.int32)])
 
   def _shuffle(self, count: int, i: tf.Tensor) -> tf.Tensor:
     """Returns a random order of `count` units, for the epoch at minibatch i."""
-    return tf.argsort(tf.random.stateless_uniform([count], self._seeds(i)))
+    return tf.argsort(tf.random.stateless_uniform([count], self._make_seed(i)))
 
 
 def _merge_batch_and_time(x: tf.Tensor) -> tf.Tensor:

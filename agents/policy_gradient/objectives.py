@@ -55,7 +55,7 @@ class Objective:
     self,
     steps: Mapping[str, tf.Tensor],
     outputs: models.Outputs,
-    remaining: tf.Tensor,
+    decay_factor: tf.Tensor,
     seed: tf.Tensor,
   ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Computes the loss of N steps.
@@ -64,7 +64,7 @@ class Objective:
       steps: the learner's estimates for each step, by name, [N, ...] each;
         `learned` is 1 for the steps that count, and 0 for others.
       outputs: distribution parameters [N, P] and values [N] of the model.
-      remaining: decaying factor of the clip range, [].
+      decay_factor: decaying factor of the clip range, [].
       seed: int32 [2], seed of samples that estimate the entropy.
 
     Returns:
@@ -87,7 +87,7 @@ class Objective:
     own: dict[str, tf.Tensor] = {}  # metrics of the kind of loss
     if settings.policy_loss == "clipped":
       clipped = policy_gradient.clipped_policy(
-        log_prob, steps["old_log_prob"], advantage, settings.clip * remaining
+        log_prob, steps["old_log_prob"], advantage, settings.clip * decay_factor
       )
       policy_loss = mean(clipped.loss)
       own["clip_fraction"] = mean(clipped.clipped)

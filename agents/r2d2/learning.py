@@ -38,7 +38,7 @@ class R2D2Learner(q_learner.QLearner):
     """Takes one gradient step; priorities come from the errors before it."""
     self.normalizer.add_observations(batch.data.observation)
     sequence: sequences.Sequence = batch.data._replace(
-      observation=self.normalizer.observations(batch.data.observation)
+      observation=self.normalizer.normalize_observations(batch.data.observation)
     )
     start = self._burn_in
     early, late = _split_inputs(
@@ -67,7 +67,7 @@ class R2D2Learner(q_learner.QLearner):
       )
     metrics = {
       **self.descend(tape, batch, output.loss),
-      "q_mean": self._legal_mean(q),
+      "q_mean": self._mean_over_legal(q),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }
     return core.Update(

@@ -10,7 +10,7 @@ from slipway.replay.items import adder, transitions
 from slipway.replay.tables import table_spec
 
 
-class Builder(policies.PolicyActors):
+class Builder(policies.PolicyBuilder):
   """Builds the table, adder, actors and learner of SAC."""
 
   fields = sac.FIELDS

@@ -14,8 +14,8 @@ from slipway.agents.networks import actor_critic, tf_network, tf_ops
 from slipway.replay.items import transitions
 from slipway.replay.tables import dataset as dataset_lib
 
-_CRITICS = 2  # Haarnoja et al. 2018, section 6
-_SAMPLES = 2  # samples of actions per update: for o_t and for o_tm1
+_NUM_CRITICS = 2  # Haarnoja et al. 2018, section 6
+_SAMPLES_PER_UPDATE = 2  # samples of actions per update: for o_t and for o_tm1
 
 
 class SACLearner:
@@ -49,7 +49,7 @@ class SACLearner:
       self._declaration, config.seed, policies.POLICY
     )
     critic = actor_critic.CriticNetwork(spec, config.network.hidden_sizes)
-    names = [f"critic_{i}" for i in range(_CRITICS)]
+    names = [f"critic_{i}" for i in range(_NUM_CRITICS)]
     self._critics, self._targets = (
       [tf_network.Network(critic, config.seed, name) for name in names]
       for _ in range(2)
@@ -75,7 +75,7 @@ class SACLearner:
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes a gradient step for each loss; returns no priorities."""
-    data: transitions.Transition = self._normalizer.transitions(batch.data)
+    data: transitions.Transition = self._normalizer.normalize_transitions(batch.data)
     rate = self._learner.learning_rate
     temperature = tf.exp(self._log_temperature)
 
@@ -112,7 +112,7 @@ class SACLearner:
         )
       )
     self._temperature_optimizer.minimize(temperature_loss, tape, rate)
-    targets.follow(
+    targets.soft_update(
       _get_variables(self._targets), self._critic_variables, self._learner.tau
     )
     with tf.control_dependencies([norm]):
@@ -159,7 +159,7 @@ class SACLearner:
     policy: typing.Any = self._declaration.distribution(
       tf_ops, self._policy(observation)
     )
-    step = _SAMPLES * tf.cast(self.steps, tf.int32) + index
+    step = _SAMPLES_PER_UPDATE * tf.cast(self.steps, tf.int32) + index
     return policy.sample_with_log_prob(tf.stack([self._seed, step]))
 
 

@@ -143,7 +143,7 @@ def test_what_acts_computes_what_learns(name):
   for batch in batches:
     rows = batch.data.observation[:, :-1] if name == "ppo" else seen(batch)
     normalize.add_observations(rows)
-  inputs = normalize.observations(observation)
+  inputs = normalize.normalize_observations(observation)
   assert abs(inputs).numpy().max() <= normalization.CLIP
   checkpointed = learner.checkpointed
   if name == "dqn":
