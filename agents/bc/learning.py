@@ -50,7 +50,9 @@ class BCLearner:
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes one gradient step; recorded steps have no priorities."""
     self._normalizer.add_observations(batch.data.observation)
-    observation = self._normalizer.normalize_observations(batch.data.observation)
+    observation = self._normalizer.normalize_observations(
+      batch.data.observation
+    )
     with tf.GradientTape() as tape:
       policy = self._declaration.distribution(tf_ops, self._policy(observation))
       loss = -tf.reduce_mean(policy.log_prob(batch.data.action))

@@ -1,4 +1,8 @@
-"""The losses of soft actor-critic."""
+"""The losses of soft actor-critic (SAC): critics, policy and temperature.
+
+Equations are those of Haarnoja et al. 2018, "Soft actor-critic algorithms and
+applications" (https://arxiv.org/abs/1812.05905).
+"""
 
 import typing
 
@@ -14,7 +18,7 @@ def soft_target(
   log_prob_t: tf.Tensor,
   temperature: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns the critics' target [B], without a gradient.
+  """Returns the critics' target values [B], without gradients.
 
     y = r_t + discount_t (min_i q_i(o_t, a_t) - alpha log pi(a_t | o_t))
 
@@ -23,11 +27,11 @@ def soft_target(
   critics: section 6.
 
   Args:
-    r_t: [B], n-step reward.
-    discount_t: [B], factor before the bootstrap.
-    q_t: [B, C], target critics' values of o_t and actions a_t ~ pi(o_t).
-    log_prob_t: [B], log-probabilities of these actions.
-    temperature: [], alpha.
+    r_t: [B], discounted sums of the rewards of n steps.
+    discount_t: [B], discount of the bootstrap: gamma^n, or 0 if terminated.
+    q_t: [B, C], C target critics' values of o_t and sampled actions a_t ~ pi.
+    log_prob_t: [B], log-probabilities of the actions a_t.
+    temperature: [], alpha, the weight of the entropy.
   """
   output.check_ranks(
     r_t=(r_t, 1),
@@ -40,11 +44,15 @@ def soft_target(
 
 
 def critic_loss(q_tm1: tf.Tensor, target: tf.Tensor) -> output.LossOutput:
-  """Returns half the squared errors, summed over the critics: equation 5.
+  """Returns the critics' loss, half the squared errors summed over critics.
+
+    loss = sum_i (target - q_i(o_tm1, a_tm1))^2 / 2
+
+  Haarnoja et al. 2018 (https://arxiv.org/abs/1812.05905), equation 5.
 
   Args:
-    q_tm1: [B, C], the critics' values of o_tm1 and a_tm1.
-    target: [B], the result of `soft_target`.
+    q_tm1: [B, C], C critics' values of o_tm1 and a_tm1.
+    target: [B], target values, the result of `soft_target`.
 
   Returns:
     `LossOutput`, whose error is the mean over the critics. Gradients flow into
@@ -59,11 +67,16 @@ def critic_loss(q_tm1: tf.Tensor, target: tf.Tensor) -> output.LossOutput:
 def policy_loss(
   q: tf.Tensor, log_prob: tf.Tensor, temperature: tf.Tensor
 ) -> tf.Tensor:
-  """Returns alpha log pi(a | o) - min_i q_i(o, a), a ~ pi(o): equation 7, [B].
+  """Returns the policy's losses [B].
+
+    loss = alpha log pi(a | o) - min_i q_i(o, a),  a ~ pi(. | o)
+
+  Haarnoja et al. 2018 (https://arxiv.org/abs/1812.05905), equation 7.
 
   Args:
-    q: [B, C], values of reparameterised actions, through which gradients flow.
-    log_prob: [B], log-probabilities of these actions.
+    q: [B, C], C critics' values of reparameterised actions a. Gradients flow
+      through the actions into the policy.
+    log_prob: [B], log-probabilities of the actions a.
     temperature: [], alpha, which gets no gradient.
   """
   output.check_ranks(q=(q, 2), log_prob=(log_prob, 1))
@@ -74,13 +87,16 @@ def policy_loss(
 def temperature_loss(
   log_temperature: typing.Any, log_prob: tf.Tensor, target_entropy: float
 ) -> tf.Tensor:
-  """Returns -log alpha (log pi(a | o) + target entropy): equation 18, [B].
+  """Returns the losses [B] of the temperature alpha.
 
-  As in the authors' code, the variable is log alpha, so alpha stays above 0.
+    loss = -log alpha (log pi(a | o) + target_entropy)
+
+  Haarnoja et al. 2018 (https://arxiv.org/abs/1812.05905), equation 18. The
+  variable is log alpha, as in the authors' code, so alpha stays above 0.
 
   Args:
     log_temperature: [], log alpha, the variable that learns.
-    log_prob: [B], log-probabilities of actions, which get no gradient.
+    log_prob: [B], log-probabilities of sampled actions, which get no gradient.
     target_entropy: desired entropy of the policy, in nats.
   """
   output.check_ranks(log_prob=(log_prob, 1))

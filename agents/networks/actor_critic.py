@@ -306,7 +306,9 @@ class RecurrentPolicyNetwork:
     parameters = self.head(layers, features.hidden, features.penalty)
     values = None
     if self._with_values:
-      values = compute_values(layers, "value", features.hidden, self._orthogonal)
+      values = compute_values(
+        layers, "value", features.hidden, self._orthogonal
+      )
     return parameters, values
 
 

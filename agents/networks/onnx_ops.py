@@ -20,7 +20,13 @@ from slipway.agents.networks import numpy_ops
 _OPSET, _IR_VERSION = 17, 8  # of ONNX 1.12; runtimes since 2022 support them
 _EXAMPLE_BATCH_SIZE = 3  # batch size of the example values
 _SLICE_END = np.iinfo(np.int64).max  # end of a slice that reaches an axis's end
-_INPUT_NAMES = ("observation", "action_before", "reward_before", "first", "state")
+_INPUT_NAMES = (
+  "observation",
+  "action_before",
+  "reward_before",
+  "first",
+  "state",
+)
 
 
 class _BatchSize(int):

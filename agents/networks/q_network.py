@@ -124,9 +124,19 @@ class QNetwork:
     width: int,
     noise: typing.Any,
   ) -> tuple[Array, Array | None]:
-    """Returns the result of `compute_streams`, by noisy layers if configured."""
+    """Returns the result of `compute_streams`, by noisy layers if configured.
+
+    Args:
+      layers: layers with the network's variables.
+      x: features [N, F]; N is B, or B K if the head samples quantiles.
+      actions: A, the number of actions.
+      width: outputs per action and row of x.
+      noise: `ops.Noise` of this call, or None to use the mean weights.
+    """
     if not self._noisy:
-      return compute_streams(layers, x, self._head_size, actions, width, self._dueling)
+      return compute_streams(
+        layers, x, self._head_size, actions, width, self._dueling
+      )
 
     def stream(name: str, size: int) -> Array:
       hidden = layers.noisy_linear(

@@ -20,8 +20,8 @@ def is_small(kind: str) -> bool:
   """Returns whether a torso acts faster in NumPy than in TensorFlow.
 
   Args:
-    kind: see `apply_torso`; a user's function is small unless it has an attribute
-      `small` that is false.
+    kind: see `apply_torso`. A user's function counts as small unless its
+      attribute `small` is false.
   """
   if checks.is_user_code(kind):
     return getattr(_load_user_torso(kind), "small", True)
@@ -78,7 +78,10 @@ def check(
   if config.torso not in _MIN_IMAGE_SIZES:
     return
   observations = arrays.remove_mask(spec.observations)
-  axes, smallest = find_image_axes(observations.shape), _MIN_IMAGE_SIZES[config.torso]
+  axes, smallest = (
+    find_image_axes(observations.shape),
+    _MIN_IMAGE_SIZES[config.torso],
+  )
   only = "uint8 " if config.torso == "nature_cnn" else ""
   if (
     axes is None

@@ -60,7 +60,9 @@ class PolicyGradientLearner:
     self._normalizer.add_observations(observation, is_first)
     rollout = self._normalize(batch.data)
     passes = self._learner.epochs * self._batch_steps // self._minibatch_steps
-    learn = self._learn_in_one_step if passes == 1 else self._learn_in_minibatches
+    learn = (
+      self._learn_in_one_step if passes == 1 else self._learn_in_minibatches
+    )
     metrics, steps, values = learn(rollout)
     with tf.control_dependencies([metrics["gradient_norm"]]):
       self._normalizer.add_observations(observation, tf.logical_not(is_first))
@@ -101,8 +103,8 @@ class PolicyGradientLearner:
     """Takes one gradient step on the whole batch; the networks run once.
 
     Returns:
-      Metrics by name, estimates of `_estimate_targets` as [B * T, ...], and values
-      [B * T] before the update.
+      Metrics by name; results of `_estimate_targets`, [B * T, ...] each; and
+      values [B * T] before the update.
     """
     with tf.GradientTape() as tape:
       parameters, values = self._model.unroll(rollout)
@@ -124,8 +126,8 @@ class PolicyGradientLearner:
     """Takes a gradient step on each minibatch of several epochs.
 
     Returns:
-      Metrics by name, estimates of `_estimate_targets` as [B * T, ...], and values
-      [B * T] before the update.
+      Metrics by name; results of `_estimate_targets`, [B * T, ...] each; and
+      values [B * T] before the update.
     """
     parameters, values = self._model.unroll(rollout)
     estimated = self._estimate_targets(rollout, parameters, values)

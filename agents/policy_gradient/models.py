@@ -42,7 +42,9 @@ class Model(typing.Protocol):
     """Returns outputs [B, T + 1, ...] for normalized rollouts of T steps."""
     ...
 
-  def split_into_units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
+  def split_into_units(
+    self, rollout: sequences.Sequence
+  ) -> dict[str, tf.Tensor]:
     """Returns inputs of `evaluate` by name, [number of units, ...] each."""
     ...
 
@@ -108,7 +110,9 @@ class _FeedForwardModel:
     parameters = tf.reshape(parameters, (-1, shape[1], parameters.shape[1]))
     return parameters, tf.reshape(values, (-1, shape[1]))
 
-  def split_into_units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
+  def split_into_units(
+    self, rollout: sequences.Sequence
+  ) -> dict[str, tf.Tensor]:
     # Each observation once: the last one is the first one of the next rollout.
     observation = rollout.observation[:, :-1]
     return {
@@ -158,7 +162,9 @@ class _RecurrentModel:
     parameters = tf.reshape(parameters, (-1, steps, parameters.shape[1]))
     return parameters, tf.reshape(values, (-1, steps))
 
-  def split_into_units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
+  def split_into_units(
+    self, rollout: sequences.Sequence
+  ) -> dict[str, tf.Tensor]:
     inputs = recurrent.sequence_inputs(rollout, tf_ops.concat)
     state = rollout.extras[recurrent.STATE]
     return {**inputs._asdict(), recurrent.STATE: state}

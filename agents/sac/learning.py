@@ -75,7 +75,9 @@ class SACLearner:
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes a gradient step for each loss; returns no priorities."""
-    data: transitions.Transition = self._normalizer.normalize_transitions(batch.data)
+    data: transitions.Transition = self._normalizer.normalize_transitions(
+      batch.data
+    )
     rate = self._learner.learning_rate
     temperature = tf.exp(self._log_temperature)
 
