@@ -1,4 +1,4 @@
-"""The learner of policy gradients."""
+"""The learner of the policy gradient family."""
 
 import typing
 from collections.abc import Mapping
@@ -17,20 +17,20 @@ from slipway.replay.tables import dataset as dataset_lib
 
 
 class PolicyGradientLearner:
-  """Learns policy and values from rollouts.
+  """Learns a policy and state values from rollouts; see `core.Learner`.
 
   A trainer step is an update on one batch of rollouts: one gradient step, or
   several epochs of minibatches in one graph, as in Schulman et al. 2017,
   algorithm 1. Advantages are estimated once, on the whole batch.
 
   Attributes:
-    steps: updates done, int64.
+    steps: number of updates done, int64 [].
   """
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the networks of policy and values.
+    """Makes the policy and value networks, and the optimizer.
 
     Args:
       config: the whole config.
@@ -52,7 +52,10 @@ class PolicyGradientLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Learns from a batch of rollouts, which has no priorities."""
+    """Updates the variables from one batch of rollouts; see `core.Learner`.
+
+    The result has no priorities.
+    """
     # A batch is normalized with the statistics before it, which its actors used
     # too, so that ratios of probabilities start at 1. The first batch has no
     # earlier ones, and is normalized with its own.
@@ -73,12 +76,15 @@ class PolicyGradientLearner:
     return core.Update(metrics)
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the policy's variables, by name."""
+    """Returns a copy of the variables that actors need, as arrays by name."""
     return self._model.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """The networks, the optimizer, the step count, and any statistics."""
+    """Objects by name that checkpoints save; see `core.Learner`.
+
+    They are networks, loss variables, optimizer, step count, and statistics.
+    """
     return {
       **self._normalizer.checkpointed,
       **self._model.networks,
@@ -88,6 +94,10 @@ class PolicyGradientLearner:
     }
 
   def _normalize(self, rollout: sequences.Sequence) -> sequences.Sequence:
+    """Returns rollouts with normalized observations and rewards.
+
+    Also adds the running returns to the normalizer's statistics.
+    """
     return rollout._replace(
       observation=self._normalizer.normalize_observations(rollout.observation),
       reward=self._normalizer.normalize_rewards(
@@ -100,7 +110,9 @@ class PolicyGradientLearner:
   def _learn_in_one_step(
     self, rollout: sequences.Sequence
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Takes one gradient step on the whole batch; the networks run once.
+    """Takes one gradient step on a whole batch of rollouts.
+
+    The networks run once, for both the advantages and the loss.
 
     Returns:
       Metrics by name; results of `_estimate_targets`, [B * T, ...] each; and
@@ -123,7 +135,10 @@ class PolicyGradientLearner:
   def _learn_in_minibatches(
     self, rollout: sequences.Sequence
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Takes a gradient step on each minibatch of several epochs.
+    """Takes one gradient step per minibatch, for several epochs.
+
+    Stops early if the KL divergence of a minibatch exceeds `learner.kl_limit`,
+    unless that is 0.
 
     Returns:
       Metrics by name; results of `_estimate_targets`, [B * T, ...] each; and
@@ -154,6 +169,7 @@ class PolicyGradientLearner:
       chosen = tf.slice(order, [(i % minibatches) * size], [size])
 
       def choose(x: tf.Tensor) -> tf.Tensor:
+        """Returns the rows of x that belong to the minibatch."""
         return tf.gather(x, chosen) if minibatches > 1 else x
 
       with tf.GradientTape() as tape:
@@ -192,7 +208,10 @@ class PolicyGradientLearner:
   def _estimate_targets(
     self, rollout: sequences.Sequence, parameters: tf.Tensor, values: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Returns the objective's inputs for each step by name, [B, T, ...] each.
+    """Returns the inputs `steps` of the objective, [B, T, ...] each by name.
+
+    'learned' is 1 for the steps that count, and 0 for others, such as
+    autoresets. 'behaviour' has the distribution parameters of the actor.
 
     Args:
       rollout: normalized rollouts of T steps.
@@ -234,12 +253,17 @@ class PolicyGradientLearner:
     }
 
   def _minimize(self, loss: tf.Tensor, tape: tf.GradientTape) -> tf.Tensor:
+    """Takes one step against a loss []; returns the gradient's norm []."""
     rate = self._learner.learning_rate * self._decay_factor
     return self._optimizer.minimize(loss, tape, rate)
 
   @property
   def _decay_factor(self) -> tf.Tensor:
-    """The decaying factor of learning rate and clip range, []."""
+    """Factor [] of learning rate and clip range, which decays over a run.
+
+    It is 1 - steps / decay_steps, but at least 0.05. It is always 1 if
+    `learner.decay_steps` is 0.
+    """
     if not self._learner.decay_steps:
       return tf.constant(1.0)
     done = tf.cast(self.steps, tf.float32) / self._learner.decay_steps
@@ -247,23 +271,30 @@ class PolicyGradientLearner:
     return tf.maximum(1.0 - done, 0.05)
 
   def _make_seed(self, i: int | tf.Tensor) -> tf.Tensor:
-    """Returns a unique seed int32 [2] for minibatch i of this update."""
+    """Returns a seed int32 [2] for minibatch i of the current update."""
     return tf.stack([self._seed + i, tf.cast(self.steps, tf.int32)])
 
   def _shuffle(self, count: int, i: tf.Tensor) -> tf.Tensor:
-    """Returns a random order of `count` units, for the epoch at minibatch i."""
+    """Returns a random order int32 [count] of units.
+
+    Args:
+      count: number of units.
+      i: index of the epoch's first minibatch, which determines the seed.
+    """
     return tf.argsort(tf.random.stateless_uniform([count], self._make_seed(i)))
 
 
 def _merge_batch_and_time(x: tf.Tensor) -> tf.Tensor:
-  """Reshapes [B, T, ...] to [B * T, ...]."""
+  """Returns x [B, T, ...] reshaped to [B * T, ...]."""
   return tf.reshape(x, (-1, *x.shape[2:]))
 
 
 def _explained_variance(
   values: tf.Tensor, targets: tf.Tensor, learned: tf.Tensor
 ) -> tf.Tensor:
-  """Returns 1 - Var(targets - values) / Var(targets), [].
+  """Returns the explained variance [] of values.
+
+    1 - Var(targets - values) / Var(targets)
 
   Args:
     values: values [N].
@@ -273,6 +304,7 @@ def _explained_variance(
   count = tf.maximum(tf.reduce_sum(learned), 1.0)
 
   def variance(x: tf.Tensor) -> tf.Tensor:
+    """Returns the variance [] of x [N] over the steps that count."""
     mean = tf.reduce_sum(learned * x) / count
     return tf.reduce_sum(learned * (x - mean) ** 2) / count
 

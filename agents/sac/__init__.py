@@ -1,1 +1,1 @@
-"""SAC: soft actor-critic on a replay table."""
+"""SAC: soft actor-critic for continuous actions, from a replay table."""

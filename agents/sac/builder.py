@@ -11,15 +11,15 @@ from slipway.replay.tables import table_spec
 
 
 class Builder(policies.PolicyBuilder):
-  """Builds the table, adder, actors and learner of SAC."""
+  """Makes the table, adder, actors and learner of SAC."""
 
   fields = sac.FIELDS
-  continuous = "tanh_gaussian"  # actions are bounded, unlike a Gaussian's
+  continuous = "tanh_gaussian"  # bounded actions, unlike those of a Gaussian
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError if config and environment don't fit."""
+    """Raises ValueError if config fields contradict each other or the spec."""
     sac.check(config)
     sizes = arrays.component_sizes(spec.actions)
     if sizes is not None:
@@ -34,7 +34,7 @@ class Builder(policies.PolicyBuilder):
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
-    """Returns the spec of a table of n-step transitions."""
+    """Returns the spec of the replay table, whose items are transitions."""
     return table_spec.TableSpec.from_replay_config(
       config, _make_schema(config, spec), config.replay.transitions_per_item
     )
@@ -42,7 +42,7 @@ class Builder(policies.PolicyBuilder):
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """Makes the learner, with new variables from config.seed."""
+    """Makes the learner, with variables initialized from `config.seed`."""
     # Imported here, since workers and evaluators don't need TensorFlow.
     from slipway.agents.sac import learning
 
@@ -52,7 +52,7 @@ class Builder(policies.PolicyBuilder):
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Adder:
-    """Makes the adder of one worker's environments."""
+    """Makes the adder of one worker's environments, for n-step transitions."""
     return adder.NStepAdder(
       _make_schema(config, spec),
       config.topology.environments_per_worker,
@@ -64,7 +64,7 @@ class Builder(policies.PolicyBuilder):
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> transitions.TransitionSchema:
-  """Returns the item schema of n-step transitions."""
+  """Returns the item schema of a config's n-step transitions."""
   return transitions.TransitionSchema(
     spec,
     config.adder.n_step,

@@ -14,18 +14,21 @@ from slipway.agents.networks import actor_critic, tf_network, tf_ops
 from slipway.replay.items import transitions
 from slipway.replay.tables import dataset as dataset_lib
 
-_NUM_CRITICS = 2  # Haarnoja et al. 2018, section 6
-_SAMPLES_PER_UPDATE = 2  # samples of actions per update: for o_t and for o_tm1
+_NUM_CRITICS = 2  # number of critics: Haarnoja et al. 2018, section 6
+# Number of times that an update samples actions: for o_t and for o_tm1.
+_SAMPLES_PER_UPDATE = 2
 
 
 class SACLearner:
-  """Soft actor-critic: Haarnoja et al. 2018, algorithm 1.
+  """Learner of soft actor-critic; see `core.Learner`.
 
-  Critics, policy and temperature have a loss and an optimizer each. The target
-  critics are moving averages of the critics.
+  Haarnoja et al. 2018, "Soft actor-critic algorithms and applications"
+  (https://arxiv.org/abs/1812.05905), algorithm 1. Critics, policy and
+  temperature have a loss and an optimizer each. The target critics are moving
+  averages of the critics.
 
   Attributes:
-    steps: updates done, int64.
+    steps: number of updates done, int64 [].
   """
 
   def __init__(
@@ -34,7 +37,7 @@ class SACLearner:
     spec: specs.EnvironmentSpec,
     policy: actor_critic.PolicyNetwork,
   ):
-    """Makes the networks.
+    """Makes the networks, the temperature and the optimizers.
 
     Args:
       config: the whole config.
@@ -60,6 +63,7 @@ class SACLearner:
     self._critic_variables = _get_variables(self._critics)
 
     def make_optimizer(variables, name):
+      """Makes the optimizer `name` of the variables of one loss."""
       return optimizer.Optimizer(
         variables, learner.adam_epsilon, learner.max_gradient_norm, name
       )
@@ -74,7 +78,10 @@ class SACLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes a gradient step for each loss; returns no priorities."""
+    """Takes one gradient step per loss, on a batch of transitions.
+
+    The result has no priorities; see `core.Learner`.
+    """
     data: transitions.Transition = self._normalizer.normalize_transitions(
       batch.data
     )
@@ -131,12 +138,15 @@ class SACLearner:
     )
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the policy's variables, by name."""
+    """Returns a copy of the variables that actors need, as arrays by name."""
     return self._policy.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """State to save: networks, optimizers, temperature, steps, statistics."""
+    """Objects by name that checkpoints save; see `core.Learner`.
+
+    They are networks, optimizers, temperature, step count, and any statistics.
+    """
     return {
       **self._normalizer.checkpointed,
       "policy": self._policy,
@@ -152,11 +162,15 @@ class SACLearner:
   def _sample(
     self, observation: tf.Tensor, index: int
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Samples actions [B, A] of the policy; also returns log-densities [B].
+    """Samples actions of the policy.
 
     Args:
       observation: observations [B, ...].
-      index: index of the sample in the update; each has different noise.
+      index: index of the sample in the update, below `_SAMPLES_PER_UPDATE`.
+        Each sample has different noise.
+
+    Returns:
+      Actions [B, A], and their log-densities [B].
     """
     policy: typing.Any = self._declaration.distribution(
       tf_ops, self._policy(observation)
@@ -168,7 +182,13 @@ class SACLearner:
 def _stack_values(
   critics: list[tf_network.Network], observation: tf.Tensor, action: tf.Tensor
 ) -> tf.Tensor:
-  """Returns the values [B, C] of observations and actions by C critics."""
+  """Returns the values q(o, a) [B, C] of C critics.
+
+  Args:
+    critics: the critics.
+    observation: observations [B, ...].
+    action: actions [B, A].
+  """
   return tf.stack([critic(observation, action) for critic in critics], axis=1)
 
 
