@@ -44,10 +44,10 @@ def check(
 
 
 def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
-  """Returns the spec with one number per joint action.
+  """Returns an environment's spec with multi-discrete actions numbered.
 
-  Multi-discrete actions become `arrays.JointActionArray`. Specs with other
-  actions are returned unchanged.
+  Multi-discrete actions become an `arrays.JointActionArray`, with one number
+  per joint action. Specs with other actions are returned unchanged.
   """
   if isinstance(spec.actions, arrays.MultiDiscreteArray):
     joint = arrays.JointActionArray(spec.actions.sizes, spec.actions.name)

@@ -25,7 +25,7 @@ class RunningStatistics(tf.Module):
   """
 
   def __init__(self, shape: Sequence[int], name: str):
-    """Starts without values.
+    """Makes statistics without values.
 
     Args:
       shape: shape of one value.

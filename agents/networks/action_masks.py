@@ -1,4 +1,4 @@
-"""Penalties by which networks exclude the illegal actions of action masks.
+"""Penalties that exclude illegal actions from the outputs of networks.
 
 A masked observation is a flat observation followed by its mask
 (`slipway.environments.arrays.MaskedArray`). A network splits the two, and adds

@@ -18,10 +18,10 @@ from slipway.environments import arrays
 # the reciprocal of their standard deviation.
 MEAN, SCALE = "normalization/mean", "normalization/scale"
 
-# Largest absolute value of normalized observations and rewards, in standard
-# deviations. Clipping: Engstrom et al. 2020, "Implementation matters in deep
-# policy gradients" (https://arxiv.org/abs/2005.12729), section 2. Value:
-# Stable-Baselines3.
+# Largest absolute value of normalized observations and one-step rewards, in
+# standard deviations. Engstrom et al. 2020, "Implementation matters in deep
+# policy gradients" (https://arxiv.org/abs/2005.12729), section 2, clip both;
+# the value is that of Stable-Baselines3.
 CLIP = 10.0
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+# Functions of NumPy under their own names.
 exp, log, cos, sqrt, sign, tanh = (
   np.exp, np.log, np.cos, np.sqrt, np.sign, np.tanh
 )  # fmt: skip

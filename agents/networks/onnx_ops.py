@@ -20,9 +20,7 @@ from slipway.agents.networks import numpy_ops
 # Versions of ONNX's operator set and file format, those of ONNX 1.12. Runtimes
 # since 2022 support both.
 _OPSET, _IR_VERSION = 17, 8
-_EXAMPLE_BATCH_SIZE = (
-  3  # batch size B of the example values; any number would do
-)
+_EXAMPLE_BATCH_SIZE = 3  # batch size B of the tensors' example values
 # Value of `ends` with which ONNX's operator Slice reaches the end of an axis.
 _SLICE_END = np.iinfo(np.int64).max
 # Names of the inputs of an exported network, in the order of its declaration.

@@ -23,7 +23,7 @@ class Network(tf.Module):
   def __init__(
     self, declaration: network_lib.Declaration, seed: int, name: str = ""
   ):
-    """Creates the variables.
+    """Creates the network's variables.
 
     Initial values depend only on the seed and the variable's full name.
 

@@ -23,6 +23,7 @@ _SEED_DISTANCE = 1 << 20
 # elements.
 _WIDE = 2048
 
+# Functions of TensorFlow under the names of `numpy_ops`.
 exp, cos, sqrt, sign, tanh = tf.exp, tf.cos, tf.sqrt, tf.sign, tf.tanh
 log, sigmoid, softplus = tf.math.log, tf.sigmoid, tf.math.softplus
 softmax, log_softmax = tf.nn.softmax, tf.nn.log_softmax
@@ -199,6 +200,7 @@ def _wide_product(x: tf.Tensor, w: tf.Tensor) -> Differentiable:
   """
 
   def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the gradients of x [B, F] and w [F, N] for dy [B, N]."""
     dx = tf.transpose(tf.matmul(w, dy, transpose_b=True))
     return dx, tf.matmul(x, dy, transpose_a=True)
 

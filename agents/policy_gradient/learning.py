@@ -161,6 +161,7 @@ class PolicyGradientLearner:
     decay_factor, names = self._decay_factor, list[str]()
 
     def minibatch(i, order, sums, _):
+      """Takes gradient step i; adds its metrics to `sums`."""
       if minibatches > 1:
         order = tf.cond(
           i % minibatches == 0, lambda: self._shuffle(count, i), lambda: order

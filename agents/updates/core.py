@@ -1,4 +1,4 @@
-"""The interface by which a trainer runs updates on a source of batches."""
+"""The interface through which a trainer runs updates on a source of batches."""
 
 import typing
 from collections.abc import Sequence

@@ -68,7 +68,7 @@ class GraphLoop:
     prioritized = self._spec.prioritized
 
     def update(i, metrics, versions, *pushed):
-      # Runs update i; writes its results to the arrays.
+      """Runs update i, and writes its results to the tensor arrays."""
       batch = dataset_lib.unpack(self._spec.schema, next(iterator))
       batch = batch._replace(share=share)
       done = self._learner.update(batch)
@@ -114,7 +114,7 @@ class SampledUpdate:
     self._names: list[str] = []
 
   def trace(self) -> None:
-    """Traces the update's graph, which takes about a second, once."""
+    """Traces the update's graph in about a second, if it is not traced yet."""
     self._function  # noqa: B018
 
   def __call__(

@@ -104,7 +104,7 @@ class ShardReader:
     return dataset_lib.make_dataset(self.monitor.address, self._spec)
 
   def _cancel_calls(self) -> None:
-    """Cancels the running `call`; for the monitor's `on_lost`."""
+    """Cancels the running `call`, when the monitor finds the server down."""
     self._cancellation.start_cancel()
 
 
@@ -231,7 +231,10 @@ class ReplayUpdates:
     )
 
   def _relative_size(self, reader: ShardReader) -> float:
-    """Returns a server's number of items, divided by the largest server's."""
+    """Returns a server's number of items divided by the largest server's.
+
+    Other servers that are down do not count.
+    """
     monitors = [other.monitor for other in self._readers if other.monitor.up]
     size = reader.monitor.size
     return size / max(1, size, *(monitor.size for monitor in monitors))

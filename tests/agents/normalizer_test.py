@@ -175,7 +175,9 @@ def test_rewards_have_the_scale_of_running_returns(name):
     values = batch.data.running_return.numpy()
   assert values.std() > 0.1
   statistics = learner.checkpointed["normalizer"]
-  found = statistics.rewards(tf.constant([0.5]), tf.zeros([0])).numpy()
+  found = statistics.normalize_rewards(
+    tf.constant([0.5]), tf.zeros([0])
+  ).numpy()
   np.testing.assert_allclose(found, 0.5 / values.std(), rtol=1e-3)
 
 
