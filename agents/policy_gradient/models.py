@@ -25,7 +25,7 @@ Outputs = tuple[tf.Tensor, tf.Tensor]
 class Model(typing.Protocol):
   """Computes policies and state values, of whole rollouts and of minibatches.
 
-  The learner shuffles units, and combines them to minibatches. A unit is one
+  The learner shuffles units, and combines them into minibatches. A unit is one
   step, or a whole rollout of T steps if the network is recurrent.
 
   Attributes:
