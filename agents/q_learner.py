@@ -1,4 +1,4 @@
-"""QLearner: the base class of learners of action values."""
+"""The base class of learners of action values."""
 
 import typing
 from collections.abc import Callable, Mapping
@@ -15,13 +15,14 @@ from slipway.replay.tables import dataset
 
 
 class QLearner:
-  """Holds an online network, its optimizer, and a target network.
+  """Base class of learners with an online network and a target network.
 
   Attributes:
-    normalizer: normalizer of batches, whose observations the networks take.
-    online: the network that learns.
+    normalizer: normalizer of batches, which subclasses apply before the
+      networks.
+    online: network whose variables the optimizer updates.
     target: the target network, a periodic copy of `online`.
-    steps: updates done, int64.
+    steps: number of updates done, int64 [].
   """
 
   def __init__(
@@ -30,12 +31,13 @@ class QLearner:
     spec: specs.EnvironmentSpec,
     make_network: Callable[[], tf_network.Network],
   ):
-    """Makes both networks with equal variables.
+    """Makes the online and the target network, with equal variables.
 
     Args:
       config: the whole config.
       spec: spec of one environment.
-      make_network: makes a network; both calls return equal variables.
+      make_network: returns a new network; two calls must return networks with
+        equal variables.
     """
     self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
@@ -53,7 +55,10 @@ class QLearner:
   def descend(
     self, tape: tf.GradientTape, batch: dataset.Batch, losses: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Takes a gradient step, and copies the target network when it is due.
+    """Takes one gradient step, and updates the target network if due.
+
+    Also counts `steps` up. The online network is copied to the target network
+    every `learner.target_update_period` updates.
 
     Args:
       tape: tape that has recorded the losses.
@@ -61,7 +66,8 @@ class QLearner:
       losses: loss of each element of the batch, [B].
 
     Returns:
-      The loss and the norm of its gradient, as metrics.
+      Metrics by name: 'loss', the mean weighted loss, and 'gradient_norm', the
+      gradient's norm before clipping.
     """
     weights = batch_weights.compute(self._replay, batch, self.steps)
     with tape:
@@ -80,12 +86,15 @@ class QLearner:
     return {"loss": loss, "gradient_norm": norm}
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the online network's variables, by name."""
+    """Returns a copy of the variables that actors need, as arrays by name."""
     return self.online.get_variables() | self.normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """State to save: networks, optimizer, step count, and any statistics."""
+    """Objects by name that checkpoints save; see `core.Learner`.
+
+    They are the networks, optimizer, step count, and any statistics.
+    """
     return {
       **self.normalizer.checkpointed,
       "online": self.online,
@@ -94,7 +103,7 @@ class QLearner:
       "steps": self.steps,
     }
 
-  def _legal_mean(self, values: tf.Tensor) -> tf.Tensor:
+  def _mean_over_legal(self, values: tf.Tensor) -> tf.Tensor:
     """Returns the mean [] of action values [..., A] over legal actions."""
     if self._masked:
       values = tf.boolean_mask(values, values > 0.5 * action_masks.ILLEGAL)

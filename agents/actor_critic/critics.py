@@ -112,7 +112,7 @@ class Critics:
 
   def follow(self) -> None:
     """Moves the target networks towards the critics."""
-    targets.follow(
+    targets.soft_update(
       self._target.trainable_variables,
       self._online.trainable_variables,
       self._learner.tau,

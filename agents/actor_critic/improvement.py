@@ -216,7 +216,7 @@ class DeterministicImprovement:
 
   def follow(self) -> None:
     """Moves the target policy towards the policy."""
-    targets.follow(
+    targets.soft_update(
       self._target.trainable_variables,
       self.network.trainable_variables,
       self._learner.tau,

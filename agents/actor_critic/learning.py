@@ -50,7 +50,7 @@ class ActorCriticLearner:
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes a gradient step of the critics and, if it is due, of the policy."""
-    data = self._normalizer.transitions(batch.data)
+    data = self._normalizer.normalize_transitions(batch.data)
     seeds = [self._make_seed(i) for i in range(_SEEDS)]
     weights = batch_weights.compute(self._replay, batch, self.steps)
     chosen = self._policy.next_action(data.o_t, seeds[0])
