@@ -9,7 +9,7 @@ from slipway.configs import checks, fields
 
 Field = fields.Field
 
-# The layers from observations to features.
+# Fields of a network's torso, the layers from observations to features.
 TORSO: fields.Fields = {
   "network.torso": Field(
     "mlp",
@@ -32,7 +32,7 @@ TORSO: fields.Fields = {
   ),
 }
 
-# The batches and Adam's updates.
+# Fields of the learner: its batches, and the updates that Adam makes.
 LEARNER: fields.Fields = {
   "learner.batch_size": Field(
     64,
@@ -79,7 +79,7 @@ LEARNER: fields.Fields = {
   ),
 }
 
-# The replay table, from which batches are sampled.
+# Fields of the replay table, from which batches are sampled.
 REPLAY: fields.Fields = {
   "replay.sampler": Field(
     "uniform",
@@ -138,7 +138,7 @@ REPLAY: fields.Fields = {
   ),
 }
 
-# Prioritized sampling and its correction.
+# Fields of prioritized sampling, and of the importance weights that correct it.
 PRIORITIES: fields.Fields = {
   "replay.priority_exponent": Field(
     0.6,
@@ -168,7 +168,7 @@ PRIORITIES: fields.Fields = {
   ),
 }
 
-# Epsilon-greedy exploration.
+# Fields of epsilon-greedy exploration.
 EPSILON: fields.Fields = {
   "exploration.schedule": Field(
     "linear",
@@ -214,7 +214,7 @@ EPSILON: fields.Fields = {
   ),
 }
 
-# N-step transitions.
+# Fields of n-step transitions.
 N_STEP: fields.Fields = {
   "adder.n_step": Field(
     1,
@@ -230,7 +230,7 @@ N_STEP: fields.Fields = {
   ),
 }
 
-# The storage of observations that are stacks of frames.
+# Fields of the storage of observations that are stacks of frames.
 STACKED_FRAMES: fields.Fields = {
   "adder.stacked_frames": Field(
     0,
@@ -242,7 +242,7 @@ STACKED_FRAMES: fields.Fields = {
   ),
 }
 
-# Q-learning: Q-network, loss and target network.
+# Fields of Q-learning: its network, loss and target network.
 Q_LEARNING: fields.Fields = {
   "network.dueling": Field(
     False,
@@ -263,7 +263,7 @@ Q_LEARNING: fields.Fields = {
   ),
 }
 
-# The queue of rollouts, each of which is learned from once.
+# Fields of the queue of rollouts, each of which is sampled once.
 QUEUE: fields.Fields = {
   "variables.max_age": Field(
     4,
@@ -277,7 +277,7 @@ QUEUE: fields.Fields = {
   "replay.shards": REPLAY["replay.shards"],
 }
 
-# The network of a policy.
+# Fields of a policy's network.
 POLICY: fields.Fields = {
   **TORSO,
   "network.activation": Field(
@@ -292,7 +292,7 @@ POLICY: fields.Fields = {
   ),
 }
 
-# Normalization of observations.
+# Fields of the normalization of observations.
 NORMALIZED_OBSERVATIONS: fields.Fields = {
   "normalization.observations": Field(
     False,
@@ -302,7 +302,7 @@ NORMALIZED_OBSERVATIONS: fields.Fields = {
   ),
 }
 
-# Normalization of rewards.
+# Fields of the normalization of rewards.
 NORMALIZED_REWARDS: fields.Fields = {
   "normalization.rewards": Field(
     False,
@@ -314,7 +314,7 @@ NORMALIZED_REWARDS: fields.Fields = {
 
 
 def check_replay(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between the fields of `REPLAY` and other fields.
+  """Checks the rules between the fields of `REPLAY` and other config fields.
 
   `slipway.replay.tables.table_spec` checks the rules between the table's sizes.
 
@@ -334,7 +334,7 @@ def check_replay(config: ml_collections.ConfigDict) -> None:
 
 
 def check_stacked_frames(config: ml_collections.ConfigDict) -> None:
-  """Checks that frames are not stacked in observations with action masks.
+  """Checks that `adder.stacked_frames` is 0 if observations have action masks.
 
   Args:
     config: the whole config.
@@ -351,7 +351,7 @@ def check_stacked_frames(config: ml_collections.ConfigDict) -> None:
 
 
 def check_queue(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between the fields of `QUEUE` and other fields.
+  """Checks the rules between the fields of `QUEUE` and other config fields.
 
   Args:
     config: the whole config, with the fields of `QUEUE` and `LEARNER`.
@@ -364,7 +364,11 @@ def check_queue(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_collection(config: ml_collections.ConfigDict) -> None:
-  """Checks that workers or external processes can collect in the run's mode."""
+  """Checks that workers or external processes can collect in the run's mode.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
   workers, mode = config.topology.workers, config.mode
   if workers and config.environment.external:
     raise ValueError(
@@ -389,7 +393,11 @@ def _check_collection(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_shards(config: ml_collections.ConfigDict) -> None:
-  """Checks that each of several replay servers has a process."""
+  """Checks that the run gives each of several replay servers its own process.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
   shards, topology = config.replay.shards, config.topology
   if shards == 1:
     return

@@ -12,7 +12,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of PPO: clipped ratios, generalized advantages (GAE).
+  """Returns the config of PPO: mode `sync`, clipped ratios and GAE.
 
   Args:
     preset: one of `PRESETS`.
@@ -82,7 +82,7 @@ def _halfcheetah(c: ml_collections.ConfigDict) -> None:
 
 
 def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
-  """Sets the values for Atari, with twice the environments."""
+  """Sets a MinAtar game with PPO's Atari values, but 16 environments, not 8."""
   tasks.minatar(c, game)
   _atari_learner(c)
   c.topology.environments_per_worker = 16
@@ -118,11 +118,13 @@ def _atari_learner(c: ml_collections.ConfigDict) -> None:
 
 
 def _pong(c: ml_collections.ConfigDict) -> None:
+  """Sets Pong with the Atari values; the run ends at a mean return of 18."""
   _atari(c, "Pong")
   c.limits.environment_steps = 0
   c.limits.target_return = 18.0  # of at most 21
 
 
+# The presets of PPO and APPO, by name.
 PRESETS: presets.Presets = {
   "cartpole": _cartpole,
   "lunarlander": _lunarlander,

@@ -10,6 +10,7 @@ from slipway.configs import base, checks, fields, groups, presets, tasks
 
 Field = fields.Field
 
+# All config fields of SAC, by dotted name.
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.POLICY,
@@ -36,7 +37,7 @@ FIELDS: fields.Fields = {
 
 
 def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
-  """Returns the config of SAC, with the paper's values from table 1.
+  """Returns the config of SAC, with values of the paper's table 1.
 
   Args:
     preset: one of `PRESETS`.
@@ -80,6 +81,7 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _pendulum(c: ml_collections.ConfigDict) -> None:
+  """Sets Pendulum-v1, with one update per environment step."""
   tasks.pendulum(c)
   c.topology.environments_per_worker = 4
   c.learner.learning_rate = 1e-3  # RL Baselines3 Zoo
@@ -94,4 +96,5 @@ def _pendulum(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_s = 2.0
 
 
+# The presets of SAC, by name.
 PRESETS: presets.Presets = {"pendulum": _pendulum}

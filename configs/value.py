@@ -6,14 +6,15 @@ from slipway.configs import base, checks, fields, groups
 
 Field = fields.Field
 
-# The values of "network.head".
+# The valid values of the config field "network.head".
 HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
-# Atoms with a smaller relative distance may be equal in float32.
-_RESOLUTION = 2.0**-22
+# The smallest valid distance of neighbouring atoms, relative to the largest
+# absolute atom. Closer atoms may be equal in float32.
+_MIN_ATOM_DISTANCE = 2.0**-22
 
-# The fields that only the DQN family has.
-_OWN: fields.Fields = {
+# The config fields that only the DQN family has, by dotted name.
+_DQN_ONLY_FIELDS: fields.Fields = {
   "network.head": Field(
     "expected",
     "statistic of the returns' distribution that the network learns: "
@@ -93,6 +94,7 @@ _OWN: fields.Fields = {
   ),
 }
 
+# All config fields of the DQN family, by dotted name.
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.TORSO,
@@ -105,7 +107,7 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
-  **_OWN,
+  **_DQN_ONLY_FIELDS,
 }
 
 
@@ -123,7 +125,7 @@ def check(config: ml_collections.ConfigDict) -> None:
   network = config.network
   lowest, highest = network.lowest_return, network.highest_return
   step = (highest - lowest) / (network.atoms - 1)
-  if not step > _RESOLUTION * max(abs(lowest), abs(highest)):
+  if not step > _MIN_ATOM_DISTANCE * max(abs(lowest), abs(highest)):
     raise ValueError(
       f"config.network.lowest_return={lowest!r} is too close to config.network."
       f"highest_return={highest!r}, or above it: float32 can't place "
@@ -140,7 +142,11 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:
-  """Checks that a Munchausen bonus has mean values and 1-step transitions."""
+  """Checks that a Munchausen bonus is used with mean values and 1-step returns.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
   scale = config.learner.munchausen_scale
   if not scale:
     return
