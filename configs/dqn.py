@@ -69,7 +69,7 @@ def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
 
 
 def _atari(c: ml_collections.ConfigDict, game: str) -> None:
-  """Sets an Atari game, such as 'Pong'; comments give differing paper values."""
+  """Sets an Atari game, such as 'Pong'; comments give the paper's values."""
   tasks.atari(c, game)
   c.network.lowest_return = -10.0  # Bellemare, section 5
   c.network.highest_return = 10.0  # the same

@@ -33,7 +33,7 @@ def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
   """Returns the functions that wrap one environment, the innermost first.
 
   gymnasium keeps the functions with the environments, so they can be pickled.
-  `limit_episodes` makes the wrapper of the time limit.
+  `make_time_limit` makes the wrapper of the time limit.
 
   Args:
     config: The `environment` section of a config, with the optional fields
@@ -59,7 +59,7 @@ def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
   return found
 
 
-def limit_episodes(steps: int) -> Wrapper:
+def make_time_limit(steps: int) -> Wrapper:
   """Returns the wrapper that truncates episodes after `steps` steps."""
   return functools.partial(
     gymnasium_wrappers.TimeLimit, max_episode_steps=steps
