@@ -173,7 +173,7 @@ class Recorder:
       self.discard()
 
   def discard(self) -> None:
-    """Removes the temporary folder; a dataset that `close` has moved remains."""
+    """Removes the temporary folder, but no dataset that `close` has moved."""
     shutil.rmtree(self._temporary, ignore_errors=True)
 
   def __enter__(self) -> "Recorder":

@@ -24,8 +24,8 @@ _NUM_ENVS = 2
 def is_exact(config: ml_collections.ConfigDict) -> bool:
   """Returns whether restored environments continue exactly like the saved ones.
 
-  The function makes two batches of environments, and steps them. If any call
-  raises an error, the result is False.
+  The function makes two batches of environments, and steps them. If a step,
+  saving or restoring raises an error, the result is False.
 
   Args:
     config: `environment` section of a config, as for `factory.make`.
