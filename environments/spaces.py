@@ -226,7 +226,7 @@ def subscripts(path: Path) -> str:
 
 
 def one_line(space: gymnasium.Space) -> str:
-  """Returns a space's text as one line; gymnasium's own text may have several."""
+  """Returns a space's text in one line, without gymnasium's line breaks."""
   return " ".join(user_code.format_object(space, str).split())
 
 

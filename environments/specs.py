@@ -54,8 +54,8 @@ def make_spec(
     masked: Whether observations include action masks.
 
   Returns:
-    Acme's spec, with observations and actions as in the module's table, float32 scalar
-    rewards, and float32 scalar discounts in [0, 1].
+    Acme's spec, with observations and actions as in the module's table, float32
+    scalar rewards, and float32 scalar discounts in [0, 1].
 
   Raises:
     ValueError: A space is of another kind, or actions that should be masked
