@@ -11,7 +11,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of A2C.
+  """Returns the config of A2C: mode `sync`, with the plain policy gradient.
 
   Args:
     preset: one of `PRESETS`.
@@ -29,6 +29,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
+  """Sets CartPole-v1 and A2C's hyperparameters for it."""
   tasks.cartpole(c)
   c.topology.environments_per_worker = 16  # the paper's threads
   c.learner.batch_size = 16
@@ -66,6 +67,7 @@ def _image_learner(c: ml_collections.ConfigDict) -> None:
   c.learner.entropy_weight = 0.01  # section 5.2
 
 
+# The presets of A2C, by name.
 PRESETS: presets.Presets = {
   "cartpole": _cartpole,
   "lunarlander": _lunarlander,

@@ -48,6 +48,7 @@ def _halfcheetah(c: ml_collections.ConfigDict) -> None:
   c.learner.learning_rate = 3e-4
 
 
+# The presets of D4PG, by name.
 PRESETS: presets.Presets = {
   "pendulum": _pendulum,
   "halfcheetah": _halfcheetah,

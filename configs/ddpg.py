@@ -38,6 +38,7 @@ def _halfcheetah(c: ml_collections.ConfigDict) -> None:
   c.learner.learning_rate = 1e-3  # RL Baselines3 Zoo
 
 
+# The presets of DDPG and TD3, by name.
 PRESETS: presets.Presets = {
   "pendulum": _pendulum,
   "halfcheetah": _halfcheetah,

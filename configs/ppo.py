@@ -10,7 +10,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of PPO: clipped ratios, generalized advantages (GAE).
+  """Returns the config of PPO: mode `sync`, clipped ratios and GAE.
 
   Args:
     preset: one of `PRESETS`.
@@ -93,6 +93,7 @@ def _image_learner(c: ml_collections.ConfigDict) -> None:
   c.learner.entropy_weight = 0.01
 
 
+# The presets of PPO and APPO, by name.
 PRESETS: presets.Presets = {
   "cartpole": _cartpole,
   "lunarlander": _lunarlander,

@@ -10,7 +10,7 @@ from slipway.configs import actor_critic, presets, tasks
 
 
 def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
-  """Returns the config of SAC, with the paper's values from table 1.
+  """Returns the config of SAC, with values of the paper's table 1.
 
   Args:
     preset: one of `PRESETS`.
@@ -24,6 +24,7 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
 
 
 def _pendulum(c: ml_collections.ConfigDict) -> None:
+  """Sets Pendulum-v1, with one update per environment step."""
   tasks.pendulum(c)
   actor_critic.set_small_replay(c)
   c.learner.learning_rate = 1e-3  # RL Baselines3 Zoo
@@ -34,6 +35,7 @@ def _halfcheetah(c: ml_collections.ConfigDict) -> None:
   actor_critic.set_mujoco_replay(c)
 
 
+# The presets of SAC, by name.
 PRESETS: presets.Presets = {
   "pendulum": _pendulum,
   "halfcheetah": _halfcheetah,

@@ -27,4 +27,5 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
   return c
 
 
+# The presets of TD3, by name.
 PRESETS: presets.Presets = ddpg.PRESETS

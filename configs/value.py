@@ -6,11 +6,11 @@ from slipway.configs import base, checks, fields, groups
 
 Field = fields.Field
 
-# The values of "network.head".
+# The valid values of the config field "network.head".
 HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
-# The fields that only the DQN family has.
-_OWN: fields.Fields = {
+# The config fields that only the DQN family has, by dotted name.
+_DQN_ONLY_FIELDS: fields.Fields = {
   "network.head": Field(
     "expected",
     "statistic of the returns' distribution that the network learns: "
@@ -73,6 +73,7 @@ _OWN: fields.Fields = {
   ),
 }
 
+# All config fields of the DQN family, by dotted name.
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.TORSO,
@@ -86,7 +87,7 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
-  **_OWN,
+  **_DQN_ONLY_FIELDS,
 }
 
 
@@ -113,7 +114,11 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:
-  """Checks that a Munchausen bonus has mean values and 1-step transitions."""
+  """Checks that a Munchausen bonus is used with mean values and 1-step returns.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
   scale = config.learner.munchausen_scale
   if not scale:
     return

@@ -10,7 +10,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of V-MPO.
+  """Returns the config of V-MPO: mode `sync`, with the loss 'vmpo'.
 
   Args:
     preset: one of `PRESETS`.
@@ -28,6 +28,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
+  """Sets CartPole-v1 and V-MPO's hyperparameters for it."""
   tasks.cartpole(c)
   c.topology.environments_per_worker = 8
   c.learner.batch_size = 8
@@ -52,6 +53,7 @@ def _image_learner(c: ml_collections.ConfigDict) -> None:
   c.learner.learning_rate = 2.5e-4
 
 
+# The presets of V-MPO, by name.
 PRESETS: presets.Presets = {
   "cartpole": _cartpole,
   **policy_gradient.make_image_presets(_image_learner, environments=8),
