@@ -4,11 +4,17 @@ The algorithms differ in the policy's loss, in the number and the outputs of the
 critics, and in how their targets are made robust.
 """
 
+import functools
+from collections.abc import Callable, Mapping
+
 import ml_collections
 
-from slipway.configs import base, checks, fields, groups
+from slipway.configs import base, checks, fields, groups, presets, tasks
 
 Field = fields.Field
+
+# Sets values of a config.
+_Setter = Callable[[ml_collections.ConfigDict], None]
 
 # The values of "network.critic_head", "network.layer_norm",
 # "learner.policy_loss", "learner.policy_value" and "exploration.noise".
@@ -158,32 +164,69 @@ def make_config() -> ml_collections.ConfigDict:
   return c
 
 
-def set_small_replay(c: ml_collections.ConfigDict) -> None:
+def make_presets(
+  learning_rate: float, learning_rates: Mapping[str, float]
+) -> presets.Presets:
+  """Returns the presets of an algorithm, one per task.
+
+  Args:
+    learning_rate: Adam's step size.
+    learning_rates: step sizes of presets with other ones, by preset name.
+  """
+
+  def make_preset(name: str, set_task: _Setter, set_replay: _Setter) -> _Setter:
+    def apply(c: ml_collections.ConfigDict) -> None:
+      set_task(c)
+      set_replay(c)
+      c.learner.learning_rate = learning_rates.get(name, learning_rate)
+
+    return apply
+
+  return {name: make_preset(name, *task) for name, task in _TASKS.items()}
+
+
+def _set_small_replay(c: ml_collections.ConfigDict) -> None:
   """Sets replay and rates for tasks that are learned in some thousand steps."""
   c.topology.environments_per_worker = 4
   c.replay.capacity = 50_000
   c.replay.min_size = 1_000
-  _set_one_update_per_step(c)
+  # One update per environment step.
+  c.replay.samples_per_insert = float(c.learner.batch_size)
   c.sync.environment_steps = 100
   c.evaluation.period_steps = 1_000
   c.evaluation.period_s = 2.0
 
 
-def set_mujoco_replay(c: ml_collections.ConfigDict) -> None:
+def _set_large_replay(c: ml_collections.ConfigDict) -> None:
   """Sets RL Baselines3 Zoo's replay and rates for MuJoCo's tasks."""
   c.topology.environments_per_worker = 4
   c.replay.capacity = 1_000_000
   c.replay.min_size = 10_000
   c.exploration.random_steps = 10_000
-  _set_one_update_per_step(c)
-  c.sync.environment_steps = 1_000
-  c.evaluation.episodes = 5
-  c.evaluation.period_steps = 20_000
-
-
-def _set_one_update_per_step(c: ml_collections.ConfigDict) -> None:
-  """Sets the samples per insert that make one update per environment step."""
+  # One update per environment step.
   c.replay.samples_per_insert = float(c.learner.batch_size)
+  c.sync.environment_steps = 1_000
+  c.evaluation.episodes = 10
+  c.evaluation.period_steps = 10_000
+  c.evaluation.period_s = 30.0
+
+
+def _make_mujoco_task(name: str) -> tuple[_Setter, _Setter]:
+  """Returns the setters of a task of MuJoCo, such as 'Hopper-v5'."""
+  return functools.partial(tasks.mujoco, name=name), _set_large_replay
+
+
+# The functions that set environment and replay, by preset name.
+_TASKS: Mapping[str, tuple[_Setter, _Setter]] = {
+  "pendulum": (tasks.pendulum, _set_small_replay),
+  "lunarlander": (tasks.continuous_lunarlander, _set_large_replay),
+  "bipedalwalker": (tasks.bipedalwalker, _set_large_replay),
+  "halfcheetah": _make_mujoco_task("HalfCheetah-v5"),
+  "hopper": _make_mujoco_task("Hopper-v5"),
+  "walker2d": _make_mujoco_task("Walker2d-v5"),
+  "ant": _make_mujoco_task("Ant-v5"),
+  "humanoid": _make_mujoco_task("Humanoid-v5"),
+}
 
 
 def check(config: ml_collections.ConfigDict) -> None:

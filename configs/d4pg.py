@@ -6,7 +6,20 @@ prioritized replay, and several workers.
 
 import ml_collections
 
-from slipway.configs import actor_critic, presets, tasks
+from slipway.configs import actor_critic, presets
+
+# Lowest and highest discounted return of a task, by preset: with a discount of
+# 0.99, some 100 of its lowest and highest rewards.
+_RETURNS = {
+  "pendulum": (-1_600.0, 0.0),  # rewards from -16 to 0
+  "lunarlander": (-300.0, 300.0),
+  "bipedalwalker": (-150.0, 100.0),
+  "halfcheetah": (-200.0, 1_500.0),  # rewards of up to 15
+  "hopper": (-50.0, 450.0),
+  "walker2d": (-100.0, 650.0),
+  "ant": (-200.0, 750.0),
+  "humanoid": (-100.0, 1_000.0),
+}
 
 
 def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
@@ -29,27 +42,9 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
   c.exploration.noise_std = 0.3
   c.topology.workers = 2
   presets.apply(c, PRESETS, preset)
+  c.network.lowest_return, c.network.highest_return = _RETURNS[preset]
   return c
 
 
-def _pendulum(c: ml_collections.ConfigDict) -> None:
-  tasks.pendulum(c)
-  actor_critic.set_small_replay(c)
-  c.network.lowest_return = -1_600.0  # 100 steps at the lowest reward, -16
-  c.network.highest_return = 0.0
-  c.learner.learning_rate = 1e-3
-
-
-def _halfcheetah(c: ml_collections.ConfigDict) -> None:
-  tasks.halfcheetah(c)
-  actor_critic.set_mujoco_replay(c)
-  c.network.lowest_return = -200.0
-  c.network.highest_return = 1_500.0  # 100 steps at a reward of 15
-  c.learner.learning_rate = 3e-4
-
-
 # The presets of D4PG, by name.
-PRESETS: presets.Presets = {
-  "pendulum": _pendulum,
-  "halfcheetah": _halfcheetah,
-}
+PRESETS: presets.Presets = actor_critic.make_presets(3e-4, {"pendulum": 1e-3})

@@ -6,7 +6,7 @@ networks, which follow them slowly. Noise on the actions explores.
 
 import ml_collections
 
-from slipway.configs import actor_critic, presets, tasks
+from slipway.configs import actor_critic, presets
 
 
 def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
@@ -26,20 +26,5 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
   return c
 
 
-def _pendulum(c: ml_collections.ConfigDict) -> None:
-  tasks.pendulum(c)
-  actor_critic.set_small_replay(c)
-  c.learner.learning_rate = 1e-3  # RL Baselines3 Zoo
-
-
-def _halfcheetah(c: ml_collections.ConfigDict) -> None:
-  tasks.halfcheetah(c)
-  actor_critic.set_mujoco_replay(c)
-  c.learner.learning_rate = 1e-3  # RL Baselines3 Zoo
-
-
-# The presets of DDPG and TD3, by name.
-PRESETS: presets.Presets = {
-  "pendulum": _pendulum,
-  "halfcheetah": _halfcheetah,
-}
+# The presets of DDPG, by name, with RL Baselines3 Zoo's learning rate.
+PRESETS: presets.Presets = actor_critic.make_presets(1e-3, {})

@@ -61,7 +61,7 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
 
 def _halfcheetah(c: ml_collections.ConfigDict) -> None:
   """Sets CleanRL's ppo_continuous_action, but with 8 environments, not 1."""
-  tasks.halfcheetah(c)
+  tasks.mujoco(c, "HalfCheetah-v5")
   c.normalization.observations = True
   c.normalization.rewards = True
   c.topology.environments_per_worker = 8

@@ -6,7 +6,7 @@ critics use the lower value of two target networks.
 
 import ml_collections
 
-from slipway.configs import actor_critic, presets, tasks
+from slipway.configs import actor_critic, presets
 
 
 def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
@@ -23,20 +23,9 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
   return c
 
 
-def _pendulum(c: ml_collections.ConfigDict) -> None:
-  """Sets Pendulum-v1, with one update per environment step."""
-  tasks.pendulum(c)
-  actor_critic.set_small_replay(c)
-  c.learner.learning_rate = 1e-3  # RL Baselines3 Zoo
-
-
-def _halfcheetah(c: ml_collections.ConfigDict) -> None:
-  tasks.halfcheetah(c)
-  actor_critic.set_mujoco_replay(c)
-
-
 # The presets of SAC, by name.
-PRESETS: presets.Presets = {
-  "pendulum": _pendulum,
-  "halfcheetah": _halfcheetah,
-}
+PRESETS: presets.Presets = actor_critic.make_presets(
+  3e-4,
+  # RL Baselines3 Zoo
+  {"pendulum": 1e-3, "lunarlander": 7.3e-4, "bipedalwalker": 7.3e-4},
+)

@@ -19,10 +19,22 @@ def lunarlander(c: ml_collections.ConfigDict) -> None:
   c.limits.target_return = 200.0
 
 
-def halfcheetah(c: ml_collections.ConfigDict) -> None:
-  """Sets HalfCheetah-v5; the run ends after 1,000,000 environment steps."""
-  c.environment.name = "HalfCheetah-v5"
+def mujoco(c: ml_collections.ConfigDict, name: str) -> None:
+  """Sets a MuJoCo task, such as 'Hopper-v5'; ends after 1,000,000 steps."""
+  c.environment.name = name
   c.limits.environment_steps = 1_000_000
+
+
+def continuous_lunarlander(c: ml_collections.ConfigDict) -> None:
+  """Sets LunarLander-v3 with continuous actions; solved at a return of 200."""
+  lunarlander(c)
+  c.environment.kwargs.continuous = True
+
+
+def bipedalwalker(c: ml_collections.ConfigDict) -> None:
+  """Sets BipedalWalker-v3; solved at gymnasium's reward threshold."""
+  c.environment.name = "BipedalWalker-v3"
+  c.limits.target_return = 300.0
 
 
 def pendulum(c: ml_collections.ConfigDict) -> None:

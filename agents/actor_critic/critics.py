@@ -78,9 +78,9 @@ class Critics:
       outputs = self._online(data.o_tm1, data.a_tm1)
       if self._atoms is None:
         target = losses.soft_target(
-          data.r_t, data.discount_t, outputs_t[..., 0], entropy_cost
+          data.r_t, data.discount_t, outputs_t[:, :, 0], entropy_cost
         )
-        found = losses.critic_loss(outputs[..., 0], target)
+        found = losses.critic_loss(outputs[:, :, 0], target)
       else:
         found = losses.categorical_critic_loss(
           outputs,
@@ -130,7 +130,7 @@ class Critics:
   def _compute_values(self, outputs: tf.Tensor) -> tf.Tensor:
     """Returns the values [B, C] of outputs [B, C, K]."""
     if self._atoms is None:
-      return outputs[..., 0]
+      return outputs[:, :, 0]
     return tf.reduce_sum(tf.nn.softmax(outputs) * self._atoms, -1)
 
   def _choose(self, outputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

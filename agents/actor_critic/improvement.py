@@ -76,7 +76,7 @@ class SoftImprovement:
     metrics: names of the scalars that `update` returns.
   """
 
-  metrics = ("policy_loss", "entropy", "temperature")
+  metrics: Sequence[str] = ("policy_loss", "entropy", "temperature")
 
   def __init__(
     self,
@@ -169,7 +169,7 @@ class DeterministicImprovement:
     metrics: names of the scalars that `update` returns.
   """
 
-  metrics = ("policy_loss",)
+  metrics: Sequence[str] = ("policy_loss",)
 
   def __init__(
     self,

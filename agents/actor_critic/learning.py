@@ -108,7 +108,7 @@ class ActorCriticLearner:
 
 
 def _run_every(
-  period: int, steps: tf.Tensor, function: Callable[[], None]
+  period: int, steps: typing.Any, function: Callable[[], None]
 ) -> None:
   """Calls a function if `period` divides `steps`.
 
