@@ -1,1 +1,1 @@
-"""Agents: one folder per family of algorithms; losses and networks for all."""
+"""Algorithms, one folder per family, and their shared losses and networks."""

@@ -1,4 +1,4 @@
-"""Interfaces between an algorithm and the nodes that run it."""
+"""Protocols that an algorithm implements, and that the nodes of a run call."""
 
 import typing
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ if typing.TYPE_CHECKING:
 
 
 class Update(typing.NamedTuple):
-  """The result of one update, as tensors of the trainer's graph.
+  """The result of one call of `Learner.update`, as TensorFlow tensors.
 
   Attributes:
-    metrics: scalars by name.
+    metrics: metrics by name, scalar tensors.
     priorities: float32 [B], new priorities of the batch's elements, or None if
       the algorithm has no priorities.
   """
@@ -31,34 +31,49 @@ class Update(typing.NamedTuple):
 
 
 class Learner(typing.Protocol):
-  """Updates variables from batches. It is Acme's Learner without its loop."""
+  """Updates an algorithm's variables from batches.
+
+  It resembles Acme's `Learner`, but a trainer calls `update` per batch.
+  """
 
   def update(self, batch: "dataset_lib.Batch") -> Update:
-    """Learns from one batch; traced into the trainer's graph."""
+    """Updates the variables from one batch.
+
+    TensorFlow traces this method into the trainer's graph.
+    """
     ...
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables that actors need, by name."""
+    """Returns a copy of the variables that actors need, as arrays by name."""
     ...
 
   @property
   def steps(self) -> typing.Any:
-    """Updates done so far, as an int64 variable that `update` counts up."""
+    """Number of updates done so far, an int64 tf.Variable.
+
+    `update` adds 1.
+    """
     ...
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """All trackable state by name, for tf.train.Checkpoint."""
+    """Trackable objects by name, with all state that checkpoints save.
+
+    They are the keyword arguments of `tf.train.Checkpoint`.
+    """
     ...
 
 
 class Actor(typing.Protocol):
-  """Chooses actions for a batch of observations. Acme's Actor, batched."""
+  """Chooses actions for a batch of B environments.
+
+  It resembles Acme's `Actor`, but acts on several environments at once.
+  """
 
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder_lib.ActorOutput:
-    """Chooses actions with the newest variables.
+    """Chooses an action per environment, with the loaded variables.
 
     Args:
       observation: observations [B, ...].
@@ -72,14 +87,14 @@ class Actor(typing.Protocol):
     ...
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the variables by a learner's."""
+    """Replaces the variables by those of `Learner.get_variables`."""
     ...
 
   def get_state(self) -> typing.Any:
-    """Returns a copy of the actor's state, such as random numbers and memory.
+    """Returns a copy of the actor's state, without the network's variables.
 
-    Variables are not part of it. The copy can be pickled, and does not change
-    when the actor acts again.
+    The state includes the random generator and, if recurrent, the LSTM states.
+    The copy can be pickled, and does not change when the actor acts again.
     """
     ...
 
@@ -89,7 +104,7 @@ class Actor(typing.Protocol):
 
 
 class Adder(typing.Protocol):
-  """Forms items from the steps of a batch of environments."""
+  """Forms replay items from the steps of one worker's B environments."""
 
   def add(
     self,
@@ -102,7 +117,7 @@ class Adder(typing.Protocol):
     next_observation: np.ndarray,
     version: int,
   ) -> adder_lib.Items | None:
-    """Adds one step of every environment.
+    """Adds one step of each of the B environments.
 
     Args:
       observation: observations [B, ...] before the step.
@@ -122,33 +137,37 @@ class Adder(typing.Protocol):
     ...
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns a copy of the steps that are not yet in a complete item."""
+    """Returns a copy of the steps that no complete item contains yet."""
     ...
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores the state of an adder with the same configuration."""
+    """Restores a state of `get_state`, from an adder with an equal config."""
     ...
 
 
 class Builder(typing.Protocol):
-  """Makes all components of an algorithm, the same ones in every mode.
+  """Makes the table, adder, actors, network and learner of an algorithm.
 
-  In the methods, `config` is the whole config, and `spec` the spec of one
+  The components are the same in the modes `async`, `sync` and `single`. In all
+  methods, `config` is the whole config, and `spec` is the spec of one
   environment.
   """
 
   @property
   def fields(self) -> fields_lib.Fields:
-    """The config's fields by dotted name, the shared ones included."""
+    """The algorithm's config fields, by dotted name.
+
+    They include the fields that all algorithms share.
+    """
     ...
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Checks that the config's fields fit each other and the environment.
+    """Raises ValueError if config fields contradict each other or the spec.
 
     Raises:
-      ValueError: a field does not fit.
+      ValueError: a field contradicts another one, or the environment.
     """
     ...
 
@@ -157,26 +176,27 @@ class Builder(typing.Protocol):
   ) -> table_spec.TableSpec | None:
     """Returns the spec of the table that workers write and the trainer samples.
 
-    Returns None if there are no workers, and `make_batches` makes the data.
+    Returns None if the algorithm has no workers, and learns from recorded data
+    of `make_batches`.
     """
     ...
 
   def make_batches(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> "Batches":
-    """Makes the batches of recorded data, where there is no table."""
+    """Makes the batches of recorded data, if the algorithm has no table."""
     ...
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Adder:
-    """Makes the adder of one worker's batch of environments."""
+    """Makes the adder of one worker's environments."""
     ...
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> network.PolicyDeclaration:
-    """Declares the network by which actors choose actions."""
+    """Returns the declaration of the network that chooses actions."""
     ...
 
   def make_actor(
@@ -193,33 +213,33 @@ class Builder(typing.Protocol):
       config: the whole config.
       spec: spec of one environment.
       worker: index of the worker, from 0.
-      restarts: number of the worker's earlier processes; their random numbers
-        are not repeated.
-      env_steps: environment steps of these processes, from which schedules
-        continue.
+      restarts: number of earlier processes of this worker. Each number gives
+        other random numbers.
+      env_steps: environment steps of those processes, at which exploration
+        schedules continue.
     """
     ...
 
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Actor:
-    """Makes the actor without exploration, for evaluation."""
+    """Makes the greedy actor, which the evaluator uses."""
     ...
 
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Learner:
-    """Makes the learner, with new variables from config.seed."""
+    """Makes the learner, with variables initialized from `config.seed`."""
     ...
 
 
 class Batches(typing.Protocol):
-  """Batches of recorded data; the update's number determines the batch."""
+  """Batches of recorded data, as a function of the number of the update."""
 
   def batch(self, step: int) -> typing.Any:
-    """Returns the batch of an update, a structure of arrays [B, ...].
+    """Returns the batch of one update, a structure of arrays [B, ...].
 
     Args:
-      step: number of the update, from 0.
+      step: number of updates done before this one.
     """
     ...

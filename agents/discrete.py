@@ -1,4 +1,4 @@
-"""Discrete actions: helpers for algorithms that learn action values."""
+"""Checks and specs of discrete actions, for learners of action values."""
 
 import math
 
@@ -12,7 +12,10 @@ from slipway.environments import arrays
 def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
-  """Checks that actions are discrete and few, and the torso fits observations.
+  """Raises an error if action values can't be learned in an environment.
+
+  Actions must be discrete, with at most `arrays.MAX_JOINT_ACTIONS` joint
+  actions, and the torso must accept the observations.
 
   Args:
     config: the whole config.
@@ -41,9 +44,10 @@ def check(
 
 
 def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
-  """Replaces actions of several components by numbered joint actions.
+  """Returns an environment's spec with multi-discrete actions numbered.
 
-  Returns specs of other actions unchanged.
+  Multi-discrete actions become an `arrays.JointActionArray`, with one number
+  per joint action. Specs with other actions are returned unchanged.
   """
   if isinstance(spec.actions, arrays.MultiDiscreteArray):
     joint = arrays.JointActionArray(spec.actions.sizes, spec.actions.name)
@@ -54,7 +58,7 @@ def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
 def make_mask(
   spec: specs.EnvironmentSpec,
 ) -> action_masks.MaskSplitter | None:
-  """Makes the `MaskSplitter`, or returns None if observations have no masks."""
+  """Returns a splitter of action masks, or None if observations have none."""
   if not isinstance(spec.observations, arrays.MaskedArray):
     return None
   return action_masks.MaskSplitter(number_actions(spec))

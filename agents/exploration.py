@@ -10,14 +10,15 @@ from slipway.replay.items import adder
 
 
 class EpsilonSchedule:
-  """Epsilons of one worker's environments over the course of a run.
+  """Schedule of the epsilons of one worker's B environments.
 
+  The field `exploration.schedule` selects one of two schedules.
   'ladder': environment i of the N environments of all workers has the constant
   epsilon_i = base^(1 + i / (N - 1) * exponent), Horgan et al. 2018,
   "Distributed prioritized experience replay", section 4.1.
-  'linear': all epsilons fall from epsilon_start to epsilon_end over decay_steps
-  environment steps of all workers. A worker estimates these as its own steps
-  times the number of workers.
+  'linear': all epsilons fall linearly from epsilon_start to epsilon_end over
+  decay_steps environment steps of all workers together. A worker estimates
+  their sum as its own steps times the number of workers.
   """
 
   def __init__(
@@ -27,7 +28,7 @@ class EpsilonSchedule:
     worker: int,
     env_steps: int = 0,
   ):
-    """Starts the schedule at `env_steps`.
+    """Starts the schedule after `env_steps` environment steps.
 
     Args:
       exploration: the `exploration` section of a config.
@@ -44,7 +45,7 @@ class EpsilonSchedule:
     self._constants = self._make_constant_epsilons(worker)
 
   def next(self) -> np.ndarray:
-    """Returns epsilons [B] for the next step, and advances the schedule."""
+    """Returns epsilons [B] for the next batch step, and counts that step."""
     steps = self.env_steps * self._workers
     self.env_steps += self._num_envs
     if self._exploration.schedule == "ladder":
@@ -55,7 +56,7 @@ class EpsilonSchedule:
     return np.full(self._num_envs, start + done * (end - start))
 
   def _make_constant_epsilons(self, worker: int) -> np.ndarray:
-    """Returns the epsilons [B] of schedule 'ladder' for one worker."""
+    """Returns the constant epsilons [B] of one worker in schedule 'ladder'."""
     total = self._num_envs * self._workers
     # Interleaved, so that each worker has small and large epsilons.
     indices = worker + self._workers * np.arange(self._num_envs)
@@ -64,14 +65,14 @@ class EpsilonSchedule:
 
 
 class Explorer:
-  """Chooses the best action, or a random one with probability epsilon.
+  """Chooses epsilon-greedy actions from action values.
 
   Attributes:
     random: generator of the random numbers.
   """
 
   def __init__(self, epsilons: EpsilonSchedule | None, seed: int):
-    """Makes the generator.
+    """Makes the random generator.
 
     Args:
       epsilons: schedule of epsilons, or None if actions are always greedy.
@@ -83,14 +84,15 @@ class Explorer:
   def choose(
     self, q_t: np.ndarray, legal: np.ndarray | None = None
   ) -> adder.ActorOutput:
-    """Chooses an action per environment.
+    """Chooses an epsilon-greedy action per environment.
 
     Args:
       q_t: action values float32 [B, A]; illegal actions have the lowest.
       legal: bool [B, A], the legal actions, or None if all are legal.
 
     Returns:
-      Actions int32 [B], with the extras for initial priorities.
+      Actions int32 [B], and two extras for initial priorities: the value of the
+      chosen action and the highest action value, float32 [B].
     """
     batch_size, num_actions = q_t.shape
     action = q_t.argmax(axis=1).astype(np.int32)
@@ -112,7 +114,7 @@ class Explorer:
     )
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns the state of the random numbers and of the epsilon schedule."""
+    """Returns the states of the random generator and the epsilon schedule."""
     return {
       "random": self.random.bit_generator.state,
       "env_steps": self._epsilons and self._epsilons.env_steps,

@@ -1,4 +1,4 @@
-"""Normalizer: running statistics of a learner's observations and rewards."""
+"""Running statistics of observations and returns, and their normalization."""
 
 import typing
 from collections.abc import Sequence
@@ -11,19 +11,21 @@ from acme import specs
 from slipway.agents.networks import normalization, tf_ops
 from slipway.replay.items import transitions
 
-_EPSILON = 1e-8  # added to variances; gymnasium's NormalizeObservation
+# Added to variances, so that no scale is infinite; the value of gymnasium's
+# NormalizeObservation.
+_EPSILON = 1e-8
 
 
 class RunningStatistics(tf.Module):
   """Mean and variance of all values added so far, in float64.
 
   Attributes:
-    count: number of values, [].
-    mean: mean of the values, [...]; 0 before the first.
+    count: number of values added, float64 [].
+    mean: mean of the values, float64 [...]; 0 before the first.
   """
 
   def __init__(self, shape: Sequence[int], name: str):
-    """Starts without values.
+    """Makes statistics without values.
 
     Args:
       shape: shape of one value.
@@ -37,7 +39,10 @@ class RunningStatistics(tf.Module):
 
   @property
   def scale(self) -> tf.Tensor:
-    """1 / standard deviation, float32 [...]; about 1 before the first value."""
+    """Reciprocal of the standard deviation, float32 [...].
+
+    It is about 1 before the first value.
+    """
     # Without values, the variance is 1 rather than a quotient of zeros.
     variance = tf.where(
       self.count > 0,
@@ -47,7 +52,7 @@ class RunningStatistics(tf.Module):
     return tf.cast(tf.math.rsqrt(variance + _EPSILON), tf.float32)
 
   def update(self, values: tf.Tensor, is_due: tf.Tensor | bool = True) -> None:
-    """Adds values.
+    """Adds a batch of values to the mean and the variance.
 
     Chan et al. 1979, "Updating formulae and a pairwise algorithm for computing
     sample variances" (http://i.stanford.edu/pub/cstr/reports/cs/tr/79/773/
@@ -60,7 +65,7 @@ class RunningStatistics(tf.Module):
 
     Args:
       values: values [N, ...]; N may be 0.
-      is_due: [] bool, whether to add the values.
+      is_due: bool [], whether to add the values; otherwise nothing changes.
     """
     values = tf.cast(values, tf.float64)
     size = tf.cast(tf.shape(values)[0], tf.float64)
@@ -77,12 +82,12 @@ class RunningStatistics(tf.Module):
 
 
 class Normalizer(tf.Module):
-  """Normalizes a learner's batches, if the config's `normalization` says so.
+  """Normalizes a learner's batches, as `config.normalization` selects.
 
-  Learners pass each batch through it, so their networks need no normalization.
-  Networks that act normalize observations themselves, with the published
-  variables of `get_variables`. If the config normalizes nothing, batches are
-  returned unchanged and nothing is added to the graph.
+  Learners normalize each batch with this class, so their networks have no
+  normalization. Acting networks normalize observations in their first layer,
+  with the variables of `get_variables`. If the config normalizes nothing,
+  batches are returned unchanged, and the graph gets no operations.
   """
 
   def __init__(
@@ -91,13 +96,13 @@ class Normalizer(tf.Module):
     spec: specs.EnvironmentSpec,
     name: str = "",
   ):
-    """Starts without statistics.
+    """Makes the configured statistics, without values.
 
     Args:
       config: the whole config.
       spec: spec of one environment.
-      name: name of the acting network, if the learner names its networks; see
-        `tf_network.Network`.
+      name: prefix of the acting network's variables, or '' if they have none;
+        see `tf_network.Network`.
     """
     super().__init__(name="normalizer")
     self._prefix = f"{name}/" if name else ""
@@ -112,13 +117,17 @@ class Normalizer(tf.Module):
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
-    """Statistics for `Learner.checkpointed`, or {} if there are none."""
+    """The statistics, as an entry of `Learner.checkpointed`, or {} if none."""
     if self._observations is None and self._returns is None:
       return {}
     return {"normalizer": self}
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables that acting networks need, by name."""
+    """Returns the mean and scale of observations, float32 arrays by name.
+
+    Acting networks load them as variables. Returns {} if observations are not
+    normalized.
+    """
     if self._observations is None:
       return {}
     return {
@@ -128,47 +137,57 @@ class Normalizer(tf.Module):
       self._prefix + normalization.SCALE: self._observations.scale.numpy(),
     }
 
-  def transitions(
+  def normalize_transitions(
     self, batch: transitions.Transition
   ) -> transitions.Transition:
-    """Adds transitions to the statistics; returns normalized transitions."""
+    """Adds a batch to the statistics, then returns normalized transitions.
+
+    The statistics of observations use `o_tm1`. Fields that the config does not
+    normalize are returned unchanged.
+    """
     self.add_observations(batch.o_tm1)
     return batch._replace(
-      o_tm1=self.observations(batch.o_tm1),
-      o_t=self.observations(batch.o_t),
-      r_t=self.rewards(batch.r_t, batch.running_return),
+      o_tm1=self.normalize_observations(batch.o_tm1),
+      o_t=self.normalize_observations(batch.o_t),
+      r_t=self.normalize_rewards(batch.r_t, batch.running_return),
     )
 
   def add_observations(
     self, observations: tf.Tensor, is_due: tf.Tensor | bool = True
   ) -> None:
-    """Adds observations to the statistics.
+    """Adds observations to their statistics, if the config normalizes them.
 
     Args:
-      observations: observations [..., *shape of one observation].
-      is_due: [] bool, whether to add the observations.
+      observations: observations with any leading dimensions.
+      is_due: bool [], whether to add the observations.
     """
     if self._observations is not None:
       shape = self._observations.mean.shape
       self._observations.update(tf.reshape(observations, (-1, *shape)), is_due)
 
-  def observations(self, observations: typing.Any) -> typing.Any:
-    """Returns normalized observations, of the same shape."""
+  def normalize_observations(self, observations: typing.Any) -> typing.Any:
+    """Returns normalized observations, float32 of the same shape.
+
+    Returns the argument unchanged if the config does not normalize
+    observations. The statistics do not change.
+    """
     if self._observations is None:
       return observations
     mean = tf.cast(self._observations.mean, tf.float32)
     scale = self._observations.scale
     return normalization.apply(tf_ops, observations, mean, scale)
 
-  def rewards(
+  def normalize_rewards(
     self,
     rewards: typing.Any,
     running_returns: typing.Any,
     first: tf.Tensor | None = None,
   ) -> typing.Any:
-    """Adds running returns to the statistics; returns normalized rewards.
+    """Adds running returns to the statistics, then returns normalized rewards.
 
-    Divides rewards by the deviation of the running returns: Engstrom et al.
+    Divides rewards by the deviation of the running returns, and clips the
+    quotients. Returns rewards unchanged if the config does not normalize them.
+    Engstrom et al.
     2020, "Implementation matters in deep policy gradients"
     (https://arxiv.org/abs/2005.12729), appendix A.2, and gymnasium's
     NormalizeReward.
@@ -177,7 +196,8 @@ class Normalizer(tf.Module):
       rewards: rewards [...].
       running_returns: running returns [...] of `returns.RunningReturns`, or
         None if rewards aren't normalized.
-      first: bool [...], whether a step is an autoreset, or None if none is.
+      first: bool [...], whether a step is an autoreset, whose running return is
+        not added; None if no step is an autoreset.
     """
     if self._returns is None:
       return rewards

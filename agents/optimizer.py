@@ -1,8 +1,8 @@
-"""The optimizer: Adam on gradients clipped by their norm.
+"""Adam with gradients that are clipped by their global norm.
 
-Adam is one fused kernel per variable. Sonnet's is some fifteen small operations
-per variable, which cost more than the arithmetic of a small network; Keras's
-can't be traced first in a Launchpad node's thread.
+This Adam runs one fused kernel per variable. Sonnet's Adam runs about fifteen
+small operations per variable, which cost more than the arithmetic of a small
+network. Keras's can't be traced first in a Launchpad node's thread.
 """
 
 import typing
@@ -10,15 +10,20 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-_BETA_1, _BETA_2 = 0.9, 0.999  # Kingma and Ba 2015, algorithm 1
+# Decay rates per step of Adam's first and second moments: Kingma and Ba 2015,
+# algorithm 1.
+_BETA_1, _BETA_2 = 0.9, 0.999
 
 
 class Optimizer(tf.Module):
-  """Adam: Kingma and Ba 2015, algorithm 1, in its efficient order.
+  """Adam optimizer with clipping by the global gradient norm.
 
-  The epsilon is the "epsilon hat" of the paper's section 2. A learner has one
-  optimizer for each loss. It is no Sonnet module, since Sonnet's constructor
-  formats all values of its arguments: half a second for a Nature CNN.
+  Kingma and Ba 2015, "Adam" (https://arxiv.org/abs/1412.6980), algorithm 1, in
+  the efficient order of section 2, whose "epsilon hat" is this epsilon. A
+  learner has one optimizer per loss.
+
+  The class is no Sonnet module, since Sonnet's constructor formats all values
+  of its arguments: half a second for a Nature CNN.
   """
 
   def __init__(
@@ -28,7 +33,7 @@ class Optimizer(tf.Module):
     max_gradient_norm: float,
     name: str = "optimizer",
   ):
-    """Makes the moments, at zero.
+    """Makes Adam's moments, with value 0.
 
     Args:
       variables: variables to optimize.
@@ -51,15 +56,15 @@ class Optimizer(tf.Module):
     tape: tf.GradientTape,
     learning_rate: float | tf.Tensor,
   ) -> tf.Tensor:
-    """Takes one step against the gradient of a loss.
+    """Clips the gradient of a loss, and applies one Adam step.
 
     Args:
       loss: the loss, [].
-      tape: tape that has recorded the loss.
-      learning_rate: alpha, a number or a scalar tensor.
+      tape: tape that has recorded the computation of the loss.
+      learning_rate: step size alpha, a number or a tensor [].
 
     Returns:
-      The norm of the gradient before it was clipped, [].
+      The L2 norm of all gradients together before clipping, [].
     """
     gradients: list[typing.Any] = list(tape.gradient(loss, self._variables))
     norm = tf.linalg.global_norm(gradients)
@@ -76,7 +81,12 @@ class Optimizer(tf.Module):
   def _apply(
     self, gradients: Sequence[tf.Tensor], learning_rate: float | tf.Tensor
   ) -> None:
-    """Applies one Adam step to the variables and the moments."""
+    """Applies one Adam step to the variables and the moments.
+
+    Args:
+      gradients: clipped gradients, one per variable.
+      learning_rate: step size alpha, a number or a tensor [].
+    """
     for gradient, variable, first, second in zip(
       gradients, self._variables, self._first, self._second, strict=True
     ):
@@ -100,4 +110,5 @@ class Optimizer(tf.Module):
 
 
 def _zeros_like(variable: tf.Variable, name: str) -> tf.Variable:
+  """Returns a new untrainable variable of zeros with the same shape."""
   return tf.Variable(tf.zeros_like(variable), trainable=False, name=name)

@@ -1,4 +1,4 @@
-"""Actors of policies: families that learn pi(a | o) share them."""
+"""Policy networks and actors of the families that learn a policy pi(a | o)."""
 
 import typing
 from collections.abc import Mapping
@@ -19,11 +19,13 @@ from slipway.agents.networks import network as network_lib
 from slipway.environments import arrays
 from slipway.replay.items import adder
 
-# Names of extras: log-probabilities of the actions, float32 [B], and parameters
-# of the distributions that they were sampled from, float32 [B, P].
+# Names of extras of `PolicyActor`: log-probabilities of the sampled actions,
+# float32 [B], and parameters of the distributions pi(. | o), float32 [B, P].
 LOG_PROB, PARAMETERS = "log_prob", "parameters"
-POLICY = "policy"  # prefix of the names of the policy's variables
+# Name of the policy's network, and prefix of its variables: 'policy/output/w'.
+POLICY = "policy"
 
+# Declaration of a policy's network, feed-forward or recurrent.
 Declaration = actor_critic.PolicyNetwork | actor_critic.RecurrentPolicyNetwork
 
 
@@ -33,7 +35,7 @@ def make_policy(
   continuous: str = "gaussian",
   normalized: bool = False,
 ) -> actor_critic.PolicyNetwork:
-  """Declares the policy of a config.
+  """Returns the declaration of a config's feed-forward policy network.
 
   Args:
     network: the `network` section of a config, with the fields of
@@ -48,7 +50,7 @@ def make_policy(
     spec,
     network.torso,
     network.hidden_sizes,
-    choose_kind(spec, continuous),
+    choose_distribution_kind(spec, continuous),
     network.activation,
     network.orthogonal,
     normalized,
@@ -62,7 +64,9 @@ def make_recurrent_policy(
   normalized: bool = False,
   with_values: bool = False,
 ) -> actor_critic.RecurrentPolicyNetwork:
-  """Declares the recurrent policy of a config with `network.lstm_size`.
+  """Returns the declaration of a config's recurrent policy network.
+
+  The LSTM has `network.lstm_size` units.
 
   Args:
     network: the `network` section of a config, with the fields of
@@ -71,7 +75,8 @@ def make_recurrent_policy(
     continuous: distribution of continuous actions; see `make_policy`.
     normalized: whether the network normalizes observations; see
       `actor_critic.PolicyNetwork`.
-    with_values: whether the network also computes values, for learners.
+    with_values: whether the network also computes state values, as learners
+      need.
   """
   torso = recurrent.RecurrentTorso(
     spec,
@@ -82,19 +87,24 @@ def make_recurrent_policy(
     actor_critic.hidden_gain(network.orthogonal),
     normalized,
   )
-  kind = choose_kind(spec, continuous)
+  kind = choose_distribution_kind(spec, continuous)
   head = actor_critic.PolicyHead(spec, kind, network.orthogonal)
   return actor_critic.RecurrentPolicyNetwork(
     torso, head, network.orthogonal, with_values
   )
 
 
-def choose_kind(spec: specs.EnvironmentSpec, continuous: str) -> str:
-  """Returns the kind of distribution for an environment's actions.
+def choose_distribution_kind(
+  spec: specs.EnvironmentSpec, continuous: str
+) -> str:
+  """Returns the name of the distribution for an environment's actions.
 
   Args:
     spec: spec of one environment.
-    continuous: kind that is returned for continuous actions.
+    continuous: name that is returned if actions are continuous.
+
+  Returns:
+    One of `distributions.KINDS`.
   """
   if isinstance(spec.actions, specs.DiscreteArray):
     return "categorical"
@@ -104,14 +114,18 @@ def choose_kind(spec: specs.EnvironmentSpec, continuous: str) -> str:
 
 
 class PolicyActor:
-  """Actor that samples actions from a policy, or takes the policy's modes."""
+  """Actor that samples a policy's actions, or takes the most probable ones.
+
+  Feed-forward and recurrent policies are supported; see `core.Actor`.
+  """
 
   def __init__(self, policy: Declaration, random: np.random.Generator | None):
-    """Starts without variables.
+    """Makes the actor; `load` must be called before `act`.
 
     Args:
       policy: declaration of the policy's network.
-      random: generator for samples, or None to take the policy's modes.
+      random: generator for samples, or None for a greedy actor, which takes the
+        modes of the distributions.
     """
     self._policy, self._random = policy, random
     self._network = network_lib.make_acting(policy, POLICY)
@@ -122,7 +136,11 @@ class PolicyActor:
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder.ActorOutput:
-    """Acts on observations [B, ...]; see `core.Actor`."""
+    """Returns actions and extras for observations [B, ...].
+
+    A recurrent policy also uses `reward` and `first` [B], and adds the LSTM
+    states before the observations to the extras. See `core.Actor`.
+    """
     if self._memory is None:
       return self._choose(self._network(observation))
     action_before, state_before = self._memory.recall(len(observation))
@@ -136,11 +154,14 @@ class PolicyActor:
     )
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the variables by a learner's."""
+    """Replaces the policy's variables by those that a learner published."""
     self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns the state of the random numbers and a copy of any memory."""
+    """Returns the state of the random generator and of a recurrent policy.
+
+    Either part is None if the actor lacks it.
+    """
     return {
       "random": self._random and self._random.bit_generator.state,
       "memory": self._memory and self._memory.get_state(),
@@ -154,10 +175,10 @@ class PolicyActor:
       self._memory.set_state(state["memory"])
 
   def _choose(self, parameters: np.ndarray) -> adder.ActorOutput:
-    """Returns actions for the distributions' parameters [B, P].
+    """Returns actions for distribution parameters [B, P].
 
-    A greedy actor returns the modes, without extras. Another one returns
-    samples; the extras are their log-probabilities and the parameters.
+    A greedy actor returns the modes, without extras. Other actors return
+    samples, with their log-probabilities and the parameters as extras.
     """
     policy = self._policy.distribution(numpy_ops, parameters)
     if self._random is None:
@@ -172,8 +193,10 @@ class PolicyActor:
     )
 
 
-class PolicyActors:
-  """Base class of Builders whose algorithms learn a policy; makes the actors.
+class PolicyBuilder:
+  """Base class of builders of algorithms that learn a policy pi(a | o).
+
+  It makes the network and the actors; see `core.Builder`.
 
   Attributes:
     continuous: distribution of continuous actions; see `make_policy`.
@@ -184,7 +207,7 @@ class PolicyActors:
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Declaration:
-    """Declares the policy, the network that acts."""
+    """Returns the declaration of the policy's network, which actors use."""
     return make_policy(
       config.network,
       spec,
@@ -200,7 +223,10 @@ class PolicyActors:
     restarts: int = 0,
     env_steps: int = 0,
   ) -> PolicyActor:
-    """Makes the actor of a worker, which samples; see `core.Builder`."""
+    """Makes the actor of one worker, which samples the policy's actions.
+
+    See `core.Builder`. `env_steps` is unused, since no schedule depends on it.
+    """
     del env_steps
     seed = seeds.for_restart(config.seed + worker, restarts)
     return PolicyActor(
@@ -210,5 +236,5 @@ class PolicyActors:
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> PolicyActor:
-    """Makes the actor for evaluation, which takes the policy's modes."""
+    """Makes the evaluator's actor, which takes the most probable actions."""
     return PolicyActor(self.make_network(config, spec), None)

@@ -1,4 +1,4 @@
-"""QLearner: the base class of learners of action values."""
+"""The base class of learners of action values."""
 
 import typing
 from collections.abc import Callable, Mapping
@@ -8,20 +8,21 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import normalizer, optimizer, targets
+from slipway.agents import batch_weights, normalizer, optimizer, targets
 from slipway.agents.networks import action_masks, tf_network
 from slipway.environments import arrays
-from slipway.replay.tables import dataset, importance
+from slipway.replay.tables import dataset
 
 
 class QLearner:
-  """Holds an online network, its optimizer, and a target network.
+  """Base class of learners with an online network and a target network.
 
   Attributes:
-    normalizer: normalizer of batches, whose observations the networks take.
-    online: the network that learns.
+    normalizer: normalizer of batches, which subclasses apply before the
+      networks.
+    online: network whose variables the optimizer updates.
     target: the target network, a periodic copy of `online`.
-    steps: updates done, int64.
+    steps: number of updates done, int64 [].
   """
 
   def __init__(
@@ -30,12 +31,13 @@ class QLearner:
     spec: specs.EnvironmentSpec,
     make_network: Callable[[], tf_network.Network],
   ):
-    """Makes both networks with equal variables.
+    """Makes the online and the target network, with equal variables.
 
     Args:
       config: the whole config.
       spec: spec of one environment.
-      make_network: makes a network; both calls return equal variables.
+      make_network: returns a new network; two calls must return networks with
+        equal variables.
     """
     self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
@@ -53,7 +55,10 @@ class QLearner:
   def descend(
     self, tape: tf.GradientTape, batch: dataset.Batch, losses: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Takes a gradient step, and copies the target network when it is due.
+    """Takes one gradient step, and updates the target network if due.
+
+    Also counts `steps` up. The online network is copied to the target network
+    every `learner.target_update_period` updates.
 
     Args:
       tape: tape that has recorded the losses.
@@ -61,10 +66,12 @@ class QLearner:
       losses: loss of each element of the batch, [B].
 
     Returns:
-      The loss and the norm of its gradient, as metrics.
+      Metrics by name: 'loss', the mean weighted loss, and 'gradient_norm', the
+      gradient's norm before clipping.
     """
+    weights = batch_weights.compute(self._replay, batch, self.steps)
     with tape:
-      loss = tf.reduce_mean(self._weights(batch) * losses)  # []
+      loss = tf.reduce_mean(weights * losses)  # []
     norm = self._optimizer.minimize(loss, tape, self._learner.learning_rate)
     # The control dependency delays the count until the batch is there, since
     # the iterator may end in this step.
@@ -79,12 +86,15 @@ class QLearner:
     return {"loss": loss, "gradient_norm": norm}
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the online network's variables, by name."""
+    """Returns a copy of the variables that actors need, as arrays by name."""
     return self.online.get_variables() | self.normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """State to save: networks, optimizer, step count, and any statistics."""
+    """Objects by name that checkpoints save; see `core.Learner`.
+
+    They are the networks, optimizer, step count, and any statistics.
+    """
     return {
       **self.normalizer.checkpointed,
       "online": self.online,
@@ -93,26 +103,8 @@ class QLearner:
       "steps": self.steps,
     }
 
-  def _legal_mean(self, values: tf.Tensor) -> tf.Tensor:
+  def _mean_over_legal(self, values: tf.Tensor) -> tf.Tensor:
     """Returns the mean [] of action values [..., A] over legal actions."""
     if self._masked:
       values = tf.boolean_mask(values, values > 0.5 * action_masks.ILLEGAL)
     return tf.reduce_mean(values)
-
-  def _weights(self, batch: dataset.Batch) -> tf.Tensor:
-    """Returns the importance weights of a batch, float32 [B].
-
-    They are 1 for uniform sampling from one server. With several servers,
-    sampling is uniform within each one only, so weights are in proportion to
-    the number of items on the batch's server.
-    """
-    if self._replay.sampler == "uniform":
-      ones = tf.ones_like(batch.probabilities, tf.float32)
-      return ones if batch.share is None else batch.share * ones
-    start = self._replay.importance_exponent_start
-    end = self._replay.importance_exponent_end
-    done = tf.cast(self.steps, tf.float32) / self._replay.importance_steps
-    exponent = start + (end - start) * tf.minimum(1.0, done)
-    return importance.importance_weights(
-      batch.probabilities, batch.table_size, exponent, batch.share
-    )

@@ -1,4 +1,4 @@
-"""Algorithms by name."""
+"""Look-up of an algorithm's builder by name."""
 
 import difflib
 import importlib
@@ -8,26 +8,26 @@ from slipway.agents import core
 from slipway.configs import checks
 from slipway.environments import user_code
 
-# Module with the `Builder` of each family. It is imported on demand, so that no
-# run pays for another family's imports.
+# Name of the module with the `Builder` of each family, by name of the family. A
+# module is imported on demand, so that no run imports other families.
 _BUILDERS = {
+  "actor_critic": "slipway.agents.actor_critic.builder",
   "bc": "slipway.agents.bc.builder",
   "dqn": "slipway.agents.dqn.builder",
   "policy_gradient": "slipway.agents.policy_gradient.builder",
   "r2d2": "slipway.agents.r2d2.builder",
-  "sac": "slipway.agents.sac.builder",
 }
-# Methods that a builder may lack: algorithms on recorded data have no workers,
-# and others have no `make_batches`.
-_OPTIONAL = ("make_batches", "make_adder", "make_actor")
+# Methods of `core.Builder` that a user's builder may lack: algorithms on
+# recorded data have no workers, and other algorithms have no `make_batches`.
+_OPTIONAL_METHODS = ("make_batches", "make_adder", "make_actor")
 
 
 def make_builder(name: str) -> core.Builder:
-  """Returns the builder of an algorithm.
+  """Returns a new builder of an algorithm.
 
   Args:
-    name: name of a family of agents/, or 'module:Name' of a class that
-      implements `core.Builder`.
+    name: `config.agent`: the name of a family, such as 'dqn', or 'module:Name'
+      of a user's class that implements `core.Builder`.
 
   Raises:
     ValueError: there is no such algorithm, or its builder lacks a method.
@@ -69,11 +69,14 @@ def make_builder(name: str) -> core.Builder:
 
 
 def _required_members(protocol: type) -> list[str]:
-  """Returns the public methods and properties that a builder must have."""
+  """Returns the names of the public members that a protocol requires.
+
+  Methods in `_OPTIONAL_METHODS` are excluded.
+  """
   return [
     name
     for name, value in vars(protocol).items()
     if not name.startswith("_")
-    and name not in _OPTIONAL
+    and name not in _OPTIONAL_METHODS
     and (inspect.isfunction(value) or isinstance(value, property))
   ]

@@ -1,1 +1,5 @@
-"""Configs: one file per algorithm, with its hyperparameters and presets."""
+"""Configs: one file per algorithm, with its hyperparameters and presets.
+
+`base`, `groups`, `policy_gradient` and `value` declare the fields that several
+algorithms share.
+"""

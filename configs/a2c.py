@@ -11,7 +11,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of A2C.
+  """Returns the config of A2C: mode `sync`, with the plain policy gradient.
 
   Args:
     preset: one of `PRESETS`.
@@ -29,6 +29,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
+  """Sets CartPole-v1 and A2C's hyperparameters for it."""
   tasks.cartpole(c)
   c.topology.environments_per_worker = 16  # the paper's threads
   c.learner.batch_size = 16
@@ -43,4 +44,32 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_steps = 100  # batches
 
 
-PRESETS: presets.Presets = {"cartpole": _cartpole}
+def _lunarlander(c: ml_collections.ConfigDict) -> None:
+  """Sets RL Baselines3 Zoo's values for LunarLander and 200,000 steps."""
+  tasks.lunarlander(c)
+  c.topology.environments_per_worker = 8
+  c.learner.batch_size = 8
+  c.adder.unroll = 5
+  c.adder.discount = 0.995
+  c.learner.learning_rate = 8.3e-4
+  c.learner.decay_steps = 5_000  # batches: 200,000 environment steps
+  c.learner.entropy_weight = 1e-5
+  c.evaluation.period_steps = 500  # batches
+
+
+def _image_learner(c: ml_collections.ConfigDict) -> None:
+  """Sets the network, rollouts and learner of Atari and MinAtar."""
+  c.network.activation = "relu"
+  c.network.shared = True  # section 5.1
+  c.adder.unroll = 5  # section 5.1
+  c.adder.discount = 0.99  # section 5.1
+  c.learner.learning_rate = 7e-4  # Stable-Baselines3's default
+  c.learner.entropy_weight = 0.01  # section 5.2
+
+
+# The presets of A2C, by name.
+PRESETS: presets.Presets = {
+  "cartpole": _cartpole,
+  "lunarlander": _lunarlander,
+  **policy_gradient.make_image_presets(_image_learner, environments=16),
+}

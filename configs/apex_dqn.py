@@ -8,11 +8,12 @@ import ml_collections
 
 from slipway.configs import prioritized_dqn
 
+# The presets of DQN; `get_config` changes their values to those of Ape-X.
 PRESETS = prioritized_dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of Ape-X DQN: dueling, 3-step, many workers."""
+  """Returns the config of Ape-X DQN: dueling, 3-step, several workers."""
   c = prioritized_dqn.get_config(preset)
   c.network.dueling = True  # section 4.1
   c.adder.n_step = 3  # section 4.1

@@ -8,6 +8,7 @@ import ml_collections
 
 from slipway.configs import ppo
 
+# The presets of PPO; `get_config` changes their values to those of APPO.
 PRESETS = ppo.PRESETS
 
 

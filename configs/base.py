@@ -7,12 +7,14 @@ from slipway.configs import checks, fields
 
 Field = fields.Field
 
-# The values of the field "mode".
+# The valid values of the config field "mode", the schedule of a run.
 MODES = ("async", "sync", "single")
 
-# The longest duration of a field: 31 years. Python's timers overflow at 292.
+# The longest valid duration of a config field, in seconds: 31 years. Python's
+# timers overflow at 292 years.
 _LONGEST_S = 1e9
 
+# Declarations, by dotted name, of the config fields that all algorithms share.
 FIELDS: fields.Fields = {
   "agent": Field(
     "",
@@ -318,7 +320,8 @@ FIELDS: fields.Fields = {
   ),
 }
 
-# The field "topology.workers" of a run whose workers collect.
+# Declaration of "topology.workers" for a command that changes the number of
+# workers of a run: with 0 workers, nothing would be collected.
 _AT_LEAST_ONE_WORKER = FIELDS["topology.workers"]._replace(
   check=checks.within(
     1, 256, "without workers nothing is collected; a proxy controls up to 256"
@@ -327,7 +330,7 @@ _AT_LEAST_ONE_WORKER = FIELDS["topology.workers"]._replace(
 
 
 def check(name: str, value: typing.Any) -> None:
-  """Checks a value of one of `FIELDS`, the fields that all algorithms share.
+  """Checks the type and the range of a value for one of `FIELDS`.
 
   Args:
     name: the field's dotted name, such as 'limits.episodes'.
@@ -340,7 +343,10 @@ def check(name: str, value: typing.Any) -> None:
 
 
 def check_workers(count: int) -> None:
-  """Checks the number of workers of a run that collects: 1 to 256.
+  """Checks that a run with worker processes may change their number to `count`.
+
+  Args:
+    count: number of workers; valid are 1 to 256.
 
   Raises:
     ValueError: names the field, its value and the consequence.

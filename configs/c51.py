@@ -6,11 +6,12 @@ import ml_collections
 
 from slipway.configs import dqn
 
+# The presets of DQN; `get_config` changes their values to those of C51.
 PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of C51, which learns distributions on 51 atoms."""
+  """Returns the config of C51, which learns returns' probabilities on atoms."""
   c = dqn.get_config(preset)
   c.network.head = "categorical"
   if preset in dqn.ATARI:

@@ -1,4 +1,4 @@
-"""Catalog: the built-in algorithms and presets, found in this folder."""
+"""Catalog: finds the built-in algorithms and presets in `configs/`."""
 
 import difflib
 import importlib
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 
 def algorithms() -> Mapping[str, types.ModuleType]:
-  """Returns the config module of each built-in algorithm, by its name.
+  """Returns the config module of each built-in algorithm, by algorithm name.
 
-  A module of this folder is an algorithm's if it defines `get_config`.
+  The modules of `configs/` that define `get_config` are those of algorithms.
   """
   found = {}
   for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):
@@ -21,7 +21,7 @@ def algorithms() -> Mapping[str, types.ModuleType]:
 
 
 def presets() -> dict[str, list[str]]:
-  """Returns the names of the algorithms that have a preset, by its name."""
+  """Returns a dict from each preset's name to the algorithms that have it."""
   found: dict[str, list[str]] = {}
   for algorithm, module in algorithms().items():
     for preset in module.PRESETS:
@@ -29,13 +29,24 @@ def presets() -> dict[str, list[str]]:
   return found
 
 
-def path(name: str) -> pathlib.Path | None:
-  """Returns the config file of an algorithm; None if it is not built in."""
+def find_config_file(name: str) -> pathlib.Path | None:
+  """Returns the path of `configs/NAME.py`, or None if there is no such file.
+
+  Args:
+    name: any text, such as the name of an algorithm.
+  """
   file = pathlib.Path(__file__).with_name(f"{name}.py")
   return file if name.isidentifier() and file.is_file() else None
 
 
-def nearest(name: str) -> str | None:
-  """Returns the algorithm most similar in name; None if none is similar."""
+def find_similar(name: str) -> str | None:
+  """Returns the built-in algorithm with the most similar name.
+
+  Args:
+    name: name of an algorithm that does not exist.
+
+  Returns:
+    The algorithm's name, or None if no name is similar.
+  """
   near = difflib.get_close_matches(name, algorithms(), n=1)
   return near[0] if near else None

@@ -1,4 +1,7 @@
-"""Checks: ranges of config fields, with the consequence of other values."""
+"""Checks: valid values of config fields, and error messages for other values.
+
+Each function returns a `Check`, which is one argument of a `fields.Field`.
+"""
 
 import math
 import typing
@@ -14,8 +17,8 @@ class Check(typing.NamedTuple):
     accepts: function that returns whether a value of the field's type is valid.
     wanted: phrase for the valid values, such as 'at least 1'.
     consequence: clause that states the consequence of an invalid value.
-    invalid: an invalid value, for tests.
-    maximum: the largest value that a machine can handle.
+    invalid: an example of an invalid value, which tests use.
+    maximum: the largest value that a machine can handle; inf: no maximum.
     beyond: clause that states the consequence of a value above `maximum`.
   """
 
@@ -104,15 +107,20 @@ def one_of(choices: Sequence[str], consequence: str) -> Check:
 
 
 def is_user_code(name: str) -> bool:
-  """Returns whether a name is 'module:Name', which refers to user code."""
+  """Returns whether a name has the form 'module:Name' of the user's own code.
+
+  Names of built-in objects have no colon.
+  """
   return ":" in name
 
 
 def one_of_or_user_code(choices: Sequence[str], consequence: str) -> Check:
-  """Returns the check that a value is a choice or 'module:name' of user code.
+  """Returns the check that a value is a choice, or names the user's own code.
+
+  The user's own code has names of the form 'module:name'.
 
   Args:
-    choices: the valid values without a module.
+    choices: the valid names of built-in objects, which have no module.
     consequence: clause that states the consequence of another value.
   """
   wanted = f"one of {', '.join(map(repr, choices))}, or 'module:name'"
@@ -130,17 +138,17 @@ def matching(
   consequence: str,
   invalid: typing.Any,
 ) -> Check:
-  """Returns the check that `accepts` returns true for a value.
+  """Returns the check that a function accepts a value.
 
   Args:
-    accepts: function that returns whether a value is valid.
+    accepts: function that returns whether a value of the field is valid.
     wanted: phrase for the valid values, which follows 'must be' in the error.
     consequence: clause that states the consequence of an invalid value.
-    invalid: an invalid value, for tests.
+    invalid: an example of an invalid value, which tests use.
   """
   return Check(accepts, wanted, consequence, invalid)
 
 
 def _in_brackets(note: str) -> str:
-  """Returns a note in parentheses after a space; '' for no note."""
+  """Returns ' (note)' for the end of a phrase, or '' for an empty note."""
   return f" ({note})" if note else ""

@@ -6,13 +6,15 @@ import ml_collections
 
 from slipway.configs import dqn
 
+# The presets of DQN; `get_config` changes their values to those of double DQN.
 PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """Returns the config of double DQN.
 
-  The online network chooses the actions whose values the target network gives.
+  The online network selects the action of the bootstrap, and the target network
+  evaluates that action.
   """
   c = dqn.get_config(preset)
   c.learner.double = True

@@ -11,7 +11,7 @@ import ml_collections
 
 from slipway.configs import fields, presets, tasks, value
 
-# The presets with Atari games.
+# The names of the presets with Atari games, which extensions of DQN change.
 ATARI = ("pong", "atari57")
 
 
@@ -31,12 +31,13 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
-  """Sets CartPole; the fields' defaults are already sized for it."""
+  """Sets CartPole-v1; the defaults of the other fields are sized for it."""
   tasks.cartpole(c)
   c.network.highest_return = 100.0  # 1 / (1 - 0.99)
 
 
 def _lunarlander(c: ml_collections.ConfigDict) -> None:
+  """Sets LunarLander-v3 and DQN's hyperparameters for it."""
   tasks.lunarlander(c)
   c.network.hidden_sizes = (128, 128)
   c.network.lowest_return = -300.0
@@ -52,6 +53,7 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
 
 
 def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
+  """Sets a MinAtar game, such as 'Breakout', with its paper's DQN values."""
   tasks.minatar(c, game)
   c.network.highest_return = 50.0  # discounted, in the best agents' games
   c.replay.capacity = 100_000  # Young and Tian, section 4
@@ -67,6 +69,7 @@ def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
 
 
 def _atari(c: ml_collections.ConfigDict, game: str) -> None:
+  """Sets an Atari game, such as 'Pong'; comments give the paper's values."""
   tasks.atari(c, game)
   c.network.lowest_return = -10.0  # Bellemare, section 5
   c.network.highest_return = 10.0  # the same
@@ -88,7 +91,7 @@ def _atari(c: ml_collections.ConfigDict, game: str) -> None:
 
 
 def _pong(c: ml_collections.ConfigDict) -> None:
-  """Sets Pong, with smaller values than for other games, which are harder."""
+  """Sets Pong, with a smaller replay and faster decay than for other games."""
   _atari(c, "Pong")
   c.replay.capacity = 100_000  # 0.3 GB as frames
   c.replay.min_size = 10_000
@@ -103,6 +106,7 @@ def _pong(c: ml_collections.ConfigDict) -> None:
   c.limits.target_return = 18.0  # of at most 21
 
 
+# The presets of DQN and of algorithms that extend it, by name.
 PRESETS: presets.Presets = {
   "cartpole": _cartpole,
   "lunarlander": _lunarlander,

@@ -4,6 +4,7 @@ import ml_collections
 
 from slipway.configs import double_dqn
 
+# The presets of DQN; `get_config` changes their values to those of dueling DQN.
 PRESETS = double_dqn.PRESETS
 
 

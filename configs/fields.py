@@ -1,4 +1,4 @@
-"""Fields: declarations of config fields, which create and validate configs.
+"""Fields: creates and validates configs from declarations of their fields.
 
 A group of fields is a mapping from dotted names to declarations:
 
@@ -24,25 +24,27 @@ import ml_collections
 
 from slipway.configs import checks, names
 
-# The largest count that a double holds exactly; JSON, Reverb's rate limiter and
-# metrics store counts as doubles.
+# The largest valid integer of a config. JSON, Reverb's rate limiter and metrics
+# store counts as doubles, which hold larger integers inexactly.
 _MAX_INT = 2**53
-# Squares of larger floats are infinite in float32, and products of two smaller
-# ones are zero.
+# The largest and smallest valid absolute values of a float field other than 0.
+# In float32, products of two larger floats are infinite, and products of two
+# smaller floats are zero.
 _MAX_FLOAT, _MIN_FLOAT = 1e18, 1e-18
-_MAX_CHARACTERS = 80  # of a value in a message
+# The longest text of a config value or name in an error message, in characters.
+_MAX_CHARACTERS = 80
 
 
 class Field(typing.NamedTuple):
   """The declaration of one config field.
 
   Attributes:
-    default: value of the field unless a config sets another, which must have
-      the same type. A mapping declares a section with fields of any name. A
-      float may be infinite only if the default is. An empty tuple stands for
-      a tuple of strings.
+    default: value of the field unless a config sets another of the same type. A
+      mapping declares a section with fields of any name. A float field may be
+      infinite only if its default is. An empty tuple declares a tuple of
+      strings.
     meaning: description of the field, with its unit and the default's source.
-    check: valid values of the field; None: any value of the type is valid.
+    check: valid values of the field; None: all values of the default's type.
   """
 
   default: typing.Any
@@ -50,19 +52,20 @@ class Field(typing.NamedTuple):
   check: checks.Check | None = None
 
 
-# Declarations by dotted name, such as 'replay.capacity'.
+# Declarations of config fields, by dotted name such as 'replay.capacity'.
 Fields = Mapping[str, Field]
 
 
 def make_config(
   *groups: Fields, like: ml_collections.ConfigDict | None = None
 ) -> ml_collections.ConfigDict:
-  """Returns a config with the defaults of all fields.
+  """Returns a config with the default values of all declared fields.
 
   Args:
     *groups: declarations by dotted name; each word before a dot names a
       section of the config.
-    like: config whose values replace the defaults, for fields that it has.
+    like: another config; its values replace the defaults of the fields that
+      both configs have. None: all fields have their defaults.
   """
   tree: dict[str, typing.Any] = {}
   for name, field in ((n, f) for group in groups for n, f in group.items()):
@@ -78,7 +81,7 @@ def make_config(
 
 
 def flatten(config: ml_collections.ConfigDict) -> dict[str, typing.Any]:
-  """Returns the values of all fields of a config, by dotted name."""
+  """Returns the values of all fields of a config, by dotted field name."""
   found = {}
   for name, value in config.items():
     if isinstance(value, ml_collections.ConfigDict):
@@ -96,7 +99,7 @@ def get(
   Args:
     config: the config.
     name: dotted name of a field or section, such as 'replay.capacity'.
-    default: result if the config has no such field or section.
+    default: result if the config has no field or section of this name.
   """
   found: typing.Any = config
   for part in name.split("."):
@@ -156,7 +159,7 @@ def validate(config: ml_collections.ConfigDict, fields: Fields) -> None:
 
 
 def check_names(config: ml_collections.ConfigDict, fields: Fields) -> None:
-  """Checks that a config has exactly the declared fields, with any values.
+  """Checks that a config has exactly the declared fields; ignores their values.
 
   Args:
     config: the whole config.
@@ -211,34 +214,38 @@ def check(name: str, value: typing.Any, field: Field) -> None:
       _check_magnitude(shown, number, isinstance(field.default, float))
 
 
-def _check_magnitude(shown: str, value: typing.Any, real: bool) -> None:
+def _check_magnitude(
+  shown: str, value: typing.Any, is_float_field: bool
+) -> None:
   """Checks that a finite number is neither too large nor too small.
 
   Args:
-    shown: field and value, which begin the error message.
-    value: the value; anything but a number is accepted.
-    real: whether the field is a float, whose value may also be an int.
+    shown: text 'config.FIELD=VALUE', which begins the error message.
+    value: the field's value; values of other types than numbers pass the check.
+    is_float_field: whether the field is a float, whose value may also be an
+      int.
 
   Raises:
-    ValueError: float32 or 2**53 can't represent the number.
+    ValueError: a float's size is outside of 1e-18 to 1e18, or an int's size is
+      above 2**53.
   """
   if not isinstance(value, int | float):
     return
-  if real and value and not _MIN_FLOAT <= abs(value) <= _MAX_FLOAT:
+  if is_float_field and value and not _MIN_FLOAT <= abs(value) <= _MAX_FLOAT:
     raise ValueError(
       f"{shown} must be 0, or {_MIN_FLOAT:g} to {_MAX_FLOAT:g} in size: "
       "float32 can't compute with it"
     )
-  if not real and abs(value) > _MAX_INT:
+  if not is_float_field and abs(value) > _MAX_INT:
     raise ValueError(
       f"{shown} must be within 2**53: larger counts are not exact"
     )
 
 
 def format_value(value: typing.Any) -> str:
-  """Returns a value's repr as one line of at most 80 characters, and '...'.
+  """Returns a value's repr as one line, truncated after 80 characters.
 
-  Returns the type's name in parentheses if repr fails.
+  If repr raises an error, the result is the type's name in parentheses.
   """
   try:
     return shorten(repr(value))
@@ -247,7 +254,10 @@ def format_value(value: typing.Any) -> str:
 
 
 def shorten(text: str) -> str:
-  """Returns a text as one printable line, truncated after 80 characters."""
+  """Returns a text as one printable line, truncated after 80 characters.
+
+  A truncated line ends in '...'.
+  """
   line = " ".join(text.split())
   if not line.isprintable():
     line = repr(line)
@@ -257,7 +267,10 @@ def shorten(text: str) -> str:
 
 
 def type_name(value: typing.Any) -> str:
-  """Returns the name of a value's type, such as 'int' or 'tuple of int'."""
+  """Returns the name of a config value's type: 'int' or 'tuple of int'.
+
+  All mappings have the name 'ConfigDict', the type of a config's sections.
+  """
   if isinstance(value, Mapping):
     return "ConfigDict"
   if isinstance(value, tuple):
@@ -268,7 +281,7 @@ def type_name(value: typing.Any) -> str:
 
 
 def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
-  """Returns the advice of an error message about an unknown config field.
+  """Returns the advice that ends an error message about an unknown field.
 
   Args:
     name: the unknown field's dotted name.
@@ -291,13 +304,24 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
 
 
 def _section_fields(section: str, known: Collection[str]) -> str:
-  """Returns the names of a section's fields, joined by ', '."""
+  """Returns the names of a section's fields, joined by ', '.
+
+  Args:
+    section: dotted name of the section, which the result leaves out.
+    known: dotted names of all fields that exist.
+
+  Returns:
+    Text such as 'capacity, min_size', or '' if no field is in the section.
+  """
   names = [x for x in known if section and x.startswith(f"{section}.")]
   return ", ".join(x.removeprefix(f"{section}.") for x in names)
 
 
 def _has_type(value: typing.Any, default: typing.Any) -> bool:
-  """Returns whether a value has a default's type; an int is a float, too."""
+  """Returns whether a value has the type of a field's default.
+
+  A float field also accepts an int, but not a bool.
+  """
   if isinstance(default, float):
     return isinstance(value, int | float) and not isinstance(value, bool)
   if isinstance(default, tuple):
@@ -310,5 +334,5 @@ def _has_type(value: typing.Any, default: typing.Any) -> bool:
 
 
 def _item_types(items: tuple) -> set[type]:
-  """Returns the types of a tuple's items; for an empty tuple, {str}."""
+  """Returns the types of a tuple's items, or {str} for an empty tuple."""
   return {type(x) for x in items} or {str}

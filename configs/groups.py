@@ -9,7 +9,11 @@ from slipway.configs import checks, fields
 
 Field = fields.Field
 
-# The layers from observations to features.
+# The smallest valid distance of neighbouring atoms, relative to the largest
+# absolute atom. Closer atoms may be equal in float32.
+_MIN_ATOM_DISTANCE = 2.0**-22
+
+# Fields of a network's torso, the layers from observations to features.
 TORSO: fields.Fields = {
   "network.torso": Field(
     "mlp",
@@ -32,7 +36,7 @@ TORSO: fields.Fields = {
   ),
 }
 
-# The batches and Adam's updates.
+# Fields of the learner: its batches, and the updates that Adam makes.
 LEARNER: fields.Fields = {
   "learner.batch_size": Field(
     64,
@@ -79,7 +83,7 @@ LEARNER: fields.Fields = {
   ),
 }
 
-# The replay table, from which batches are sampled.
+# Fields of the replay table, from which batches are sampled.
 REPLAY: fields.Fields = {
   "replay.sampler": Field(
     "uniform",
@@ -138,7 +142,7 @@ REPLAY: fields.Fields = {
   ),
 }
 
-# Prioritized sampling and its correction.
+# Fields of prioritized sampling, and of the importance weights that correct it.
 PRIORITIES: fields.Fields = {
   "replay.priority_exponent": Field(
     0.6,
@@ -168,7 +172,7 @@ PRIORITIES: fields.Fields = {
   ),
 }
 
-# Epsilon-greedy exploration.
+# Fields of epsilon-greedy exploration.
 EPSILON: fields.Fields = {
   "exploration.schedule": Field(
     "linear",
@@ -214,7 +218,7 @@ EPSILON: fields.Fields = {
   ),
 }
 
-# N-step transitions.
+# Fields of n-step transitions.
 N_STEP: fields.Fields = {
   "adder.n_step": Field(
     1,
@@ -230,7 +234,7 @@ N_STEP: fields.Fields = {
   ),
 }
 
-# The storage of observations that are stacks of frames.
+# Fields of the storage of observations that are stacks of frames.
 STACKED_FRAMES: fields.Fields = {
   "adder.stacked_frames": Field(
     0,
@@ -242,7 +246,7 @@ STACKED_FRAMES: fields.Fields = {
   ),
 }
 
-# Q-learning: Q-network, loss and target network.
+# Fields of Q-learning: its network, loss and target network.
 Q_LEARNING: fields.Fields = {
   "network.dueling": Field(
     False,
@@ -263,7 +267,7 @@ Q_LEARNING: fields.Fields = {
   ),
 }
 
-# The queue of rollouts, each of which is learned from once.
+# Fields of the queue of rollouts, each of which is sampled once.
 QUEUE: fields.Fields = {
   "variables.max_age": Field(
     4,
@@ -277,7 +281,7 @@ QUEUE: fields.Fields = {
   "replay.shards": REPLAY["replay.shards"],
 }
 
-# The network of a policy.
+# Fields of a policy's network.
 POLICY: fields.Fields = {
   **TORSO,
   "network.activation": Field(
@@ -292,7 +296,28 @@ POLICY: fields.Fields = {
   ),
 }
 
-# Normalization of observations.
+# Fields of the atoms of a distribution of returns.
+ATOMS: fields.Fields = {
+  "network.atoms": Field(
+    51,
+    "number of atoms of a 'categorical' head; Bellemare et al. 2017, section 5",
+    checks.at_least(2, "there would be no distribution").up_to(
+      10_000, "no memory holds the outputs"
+    ),
+  ),
+  "network.lowest_return": Field(
+    0.0,
+    "discounted return at the first atom of a 'categorical' head; Bellemare et "
+    "al. 2017 use -10",
+  ),
+  "network.highest_return": Field(
+    100.0,
+    "discounted return at the last atom of a 'categorical' head; Bellemare et "
+    "al. 2017 use 10",
+  ),
+}
+
+# Fields of the normalization of observations.
 NORMALIZED_OBSERVATIONS: fields.Fields = {
   "normalization.observations": Field(
     False,
@@ -302,7 +327,7 @@ NORMALIZED_OBSERVATIONS: fields.Fields = {
   ),
 }
 
-# Normalization of rewards.
+# Fields of the normalization of rewards.
 NORMALIZED_REWARDS: fields.Fields = {
   "normalization.rewards": Field(
     False,
@@ -314,7 +339,7 @@ NORMALIZED_REWARDS: fields.Fields = {
 
 
 def check_replay(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between the fields of `REPLAY` and other fields.
+  """Checks the rules between the fields of `REPLAY` and other config fields.
 
   `slipway.replay.tables.table_spec` checks the rules between the table's sizes.
 
@@ -334,7 +359,7 @@ def check_replay(config: ml_collections.ConfigDict) -> None:
 
 
 def check_stacked_frames(config: ml_collections.ConfigDict) -> None:
-  """Checks that frames are not stacked in observations with action masks.
+  """Checks that `adder.stacked_frames` is 0 if observations have action masks.
 
   Args:
     config: the whole config.
@@ -351,7 +376,7 @@ def check_stacked_frames(config: ml_collections.ConfigDict) -> None:
 
 
 def check_queue(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between the fields of `QUEUE` and other fields.
+  """Checks the rules between the fields of `QUEUE` and other config fields.
 
   Args:
     config: the whole config, with the fields of `QUEUE` and `LEARNER`.
@@ -364,7 +389,11 @@ def check_queue(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_collection(config: ml_collections.ConfigDict) -> None:
-  """Checks that workers or external processes can collect in the run's mode."""
+  """Checks that workers or external processes can collect in the run's mode.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
   workers, mode = config.topology.workers, config.mode
   if workers and config.environment.external:
     raise ValueError(
@@ -389,7 +418,11 @@ def _check_collection(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_shards(config: ml_collections.ConfigDict) -> None:
-  """Checks that each of several replay servers has a process."""
+  """Checks that the run gives each of several replay servers its own process.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
   shards, topology = config.replay.shards, config.topology
   if shards == 1:
     return
@@ -403,4 +436,17 @@ def _check_shards(config: ml_collections.ConfigDict) -> None:
       f"config.replay.shards={shards} needs processes of their own, but with "
       f"config.topology.replay={topology.replay!r} the trainer hosts the one "
       "table: use 'own_process', or 1 shard"
+    )
+
+
+def check_atoms(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if float32 can't represent the atoms of `ATOMS`."""
+  network = config.network
+  lowest, highest = network.lowest_return, network.highest_return
+  step = (highest - lowest) / (network.atoms - 1)
+  if not step > _MIN_ATOM_DISTANCE * max(abs(lowest), abs(highest)):
+    raise ValueError(
+      f"config.network.lowest_return={lowest!r} is too close to config.network."
+      f"highest_return={highest!r}, or above it: float32 can't place "
+      f"{network.atoms} different atoms between them; change one of them"
     )

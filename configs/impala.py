@@ -10,7 +10,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of IMPALA.
+  """Returns the config of IMPALA: mode `async`, with V-trace.
 
   Args:
     preset: one of `PRESETS`.
@@ -28,6 +28,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
+  """Sets CartPole-v1 and IMPALA's hyperparameters for it."""
   tasks.cartpole(c)
   c.topology.environments_per_worker = 8
   c.learner.batch_size = 16  # table D.1: 32
@@ -42,4 +43,18 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_steps = 100  # batches
 
 
-PRESETS: presets.Presets = {"cartpole": _cartpole}
+def _image_learner(c: ml_collections.ConfigDict) -> None:
+  """Sets the network, rollouts and learner of Atari and MinAtar."""
+  c.network.activation = "relu"
+  c.network.shared = True  # figure 3
+  c.adder.unroll = 20  # table G.1
+  c.adder.discount = 0.99  # table G.1
+  c.learner.learning_rate = 6e-4  # table G.1
+  c.learner.entropy_weight = 0.01  # table G.1
+
+
+# The presets of IMPALA, by name.
+PRESETS: presets.Presets = {
+  "cartpole": _cartpole,
+  **policy_gradient.make_image_presets(_image_learner, environments=16),
+}

@@ -6,6 +6,7 @@ import ml_collections
 
 from slipway.configs import dqn
 
+# The presets of DQN; `get_config` changes their values to those of IQN.
 PRESETS = dqn.PRESETS
 
 

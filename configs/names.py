@@ -1,11 +1,11 @@
-"""Names: suggestions for flags and config fields that do not exist."""
+"""Names: suggests known names for flags and config fields that don't exist."""
 
 import difflib
 import typing
 from collections.abc import Collection
 
-# Other libraries' names of fields and flags, and their equivalents in Slipway,
-# of which the first that exists is suggested.
+# Slipway's equivalents of other libraries' names of config fields and flags. If
+# a name has several equivalents, the first that exists is suggested.
 _ALIASES: dict[str, tuple[str, ...]] = {
   # The learner.
   "lr": ("learner.learning_rate",),
@@ -90,13 +90,18 @@ _ALIASES: dict[str, tuple[str, ...]] = {
   "load": ("resume", "run"),
   "render": ("video",),
 }
-# The lowest similarity, in [0, 1], at which a name is suggested: of words, of
-# fields in the same section, and of fields in different sections.
-_MIN_OF_WORDS, _MIN_IN_SECTION, _MIN_ACROSS_SECTIONS = 0.7, 0.6, 0.8
+# The lowest similarity of two words, in [0, 1], at which one is suggested for
+# the other.
+_MIN_WORD_SIMILARITY = 0.7
+# The same for the last components of two fields' names, such as 'capacity': if
+# both fields are in the same section, and if they are in different sections.
+_MIN_SIMILARITY_IN_SECTION, _MIN_SIMILARITY_ACROSS_SECTIONS = 0.6, 0.8
 
 
 class _Candidate(typing.NamedTuple):
-  """A known field that is similar to an unknown one; the best one is largest.
+  """A known config field whose name resembles that of an unknown field.
+
+  The candidate to suggest is the largest one in the order of tuples.
 
   Attributes:
     in_section: whether both fields are in the same section.
@@ -112,28 +117,36 @@ class _Candidate(typing.NamedTuple):
 
 
 def find_alias(name: str, known: Collection[str]) -> str | None:
-  """Returns the flag or field that other libraries call `name`; None: none is.
+  """Returns Slipway's flag or field for another library's name, or None.
 
   Args:
-    name: name of a flag, or of a field with or without its section.
-    known: names of all flags or fields that exist.
+    name: another library's name of a flag, or of a config field with or without
+      its section, such as 'buffer_size'.
+    known: names of all flags or fields that exist in Slipway.
   """
   last = name.lower().replace("-", "_").rpartition(".")[2]
   return next((x for x in _ALIASES.get(last, ()) if x in known), None)
 
 
 def find_word(word: str, known: Collection[str]) -> str | None:
-  """Returns the known word most similar to `word`; None: none is similar."""
-  near = difflib.get_close_matches(word, known, n=1, cutoff=_MIN_OF_WORDS)
+  """Returns the known word most similar to `word`, or None if none is similar.
+
+  Args:
+    word: unknown word, such as a flag.
+    known: all words that exist.
+  """
+  near = difflib.get_close_matches(
+    word, known, n=1, cutoff=_MIN_WORD_SIMILARITY
+  )
   return near[0] if near else None
 
 
 def find_field(name: str, known: Collection[str]) -> str | None:
-  """Returns the known field most similar to `name`; None: none is similar.
+  """Returns the known field most similar to an unknown one, or None.
 
-  A field with the same last component comes first, then an alias of other
-  libraries, then a field with a similar last component. Sections count less,
-  since many fields share them.
+  The first of these that exists is returned: a field with the same last
+  component; the field with that name in another library; a field with a similar
+  last component.
 
   Args:
     name: dotted name of the unknown field.
@@ -145,7 +158,11 @@ def find_field(name: str, known: Collection[str]) -> str | None:
     its_section, _, its_last = field.rpartition(".")
     in_section = its_section == section
     similarity = _similarity(its_last, last)
-    if similarity >= (_MIN_IN_SECTION if in_section else _MIN_ACROSS_SECTIONS):
+    if similarity >= (
+      _MIN_SIMILARITY_IN_SECTION
+      if in_section
+      else _MIN_SIMILARITY_ACROSS_SECTIONS
+    ):
       whole_similarity = _similarity(field, name)
       candidates.append(
         _Candidate(in_section, similarity, whole_similarity, field)
@@ -159,7 +176,7 @@ def find_field(name: str, known: Collection[str]) -> str | None:
 
 
 def advise(word: str, known: Collection[str]) -> str:
-  """Returns the advice of an error message about an unknown word.
+  """Returns the advice that ends an error message about an unknown word.
 
   Args:
     word: the unknown word, such as a flag or a field's dotted name.
@@ -173,5 +190,5 @@ def advise(word: str, known: Collection[str]) -> str:
 
 
 def _similarity(a: str, b: str) -> float:
-  """Returns the similarity of two texts: 0 to 1, for equal ones."""
+  """Returns the similarity of two texts, from 0 to 1; equal texts have 1."""
   return difflib.SequenceMatcher(None, a, b).ratio()

@@ -4,11 +4,12 @@ import ml_collections
 
 from slipway.configs import dqn
 
+# The presets of DQN; `get_config` changes their values to those of NoisyNet.
 PRESETS = dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of NoisyNet-DQN, which explores by noise in weights."""
+  """Returns the config of NoisyNet-DQN, whose noisy weights replace epsilon."""
   c = dqn.get_config(preset)
   c.network.noisy = True
   c.exploration.epsilon_start = 0.0  # section 3.1: "no longer used"

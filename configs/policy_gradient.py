@@ -1,4 +1,4 @@
-"""Policy gradient: the fields of algorithms that learn policies from rollouts.
+"""Policy gradient: config fields of algorithms that learn from rollouts.
 
 The algorithms differ in three choices: the estimator of advantages, the loss of
 the policy, and the regularizer (entropy bonus, clipping, or bounds of the KL
@@ -6,19 +6,23 @@ divergence).
 """
 
 import typing
+from collections.abc import Callable
 
 import ml_collections
 
-from slipway.configs import base, checks, fields, groups
+from slipway.configs import base, checks, fields, groups, presets, tasks
 
 Field = fields.Field
 
-# The values of "learner.advantage_estimator" and "learner.policy_loss".
+# The valid values of the config fields "learner.advantage_estimator" and
+# "learner.policy_loss".
 ESTIMATORS = ("gae", "vtrace", "monte_carlo")
 LOSSES = ("policy_gradient", "clipped", "vmpo")
-# The values of "network.distribution"; see `agents/networks/distributions.py`.
+# The valid values of the config field "network.distribution", which
+# `agents/networks/distributions.py` implements.
 DISTRIBUTIONS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
 
+# All config fields of the policy gradient family, by dotted name.
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.POLICY,
@@ -182,21 +186,21 @@ FIELDS: fields.Fields = {
 
 
 class _Requirement(typing.NamedTuple):
-  """A field of the section `learner` that needs certain values of another.
-
-  With other values of the other field, it has no effect.
+  """A `learner` field that has no effect unless another has certain values.
 
   Attributes:
     field: name of the field, such as 'clip'.
-    needs: name of the other field, such as 'policy_loss'.
+    other: name of the other `learner` field, such as 'policy_loss'.
     values: values of the other field with which `field` has an effect.
   """
 
   field: str
-  needs: str
+  other: str
   values: tuple[str, ...]
 
 
+# The `learner` fields that have an effect only with certain estimators of
+# advantages or certain losses; `check` rejects other values of these fields.
 _REQUIREMENTS = (
   _Requirement("gae_lambda", "advantage_estimator", ("gae", "vtrace")),
   _Requirement("max_rho", "advantage_estimator", ("vtrace",)),
@@ -211,7 +215,7 @@ _REQUIREMENTS = (
 
 
 def make_config() -> ml_collections.ConfigDict:
-  """Returns the config from which all algorithms of the family start."""
+  """Returns the config whose values each policy gradient algorithm changes."""
   c = fields.make_config(FIELDS)
   c.agent = "policy_gradient"
   c.network.orthogonal = True  # Andrychowicz et al. 2021, section 3.2
@@ -220,6 +224,51 @@ def make_config() -> ml_collections.ConfigDict:
   c.learner.steps_per_call = 1
   c.variables.publish_period = 1  # batches
   return c
+
+
+def make_image_presets(
+  set_learner: Callable[[ml_collections.ConfigDict], None], environments: int
+) -> presets.Presets:
+  """Returns the presets 'minatar_breakout', 'pong' and 'atari57'.
+
+  Their batches have one rollout per environment. The learning rate decays over
+  the whole run.
+
+  Args:
+    set_learner: sets the network, rollouts and learner in a config.
+    environments: environments per worker of Atari games; those of MinAtar,
+      which take little time, are 16.
+  """
+
+  def minatar(c: ml_collections.ConfigDict) -> None:
+    tasks.minatar(c, "Breakout")
+    set_learner(c)
+    _set_batches(c, environments=16, evaluations=50)
+
+  def atari57(c: ml_collections.ConfigDict) -> None:
+    tasks.atari(c, "Pong")
+    set_learner(c)
+    c.learner.threads = 0
+    c.evaluation.episodes = 5
+    _set_batches(c, environments, evaluations=100)
+
+  def pong(c: ml_collections.ConfigDict) -> None:
+    atari57(c)
+    c.limits.environment_steps = 0
+    c.limits.target_return = 18.0  # of at most 21
+
+  return {"minatar_breakout": minatar, "pong": pong, "atari57": atari57}
+
+
+def _set_batches(
+  c: ml_collections.ConfigDict, environments: int, evaluations: int
+) -> None:
+  """Sets the size of batches, and the periods that depend on their number."""
+  c.topology.environments_per_worker = environments
+  c.learner.batch_size = environments * c.topology.workers
+  steps_per_batch = c.learner.batch_size * c.adder.unroll
+  c.learner.decay_steps = c.limits.environment_steps // steps_per_batch
+  c.evaluation.period_steps = c.learner.decay_steps // evaluations
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -234,13 +283,13 @@ def check(config: ml_collections.ConfigDict) -> None:
   groups.check_queue(config)
   groups.check_stacked_frames(config)
   _check_minibatches(config)
-  for field, needs, values in _REQUIREMENTS:
-    value, found = config.learner[field], config.learner[needs]
+  for field, other, values in _REQUIREMENTS:
+    value, found = config.learner[field], config.learner[other]
     if found not in values and value != FIELDS[f"learner.{field}"].default:
       wanted = " or ".join(map(repr, values))
       raise ValueError(
         f"config.learner.{field}={value!r} has no effect with config.learner."
-        f"{needs}={found!r}, so the run would ignore it: leave it out, or use "
+        f"{other}={found!r}, so the run would ignore it: leave it out, or use "
         f"{wanted}"
       )
   if config.network.lstm_size and config.network.shared is False:
@@ -252,7 +301,13 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_minibatches(config: ml_collections.ConfigDict) -> None:
-  """Checks that minibatches divide a batch and, for LSTMs, hold rollouts."""
+  """Checks that minibatches divide a batch into equal parts.
+
+  With an LSTM, a minibatch must consist of whole rollouts.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
   size, unroll = config.learner.minibatch_size, config.adder.unroll
   steps = config.learner.batch_size * unroll
   if size and steps % size:

@@ -4,15 +4,13 @@ Workers collect each batch of rollouts with one version of the policy (mode
 `sync`). The learner makes several passes over the batch and then discards it.
 """
 
-import functools
-
 import ml_collections
 
 from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of PPO: clipped ratios, generalized advantages (GAE).
+  """Returns the config of PPO: mode `sync`, clipped ratios and GAE.
 
   Args:
     preset: one of `PRESETS`.
@@ -63,7 +61,7 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
 
 def _halfcheetah(c: ml_collections.ConfigDict) -> None:
   """Sets CleanRL's ppo_continuous_action, but with 8 environments, not 1."""
-  tasks.halfcheetah(c)
+  tasks.mujoco(c, "HalfCheetah-v5")
   c.normalization.observations = True
   c.normalization.rewards = True
   c.topology.environments_per_worker = 8
@@ -81,30 +79,8 @@ def _halfcheetah(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_steps = 20
 
 
-def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
-  """Sets the values for Atari, with twice the environments."""
-  tasks.minatar(c, game)
-  _atari_learner(c)
-  c.topology.environments_per_worker = 16
-  c.learner.batch_size = 16
-  c.learner.decay_steps = 488  # batches: 1,000,000 environment steps
-  c.evaluation.period_steps = 10
-
-
-def _atari(c: ml_collections.ConfigDict, game: str) -> None:
-  """Sets RL Baselines3 Zoo's values for Atari and 10,000,000 steps."""
-  tasks.atari(c, game)
-  _atari_learner(c)
-  c.topology.environments_per_worker = 8
-  c.learner.batch_size = 8
-  c.learner.threads = 0
-  c.learner.decay_steps = 9_765  # batches: 10,000,000 environment steps
-  c.evaluation.episodes = 5
-  c.evaluation.period_steps = 100
-
-
-def _atari_learner(c: ml_collections.ConfigDict) -> None:
-  """Sets the network, rollouts and learner that all image games share."""
+def _image_learner(c: ml_collections.ConfigDict) -> None:
+  """Sets the network, rollouts and learner of Atari and MinAtar."""
   c.network.activation = "relu"
   c.network.shared = True
   c.adder.unroll = 128
@@ -117,17 +93,10 @@ def _atari_learner(c: ml_collections.ConfigDict) -> None:
   c.learner.entropy_weight = 0.01
 
 
-def _pong(c: ml_collections.ConfigDict) -> None:
-  _atari(c, "Pong")
-  c.limits.environment_steps = 0
-  c.limits.target_return = 18.0  # of at most 21
-
-
+# The presets of PPO and APPO, by name.
 PRESETS: presets.Presets = {
   "cartpole": _cartpole,
   "lunarlander": _lunarlander,
   "halfcheetah": _halfcheetah,
-  "minatar_breakout": functools.partial(_minatar, game="Breakout"),
-  "pong": _pong,
-  "atari57": functools.partial(_atari, game="Pong"),
+  **policy_gradient.make_image_presets(_image_learner, environments=8),
 }

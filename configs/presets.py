@@ -1,10 +1,11 @@
-"""Presets: named sets of config values; each algorithm defines its own."""
+"""Presets: named sets of config values of an algorithm, each for one task."""
 
 from collections.abc import Callable, Mapping
 
 import ml_collections
 
-# Functions by preset name; each sets the values of its preset in a config.
+# The presets of one algorithm: functions, by preset name, that each set the
+# preset's values in a config.
 Presets = Mapping[str, Callable[[ml_collections.ConfigDict], None]]
 
 
@@ -18,7 +19,7 @@ def apply(
   """Sets the values of a preset in a config.
 
   Args:
-    config: config that is changed.
+    config: config with the algorithm's fields, which is changed in place.
     presets: all presets of the config's algorithm.
     name: name of the preset.
 

@@ -10,6 +10,7 @@ import ml_collections
 
 from slipway.configs import dqn
 
+# The presets of DQN; `get_config` adds prioritized sampling and double DQN.
 PRESETS = dqn.PRESETS
 
 

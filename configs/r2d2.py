@@ -8,8 +8,8 @@ import ml_collections
 
 from slipway.configs import apex_dqn, base, checks, dqn, fields, groups
 
-# The fields that only R2D2 has.
-_OWN: fields.Fields = {
+# The config fields that R2D2 has in addition to shared ones, by dotted name.
+_R2D2_FIELDS: fields.Fields = {
   "network.lstm_size": fields.Field(
     64,
     "number of units of the LSTM; Kapturowski et al. 2019 use 512, section 2.3",
@@ -49,6 +49,7 @@ _OWN: fields.Fields = {
   ),
 }
 
+# All config fields of R2D2, by dotted name.
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.TORSO,
@@ -59,13 +60,21 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
-  **_OWN,
+  **_R2D2_FIELDS,
 }
+# The presets of Ape-X DQN; `get_config` changes their values to those of R2D2.
 PRESETS = apex_dqn.PRESETS
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of R2D2: LSTM sequences with stored states, burn-in."""
+  """Returns the config of R2D2: an LSTM, stored LSTM states and burn-in.
+
+  Args:
+    preset: one of `PRESETS`.
+
+  Raises:
+    ValueError: the preset is unknown.
+  """
   c = fields.make_config(FIELDS, like=apex_dqn.get_config(preset))
   c.agent = "r2d2"
   c.adder.n_step = 5  # section 2.3
@@ -82,6 +91,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _atari(c: ml_collections.ConfigDict) -> None:
+  """Sets R2D2's values for Atari games, where they differ from Ape-X DQN's."""
   c.environment.kwargs.stack_num = 1  # the LSTM keeps the history; paper: 4
   c.network.hidden_sizes = (512, 512)  # in the torso, and in the head
   c.network.lstm_size = 512  # section 2.3

@@ -6,6 +6,7 @@ import ml_collections
 
 from slipway.configs import c51, dqn
 
+# The presets of DQN; `get_config` changes their values to those of Rainbow.
 PRESETS = c51.PRESETS
 
 

@@ -30,6 +30,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
+  """Sets CartPole-v1 and rollouts that hold its longest episodes."""
   tasks.cartpole(c)
   c.topology.environments_per_worker = 8
   c.learner.batch_size = 8
@@ -40,4 +41,5 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_steps = 5  # batches
 
 
+# The presets of REINFORCE, by name.
 PRESETS: presets.Presets = {"cartpole": _cartpole}

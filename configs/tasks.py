@@ -1,4 +1,4 @@
-"""Tasks: the environments of the presets, which several families share.
+"""Tasks: environments and end conditions that presets of all families share.
 
 Each function sets a config's environment, the torso for its observations, and
 the return or the number of environment steps at which a run ends.
@@ -8,31 +8,53 @@ import ml_collections
 
 
 def cartpole(c: ml_collections.ConfigDict) -> None:
-  """Sets CartPole-v1, solved at gymnasium's reward threshold."""
+  """Sets CartPole-v1; the run ends at gymnasium's reward threshold, 475."""
   c.environment.name = "CartPole-v1"
   c.limits.target_return = 475.0
 
 
 def lunarlander(c: ml_collections.ConfigDict) -> None:
-  """Sets LunarLander-v3, solved at gymnasium's reward threshold."""
+  """Sets LunarLander-v3; the run ends at gymnasium's reward threshold, 200."""
   c.environment.name = "LunarLander-v3"
   c.limits.target_return = 200.0
 
 
-def halfcheetah(c: ml_collections.ConfigDict) -> None:
-  """Sets HalfCheetah-v5, with a limit of 1,000,000 environment steps."""
-  c.environment.name = "HalfCheetah-v5"
+def mujoco(c: ml_collections.ConfigDict, name: str) -> None:
+  """Sets a MuJoCo task, such as 'Hopper-v5'; ends after 1,000,000 steps."""
+  c.environment.name = name
   c.limits.environment_steps = 1_000_000
 
 
+def continuous_lunarlander(c: ml_collections.ConfigDict) -> None:
+  """Sets LunarLander-v3 with continuous actions; solved at a return of 200."""
+  lunarlander(c)
+  c.environment.kwargs.continuous = True
+
+
+def bipedalwalker(c: ml_collections.ConfigDict) -> None:
+  """Sets BipedalWalker-v3; solved at gymnasium's reward threshold."""
+  c.environment.name = "BipedalWalker-v3"
+  c.limits.target_return = 300.0
+
+
 def pendulum(c: ml_collections.ConfigDict) -> None:
-  """Sets Pendulum-v1, solved at a return that requires swinging up."""
+  """Sets Pendulum-v1; the run ends at a mean return of -200.
+
+  A policy that never swings the pendulum up has a lower return.
+  """
   c.environment.name = "Pendulum-v1"
   c.limits.target_return = -200.0
 
 
 def minatar(c: ml_collections.ConfigDict, game: str) -> None:
-  """Sets a game of MinAtar, such as 'Breakout'; Young and Tian 2019."""
+  """Sets a MinAtar game; the run ends after 1,000,000 environment steps.
+
+  The values are those of Young and Tian 2019, as far as no comment differs.
+
+  Args:
+    c: config that is changed in place.
+    game: name of the game, such as 'Breakout'.
+  """
   c.environment.name = "slipway.environments.minatar:MinAtar/{game}-v1"
   c.environment.game = game
   c.network.torso = "minatar_cnn"
@@ -41,7 +63,15 @@ def minatar(c: ml_collections.ConfigDict, game: str) -> None:
 
 
 def atari(c: ml_collections.ConfigDict, game: str) -> None:
-  """Sets an Atari game, such as 'Pong'; Mnih et al. 2015, methods, table 1."""
+  """Sets an Atari game; the run ends after 10,000,000 environment steps.
+
+  The values are those of Mnih et al. 2015, methods and table 1, as far as no
+  comment differs.
+
+  Args:
+    c: config that is changed in place.
+    game: name of the game, such as 'Pong'.
+  """
   c.environment.name = "ALE/{game}-v5"
   c.environment.game = game
   # Machado et al. 2018 advise sticky actions; the papers had none.

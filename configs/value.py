@@ -6,14 +6,11 @@ from slipway.configs import base, checks, fields, groups
 
 Field = fields.Field
 
-# The values of "network.head".
+# The valid values of the config field "network.head".
 HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
-# Atoms with a smaller relative distance may be equal in float32.
-_RESOLUTION = 2.0**-22
-
-# The fields that only the DQN family has.
-_OWN: fields.Fields = {
+# The config fields that only the DQN family has, by dotted name.
+_DQN_ONLY_FIELDS: fields.Fields = {
   "network.head": Field(
     "expected",
     "statistic of the returns' distribution that the network learns: "
@@ -21,23 +18,6 @@ _OWN: fields.Fields = {
     "'quantile' (QR-DQN), Dabney et al. 2018a; 'implicit_quantile' (IQN), "
     "Dabney et al. 2018b",
     checks.one_of(HEADS, "the network would have no outputs"),
-  ),
-  "network.atoms": Field(
-    51,
-    "number of atoms of a 'categorical' head; Bellemare et al. 2017, section 5",
-    checks.at_least(2, "there would be no distribution").up_to(
-      10_000, "no memory holds the outputs"
-    ),
-  ),
-  "network.lowest_return": Field(
-    0.0,
-    "discounted return at the first atom of a 'categorical' head; Bellemare et "
-    "al. 2017 use -10",
-  ),
-  "network.highest_return": Field(
-    100.0,
-    "discounted return at the last atom of a 'categorical' head; Bellemare et "
-    "al. 2017 use 10",
   ),
   "network.quantiles": Field(
     200,
@@ -93,9 +73,11 @@ _OWN: fields.Fields = {
   ),
 }
 
+# All config fields of the DQN family, by dotted name.
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.TORSO,
+  **groups.ATOMS,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
   **groups.Q_LEARNING,
@@ -105,7 +87,7 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
-  **_OWN,
+  **_DQN_ONLY_FIELDS,
 }
 
 
@@ -120,15 +102,7 @@ def check(config: ml_collections.ConfigDict) -> None:
   """
   groups.check_replay(config)
   groups.check_stacked_frames(config)
-  network = config.network
-  lowest, highest = network.lowest_return, network.highest_return
-  step = (highest - lowest) / (network.atoms - 1)
-  if not step > _RESOLUTION * max(abs(lowest), abs(highest)):
-    raise ValueError(
-      f"config.network.lowest_return={lowest!r} is too close to config.network."
-      f"highest_return={highest!r}, or above it: float32 can't place "
-      f"{network.atoms} different atoms between them; change one of them"
-    )
+  groups.check_atoms(config)
   _check_munchausen(config)
   if config.normalization.rewards and config.replay.sampler == "prioritized":
     raise ValueError(
@@ -140,7 +114,11 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:
-  """Checks that a Munchausen bonus has mean values and 1-step transitions."""
+  """Checks that a Munchausen bonus is used with mean values and 1-step returns.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
   scale = config.learner.munchausen_scale
   if not scale:
     return

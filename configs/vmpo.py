@@ -10,7 +10,7 @@ from slipway.configs import policy_gradient, presets, tasks
 
 
 def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of V-MPO.
+  """Returns the config of V-MPO: mode `sync`, with the loss 'vmpo'.
 
   Args:
     preset: one of `PRESETS`.
@@ -28,6 +28,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 
 def _cartpole(c: ml_collections.ConfigDict) -> None:
+  """Sets CartPole-v1 and V-MPO's hyperparameters for it."""
   tasks.cartpole(c)
   c.topology.environments_per_worker = 8
   c.learner.batch_size = 8
@@ -40,4 +41,20 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_steps = 10  # batches
 
 
-PRESETS: presets.Presets = {"cartpole": _cartpole}
+def _image_learner(c: ml_collections.ConfigDict) -> None:
+  """Sets the network, rollouts and learner of Atari and MinAtar."""
+  c.network.activation = "relu"
+  c.network.shared = True
+  c.adder.unroll = 128
+  c.adder.discount = 0.99
+  c.learner.gae_lambda = 0.95
+  c.learner.epochs = 4  # passes until the workers get the new policy
+  c.learner.minibatch_size = 256
+  c.learner.learning_rate = 2.5e-4
+
+
+# The presets of V-MPO, by name.
+PRESETS: presets.Presets = {
+  "cartpole": _cartpole,
+  **policy_gradient.make_image_presets(_image_learner, environments=8),
+}

@@ -1,8 +1,9 @@
 """Environments: batches of gymnasium environments.
 
-The only package that imports gymnasium and Minari. `factory.make` creates a
-`vector.VectorEnvironment` from a config; it checks all values that environments
-return, and raises `checked.EnvironmentFailedError`. `specs` defines its specs
-in Acme's terms; `spaces`, `conversion` and `masks` convert its values; `video`
-films an episode; `recordings` writes and reads episodes.
+No other package imports gymnasium or Minari. `factory.make` creates a
+`vector.VectorEnvironment` from a config. A `VectorEnvironment` checks all
+values that environments return, and raises `checked.EnvironmentFailedError`.
+`specs` describes observations and actions in Acme's terms. `spaces`,
+`conversion` and `masks` convert values. `video` records an episode as a video;
+`recordings` writes and reads episodes.
 """

@@ -1,6 +1,6 @@
 """Arrays: specs of actions and observations that Acme lacks.
 
-Nothing here imports gymnasium, so networks and losses can use it.
+This module does not import gymnasium, so networks and losses can use it.
 """
 
 import math
@@ -10,52 +10,64 @@ from collections.abc import Sequence
 import numpy as np
 from dm_env import specs
 
-# Most joint actions that algorithms of action values support: the network has
-# one output for each of them.
+# The largest number of joint actions that algorithms with action values
+# support. Their network has one output per joint action.
 MAX_JOINT_ACTIONS = 256
 
 
 class MultiDiscreteArray(specs.BoundedArray):
-  """Spec of actions int32 [K] with K components, each counted from 0.
+  """Spec of int32 actions [K] with K discrete components, counted from 0.
 
   Attributes:
-    sizes: The number of values of each component.
+    sizes: Number of values of each of the K components.
   """
 
   def __init__(self, sizes: Sequence[int], name: str | None = None):
-    """Makes the spec of actions whose component k has `sizes[k]` values."""
+    """Makes the spec of actions whose component k is in [0, sizes[k] - 1].
+
+    Args:
+      sizes: Number of values of each component.
+      name: Name of the spec, or None.
+    """
     self.sizes = tuple(int(size) for size in sizes)
     highest = np.array(self.sizes, np.int32) - 1
     super().__init__((len(self.sizes),), np.int32, 0, highest, name)
 
   def __reduce__(self):
+    """Returns the class and the constructor's arguments, for pickle."""
     return MultiDiscreteArray, (self.sizes, self.name)
 
 
 class JointActionArray(specs.DiscreteArray):
-  """Spec of joint actions: one number stands for the values of all components.
+  """Spec of joint actions: one int32 numbers the values of all components.
 
   Attributes:
-    components: int32 [A, K], the values of the K components for each of the A
+    components: int32 [A, K], the values of the K components in each of the A
       joint actions.
   """
 
   def __init__(self, sizes: Sequence[int], name: str | None = None):
-    """Enumerates all combinations of K components with `sizes[k]` values."""
+    """Makes the spec of all combinations of the components' values.
+
+    Args:
+      sizes: Number of values of each of the K components.
+      name: Name of the spec, or None.
+    """
     self._sizes = tuple(int(size) for size in sizes)
     super().__init__(math.prod(self._sizes), np.int32, name)
     self.components = list_joint_actions(self._sizes)
 
   def __reduce__(self):
+    """Returns the class and the constructor's arguments, for pickle."""
     return JointActionArray, (self._sizes, self.name)
 
 
 class MaskedArray(specs.Array):
-  """Spec of flat observations, each followed by its action mask: [N + M].
+  """Spec of flat observations that are followed by their action masks: [N + M].
 
-  N is the number of values of an observation. M is the number of actions, or
-  the sum of the sizes of an action's components, one component after the other.
-  A one marks a legal action. Observation and mask are one array, so they are
+  N is the number of values of an observation. M is the number of actions; for
+  actions with several components, the sum of the components' sizes. The mask
+  has ones for legal actions. Observation and mask are one array, so they are
   always stored and sent together.
 
   Attributes:
@@ -64,23 +76,33 @@ class MaskedArray(specs.Array):
   """
 
   def __init__(self, observation: specs.Array, mask_size: int):
-    """Makes the spec of `observation` followed by a mask of `mask_size`."""
+    """Makes the spec of observations with masks.
+
+    Args:
+      observation: Spec of the observation without the mask, of any shape.
+      mask_size: M, the length of a mask.
+    """
     self.observation, self.mask_size = observation, int(mask_size)
     size = math.prod(observation.shape) + self.mask_size
     super().__init__((size,), observation.dtype, observation.name)
 
   def __reduce__(self):
+    """Returns the class and the constructor's arguments, for pickle."""
     return MaskedArray, (self.observation, self.mask_size)
 
   def join(self, observation: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Joins observations [B, ...] and masks [B, M] to arrays [B, N + M]."""
+    """Joins observations [B, ...] and masks [B, M] to one array [B, N + M]."""
     joined = np.empty((len(observation), *self.shape), self.dtype)
     joined[:, : -self.mask_size] = observation.reshape(len(observation), -1)
     joined[:, -self.mask_size :] = mask
     return joined
 
   def split(self, joined: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Splits [B, N + M] into observations [B, ...] and masks bool [B, M]."""
+    """Splits an array [B, N + M] into observations and masks.
+
+    Returns:
+      Observations [B, ...] and masks, bool [B, M].
+    """
     observation = joined[:, : -self.mask_size]
     return (
       observation.reshape(len(joined), *self.observation.shape),
@@ -89,7 +111,12 @@ class MaskedArray(specs.Array):
 
 
 def list_joint_actions(sizes: Sequence[int]) -> np.ndarray:
-  """Lists all joint actions; the last component changes fastest.
+  """Lists all combinations of the values of an action's components.
+
+  The last component changes fastest.
+
+  Args:
+    sizes: Number of values of each of the K components.
 
   Returns:
     Values of the K components of each of the A joint actions, int32 [A, K].
@@ -99,7 +126,14 @@ def list_joint_actions(sizes: Sequence[int]) -> np.ndarray:
 
 
 def component_sizes(actions: specs.Array) -> tuple[int, ...] | None:
-  """Returns each component's number of values; None for continuous actions."""
+  """Returns the number of values of each component of a discrete action.
+
+  Args:
+    actions: Spec of the actions.
+
+  Returns:
+    A tuple with one number per component, or None for continuous actions.
+  """
   if isinstance(actions, MultiDiscreteArray):
     return actions.sizes
   if isinstance(actions, specs.DiscreteArray):
@@ -108,7 +142,11 @@ def component_sizes(actions: specs.Array) -> tuple[int, ...] | None:
 
 
 def remove_mask(spec: typing.Any) -> specs.Array:
-  """Returns a spec of observations without their action masks."""
+  """Returns the spec of observations without action masks.
+
+  Args:
+    spec: Spec of observations; without masks, the result is `spec` itself.
+  """
   return spec.observation if isinstance(spec, MaskedArray) else spec
 
 
@@ -118,13 +156,17 @@ def sample_actions(
   observation: np.ndarray,
   random: np.random.Generator,
 ) -> np.ndarray:
-  """Samples actions [B, ...] uniformly among the legal ones.
+  """Samples actions uniformly: legal discrete ones, or all within the bounds.
 
   Args:
     observations: Spec of the observations.
     actions: Spec of the actions.
-    observation: Observations, which contain any masks.  # [B, ...]
-    random: Source of random numbers.
+    observation: Observations, including masks if their spec has masks.
+      # [B, ...]
+    random: Random number generator.
+
+  Returns:
+    Actions of the spec `actions`.  # [B, ...]
   """
   batch_size, sizes = len(observation), component_sizes(actions)
   if sizes is None:

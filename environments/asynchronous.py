@@ -1,8 +1,9 @@
 """Asynchronous environments: each environment of a batch has its own thread.
 
-Useful for environments that wait for a device, a server or C code that releases
-Python's lock: a step of the batch then takes as long as its slowest step, not
-as their sum. The results equal those of sequential steps.
+This suits environments that wait for a device, a server or C code that releases
+Python's global interpreter lock. A step of the batch then takes as long as its
+slowest environment, not as long as the sum. The results equal those of
+sequential steps.
 
 gymnasium's AsyncVectorEnv uses processes in place of threads, so it can neither
 report which environment hangs nor be saved. A run already has one process per
@@ -17,18 +18,20 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+# A reset or a step with its arguments; the function returns the call's result.
 _Call = Callable[[], Any]
 
 
 class ThreadedEnvironment(gymnasium.Wrapper):
   """Runs all resets and steps of an environment in one background thread.
 
-  `start_reset` or `start_step` starts a call; the next `reset` or `step`
-  returns its result. In between, the calls of other environments can start.
+  `start_reset` or `start_step` starts a call without waiting; the next `reset`
+  or `step` waits for the call and returns its result. In between, the calls of
+  other environments can start.
   """
 
   def __init__(self, env: gymnasium.Env):
-    """Starts the thread, which ends with the process."""
+    """Wraps an environment, and starts its thread, a daemon."""
     super().__init__(env)
     self._start_thread()
 
@@ -38,27 +41,27 @@ class ThreadedEnvironment(gymnasium.Wrapper):
     return self._thread.ident
 
   def start_reset(self, seed: int | None) -> None:
-    """Starts a reset, whose result the next `reset` returns."""
+    """Starts a reset in the thread; the next `reset` returns its result."""
     self._start_call(lambda: self.env.reset(seed=seed, options=None))
 
   def start_step(self, action: Any) -> None:
-    """Starts a step, whose result the next `step` returns."""
+    """Starts a step in the thread; the next `step` returns its result."""
     self._start_call(lambda: self.env.step(action))
 
   def reset(self, *, seed=None, options=None):
-    """Returns the result of the started reset, or else resets now."""
+    """Returns the result of the started reset; if none was started, resets."""
     if not self._is_started:
       self._start_call(lambda: self.env.reset(seed=seed, options=options))
     return self._wait_for_result()
 
   def step(self, action):
-    """Returns the result of the started step, or else steps now."""
+    """Returns the result of the started step; if none was started, steps."""
     if not self._is_started:
       self.start_step(action)
     return self._wait_for_result()
 
   def __getstate__(self) -> dict[str, Any]:
-    """Returns the attributes without the thread; a copy starts its own."""
+    """Returns all attributes except the thread and its queues, for pickle."""
     return {
       name: value
       for name, value in vars(self).items()
@@ -66,11 +69,12 @@ class ThreadedEnvironment(gymnasium.Wrapper):
     }
 
   def __setstate__(self, state: dict[str, Any]) -> None:
-    """Restores the attributes, and starts a new thread."""
+    """Restores pickled attributes, and starts a new thread."""
     vars(self).update(state)
     self._start_thread()
 
   def _start_thread(self) -> None:
+    """Starts the thread and the queues of its calls and results."""
     self._is_started = False
     self._calls: queue.SimpleQueue[_Call] = queue.SimpleQueue()
     self._results: queue.SimpleQueue[tuple[Any, BaseException | None]] = (
@@ -85,11 +89,12 @@ class ThreadedEnvironment(gymnasium.Wrapper):
     self._thread.start()
 
   def _start_call(self, call: _Call) -> None:
+    """Puts a call in the thread's queue, without waiting for its result."""
     self._is_started = True
     self._calls.put(call)
 
   def _wait_for_result(self) -> Any:
-    """Waits for the started call; returns its result or raises its error."""
+    """Waits for the started call; returns its result, or raises its error."""
     result, error = self._results.get()
     self._is_started = False
     if error is not None:
@@ -98,10 +103,14 @@ class ThreadedEnvironment(gymnasium.Wrapper):
 
 
 class CallStarter:
-  """Starts the calls of all environments of a batch in their threads."""
+  """Starts one reset or step per environment of a batch, in their threads.
+
+  `VectorEnvironment` calls it before gymnasium's `reset` or `step`, which then
+  collects the results.
+  """
 
   def __init__(self, envs: Sequence[gymnasium.Env], space: gymnasium.Space):
-    """Keeps the threaded environments that `envs` wrap.
+    """Collects the threaded environments of a batch.
 
     Args:
       envs: `checked.CheckedEnvironment`s, each around a `ThreadedEnvironment`.
@@ -111,16 +120,21 @@ class CallStarter:
     self._space = space
 
   def start_resets(self, seed: int | None) -> None:
-    """Starts the resets that gymnasium's `reset(seed=seed)` makes."""
+    """Starts a reset of every environment, before gymnasium's `reset`.
+
+    Args:
+      seed: seed of the batch; environment i gets seed + i. None: no seeds.
+    """
     for index, env in enumerate(self._envs):
       env.start_reset(None if seed is None else seed + index)
 
   def start_steps(self, actions: np.ndarray, done: np.ndarray) -> None:
-    """Starts the steps, or autoresets, that gymnasium's `step(actions)` makes.
+    """Starts a step or an autoreset of every environment, before `step`.
 
     Args:
       actions: actions of the batch's action space, [B, ...].
-      done: bool [B], whether each environment's episode has ended.
+      done: bool [B], whether each environment's episode has ended, so that an
+        autoreset replaces its step.
     """
     batched = gymnasium.vector.utils.iterate(self._space, actions)
     for env, action, is_done in zip(self._envs, batched, done, strict=True):
@@ -133,7 +147,12 @@ class CallStarter:
 def make_call_starter(
   envs: gymnasium.vector.VectorEnv,
 ) -> CallStarter | None:
-  """Makes the starter of a batch's calls; None if they have no threads."""
+  """Returns the starter of a batch's calls, or None.
+
+  Args:
+    envs: gymnasium's vector environment; the result is None unless its
+      environments are `ThreadedEnvironment`s.
+  """
   checked_envs = getattr(envs, "envs", ())
   inner = getattr(checked_envs[0], "env", None) if checked_envs else None
   if not isinstance(inner, ThreadedEnvironment):
@@ -142,7 +161,12 @@ def make_call_starter(
 
 
 def _run_calls(calls: queue.SimpleQueue, results: queue.SimpleQueue) -> None:
-  """Runs an environment's calls, one after another, in its thread."""
+  """Runs an environment's calls one after another; the thread's main function.
+
+  Args:
+    calls: functions to call.
+    results: receives a tuple per call: the result, and the error or None.
+  """
   while True:
     call = calls.get()
     try:

@@ -1,8 +1,9 @@
 """CheckedEnvironment: rejects invalid values that an environment returns.
 
-It replaces gymnasium's PassiveEnvChecker, which checks the first step only and
-warns of many harmless things. `vector` does the checks that are cheaper for a
-whole batch: whether numbers are finite, and whether observations form a batch.
+`CheckedEnvironment` replaces gymnasium's PassiveEnvChecker, which checks only
+the first step and warns of many harmless values. The module `vector` makes the
+checks that are cheaper for a whole batch: whether numbers are finite, and
+whether observations form a batch.
 """
 
 from typing import Any
@@ -12,8 +13,11 @@ import numpy as np
 
 from slipway.environments import masks, spaces, user_code
 
+# The info that `reset` and `step` of a `CheckedEnvironment` without masks
+# return: infos are discarded, and a shared dict costs no time.
 _NO_INFO: dict = {}
-# The kinds of NumPy data types that are accepted as each kind of value.
+# The accepted values of NumPy's `dtype.kind`, by the kind of value that `step`
+# must return.
 _DTYPE_KINDS = {"a number": "biuf", "a bool": "biu"}
 
 
@@ -30,7 +34,7 @@ class EnvironmentFault(Exception):
   def __init__(
     self, index: int | None, message: str, cause: BaseException | None = None
   ):
-    """Keeps the attributes."""
+    """Sets the attributes to the arguments."""
     super().__init__(message)
     self.index, self.message, self.cause = index, message, cause
 
@@ -38,7 +42,13 @@ class EnvironmentFault(Exception):
   def from_error(
     cls, index: int | None, call: str, error: BaseException
   ) -> "EnvironmentFault":
-    """Makes the fault for a call, such as "step()", that raised `error`."""
+    """Makes the fault for a call that raised an error.
+
+    Args:
+      index: index of the environment in its batch, or None if it is unknown.
+      call: text for the message, such as 'step()'.
+      error: the error that the call raised.
+    """
     return cls(index, f"{call} raised {user_code.describe(error)}", error)
 
 
@@ -51,7 +61,7 @@ class EnvironmentFailedError(user_code.UserCodeError):
       all environments failed.
     seed: seed of the environment's last seeded reset, or None if there was
       none. It is the batch's seed if the batch is stepped as a whole.
-    step: number of steps since that reset, including the failed one. If the
+    step: number of steps since that reset, including the failed step. If the
       batch is stepped as a whole, autoresets are counted, too.
   """
 
@@ -62,7 +72,14 @@ class EnvironmentFailedError(user_code.UserCodeError):
     seed: int | None = None,
     step: int = 0,
   ):
-    """Makes the message from the environment and its fault."""
+    """Makes the error's message from a fault and its environment.
+
+    Args:
+      name: gymnasium id of the environment.
+      fault: the fault of the environment.
+      seed: seed of the environment's last seeded reset, or None.
+      step: number of steps since that reset; 0 if it is unknown.
+    """
     self.name, self.index, self.seed, self.step = name, fault.index, seed, step
     numbers = {"index": fault.index, "seed": seed, "step": step or None}
     known = [f"{k} {v}" for k, v in numbers.items() if v is not None]
@@ -71,9 +88,10 @@ class EnvironmentFailedError(user_code.UserCodeError):
 
 
 class CheckedEnvironment(gymnasium.Wrapper):
-  """Checks one environment's results, and turns errors into faults.
+  """Wrapper that checks the results of one environment of a batch.
 
-  Its methods raise an `EnvironmentFault` for an error or an invalid result.
+  If the environment raises an error or returns an invalid value, the wrapper's
+  methods raise an `EnvironmentFault`.
 
   Attributes:
     index: index of the environment in its batch.
@@ -97,7 +115,11 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self._observation: Any = None  # returned by the last reset or step
 
   def reset(self, *, seed=None, options=None):
-    """Resets the environment; the returned info has the action mask only."""
+    """Resets the environment, and checks its action mask.
+
+    Returns:
+      Observation, and an info with only the action mask, if there are masks.
+    """
     if seed is not None:
       self.seed, self.steps = seed, 0
     try:
@@ -111,7 +133,12 @@ class CheckedEnvironment(gymnasium.Wrapper):
     return self._observation, self._read_mask("reset()", info, terminated=False)
 
   def step(self, action):
-    """Steps the environment; the returned info has the action mask only."""
+    """Steps the environment, and checks the types of the results.
+
+    Returns:
+      Observation, reward, terminated, truncated, and an info with only the
+      action mask, if there are masks.
+    """
     self.steps += 1
     try:
       observation, reward, terminated, truncated, info = self.env.step(action)
@@ -132,7 +159,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     return observation, reward, terminated, truncated, info
 
   def close(self):
-    """Closes the environment."""
+    """Closes the environment; its errors become faults."""
     try:
       super().close()
     except KeyboardInterrupt:
@@ -165,7 +192,16 @@ class CheckedEnvironment(gymnasium.Wrapper):
   def _read_mask(
     self, call: str, info: Any, terminated: bool
   ) -> dict[str, np.ndarray]:
-    """Returns an info with the mask of `info` only, or raises a fault."""
+    """Returns an info that has only the action mask of another info.
+
+    Args:
+      call: the call that returned `info`, 'reset()' or 'step()'.
+      info: info of the environment.
+      terminated: whether the episode has terminated.
+
+    Raises:
+      EnvironmentFault: the mask is missing or invalid.
+    """
     assert self._masks is not None
     try:
       return self._masks.read_one(self.index, info, terminated)
@@ -173,12 +209,16 @@ class CheckedEnvironment(gymnasium.Wrapper):
       raise EnvironmentFault(self.index, f"{call} returned {error}") from None
 
   def _check_number(self, field: str, value: Any, kind: str) -> None:
-    """Raises a fault unless `value` is one value of a kind.
+    """Checks that a value is a single number, or a single bool.
 
     Args:
-      field: name of the value in the result of `step`.
-      value: the value.
-      kind: a key of `_DTYPE_KINDS`.
+      field: name of the value in the result of `step`, such as 'reward'.
+      value: the value that `step` returned.
+      kind: 'a number' or 'a bool'.
+
+    Raises:
+      EnvironmentFault: the value is an array of another size, or of another
+        type.
     """
     is_valid = isinstance(
       value, (bool, int, float, np.generic, np.ndarray)
@@ -195,17 +235,17 @@ class CheckedEnvironment(gymnasium.Wrapper):
 
 
 class BatchChecker:
-  """Wraps each environment of a batch in a `CheckedEnvironment`.
+  """Function object that wraps each environment of a batch for checks.
 
   gymnasium keeps this object with the environments, so it can be pickled.
 
   Attributes:
     count: number of environments wrapped so far, which is the index of the
-      next one.
+      next environment.
   """
 
   def __init__(self, masked: bool = False):
-    """Starts with index 0.
+    """Makes a checker whose first environment has index 0.
 
     Args:
       masked: Whether the environments' infos have action masks.
@@ -213,11 +253,11 @@ class BatchChecker:
     self.count, self._masked = 0, masked
 
   def __call__(self, env: gymnasium.Env) -> CheckedEnvironment:
-    """Wraps the next environment of the batch."""
+    """Wraps the next environment of the batch in a `CheckedEnvironment`."""
     checked = CheckedEnvironment(env, self.count, self._masked)
     self.count += 1
     return checked
 
   def __repr__(self) -> str:
-    """Returns a text that is equal for equal states, unlike the default."""
+    """Returns a text that depends on `count`, not on the object's address."""
     return f"BatchChecker(count={self.count})"

@@ -1,9 +1,9 @@
-"""Conversion of values between a gymnasium space and the spec of agents.
+"""Conversion: converts values between a gymnasium space and the agents' spec.
 
-Agents use the values of `specs`: float32 observations, actions counted from 0
-or in [-1, 1]. Environments and recorded episodes use the values of the space.
-Functions named `read` convert batches from the space to the spec; functions
-named `write` convert them from the spec to the space.
+Agents use the values of `specs`: float32 or uint8 observations, and actions
+that count from 0 or are in [-1, 1]. Environments and recorded episodes use the
+values of the space. Functions named `read` convert batches from the space to
+the spec; functions named `write` convert batches from the spec to the space.
 """
 
 import math
@@ -18,6 +18,7 @@ from gymnasium import spaces
 from slipway.environments import arrays, checked
 from slipway.environments import spaces as spaces_lib
 
+# A function that converts a batch of values [B, ...] to another array.
 Convert = Callable[[np.ndarray], np.ndarray]
 
 
@@ -28,11 +29,11 @@ def make_observation_reader(
 
   The function takes a batch in the space's structure, with [B, ...] in each
   leaf, and returns one array [B, ...]. It raises `checked.EnvironmentFault` for
-  values that are not in the space.
+  a discrete value that is not in the space.
 
   Args:
     space: Observation space of one environment, supported by `specs`.
-    dtype: Data type of the spec.
+    dtype: Data type of the spec's observations.
     copy: Whether the result for a Box must be a new array. Otherwise an array
       that already has `dtype` is returned unchanged.
   """
@@ -50,12 +51,17 @@ def make_observation_reader(
 
 
 def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
-  """Makes the function that converts structured observations to vectors."""
+  """Makes the function that converts structured observations to vectors.
+
+  The function takes a batch in the space's structure, and returns a float32
+  array [B, N], in which each leaf has the columns of `spaces.leaf_slices`.
+  """
   slices = list(spaces_lib.leaf_slices(space))
   _, last_slice = slices[-1]
   size = last_slice.stop
 
   def flatten(observations: Any) -> np.ndarray:
+    """Converts a batch of structured observations to vectors [B, N]."""
     parts = [spaces_lib.select(observations, leaf.path) for leaf, _ in slices]
     vectors = np.zeros((len(parts[0]), size), np.float32)
     for (leaf, columns), values in zip(slices, parts, strict=True):
@@ -71,10 +77,13 @@ def _write_leaf(
   """Writes a leaf's values [B, ...] to its columns of the vectors.
 
   Args:
-    leaf: the leaf.
+    leaf: leaf of the observation space.
     values: the leaf's values in the space.  # [B, ...]
-    vectors: zeros, float32, the leaf's columns, which are overwritten.
+    vectors: the leaf's columns, float32 zeros, which are overwritten.
       # [B, leaf.size]
+
+  Raises:
+    checked.EnvironmentFault: a discrete value is not in the leaf's space.
   """
   values = values.reshape(len(values), -1)
   space: Any = leaf.space
@@ -100,10 +109,11 @@ def _write_leaf(
 def make_recorded_space(
   space: gymnasium.Space, observations: specs.Array
 ) -> gymnasium.Space:
-  """Returns the space of recorded observations.
+  """Returns the space in which recordings store an environment's observations.
 
-  It is the environment's own space for Discrete and Box. For other spaces, and
-  for images, which Minari would store as lossy JPEG, it is a Box of vectors.
+  Discrete spaces, and Boxes without images, are returned unchanged. For other
+  spaces, and for images, which Minari would store as lossy JPEG, the result is
+  a Box of vectors.
 
   Args:
     space: Observation space of the environment.
@@ -122,7 +132,12 @@ def make_recorded_space(
 def write_observations(
   space: gymnasium.Space, observations: np.ndarray
 ) -> np.ndarray:
-  """Converts observations [B, ...] of the spec to those of `space`."""
+  """Converts observations of the spec to observations of a space.
+
+  Args:
+    space: Result of `make_recorded_space`: a Discrete or a Box.
+    observations: Observations of the spec, without masks.  # [B, ...]
+  """
   if isinstance(space, spaces.Discrete):
     return observations.argmax(axis=1) + int(space.start)
   shape: Any = space.shape
@@ -154,6 +169,7 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
   low, high, dtype = *_bounds(space), space.dtype
 
   def rescale(actions: np.ndarray) -> np.ndarray:
+    """Converts actions in [-1, 1] to the bounds of the Box."""
     # In float64, so that rounding to float32 can't exceed the bounds.
     fraction = (np.clip(actions, -1.0, 1.0).astype(np.float64) + 1.0) * 0.5
     return (low * (1.0 - fraction) + high * fraction).astype(dtype, copy=False)
@@ -162,11 +178,13 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
 
 
 def write_actions_with(ops: Any, space: gymnasium.Space, actions: Any) -> Any:
-  """Converts actions of the spec to actions of the space, also in a graph.
+  """Converts actions of the spec to actions of the space, by given operations.
+
+  The result equals that of `make_action_writer`, up to rounding and data types.
 
   Args:
-    ops: module or object with `clip`, `take` and `reshape`, such as an ONNX
-      graph.
+    ops: module or object with `clip`, `take` and `reshape`, such as the builder
+      of an ONNX graph.
     space: action space of one environment, as for `make_action_writer`.
     actions: actions [B, ...] of the spec, which count from 0 or are in [-1, 1];
       or numbers of joint actions [B].
@@ -185,10 +203,17 @@ def write_actions_with(ops: Any, space: gymnasium.Space, actions: Any) -> Any:
 
 
 def read_actions(space: gymnasium.Space, actions: np.ndarray) -> np.ndarray:
-  """Converts actions [B, ...] of the space to actions of the spec.
+  """Converts actions of the space to actions of the spec.
 
   Values outside of a Box's bounds become -1 or 1; a dimension whose bounds are
   equal becomes 0.
+
+  Args:
+    space: Action space of one environment.
+    actions: Actions of the space.  # [B, ...]
+
+  Returns:
+    Actions [B, ...]: int32 that count from 0, or float32 in [-1, 1].
   """
   if isinstance(space, spaces.Discrete):
     return (actions - int(space.start)).astype(np.int32)
@@ -204,9 +229,10 @@ def read_actions(space: gymnasium.Space, actions: np.ndarray) -> np.ndarray:
 def _make_component_writer(
   space: spaces.MultiDiscrete | spaces.MultiBinary,
 ) -> Convert:
-  """Makes the function that writes actions of several discrete components.
+  """Makes the function that converts actions of several discrete components.
 
-  It takes components [B, K], or numbers of joint actions [B].
+  The function takes values of the components [B, K], or numbers of joint
+  actions [B], and returns actions of the space, [B, ...].
   """
   shape: Any = space.shape
   start = np.reshape(getattr(space, "start", 0), -1)
@@ -216,6 +242,7 @@ def _make_component_writer(
     table = arrays.list_joint_actions(sizes)
 
   def write(actions: np.ndarray) -> np.ndarray:
+    """Converts actions [B, K] or [B] of the spec to those of the space."""
     if actions.ndim == 1:
       assert table is not None
       actions = table[actions]
@@ -226,7 +253,7 @@ def _make_component_writer(
 
 
 def _is_image(space: spaces.Box) -> bool:
-  """Returns whether Minari treats observations of a Box as JPEG images."""
+  """Returns whether Minari would store observations of a Box as JPEG images."""
   shape = space.shape
   if space.dtype != np.uint8 or len(shape) not in (2, 3):
     return False

@@ -2,8 +2,8 @@
 
 A worker calls `reset` and `step` of an environment. A game, a robot or a
 service has its own loop, which requests an action and then reports the result.
-An `Exchange` connects the two: the worker runs in a thread, and each of its
-calls returns once the loop has made the corresponding call.
+An `Exchange` connects worker and loop. The worker runs in a thread, and each of
+its calls returns once the loop has made the corresponding call.
 
 | the loop calls | the worker's thread |
 |---|---|
@@ -28,36 +28,38 @@ import numpy as np
 
 from slipway.environments import spaces
 
-_CHECK_S = 0.1  # seconds between checks whether the worker should stop
+# Seconds between two checks whether the worker should stop, while the worker
+# waits for the loop.
+_STOP_CHECK_PERIOD_S = 0.1
 
 
 class Interrupted(KeyboardInterrupt):
-  """The worker has stopped or should stop, so the waiting call ends.
+  """Raised by calls of an `Exchange` because the worker has stopped or should.
 
-  It is a KeyboardInterrupt, since any other error would be reported as an error
-  of the environment.
+  The class is a KeyboardInterrupt, since any other error would be reported as
+  an error of the environment.
   """
 
 
 class _NextCall(enum.Enum):
-  """The method that the loop must call next."""
+  """The method of `Exchange` that the external loop must call next."""
 
   ACT = "act"
   OBSERVE = "observe"
 
 
 class Exchange:
-  """Passes observations from a loop to a worker's thread, and actions back.
+  """Passes observations from an external loop to a worker, and actions back.
 
   The loop's thread calls `act` and `observe`; the worker's thread calls the
   other methods.
   """
 
   def __init__(self, observation_space: gymnasium.Space):
-    """Makes an exchange whose loop must call `act` first.
+    """Makes an exchange; the loop's first call must be `act`.
 
     Args:
-      observation_space: space of the observations.
+      observation_space: space of the loop's observations, which are checked.
     """
     self._space = observation_space
     self._changed = threading.Condition()
@@ -76,12 +78,19 @@ class Exchange:
     """Sets the function that decides whether the worker should stop.
 
     Args:
-      should_stop: called ten times a second while the worker waits.
+      should_stop: returns whether the worker should stop; called ten times per
+        second while the worker waits for the loop.
     """
     self._should_stop = should_stop
 
   def act(self, observation: typing.Any) -> typing.Any:
-    """Returns the action for an observation, once the worker has chosen it.
+    """Waits for the worker's action for an observation; called by the loop.
+
+    Args:
+      observation: observation of the space.
+
+    Returns:
+      The action, in the environment's action space.
 
     Raises:
       ValueError: the call or the observation is invalid, and had no effect.
@@ -110,7 +119,15 @@ class Exchange:
     truncated: bool,
     observation: typing.Any,
   ) -> None:
-    """Reports the result of the last action, without waiting for the worker.
+    """Reports the result of the last action; called by the loop.
+
+    The call does not wait for the worker.
+
+    Args:
+      reward: reward of the action, a finite number.
+      terminated: whether the environment has ended the episode.
+      truncated: whether a limit has ended the episode.
+      observation: observation after the action, of the space.
 
     Raises:
       ValueError: the call or a value is invalid, and had no effect.
@@ -131,7 +148,7 @@ class Exchange:
         self._pass_step((observation, reward, terminated, truncated))
 
   def wait_for_step(self) -> tuple[typing.Any, float, bool, bool]:
-    """Waits for the loop's next step.
+    """Waits for the loop's next step; called by the worker.
 
     Returns:
       Observation, reward, terminated and truncated.
@@ -143,25 +160,36 @@ class Exchange:
       while self._pending_step is None:
         if self._should_stop():
           raise Interrupted
-        self._changed.wait(_CHECK_S)
+        self._changed.wait(_STOP_CHECK_PERIOD_S)
       step, self._pending_step = self._pending_step, None
       self._changed.notify_all()
       return step
 
   def send_action(self, action: typing.Any) -> None:
-    """Sends the loop an action, which its `act` returns."""
+    """Sends an action to the loop, whose `act` returns it.
+
+    Args:
+      action: action of the environment's action space.
+    """
     with self._changed:
       self._action, self._has_action = action, True
       self._changed.notify_all()
 
   def close(self) -> None:
-    """Makes the loop's calls raise `Interrupted` from now on."""
+    """Makes all further calls of `act` and `observe` raise `Interrupted`."""
     with self._changed:
       self._is_closed = True
       self._changed.notify_all()
 
   def _pass_step(self, step: tuple[typing.Any, float, bool, bool]) -> None:
-    """Passes a step to the worker, once the worker has taken the last one."""
+    """Passes a step to the worker, once the worker has taken the previous step.
+
+    Args:
+      step: observation, reward, terminated and truncated.
+
+    Raises:
+      Interrupted: the worker has stopped.
+    """
     # The worker may not have taken an episode's end when the next one begins.
     while self._pending_step is not None:
       if self._is_closed:
@@ -171,7 +199,14 @@ class Exchange:
     self._changed.notify_all()
 
   def _check_order(self, called: _NextCall) -> None:
-    """Raises ValueError if the loop must call the other method next."""
+    """Checks that the loop called `act` and `observe` in the right order.
+
+    Args:
+      called: the method that the loop has called.
+
+    Raises:
+      ValueError: the loop must call the other method next.
+    """
     if called is self._next:
       return
     if called is _NextCall.ACT:
@@ -185,7 +220,7 @@ class Exchange:
     )
 
   def _check_observation(self, observation: typing.Any) -> typing.Any:
-    """Checks an observation, and returns a copy of it.
+    """Returns a copy of an observation of the loop, after checking its values.
 
     Raises:
       ValueError: the observation is not in the space, or not finite.
@@ -205,7 +240,7 @@ class Exchange:
 
 
 class ExternalEnvironment(gymnasium.Env):
-  """A worker's environment whose steps an external loop makes."""
+  """gymnasium environment of a worker, which an external loop steps."""
 
   def __init__(
     self,
@@ -213,7 +248,13 @@ class ExternalEnvironment(gymnasium.Env):
     action_space: gymnasium.Space,
     exchange: Exchange,
   ):
-    """Keeps the arguments; does not wait for the loop."""
+    """Makes the environment, without waiting for the loop.
+
+    Args:
+      observation_space: space of the loop's observations.
+      action_space: space of the worker's actions.
+      exchange: exchange with the loop.
+    """
     self.observation_space = observation_space
     self.action_space = action_space
     self._exchange = exchange
@@ -223,13 +264,17 @@ class ExternalEnvironment(gymnasium.Env):
     return self._exchange.wait_for_step()[0], {}
 
   def step(self, action):
-    """Sends an action to the loop, and waits for its result."""
+    """Sends an action to the loop, and waits for the result of the action."""
     self._exchange.send_action(np.copy(action)[()])
     return *self._exchange.wait_for_step(), {}
 
 
 def _read_reward(reward: typing.Any) -> float:
-  """Returns a reward as a float; raises ValueError if it is not finite."""
+  """Returns a reward as a float.
+
+  Raises:
+    ValueError: the reward is not a finite number.
+  """
   try:
     number = float(reward)
   except (TypeError, ValueError):
@@ -243,7 +288,15 @@ def _read_reward(reward: typing.Any) -> float:
 
 
 def _read_flag(name: str, value: typing.Any) -> bool:
-  """Returns a value as a bool; raises ValueError if it is of another type."""
+  """Returns a bool, or NumPy bool, as a bool.
+
+  Args:
+    name: name of the value in the error message, such as 'terminated'.
+    value: the value.
+
+  Raises:
+    ValueError: the value is not a bool.
+  """
   if isinstance(value, (bool, np.bool_)):
     return bool(value)
   raise ValueError(

@@ -36,16 +36,22 @@ from slipway.environments import (
   wrappers,
 )
 
-_MIN_LIKENESS = 0.6  # between an unknown name and the suggested one
-# Constructor arguments that a config field sets, and the name of that field.
-_FIELDS = {"max_episode_steps": "time_limit"}
-_ATARI_FIELDS = {
+# The lowest similarity, in [0, 1], of an unknown gymnasium id and a known id
+# that the error message suggests.
+_MIN_SIMILARITY = 0.6
+# Constructor arguments that `environment.kwargs` must not contain, and the
+# config field of `environment` that sets each of them.
+_FIELDS_OF_ARGUMENTS = {"max_episode_steps": "time_limit"}
+# The same for the additional arguments of `ale_py.AtariVectorEnv`.
+_FIELDS_OF_ATARI_ARGUMENTS = {
   "max_num_frames_per_episode": "time_limit",
   "reward_clipping": "reward_clip",
 }
+# The vector entry point in gymnasium's registry that marks an id as Atari.
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
-_ATARI_FRAME_SKIP = 4  # default of AtariVectorEnv
-# Vector environments with this prefix are not used: they need JAX, and in
+# The default of AtariVectorEnv's argument `frameskip`, in frames per step.
+_ATARI_FRAME_SKIP = 4
+# Prefix of the vector entry points that are not used: they need JAX, and in
 # gymnasium 1.3.0 the autoreset of one environment undoes a step of the others.
 _JAX_ENTRY_POINT = "gymnasium.envs.phys2d."
 
@@ -53,7 +59,7 @@ _JAX_ENTRY_POINT = "gymnasium.envs.phys2d."
 def make(
   config: ml_collections.ConfigDict, num_envs: int, seed: int
 ) -> vector.VectorEnvironment:
-  """Makes a batch of environments.
+  """Makes a batch of environments from a config.
 
   Args:
     config: The `environment` section of a config. `name` is a gymnasium id such
@@ -101,10 +107,13 @@ def make(
 
 
 def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
-  """Returns the spec of the environments that `make` makes.
+  """Returns the spec of a config's environments.
 
-  Makes one environment and steps it once, so that its errors appear before the
-  run starts. External environments are not stepped.
+  The function makes one environment and steps it once, so that its errors
+  appear before the run starts. External environments are not stepped.
+
+  Args:
+    config: `environment` section of a config, as for `make`.
 
   Raises:
     Exception: as `make`, and as the environment's `reset`, `step` and `close`.
@@ -120,15 +129,17 @@ def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
 def make_external(
   config: ml_collections.ConfigDict,
 ) -> tuple[vector.VectorEnvironment, external.Exchange]:
-  """Makes an environment that an external loop steps.
+  """Makes an environment that an external loop steps, and their exchange.
 
-  The config's environment, with its wrappers, only provides the spaces.
+  The environment that the config names, with its wrappers, only defines the
+  spaces; it is never stepped.
 
   Args:
     config: `environment` section of a config, as for `make`.
 
   Returns:
-    The environment, for a worker, and the exchange, for the loop.
+    The environment, which a worker steps, and the exchange, which the loop
+    calls.
 
   Raises:
     Exception: as `make`.
@@ -159,7 +170,17 @@ def make_external(
 def get_name_and_kwargs(
   config: ml_collections.ConfigDict,
 ) -> tuple[str, dict[str, Any]]:
-  """Returns the environment's id and constructor arguments; checks types."""
+  """Returns an environment's gymnasium id and constructor arguments.
+
+  Args:
+    config: `environment` section of a config.
+
+  Returns:
+    The id, in which the game replaces `{game}`, and the keyword arguments.
+
+  Raises:
+    ValueError: `name` is not text, or `kwargs` is not a ConfigDict.
+  """
   name: Any = config.name
   kwargs: Any = config.kwargs
   if not isinstance(name, str):
@@ -178,11 +199,16 @@ def get_name_and_kwargs(
 def make_gymnasium_spec(
   config: ml_collections.ConfigDict,
 ) -> registration.EnvSpec | None:
-  """Returns the gymnasium spec from which `gymnasium.make` makes environments.
+  """Returns the gymnasium spec of a config's environment, for recordings.
+
+  `gymnasium.make` makes a single environment from such a spec.
+
+  Args:
+    config: `environment` section of a config, as for `make`.
 
   Returns:
-    The spec, or None if it can't be written to a file, if the kwargs are those
-    of a vector environment (`ALE/*`), or if the environment has wrappers.
+    The spec, or None if the spec can't be written to a file, if the kwargs are
+    those of a vector environment (`ALE/*`), or if the environment has wrappers.
 
   Raises:
     ValueError: as `make`.
@@ -201,15 +227,23 @@ def make_gymnasium_spec(
 
 
 def is_atari(name: str) -> bool:
-  """Returns whether `make` makes an `ale_py.AtariVectorEnv` for this id."""
+  """Returns whether `make` makes an `ale_py.AtariVectorEnv` for an id.
+
+  Args:
+    name: gymnasium id, or 'module:Class'.
+  """
   return _find_spec(name).vector_entry_point == _ATARI_ENTRY_POINT
 
 
 def vectorization_mode(name: str) -> str:
   """Returns gymnasium's vectorization mode for an id.
 
-  It is 'sync', a Python loop over the environments, or 'vector_entry_point',
-  the id's own vector environment.
+  Args:
+    name: gymnasium id, or 'module:Class'.
+
+  Returns:
+    'sync', a Python loop over the environments, or 'vector_entry_point', the
+    id's own vector environment.
   """
   spec = _find_spec(name)
   entry_point = spec.vector_entry_point
@@ -223,7 +257,15 @@ def vectorization_mode(name: str) -> str:
 
 
 def _find_spec(name: str) -> registration.EnvSpec:
-  """Returns the registered spec of an id; imports its module if necessary."""
+  """Returns gymnasium's spec of an id; imports the id's module if necessary.
+
+  Args:
+    name: gymnasium id, or 'module:Class', which needs no registration.
+
+  Raises:
+    ValueError: the id does not exist, or importing a library failed.
+    user_code.UserCodeError: importing the user's own module failed.
+  """
   module, _, env_id = name.rpartition(":")
   try:
     if module:
@@ -257,12 +299,19 @@ def _find_spec(name: str) -> registration.EnvSpec:
 
 
 def _nearest_id(env_id: str) -> str | None:
-  """Returns the most similar registered id, or None if none is similar.
+  """Returns the registered id most similar to an unknown id.
 
   Namespaces and case matter only between equally similar names.
+
+  Args:
+    env_id: unknown gymnasium id.
+
+  Returns:
+    The known id, or None if none is similar.
   """
 
-  def likeness(known: str) -> tuple[float, float, int]:
+  def similarity(known: str) -> tuple[float, float, int]:
+    """Returns a registered id's sort key; its first number is in [0, 1]."""
     ratios = (
       difflib.SequenceMatcher(None, env_id.lower(), other.lower()).ratio()
       for other in (known.rpartition("/")[2], known)
@@ -270,8 +319,8 @@ def _nearest_id(env_id: str) -> str | None:
     whole = difflib.SequenceMatcher(None, env_id, known).ratio()
     return max(ratios), whole, gymnasium.registry[known].version or 0
 
-  nearest = max(gymnasium.registry, key=likeness)
-  return nearest if likeness(nearest)[0] >= _MIN_LIKENESS else None
+  nearest = max(gymnasium.registry, key=similarity)
+  return nearest if similarity(nearest)[0] >= _MIN_SIMILARITY else None
 
 
 def _construct(
@@ -281,7 +330,7 @@ def _construct(
   num_envs: int,
   masked: bool,
 ) -> gymnasium.vector.VectorEnv:
-  """Makes gymnasium's vector environment; errors name the config field.
+  """Makes gymnasium's vector environment for a config.
 
   Args:
     config: The `environment` section of a config.
@@ -289,6 +338,10 @@ def _construct(
     kwargs: Keyword arguments of the constructor.
     num_envs: Number of environments.
     masked: Whether the environments' infos have action masks.
+
+  Raises:
+    ValueError: An argument is invalid; the message names the config field.
+    user_code.UserCodeError: The user's own code failed.
   """
   spec = _find_spec(name)
   _check_arguments(name, kwargs)
@@ -305,13 +358,13 @@ def _construct(
   else:
     env_wrappers = wrappers.make_wrappers(config)
   mode = "sync" if env_wrappers else vectorization_mode(name)
-  if limit and mode != "sync" and not _limits_episodes(name):
+  if limit and mode != "sync" and not _takes_time_limit(name):
     mode = "sync"
   check_envs = checked.BatchChecker(masked)
   if mode == "sync":
     if limit:
       arguments["max_episode_steps"] = -1  # no limit of its own
-      env_wrappers.append(wrappers.limit_episodes(limit))
+      env_wrappers.append(wrappers.make_time_limit(limit))
     # BatchChecker replaces gymnasium's checker. All steps share one buffer,
     # which VectorEnvironment copies for the caller.
     arguments["disable_env_checker"] = True
@@ -355,8 +408,18 @@ def _construct(
 
 
 def _check_arguments(name: str, kwargs: dict[str, Any]) -> None:
-  """Raises ValueError if Slipway itself sets one of the arguments."""
-  fields = _FIELDS | (_ATARI_FIELDS if is_atari(name) else {})
+  """Checks that Slipway itself sets none of the constructor arguments.
+
+  Args:
+    name: gymnasium id, or 'module:Class'.
+    kwargs: keyword arguments of the constructor, from the config.
+
+  Raises:
+    ValueError: Slipway sets one of the arguments.
+  """
+  fields = _FIELDS_OF_ARGUMENTS | (
+    _FIELDS_OF_ATARI_ARGUMENTS if is_atari(name) else {}
+  )
   for argument in sorted(fields.keys() & kwargs.keys()):
     raise ValueError(
       f"config.environment.kwargs.{argument} is {kwargs[argument]!r}, but a "
@@ -376,7 +439,13 @@ def _check_arguments(name: str, kwargs: dict[str, Any]) -> None:
 def _explain_constructor_failure(
   name: str, kwargs: dict[str, Any], error: BaseException
 ) -> str:
-  """Returns one line that explains why a constructor failed."""
+  """Returns one line that explains why an environment's constructor failed.
+
+  Args:
+    name: gymnasium id, or 'module:Class'.
+    kwargs: keyword arguments that the constructor got.
+    error: the error that the constructor raised.
+  """
   unknown = re.search(
     r"unexpected keyword argument '(\w+)'", user_code.describe(error)
   )
@@ -392,13 +461,20 @@ def _explain_constructor_failure(
   )
 
 
-def _limits_episodes(name: str) -> bool:
-  """Returns whether an id's vector environment can limit episodes itself."""
+def _takes_time_limit(name: str) -> bool:
+  """Returns whether an id's vector environment takes a limit of episode length.
+
+  Args:
+    name: gymnasium id, or 'module:Class'.
+  """
   return is_atari(name) or "max_episode_steps" in _list_arguments(name)
 
 
 def _list_arguments(name: str) -> list[str]:
-  """Returns the names of the arguments of an id's constructor."""
+  """Returns the names of the arguments of an id's constructor, sorted.
+
+  The constructor is that of the id's vector environment, if `make` uses one.
+  """
   spec = _find_spec(name)
   entry_point: Any = spec.entry_point
   if vectorization_mode(name) == "vector_entry_point":
@@ -410,16 +486,16 @@ def _list_arguments(name: str) -> list[str]:
 
 
 def _first_line(error: Exception) -> str:
-  """Returns the first line of an error's text, or else its type."""
+  """Returns the first line of an error's text; without a text, its type."""
   text = user_code.format_object(error, str)
   return (text or type(error).__name__).splitlines()[0]
 
 
 def _spread_seed(seed: int) -> int:
-  """Returns a pseudorandom seed, so that consecutive batches share none.
+  """Returns a pseudorandom seed in [0, 2^30), computed from a batch's seed.
 
-  gymnasium seeds environment i of a batch with s + i, so batches with
-  consecutive seeds would share all but one of their environments. The result
-  is below 2^30, since ale_py's seeds must be below 2^31.
+  gymnasium seeds environment i of a batch with s + i. So batches with
+  consecutive seeds s would share all but one of their environments. The result
+  is below 2^30, since ale_py's seeds s + i must be below 2^31.
   """
   return int(np.random.SeedSequence(seed).generate_state(1)[0] >> 2)

@@ -1,9 +1,9 @@
 """Hanging environments: detects resets and steps that do not return.
 
 A background thread inspects the stacks of the other threads several times per
-time limit. So it adds no cost to a step, and the error shows the line of the
-environment's code that does not return. Code that never releases Python's lock
-can't be detected in this way.
+time limit. So the detection adds no cost to a step, and the error shows the
+line of the environment's code that does not return. Code that never releases
+Python's global interpreter lock can't be detected in this way.
 """
 
 import contextlib
@@ -16,16 +16,19 @@ from collections.abc import Iterator
 
 from slipway.environments import asynchronous, checked, user_code, vector
 
-_INSPECTIONS = 10  # per time limit
-# Bounds of the seconds between two inspections.
+# Inspections of all stacks per time limit of a step.
+_INSPECTIONS_PER_TIMEOUT = 10
+# Bounds of the time between two inspections, in seconds.
 _MIN_PERIOD_S, _MAX_PERIOD_S = 0.05, 1.0
 
+# The classes whose resets and steps are inspected.
 _Environment = checked.CheckedEnvironment | vector.VectorEnvironment
-# Names of the calls that are inspected, by their compiled code.
+# Calls of a single environment that are inspected: names by compiled code.
 _ENVIRONMENT_CALLS = {
   checked.CheckedEnvironment.reset.__code__: "reset()",
   checked.CheckedEnvironment.step.__code__: "step()",
 }
+# Calls of a whole batch that are inspected: names by compiled code.
 _BATCH_CALLS = {
   vector.VectorEnvironment.reset.__code__: "reset()",
   vector.VectorEnvironment.step.__code__: "step()",
@@ -37,7 +40,8 @@ class _Call(typing.NamedTuple):
 
   Attributes:
     frame: stack frame of the call. A later call has another frame.
-    since_s: monotonic seconds at which the call was first seen.
+    since_s: time of the inspection that found the call first, in seconds of
+      `time.monotonic`.
   """
 
   frame: types.FrameType
@@ -46,10 +50,10 @@ class _Call(typing.NamedTuple):
 
 @contextlib.contextmanager
 def detect_hanging(timeout_s: float) -> Iterator[None]:
-  """Detects hanging environments of this process while the block runs.
+  """Detects hanging environments of this process while a `with` block runs.
 
-  For the first call that takes too long, the background thread raises an
-  `EnvironmentFailedError` and ends; `threading.excepthook` handles the error.
+  For the first call that takes too long, a background thread raises an
+  `EnvironmentFailedError` and ends. `threading.excepthook` handles the error.
 
   Args:
     timeout_s: seconds that one reset or step of an environment, or of a batch
@@ -72,8 +76,17 @@ def detect_hanging(timeout_s: float) -> Iterator[None]:
 
 
 def _watch(timeout_s: float, ended: threading.Event) -> None:
-  """Raises an error for the first call that takes too long, until `ended`."""
-  period_s = min(max(timeout_s / _INSPECTIONS, _MIN_PERIOD_S), _MAX_PERIOD_S)
+  """Inspects all threads until a call takes too long or `ended` is set.
+
+  Args:
+    timeout_s: seconds that a call may take.
+    ended: event that ends the inspections.
+
+  Raises:
+    checked.EnvironmentFailedError: a call takes longer.
+  """
+  period_s = timeout_s / _INSPECTIONS_PER_TIMEOUT
+  period_s = min(max(period_s, _MIN_PERIOD_S), _MAX_PERIOD_S)
   known: dict[int, _Call] = {}  # calls of the last inspection, by thread id
   while not ended.wait(period_s):
     now_s, calls = time.monotonic(), {}
@@ -88,7 +101,10 @@ def _watch(timeout_s: float, ended: threading.Event) -> None:
 
 
 def _find_calls() -> Iterator[tuple[int, types.FrameType]]:
-  """Yields the id and frame of each thread that is in an environment's call."""
+  """Yields the unfinished calls: thread id and stack frame of the call.
+
+  A thread has a call if it is in a reset or step of an environment or a batch.
+  """
   for thread, top in sys._current_frames().items():
     frame = _find_frame(top, _ENVIRONMENT_CALLS) or _find_frame(
       top, _BATCH_CALLS
@@ -100,11 +116,14 @@ def _find_calls() -> Iterator[tuple[int, types.FrameType]]:
 def _find_frame(
   top: types.FrameType | None, codes: typing.Container[types.CodeType]
 ) -> types.FrameType | None:
-  """Returns the innermost frame of a stack that runs one of `codes`, or None.
+  """Returns the innermost frame of a stack that runs one of some functions.
 
   Args:
-    top: innermost frame of the stack.
+    top: innermost frame of the stack, or None for an empty stack.
     codes: compiled code of the functions to find.
+
+  Returns:
+    The frame, or None if the stack has none of the functions.
   """
   while top is not None and top.f_code not in codes:
     top = top.f_back
@@ -114,7 +133,14 @@ def _find_frame(
 def _make_error(
   thread: int, call: _Call, waited_s: float, timeout_s: float
 ) -> checked.EnvironmentFailedError:
-  """Makes the error that describes a call which takes too long."""
+  """Makes the error for a call that takes too long.
+
+  Args:
+    thread: id of the thread that made the call.
+    call: the call.
+    waited_s: seconds since the call was first seen.
+    timeout_s: seconds that a call may take.
+  """
   frame = call.frame
   owner: _Environment = frame.f_locals["self"]
   batch_frame = _find_frame(frame, _BATCH_CALLS)

@@ -15,8 +15,10 @@ import numpy as np
 
 from slipway.environments import spaces, user_code
 
+# Key of the action mask in the infos that environments return.
 KEY = "action_mask"
-# Key of gymnasium's bool [B]: whether each environment's info had `KEY`.
+# Key of a bool [B] in the infos of gymnasium's vector environments: whether
+# each environment's info had the key `KEY`.
 _HAS_MASK_KEY = f"_{KEY}"
 
 
@@ -28,25 +30,32 @@ class InvalidMaskError(ValueError):
   """
 
   def __init__(self, index: int | None, found: str):
-    """Makes the error.
+    """Makes the error for an invalid mask.
 
     Args:
       index: Index of the environment in its batch, or None for all of them.
-      found: Text that follows "step() returned" in messages.
+      found: Description of the mask, which follows "step() returned" in
+        messages.
     """
     super().__init__(found)
     self.index = index
 
 
 class MaskReader:
-  """Reads the action masks of environments with one action space.
+  """Reads and checks action masks in the infos of environments.
+
+  All environments must have the same action space.
 
   Attributes:
     size: M, the length of a mask.
   """
 
   def __init__(self, action_space: gymnasium.Space):
-    """Prepares for a Discrete, MultiDiscrete or MultiBinary action space."""
+    """Makes a reader of the masks for an action space.
+
+    Args:
+      action_space: A Discrete, MultiDiscrete or MultiBinary.
+    """
     sizes = np.array(spaces.component_sizes(action_space) or ())
     self.size = int(sizes.sum())
     self._starts = np.cumsum(sizes) - sizes
@@ -54,12 +63,16 @@ class MaskReader:
   def read_one(
     self, index: int, info: Any, terminated: bool
   ) -> dict[str, np.ndarray]:
-    """Returns the mask, bool [M], in the info of one environment.
+    """Returns an info that has only the mask of one environment's info.
 
     Args:
       index: Index of the environment in its batch.
-      info: Info that `reset` or `step` returned.
-      terminated: Whether the episode has terminated.
+      info: Info that the environment's `reset` or `step` returned.
+      terminated: Whether the episode has terminated, so that a missing mask is
+        replaced by ones.
+
+    Returns:
+      A dict from `KEY` to the mask, bool [M].
 
     Raises:
       InvalidMaskError: The mask is missing, or has another shape or type.
@@ -77,6 +90,8 @@ class MaskReader:
     self, infos: Mapping[str, Any], terminated: np.ndarray
   ) -> np.ndarray:
     """Returns the masks, bool [B, M], in the infos of a vector environment.
+
+    A terminated environment whose mask is missing or all zeros gets ones.
 
     Args:
       infos: Infos that the vector environment's `reset` or `step` returned.
@@ -116,7 +131,17 @@ class MaskReader:
   def _check(
     self, index: int | None, mask: Any, shape: tuple[int, ...]
   ) -> np.ndarray:
-    """Checks the shape, type and values of a mask; returns a copy as bools."""
+    """Returns a mask as a new bool array, after checking its values.
+
+    Args:
+      index: Index of the environment in its batch, or None for all of them.
+      mask: Value of the info's key `KEY`.
+      shape: Shape of a valid mask: (M,) or (B, M).
+
+    Raises:
+      InvalidMaskError: The mask has another shape or type, or a value other
+        than 0 and 1.
+    """
     if not isinstance(mask, np.ndarray) or (
       mask.shape != shape or mask.dtype.kind not in "bui"
     ):
@@ -141,7 +166,11 @@ class MaskReader:
 
 
 def _describe_missing(where: str) -> str:
-  """Returns the message for a missing mask; `where` is "info" or "infos"."""
+  """Returns the text of an `InvalidMaskError` for a missing mask.
+
+  Args:
+    where: "info" for one environment, or "infos" for a vector environment.
+  """
   return (
     f"no {where}['{KEY}'], though config.environment.action_mask is True: "
     "return it from reset() and step(), or set "

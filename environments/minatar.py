@@ -1,4 +1,4 @@
-"""MinAtar's games as gymnasium environments with observations of bytes.
+"""MinAtar: the MinAtar games as gymnasium environments with uint8 observations.
 
 For example `environment.name=slipway.environments.minatar:MinAtar/Breakout-v1`.
 Young and Tian 2019, "MinAtar: an Atari-inspired testbed for thorough and
@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+# The package's names of the MinAtar games, by their names in gymnasium ids.
 GAMES = {
   "Asterix": "asterix",
   "Breakout": "breakout",
@@ -23,7 +24,8 @@ GAMES = {
   "Seaquest": "seaquest",
   "SpaceInvaders": "space_invaders",
 }
-_CELL_PIXELS = 16  # height and width of a cell in a rendered frame
+# Height and width, in a rendered frame, of one of the game's 10 x 10 cells.
+_CELL_PIXELS = 16
 
 
 class MinAtar(gymnasium.Env):
@@ -42,7 +44,7 @@ class MinAtar(gymnasium.Env):
     difficulty_ramping: bool = True,
     render_mode: str | None = None,
   ):
-    """Makes the game.
+    """Makes the environment of a game.
 
     Args:
       game: one of `GAMES`.
@@ -61,7 +63,7 @@ class MinAtar(gymnasium.Env):
     )
 
   def reset(self, *, seed=None, options=None):
-    """Begins a game."""
+    """Starts a game; returns its first observation, and an empty info."""
     super().reset(seed=seed)
     if seed is not None:
       self._game.seed(int(self.np_random.integers(2**31)))
@@ -72,12 +74,16 @@ class MinAtar(gymnasium.Env):
     return self._observe(), {}
 
   def step(self, action):
-    """Takes an action for one frame."""
+    """Plays one frame of the game; games are never truncated.
+
+    Args:
+      action: index in the game's minimal set of actions.
+    """
     reward, terminated = self._game.act(self._actions[int(action)])
     return self._observe(), float(reward), bool(terminated), False, {}
 
   def render(self):
-    """Returns a frame with a colour for each channel, uint8 [H, W, 3]."""
+    """Returns an image with one colour per channel, uint8 [160, 160, 3]."""
     board = self._game.state()
     channels = board.shape[2]
     colours = [(0.0, 0.0, 0.0)] + [
@@ -93,7 +99,10 @@ class MinAtar(gymnasium.Env):
 
 
 def _import_minatar():
-  """Imports MinAtar without its warning about a missing plotting library."""
+  """Returns the package `minatar`, imported without its log messages.
+
+  The import would warn that a plotting library is missing.
+  """
   disabled = logging.root.manager.disable
   logging.disable(logging.WARNING)
   try:

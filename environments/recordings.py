@@ -1,12 +1,14 @@
 """Recordings: reads and writes complete episodes as Minari datasets.
 
-The folder is organised like Minari's own datasets, with its files in `data/`.
-`minari.MinariDataset("FOLDER/data")` opens it; so does `minari.load_dataset` if
-MINARI_DATASETS_PATH is the folder's parent. `read` also reads datasets that
-Minari has written. Files contain the environment's own
-observations and actions, which `conversion` converts. Structured observations
-and images are written as vectors (`conversion.make_recorded_space`); action
-masks are `infos["action_mask"]`, one per observation.
+A dataset's folder is organised like Minari's own datasets, with its files in
+`data/`. `minari.MinariDataset("FOLDER/data")` opens the dataset; so does
+`minari.load_dataset` if MINARI_DATASETS_PATH is the folder's parent. `read`
+also reads datasets that Minari has written.
+
+Files contain the environment's own observations and actions, which `conversion`
+converts. Structured observations and images are written as vectors
+(`conversion.make_recorded_space`); action masks are `infos["action_mask"]`, one
+per observation.
 https://minari.farama.org/content/dataset_standards
 """
 
@@ -33,25 +35,26 @@ from slipway.environments import (
   vector,
 )
 
+# Subfolder of a dataset's folder that holds Minari's files.
 _DATA = "data"
 
 
 class Episodes(NamedTuple):
-  """E concatenated episodes with N steps in total.
+  """E complete episodes, concatenated, with N steps in total.
 
-  Step i of the N, in episode e, leads from `observations[i + e]` to
-  `observations[i + e + 1]`.
+  Step i of all N steps belongs to an episode e, and leads from
+  `observations[i + e]` to `observations[i + e + 1]`.
 
   Attributes:
-    observations: Observations of the spec, one more than steps per episode.
-      # [N + E, ...]
+    observations: Observations of the spec; each episode has one more than it
+      has steps.  # [N + E, ...]
     actions: Actions of the spec.  # [N, ...]
     rewards: float32.  # [N]
-    terminated: bool [N], whether the step terminated its episode, so that no
-      value follows.
-    truncated: bool [N], whether the episode was cut after the step, so that the
-      last observation still has a value.
-    lengths: int64, steps per episode, each at least 1.  # [E]
+    terminated: bool [N], whether the step terminated its episode, so that its
+      return is not bootstrapped.
+    truncated: bool [N], whether the episode was truncated after the step, so
+      that the return is bootstrapped from the last observation.
+    lengths: int64 [E], number of steps of each episode, at least 1.
   """
 
   observations: np.ndarray
@@ -63,10 +66,10 @@ class Episodes(NamedTuple):
 
 
 class Recorder:
-  """Writes the complete episodes of a vector environment as a dataset.
+  """Writes the complete episodes of a vector environment as a Minari dataset.
 
-  The folder appears once everything is written; after an error in the block
-  there is no folder.
+  `close` creates the dataset's folder, once all episodes are written. If the
+  `with` block raises an error, there is no folder.
 
   >>> with recordings.Recorder(folder, config, environment) as recorder:
   ...   recorder.add(None, environment.reset(), recorded)
@@ -79,11 +82,12 @@ class Recorder:
     config: ml_collections.ConfigDict,
     environment: vector.VectorEnvironment,
   ):
-    """Prepares a dataset.
+    """Starts a dataset in a temporary folder next to `folder`.
 
     Args:
       folder: Folder of the dataset, absent or empty.
-      config: Config section from which `factory.make` made `environment`.
+      config: `environment` section of the config from which `factory.make` made
+        `environment`.
       environment: Environment whose steps will be added.
 
     Raises:
@@ -131,7 +135,7 @@ class Recorder:
     step: vector.StepBatch,
     recorded: np.ndarray,
   ) -> None:
-    """Adds a step of every environment, and writes the episodes that it ends.
+    """Adds a step of every environment, and writes the episodes that end.
 
     Args:
       actions: Actions of the step, or None if `step` is from a reset.
@@ -162,31 +166,33 @@ class Recorder:
         self._write_episode(self._observations[env], self._steps[env])
 
   def close(self) -> None:
-    """Moves the dataset to its folder; unfinished episodes are not in it."""
+    """Moves the dataset to its folder, without unfinished episodes."""
     try:
       os.replace(self._written, self._folder)
     finally:
       self.discard()
 
   def discard(self) -> None:
-    """Removes all written files, unless `close` has moved them away."""
+    """Removes the temporary folder, but no dataset that `close` has moved."""
     shutil.rmtree(self._temporary, ignore_errors=True)
 
   def __enter__(self) -> "Recorder":
+    """Returns the recorder."""
     return self
 
   def __exit__(self, error_type, error, traceback) -> None:
+    """Closes the dataset, or discards it if the block raised an error."""
     if error_type is None:
       self.close()
     else:
       self.discard()
 
   def _write_episode(self, observations: list, steps: list) -> None:
-    """Writes an episode of N steps.
+    """Writes one complete episode of N steps to the temporary dataset.
 
     Args:
       observations: N + 1 observations of the spec.
-      steps: N tuples of action, reward, terminated and truncated.
+      steps: N tuples of action of the space, reward, terminated and truncated.
     """
     actions, rewards, terminated, truncated = map(
       np.stack, zip(*steps, strict=True)
@@ -214,12 +220,15 @@ def read(
 ) -> Episodes:
   """Reads all episodes of a Minari dataset.
 
-  Neither TensorFlow nor JAX is imported. An episode's last step becomes
-  truncated if it is neither terminated nor truncated.
+  An episode's last step becomes truncated if it is neither terminated nor
+  truncated. The function imports neither TensorFlow nor JAX.
 
   Args:
     folder: Folder of a dataset that `Recorder` or Minari has written.
     spec: Spec of the environment in which the episodes were recorded.
+
+  Returns:
+    The episodes with at least one step, in the dataset's order.
 
   Raises:
     ValueError: The folder does not exist, is not a dataset, has no
@@ -297,7 +306,11 @@ def read(
 def _load_dataset(
   folder: pathlib.Path,
 ) -> tuple[minari.MinariDataset, list[minari.EpisodeData]]:
-  """Returns a dataset and its episodes, or raises ValueError for others."""
+  """Returns the Minari dataset in a folder, and its episodes.
+
+  Raises:
+    ValueError: The folder does not exist, or is not a Minari dataset.
+  """
   if not folder.is_dir():
     raise ValueError(
       f"folder is {str(folder)!r}, which does not exist, so no episodes can be "
@@ -317,7 +330,10 @@ def _load_dataset(
 
 
 def _describe_values(spec: specs.Array) -> str:
-  """Describes the type and shape of a spec's values, such as 'float32 [4]'."""
+  """Returns the type and shape of a spec's values, such as 'float32 [4]'.
+
+  For discrete actions, the text is such as '3 x 2 discrete values'.
+  """
   sizes = arrays.component_sizes(spec)
   if sizes is not None:
     return f"{' x '.join(map(str, sizes))} discrete values"
@@ -331,8 +347,11 @@ def _read_masks(
 
   Args:
     folder: Folder of the dataset, for the error message.
-    episode: The episode.
+    episode: Episode that Minari has read.
     size: M, the length of a mask.
+
+  Raises:
+    ValueError: The episode has no masks of this shape.
   """
   mask = np.asarray((episode.infos or {}).get(masks.KEY))
   if mask.shape != (len(episode) + 1, size):

@@ -1,4 +1,4 @@
-"""Saving: tests whether environments continue exactly from a pickle.
+"""Saving: tests whether pickled environments continue exactly.
 
 | environments | result of pickling |
 |---|---|
@@ -6,8 +6,8 @@
 | `ALE/*` | an error: their state is in C++ |
 | LunarLander, others with `gymnasium.utils.EzPickle` | no error, no state |
 
-For the last kind, unpickling makes a new environment from the same constructor
-arguments. So a test with separate environments decides whether a pickle works.
+For environments with EzPickle, unpickling only repeats the constructor call. So
+a test compares the steps of saved and restored environments.
 """
 
 import ml_collections
@@ -15,12 +15,17 @@ import numpy as np
 
 from slipway.environments import factory, vector
 
-_STEPS = 100  # number of steps before the pickle, and also after it
+# Steps of the test before the environments are saved, and as many afterwards.
+_STEPS = 100
+# Environments in each of the two batches that the test compares.
 _NUM_ENVS = 2
 
 
 def is_exact(config: ml_collections.ConfigDict) -> bool:
   """Returns whether restored environments continue exactly like the saved ones.
+
+  The function makes two batches of environments, and steps them. If a step,
+  saving or restoring raises an error, the result is False.
 
   Args:
     config: `environment` section of a config, as for `factory.make`.
@@ -42,7 +47,12 @@ def is_exact(config: ml_collections.ConfigDict) -> bool:
 def _continues_equally(
   saved: vector.VectorEnvironment, restored: vector.VectorEnvironment
 ) -> bool:
-  """Restores the state of `saved` in `restored`, and compares their steps."""
+  """Returns whether two batches make equal steps once they have equal states.
+
+  Args:
+    saved: environments that are stepped, and whose state is then saved.
+    restored: environments into which the state is restored.
+  """
   random = np.random.default_rng(0)
   step = saved.reset()
   restored.reset()
@@ -52,13 +62,13 @@ def _continues_equally(
   for _ in range(_STEPS):
     actions = saved.sample_actions(step.observation, random)
     step = saved.step(actions)
-    if not _equal(step, restored.step(actions)):
+    if not _is_identical(step, restored.step(actions)):
       return False
   # Resets without a seed use the state of the random generators.
-  return _equal(saved.reset(), restored.reset())
+  return _is_identical(saved.reset(), restored.reset())
 
 
-def _equal(arrays, others) -> bool:
-  """Returns whether all arrays of two `StepBatch`es are bit-identical."""
-  pairs = zip(arrays, others, strict=True)
+def _is_identical(step: vector.StepBatch, other: vector.StepBatch) -> bool:
+  """Returns whether all arrays of two steps are bit-identical."""
+  pairs = zip(step, other, strict=True)
   return all(a.tobytes() == b.tobytes() for a, b in pairs)

@@ -1,8 +1,9 @@
-"""Spaces: structured observations, and their place in one flat vector.
+"""Spaces: the positions of a structured observation's leaves in a flat vector.
 
 A Dict or Tuple, possibly nested, becomes one float32 vector: its leaves in the
 order of the space, one after the other. gymnasium sorts the keys of a plain
-dict, and `gymnasium.spaces.flatten` has the same order.
+dict, and `gymnasium.spaces.flatten` has the same order. A leaf is a space that
+is neither Dict nor Tuple.
 
 | leaf | in the vector |
 |---|---|
@@ -12,7 +13,7 @@ dict, and `gymnasium.spaces.flatten` has the same order.
 | MultiBinary | zeros and ones |
 
 If the only leaf is a Box, such as an image, the observation is the leaf itself.
-`split` finds the parts of a vector by key.
+`split` reverses the conversion: it returns the parts of a vector by key.
 """
 
 import math
@@ -25,6 +26,7 @@ from gymnasium import spaces
 
 from slipway.environments import user_code
 
+# The keys and indices that lead from a whole space to one of its leaves.
 Path = tuple[typing.Any, ...]
 
 
@@ -41,7 +43,7 @@ class Leaf(typing.NamedTuple):
 
   @property
   def size(self) -> int:
-    """Number of the leaf's elements in the flat observation vector."""
+    """Number of elements that the leaf has in a flat observation vector."""
     if isinstance(self.space, (spaces.Discrete, spaces.MultiDiscrete)):
       return sum(component_sizes(self.space) or ())
     return math.prod(self.space.shape or ())
@@ -53,7 +55,7 @@ def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
   A space that is neither Dict nor Tuple is its own single leaf.
 
   Args:
-    space: the space, or a part of one.
+    space: an observation space, or a part of one.
     path: keys and indices that lead from the whole space to `space`.
   """
   if isinstance(space, spaces.Dict):
@@ -68,7 +70,7 @@ def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
 
 
 def leaf_slices(space: gymnasium.Space) -> Iterator[tuple[Leaf, slice]]:
-  """Yields each leaf of a space and its slice of the flat observation."""
+  """Yields each leaf of a space, with its slice of the flat observation."""
   start = 0
   for leaf in leaves(space):
     yield leaf, slice(start, start + leaf.size)
@@ -76,7 +78,7 @@ def leaf_slices(space: gymnasium.Space) -> Iterator[tuple[Leaf, slice]]:
 
 
 def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
-  """Splits vectors into the parts of a Dict or Tuple, for a torso.
+  """Splits flat observations into the parts of a Dict or Tuple, for a torso.
 
       parts = spaces.split(Maze.observation_space, observation)
       x = layers.ops.concat([parts["goal"], parts["place"]])
@@ -86,9 +88,9 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
     vectors: flat observations [B, N] of NumPy, TensorFlow or an ONNX graph.
 
   Returns:
-    A dict or tuple, nested as the space is, with an array float32 [B, n] for
-    each leaf of n elements in the module's table; `vectors` itself if the space
-    is neither Dict nor Tuple.
+    A dict or tuple, nested as the space is, with a float32 array [B, n] for
+    each leaf of n elements; `vectors` itself if the space is neither Dict nor
+    Tuple.
 
   Raises:
     ValueError: the length of the vectors is not that of the space.
@@ -104,6 +106,7 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
   parts = iter([vectors[:, columns] for _, columns in found])
 
   def nest(inner: gymnasium.Space) -> typing.Any:
+    """Returns the next parts, nested as the space `inner` is."""
     if isinstance(inner, spaces.Dict):
       return {key: nest(part) for key, part in inner.spaces.items()}
     if isinstance(inner, spaces.Tuple):
@@ -114,7 +117,10 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
 
 
 def only_box(space: gymnasium.Space) -> spaces.Box | None:
-  """Returns the Box that is a space's only leaf, or None for other spaces."""
+  """Returns the Box that is the only leaf of a space, or None.
+
+  None means that the space has several leaves, or that its leaf is discrete.
+  """
   found = list(leaves(space))
   if len(found) == 1 and isinstance(found[0].space, spaces.Box):
     return found[0].space
@@ -122,11 +128,11 @@ def only_box(space: gymnasium.Space) -> spaces.Box | None:
 
 
 def component_sizes(space: gymnasium.Space) -> tuple[int, ...] | None:
-  """Returns the number of values of each component, in C order.
+  """Returns the number of values of each component of a discrete space.
 
   Returns:
-    A tuple, with one number for a Discrete, or None if the space is not
-    discrete.
+    A tuple with one number per component, in C order: one for a Discrete,
+    several for a MultiDiscrete or MultiBinary. None for other spaces.
   """
   if isinstance(space, spaces.Discrete):
     return (int(space.n),)
@@ -138,7 +144,12 @@ def component_sizes(space: gymnasium.Space) -> tuple[int, ...] | None:
 
 
 def find_unsupported(space: gymnasium.Space) -> str | None:
-  """Describes the first unsupported leaf of an observation space, if any."""
+  """Returns a description of an observation space's first unsupported leaf.
+
+  Returns:
+    A clause that follows 'observation space' in an error message, or None if
+    agents support the space.
+  """
   found = list(leaves(space))
   if not found:
     return f"{one_line(space)} has no parts"
@@ -160,7 +171,12 @@ def find_unsupported(space: gymnasium.Space) -> str | None:
 
 
 def select(observations: typing.Any, path: Path) -> typing.Any:
-  """Returns the values of a leaf in a structured observation."""
+  """Returns the values of one leaf in a structured observation.
+
+  Args:
+    observations: an observation, or a batch in the space's structure.
+    path: keys and indices that lead from the whole observation to the leaf.
+  """
   for key in path:
     observations = observations[key]
   return observations
@@ -169,7 +185,16 @@ def select(observations: typing.Any, path: Path) -> typing.Any:
 def find_mismatch(
   space: gymnasium.Space, observation: typing.Any
 ) -> str | None:
-  """Describes the first mismatch of an observation and its space, if any."""
+  """Returns a description of an observation's first mismatch with its space.
+
+  Args:
+    space: observation space of one environment.
+    observation: value that the environment returned as its observation.
+
+  Returns:
+    A phrase that follows 'returned' in an error message, or None if the leaves,
+    their shapes and their types match the space.
+  """
   for leaf in leaves(space):
     where = f"observation{subscripts(leaf.path)}"
     try:
@@ -196,15 +221,15 @@ def find_mismatch(
 
 
 def subscripts(path: Path) -> str:
-  """Formats a path as Python subscripts, such as "['goal'][0]"."""
+  """Returns a path as Python subscripts, such as "['goal'][0]"."""
   return "".join(f"[{key!r}]" for key in path)
 
 
 def one_line(space: gymnasium.Space) -> str:
-  """Formats a space as one line, where gymnasium's format has several."""
+  """Returns a space's text in one line, without gymnasium's line breaks."""
   return " ".join(user_code.format_object(space, str).split())
 
 
 def _is_image(space: spaces.Box) -> bool:
-  """Returns whether a Box is an image, or a stack of images."""
+  """Returns whether a Box has images: uint8 values with two or more axes."""
   return space.dtype == np.uint8 and len(space.shape) > 1

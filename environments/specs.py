@@ -22,7 +22,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-# Acme imports Launchpad, whose library would log a line about oneDNN.
+# Before the import of Acme: Acme imports Launchpad, whose library would log a
+# line about oneDNN.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 from acme import specs
@@ -30,6 +31,7 @@ from acme import specs
 from slipway.environments import arrays
 from slipway.environments import spaces as spaces_lib
 
+# Acme's classes, which other modules use through this module.
 Array = specs.Array
 DiscreteArray = specs.DiscreteArray
 EnvironmentSpec = specs.EnvironmentSpec
@@ -52,8 +54,8 @@ def make_spec(
     masked: Whether observations include action masks.
 
   Returns:
-    Spec with observations and actions as in the module's table, float32 scalar
-    rewards, and float32 scalar discounts in [0, 1].
+    Acme's spec, with observations and actions as in the module's table, float32
+    scalar rewards, and float32 scalar discounts in [0, 1].
 
   Raises:
     ValueError: A space is of another kind, or actions that should be masked
@@ -80,7 +82,15 @@ def make_spec(
 
 
 def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
-  """Makes the spec of observations without masks."""
+  """Returns the spec of an observation space's values, without action masks.
+
+  Args:
+    name: gymnasium id, for the error message.
+    space: observation space of one environment.
+
+  Raises:
+    ValueError: no network supports the space.
+  """
   unsupported = spaces_lib.find_unsupported(space)
   if unsupported:
     raise ValueError(
@@ -104,7 +114,17 @@ def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
 
 
 def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
-  """Makes the spec of actions by the module's table."""
+  """Returns the spec of an action space's values.
+
+  Discrete actions count from 0; continuous actions are in [-1, 1].
+
+  Args:
+    name: gymnasium id, for the error message.
+    space: action space of one environment.
+
+  Raises:
+    ValueError: no algorithm supports the space.
+  """
   if isinstance(space, spaces.Discrete):
     return specs.DiscreteArray(int(space.n), np.int32, "action")
   if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
@@ -126,7 +146,13 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
 
 
 def _bounded(space: spaces.Box, dtype: type, name: str) -> specs.BoundedArray:
-  """Makes the spec `name` of values in a Box, with the Box's bounds."""
+  """Returns a spec with a Box's shape and bounds.
+
+  Args:
+    space: the Box.
+    dtype: data type of the spec, to which the bounds are converted.
+    name: name of the spec.
+  """
   # The largest float64 means "unbounded", and becomes infinity in float32.
   with np.errstate(over="ignore"):
     bounds = [bound.astype(dtype) for bound in (space.low, space.high)]

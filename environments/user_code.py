@@ -1,8 +1,9 @@
-"""Errors of user code: environments, wrappers, networks, hooks, config files.
+"""User code: loads the user's own code, and reports its errors.
 
-User code may raise any BaseException, such as SystemExit, the panic of a Rust
-library or asyncio.CancelledError. Only KeyboardInterrupt, which the terminal
-sends, is passed on unchanged.
+User code means environments, wrappers, networks, hooks and config files that
+are not part of Slipway. Such code may raise any BaseException, such as
+SystemExit, the panic of a Rust library or asyncio.CancelledError. Only
+KeyboardInterrupt, which the terminal sends, is passed on unchanged.
 
 Other errors are shown as one line and the traceback of the user's own code,
 without the frames of Slipway and of the libraries that call user code.
@@ -20,18 +21,23 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 
+# Folder of the package `slipway`.
 _SLIPWAY = pathlib.Path(__file__).resolve().parents[1]
-# Without configs/, since users may add files to it.
+# Folders of `slipway` whose code is not user code. `configs/` is not among
+# them, since users may add files to it.
 _SLIPWAY_PACKAGES = frozenset(("agents", "environments", "launch", "replay"))
+# Installed packages whose code is not user code, since they call user code.
 _LIBRARIES = frozenset(
   ("absl", "ale_py", "gymnasium", "ml_collections", "slipway")
 )
+# Folder of Python's standard library.
 _STANDARD_LIBRARY = pathlib.Path(sysconfig.get_paths()["stdlib"]).resolve()
+# Names of the folders in which pip and Debian install packages.
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 class UserCodeError(RuntimeError):
-  """User code failed.
+  """The user's own code raised an error, or returned an unusable value.
 
   Attributes:
     line: text without line breaks, with the failed object and the reason.
@@ -39,7 +45,7 @@ class UserCodeError(RuntimeError):
   """
 
   def __init__(self, line: str, cause: BaseException | None = None):
-    """Formats the traceback of `cause`.
+    """Makes the error, and formats the traceback of its cause.
 
     Args:
       line: text without line breaks, with the failed object and the reason.
@@ -50,20 +56,22 @@ class UserCodeError(RuntimeError):
     self.traceback = format_traceback(cause) if cause else ""
 
   def __str__(self) -> str:
-    """Returns the line, followed by the traceback."""
+    """Returns `line`, followed by the traceback of the user's code, if any."""
     return f"{self.line}\n{self.traceback}".rstrip()
 
 
 @contextlib.contextmanager
 def exit_as_error() -> Iterator[None]:
-  """Makes `os._exit` raise SystemExit in this thread while the block runs.
+  """Makes `os._exit` raise SystemExit in this thread while a `with` block runs.
 
-  User code that calls it would end the process without a message, possibly with
-  status 0. In other threads and in forks, `os._exit` still ends the process.
+  Otherwise user code that calls `os._exit` would end the process without a
+  message, possibly with status 0. In other threads and in forked processes,
+  `os._exit` still ends the process.
   """
   end_process, owner = os._exit, (os.getpid(), threading.get_ident())
 
   def raise_exit(status: int) -> typing.NoReturn:
+    """Replaces `os._exit`: raises SystemExit, or exits in other threads."""
     if (os.getpid(), threading.get_ident()) != owner:
       end_process(status)
     raise SystemExit(f"os._exit({status})")
@@ -76,7 +84,7 @@ def exit_as_error() -> Iterator[None]:
 
 
 def describe(error: BaseException) -> str:
-  """Returns an error's type and the first line of its text."""
+  """Returns an error's type and its text's first line: 'ValueError: boom'."""
   lines = format_object(error, str).strip().splitlines()
   return ": ".join([type(error).__name__, *lines[:1]])
 
@@ -84,11 +92,14 @@ def describe(error: BaseException) -> str:
 def format_object(
   value: object, to_text: Callable[[object], str] = repr
 ) -> str:
-  """Returns a user object's text, or its type's name if formatting fails.
+  """Returns the text of an object, even if its `__repr__` or `__str__` fails.
 
   Args:
     value: object whose `__repr__` and `__str__` may be user code.
     to_text: `repr` or `str`.
+
+  Returns:
+    The text, or '<unprintable TYPE object>' if `to_text` raises an error.
   """
   try:
     return to_text(value)
@@ -101,31 +112,36 @@ def format_object(
 def is_in_user_code(error: BaseException) -> bool:
   """Returns whether an error's traceback has a frame of the user's own code.
 
-  A syntax error counts too: Python raises it where the user's code is imported.
+  The result is also true for a SyntaxError, which Python raises where user code
+  is imported, not in a frame of that code.
   """
   frames = traceback.extract_tb(error.__traceback__)
   return isinstance(error, SyntaxError) or any(map(_is_user_frame, frames))
 
 
 def wrap(error: BaseException) -> UserCodeError:
-  """Returns a `UserCodeError` for an error of user code that is not installed.
+  """Returns a `UserCodeError` whose cause is an error of the user's own code.
 
-  Raises `error` again if it is another error, of Slipway or a library, or a
-  KeyboardInterrupt, which the terminal sends.
+  Code in installed packages does not count as the user's own.
+
+  Args:
+    error: any error. An error of Slipway or an installed package, and a
+      KeyboardInterrupt, are raised again.
   """
-  is_users = any(
+  is_from_user_code = any(
     map(_is_uninstalled_frame, traceback.extract_tb(error.__traceback__))
   )
-  if isinstance(error, KeyboardInterrupt) or not is_users:
+  if isinstance(error, KeyboardInterrupt) or not is_from_user_code:
     raise error
   return UserCodeError(f"code of your own raised {describe(error)}", error)
 
 
 def load(shown: str, name: str, wanted: str) -> typing.Any:
-  """Imports an object of the user's code that a config names.
+  """Imports an object of the user's own code, and returns the object.
 
   Args:
-    shown: text with the field and its value, which begins the error message.
+    shown: text with the config field and its value, which begins the error
+      message.
     name: 'module:Name'; the module is on Python's path or in the working
       directory of the command.
     wanted: description of a valid object, for the error message.
@@ -153,7 +169,16 @@ def load(shown: str, name: str, wanted: str) -> typing.Any:
 
 
 def find_line(error: BaseException, file: str) -> int | None:
-  """Returns the number of the line of `file` that failed, or None."""
+  """Returns the number of the line of a file at which an error was raised.
+
+  Args:
+    error: error with a traceback.
+    file: path of the file, as in the traceback.
+
+  Returns:
+    Line number, from 1, of the syntax error in the file, or of the file's
+    innermost frame in the traceback. None if the file has neither.
+  """
   if isinstance(error, SyntaxError) and error.filename == file:
     return error.lineno
   lines = [
@@ -165,9 +190,10 @@ def find_line(error: BaseException, file: str) -> int | None:
 
 
 def format_traceback(error: BaseException) -> str:
-  """Formats an error's traceback, with the frames of user code only.
+  """Returns an error's traceback as text, with the frames of user code only.
 
-  If an error has no such frames, its library frames are shown.
+  The text includes the error's causes and contexts. If an error has no frames
+  of user code, its frames of libraries are shown.
   """
   whole = traceback.TracebackException.from_exception(error)
   pending, seen = [whole], set()
@@ -188,12 +214,15 @@ def format_traceback(error: BaseException) -> str:
 def format_stack(
   innermost: types.FrameType | None, outermost: types.FrameType | None = None
 ) -> str:
-  """Formats the frames of the user's own code in the stack of a thread.
+  """Returns the stack of a thread as text, with the frames of user code only.
 
   Args:
     innermost: innermost frame of the stack, or None if the thread has ended.
-    outermost: frame at which the stack is cut, which is left out, or None for
+    outermost: frame that is left out, with all frames outside of it; None for
       the whole stack.
+
+  Returns:
+    Text with several lines, or '' if the stack has no frames of user code.
   """
   frames = traceback.StackSummary.extract(
     itertools.takewhile(
@@ -210,7 +239,7 @@ def format_stack(
 
 
 def _is_slipway_frame(frame: traceback.FrameSummary) -> bool:
-  """Returns whether a frame is in code of Slipway, except for configs."""
+  """Returns whether a traceback's frame is in Slipway's code, not a config."""
   path = pathlib.Path(frame.filename).resolve()
   if not path.is_relative_to(_SLIPWAY):
     return False
@@ -218,16 +247,19 @@ def _is_slipway_frame(frame: traceback.FrameSummary) -> bool:
 
 
 def _is_uninstalled_frame(frame: traceback.FrameSummary) -> bool:
-  """Returns whether a frame is in user code that no package has installed."""
+  """Returns whether a traceback's frame is in user code outside of packages.
+
+  Code of installed packages is in a folder such as `site-packages`.
+  """
   parts = pathlib.Path(frame.filename).resolve().parts
   return _is_user_frame(frame) and not any(x in parts for x in _INSTALLED)
 
 
 def _is_user_frame(frame: traceback.FrameSummary) -> bool:
-  """Returns whether a frame is in user code.
+  """Returns whether a traceback's frame is in user code.
 
-  That is all code except for Slipway, the standard library, and the libraries
-  that call user code.
+  User code is all code except for Slipway, the standard library, and the
+  libraries that call user code.
   """
   if frame.filename.startswith("<frozen ") or _is_slipway_frame(frame):
     return False

@@ -1,7 +1,7 @@
 """VectorEnvironment: a batch of environments that one call steps.
 
-The autoreset contract (gymnasium's `AutoresetMode.NEXT_STEP`), for one
-environment of the batch whose episode ends in step 3:
+The table shows the autoreset (gymnasium's `AutoresetMode.NEXT_STEP`) of one
+environment of the batch, whose episode ends in step 3:
 
 | call | observation | reward | terminated or truncated | first |
 |---|---|---|---|---|
@@ -38,18 +38,22 @@ _NOT_SAVED = ("env_fns",)
 
 
 class StepBatch(NamedTuple):
-  """Result of a reset or step of B environments; the caller owns the arrays.
+  """Result of a reset or step of B environments.
+
+  Later steps do not change the arrays.
 
   Attributes:
     observation: Observations of the spec, C-contiguous.  # [B, ...]
-    reward: float32, scaled and clipped by the config's rules.  # [B]
-    terminated: bool; the environment ended the episode: no bootstrap.  # [B]
-    truncated: bool; a limit cut the episode: bootstrap.  # [B]
-    first: bool; the observation is an episode's first: after `reset`, or after
-      an autoreset, which ignores its action. The reward is 0, and the step is
-      not a transition.  # [B]
-    raw_reward: float32, the environment's own reward, for reported returns; the
-      same array as `reward` if that is neither scaled nor clipped.  # [B]
+    reward: float32 [B], scaled and clipped as the config defines, for learning.
+    terminated: bool [B], whether the environment ended the episode, so that no
+      value is bootstrapped.
+    truncated: bool [B], whether a limit ended the episode, so that the value of
+      the observation is bootstrapped.
+    first: bool [B], whether the observation is the first of an episode: after
+      `reset`, or after an autoreset, which ignores its action. The reward is
+      then 0, and the step is not a transition.
+    raw_reward: float32 [B], the environment's own reward, for reported returns;
+      the same array as `reward` if rewards are neither scaled nor clipped.
   """
 
   observation: np.ndarray
@@ -85,7 +89,7 @@ class VectorEnvironment:
     masked: bool = False,
     transform_rewards: conversion.Convert | None = None,
   ):
-    """Wraps `envs`.
+    """Wraps gymnasium's vector environment.
 
     Args:
       envs: Environments with the autoreset mode NEXT_STEP.
@@ -141,25 +145,32 @@ class VectorEnvironment:
     self._shape = None if own_shape is None else (self.num_envs, *own_shape)
 
   def read_observations(self, observations: np.ndarray) -> np.ndarray:
-    """Converts observations [B, ...] of the space to those of the spec."""
+    """Converts observations of the gymnasium space to those of the spec.
+
+    Args:
+      observations: Observations in the space's structure.  # [B, ...]
+    """
     return self._observe(observations)
 
   def write_actions(self, actions: np.ndarray) -> np.ndarray:
-    """Converts actions [B, ...] of the spec to those of the space."""
+    """Converts actions [B, ...] of the spec to those of the gymnasium space."""
     return self._write_actions(actions) if self._write_actions else actions
 
   @property
   def renders(self) -> bool:
-    """Whether `render` works if the constructor got render_mode="rgb_array"."""
+    """Whether the environments support the render mode "rgb_array"."""
     return "rgb_array" in self._envs.metadata.get("render_modes", ())
 
   @property
   def frames_per_second(self) -> int:
-    """Frame rate of videos of `render`'s frames."""
+    """Frame rate of videos of `render`'s frames, in frames per second."""
     return self._envs.metadata.get("render_fps", 30)
 
   def reset(self) -> StepBatch:
     """Starts an episode in every environment.
+
+    Returns:
+      The first observations; all rewards are 0.
 
     Raises:
       checked.EnvironmentFailedError: An environment failed.
@@ -185,7 +196,7 @@ class VectorEnvironment:
       raise self._make_error("reset()", error) from error
 
   def step(self, actions: np.ndarray) -> StepBatch:
-    """Steps every environment once.
+    """Steps every environment once, or resets those whose episode has ended.
 
     Args:
       actions: Actions of the spec: int32 from 0 [B] or [B, K], or float32
@@ -222,24 +233,28 @@ class VectorEnvironment:
   def sample_actions(
     self, observation: np.ndarray, random: np.random.Generator
   ) -> np.ndarray:
-    """Samples actions [B, ...] uniformly among the legal ones.
+    """Samples actions uniformly: legal discrete ones, or all within the bounds.
 
     Args:
-      observation: Observations, which contain any masks.  # [B, ...]
-      random: Source of random numbers.
+      observation: Observations, including masks if the spec has masks.
+        # [B, ...]
+      random: Random number generator.
+
+    Returns:
+      Actions of the spec.  # [B, ...]
     """
     return arrays.sample_actions(
       self.spec.observations, self.spec.actions, observation, random
     )
 
   def get_state(self) -> bytes:
-    """Returns the pickled state of the environments.
+    """Returns the state of all environments, pickled.
 
-    Some environments can't be pickled, or lose their state without an error:
-    see `saving.is_exact`.
+    Some environments can't be pickled, or lose their state without an error;
+    `saving.is_exact` detects them.
 
     Raises:
-      Exception: An environment does not support pickling; of any type.
+      Exception: An error of any type; an environment can't be pickled.
     """
     attributes = {
       k: v for k, v in vars(self._envs).items() if k not in _NOT_SAVED
@@ -247,17 +262,18 @@ class VectorEnvironment:
     return pickle.dumps((attributes, self._seed, self._done))
 
   def set_state(self, state: bytes) -> None:
-    """Restores the state of environments made with the same arguments.
+    """Restores a saved state of all environments.
 
     Args:
-      state: result of `get_state` of such environments.
+      state: result of `get_state` of a `VectorEnvironment` that was made with
+        the same arguments.
     """
     attributes, self._seed, self._done = pickle.loads(state)
     vars(self._envs).update(attributes)
     self._threads = asynchronous.make_call_starter(self._envs)
 
   def render(self) -> np.ndarray:
-    """Returns the first environment's frame, uint8 [H, W, 3]."""
+    """Returns an image of the batch's first environment, uint8 [H, W, 3]."""
     frames: Any = self._envs.render()
     return frames[0]
 
@@ -285,7 +301,20 @@ class VectorEnvironment:
     first: np.ndarray,
     infos: dict[str, Any],
   ) -> StepBatch:
-    """Checks the values of a step, and converts them to those of the spec."""
+    """Returns the checked and converted results of gymnasium's reset or step.
+
+    Args:
+      call: "reset()" or "step()", for error messages.
+      observation: Observations of the gymnasium space.  # [B, ...]
+      reward: Rewards of any number type.  # [B]
+      terminated: bool.  # [B]
+      truncated: bool.  # [B]
+      first: bool, whether the observation is an episode's first.  # [B]
+      infos: gymnasium's infos, which contain the action masks.
+
+    Raises:
+      checked.EnvironmentFault: A value is invalid.
+    """
     shape = None if self._shape is None else observation.shape
     if shape != self._shape or reward.shape != (self.num_envs,):
       raise checked.EnvironmentFault(
@@ -320,7 +349,17 @@ class VectorEnvironment:
     infos: dict[str, Any],
     terminated: np.ndarray,
   ) -> np.ndarray:
-    """Appends action masks [B, M] to observations; returns [B, N + M]."""
+    """Returns observations with action masks appended, [B, N + M].
+
+    Args:
+      call: "reset()" or "step()", for error messages.
+      observation: Observations of the spec without masks.  # [B, ...]
+      infos: gymnasium's infos, which contain the action masks [B, M].
+      terminated: bool, whether each episode has terminated.  # [B]
+
+    Raises:
+      checked.EnvironmentFault: A mask is missing or invalid.
+    """
     assert self._masks is not None
     assert isinstance(self.spec.observations, arrays.MaskedArray)
     try:
@@ -332,7 +371,17 @@ class VectorEnvironment:
     return self.spec.observations.join(observation, mask)
 
   def _check_finite(self, call: str, field: str, values: np.ndarray) -> None:
-    """Raises a fault for the first environment whose values aren't finite."""
+    """Checks that the values of all environments are finite.
+
+    Args:
+      call: "reset()" or "step()", for the error message.
+      field: "observation" or "reward", for the error message.
+      values: float32 values.  # [B, ...]
+
+    Raises:
+      checked.EnvironmentFault: A value is infinite or NaN; names the first
+        environment that has such a value.
+    """
     finite = np.isfinite(values).reshape(self.num_envs, -1)
     if finite.all():
       return
@@ -347,7 +396,12 @@ class VectorEnvironment:
   def _make_error(
     self, call: str, error: BaseException
   ) -> checked.EnvironmentFailedError:
-    """Makes the error that describes a failed call, such as "step()"."""
+    """Makes the error that reports a failed call, with the environment's seed.
+
+    Args:
+      call: "reset()", "step()" or "close()".
+      error: the error that the call raised.
+    """
     fault = self._find_fault(call, error)
     seed, steps = self._first_seed, self._steps
     envs = self._checked
@@ -357,14 +411,21 @@ class VectorEnvironment:
 
   @property
   def _checked(self) -> Sequence[checked.CheckedEnvironment]:
-    """The batch's checked environments; empty if it is stepped as a whole."""
+    """The batch's checked environments; empty if gymnasium steps one batch."""
     envs = getattr(self._envs, "envs", ())
     return [env for env in envs if isinstance(env, checked.CheckedEnvironment)]
 
   def _find_fault(
     self, call: str, error: BaseException
   ) -> checked.EnvironmentFault:
-    """Returns the fault that explains an error of a call."""
+    """Returns the fault of the environment that caused an error, if known.
+
+    If the environment is unknown, the fault has no index.
+
+    Args:
+      call: "reset()", "step()" or "close()".
+      error: the error that the call raised.
+    """
     if isinstance(error, checked.EnvironmentFault):
       return error
     faults = (env.find_observation_fault(call) for env in self._checked)

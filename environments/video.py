@@ -12,9 +12,11 @@ from gymnasium.utils import save_video
 
 from slipway.environments import factory, user_code, vector
 
+# Frames per second that the Atari console draws.
 _ATARI_FRAMES_PER_SECOND = 60
 
-# Arguments for full colour frames, instead of the policy's observations.
+# Arguments of `ale_py.AtariVectorEnv` for observations that are whole frames in
+# colour, of which a video is made.
 _ATARI_SCREEN = {
   "grayscale": False,
   "img_height": 210,
@@ -30,21 +32,22 @@ def record(
   seed: int,
   max_steps: int,
 ) -> float:
-  """Plays one episode, then writes its frames to a video file.
+  """Plays one episode, and writes its frames to a video file.
 
   `ale_py.AtariVectorEnv` can't render, so two copies of an Atari game run with
   the same seed and actions: one for the policy, and one in full colour.
 
   Args:
     config_environment: The `environment` section of a config.
-    act: Function from a step of one environment to an action [1, ...].
+    act: Policy: a function from a step of one environment to an action
+      [1, ...].
     path: Path of the video, ending in `.mp4`; missing folders are created, and
       an existing file is replaced.
     seed: Seed of the episode, at least 0.
     max_steps: Steps after which a longer episode is cut, at least 1.
 
   Returns:
-    The sum of the rewards until the end of the video.
+    The sum of the raw rewards until the end of the video.
 
   Raises:
     ValueError: An argument is invalid, or the environment has no `rgb_array`
@@ -102,14 +105,18 @@ def _play_episode(
   act: Callable[[vector.StepBatch], np.ndarray],
   max_steps: int,
 ) -> tuple[list[np.ndarray], float]:
-  """Plays one episode; returns its frames and its return.
+  """Plays one episode.
 
   Args:
     environment: The environment of the policy.
     coloured: A copy of the environment whose observations are the frames, or
       None if the environment itself renders the frames.
-    act: Function from a step of one environment to an action [1, ...].
+    act: Policy: a function from a step of one environment to an action
+      [1, ...].
     max_steps: Steps after which a longer episode is cut.
+
+  Returns:
+    The episode's frames, uint8 [H, W, 3], and the sum of its raw rewards.
   """
   episode_return = 0.0
   step = environment.reset()
@@ -133,7 +140,12 @@ def _play_episode(
 
 
 def _render_first(environment: vector.VectorEnvironment) -> np.ndarray:
-  """Renders the first frame, for which renderers load their libraries."""
+  """Renders the first frame of an episode.
+
+  Raises:
+    ValueError: The renderer failed; renderers load their libraries for the
+      first frame.
+  """
   try:
     return environment.render()
   except Exception as error:
@@ -148,7 +160,13 @@ def _render_first(environment: vector.VectorEnvironment) -> np.ndarray:
 def _write_video(
   frames: list[np.ndarray], path: pathlib.Path, frames_per_second: float
 ) -> None:
-  """Writes a video to a temporary file, which is then renamed to `path`."""
+  """Writes frames as an mp4 file, which appears at `path` once complete.
+
+  Args:
+    frames: Images, uint8 [H, W, 3].
+    path: Path of the video; missing folders are created.
+    frames_per_second: Frame rate of the video.
+  """
   path.parent.mkdir(parents=True, exist_ok=True)
   with tempfile.TemporaryDirectory(dir=path.parent) as folder:
     save_video.save_video(
@@ -164,7 +182,12 @@ def _write_video(
 def _with_kwargs(
   config: ml_collections.ConfigDict, kwargs: dict[str, Any]
 ) -> ml_collections.ConfigDict:
-  """Returns a copy with some constructor arguments added or replaced."""
+  """Returns a copy of a config with some constructor arguments changed.
+
+  Args:
+    config: The `environment` section of a config.
+    kwargs: Constructor arguments that are added or replaced, by name.
+  """
   changed = config.copy_and_resolve_references()
   with changed.unlocked():
     changed.kwargs.update(kwargs)

@@ -1,9 +1,10 @@
-"""Wrappers: a config's wrappers of environments, and its transform of rewards.
+"""Wrappers: makes environment wrappers and reward transforms from a config.
 
-The order from the inside out is `frame_skip`, `wrappers` in their order,
-`frame_stack`, `time_limit`. So an image wrapper runs once per environment step,
-frames are stacked after the wrappers have processed them, and a time limit
-counts environment steps, each of which is `frame_skip` frames.
+The order of the config fields from the innermost wrapper to the outermost is
+`frame_skip`, `wrappers`, `frame_stack`, `time_limit`. So an image wrapper runs
+once per environment step, frames are stacked after the wrappers have processed
+them, and a time limit counts environment steps, each of which is `frame_skip`
+frames.
 """
 
 import functools
@@ -18,11 +19,12 @@ from gymnasium import wrappers as gymnasium_wrappers
 
 from slipway.environments import checked, conversion, user_code
 
+# A function that returns an environment around the given environment.
 Wrapper = Callable[[gymnasium.Env], gymnasium.Env]
 
-# Config fields that don't apply to ale_py's vector environment, and its own
-# arguments with the same effect.
-_ATARI = {"frame_skip": "frameskip", "frame_stack": "stack_num"}
+# Config fields of `environment` that don't apply to `ALE/*` ids, and the
+# arguments of `ale_py.AtariVectorEnv` with the same effect.
+_ATARI_ARGUMENTS = {"frame_skip": "frameskip", "frame_stack": "stack_num"}
 
 
 class WrapperError(ValueError):
@@ -30,10 +32,10 @@ class WrapperError(ValueError):
 
 
 def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
-  """Returns the functions that wrap one environment, the innermost first.
+  """Returns the wrappers that a config defines, the innermost first.
 
   gymnasium keeps the functions with the environments, so they can be pickled.
-  `limit_episodes` makes the wrapper of the time limit.
+  The wrapper of the time limit is not among them; see `make_time_limit`.
 
   Args:
     config: The `environment` section of a config, with the optional fields
@@ -59,20 +61,29 @@ def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
   return found
 
 
-def limit_episodes(steps: int) -> Wrapper:
-  """Returns the wrapper that truncates episodes after `steps` steps."""
+def make_time_limit(steps: int) -> Wrapper:
+  """Returns a wrapper that truncates episodes.
+
+  Args:
+    steps: Environment steps after which an episode is truncated.
+  """
   return functools.partial(
     gymnasium_wrappers.TimeLimit, max_episode_steps=steps
   )
 
 
 def check_atari(config: ml_collections.ConfigDict) -> None:
-  """Checks that a config sets no wrappers for ALE, which can't be wrapped.
+  """Checks that a config for an `ALE/*` id sets no wrappers.
+
+  `ale_py` steps Atari games as one batch, so single games can't be wrapped.
+
+  Args:
+    config: The `environment` section of a config.
 
   Raises:
     ValueError: A field sets a wrapper.
   """
-  for field, argument in _ATARI.items():
+  for field, argument in _ATARI_ARGUMENTS.items():
     value = config.get(field, 0)
     if value > 1:
       raise ValueError(
@@ -92,7 +103,7 @@ def check_atari(config: ml_collections.ConfigDict) -> None:
 def make_reward_transform(
   config: ml_collections.ConfigDict,
 ) -> conversion.Convert | None:
-  """Returns the function that scales and clips rewards for learning.
+  """Returns the function that scales and clips rewards for learning, or None.
 
     min(max(scale * reward, -clip), clip)
 
@@ -101,7 +112,8 @@ def make_reward_transform(
       `reward_scale` and `reward_clip`.
 
   Returns:
-    The function of rewards float32 [B], or None if rewards stay unchanged.
+    A function from rewards, float32 [B], to rewards for learning, float32 [B].
+    None if the config neither scales nor clips rewards.
   """
   scale = np.float32(config.get("reward_scale", 1.0))
   clip = np.float32(config.get("reward_clip", 0.0) or math.inf)
@@ -112,10 +124,17 @@ def make_reward_transform(
 
 
 class _UserWrapper:
-  """A wrapper from the user's code, as a function of an environment."""
+  """Function object that calls a wrapper of the user's own code.
+
+  Errors of the wrapper are raised as errors that name the config field.
+  """
 
   def __init__(self, name: str):
-    """Imports the wrapper `name`, 'module:Name'."""
+    """Imports the wrapper.
+
+    Args:
+      name: 'module:Name' of a function or class that takes an environment.
+    """
     self._name = name
     self._wrap = _load_wrapper(name)
 
@@ -123,8 +142,8 @@ class _UserWrapper:
     """Returns the wrapped environment.
 
     Raises:
-      WrapperError: The wrapper returned no environment, or a
-        library's wrapper failed.
+      WrapperError: The wrapper returned no environment, or a wrapper of a
+        library failed.
       checked.EnvironmentFault: The user's own code failed.
     """
     try:
@@ -150,12 +169,20 @@ class _UserWrapper:
     return wrapped
 
   def __repr__(self) -> str:
-    """Returns the wrapper's name, which gymnasium's environment specs show."""
+    """Returns 'module:Name', which gymnasium's environment specs show."""
     return self._name
 
 
 def _load_wrapper(name: str) -> Callable[[gymnasium.Env], Any]:
-  """Imports a wrapper by 'module:Name'."""
+  """Imports a wrapper of the user's own code.
+
+  Args:
+    name: 'module:Name' of a function or class that takes an environment.
+
+  Raises:
+    ValueError: The name can't be imported, or can't be called.
+    user_code.UserCodeError: The wrapper's module failed.
+  """
   shown = f"config.environment.wrappers has {name!r}, which"
   wrap = user_code.load(
     shown, name, "a function or class that takes an environment"

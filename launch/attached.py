@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
   status = train.main([program, *flags])
   # Python resets the handlers when it exits, so a signal then would change the
   # exit status.
-  for number in signals.ENDS:
+  for number in signals.STOP_SIGNALS:
     signal.signal(number, signal.SIG_IGN)
   return status
 

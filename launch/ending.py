@@ -80,7 +80,7 @@ def _flag_past_limit(
   """
   because = summary["stopped_because"]
   names = limits.find_configured(limits_config)
-  if because == limits.ALL and names:
+  if because == limits.ALL_LIMITS and names:
     because = names[0]
   if because not in names:  # also if the limit was set during the run
     return ""

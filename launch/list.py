@@ -72,7 +72,7 @@ def _describe_algorithm(algorithm: str) -> Iterator[str]:
     return
   modules = catalog.algorithms()
   if algorithm not in modules:
-    near = catalog.nearest(algorithm)
+    near = catalog.find_similar(algorithm)
     advice = f"did you mean {near}?" if near else "`slipway list` shows all"
     raise ValueError(
       f"--algorithm={algorithm} is not an algorithm, so there is nothing to "

@@ -52,7 +52,7 @@ def _run_nodes(
     runner = host_setup.make_runner(
       run.config, wiring, run.folder.logs, network
     )
-    signals.on_second_interrupt(runner.kill_at_once)
+    signals.set_second_interrupt_handler(runner.kill_at_once)
     watcher = watch.Watch(
       wiring.control.dereference(),
       signals,

@@ -33,8 +33,10 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
     # Launchpad installs handlers of its own, which kill. Until ours are back,
     # no signal is delivered.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals_lib.ENDS)
-    handlers = {number: signal.getsignal(number) for number in signals_lib.ENDS}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals_lib.STOP_SIGNALS)
+    handlers = {
+      number: signal.getsignal(number) for number in signals_lib.STOP_SIGNALS
+    }
     try:
       manager = lp.launch(wiring.program, launch_type="local_mt")
     finally:

@@ -86,7 +86,7 @@ def launch(
   folder = run_folder.RunFolder(run.folder.path.resolve())
   run = dataclasses.replace(run, folder=folder)
   supervisor = cluster_supervisor.ClusterSupervisor(run, cluster, secure)
-  signals.on_second_interrupt(supervisor.kill_at_once)
+  signals.set_second_interrupt_handler(supervisor.kill_at_once)
   with contextlib.ExitStack() as held:
     held.callback(cluster.close)
 

@@ -61,7 +61,7 @@ _UPLOAD_TIMEOUT_S = 4.0  # seconds to wait for the last snapshot's upload
 # Reasons to stop for which the run first completes all updates and evaluations
 # that are due. So equal runs end equally.
 _REASONS_TO_COMPLETE = ({*limits_lib.Counts._fields} - {"wall_clock_s"}) | {
-  limits_lib.ALL
+  limits_lib.ALL_LIMITS
 }
 # Names of the limits that are checked at every step.
 _STEP_LIMITS = ("environment_steps", "trainer_steps", "episodes")
@@ -370,7 +370,7 @@ class Single:
       "env_steps": self._env_steps(),
       "episodes": self._episodes(),
       "evaluated_at": self._evaluated_at,
-      "grants": self._rates.grants,
+      "grants": self._rates.single_process_ratio,
       "published": tuple(self._variables.newest or ()),
       "worker": worker.get_state(self._savable) if worker else None,
       "evaluator": self._evaluator.get_state(),
@@ -395,10 +395,10 @@ class Single:
     if self._table is None:
       return
     self._table.load(folder / _TABLE_FOLDER)
-    if state["grants"] != self._rates.grants:
+    if state["grants"] != self._rates.single_process_ratio:
       # The resume has changed the ratio of samples to inserts. The count of
       # samples is set so that no update is due for the items in the table.
-      before_first, ratio = self._rates.grants
+      before_first, ratio = self._rates.single_process_ratio
       granted = math.ceil((self._table.inserted - before_first) * ratio)
       self._table.sampled = max(0, granted)
 

@@ -1,5 +1,5 @@
-"""The data plane: items, tables, variables and the transport between machines.
+"""Replay: items, tables, variables, and the transport between machines.
 
-Imports run one way: transport, items, tables, variables, and the proxy, which
-is the only module outside of these four packages.
+Imports run one way, each package imports only earlier ones: `transport`,
+`items`, `tables`, `variables`. The module `proxy` imports from all of them.
 """

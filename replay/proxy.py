@@ -1,9 +1,9 @@
 """Worker proxy: connects a machine's workers to the replay server.
 
-The proxy relays the Reverb streams of all workers of its machine, fetches each
-version of the variables once into shared memory, and forwards commands to the
-workers. It holds no other state: a proxy that is killed and started again with
-the same arguments continues the work.
+The proxy relays the Reverb streams of all workers of its machine. It fetches
+each version of the variables once into shared memory, and forwards commands to
+the workers. It holds no other state, so a proxy can be killed and restarted
+with the same arguments.
 """
 
 import contextlib
@@ -21,34 +21,36 @@ from slipway.replay.transport import (
 )
 from slipway.replay.variables import shared_variables
 
-# Seconds of one wait for the server, after which the thread checks whether to
-# stop.
+# Timeout of one fetch of variables, in seconds. Between two fetches, the thread
+# checks whether it has to stop.
 _FETCH_TIMEOUT_S = 1.0
 
-# Seconds that `close` waits for the fetching thread: an import of TensorFlow
-# that is under way has to finish first.
+# Seconds that `WorkerProxy.close` waits for the thread that fetches variables.
+# It is long because an import of TensorFlow in that thread has to finish first.
 _CLOSE_TIMEOUT_S = 30.0
 
-# Seconds between two checks whether the workers have closed their streams.
+# Seconds between two checks of `WorkerProxy.drain` whether the workers have
+# closed their streams.
 _DRAIN_PERIOD_S = 0.01
 
-# Seconds that a drain waits for external processes, whose own loops may not
-# notice it for long.
+# Seconds that `WorkerProxy.drain` waits for external processes. It is short
+# because their own loops may not read the command for a long time.
 _DRAIN_EXTERNALS_S = 1.0
 
 
 class ProxyStats(NamedTuple):
-  """Counts of a proxy since it was made.
+  """Statistics of a `WorkerProxy` since its construction.
 
   Attributes:
-    relay: counts of the relayed streams, of all shards together.
-    workers: counts of each live worker's streams, by the worker's index.
-    restarts: proxies that have run on this control block before.
+    relay: statistics of all relayed streams, summed over the shards.
+    workers: statistics of each live worker's streams, by the worker's index.
+    restarts: number of earlier proxies that used the same control block.
     version: version of the variables in shared memory; 0 before the first.
-    published_at_s: unix seconds of that version; None before the first.
-    versions_fetched: versions that were copied to shared memory.
-    waiting_since_s: unix seconds since which the server has not replied; None
-      while it replies.
+    published_at_s: unix time in seconds at which the trainer published
+      `version`; None before the first version.
+    versions_fetched: number of versions that were copied to shared memory.
+    waiting_since_s: unix time in seconds since which the server has not
+      replied; None while it replies.
   """
 
   relay: relay.RelayStats
@@ -61,9 +63,11 @@ class ProxyStats(NamedTuple):
 
 
 class WorkerProxy:
-  """Relay, variables and commands of one machine's workers.
+  """Proxy that connects the workers of one machine to the replay servers.
 
-  Runs in threads from `start` to `close`; give it a process of its own.
+  The proxy relays the workers' Reverb streams, copies the variables to shared
+  memory, and forwards commands. Its threads run from `start` to `close`. It
+  should run in a separate process.
   """
 
   def __init__(
@@ -76,24 +80,24 @@ class WorkerProxy:
     tls: relay_tls.Tls | None = None,
     shards: Sequence[tuple[str, str | Callable[[], str | None]]] = (),
   ):
-    """Checks the arguments, and opens the control block.
+    """Checks the arguments and opens the control block; starts no thread.
 
     Args:
       server_address: 'host:port' or 'passed:PATH' (see `socket_passing`) of the
-        replay server, which need not run yet. With shards: of the first one,
-        which has the variables. For a server on another machine: a function
-        that returns the address at that machine's `gateway`, or None while it
-        is unknown. The relay's thread calls it at each attempt to connect.
-      listen: address for the workers, 'unix:PATH' or 'host:port'.
+        first replay server, which also has the variables. The server need not
+        run yet. For a server on another machine: a function that returns the
+        address at that machine's `gateway`, or None while it is unknown. The
+        relay's thread calls the function at each attempt to connect.
+      listen: 'unix:PATH' or 'host:port', on which the proxy accepts workers.
       variables_path: path of the file that workers read variables from; see
         `shared_variables`.
-      control_block_path: path of the file by which workers get their commands;
-        see `control_block`.
+      control_block_path: path of the file that workers read commands from; see
+        `control_block`.
       poll_period_s: seconds between two polls for a new version.
-      tls: context for a server behind a gateway, also if its address is given
-        as 'host:port'. None: the server is not behind a gateway.
-      shards: address for the workers and server address, for each further
-        shard.
+      tls: context, or `relay_tls.INSECURE`, for a server behind a gateway.
+        None: the server is not behind a gateway, or it is and `server_address`
+        is a function, which implies INSECURE.
+      shards: pairs (listen, server_address) for each further replay server.
 
     Raises:
       ValueError: an argument is invalid, or another proxy uses the control
@@ -135,15 +139,14 @@ class WorkerProxy:
 
   @property
   def address(self) -> str:
-    """The address for workers; contains the port that was chosen for port 0."""
+    """Address that workers connect to, with the actual port if 0 was given."""
     return self._relays[0].address
 
   def start(self) -> None:
     """Starts the relays, and a thread that fetches variables.
 
-    Workers can connect on return. Variables arrive some seconds later: Reverb's
-    client imports TensorFlow, five seconds of CPU that the relay does not need,
-    so that the fetching thread imports it.
+    Workers can connect on return. Variables arrive some seconds later, because
+    the thread first imports TensorFlow for Reverb's client (5 s of CPU time).
 
     Raises:
       ValueError: the port or path to listen on is in use.
@@ -161,19 +164,19 @@ class WorkerProxy:
   def set_command(
     self, command: control_block.WorkerCommand, steps_per_s: float = 0.0
   ) -> None:
-    """Sets the command of the machine's workers, from their next step on.
+    """Sets the command that all workers of the machine read at each step.
 
     Args:
       command: run, pause or drain.
-      steps_per_s: environment steps per second of all workers together; 0: no
-        limit. To be set again when the number of workers has changed.
+      steps_per_s: limit of environment steps per second, summed over the live
+        workers; 0: no limit. Set it again when the number of workers changes.
     """
     self._handle.set_command(command, steps_per_s)
 
   def drain(self, timeout_s: float) -> bool:
-    """Commands the workers to exit, and waits until their streams are closed.
+    """Sends DRAIN to the workers, and waits until they close their streams.
 
-    External processes are waited for one second at most.
+    The wait for external processes takes at most one second of the timeout.
 
     Args:
       timeout_s: seconds to wait at most.
@@ -186,17 +189,17 @@ class WorkerProxy:
     while True:
       waited_s = time.monotonic() - began_s
       with_externals = waited_s < _DRAIN_EXTERNALS_S
-      if not self._streams_of_workers(with_externals):
-        return with_externals or not self._streams_of_workers(True)
+      if not self._count_open_streams(with_externals):
+        return with_externals or not self._count_open_streams(True)
       if waited_s >= timeout_s:
         return False
       time.sleep(_DRAIN_PERIOD_S)
 
   def check(self) -> None:
-    """Raises the first error of a thread, if there was one.
+    """Raises an error if one of the proxy's threads has failed.
 
     Raises:
-      RuntimeError: a thread met an error, which is the cause.
+      RuntimeError: a thread failed; its exception is the `__cause__`.
     """
     for running in self._relays:
       running.check()
@@ -207,8 +210,8 @@ class WorkerProxy:
       ) from self._error
 
   def stats(self) -> ProxyStats:
-    """Returns the counts; callable from any thread, also after `close`."""
-    stats = self._stats()
+    """Returns the statistics; callable from any thread, also after `close`."""
+    stats = self._relay_stats()
     return ProxyStats(
       stats,
       {
@@ -223,12 +226,13 @@ class WorkerProxy:
     )
 
   def close(self) -> None:
-    """Closes all connections, stops the threads and unlinks the variables.
+    """Closes connections, stops the threads, and deletes the variables file.
 
-    The control block stays for the next proxy, until its folder is removed.
+    The file of the control block stays for the next proxy.
 
     Raises:
-      RuntimeError: a thread met an error; everything is closed before.
+      RuntimeError: a thread failed, or did not stop in time. All connections
+        are closed nevertheless.
     """
     thread, self._thread = self._thread, None
     if thread is None:
@@ -248,11 +252,17 @@ class WorkerProxy:
       )
     self.check()
 
-  def _stats(self) -> relay.RelayStats:
+  def _relay_stats(self) -> relay.RelayStats:
+    """Returns the statistics of all relays, summed."""
     return relay.RelayStats.total(each.stats() for each in self._relays)
 
-  def _streams_of_workers(self, with_externals: bool) -> int:
-    clients = self._stats().clients
+  def _count_open_streams(self, with_externals: bool) -> int:
+    """Returns the number of open streams of live workers.
+
+    Args:
+      with_externals: whether to include the streams of external processes.
+    """
+    clients = self._relay_stats().clients
     pids = {
       pid
       for index, pid in self._handle.workers().items()
@@ -261,6 +271,7 @@ class WorkerProxy:
     return sum(clients[pid].streams for pid in pids if pid in clients)
 
   def _run(self) -> None:
+    """Fetches variables until `close`, in the thread that `start` has made."""
     try:
       # Not at the top: see `start`.
       from slipway.replay.variables import variables
@@ -268,21 +279,29 @@ class WorkerProxy:
       if self._server_address is not None:
         client = variables.VariablesClient(self._server_address)
       else:
-        client = variables.VariablesClient(self.address, self._waits_for)
+        client = variables.VariablesClient(
+          self.address, self._unreachable_server
+        )
       while not self._stop.is_set():
-        self._poll(client)
+        self._fetch_once(client)
         self._stop.wait(self._poll_period_s)
     except BaseException as error:  # `check` raises it.
       self._error = error
     finally:
       self._writer.close()
 
-  def _waits_for(self) -> str | None:
+  def _unreachable_server(self) -> str | None:
+    """Returns a description of the server if it is unreachable, else None."""
     if self._handle.server_is_reachable:
       return None
     return "the replay server, which this proxy cannot reach"
 
-  def _poll(self, client) -> None:
+  def _fetch_once(self, client) -> None:
+    """Copies the newest variables to shared memory, if they have changed.
+
+    Args:
+      client: a `variables.VariablesClient`.
+    """
     try:
       packed = client.poll(timeout_ms=int(_FETCH_TIMEOUT_S * 1_000))
     except (TimeoutError, ConnectionError):

@@ -1,1 +1,1 @@
-"""Behaviour cloning: a policy that imitates recorded episodes."""
+"""Behaviour cloning: supervised learning of a policy from recorded episodes."""

@@ -1,4 +1,4 @@
-"""Batches: samples recorded observations and actions for behaviour cloning."""
+"""Batches of recorded observations and actions, for behaviour cloning."""
 
 import typing
 
@@ -10,23 +10,28 @@ from slipway.environments import recordings
 
 
 class Steps(typing.NamedTuple):
-  """Recorded steps; in a batch, each field has a leading dimension [B]."""
+  """N recorded steps; N is the batch size in a batch.
 
-  observation: typing.Any  # [...]
-  action: typing.Any  # [...]
+  Attributes:
+    observation: observations before the steps, [N, ...].
+    action: recorded actions, [N, ...].
+  """
+
+  observation: typing.Any
+  action: typing.Any
 
 
 class Batches:
-  """Batches of all recorded steps, in a new random order in each epoch.
+  """Batches of all recorded steps, in a new random order per epoch.
 
-  The seed and the number of the update determine the steps of a batch, so a
-  resumed run continues with the same batches.
+  See `core.Batches`. The seed and the number of the update determine the steps
+  of a batch, so a resumed run continues with the same batches.
   """
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Reads all episodes.
+    """Reads all episodes of `config.dataset.path`.
 
     Args:
       config: the whole config.
@@ -54,7 +59,7 @@ class Batches:
     self._epoch, self._order = -1, np.arange(0)
 
   def batch(self, step: int) -> Steps:
-    """Returns the batch of update number `step`; see `core.Batches`."""
+    """Returns the batch of an update, after `step` earlier updates."""
     epoch, index = divmod(step, self._per_epoch)
     if epoch != self._epoch:
       random = np.random.default_rng((self._seed, epoch))

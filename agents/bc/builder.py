@@ -10,15 +10,15 @@ from slipway.agents.networks import normalization, torsos
 from slipway.configs import bc
 
 
-class Builder(policies.PolicyActors):
-  """Describes behaviour cloning: supervised learning of recorded actions."""
+class Builder(policies.PolicyBuilder):
+  """Makes the batches, actors and learner of behaviour cloning."""
 
   fields = bc.FIELDS
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError if config and environment don't fit."""
+    """Raises ValueError if config fields contradict each other or the spec."""
     from slipway.agents.bc import batches
 
     bc.check(config)
@@ -29,13 +29,13 @@ class Builder(policies.PolicyActors):
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Returns None: recorded episodes replace workers and tables."""
+    """Returns None: behaviour cloning learns from recorded episodes."""
     del config, spec
 
   def make_batches(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Batches:
-    """Reads the recorded episodes."""
+    """Makes the batches, from recorded episodes in `config.dataset.path`."""
     # Imported here, since only the trainer needs Minari.
     from slipway.agents.bc import batches
 
@@ -44,7 +44,7 @@ class Builder(policies.PolicyActors):
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """Makes the learner, with new variables from config.seed."""
+    """Makes the learner, with variables initialized from `config.seed`."""
     # Imported here, since evaluators don't need TensorFlow.
     from slipway.agents.bc import learning
 
@@ -53,6 +53,6 @@ class Builder(policies.PolicyActors):
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> typing.NoReturn:
-    """Raises TypeError: there are no workers."""
+    """Raises TypeError: behaviour cloning has no workers and no adder."""
     del config, spec
     raise TypeError("behaviour cloning has no workers, and so no adder")

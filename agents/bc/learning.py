@@ -14,21 +14,23 @@ from slipway.replay.tables import dataset as dataset_lib
 
 
 class BCLearner:
-  """Maximises the likelihood of recorded actions.
+  """Learner of behaviour cloning, which maximises the likelihood of actions.
 
     loss = -log pi(a | o)
+
+  with recorded observations o and actions a.
 
   Pomerleau 1991, "Efficient training of artificial neural networks for
   autonomous navigation".
 
   Attributes:
-    steps: updates done, int64.
+    steps: number of updates done, int64 [].
   """
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the policy.
+    """Makes the policy's network and the optimizer.
 
     Args:
       config: the whole config.
@@ -48,9 +50,14 @@ class BCLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step; recorded steps have no priorities."""
+    """Takes one gradient step on a batch of `batches.Steps`.
+
+    The result has no priorities; see `core.Learner`.
+    """
     self._normalizer.add_observations(batch.data.observation)
-    observation = self._normalizer.observations(batch.data.observation)
+    observation = self._normalizer.normalize_observations(
+      batch.data.observation
+    )
     with tf.GradientTape() as tape:
       policy = self._declaration.distribution(tf_ops, self._policy(observation))
       loss = -tf.reduce_mean(policy.log_prob(batch.data.action))
@@ -60,12 +67,15 @@ class BCLearner:
     return core.Update({"loss": loss, "gradient_norm": norm})
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the policy's variables, by name."""
+    """Returns a copy of the variables that actors need, as arrays by name."""
     return self._policy.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """State to save: policy, optimizer, step count, and any statistics."""
+    """Objects by name that checkpoints save; see `core.Learner`.
+
+    They are the policy, optimizer, step count, and any statistics.
+    """
     return {
       **self._normalizer.checkpointed,
       "policy": self._policy,

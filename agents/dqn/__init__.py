@@ -1,1 +1,1 @@
-"""The DQN family: double, dueling, prioritized, n-step, Ape-X."""
+"""The DQN family: DQN, Rainbow, C51, QR-DQN, IQN, Munchausen DQN, Ape-X."""

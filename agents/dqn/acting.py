@@ -1,4 +1,4 @@
-"""Actors of the DQN family: epsilon-greedy and greedy."""
+"""The actor of the DQN family, epsilon-greedy or greedy."""
 
 import typing
 from collections.abc import Mapping
@@ -12,7 +12,10 @@ from slipway.replay.items import adder as adder_lib
 
 
 class EpsilonGreedyActor:
-  """Chooses actions by their values, and passes the values to the adder."""
+  """Chooses epsilon-greedy or greedy actions by a Q-network; see `core.Actor`.
+
+  The extras are action values, from which the adder computes priorities.
+  """
 
   def __init__(
     self,
@@ -21,13 +24,13 @@ class EpsilonGreedyActor:
     seed: int,
     mask: action_masks.MaskSplitter | None = None,
   ):
-    """Starts without variables.
+    """Makes the actor; `load` must be called before `act`.
 
     Args:
       network: acting network of a `q_network.QNetwork`.
       epsilons: schedule of epsilons, or None if actions are always greedy.
       seed: seed of the actor's random numbers.
-      mask: finds the legal actions, or None if all actions are legal.
+      mask: splitter of action masks, or None if all actions are legal.
     """
     self._network, self._mask = network, mask
     self._explorer = exploration.Explorer(epsilons, seed)
@@ -39,18 +42,21 @@ class EpsilonGreedyActor:
     reward: np.ndarray | None = None,
     first: np.ndarray | None = None,
   ) -> adder_lib.ActorOutput:
-    """Chooses actions for observations [B, ...]; ignores other arguments."""
+    """Chooses actions for observations [B, ...].
+
+    The other arguments of `core.Actor` are ignored.
+    """
     del reward, first
     q_t = self._network(observation, random=self._noise).values
     legal = None if self._mask is None else self._mask.find_legal(observation)
     return self._explorer.choose(q_t, legal)
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the network's variables by a learner's."""
+    """Replaces the network's variables by those that a learner published."""
     self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns the state of the random numbers and of the epsilon schedule."""
+    """Returns the states of the random generator and the epsilon schedule."""
     return self._explorer.get_state()
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:

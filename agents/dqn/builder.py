@@ -12,14 +12,14 @@ from slipway.replay.tables import table_spec
 
 
 class Builder:
-  """Builds the table, adder, actors and learner of DQN and its variants."""
+  """Makes the table, adder, actors and learner of DQN and its variants."""
 
   fields = value.FIELDS
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError if config and environment don't fit."""
+    """Raises ValueError if config fields contradict each other or the spec."""
     value.check(config)
     discrete.check(config, spec)
     normalization.check(config, spec)
@@ -28,7 +28,7 @@ class Builder:
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
-    """Returns the spec of a table of n-step transitions."""
+    """Returns the spec of the replay table, whose items are transitions."""
     return table_spec.TableSpec.from_replay_config(
       config, _make_schema(config, spec), config.replay.transitions_per_item
     )
@@ -36,7 +36,7 @@ class Builder:
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """Makes the learner, with new variables from config.seed."""
+    """Makes the learner, with variables initialized from `config.seed`."""
     # Imported here, since workers and evaluators don't need TensorFlow.
     from slipway.agents.dqn import learning
 
@@ -50,7 +50,7 @@ class Builder:
     restarts: int = 0,
     env_steps: int = 0,
   ) -> core.Actor:
-    """Makes a worker's epsilon-greedy actor."""
+    """Makes the epsilon-greedy actor of one worker; see `core.Builder`."""
     return acting.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
       exploration.EpsilonSchedule(
@@ -63,7 +63,7 @@ class Builder:
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Actor:
-    """Makes the greedy actor, for evaluation."""
+    """Makes the greedy actor, which the evaluator uses."""
     return acting.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
       None,
@@ -74,7 +74,7 @@ class Builder:
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> q_network.QNetwork:
-    """Declares the Q-network by which actors choose actions."""
+    """Returns the declaration of the Q-network that chooses actions."""
     return q_network.QNetwork(
       config.network,
       discrete.number_actions(spec),
@@ -84,7 +84,7 @@ class Builder:
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> adder.NStepAdder:
-    """Makes the n-step adder of one worker's environments."""
+    """Makes the adder of one worker's environments, for n-step transitions."""
     prioritized = config.replay.sampler == "prioritized"
     return adder.NStepAdder(
       _make_schema(config, spec),
@@ -98,7 +98,7 @@ class Builder:
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> transitions.TransitionSchema:
-  """Returns the item schema of n-step transitions."""
+  """Returns the item schema of a config's n-step transitions."""
   return transitions.TransitionSchema(
     discrete.number_actions(spec),
     config.adder.n_step,

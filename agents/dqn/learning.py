@@ -10,11 +10,15 @@ from slipway.agents.networks import q_network, tf_network
 from slipway.replay.items import priorities, transitions
 from slipway.replay.tables import dataset as dataset_lib
 
-_CALLS = 4  # network calls per update, at most
+# Maximum number of network calls per update, each of which has its own seed.
+_CALLS_PER_UPDATE = 4
 
 
 class DQNLearner(q_learner.QLearner):
-  """Fits the network to the objective of its config, on n-step transitions."""
+  """Learner of DQN and its variants, from n-step transitions.
+
+  `objectives.make_objective` selects the loss by the config.
+  """
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -36,8 +40,11 @@ class DQNLearner(q_learner.QLearner):
     self._seed = config.seed
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step; priorities come from the errors before it."""
-    data = self.normalizer.transitions(batch.data)
+    """Takes one gradient step on a batch of transitions.
+
+    New priorities come from the TD errors before the step; see `core.Learner`.
+    """
+    data = self.normalizer.normalize_transitions(batch.data)
     target, target_tm1, selector = self._compute_targets(data)
     with tf.GradientTape() as tape:
       online = self.online(data.o_tm1, self._make_seed(0), self._quantiles)
@@ -46,7 +53,7 @@ class DQNLearner(q_learner.QLearner):
       )
     metrics = {
       **self.descend(tape, batch, output.loss),
-      "q_mean": self._legal_mean(online.values),
+      "q_mean": self._mean_over_legal(online.values),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }
     return core.Update(metrics, priorities.from_td_errors(output.td_error))
@@ -54,7 +61,12 @@ class DQNLearner(q_learner.QLearner):
   def _compute_targets(
     self, batch: transitions.Transition
   ) -> tuple[q_network.Output, q_network.Output | None, tf.Tensor]:
-    """Returns the fields of `NetworkOutputs` other than `online`."""
+    """Computes the bootstraps of a batch of transitions.
+
+    Returns:
+      The fields `target`, `target_tm1` and `selector` of
+      `objectives.NetworkOutputs`.
+    """
     target = self.target(batch.o_t, self._make_seed(1), self._quantiles)
     if self._learner.double or self._samples_quantiles:
       network = self.online if self._learner.double else self.target
@@ -67,8 +79,15 @@ class DQNLearner(q_learner.QLearner):
     return target, target_tm1, chosen.values
 
   def _make_seed(self, call: int) -> tf.Tensor | None:
-    """Returns a unique seed for a network call, or None without noise."""
+    """Returns a seed int32 [2] for one network call of the current update.
+
+    Seeds differ between calls and updates. Returns None if the network needs no
+    noise.
+
+    Args:
+      call: index of the call in the update, below `_CALLS_PER_UPDATE`.
+    """
     if not self._needs_random:
       return None
     step = tf.cast(self.steps, tf.int32)
-    return tf.stack([self._seed, _CALLS * step + call])
+    return tf.stack([self._seed, _CALLS_PER_UPDATE * step + call])

@@ -1,4 +1,4 @@
-"""Objectives: the losses of the DQN family, one for each kind of head."""
+"""Objectives of the DQN family: the loss for each kind of head."""
 
 import typing
 
@@ -17,14 +17,15 @@ from slipway.replay.items import transitions
 
 
 class NetworkOutputs(typing.NamedTuple):
-  """Outputs of the networks for a batch of transitions.
+  """Outputs of online and target network for a batch of transitions.
 
   Attributes:
     online: the online network's outputs for o_tm1.
     target: the target network's outputs for o_t.
     target_tm1: the target network's outputs for o_tm1, or None if the objective
       does not need them.
-    selector: values [B, A] of o_t that choose the bootstrap's action.
+    selector: action values [B, A] of o_t; their argmax is the bootstrap's
+      action.
   """
 
   online: q_network.Output
@@ -34,7 +35,7 @@ class NetworkOutputs(typing.NamedTuple):
 
 
 class Objective(typing.Protocol):
-  """Computes the loss of a head's outputs.
+  """Function from network outputs and transitions to losses.
 
   Attributes:
     needs_target_tm1: whether the loss needs `NetworkOutputs.target_tm1`.
@@ -45,23 +46,35 @@ class Objective(typing.Protocol):
   def loss(
     self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """Returns the loss of each transition, and the error for its priority."""
+    """Returns losses [B], and the TD errors [B] for new priorities.
+
+    Args:
+      batch: B transitions.
+      outputs: outputs of the networks for these transitions.
+    """
     ...
 
 
 class Expected:
-  """Q-learning of mean returns. Mnih et al. 2015; van Hasselt et al. 2016."""
+  """Objective of DQN and double DQN, for head `expected`.
+
+  Mnih et al. 2015; van Hasselt et al. 2016. See `q_learning.q_learning`.
+  """
 
   needs_target_tm1 = False
 
   def __init__(self, huber_delta: float):
-    """Makes the loss linear beyond errors of `huber_delta`."""
+    """Makes the objective.
+
+    Args:
+      huber_delta: absolute error above which the loss is linear.
+    """
     self._huber_delta = huber_delta
 
   def loss(
     self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """Returns the loss of `q_learning.q_learning`."""
+    """Returns the result of `q_learning.q_learning`; see `Objective`."""
     return q_learning.q_learning(
       outputs.online.values,
       batch.a_tm1,
@@ -74,7 +87,10 @@ class Expected:
 
 
 class Munchausen(Expected):
-  """Q-learning with a bonus of the log-policy. Vieillard et al. 2020."""
+  """Objective of Munchausen DQN, for head `expected`.
+
+  Vieillard et al. 2020. See `munchausen.munchausen_q_learning`.
+  """
 
   needs_target_tm1 = True
 
@@ -88,7 +104,7 @@ class Munchausen(Expected):
   def loss(
     self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """Returns the loss of `munchausen.munchausen_q_learning`."""
+    """Returns the result of `munchausen.munchausen_q_learning`."""
     assert outputs.target_tm1 is not None
     return munchausen.munchausen_q_learning(
       outputs.online.values,
@@ -105,18 +121,21 @@ class Munchausen(Expected):
 
 
 class Categorical:
-  """Learning of return distributions, C51. Bellemare et al. 2017."""
+  """Objective of C51, for head `categorical`.
+
+  Bellemare et al. 2017. See `categorical.categorical_q_learning`.
+  """
 
   needs_target_tm1 = False
 
   def __init__(self, head: heads.Categorical):
-    """Keeps the atoms of the head."""
+    """Makes the objective for the atoms of a head."""
     self._atoms = tf.constant(head.atoms)
 
   def loss(
     self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """Returns the loss of `categorical.categorical_q_learning`."""
+    """Returns the result of `categorical.categorical_q_learning`."""
     return categorical.categorical_q_learning(
       outputs.online.outputs,
       batch.a_tm1,
@@ -129,18 +148,25 @@ class Categorical:
 
 
 class Quantile:
-  """Learning of return quantiles, QR-DQN and IQN. Dabney et al. 2018, both."""
+  """Objective of QR-DQN and IQN, for heads `quantile` and `implicit_quantile`.
+
+  Dabney et al. 2018 (both papers). See `quantile.quantile_q_learning`.
+  """
 
   needs_target_tm1 = False
 
   def __init__(self, huber_delta: float):
-    """Makes the loss linear beyond errors of `huber_delta`."""
+    """Makes the objective.
+
+    Args:
+      huber_delta: absolute error above which the loss is linear.
+    """
     self._huber_delta = huber_delta
 
   def loss(
     self, batch: transitions.Transition, outputs: NetworkOutputs
   ) -> output.LossOutput:
-    """Returns the loss of `quantile.quantile_q_learning`."""
+    """Returns the result of `quantile.quantile_q_learning`."""
     assert outputs.online.taus is not None
     return quantile.quantile_q_learning(
       outputs.online.outputs,
@@ -155,7 +181,11 @@ class Quantile:
 
 
 def make_objective(config: ml_collections.ConfigDict) -> Objective:
-  """Makes the objective of a whole, valid config."""
+  """Makes the objective that a config selects by its head and its learner.
+
+  Args:
+    config: the whole config, which `Builder.check` has accepted.
+  """
   head = heads.make_head(config.network)
   if isinstance(head, heads.Categorical):
     return Categorical(head)

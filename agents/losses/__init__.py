@@ -1,1 +1,1 @@
-"""Losses: pure functions, each of which computes one equation."""
+"""Losses and advantages: pure functions, each for equations of one paper."""

@@ -1,9 +1,9 @@
-"""Advantages of rollouts: GAE, V-trace, and returns of whole episodes.
+"""Advantage estimators of rollouts: GAE, V-trace and Monte Carlo.
 
 A rollout may cross the end of an episode. A truncated episode bootstraps from
 the value of its true last observation, which `values` contains. The autoreset
-after it belongs to no episode, so its results have no meaning, and learners
-mask them.
+step after an episode belongs to no episode. Its results have no meaning, and
+learners mask them.
 """
 
 import typing
@@ -14,10 +14,15 @@ from slipway.agents.losses import output
 
 
 class Advantages(typing.NamedTuple):
-  """Estimates for each step of a rollout, without gradients."""
+  """Advantages and returns of B rollouts of T steps, without gradients.
 
-  advantages: tf.Tensor  # [B, T]
-  returns: tf.Tensor  # [B, T]: the targets of the values
+  Attributes:
+    advantages: [B, T], advantages A_t of the actions.
+    returns: [B, T], returns G_t, the targets of the values v_t.
+  """
+
+  advantages: tf.Tensor
+  returns: tf.Tensor
 
 
 def generalized_advantages(
@@ -46,11 +51,16 @@ def generalized_advantages(
     ended: [B, T] bool, whether the step was the last one of its episode.
     values: [B, T + 1], values of the observations.
     lambda_: weight of longer returns, in [0, 1].
+
+  Returns:
+    The advantages A_t and returns G_t, without gradients.
   """
   _check_ranks(reward, discount, ended, values)
   values = tf.stop_gradient(values)
   deltas = reward + discount * values[:, 1:] - values[:, :-1]
-  advantages = _discounted_sums(deltas, lambda_ * _continued(discount, ended))
+  advantages = _discounted_sums(
+    deltas, lambda_ * _zero_at_ends(discount, ended)
+  )
   return Advantages(advantages, advantages + values[:, :-1])
 
 
@@ -64,7 +74,9 @@ def vtrace(
   max_rho: float = 1.0,
   max_c: float = 1.0,
 ) -> tuple[Advantages, tf.Tensor]:
-  """Returns V-trace's targets and advantages, from rollouts of a policy mu.
+  """Returns V-trace's value targets and advantages, and its weights rho.
+
+  V-trace corrects rollouts of a policy mu for the current policy pi.
 
     rho_t = min(max_rho, pi(a_t | o_t) / mu(a_t | o_t))
     c_t   = lambda min(max_c, pi(a_t | o_t) / mu(a_t | o_t))
@@ -73,8 +85,8 @@ def vtrace(
     A_t   = r_{t+1} + d_{t+1} G_{t+1} - v_t
 
   If the episode or the rollout ends in the step, G_{t+1} is v_{t+1}. The policy
-  gradient is weighted with rho_t A_t, but losses that contain the ratio, like
-  PPO's, use A_t.
+  gradient uses rho_t A_t. Losses with the ratio, such as PPO's, use A_t.
+
   Espeholt et al. 2018, "IMPALA" (https://arxiv.org/abs/1802.01561), equation 1
   and section 4.2; lambda: remark 2.
 
@@ -89,13 +101,14 @@ def vtrace(
     max_c: upper bound of the ratio in c.
 
   Returns:
-    The advantages and targets, and rho [B, T].
+    The advantages A_t and targets G_t, and the clipped ratios rho [B, T]; all
+    without gradients.
   """
   _check_ranks(reward, discount, ended, values)
   output.check_ranks(log_ratio=(log_ratio, 2))
   values, ratio = tf.stop_gradient(values), tf.exp(tf.stop_gradient(log_ratio))
   rho, c = tf.minimum(ratio, max_rho), lambda_ * tf.minimum(ratio, max_c)
-  continued = _continued(discount, ended)
+  continued = _zero_at_ends(discount, ended)
   errors = reward + discount * values[:, 1:] - values[:, :-1]
   corrections = _discounted_sums(rho * errors, c * continued)  # G_t - v_t
   later = tf.pad(corrections[:, 1:], [[0, 0], [0, 1]])  # G_{t+1} - v_{t+1}
@@ -109,7 +122,9 @@ def monte_carlo_advantages(
   ended: tf.Tensor,
   values: tf.Tensor,
 ) -> tuple[Advantages, tf.Tensor]:
-  """Computes returns up to the end of the episode, minus a baseline.
+  """Returns Monte Carlo returns and advantages, for REINFORCE.
+
+  A return sums rewards up to the end of the episode; the value is a baseline.
 
     G_t = r_{t+1} + gamma r_{t+2} + ... + gamma^{n-1} r_{t+n},  A_t = G_t - v_t
 
@@ -124,27 +139,32 @@ def monte_carlo_advantages(
     values: [B, T + 1], values of the observations, the baseline.
 
   Returns:
-    The estimates, and float [B, T], 1 where the rollout contains the end of the
-    step's episode, else 0: such steps have no return.
+    The advantages and returns, and a mask float [B, T]. The mask is 1 for steps
+    whose episode ends within the rollout, and 0 for others, which have no
+    return.
   """
   _check_ranks(reward, discount, ended, values)
   values = tf.stop_gradient(values)
-  returns = _discounted_sums(reward, _continued(discount, ended))
+  returns = _discounted_sums(reward, _zero_at_ends(discount, ended))
   last = tf.cast(ended, reward.dtype)
   complete = _discounted_sums(last, 1.0 - last)
   return Advantages(returns - values[:, :-1], returns), complete
 
 
-def _continued(discount: tf.Tensor, ended: tf.Tensor) -> tf.Tensor:
-  """Returns the discounts, set to 0 where the episode ended in the step."""
+def _zero_at_ends(discount: tf.Tensor, ended: tf.Tensor) -> tf.Tensor:
+  """Returns discounts [B, T], set to 0 where the step ended its episode."""
   return discount * (1.0 - tf.cast(ended, discount.dtype))
 
 
 def _discounted_sums(x: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-  """Returns y [B, T] with y_t = x_t + factor_t y_{t+1}, 0 beyond the end.
+  """Returns sums y [B, T] with y_t = x_t + factor_t y_{t+1} and y_T = 0.
 
   Each pass doubles the number of terms: Hillis and Steele 1986, "Data parallel
   algorithms". So 128 steps take 7 passes over [B, T], not 128 small operations.
+
+  Args:
+    x: terms [B, T] of steps 0 to T - 1.
+    factor: weights [B, T] of the next step's sum.
   """
   shift, steps = 1, typing.cast(int, x.shape[1])
   while shift < steps:
@@ -158,6 +178,7 @@ def _discounted_sums(x: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
 def _check_ranks(
   reward: tf.Tensor, discount: tf.Tensor, ended: tf.Tensor, values: tf.Tensor
 ) -> None:
+  """Raises ValueError if an argument of an estimator is no matrix."""
   output.check_ranks(
     reward=(reward, 2),
     discount=(discount, 2),

@@ -1,4 +1,4 @@
-"""The categorical loss of C51 for a batch of n-step transitions."""
+"""C51's categorical loss, for a batch of n-step transitions."""
 
 import typing
 
@@ -16,7 +16,7 @@ def categorical_q_learning(
   q_t_selector: tf.Tensor,
   atoms: tf.Tensor,
 ) -> output.LossOutput:
-  """Returns the cross entropy to the bootstrap's projected distribution.
+  """Returns C51's loss, the cross entropy to the projected target distribution.
 
     a*   = argmax_a q_t_selector[a]
     m    = projection onto `atoms` of r_t + discount_t z, z ~ p(o_t, a*)
@@ -28,12 +28,13 @@ def categorical_q_learning(
   https://arxiv.org/abs/1710.02298, "The integrated agent").
 
   Args:
-    logits_tm1: [B, A, K], online logits of o_tm1.
-    a_tm1: [B] int32, actions.
-    r_t: [B], n-step reward.
-    discount_t: [B], factor before the bootstrap.
-    logits_t: [B, A, K], target logits of o_t.
-    q_t_selector: [B, A], values of o_t that choose the action.
+    logits_tm1: [B, A, K], the online network's logits of the atoms for o_tm1.
+    a_tm1: [B] int32, actions taken at o_tm1.
+    r_t: [B], discounted sums of the rewards of n steps.
+    discount_t: [B], discount of the bootstrap: gamma^n, or 0 if terminated.
+    logits_t: [B, A, K], the target network's logits of the atoms for o_t.
+    q_t_selector: [B, A], action values of o_t; their argmax is the bootstrap's
+      action a*.
     atoms: [K], returns of the atoms in ascending order.
 
   Returns:
@@ -64,16 +65,19 @@ def categorical_q_learning(
 def project(
   returns: tf.Tensor, probabilities: tf.Tensor, atoms: tf.Tensor
 ) -> tf.Tensor:
-  """Splits the probability of each return between the two nearest atoms.
+  """Projects distributions of returns onto the atoms, as in C51.
+
+  Splits the probability of each return between the two nearest atoms.
 
   Bellemare et al. 2017, equation 7, with tensors of B * K numbers. trfl uses
   B * K * K, which took more than half of a small network's update. B is the
   batch size and K the number of atoms.
 
   Args:
-    returns: [B, K]; returns beyond the atoms count for the first or last atom.
+    returns: [B, K], returns; those beyond the atoms count for the first or last
+      atom.
     probabilities: [B, K], probability of each return.
-    atoms: [K], equally spaced.
+    atoms: [K], equally spaced returns in ascending order.
 
   Returns:
     Probabilities of the atoms, [B, K].

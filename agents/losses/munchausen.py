@@ -1,4 +1,4 @@
-"""The Munchausen loss for a batch of transitions."""
+"""The Munchausen DQN loss, for a batch of one-step transitions."""
 
 import tensorflow as tf
 
@@ -17,27 +17,28 @@ def munchausen_q_learning(
   lowest: float,
   huber_delta: float,
 ) -> output.LossOutput:
-  """Returns the Huber loss of errors to a soft target with a log-policy bonus.
+  """Returns the Munchausen DQN loss, with a log-policy bonus in the reward.
 
     pi      = softmax(q_target / temperature)
     bonus   = scale * clip(temperature log pi(a_tm1 | o_tm1), lowest, 0)
     soft    = sum_a pi(a | o_t) (q_t[a] - temperature log pi(a | o_t))
     target  = r_t + bonus + discount_t soft
+    loss    = huber(target - q_tm1[a_tm1])
 
   Vieillard et al. 2020, "Munchausen reinforcement learning"
   (https://arxiv.org/abs/2007.14430), equation 1 and section 4.
 
   Args:
-    q_tm1: [B, A], online values of o_tm1.
-    a_tm1: [B] int32, actions.
-    r_t: [B], reward of one step.
-    discount_t: [B], factor before the bootstrap.
-    q_tm1_target: [B, A], target values of o_tm1.
-    q_t: [B, A], target values of o_t.
+    q_tm1: [B, A], the online network's action values of o_tm1.
+    a_tm1: [B] int32, actions taken at o_tm1.
+    r_t: [B], rewards of one step.
+    discount_t: [B], discount of the bootstrap: gamma, or 0 if terminated.
+    q_tm1_target: [B, A], the target network's action values of o_tm1.
+    q_t: [B, A], the target network's action values of o_t.
     temperature: tau, the temperature of the softmax policy of target values.
     scale: alpha, the weight of the bonus.
-    lowest: l_0, the lower bound of the log-policy.
-    huber_delta: error above which the loss is linear, not quadratic.
+    lowest: l_0, the lower bound of temperature * log-policy, below 0.
+    huber_delta: absolute error above which the loss is linear, not quadratic.
 
   Returns:
     `LossOutput`; gradients flow into `q_tm1` only.

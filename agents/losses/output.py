@@ -1,4 +1,4 @@
-"""The output of losses, and helpers that losses share."""
+"""The result type of losses, and functions that several losses call."""
 
 import typing
 
@@ -6,38 +6,58 @@ import tensorflow as tf
 
 
 class LossOutput(typing.NamedTuple):
-  """Loss and error of each element of a batch."""
+  """Losses and TD errors of a batch of B elements.
 
-  loss: tf.Tensor  # [B]
-  # [B], target - q(o_tm1, a_tm1), or the error from which the paper of the loss
-  # computes priorities.
+  Attributes:
+    loss: [B], loss of each element, before importance weights.
+    td_error: [B], or [B, T] for sequences: target - q(o_tm1, a_tm1), or another
+      error from which the paper of the loss computes priorities.
+  """
+
+  loss: tf.Tensor
   td_error: tf.Tensor
 
 
 def check_ranks(**ranked: tuple[tf.Tensor, int]) -> None:
-  """Checks the ranks of tensors: `check_ranks(q_t=(q_t, 2))`.
+  """Raises ValueError if a tensor has another rank than the expected one.
+
+  Usage: `check_ranks(q_t=(q_t, 2), r_t=(r_t, 1))`.
+
+  Args:
+    **ranked: per name, which the error quotes, a tensor and its expected rank.
 
   Raises:
-    ValueError: a tensor has another rank; the message has its name.
+    ValueError: a tensor has another rank.
   """
   for name, (tensor, rank) in ranked.items():
     tf.debugging.assert_rank(tensor, rank, f"{name} must have rank {rank}")
 
 
 def select_actions(values: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
-  """Returns values[b, actions[b]] [B, ...], of [B, A, ...] and actions [B]."""
+  """Returns the values of the chosen actions, values[b, actions[b]].
+
+  Args:
+    values: [B, A, ...], values of all actions.
+    actions: [B] int, chosen actions.
+
+  Returns:
+    [B, ...], the chosen action's values for each element.
+  """
   return tf.gather(values, actions, axis=1, batch_dims=1)
 
 
 def huber(error: tf.Tensor, delta: float) -> tf.Tensor:
-  """Returns error^2 / 2 where |error| <= delta, and a line of slope delta else.
+  """Returns the Huber loss of errors, elementwise.
+
+    loss = error^2 / 2                      where |error| <= delta,
+           delta (|error| - delta / 2)      elsewhere
 
   Huber 1964 (https://doi.org/10.1214/aoms/1177703732), as in Mnih et al. 2015,
   methods, where its gradient is called error clipping.
 
   Args:
-    error: of any shape.
-    delta: error above which the loss is linear.
+    error: errors of any shape.
+    delta: absolute error above which the loss is linear, not quadratic.
   """
   size = tf.abs(error)
   inside = tf.minimum(size, delta)

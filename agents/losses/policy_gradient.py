@@ -1,4 +1,4 @@
-"""Losses of policies: the policy gradient, PPO's and V-MPO's."""
+"""Losses of policies: REINFORCE's policy gradient, PPO's and V-MPO's."""
 
 import typing
 
@@ -8,7 +8,7 @@ from slipway.agents.losses import output
 
 
 def policy_gradient(log_prob: tf.Tensor, advantage: tf.Tensor) -> tf.Tensor:
-  """Returns the policy gradient's losses -A log pi(a | o), [N].
+  """Returns the policy gradient's losses -A log pi(a | o) of N steps, [N].
 
   Williams 1992 (https://doi.org/10.1007/BF00992696), theorem 1; Mnih et al.
   2016 (https://arxiv.org/abs/1602.01783), section 4.
@@ -22,10 +22,16 @@ def policy_gradient(log_prob: tf.Tensor, advantage: tf.Tensor) -> tf.Tensor:
 
 
 class ClippedOutput(typing.NamedTuple):
-  """PPO's loss of each step, and whether its ratio was clipped."""
+  """PPO's losses of N steps.
 
-  loss: tf.Tensor  # [N]
-  clipped: tf.Tensor  # [N] float, 1 where the ratio is out of its bounds
+  Attributes:
+    loss: [N], loss of each step.
+    clipped: [N] float, 1 where the probability ratio is out of its bounds, else
+      0.
+  """
+
+  loss: tf.Tensor
+  clipped: tf.Tensor
 
 
 def clipped_policy(
@@ -34,7 +40,7 @@ def clipped_policy(
   advantage: tf.Tensor,
   clip: float | tf.Tensor,
 ) -> ClippedOutput:
-  """Returns the losses of PPO's clipped surrogate objective, [N].
+  """Returns the losses of PPO's clipped surrogate objective for N steps.
 
     ratio = pi(a | o) / pi_old(a | o)
     loss  = -min(ratio A, clip(ratio, 1 - epsilon, 1 + epsilon) A)
@@ -46,7 +52,7 @@ def clipped_policy(
     log_prob: [N], log-probabilities of the actions by the learned policy.
     old_log_prob: [N], log-probabilities of the actions by the old policy.
     advantage: [N], advantages of the actions.
-    clip: epsilon, the largest distance of the ratio from 1.
+    clip: epsilon, the distance from 1 at which the ratio is clipped.
 
   Returns:
     `ClippedOutput`; gradients flow into `log_prob` only.
@@ -65,12 +71,19 @@ def clipped_policy(
 
 
 class VMPOOutput(typing.NamedTuple):
-  """V-MPO's losses of a minibatch of N steps."""
+  """V-MPO's losses of a minibatch of N steps.
 
-  policy_loss: tf.Tensor  # []
-  temperature_loss: tf.Tensor  # []
-  kl_loss: tf.Tensor  # [], for the policy and the multipliers alpha
-  weights: tf.Tensor  # [N], psi: weights of the steps, 0 outside the top half
+  Attributes:
+    policy_loss: [], weighted negative log-likelihood of the actions.
+    temperature_loss: [], loss of the temperature eta.
+    kl_loss: [], KL penalty of the policy, and loss of the multipliers alpha.
+    weights: [N], weights psi of the steps, 0 outside the top half.
+  """
+
+  policy_loss: tf.Tensor
+  temperature_loss: tf.Tensor
+  kl_loss: tf.Tensor
+  weights: tf.Tensor
 
 
 def vmpo(
@@ -83,7 +96,9 @@ def vmpo(
   temperature_bound: float,
   kl_bounds: tf.Tensor,
 ) -> VMPOOutput:
-  """Returns V-MPO's losses, on the half of the steps with the top advantages.
+  """Returns V-MPO's losses of the policy, the temperature and the KL bounds.
+
+  The policy learns from the half of the steps with the highest advantages.
 
     psi_i         = exp(A_i / eta) / sum_j exp(A_j / eta), over the top half
     L_policy      = -sum_i psi_i log pi(a_i | o_i)
@@ -98,17 +113,18 @@ def vmpo(
   Args:
     log_prob: [N], log-probabilities of the actions by the learned policy.
     advantage: [N], advantages of the actions.
-    kl: [N, K], KL for each of K constraints: mean and deviation of a Gaussian
-      have one each (appendix D).
+    kl: [N, K], divergences KL for K constraints. A Gaussian has K = 2, for its
+      mean and its deviation (appendix D).
     learned: [N], 1 for the steps that count, 0 for others.
     temperature: [], eta, above 0.
-    multipliers: [K], alpha, above 0.
-    temperature_bound: eps_eta.
-    kl_bounds: [K], eps_alpha.
+    multipliers: [K], alpha, the Lagrange multipliers of the KL bounds, above 0.
+    temperature_bound: eps_eta, the bound of the temperature's loss.
+    kl_bounds: [K], eps_alpha, the upper bounds of the mean KL.
 
   Returns:
-    `VMPOOutput`. Gradients of the policy's loss flow into `log_prob` only,
-    those of the temperature's into `temperature` only.
+    `VMPOOutput`. Gradients of `policy_loss` flow into `log_prob` only, those of
+    `temperature_loss` into `temperature`, and those of `kl_loss` into `kl` and
+    `multipliers`.
   """
   output.check_ranks(
     log_prob=(log_prob, 1),

@@ -1,4 +1,4 @@
-"""Q-learning losses for a batch of n-step transitions."""
+"""The loss of DQN and double DQN, for a batch of n-step transitions."""
 
 import tensorflow as tf
 
@@ -14,7 +14,7 @@ def q_learning(
   q_t_selector: tf.Tensor,
   huber_delta: float,
 ) -> output.LossOutput:
-  """Returns the Huber loss of the (double) Q-learning error.
+  """Returns the Huber loss of Q-learning or double Q-learning errors.
 
     target = r_t + discount_t * q_t[argmax_a q_t_selector[a]]
     loss   = huber(target - q_tm1[a_tm1])
@@ -25,13 +25,15 @@ def q_learning(
   equation 4). The error is clipped at `huber_delta` as in Mnih, methods.
 
   Args:
-    q_tm1: [B, A] float32, online values of o_tm1.
-    a_tm1: [B] int32, actions.
-    r_t: [B] float32, n-step reward.
-    discount_t: [B] float32, factor before the bootstrap.
-    q_t: [B, A] float32, target values of o_t.
-    q_t_selector: [B, A] float32, values of o_t that choose the action.
-    huber_delta: error above which the loss is linear, not quadratic.
+    q_tm1: [B, A] float32, the online network's action values of o_tm1.
+    a_tm1: [B] int32, actions taken at o_tm1.
+    r_t: [B] float32, discounted sums of the rewards of n steps.
+    discount_t: [B] float32, discount of the bootstrap: gamma^n, or 0 if
+      terminated.
+    q_t: [B, A] float32, the target network's action values of o_t.
+    q_t_selector: [B, A] float32, action values of o_t; their argmax is the
+      bootstrap's action.
+    huber_delta: absolute error above which the loss is linear, not quadratic.
 
   Returns:
     `LossOutput`; gradients flow into `q_tm1` only.

@@ -1,4 +1,4 @@
-"""The quantile loss of QR-DQN and IQN for a batch of n-step transitions."""
+"""The quantile loss of QR-DQN and IQN, for a batch of n-step transitions."""
 
 import tensorflow as tf
 
@@ -15,7 +15,7 @@ def quantile_q_learning(
   q_t_selector: tf.Tensor,
   huber_delta: float,
 ) -> output.LossOutput:
-  """Returns the quantile regression loss to the bootstrap's distribution.
+  """Returns the quantile regression loss of QR-DQN and IQN.
 
     a*    = argmax_a q_t_selector[a]
     d_ij  = r_t + discount_t quantiles_t[a*, j] - quantiles_tm1[a_tm1, i]
@@ -28,18 +28,20 @@ def quantile_q_learning(
   sampled taus.
 
   Args:
-    quantiles_tm1: [B, A, N], online quantiles of o_tm1.
+    quantiles_tm1: [B, A, N], the online network's quantiles for o_tm1.
     taus: [B, N] or [N], fractions in (0, 1) of the online quantiles.
-    a_tm1: [B] int32, actions.
-    r_t: [B], n-step reward.
-    discount_t: [B], factor before the bootstrap.
-    quantiles_t: [B, A, M], target quantiles of o_t.
-    q_t_selector: [B, A], values of o_t that choose the action.
-    huber_delta: kappa, the error above which the loss is linear, not quadratic.
+    a_tm1: [B] int32, actions taken at o_tm1.
+    r_t: [B], discounted sums of the rewards of n steps.
+    discount_t: [B], discount of the bootstrap: gamma^n, or 0 if terminated.
+    quantiles_t: [B, A, M], the target network's quantiles for o_t.
+    q_t_selector: [B, A], action values of o_t; their argmax is the bootstrap's
+      action a*.
+    huber_delta: kappa, the absolute error above which the loss is linear, not
+      quadratic.
 
   Returns:
-    `LossOutput`, whose error is the difference of the means. Gradients flow
-    into `quantiles_tm1` only.
+    `LossOutput`. Its error is the mean target quantile minus the mean online
+    quantile. Gradients flow into `quantiles_tm1` only.
   """
   output.check_ranks(
     quantiles_tm1=(quantiles_tm1, 3),

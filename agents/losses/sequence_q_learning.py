@@ -1,4 +1,4 @@
-"""Q-learning over sequences, with n steps and rescaled values."""
+"""R2D2's loss: n-step double Q-learning on sequences, with rescaled values."""
 
 import tensorflow as tf
 
@@ -17,7 +17,7 @@ def sequence_q_learning(
   n: int,
   huber_delta: float,
 ) -> output.LossOutput:
-  """Returns the Huber loss of n-step double Q-learning errors of sequences.
+  """Returns R2D2's Huber loss of n-step double Q-learning errors.
 
     v_t      = h^-1(q_target_t[argmax_a q_selector_t[a]])
     G_t(n)   = R_{t+1} + d_{t+1} (v_{t+1} if n = 1, or if the episode or the
@@ -25,22 +25,25 @@ def sequence_q_learning(
     delta_t  = h(G_t(n)) - q_t[action_t]
 
   Kapturowski et al. 2019, "Recurrent experience replay in distributed
-  reinforcement learning", equation 1; h as in `rescaling`.
+  reinforcement learning", equation 1; h is `rescaling.rescale`.
 
   Args:
-    q: [B, T + 1, A], online values.
-    action: [B, T] int32, actions.
-    reward: [B, T], rewards.
-    discount: [B, T], discounts; 0 where the step terminated the episode.
-    ended: [B, T] bool, whether the step was its episode's last.
+    q: [B, T + 1, A], the online network's action values.
+    action: [B, T] int32, actions taken.
+    reward: [B, T], rewards of the steps.
+    discount: [B, T], gamma, or 0 where terminated.
+    ended: [B, T] bool, whether the step was the last one of its episode.
     learned: [B, T], 1 for steps to learn from, 0 for autoresets.
-    q_target: [B, T + 1, A], target values.
-    q_selector: [B, T + 1, A], values that choose the bootstrap's actions.
-    n: number of steps of a return.
-    huber_delta: error above which the loss is linear, not quadratic.
+    q_target: [B, T + 1, A], the target network's action values.
+    q_selector: [B, T + 1, A], action values; their argmax is the bootstrap's
+      action.
+    n: number of rewards in a return, fewer where the episode or the sequence
+      ends before.
+    huber_delta: absolute error above which the loss is linear, not quadratic.
 
   Returns:
-    Losses [B], summed over the steps, and errors [B, T]. Gradients flow into
+    `LossOutput` with losses [B], summed over the steps, and errors delta_t
+    [B, T], which are 0 where `learned` is 0. Gradients flow into
     `q` only.
   """
   output.check_ranks(

@@ -1,1 +1,1 @@
-"""Networks: torsos and heads, for learning in TensorFlow, acting in NumPy."""
+"""Neural networks, declared once for TensorFlow and for NumPy."""

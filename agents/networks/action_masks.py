@@ -1,9 +1,9 @@
-"""Action masks: excludes illegal actions from the outputs of networks.
+"""Penalties that exclude illegal actions from the outputs of networks.
 
 A masked observation is a flat observation followed by its mask
 (`slipway.environments.arrays.MaskedArray`). A network splits the two, and adds
-`ILLEGAL` to the value or logit of each illegal action. So actors, bootstraps
-and samples never use such actions.
+`ILLEGAL` to the value or logit of each illegal action. So actors and
+bootstraps never use illegal actions.
 """
 
 import typing
@@ -14,17 +14,18 @@ from acme import specs
 from slipway.agents.networks import numpy_ops
 from slipway.environments import arrays
 
-Array = typing.Any
+Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
 
-# Below all returns and logits, while sums and exponentials stay finite.
+# Penalty added to the value or logit of an illegal action. It is below all
+# returns and logits, but sums and exponentials stay finite.
 ILLEGAL = -1e9
 
 
 class MaskSplitter:
-  """Separates the action masks from the observations of an environment.
+  """Splits masked observations into observations and penalties of actions.
 
-  It holds no mask itself: `split` takes observations, and returns them without
-  their masks, with penalties for the outputs of illegal actions.
+  Penalties are added to a network's outputs, so that illegal actions are never
+  chosen.
 
   In the shapes, B is the batch size, A the number of a network's outputs, and M
   the size of a mask: one entry for each value of each component of an action.
@@ -34,7 +35,7 @@ class MaskSplitter:
   """
 
   def __init__(self, spec: specs.EnvironmentSpec):
-    """Computes which outputs each mask entry makes illegal.
+    """Prepares the conversion of an environment's masks to penalties.
 
     A network has one output for each discrete action. For actions of K
     components it has K * N, where N is the size of the largest component;
@@ -58,7 +59,7 @@ class MaskSplitter:
   def split(
     self, ops: typing.Any, observation: Array
   ) -> tuple[Array, Array | None]:
-    """Splits observations from their masks, and turns these into penalties.
+    """Returns observations without masks, and penalties of illegal actions.
 
     Args:
       ops: module that computes, `numpy_ops` or `tf_ops`.
@@ -83,11 +84,13 @@ class MaskSplitter:
     return unmasked, illegal * ILLEGAL
 
   def find_legal(self, observation: np.ndarray) -> np.ndarray:
-    """Returns which actions are legal, bool [B, A].
+    """Returns the legal actions of masked observations, bool [B, A].
+
+    The environment's observations must have masks.
 
     Args:
-      observation: masked observations [B, F]; F: numbers of an observation and
-        of its mask.
+      observation: masked observations [B, F]; F is the size of an observation
+        plus the size of its mask.
     """
     _, penalty = self.split(numpy_ops, observation)
     assert penalty is not None
@@ -95,7 +98,9 @@ class MaskSplitter:
 
 
 def _make_joint_weights(actions: arrays.JointActionArray) -> np.ndarray:
-  """Returns float32 [M, A], 1 where joint action a uses mask entry m.
+  """Returns the matrix from mask entries to joint actions.
+
+  It is float32 [M, A], with 1 where joint action a uses mask entry m, else 0.
 
   Args:
     actions: spec of A joint actions, whose mask has M entries: one for each
@@ -112,7 +117,7 @@ def _make_joint_weights(actions: arrays.JointActionArray) -> np.ndarray:
 def _make_component_weights(
   actions: arrays.MultiDiscreteArray,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the matrix from mask entries to outputs, and the padding.
+  """Returns the matrix from mask entries to a network's outputs, and padding.
 
   Args:
     actions: spec of actions with K components, the largest of N values. The

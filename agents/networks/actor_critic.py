@@ -1,4 +1,4 @@
-"""Policies, values of states, and values of continuous actions."""
+"""Networks of policies, state values, and values of continuous actions."""
 
 import math
 import typing
@@ -15,24 +15,24 @@ from slipway.agents.networks import (
 )
 from slipway.agents.networks import layers as layers_lib
 
-Array = layers_lib.Array
+Array = layers_lib.Array  # np.ndarray or tf.Tensor
 
-# Bounds of the log standard deviation that a network outputs, as in the code of
-# Haarnoja et al. 2018 (https://github.com/rail-berkeley/softlearning).
+# Bounds of the log standard deviations that a policy network computes, from the
+# code of Haarnoja et al. 2018 (https://github.com/rail-berkeley/softlearning).
 LOWEST_LOG_STD, HIGHEST_LOG_STD = -20.0, 2.0
 
 
 class PolicyHead:
-  """Output layer of a policy: parameters of the distribution pi(. | o)."""
+  """Output layer of a policy network, with its action distributions."""
 
   def __init__(
     self, spec: specs.EnvironmentSpec, kind: str, orthogonal: bool = False
   ):
-    """Declares the head.
+    """Declares the output layer.
 
     Args:
-      spec: spec of one environment. It has A discrete actions, continuous
-        actions of A numbers, or actions of K components of at most N values.
+      spec: spec of one environment. Actions are one of A discrete values, A
+        continuous numbers, or K discrete components of at most N values.
       kind: one of `distributions.KINDS`.
       orthogonal: whether the weights start orthogonal with a gain of 0.01;
         otherwise truncated normal.
@@ -54,33 +54,37 @@ class PolicyHead:
 
   @property
   def size(self) -> int:
-    """P, the number of parameters of one distribution."""
+    """Number P of parameters of one action distribution."""
     continuous = self._kind in distributions.CONTINUOUS
     return 2 * self._actions if continuous else self._actions
 
   def __call__(
     self, layers: layers_lib.Layers, x: Array, penalty: Array | None
   ) -> Array:
-    """Returns the parameters float32 [B, P] of distributions.
+    """Returns parameters float32 [B, P] of B action distributions.
 
-    For 'categorical', they are A logits. For 'product_categorical', they are N
-    logits for each of K components. For others, they are A means followed by A
-    log standard deviations.
+    For 'categorical', the parameters are A logits. For 'product_categorical',
+    they are N logits per component. For 'deterministic', they are the actions,
+    through a tanh. For Gaussians, they are A means followed by A log standard
+    deviations.
 
     The standard deviation of a 'gaussian' is a variable, independent of the
     observation: Schulman et al. 2017, "Proximal policy optimization", section
-    6.1. A 'conditional_gaussian' or 'tanh_gaussian' computes it from x.
+    6.1. A 'conditional_gaussian' or 'tanh_gaussian' computes the
+    deviation from x.
 
     Args:
-      layers: layers of the network.
+      layers: layers with the network's variables.
       x: features float32 [B, F].
-      penalty: values added to the logits, [B, P] or [P], or None; see
-        `action_masks.MaskSplitter.split`.
+      penalty: penalties of illegal actions, added to the logits, [B, P] or [P],
+        or None; see `action_masks.MaskSplitter.split`.
     """
     ops = layers.ops
     has_free_std = self._kind == "gaussian"
     size = self._actions if has_free_std else self.size
     output = layers.linear("output", x, size, self._gain)
+    if self._kind == distributions.DETERMINISTIC:
+      return ops.tanh(output)
     if self._kind not in distributions.CONTINUOUS:
       return output if penalty is None else output + penalty
     if has_free_std:
@@ -94,11 +98,11 @@ class PolicyHead:
   def distribution(
     self, ops: typing.Any, parameters: Array
   ) -> distributions.Distribution:
-    """Returns the distributions with parameters [B, P].
+    """Returns the B action distributions with the given parameters.
 
     Args:
       ops: module that computes, `numpy_ops` or `tf_ops`.
-      parameters: parameters [B, P], as the network returns them.
+      parameters: distribution parameters [B, P], as the network returns them.
     """
     return distributions.make_distribution(
       self._kind, ops, parameters, self._components
@@ -106,7 +110,13 @@ class PolicyHead:
 
 
 class PolicyNetwork:
-  """Declares a policy network: a torso and a `PolicyHead`."""
+  """Declaration of a policy network: a torso, then a `PolicyHead`.
+
+  See `network.PolicyDeclaration`.
+
+  Attributes:
+    head: the output layer.
+  """
 
   needs_random = False
 
@@ -119,19 +129,21 @@ class PolicyNetwork:
     activation: str = "relu",
     orthogonal: bool = False,
     normalized: bool = False,
+    layer_norm: str = "none",
   ):
     """Declares the network.
 
     Args:
       spec: spec of one environment.
-      torso: see `torsos.torso`.
+      torso: see `torsos.apply_torso`.
       sizes: number of units of each linear layer before the output.
       kind: one of `distributions.KINDS`.
       activation: 'relu' or 'tanh'.
       orthogonal: whether initializers are orthogonal, with a gain of sqrt(2);
         otherwise truncated normal.
-      normalized: whether the network normalizes observations. Acting networks
-        may; learners normalize batches instead.
+      normalized: whether the first layer normalizes observations. True for
+        acting networks only, as learners normalize batches.
+      layer_norm: layer normalization, as for `layers.mlp`.
 
     Raises:
       ValueError: no distribution has this name.
@@ -144,7 +156,7 @@ class PolicyNetwork:
     self._mask = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation, self._gain = activation, hidden_gain(orthogonal)
-    self._normalized = normalized
+    self._normalized, self._layer_norm = normalized, layer_norm
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Returns distribution parameters [B, P] for observations [B, ...]."""
@@ -153,9 +165,14 @@ class PolicyNetwork:
   def features(
     self, layers: layers_lib.Layers, observation: Array
   ) -> tuple[Array, Array | None]:
-    """Returns the head's inputs: features [B, F], and penalties or None."""
+    """Returns the inputs of the head for observations [B, ...].
+
+    Returns:
+      Features [B, F], and penalties of illegal actions [B, P] or [P], or None
+      if all actions are legal.
+    """
     observation, penalty = self._mask.split(layers.ops, observation)
-    x = torsos.torso(
+    x = torsos.apply_torso(
       layers,
       self._torso,
       self._sizes,
@@ -163,11 +180,12 @@ class PolicyNetwork:
       self._activation,
       self._gain,
       self._normalized,
+      self._layer_norm,
     )
     return x, penalty
 
   def greedy(self, ops: typing.Any, outputs: Array) -> dict[str, Array]:
-    """Returns {'action': [B, ...]}, the policy's modes.
+    """Returns the most probable actions, {'action': [B, ...]}.
 
     Args:
       ops: module that computes, `numpy_ops` or `tf_ops`.
@@ -178,19 +196,20 @@ class PolicyNetwork:
   def distribution(
     self, ops: typing.Any, parameters: Array
   ) -> distributions.Distribution:
-    """Returns the distributions with parameters [B, P].
+    """Returns the B action distributions with the given parameters.
 
     Args:
       ops: module that computes, `numpy_ops` or `tf_ops`.
-      parameters: parameters [B, P], as the network returns them.
+      parameters: distribution parameters [B, P], as the network returns them.
     """
     return self.head.distribution(ops, parameters)
 
 
 class ActorCriticNetwork:
-  """Computes a policy pi(. | o) and values v(o) from one shared torso.
+  """Declaration of a network of policy and state values with a shared torso.
 
-  Learners use it. Actors use only the `PolicyNetwork`, with the same variables.
+  Learners use this network. Actors use the `PolicyNetwork` inside it, with the
+  same variables.
   """
 
   needs_random = False
@@ -199,9 +218,9 @@ class ActorCriticNetwork:
     """Declares the network.
 
     Args:
-      policy: declaration of the torso and the policy.
+      policy: declaration of the torso and the policy head.
       orthogonal: whether the value layer's initializer is orthogonal, with a
-        gain of 1.
+        gain of 1; otherwise truncated normal.
     """
     self.inputs, self.prefers_numpy = policy.inputs, policy.prefers_numpy
     self._policy, self._orthogonal = policy, orthogonal
@@ -209,16 +228,19 @@ class ActorCriticNetwork:
   def __call__(
     self, layers: layers_lib.Layers, observation: Array
   ) -> tuple[Array, Array]:
-    """Returns policy parameters [B, P] and values [B] of observations."""
+    """Returns distribution parameters [B, P] and state values [B]."""
     x, penalty = self._policy.features(layers, observation)
     parameters = self._policy.head(layers, x, penalty)
-    return parameters, value_head(layers, "value", x, self._orthogonal)
+    return parameters, compute_values(layers, "value", x, self._orthogonal)
 
 
 class RecurrentPolicyNetwork:
-  """Computes policy and values of the episode so far, by a recurrent torso.
+  """Declaration of a policy network with an LSTM, and optionally state values.
 
   H is the size of the LSTM, and P the number of parameters of a distribution.
+
+  Attributes:
+    head: output layer of the policy.
   """
 
   needs_random = False
@@ -236,8 +258,8 @@ class RecurrentPolicyNetwork:
       torso: declaration of the torso.
       head: declaration of the policy's output layer.
       orthogonal: whether the value layer's initializer is orthogonal, with a
-        gain of 1.
-      with_values: whether there is a value layer. Actors need none.
+        gain of 1; otherwise truncated normal.
+      with_values: whether to add a layer of state values, which learners need.
     """
     self.inputs, self.prefers_numpy, self.head = (
       torso.inputs,
@@ -265,11 +287,13 @@ class RecurrentPolicyNetwork:
   def unroll(
     self, layers: layers_lib.Layers, inputs: recurrent.Inputs, state: Array
   ) -> tuple[Array, Array]:
-    """Returns parameters [B * T, P] and values [B * T] of T steps.
+    """Returns policy parameters [B * T, P] and values [B * T] of T steps.
+
+    Values are None if the network has no value layer.
 
     Args:
       layers: layers with the network's variables.
-      inputs: inputs [B, T, ...]; T must be known when the graph is traced.
+      inputs: inputs of the steps, [B, T, ...] each; T must be static.
       state: LSTM state before the first step, [B, 2 H].
     """
     return self._apply_heads(layers, self._torso.unroll(layers, inputs, state))
@@ -277,12 +301,16 @@ class RecurrentPolicyNetwork:
   def greedy(
     self, ops: typing.Any, outputs: tuple[Array, Array]
   ) -> dict[str, Array]:
-    """Returns {'action': [B, ...], 'next_state': [B, 2 H]}.
+    """Returns the greedy actions and the LSTM states after the step.
 
     Args:
       ops: module that computes, `numpy_ops` or `tf_ops`.
-      outputs: policy parameters [B, P], whose modes are the actions, and the
-        LSTM state after the step.
+      outputs: policy parameters [B, P], and LSTM states [B, 2 H] after the
+        step.
+
+    Returns:
+      {'action': [B, ...], 'next_state': [B, 2 H]}; actions are the modes of the
+      distributions.
     """
     parameters, state = outputs
     action = self.head.distribution(ops, parameters).mode()
@@ -291,27 +319,29 @@ class RecurrentPolicyNetwork:
   def distribution(
     self, ops: typing.Any, parameters: Array
   ) -> distributions.Distribution:
-    """Returns the distributions with parameters [B, P].
+    """Returns the B action distributions with the given parameters.
 
     Args:
       ops: module that computes, `numpy_ops` or `tf_ops`.
-      parameters: parameters [B, P], as the network returns them.
+      parameters: distribution parameters [B, P], as the network returns them.
     """
     return self.head.distribution(ops, parameters)
 
   def _apply_heads(
     self, layers: layers_lib.Layers, features: recurrent.Features
   ) -> tuple[Array, Array]:
-    """Returns policy parameters, and values or None, of N observations."""
+    """Returns policy parameters [N, P], and values [N] or None."""
     parameters = self.head(layers, features.hidden, features.penalty)
     values = None
     if self._with_values:
-      values = value_head(layers, "value", features.hidden, self._orthogonal)
+      values = compute_values(
+        layers, "value", features.hidden, self._orthogonal
+      )
     return parameters, values
 
 
 class ValueNetwork:
-  """Computes state values v(o), on a torso of its own."""
+  """Declaration of a network of state values v(o): torso, linear layer."""
 
   needs_random = False
 
@@ -327,7 +357,7 @@ class ValueNetwork:
 
     Args:
       spec: spec of one environment.
-      torso: see `torsos.torso`.
+      torso: see `torsos.apply_torso`.
       sizes: number of units of each linear layer before the output.
       activation: 'relu' or 'tanh'.
       orthogonal: whether initializers are orthogonal, with a gain of sqrt(2),
@@ -342,9 +372,9 @@ class ValueNetwork:
     self._activation, self._orthogonal = activation, orthogonal
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
-    """Returns values [B] of observations [B, ...]."""
+    """Returns state values [B] of observations [B, ...]."""
     observation, _ = self._mask.split(layers.ops, observation)
-    x = torsos.torso(
+    x = torsos.apply_torso(
       layers,
       self._torso,
       self._sizes,
@@ -352,23 +382,34 @@ class ValueNetwork:
       self._activation,
       hidden_gain(self._orthogonal),
     )
-    return value_head(layers, "output", x, self._orthogonal)
+    return compute_values(layers, "output", x, self._orthogonal)
 
 
-def value_head(
+def compute_values(
   layers: layers_lib.Layers, name: str, x: Array, orthogonal: bool
 ) -> Array:
-  """Returns values [B] of features [B, F], by a linear layer called `name`."""
+  """Returns state values [B] of features x [B, F].
+
+  Args:
+    layers: layers with the network's variables.
+    name: name of the linear layer.
+    x: features [B, F].
+    orthogonal: whether the initializer is orthogonal, with a gain of 1.
+  """
   return layers.linear(name, x, 1, 1.0 if orthogonal else None)[:, 0]
 
 
 def hidden_gain(orthogonal: bool) -> float | None:
-  """Returns the gain of hidden layers' orthogonal initializers, or None."""
+  """Returns the gain for the initializers of a network's hidden layers.
+
+  The gain is sqrt(2) if initializers are orthogonal, and None otherwise, which
+  selects truncated normal ones.
+  """
   return math.sqrt(2) if orthogonal else None
 
 
 class CriticNetwork:
-  """Computes values q(o, a) of continuous actions, by an MLP."""
+  """Declaration of C MLPs that value continuous actions: q_i(o, a)."""
 
   needs_random, prefers_numpy = False, True
 
@@ -376,25 +417,43 @@ class CriticNetwork:
     self,
     spec: specs.EnvironmentSpec,
     sizes: tuple[int, ...],
+    critics: int = 1,
+    outputs: int = 1,
     activation: str = "relu",
+    layer_norm: str = "none",
   ):
     """Declares the network.
 
     Args:
       spec: spec of an environment with continuous actions.
       sizes: number of units of each linear layer before the output.
+      critics: C, the number of critics.
+      outputs: K, the number of outputs per critic.
       activation: 'relu' or 'tanh'.
+      layer_norm: see `layers.mlp`.
     """
     self.inputs = (spec.observations, spec.actions)
     self._sizes, self._activation = tuple(sizes), activation
+    self._critics, self._outputs = critics, outputs
+    self._layer_norm = layer_norm
 
   def __call__(
     self, layers: layers_lib.Layers, observation: Array, action: Array
   ) -> Array:
-    """Returns values [B] of observations [B, ...] and actions [B, ...]."""
+    """Returns outputs [B, C, K] for observations and actions [B, ...]."""
     ops = layers.ops
-    x = ops.concat(
+    inputs = ops.concat(
       [ops.float32(ops.flatten(part)) for part in (observation, action)]
     )
-    x = layers_lib.mlp(layers, "torso", x, self._sizes, self._activation)
-    return layers.linear("output", x, 1)[:, 0]
+    outputs = []
+    for i in range(self._critics):
+      x = layers_lib.mlp(
+        layers,
+        f"critic_{i}/torso",
+        inputs,
+        self._sizes,
+        self._activation,
+        layer_norm=self._layer_norm,
+      )
+      outputs.append(layers.linear(f"critic_{i}/output", x, self._outputs))
+    return ops.stack(outputs, 1)

@@ -1,8 +1,8 @@
 """Distributions of actions, for acting in NumPy and for learning in TensorFlow.
 
-Each takes an `ops` module, `numpy_ops` or `tf_ops`, and parameters of its
-arrays. `random` is a np.random.Generator in NumPy, and a seed int32 [2] in
-TensorFlow, whose samples are differentiable in the parameters of Gaussians.
+Each class takes the module that computes, `numpy_ops` or `tf_ops`, and arrays
+or tensors of parameters for a batch of B distributions. In TensorFlow, samples
+of Gaussians are differentiable with respect to the parameters.
 """
 
 import math
@@ -10,22 +10,30 @@ import typing
 
 import numpy as np
 
-Array = typing.Any
+Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
+Ops = typing.Any  # the module `numpy_ops` or `tf_ops`
+# Source of samples: np.random.Generator in NumPy, seed int32 [2] in TensorFlow.
+Random = typing.Any
 
-CONTINUOUS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
-# Smallest uniform number that is used: log(0) would be infinite.
+# Lower bound of uniform samples, as log(0) would be infinite.
 _TINY = float(np.finfo(np.float32).tiny)
-KINDS = ("categorical", "product_categorical", *CONTINUOUS)
+
+# Names of the distributions of continuous actions that have a density.
+CONTINUOUS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
+# Name of the distribution of continuous actions that has only one action.
+DETERMINISTIC = "deterministic"
+# Names of all distributions that `make_distribution` makes.
+KINDS = ("categorical", "product_categorical", *CONTINUOUS, DETERMINISTIC)
 
 
 class Categorical:
-  """One of A actions, with probabilities softmax(logits)."""
+  """Distribution of one of A discrete actions: softmax(logits)."""
 
-  def __init__(self, ops: typing.Any, logits: Array):
-    """Takes logits [B, A]."""
+  def __init__(self, ops: Ops, logits: Array):
+    """Makes B distributions from logits [B, A]."""
     self._ops, self.logits = ops, logits
 
-  def sample(self, random: typing.Any) -> Array:
+  def sample(self, random: Random) -> Array:
     """Samples actions int32 [B], by the Gumbel-max trick."""
     ops = self._ops
     u = ops.Noise(random).uniform(ops.shape(self.logits))
@@ -42,8 +50,8 @@ class Categorical:
     chosen = self._ops.one_hot(action, self.logits.shape[-1])
     return self._ops.sum(chosen * logs, -1)
 
-  def entropy(self, random: typing.Any = None) -> Array:
-    """Returns the entropy -sum_a p(a) log p(a), [B]."""
+  def entropy(self, random: Random = None) -> Array:
+    """Returns the entropies -sum_a p(a) log p(a), [B]."""
     del random
     logs = self._ops.log_softmax(self.logits)
     return -self._ops.sum(self._ops.exp(logs) * logs, -1)
@@ -55,24 +63,24 @@ class Categorical:
     return self._ops.sum(self._ops.exp(logs) * difference, -1)
 
   def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """Returns (KL(self || other),), [B]: see `Gaussian.kl_parts`."""
+    """Returns KL(self || other) [B] in a tuple; see `Gaussian.kl_parts`."""
     return (self.kl(other),)
 
 
 class ProductCategorical:
-  """Actions of K independent components, each a `Categorical` of N values.
+  """Distribution of K independent components, each a `Categorical` of N values.
 
     log p(a) = sum_k log p_k(a_k)
 
-  If a component has fewer than N values, its other logits must be
+  If a component has fewer than N values, its surplus logits must be
   `action_masks.ILLEGAL`.
   """
 
-  def __init__(self, ops: typing.Any, logits: Array):
-    """Takes logits [B, K, N]."""
+  def __init__(self, ops: Ops, logits: Array):
+    """Makes B distributions from logits [B, K, N]."""
     self._ops, self._components = ops, Categorical(ops, logits)
 
-  def sample(self, random: typing.Any) -> Array:
+  def sample(self, random: Random) -> Array:
     """Samples actions int32 [B, K]."""
     return self._components.sample(random)
 
@@ -84,8 +92,8 @@ class ProductCategorical:
     """Returns log p(action) [B] of actions int [B, K]."""
     return self._ops.sum(self._components.log_prob(action), -1)
 
-  def entropy(self, random: typing.Any = None) -> Array:
-    """Returns the sum of the components' entropies, [B]."""
+  def entropy(self, random: Random = None) -> Array:
+    """Returns the entropies [B], each the sum over the components."""
     return self._ops.sum(self._components.entropy(random), -1)
 
   def kl(self, other: typing.Any) -> Array:
@@ -93,18 +101,18 @@ class ProductCategorical:
     return self._ops.sum(self._components.kl(other._components), -1)
 
   def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """Returns (KL(self || other),), [B]: see `Gaussian.kl_parts`."""
+    """Returns KL(self || other) [B] in a tuple; see `Gaussian.kl_parts`."""
     return (self.kl(other),)
 
 
 class Gaussian:
-  """Actions [B, A] whose components are independent and normal."""
+  """Distribution of actions with A independent, normal components."""
 
-  def __init__(self, ops: typing.Any, mean: Array, log_std: Array):
-    """Takes means and log standard deviations, [B, A] each."""
+  def __init__(self, ops: Ops, mean: Array, log_std: Array):
+    """Makes B distributions from means and log standard deviations [B, A]."""
     self._ops, self.mean, self.log_std = ops, mean, log_std
 
-  def sample(self, random: typing.Any) -> Array:
+  def sample(self, random: Random) -> Array:
     """Samples actions float32 [B, A]."""
     ops = self._ops
     e = ops.Noise(random).normal(ops.shape(self.mean))
@@ -120,8 +128,8 @@ class Gaussian:
     each = -0.5 * z * z - self.log_std - 0.5 * math.log(2 * math.pi)
     return self._ops.sum(each, -1)
 
-  def entropy(self, random: typing.Any = None) -> Array:
-    """Returns the entropy sum_a log(std_a sqrt(2 pi e)), [B]."""
+  def entropy(self, random: Random = None) -> Array:
+    """Returns the entropies sum_a log(std_a sqrt(2 pi e)), [B]."""
     del random
     return self._ops.sum(self.log_std + 0.5 * (1 + math.log(2 * math.pi)), -1)
 
@@ -139,10 +147,10 @@ class Gaussian:
     return ops.sum(each, -1)
 
   def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """Splits KL(self || other) into parts for mean and deviation, [B] each.
+    """Returns the KL divergences by the mean and by the deviation, [B] each.
 
-    The first part is the KL to a Gaussian with the mean of `other` and the
-    deviation of `self`. The second part is the KL to a Gaussian with the mean
+    The first result is the KL to a Gaussian with the mean of `other` and the
+    deviation of `self`. The second result is the KL to a Gaussian with the mean
     of `self` and the deviation of `other`. V-MPO bounds both separately:
     Abdolmaleki et al. 2018, "Relative entropy regularized policy iteration"
     (https://arxiv.org/abs/1812.02256), equations 9 and 10.
@@ -161,24 +169,25 @@ class TanhGaussian:
   appendix C.
   """
 
-  def __init__(self, ops: typing.Any, mean: Array, log_std: Array):
-    """Takes means and log standard deviations of x, [B, A] each."""
+  def __init__(self, ops: Ops, mean: Array, log_std: Array):
+    """Makes B distributions from means and log deviations [B, A] of x."""
     self._ops, self._normal = ops, Gaussian(ops, mean, log_std)
 
-  def sample(self, random: typing.Any) -> Array:
+  def sample(self, random: Random) -> Array:
     """Samples actions float32 [B, A]."""
     return self._ops.tanh(self._normal.sample(random))
 
-  def sample_with_log_prob(self, random: typing.Any) -> tuple[Array, Array]:
-    """Samples actions [B, A], and returns their log-densities [B] too.
+  def sample_with_log_prob(self, random: Random) -> tuple[Array, Array]:
+    """Samples actions [B, A]; returns the actions and their log-densities [B].
 
-    The densities come from x, so they are exact where tanh(x) rounds to +-1.
+    The log-densities are computed from x, so they are exact where tanh(x)
+    rounds to +-1.
     """
     x = self._normal.sample(random)
     return self._ops.tanh(x), self._log_prob_before_tanh(x)
 
   def mode(self) -> Array:
-    """Returns tanh of the means of x [B, A], the action of SAC's evaluation."""
+    """Returns tanh(mean of x) [B, A], the actions of SAC's evaluation."""
     return self._ops.tanh(self._normal.mean)
 
   def log_prob(self, action: Array) -> Array:
@@ -190,43 +199,74 @@ class TanhGaussian:
     y = ops.clip(action, -1 + 1e-6, 1 - 1e-6)
     return self._log_prob_before_tanh(0.5 * (ops.log(1 + y) - ops.log(1 - y)))
 
-  def entropy(self, random: typing.Any = None) -> Array:
-    """Estimates the entropy [B] from one sample, as it has no closed form."""
+  def entropy(self, random: Random = None) -> Array:
+    """Estimates the entropies [B] from one sample each.
+
+    The entropy has no closed form.
+    """
     return -self.sample_with_log_prob(random)[1]
 
   def kl(self, other: typing.Any) -> Array:
-    """Returns KL(self || other) [B], which tanh does not change."""
+    """Returns KL(self || other) [B], equal to the KL of the Gaussians of x."""
     return self._normal.kl(other._normal)
 
   def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """Returns the parts of `Gaussian.kl_parts`, of x."""
+    """Returns the two results of `Gaussian.kl_parts` for the Gaussians of x."""
     return self._normal.kl_parts(other._normal)
 
   def _log_prob_before_tanh(self, x: Array) -> Array:
-    """Returns the log-density [B] of actions tanh(x), given x [B, A].
+    """Returns the log-densities [B] of actions tanh(x), given x [B, A].
 
       log p(tanh(x)) = log N(x) - sum_a log(1 - tanh(x_a)^2)
 
-    Appendix C, equation 21, with a stable form of the last logarithm.
+    Haarnoja et al. 2018, appendix C, equation 21, with a stable form of the
+    last logarithm.
     """
     ops = self._ops
     log_slope = 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))
     return self._normal.log_prob(x) - ops.sum(log_slope, -1)
 
 
-Distribution = Categorical | ProductCategorical | Gaussian | TanhGaussian
+class Deterministic:
+  """Distribution of a deterministic policy: one action [B, A] in [-1, 1]."""
+
+  def __init__(self, ops: Ops, action: Array):
+    """Makes the distribution.
+
+    Args:
+      ops: not used, as nothing is computed.
+      action: the actions [B, A].
+    """
+    del ops
+    self._action = action
+
+  def sample(self, random: Random) -> Array:
+    """Returns the actions [B, A], without random numbers."""
+    del random
+    return self._action
+
+  def mode(self) -> Array:
+    """Returns the actions [B, A]."""
+    return self._action
+
+
+# Distribution of actions that `make_distribution` returns.
+Distribution = (
+  Categorical | ProductCategorical | Gaussian | TanhGaussian | Deterministic
+)
 
 
 def make_distribution(
-  kind: str, ops: typing.Any, parameters: Array, components: int = 1
+  kind: str, ops: Ops, parameters: Array, components: int = 1
 ) -> Distribution:
-  """Makes the distribution of a policy's parameters.
+  """Makes B action distributions from the parameters that a policy computes.
 
   Args:
     kind: one of `KINDS`.
     ops: `numpy_ops` or `tf_ops`.
-    parameters: logits [B, A] or [B, K * N], or means and log deviations
-      [B, 2 A].
+    parameters: logits [B, A] of 'categorical', logits [B, K * N] of
+      'product_categorical', actions [B, A] of 'deterministic', or A means and A
+      log deviations [B, 2 A].
     components: K, the number of components of 'product_categorical'.
 
   Raises:
@@ -239,6 +279,8 @@ def make_distribution(
     size = parameters.shape[-1] // components
     logits = ops.reshape(parameters, (-1, components, size))
     return ProductCategorical(ops, logits)
+  if kind == DETERMINISTIC:
+    return Deterministic(ops, parameters)
   mean, log_std = ops.split(parameters, 2)
   make = TanhGaussian if kind == "tanh_gaussian" else Gaussian
   return make(ops, mean, log_std)

@@ -1,24 +1,25 @@
-"""Heads: the number and the meaning of a network's outputs per action."""
+"""Heads: the number and meaning of a Q-network's outputs per action."""
 
 import typing
 
 import ml_collections
 import numpy as np
 
-# Quantiles by which IQN's actors choose; Dabney et al. 2018, "Implicit quantile
-# networks", section 4: K = 32.
+# Number of quantiles whose mean is an action's value when IQN chooses actions:
+# K = 32 in Dabney et al. 2018, "Implicit quantile networks", section 4.
 GREEDY_QUANTILES = 32
 
 
 class Head(typing.Protocol):
-  """Defines what the outputs [B, A, K] of a network mean.
+  """Defines the meaning of a Q-network's outputs [B, A, K].
 
   B is the batch size, A the number of actions, and K the outputs per action.
 
   Attributes:
-    outputs: K, or 1 if `sampled`, since then each call chooses K.
-    sampled: whether the outputs are quantiles at fractions tau that each call
-      samples.
+    outputs: number K of outputs per action, or 1 if `sampled`, as K is then an
+      argument of each call.
+    sampled: whether the outputs are quantiles, at fractions tau that each call
+      of the network samples.
     taus: float32 [K], fixed fractions of the quantiles, or None if the outputs
       are not quantiles or the fractions are sampled.
   """
@@ -28,12 +29,20 @@ class Head(typing.Protocol):
   taus: np.ndarray | None
 
   def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """Returns action values [B, A], computed by `numpy_ops` or `tf_ops`."""
+    """Returns the action values [B, A] of outputs [B, A, K].
+
+    Args:
+      ops: module that computes, `numpy_ops` or `tf_ops`.
+      outputs: outputs of the network [B, A, K].
+    """
     ...
 
 
 class Expected:
-  """Outputs are action values. Mnih et al. 2015."""
+  """Head with one output per action, its value, as in DQN.
+
+  Mnih et al. 2015, "Human-level control through deep reinforcement learning".
+  """
 
   outputs, sampled = 1, False
   taus: np.ndarray | None = None
@@ -45,13 +54,21 @@ class Expected:
 
 
 class Categorical:
-  """Outputs are logits of equally spaced returns. Bellemare et al. 2017."""
+  """Head whose outputs are logits of equally spaced returns, as in C51.
+
+  Bellemare et al. 2017, "A distributional perspective on reinforcement
+  learning".
+
+  Attributes:
+    outputs: number K of atoms.
+    atoms: float32 [K], the returns, in ascending order.
+  """
 
   sampled = False
   taus: np.ndarray | None = None
 
   def __init__(self, lowest: float, highest: float, atoms: int):
-    """Spaces `atoms` returns equally from `lowest` to `highest`."""
+    """Makes `atoms` equally spaced returns from `lowest` to `highest`."""
     self.outputs = atoms
     self.atoms = np.linspace(lowest, highest, atoms, dtype=np.float32)
 
@@ -61,12 +78,20 @@ class Categorical:
 
 
 class Quantile:
-  """Outputs are quantiles at N fixed fractions. Dabney et al. 2018, QR-DQN."""
+  """Head whose outputs are quantiles at N fixed fractions, as in QR-DQN.
+
+  Dabney et al. 2018, "Distributional reinforcement learning with quantile
+  regression".
+  """
 
   sampled = False
 
   def __init__(self, quantiles: int):
-    """Sets fractions to the midpoints of `quantiles` equal parts of [0, 1]."""
+    """Sets the fractions to the midpoints of equal parts of [0, 1].
+
+    Args:
+      quantiles: N, the number of quantiles.
+    """
     self.outputs = quantiles
     self.taus: np.ndarray | None = make_midpoints(quantiles)
 
@@ -76,7 +101,11 @@ class Quantile:
 
 
 class ImplicitQuantile:
-  """Outputs are quantiles at sampled fractions. Dabney et al. 2018, IQN."""
+  """Head whose outputs are quantiles at sampled fractions, as in IQN.
+
+  Dabney et al. 2018, "Implicit quantile networks for distributional
+  reinforcement learning".
+  """
 
   outputs, sampled = 1, True
   taus: np.ndarray | None = None
@@ -87,7 +116,10 @@ class ImplicitQuantile:
 
 
 def make_head(config: ml_collections.ConfigDict) -> Head:
-  """Makes the head of the `network` section of a config.
+  """Makes the head that `config.head` names.
+
+  Args:
+    config: the `network` section of a config.
 
   Raises:
     ValueError: no head has this name.

@@ -1,23 +1,28 @@
-"""Initial values of variables, computed by NumPy for learners and actors."""
+"""Initializers: functions that compute the initial values of variables."""
 
 from collections.abc import Callable
 
 import numpy as np
 
-# Function from a random generator and a shape to an initial value, float32.
+# Function of a random generator and a shape that returns float32 values.
 Initializer = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
 def truncated_normal(
   random: np.random.Generator, shape: tuple[int, ...]
 ) -> np.ndarray:
-  """Returns normal values of deviation 1 / sqrt(fan_in), cut at two deviations.
+  """Returns truncated normal values, the initializer of Sonnet's layers.
 
-  It is the default of Sonnet's layers.
+  Values have mean 0 and deviation 1 / sqrt(fan_in). Those beyond two deviations
+  are sampled again.
 
   Args:
-    random: source of random numbers.
-    shape: [..., outputs]; fan_in is the product of the other dimensions.
+    random: generator of the random numbers.
+    shape: shape of the values; the last number counts the layer's outputs, and
+      fan_in is the product of the others.
+
+  Returns:
+    Initial values, float32 of that shape.
   """
   x = random.standard_normal(shape, np.float32)
   while (outside := np.abs(x) > 2).any():
@@ -26,23 +31,27 @@ def truncated_normal(
 
 
 def uniform(bound: float) -> Initializer:
-  """Makes an initializer of uniform values between -bound and bound."""
+  """Returns an initializer of uniform values between -bound and bound."""
   return lambda random, shape: random.uniform(-bound, bound, shape).astype(
     np.float32
   )
 
 
 def orthogonal(gain: float) -> Initializer:
-  """Makes an initializer of matrices with orthogonal columns or rows.
+  """Returns an initializer of matrices with orthogonal columns or rows.
 
   Saxe et al. 2014, "Exact solutions to the nonlinear dynamics of learning"
-  (https://arxiv.org/abs/1312.6120). Columns or rows have the length `gain`; the
-  matrix is [fan_in, outputs].
+  (https://arxiv.org/abs/1312.6120). The matrix is [fan_in, outputs]: weights
+  with more dimensions are flattened.
+
+  Args:
+    gain: length of the columns, or of the rows if there are fewer rows.
   """
 
   def initialize(
     random: np.random.Generator, shape: tuple[int, ...]
   ) -> np.ndarray:
+    """Returns initial values, float32 of the given shape."""
     rows, columns = fan_in(shape), shape[-1]
     x = random.standard_normal((max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(x)
@@ -55,14 +64,18 @@ def orthogonal(gain: float) -> Initializer:
 
 
 def constant(value: float) -> Initializer:
-  """Makes an initializer whose values are all `value`."""
+  """Returns an initializer whose values are all `value`."""
   return lambda random, shape: np.full(shape, value, np.float32)
 
 
-zeros = constant(0.0)
-ones = constant(1.0)
+zeros = constant(0.0)  # initializer of zeros
+ones = constant(1.0)  # initializer of ones
 
 
 def fan_in(shape: tuple[int, ...]) -> int:
-  """Returns the number of inputs of each output of a layer."""
+  """Returns the number of inputs of each output of a layer.
+
+  Args:
+    shape: shape of the layer's weights, whose last number counts its outputs.
+  """
   return int(np.prod(shape[:-1]))

@@ -1,7 +1,7 @@
 """Layers, declared once for learning in TensorFlow and acting in NumPy.
 
-A layer gets its variables by name and computes with an `ops` module,
-`numpy_ops` or `tf_ops`. Only the functions of these two are written twice.
+A layer gets its variables by name, and computes with the module `numpy_ops` or
+`tf_ops`. Only the functions of these two modules exist twice.
 """
 
 import math
@@ -14,12 +14,12 @@ Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
 
 
 class Layers:
-  """The layers of one network.
+  """Methods that compute layers with one network's variables.
 
   Attributes:
-    ops: `numpy_ops` or `tf_ops`.
-    variable: function that returns the variable with a name, or creates it from
-      a shape and an initializer.
+    ops: module that computes, `numpy_ops` or `tf_ops`, or an ONNX graph.
+    variable: function of a name, a shape and an initializer that returns the
+      variable, and creates it at its first use.
   """
 
   def __init__(
@@ -27,7 +27,7 @@ class Layers:
     ops: typing.Any,
     variable: Callable[[str, tuple[int, ...], initializers.Initializer], Array],
   ):
-    """Keeps the arguments."""
+    """Keeps the arguments; see the attributes of the class."""
     self.ops, self.variable = ops, variable
 
   def linear(
@@ -36,7 +36,7 @@ class Layers:
     """Returns the outputs [B, size] of a linear layer: x w + b.
 
     Args:
-      name: prefix of the variables 'w' and 'b'.
+      name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       x: inputs [B, F].
       size: number of outputs.
       gain: gain of the orthogonal initializer of w, or None for a truncated
@@ -49,19 +49,20 @@ class Layers:
   def noisy_linear(
     self, name: str, x: Array, size: int, std: float, noise: typing.Any
   ) -> Array:
-    """Returns the outputs of a linear layer with weights sampled per call.
+    """Returns the outputs of a noisy linear layer, whose weights are sampled.
 
     w = mean + std f(e_in) f(e_out)^T, b = mean + std f(e_out), with
     f(x) = sign(x) sqrt(|x|) and normal e: Fortunato et al. 2018, "Noisy
     networks for exploration" (https://arxiv.org/abs/1706.10295), equations 9
-    to 11 and section 3.2, factorised. One sample serves a batch.
+    to 11 and section 3.2, factorised. One sample of
+    the weights serves the whole batch.
 
     Args:
-      name: prefix of the variables 'w', 'b', 'w_std' and 'b_std'.
+      name: prefix of the names of the variables w, b, w_std and b_std.
       x: inputs [B, F].
       size: number of outputs.
       std: sigma_0; the initial standard deviations are sigma_0 / sqrt(F).
-      noise: `ops.Noise` of this call, or None to use the mean weights.
+      noise: an `ops.Noise` for this call, or None to use the mean weights.
 
     Returns:
       Outputs [B, size].
@@ -95,7 +96,7 @@ class Layers:
     """Returns the outputs of a convolution without padding.
 
     Args:
-      name: prefix of the variables 'w' and 'b'.
+      name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       x: images [B, H, W, C] of any type.
       channels: number of filters.
       size: height and width of a filter.
@@ -113,12 +114,12 @@ class Layers:
   def frames_conv(
     self, name: str, frames: Array, channels: int, gain: float | None = None
   ) -> Array:
-    """Returns an 8x8 convolution with stride 4 of frames scaled to [0, 1].
+    """Returns the 8x8 convolution with stride 4 of frames scaled to [0, 1].
 
     Mnih et al. 2015, methods, "Model architecture", first convolution.
 
     Args:
-      name: prefix of the variables 'w' and 'b'.
+      name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       frames: uint8 [B, stack, height, width].
       channels: number of filters.
       gain: gain of the initializer, as for `linear`.
@@ -134,10 +135,14 @@ class Layers:
     return self.ops.frames_conv(frames, w, b)
 
   def layer_norm(self, name: str, x: Array) -> Array:
-    """Normalizes x [B, F] over F, then applies a learned scale and offset.
+    """Returns x [B, F] normalized over F, with a learned scale and offset.
 
     Ba et al. 2016, "Layer normalization" (https://arxiv.org/abs/1607.06450),
     equations 3 and 4.
+
+    Args:
+      name: prefix of the names of the variables scale and offset, [F] each.
+      x: inputs [B, F].
     """
     shape = (x.shape[1],)
     scale = self.variable(f"{name}/scale", shape, initializers.ones)
@@ -154,25 +159,36 @@ def mlp(
   sizes: tuple[int, ...],
   activation: str = "relu",
   gain: float | None = None,
+  layer_norm: str = "none",
 ) -> Array:
-  """Returns the outputs of linear layers, each followed by the activation.
+  """Returns the outputs [B, sizes[-1]] of a multi-layer perceptron.
+
+  Each linear layer is followed by the activation. Without layers, returns x.
 
   Args:
-    layers: layers of the network.
+    layers: layers with the network's variables.
     name: prefix of the layers' names, 'NAME/linear_0' and so on.
     x: inputs [B, F].
     sizes: number of units of each layer.
     activation: 'relu', 'tanh', or another function of `layers.ops`.
     gain: gain of the initializers, as for `Layers.linear`.
+    layer_norm: linear layers that layer normalization follows, before the
+      activation: 'none'; 'first', whose activation is tanh then (Acme's
+      `LayerNormMLP`); 'all' (Hiraoka et al. 2022, "Dropout Q-functions",
+      https://arxiv.org/abs/2110.02034, section 3).
   """
   activate = getattr(layers.ops, activation)
   for i, size in enumerate(sizes):
-    x = activate(layers.linear(f"{name}/linear_{i}", x, size, gain))
+    x = layers.linear(f"{name}/linear_{i}", x, size, gain)
+    is_normalized_first = layer_norm == "first" and i == 0
+    if is_normalized_first or layer_norm == "all":
+      x = layers.layer_norm(f"{name}/norm_{i}", x)
+    x = layers.ops.tanh(x) if is_normalized_first else activate(x)
   return x
 
 
 def _make_initializer(gain: float | None) -> initializers.Initializer:
-  """Returns the initializer of weights; see `Layers.linear`."""
+  """Returns an orthogonal initializer, or a truncated normal one for None."""
   if gain is None:
     return initializers.truncated_normal
   return initializers.orthogonal(gain)

@@ -1,7 +1,7 @@
-"""Networks: declared once, learned in TensorFlow, acted on in NumPy.
+"""Declarations of networks, which learn in TensorFlow and act in NumPy.
 
-A declaration computes with `layers.Layers`. `tf_network.Network` gives it
-variables that learn; `make_acting` runs it on arrays that a learner published:
+A declaration computes outputs with `layers.Layers`. `tf_network.Network` adds
+variables to train. `make_acting` adds arrays that a learner published:
 
     declaration = q_network.QNetwork(config.network, spec)
     online = tf_network.Network(declaration, seed=1)     # the trainer
@@ -22,47 +22,47 @@ from slipway.agents.networks import numpy_ops
 
 
 class Declaration(typing.Protocol):
-  """Describes what a network computes, for NumPy and for TensorFlow.
+  """Function from inputs to a network's outputs, for NumPy and TensorFlow.
 
   Attributes:
     inputs: spec of each argument of a call, without the batch dimension.
-    prefers_numpy: whether a call in NumPy is faster than a call of a graph.
+    prefers_numpy: whether acting is faster in NumPy than in a TensorFlow graph.
     needs_random: whether calls take an argument `random`: a Generator in NumPy,
       a seed int32 [2] in TensorFlow, or None for no noise.
   """
 
   @property
   def inputs(self) -> tuple[specs.Array, ...]:
-    """See the attributes of the class."""
+    """Spec of each input of a call, without the batch dimension."""
     ...
 
   @property
   def prefers_numpy(self) -> bool:
-    """See the attributes of the class."""
+    """Whether acting is faster in NumPy than in a TensorFlow graph."""
     ...
 
   @property
   def needs_random(self) -> bool:
-    """See the attributes of the class."""
+    """Whether calls take the argument `random`, for noise."""
     ...
 
   def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
-    """Returns the outputs.
+    """Returns the network's outputs for a batch of inputs.
 
     Args:
       *args: the `layers.Layers` of the network, then each input [B, ...].
-      **kwargs: `random`, if the network needs it, and others of the network.
+      **kwargs: `random`, if `needs_random`, and options of the network.
     """
     ...
 
 
 class PolicyDeclaration(Declaration, typing.Protocol):
-  """Declares a network whose outputs determine actions."""
+  """Declaration of a network whose outputs determine actions."""
 
   def greedy(
     self, ops: typing.Any, outputs: typing.Any
   ) -> Mapping[str, typing.Any]:
-    """Returns the greedy action, {'action': [B, ...]}, for evaluation.
+    """Returns the greedy actions, {'action': [B, ...]}, for exported policies.
 
     A recurrent network adds 'next_state' [B, ...], its state after the step.
 
@@ -74,35 +74,34 @@ class PolicyDeclaration(Declaration, typing.Protocol):
 
 
 class ActingNetwork(typing.Protocol):
-  """A network for acting, which takes its variables from a learner."""
+  """Network that actors call, with variables that a learner published."""
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the variables by the result of a learner's `get_variables`."""
+    """Replaces the variables by the result of `Learner.get_variables`."""
     ...
 
   def __call__(
     self, *inputs: np.ndarray, random: np.random.Generator | None = None
   ) -> typing.Any:
-    """Returns the outputs of the declaration, as NumPy arrays.
+    """Returns the declaration's outputs for a batch of inputs, NumPy arrays.
 
     Args:
       *inputs: inputs of the declaration, [B, ...] each.
-      random: source of noise for declarations that need it, or None for no
-        noise.
+      random: generator for declarations that need noise, or None for no noise.
     """
     ...
 
 
 def make_acting(declaration: Declaration, name: str = "") -> ActingNetwork:
-  """Makes the fastest way to act with a network.
+  """Makes the acting network, in NumPy or TensorFlow, whichever is faster.
 
   A call of a `tf.function` costs 200 to 300 microseconds before it computes
-  anything. A batch of observations through a small MLP costs a fifth of that
-  in NumPy, so small networks run in NumPy, without TensorFlow.
+  anything. A small MLP takes a fifth of that for a batch in NumPy. So networks
+  with `prefers_numpy` run in NumPy, without TensorFlow.
 
   Args:
     declaration: declaration of the network.
-    name: prefix of the network's variables among the loaded ones; see
+    name: name of the network, the prefix of its variables' names; see
       `tf_network.Network`.
   """
   if declaration.prefers_numpy:
@@ -114,7 +113,9 @@ def make_acting(declaration: Declaration, name: str = "") -> ActingNetwork:
 
 
 def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
-  """Returns the shapes of a network's variables by name, without making them.
+  """Returns the shapes of a network's variables, by name.
+
+  No initial values are computed.
 
   Args:
     declaration: declaration of the network.
@@ -124,12 +125,14 @@ def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
   def record_shape(
     name: str, shape: tuple[int, ...], initializer: typing.Any
   ) -> np.ndarray:
+    """Notes the shape of a variable; returns zeros of that shape."""
     del initializer  # no values are needed
     shapes[name] = shape
     # Zeros that take the memory of one number, whatever the shape.
     return np.broadcast_to(np.float32(0.0), shape)
 
   def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Returns zeros of the shape of x w, without a product."""
     del b
     return np.zeros((len(x), w.shape[1]), np.float32)
 
@@ -142,9 +145,15 @@ def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
 
 
 class _NumPyNetwork:
-  """Acting network that computes in NumPy, for small networks."""
+  """Acting network that computes in NumPy; see `ActingNetwork`."""
 
   def __init__(self, declaration: Declaration, name: str):
+    """Makes the network without variables; `load` must be called before a call.
+
+    Args:
+      declaration: declaration of the network.
+      name: name of the network, the prefix of its variables' names, or ''.
+    """
     self._declaration, self._name = declaration, name
     self._layers = layers_lib.Layers(
       numpy_ops, lambda name, shape, initializer: self._variables[name]
@@ -152,20 +161,30 @@ class _NumPyNetwork:
     self._variables: dict[str, np.ndarray] = {}
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    self._variables = select(variables, self._name)
+    """Replaces the variables by the result of `Learner.get_variables`."""
+    self._variables = select_variables(variables, self._name)
 
   def __call__(
     self, *inputs: np.ndarray, random: np.random.Generator | None = None
   ) -> typing.Any:
+    """Returns the outputs for inputs [B, ...]; `random` is for noise."""
     if self._declaration.needs_random:
       return self._declaration(self._layers, *inputs, random=random)
     return self._declaration(self._layers, *inputs)
 
 
-def select(
+def select_variables(
   variables: Mapping[str, np.ndarray], name: str
 ) -> dict[str, np.ndarray]:
-  """Returns the variables of the network `name`, by names without it."""
+  """Selects one network's variables, and removes the prefix of their names.
+
+  Args:
+    variables: variables of all networks of a learner, by name.
+    name: name of the network. If '', all variables are returned.
+
+  Returns:
+    Variables by name: 'torso/linear_0/w' for 'NAME/torso/linear_0/w'.
+  """
   if not name:
     return dict(variables)
   prefix = f"{name}/"

@@ -1,7 +1,7 @@
-"""Normalization of observations to mean 0 and deviation 1, for all networks.
+"""Normalization of observations to mean 0 and deviation 1 in acting networks.
 
-The trainer computes the statistics (`agents/normalizer.py`) and publishes them
-with the variables; acting networks apply them as their first layer.
+The trainer computes the statistics (`agents/normalizer.py`), and publishes them
+with the variables. Acting networks apply the statistics as their first layer.
 """
 
 import typing
@@ -14,29 +14,39 @@ from slipway.agents.networks import initializers
 from slipway.agents.networks import layers as layers_lib
 from slipway.environments import arrays
 
-# Names of the statistics among an acting network's variables.
+# Names of an acting network's variables with the mean of observations, and with
+# the reciprocal of their standard deviation.
 MEAN, SCALE = "normalization/mean", "normalization/scale"
 
-# Engstrom et al. 2020, "Implementation matters in deep policy gradients"
-# (https://arxiv.org/abs/2005.12729), section 2, clip observations and rewards;
+# Largest absolute value of normalized observations and one-step rewards, in
+# standard deviations. Engstrom et al. 2020, "Implementation matters in deep
+# policy gradients" (https://arxiv.org/abs/2005.12729), section 2, clip both;
 # the value is that of Stable-Baselines3.
 CLIP = 10.0
 
 
 def normalizes_observations(config: ml_collections.ConfigDict) -> bool:
-  """Returns whether the networks of a whole config normalize observations."""
+  """Returns whether a whole config selects normalized observations."""
   return bool(config.get("normalization", {}).get("observations", False))
 
 
 def normalizes_rewards(config: ml_collections.ConfigDict) -> bool:
-  """Returns whether the learner of a whole config normalizes rewards."""
+  """Returns whether a whole config selects normalized rewards."""
   return bool(config.get("normalization", {}).get("rewards", False))
 
 
 def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
-  """Raises ValueError if observations can't be normalized as configured."""
+  """Raises ValueError if an environment's observations can't be normalized.
+
+  Observations with action masks and uint8 images can't. Does nothing if the
+  config selects no normalization of observations.
+
+  Args:
+    config: the whole config.
+    spec: spec of one environment.
+  """
   observations = spec.observations
   if normalizes_observations(config) and isinstance(
     observations, arrays.MaskedArray
@@ -60,13 +70,13 @@ def apply(
   mean: layers_lib.Array,
   scale: layers_lib.Array,
 ) -> layers_lib.Array:
-  """Returns (observation - mean) scale, clipped to [-CLIP, CLIP].
+  """Returns (observation - mean) * scale, clipped to [-CLIP, CLIP].
 
   Args:
-    ops: `numpy_ops` or `tf_ops`.
+    ops: module that computes, `numpy_ops` or `tf_ops`.
     observation: observations [B, ...].
     mean: mean of observations, [...].
-    scale: 1 / deviation of observations, [...].
+    scale: reciprocal of the standard deviation of observations, [...].
 
   Returns:
     Normalized observations, float32 [B, ...].
@@ -77,7 +87,16 @@ def apply(
 def normalize(
   layers: layers_lib.Layers, observation: layers_lib.Array
 ) -> layers_lib.Array:
-  """Normalizes observations [B, ...]; the first layer of acting networks."""
+  """Returns normalized observations: the first layer of an acting network.
+
+  Args:
+    layers: layers with the network's variables, which include `MEAN` and
+      `SCALE`.
+    observation: observations [B, ...].
+
+  Returns:
+    Normalized observations, float32 [B, ...].
+  """
   shape = tuple(observation.shape[1:])
   return apply(
     layers.ops,

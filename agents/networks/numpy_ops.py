@@ -1,7 +1,7 @@
-"""Operations of networks, in NumPy: the same functions as `tf_ops`.
+"""Operations of networks in NumPy, with the same functions as `tf_ops`.
 
-Small batches through small networks take a fifth of the time of a call of a
-`tf.function`, so nothing here imports TensorFlow.
+A small batch through a small network takes a fifth of the time of a call of a
+`tf.function`. This module does not import TensorFlow.
 """
 
 import functools
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+# Functions of NumPy under their own names.
 exp, log, cos, sqrt, sign, tanh = (
   np.exp, np.log, np.cos, np.sqrt, np.sign, np.tanh
 )  # fmt: skip
@@ -18,10 +19,10 @@ broadcast_to, reshape, clip = np.broadcast_to, np.reshape, np.clip
 
 
 class Noise:
-  """The random numbers of one call of a network."""
+  """Random numbers for one call of a network."""
 
   def __init__(self, random: np.random.Generator):
-    """Samples from `random`."""
+    """Sets the generator from which numbers are sampled."""
     self._random = random
 
   def normal(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -34,28 +35,28 @@ class Noise:
 
 
 def relu(x: np.ndarray) -> np.ndarray:
-  """max(x, 0)."""
+  """Returns max(x, 0), elementwise."""
   return np.maximum(x, 0.0)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-  """1 / (1 + exp(-x)), without overflow."""
+  """Returns 1 / (1 + exp(-x)), elementwise, without overflow."""
   return 0.5 * (np.tanh(0.5 * x) + 1.0)
 
 
 def softplus(x: np.ndarray) -> np.ndarray:
-  """log(1 + exp(x)), without overflow."""
+  """Returns log(1 + exp(x)), elementwise, without overflow."""
   return np.logaddexp(x, np.float32(0.0))
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
-  """Returns softmax probabilities over the last axis."""
+  """Returns the softmax of x over the last axis."""
   weights = np.exp(x - x.max(axis=-1, keepdims=True))
   return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def log_softmax(x: np.ndarray) -> np.ndarray:
-  """Returns softmax log-probabilities over the last axis."""
+  """Returns the logarithm of the softmax of x over the last axis."""
   x = x - x.max(axis=-1, keepdims=True)
   return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
 
@@ -71,17 +72,17 @@ def shape(x: np.ndarray) -> tuple[int, ...]:
 
 
 def flatten(x: np.ndarray) -> np.ndarray:
-  """Reshapes x [B, ...] to [B, F]."""
+  """Returns x [B, ...] reshaped to [B, F]."""
   return x.reshape(len(x), -1)
 
 
 def concat(xs: Sequence[np.ndarray], axis: int = -1) -> np.ndarray:
-  """Concatenates the arrays along an existing axis."""
+  """Returns the concatenation of arrays along an existing axis."""
   return np.concatenate(xs, axis=axis)
 
 
 def stack(xs: Sequence[np.ndarray], axis: int) -> np.ndarray:
-  """Stacks the arrays along a new axis."""
+  """Returns a stack of arrays along a new axis."""
   return np.stack(xs, axis=axis)
 
 
@@ -92,22 +93,22 @@ def split(x: np.ndarray, parts: int) -> list[np.ndarray]:
 
 
 def mean(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
-  """Returns the mean along an axis."""
+  """Returns the mean of x along an axis."""
   return np.add.reduce(x, axis=axis, keepdims=keepdims) / x.shape[axis]
 
 
 def sum(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
-  """Returns the sum along an axis."""
+  """Returns the sum of x along an axis."""
   return np.add.reduce(x, axis=axis, keepdims=keepdims)
 
 
 def argmax(x: np.ndarray) -> np.ndarray:
-  """Returns the int32 index of the largest value along the last axis."""
+  """Returns indices int32 of the largest values of x along the last axis."""
   return x.argmax(axis=-1).astype(np.int32)
 
 
 def one_hot(index: np.ndarray, size: int) -> np.ndarray:
-  """Returns float32 [..., size] with a one at `index` [...]."""
+  """Returns one-hot vectors float32 [..., size] of integers `index` [...]."""
   return _identity(size)[index]
 
 
@@ -121,7 +122,14 @@ def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
 def conv(
   x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int
 ) -> np.ndarray:
-  """Convolves x [B, H, W, C] with w [h, w, C, N], without padding."""
+  """Returns a convolution with bias, without padding, float32 [B, H', W', N].
+
+  Args:
+    x: images [B, H, W, C] of any type.
+    w: N filters [h, w, C, N].
+    b: biases [N].
+    stride: pixels between adjacent positions of a filter.
+  """
   windows = np.lib.stride_tricks.sliding_window_view(x, (1, *w.shape[:3]))
   windows = windows[:, ::stride, ::stride]
   columns = windows.reshape(-1, w[..., 0].size).astype(np.float32)
@@ -130,7 +138,15 @@ def conv(
 
 
 def frames_conv(frames: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
-  """See `layers.Layers.frames_conv`."""
+  """Returns the 8x8 convolution with stride 4 of frames scaled to [0, 1].
+
+  See `layers.Layers.frames_conv`.
+
+  Args:
+    frames: uint8 [B, stack, height, width].
+    w: N filters [8, 8, stack, N].
+    b: biases [N].
+  """
   size = [x // 4 * 4 for x in frames.shape[2:]]
   pixels = frames[:, :, : size[0], : size[1]].transpose(0, 2, 3, 1)
   return conv(pixels, w / np.float32(255.0), b, 4)
@@ -138,4 +154,5 @@ def frames_conv(frames: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _identity(size: int) -> typing.Any:
+  """Returns the identity matrix float32 [size, size], made once per size."""
   return np.eye(size, dtype=np.float32)

@@ -1,11 +1,11 @@
-"""ONNX export: an `ops` module whose functions add nodes to an ONNX graph.
+"""Export of networks to ONNX, with a graph in place of `numpy_ops`.
 
-A network's declaration that is called with a `Graph` in place of `numpy_ops`
-computes nothing, but adds its operations to the graph. Tensors have an example
-value that determines their shape and type. `Graph.write` writes a file for
-onnxruntime and others.
+A network's declaration that is called with a `Graph` instead of `numpy_ops`
+adds its operations to the graph. Each tensor has an example value, which
+determines its shape and dtype. `Graph.write` writes a file for runtimes such as
+onnxruntime.
 
-Requires the package onnx, which is in the lock file.
+This module requires the package onnx, which is in the lock file.
 """
 
 import typing
@@ -17,73 +17,98 @@ from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import numpy_ops
 
-_OPSET, _IR_VERSION = 17, 8  # of ONNX 1.12; runtimes since 2022 support them
-_EXAMPLES = 3  # batch size of the example values
-_END = np.iinfo(np.int64).max  # end of a slice that reaches an axis's end
-_INPUTS = ("observation", "action_before", "reward_before", "first", "state")
+# Versions of ONNX's operator set and file format, those of ONNX 1.12. Runtimes
+# since 2022 support both.
+_OPSET, _IR_VERSION = 17, 8
+_EXAMPLE_BATCH_SIZE = 3  # batch size B of the tensors' example values
+# Value of `ends` with which ONNX's operator Slice reaches the end of an axis.
+_SLICE_END = np.iinfo(np.int64).max
+# Names of the inputs of an exported network, in the order of its declaration.
+# Only recurrent networks have more than the first.
+_INPUT_NAMES = (
+  "observation",
+  "action_before",
+  "reward_before",
+  "first",
+  "state",
+)
 
 
 class _BatchSize(int):
-  """Marks a batch size in a shape, which is known only when the graph runs."""
+  """Integer that marks the batch size in a shape.
+
+  Its value is that of the examples; the true size is known when the graph runs.
+  """
 
 
 class Tensor:
-  """A value of the graph.
+  """An input, constant or result of an ONNX graph, with NumPy's operators.
+
+  Operators such as `+` add nodes to the graph.
 
   Attributes:
     name: name of the value in the graph.
-    example: an array with the value's shape and type.
+    example: array with the shape and dtype of the value.
   """
 
-  __array_ufunc__ = None  # NumPy leaves operators to this class
+  __array_ufunc__ = None  # so `array + tensor` calls `Tensor.__radd__`
 
   def __init__(self, graph: "Graph", name: str, example: np.ndarray):
-    """Keeps the arguments."""
+    """Refers to a value that exists in a graph.
+
+    Args:
+      graph: graph with the value.
+      name: name of the value in the graph.
+      example: array with the shape and dtype of the value.
+    """
     self._graph, self.name, self.example = graph, name, example
 
   @property
   def shape(self) -> tuple[int, ...]:
-    """Shape of the example, whose first number is a placeholder."""
+    """Shape of the example; its batch size is a placeholder."""
     return self.example.shape
 
   def __add__(self, other: typing.Any) -> "Tensor":
-    """Returns the sum."""
+    """Adds the node of a sum; returns its output."""
     return self._graph.binary("Add", self, other, np.add)
 
   def __sub__(self, other: typing.Any) -> "Tensor":
-    """Returns the difference."""
+    """Adds the node of a difference; returns its output."""
     return self._graph.binary("Sub", self, other, np.subtract)
 
   def __mul__(self, other: typing.Any) -> "Tensor":
-    """Returns the product."""
+    """Adds the node of a product; returns its output."""
     return self._graph.binary("Mul", self, other, np.multiply)
 
   def __truediv__(self, other: typing.Any) -> "Tensor":
-    """Returns the quotient."""
+    """Adds the node of a quotient; returns its output."""
     return self._graph.binary("Div", self, other, np.divide)
 
   def __radd__(self, other: typing.Any) -> "Tensor":
-    """Returns the sum."""
+    """Adds the node of a sum; returns its output."""
     return self + other
 
   def __rmul__(self, other: typing.Any) -> "Tensor":
-    """Returns the product."""
+    """Adds the node of a product; returns its output."""
     return self * other
 
   def __rsub__(self, other: typing.Any) -> "Tensor":
-    """Returns the difference."""
+    """Adds the node of a difference; returns its output."""
     return self._graph.binary("Sub", other, self, np.subtract)
 
   def __neg__(self) -> "Tensor":
-    """Returns the negative."""
+    """Adds the node of -self; returns its output."""
     return self._graph.node("Neg", [self], -self.example)
 
   def __abs__(self) -> "Tensor":
-    """Returns the absolute value."""
+    """Adds the node of abs(self); returns its output."""
     return self._graph.node("Abs", [self], abs(self.example))
 
   def __getitem__(self, index: typing.Any) -> "Tensor":
-    """Returns a part; supports integers, slices without steps, `...`, None."""
+    """Adds the nodes of self[index]; returns their output.
+
+    The index may have integers, slices without steps, `...` and None.
+    """
     index = index if isinstance(index, tuple) else (index,)
     if Ellipsis in index:
       at = index.index(Ellipsis)
@@ -96,10 +121,13 @@ class Tensor:
 
 
 class Graph:
-  """A graph under construction; its functions replace those of `numpy_ops`."""
+  """An ONNX graph under construction, with the functions of `numpy_ops`.
+
+  Each function adds nodes to the graph, and returns their output.
+  """
 
   def __init__(self):
-    """Starts without nodes."""
+    """Makes an empty graph."""
     import onnx
 
     self._onnx = onnx
@@ -109,14 +137,25 @@ class Graph:
     self._first_input: str | None = None
 
   def add_input(self, name: str, shape: Sequence[int], dtype: typing.Any):
-    """Adds an input [B, *shape]; returns its tensor."""
-    example = np.zeros((_EXAMPLES, *shape), dtype)
+    """Adds an input to the graph, and returns its tensor.
+
+    Args:
+      name: name of the input.
+      shape: shape of the input, without the batch dimension.
+      dtype: NumPy dtype of the input.
+    """
+    example = np.zeros((_EXAMPLE_BATCH_SIZE, *shape), dtype)
     self._inputs.append(self._describe(name, example))
     self._first_input = self._first_input or name
     return Tensor(self, name, example)
 
   def add_constant(self, name: str, value: np.ndarray) -> Tensor:
-    """Returns the constant with this name; adds it if it does not exist."""
+    """Returns the constant `name`, and adds it to the graph at its first use.
+
+    Args:
+      name: name of the constant.
+      value: value of the constant, the same in each call.
+    """
     if name not in self._constants:
       self._constants[name] = self._onnx.numpy_helper.from_array(value, name)
     return Tensor(self, name, value)
@@ -124,12 +163,12 @@ class Graph:
   def write(
     self, path: str, outputs: Mapping[str, Tensor], notes: Mapping[str, str]
   ) -> None:
-    """Writes the graph to a file.
+    """Writes the graph to an ONNX file.
 
     Args:
       path: path of the file.
       outputs: outputs of the graph, by name.
-      notes: metadata of the model, by name.
+      notes: metadata of the model, texts by name.
     """
     helper = self._onnx.helper
     described = []
@@ -160,12 +199,12 @@ class Graph:
     example: np.ndarray,
     **attributes: typing.Any,
   ) -> Tensor:
-    """Adds a node, and returns its output.
+    """Adds a node of any ONNX operator, and returns its output.
 
     Args:
       kind: name of an ONNX operator.
       inputs: tensors, arrays or numbers.
-      example: an array with the shape and type of the output.
+      example: array with the shape and dtype of the output.
       **attributes: attributes of the operator.
     """
     name = f"{kind}_{len(self._nodes)}"
@@ -182,20 +221,25 @@ class Graph:
     b: typing.Any,
     compute: Callable[..., np.ndarray],
   ) -> Tensor:
-    """Adds a node with two inputs, and returns its output.
+    """Adds a node of an operator with two inputs, and returns its output.
 
     Args:
       kind: name of an ONNX operator.
       a: a tensor, array or number.
       b: a tensor, array or number.
-      compute: the same operation in NumPy, which computes the example.
+      compute: the same operation in NumPy, for the example of the output.
     """
     a, b = self._as_tensor(a), self._as_tensor(b)
     example = compute(a.example, b.example).astype(a.example.dtype)
     return self.node(kind, [a, b], example)
 
   def slice(self, x: Tensor, index: tuple[typing.Any, ...]) -> Tensor:
-    """Adds the nodes of `x[index]`."""
+    """Adds the nodes of x[index], and returns their output.
+
+    Args:
+      x: tensor to index.
+      index: integers, slices without steps, and None, as for NumPy.
+    """
     starts, ends, axes, dropped, added = [], [], [], [], []
     axis = 0  # of x
     for part in index:
@@ -205,11 +249,11 @@ class Graph:
       if isinstance(part, slice):
         if part != slice(None):
           starts.append(part.start or 0)
-          ends.append(_END if part.stop is None else part.stop)
+          ends.append(_SLICE_END if part.stop is None else part.stop)
           axes.append(axis)
       else:
         starts.append(part)
-        ends.append(_END if part == -1 else part + 1)
+        ends.append(_SLICE_END if part == -1 else part + 1)
         axes.append(axis)
         dropped.append(axis)
       axis += 1
@@ -233,7 +277,12 @@ class Graph:
     return result
 
   def _describe(self, name: str, example: np.ndarray) -> typing.Any:
-    """Returns the ONNX type of an input or output [batch, ...]."""
+    """Returns the ONNX type of an input or output of the graph.
+
+    Args:
+      name: name of the input or output.
+      example: array with its dtype and its shape [B, ...]; B stays variable.
+    """
     helper = self._onnx.helper
     return helper.make_tensor_value_info(
       name,
@@ -242,7 +291,7 @@ class Graph:
     )
 
   def _as_tensor(self, x: typing.Any) -> Tensor:
-    """Returns x, or a constant of the graph if it is an array or a number."""
+    """Returns x as a tensor; arrays and numbers become constants."""
     if isinstance(x, Tensor):
       return x
     value = np.asarray(x)
@@ -250,35 +299,47 @@ class Graph:
       value = value.astype(np.float32)
     return self.add_constant(f"constant_{len(self._constants)}", value)
 
-  # The methods below replace the functions of `numpy_ops` with the same names,
-  # which have the docstrings.
+  # The methods below replace the functions of `numpy_ops` with the same names.
+  # Each returns the output of the nodes that it adds.
 
   def __getattr__(self, name: str) -> typing.Any:
-    """Returns a `numpy_ops` function of one argument, from its operator."""
-    if name not in _UNARY:
+    """Returns a function that adds a node of a unary operator, like `tanh`.
+
+    Args:
+      name: name of a function of `numpy_ops`, a key of `_UNARY_OPERATORS`.
+
+    Raises:
+      AttributeError: no operator has this name.
+    """
+    if name not in _UNARY_OPERATORS:
       raise AttributeError(f"ONNX graphs have no function {name!r}")
     compute = getattr(numpy_ops, name)
     attributes = {"axis": -1} if name.endswith("softmax") else {}
     return lambda x: self.node(
-      _UNARY[name],
+      _UNARY_OPERATORS[name],
       [x],
       _compute_without_warnings(compute, x.example),
       **attributes,
     )
 
   def minimum(self, x: typing.Any, y: typing.Any) -> Tensor:
+    """Adds min(x, y), elementwise."""
     return self.binary("Min", x, y, np.minimum)
 
   def maximum(self, x: typing.Any, y: typing.Any) -> Tensor:
+    """Adds max(x, y), elementwise."""
     return self.binary("Max", x, y, np.maximum)
 
   def clip(self, x: Tensor, low: float, high: float) -> Tensor:
+    """Adds a clip of x to [low, high], elementwise."""
     return self.minimum(self.maximum(x, low), high)
 
   def float32(self, x: Tensor) -> Tensor:
+    """Adds a cast of x to float32."""
     return self.cast(x, np.float32)
 
   def cast(self, x: Tensor, dtype: typing.Any) -> Tensor:
+    """Adds a cast of x to a NumPy dtype; returns x if it has that dtype."""
     if x.example.dtype == dtype:
       return x
     example = x.example.astype(dtype)
@@ -286,17 +347,21 @@ class Graph:
     return self.node("Cast", [x], example, to=to)
 
   def shape(self, x: Tensor) -> tuple[int, ...]:
+    """Returns the shape of x, whose batch size is marked as a `_BatchSize`."""
     return _BatchSize(x.shape[0]), *x.shape[1:]
 
   def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Adds a reshape of x; `shape` may have a -1 or a `_BatchSize`."""
     example = x.example.reshape(shape)
     sizes = [-1 if isinstance(size, _BatchSize) else size for size in shape]
     return self.node("Reshape", [x, np.array(sizes, np.int64)], example)
 
   def flatten(self, x: Tensor) -> Tensor:
+    """Adds a reshape of x [B, ...] to [B, F]."""
     return self.reshape(x, (-1, int(np.prod(x.shape[1:]))))
 
   def broadcast_to(self, x: typing.Any, shape: Sequence[int]) -> Tensor:
+    """Adds a broadcast of x to a shape, which may have a `_BatchSize`."""
     x = self._as_tensor(x)
     example = np.broadcast_to(x.example, shape)
     # The batch size is known only when the graph runs: it is read from the
@@ -316,15 +381,18 @@ class Graph:
     return self.node("Expand", [x, target], example)
 
   def swapaxes(self, x: Tensor, a: int, b: int) -> Tensor:
+    """Adds a transposition of axes a and b of x."""
     order = list(range(x.example.ndim))
     order[a], order[b] = order[b], order[a]
     return self._transpose(x, order)
 
   def concat(self, xs: Sequence[Tensor], axis: int = -1) -> Tensor:
+    """Adds a concatenation of tensors along an existing axis."""
     example = np.concatenate([x.example for x in xs], axis)
     return self.node("Concat", xs, example, axis=axis)
 
   def stack(self, xs: Sequence[Tensor], axis: int) -> Tensor:
+    """Adds a stack of tensors along a new axis."""
     return self.concat(
       [
         self.node(
@@ -336,45 +404,56 @@ class Graph:
     )
 
   def split(self, x: Tensor, parts: int) -> list[Tensor]:
+    """Adds a split of x into `parts` equal parts along the last axis."""
     size = x.shape[-1] // parts
     return [x[..., i * size : (i + 1) * size] for i in range(parts)]
 
   def mean(self, x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
+    """Adds the mean of x along an axis."""
     example = numpy_ops.mean(x.example, axis, keepdims)
     return self.node(
       "ReduceMean", [x], example, axes=[axis], keepdims=int(keepdims)
     )
 
   def sum(self, x: Tensor, axis: int, keepdims: bool = False) -> Tensor:
+    """Adds the sum of x along an axis."""
     example = numpy_ops.sum(x.example, axis, keepdims)
     return self.node(
       "ReduceSum", [x, np.array([axis])], example, keepdims=int(keepdims)
     )
 
   def argmax(self, x: Tensor) -> Tensor:
+    """Adds the indices int32 of the largest values along the last axis."""
     example = x.example.argmax(-1)
     index = self.node("ArgMax", [x], example, axis=-1, keepdims=0)
     return self.cast(index, np.int32)
 
   def one_hot(self, index: Tensor, size: int) -> Tensor:
+    """Adds one-hot vectors float32 [..., size] of integers `index` [...]."""
     example = numpy_ops.one_hot(index.example, size)
     values = np.array([0, 1], np.float32)
     wide = self.cast(index, np.int64)
     return self.node("OneHot", [wide, np.array(size), values], example)
 
   def take(self, table: np.ndarray, index: Tensor) -> Tensor:
-    """Returns the rows of a table [A, ...] at indices [B]."""
+    """Adds a look-up of the rows of a table [A, ...] at indices [B].
+
+    Unlike the other methods, it has no counterpart in `numpy_ops`.
+    """
     return self.node("Gather", [table, index], table[index.example], axis=0)
 
   def linear(self, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """Adds a linear layer x w + b [B, N], for w [F, N] and b [N]."""
     return self.node("MatMul", [x, w], x.example @ w.example) + b
 
   def conv(self, x: Tensor, w: Tensor, b: Tensor, stride: int) -> Tensor:
+    """Adds a convolution with bias, without padding; see `numpy_ops.conv`."""
     example = numpy_ops.conv(x.example, w.example, b.example, stride)
     channels_first = self._transpose(self.float32(x), (0, 3, 1, 2))
     return self._conv(channels_first, w, b, stride, example)
 
   def frames_conv(self, frames: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """Adds the 8x8 convolution of frames; see `numpy_ops.frames_conv`."""
     example = numpy_ops.frames_conv(frames.example, w.example, b.example)
     height, width = (size // 4 * 4 for size in frames.shape[2:])
     pixels = self.float32(frames[:, :, :height, :width])
@@ -383,7 +462,15 @@ class Graph:
   def _conv(
     self, x: Tensor, w: Tensor, b: Tensor, stride: int, example: np.ndarray
   ) -> Tensor:
-    """Adds a convolution of x [B, C, H, W], whose result is [B, H, W, N]."""
+    """Adds a convolution with bias, and returns its output [B, H', W', N].
+
+    Args:
+      x: images [B, C, H, W].
+      w: N filters [h, w, C, N].
+      b: biases [N].
+      stride: pixels between adjacent positions of a filter.
+      example: array with the shape and dtype of the output.
+    """
     y = self.node(
       "Conv",
       [x, self._transpose(w, (3, 2, 0, 1)), b],
@@ -393,11 +480,13 @@ class Graph:
     return self._transpose(y, (0, 2, 3, 1))
 
   def _transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
+    """Adds a transposition of x with the given order of axes."""
     example = x.example.transpose(order)
     return self.node("Transpose", [x], example, perm=list(order))
 
 
-_UNARY = {
+# ONNX operators of one input, by name of the function of `numpy_ops`.
+_UNARY_OPERATORS = {
   "exp": "Exp",
   "log": "Log",
   "cos": "Cos",
@@ -415,15 +504,15 @@ _UNARY = {
 def trace(
   declaration: network_lib.Declaration, variables: Mapping[str, np.ndarray]
 ) -> tuple[Graph, typing.Any]:
-  """Makes the ONNX graph of a network.
+  """Makes the ONNX graph of a network with given variables.
 
   Args:
     declaration: declaration of the network.
     variables: variables of the network, by name.
 
   Returns:
-    The graph, with all inputs of the declaration, and the outputs of the
-    declaration as tensors of the graph.
+    The graph, with all inputs of the declaration, and the declaration's
+    outputs as tensors of the graph.
   """
   graph = Graph()
   layers = layers_lib.Layers(
@@ -432,7 +521,7 @@ def trace(
   )
   inputs = [
     graph.add_input(name, spec.shape, spec.dtype)
-    for name, spec in zip(_INPUTS, declaration.inputs, strict=False)
+    for name, spec in zip(_INPUT_NAMES, declaration.inputs, strict=False)
   ]
   return graph, declaration(layers, *inputs)
 
@@ -440,6 +529,9 @@ def trace(
 def _compute_without_warnings(
   compute: Callable[[np.ndarray], np.ndarray], x: np.ndarray
 ) -> np.ndarray:
-  """Computes an example, without warnings if x is outside of the domain."""
+  """Returns compute(x), without NumPy's warnings of invalid values.
+
+  Examples may be outside of a function's domain, such as log(0).
+  """
   with np.errstate(all="ignore"):
     return compute(x)

@@ -1,4 +1,4 @@
-"""Q-networks: a torso for the kind of observations, and a head of values."""
+"""Q-networks of the DQN family: a torso, and a head of action values."""
 
 import typing
 
@@ -9,27 +9,33 @@ from acme import specs
 from slipway.agents.networks import action_masks, heads, torsos
 from slipway.agents.networks import layers as layers_lib
 
-Array = layers_lib.Array
+Array = layers_lib.Array  # np.ndarray or tf.Tensor
 
 
 class Output(typing.NamedTuple):
-  """Result of a Q-network: K outputs per action, and the mean returns.
+  """Result of a Q-network for B observations and A actions.
 
-  The outputs of head `expected` are the values; of `categorical`, logits of the
-  atoms; of `quantile` and `implicit_quantile`, quantiles. Values of illegal
-  actions are below all others (`action_masks`).
+  Attributes:
+    values: float32 [B, A], action values q(o, .). Those of illegal actions are
+      below all others; see `action_masks`.
+    outputs: float32 [B, A, K], K outputs per action. The head `expected` has
+      the value (K = 1), `categorical` has logits of the atoms, and `quantile`
+      and `implicit_quantile` have quantiles.
+    taus: fractions of the quantiles, float32 [K] or [B, K], or None for heads
+      without quantiles.
   """
 
-  values: Array  # [B, A] float32, q(o, .)
-  outputs: Array  # [B, A, K] float32
-  taus: Array | None  # fractions of the quantiles, [K] or [B, K]
+  values: Array
+  outputs: Array
+  taus: Array | None
 
 
 class QNetwork:
-  """Network of action values q(o, .); dueling: Wang et al. 2016, equation 9.
+  """Declaration of a feed-forward network of action values q(o, .).
 
-  If the head has several outputs, each has a dueling decomposition, as in
-  Hessel et al. 2018, "Rainbow", section "The integrated agent".
+  The network may be dueling: Wang et al. 2016, "Dueling network architectures",
+  equation 9. If the head has several outputs, each has a dueling decomposition,
+  as in Hessel et al. 2018, "Rainbow", section "The integrated agent".
   """
 
   def __init__(
@@ -43,8 +49,8 @@ class QNetwork:
     Args:
       config: the `network` section of a config.
       spec: spec of an environment with A discrete actions.
-      normalized: whether the network normalizes observations; learners
-        normalize batches instead.
+      normalized: whether the first layer normalizes observations. True for
+        acting networks only, as learners normalize batches.
     """
     self.inputs, self._mask = (
       (spec.observations,),
@@ -68,19 +74,20 @@ class QNetwork:
     random: typing.Any = None,
     quantiles: int = heads.GREEDY_QUANTILES,
   ) -> Output:
-    """Returns the outputs for all actions.
+    """Returns values and outputs for all A actions.
 
     Args:
       layers: layers with the network's variables.
       observation: observations [B, ...].
       random: argument of `ops.Noise`, for noisy layers and sampled quantiles.
         If None, layers use mean weights, and taus are evenly spaced.
-      quantiles: K, the number of quantiles if the head samples them.
+      quantiles: K, the number of quantiles of head `implicit_quantile`; unused
+        for other heads.
     """
     ops = layers.ops
     noise = None if random is None else ops.Noise(random)
     observation, penalty = self._mask.split(ops, observation)
-    x = torsos.torso(
+    x = torsos.apply_torso(
       layers,
       self._torso,
       self._torso_sizes,
@@ -96,7 +103,8 @@ class QNetwork:
         taus = noise.uniform(shape)
       x = embed_taus(layers, x, taus, self._frequencies)  # [B * K, F]
 
-    def by_action(x: Array, actions: int) -> Array:  # [B, actions, K]
+    def by_action(x: Array, actions: int) -> Array:
+      """Reshapes a stream's outputs to [B, actions, K]."""
       if not self._head.sampled:
         return ops.reshape(x, (-1, actions, width))
       return ops.swapaxes(ops.reshape(x, (-1, quantiles, actions)), 1, 2)
@@ -106,14 +114,14 @@ class QNetwork:
     )
     outputs = by_action(advantage, self._num_actions)
     if value is not None:
-      outputs = combine(ops, by_action(value, 1), outputs)
+      outputs = combine_streams(ops, by_action(value, 1), outputs)
     values = self._head.values(ops, outputs)
     if penalty is not None:
       values = values + penalty
     return Output(values, outputs, taus)
 
   def greedy(self, ops: typing.Any, outputs: Output) -> dict[str, Array]:
-    """Returns {'action': int32 [B]}, the actions with the highest values."""
+    """Returns the actions with the highest values, {'action': int32 [B]}."""
     return {"action": ops.argmax(outputs.values)}
 
   def _apply_streams(
@@ -124,11 +132,22 @@ class QNetwork:
     width: int,
     noise: typing.Any,
   ) -> tuple[Array, Array | None]:
-    """Returns the result of `streams`, by noisy layers if configured."""
+    """Returns the result of `compute_streams`, by noisy layers if configured.
+
+    Args:
+      layers: layers with the network's variables.
+      x: features [N, F]; N is B, or B K if the head samples quantiles.
+      actions: A, the number of actions.
+      width: outputs per action and row of x.
+      noise: `ops.Noise` of this call, or None to use the mean weights.
+    """
     if not self._noisy:
-      return streams(layers, x, self._head_size, actions, width, self._dueling)
+      return compute_streams(
+        layers, x, self._head_size, actions, width, self._dueling
+      )
 
     def stream(name: str, size: int) -> Array:
+      """Returns the outputs [N, size] of two noisy layers with a ReLU."""
       hidden = layers.noisy_linear(
         f"{name}/hidden", x, self._head_size, self._noisy_std, noise
       )
@@ -140,7 +159,7 @@ class QNetwork:
     return advantage, stream("value", width) if self._dueling else None
 
 
-def streams(
+def compute_streams(
   layers: layers_lib.Layers,
   x: Array,
   size: int,
@@ -148,20 +167,21 @@ def streams(
   width: int,
   dueling: bool,
 ) -> tuple[Array, Array | None]:
-  """Returns the two streams of a dueling head, each with one hidden layer.
+  """Returns the advantage and value streams of a dueling head.
 
-  One matrix product computes the hidden layers of both.
+  Each stream has one hidden layer; one matrix product computes both hidden
+  layers. A head that is not dueling has the advantage stream only.
 
   Args:
-    layers: layers of the network.
+    layers: layers with the network's variables.
     x: features [B, F].
-    size: number of units of each hidden layer.
+    size: number of units of each stream's hidden layer.
     actions: A, the number of actions.
     width: K, the number of outputs per action.
-    dueling: whether there is a stream for the state's value.
+    dueling: whether to compute the stream of the state value.
 
   Returns:
-    Advantages [B, A K], and the state's values [B, K] or None.
+    Advantages [B, A K], and state values [B, K], or None if not dueling.
   """
   relu, wide = layers.ops.relu, actions * width
   if not dueling:
@@ -175,8 +195,20 @@ def streams(
   )
 
 
-def combine(ops: typing.Any, value: Array, advantage: Array) -> Array:
-  """Returns v + adv - mean_a adv, with actions on axis 1: Wang, equation 9."""
+def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:
+  """Returns the dueling head's outputs: value + adv - mean_a adv.
+
+  Wang et al. 2016, "Dueling network architectures for deep reinforcement
+  learning" (https://arxiv.org/abs/1511.06581), equation 9.
+
+  Args:
+    ops: module that computes, `numpy_ops` or `tf_ops`.
+    value: [B, 1, ...], outputs of the value stream.
+    advantage: [B, A, ...], outputs of the advantage stream.
+
+  Returns:
+    [B, A, ...].
+  """
   return value + (advantage - ops.mean(advantage, 1, keepdims=True))
 
 
@@ -186,19 +218,19 @@ def embed_taus(
   taus: Array,
   frequencies: np.ndarray,
 ) -> Array:
-  """Returns features per quantile: phi(tau) * features, elementwise.
+  """Returns IQN's features per quantile: phi(tau) * features, elementwise.
 
   phi(tau) = relu(sum_i cos(pi i tau) w_i + b): Dabney et al. 2018, "Implicit
   quantile networks", equation 4.
 
   Args:
-    layers: layers of the network.
+    layers: layers with the network's variables.
     features: features of observations, [B, F].
     taus: fractions of the quantiles, [B, K].
-    frequencies: pi i, float32 [number of cosines].
+    frequencies: pi i for i = 0, 1, ..., float32 [number of cosines].
 
   Returns:
-    [B * K, F].
+    Features [B * K, F], those of one observation in K successive rows.
   """
   ops = layers.ops
   quantiles, size = taus.shape[1], features.shape[1]

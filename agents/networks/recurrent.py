@@ -1,4 +1,4 @@
-"""Recurrent torsos: features of an episode so far, by an LSTM."""
+"""Recurrent torsos: an LSTM that computes features of an episode so far."""
 
 import typing
 
@@ -9,34 +9,50 @@ from slipway.agents.networks import action_masks, torsos
 from slipway.agents.networks import layers as layers_lib
 from slipway.environments import arrays
 
-Array = layers_lib.Array
+Array = layers_lib.Array  # np.ndarray or tf.Tensor
 
-# Name of an extra: LSTM states float32 [B, 2 H] before the observations.
+# Name of an extra of recurrent actors: LSTM states before the step, float32
+# [B, 2 H], for an LSTM of size H.
 STATE = "state"
 
 
 class Inputs(typing.NamedTuple):
-  """Inputs of a recurrent network: a step [B, ...], or T steps [B, T, ...]."""
+  """Inputs of a recurrent network: a step [B, ...], or T steps [B, T, ...].
+
+  Attributes:
+    observation: observations.
+    action_before: actions that led to the observations.
+    reward_before: float32, rewards of these actions.
+    first: bool, whether an observation begins an episode.
+  """
 
   observation: Array
-  action_before: Array  # the action that led to the observation
-  reward_before: Array  # float32, its reward
-  first: Array  # bool, whether the observation begins an episode
+  action_before: Array
+  reward_before: Array
+  first: Array
 
 
 class Features(typing.NamedTuple):
-  """Outputs of a torso with an LSTM of size H, for N observations."""
+  """Outputs of a `RecurrentTorso` with an LSTM of size H, for N observations.
 
-  hidden: Array  # [N, H]
-  state: Array  # [B, 2 H], after the last step: the LSTM's output and its cell
-  penalty: Array | None  # [N, A] or [A]; see `action_masks.MaskSplitter.split`
+  Attributes:
+    hidden: [N, H], outputs of the LSTM, the features.
+    state: [B, 2 H], LSTM states after the last step: output, then cell.
+    penalty: penalties of illegal actions [N, A] or [A], or None; see
+      `action_masks.MaskSplitter.split`.
+  """
+
+  hidden: Array
+  state: Array
+  penalty: Array | None
 
 
 class RecurrentTorso:
-  """A torso, then an LSTM on its features, the last action and the last reward.
+  """A torso and an LSTM, whose inputs include the last action and reward.
 
-  Kapturowski et al. 2019, section 2.3. Discrete actions are one-hot. Where an
-  episode begins, the state is zero, and so are the last action and reward.
+  Kapturowski et al. 2019, "Recurrent experience replay in distributed
+  reinforcement learning", section 2.3. Discrete actions are one-hot. Where an
+  episode begins, the LSTM state and the last action and reward are zero.
 
   Attributes:
     inputs: spec of each field of `Inputs` and of the LSTM state, in this order,
@@ -58,13 +74,13 @@ class RecurrentTorso:
 
     Args:
       spec: spec of one environment.
-      torso: see `torsos.torso`.
+      torso: see `torsos.apply_torso`.
       sizes: number of units of each linear layer before the LSTM.
       lstm_size: H, number of outputs of the LSTM.
       activation: activation of the linear layers.
       gain: gain of orthogonal initializers, or None for truncated normal ones.
-      normalized: whether the torso normalizes observations. Acting networks
-        may; learners normalize batches instead.
+      normalized: whether the first layer normalizes observations. True for
+        acting networks only, as learners normalize batches.
     """
     self.inputs = (
       spec.observations,
@@ -87,12 +103,12 @@ class RecurrentTorso:
   def step(
     self, layers: layers_lib.Layers, inputs: Inputs, state: Array
   ) -> Features:
-    """Returns the features of one step.
+    """Returns the features of one step, which are N = B observations.
 
     Args:
       layers: layers with the network's variables.
       inputs: inputs of the step, [B, ...] each.
-      state: LSTM state before the step, float32 [B, 2 H].
+      state: LSTM states before the step, float32 [B, 2 H].
     """
     x, continues, penalty = self._embed_inputs(layers, inputs)
     hidden, state = self._apply_lstm(layers, x, state * continues)
@@ -105,8 +121,8 @@ class RecurrentTorso:
 
     Args:
       layers: layers with the network's variables.
-      inputs: inputs [B, T, ...] each; T must be known when a graph is traced.
-      state: LSTM state before the first step, float32 [B, 2 H].
+      inputs: inputs of the steps, [B, T, ...] each; T must be static.
+      state: LSTM states before the first step, float32 [B, 2 H].
     """
     ops, steps = layers.ops, inputs.first.shape[1]
     merged = Inputs(*(ops.reshape(x, (-1, *x.shape[2:])) for x in inputs))
@@ -123,16 +139,16 @@ class RecurrentTorso:
   def _embed_inputs(
     self, layers: layers_lib.Layers, inputs: Inputs
   ) -> tuple[Array, Array, Array | None]:
-    """Computes the inputs of the LSTM from the inputs of a step.
+    """Computes the LSTM's inputs from the network's inputs of one step.
 
     Returns:
-      Inputs of the LSTM [B, F]; float32 [B, 1], 0 where an episode begins and 1
-      elsewhere; and penalties of illegal actions [B, A] or [A], or None.
+      LSTM inputs [B, F]; a mask float32 [B, 1], 0 where an episode begins and 1
+      elsewhere; and penalties of illegal actions [B, A], [A] or None.
     """
     ops = layers.ops
     observation, penalty = self._mask.split(ops, inputs.observation)
     continues = 1.0 - ops.float32(inputs.first)[:, None]
-    features = torsos.torso(
+    features = torsos.apply_torso(
       layers,
       self._torso,
       self._sizes,
@@ -151,15 +167,15 @@ class RecurrentTorso:
   def _apply_lstm(
     self, layers: layers_lib.Layers, x: Array, state: Array
   ) -> tuple[Array, Array]:
-    """Applies one LSTM step; returns its output [B, H] and state [B, 2 H].
+    """Returns the LSTM's output [B, H] and next state [B, 2 H] for one step.
 
-    Hochreiter and Schmidhuber 1997. The forget gate has a bias of 1, so memory
-    is kept when training starts.
+    Hochreiter and Schmidhuber 1997, "Long short-term memory". The forget
+    gate has a bias of 1, so memory is kept when training starts.
 
     Args:
       layers: layers with the network's variables.
       x: inputs [B, F].
-      state: output and cell before the step, [B, 2 H].
+      state: LSTM states before the step, [B, 2 H]: output, then cell.
     """
     ops = layers.ops
     h, c = ops.split(state, 2)
@@ -171,13 +187,13 @@ class RecurrentTorso:
 
 
 class ActorMemory:
-  """Last action and LSTM state of each of an actor's environments."""
+  """A recurrent actor's memory: last action and LSTM state per environment."""
 
   def __init__(self, inputs: tuple[specs.Array, ...]):
-    """Starts before the first episodes.
+    """Makes an empty memory, which the first `recall` fills with zeros.
 
     Args:
-      inputs: `RecurrentTorso.inputs`.
+      inputs: `RecurrentTorso.inputs` of the actor's network.
     """
     _, self._action_spec, _, _, self._state_spec = inputs
     self._reset(0)
@@ -196,14 +212,15 @@ class ActorMemory:
     self._action, self._state = action, state
 
   def get_state(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the memory."""
+    """Returns a copy of the last actions and LSTM states, for `set_state`."""
     return {"action": self._action.copy(), STATE: self._state.copy()}
 
   def set_state(self, state: typing.Mapping[str, np.ndarray]) -> None:
-    """Continues from the memory that `get_state` returned."""
+    """Restores a memory that `get_state` returned."""
     self._action, self._state = state["action"], state[STATE]
 
   def _reset(self, batch_size: int) -> None:
+    """Sets the last actions and LSTM states of a batch to zeros."""
     self._action, self._state = (
       np.zeros((batch_size, *spec.shape), spec.dtype)
       for spec in (self._action_spec, self._state_spec)
@@ -211,14 +228,17 @@ class ActorMemory:
 
 
 def sequence_inputs(sequence: typing.Any, concat: typing.Any) -> Inputs:
-  """Returns the inputs [B, T + 1, ...] of a network on sequences of T steps.
+  """Returns a recurrent network's inputs [B, T + 1, ...] for sequences.
+
+  A sequence has T steps and the T + 1 observations around them.
 
   Args:
-    sequence: a `sequences.Sequence` with a leading dimension B in each field.
-    concat: function `concat` of an `ops` module.
+    sequence: a `sequences.Sequence` of B sequences, [B, ...] in each field.
+    concat: the function `concat` of `numpy_ops` or `tf_ops`.
   """
 
   def prepend(before: Array, others: Array) -> Array:
+    """Puts `before` [B, ...] in front of `others` [B, T, ...]."""
     return concat([before[:, None], others], 1)
 
   return Inputs(

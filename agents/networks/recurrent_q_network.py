@@ -1,4 +1,4 @@
-"""Recurrent Q-networks: torso, LSTM, head."""
+"""R2D2's recurrent Q-network: a torso, an LSTM, and a dueling head."""
 
 import typing
 
@@ -8,13 +8,15 @@ from acme import specs
 from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import q_network, recurrent
 
-Array = layers_lib.Array
+Array = layers_lib.Array  # np.ndarray or tf.Tensor
 
 
 class RecurrentQNetwork:
-  """Computes action values of the episode so far: an LSTM torso, then a head.
+  """Declaration of an LSTM network of action values, for R2D2.
 
-  Kapturowski et al. 2019, section 2.3.
+  Action values depend on all observations of the episode so far: Kapturowski et
+  al. 2019, "Recurrent experience replay in distributed reinforcement learning",
+  section 2.3. H is the size of the LSTM. See `network.PolicyDeclaration`.
   """
 
   needs_random = False
@@ -30,8 +32,8 @@ class RecurrentQNetwork:
     Args:
       config: the `network` section of a config.
       spec: spec of an environment with A discrete actions.
-      normalized: whether the network normalizes observations. Acting networks
-        may; learners normalize batches instead.
+      normalized: whether the first layer normalizes observations. True for
+        acting networks only, as learners normalize batches.
     """
     *sizes, self._head_size = config.hidden_sizes
     self._torso = recurrent.RecurrentTorso(
@@ -53,7 +55,7 @@ class RecurrentQNetwork:
     first: Array,
     state: Array,
   ) -> tuple[Array, Array]:
-    """Returns values [B, A] of one step, and the LSTM state after it [B, 2 H].
+    """Returns action values [B, A] of one step, and the next LSTM states.
 
     Args:
       layers: layers with the network's variables.
@@ -61,7 +63,10 @@ class RecurrentQNetwork:
       action_before: int32 [B], actions that led to the observations.
       reward_before: float32 [B], rewards of these actions.
       first: bool [B], whether an observation begins an episode.
-      state: LSTM state before the step, float32 [B, 2 H]; H: size of the LSTM.
+      state: LSTM states before the step, float32 [B, 2 H].
+
+    Returns:
+      Action values [B, A], and LSTM states [B, 2 H] after the step.
     """
     inputs = recurrent.Inputs(observation, action_before, reward_before, first)
     features = self._torso.step(layers, inputs, state)
@@ -70,12 +75,15 @@ class RecurrentQNetwork:
   def greedy(
     self, ops: typing.Any, outputs: tuple[Array, Array]
   ) -> dict[str, Array]:
-    """Returns {'action': int32 [B], 'next_state': [B, 2 H]}.
+    """Returns the greedy actions and the LSTM states after the step.
 
     Args:
       ops: module that computes, `numpy_ops` or `tf_ops`.
-      outputs: values [B, A], whose highest determine the actions, and the LSTM
-        state after the step.
+      outputs: action values [B, A], and LSTM states [B, 2 H] after the step.
+
+    Returns:
+      {'action': int32 [B], 'next_state': [B, 2 H]}; actions have the highest
+      values.
     """
     values, state = outputs
     return {"action": ops.argmax(values), "next_state": state}
@@ -83,12 +91,15 @@ class RecurrentQNetwork:
   def unroll(
     self, layers: layers_lib.Layers, inputs: recurrent.Inputs, state: Array
   ) -> tuple[Array, Array]:
-    """Returns values [B, T, A] of T steps, and the LSTM state after them.
+    """Returns action values [B, T, A] of T steps, and the last LSTM states.
 
     Args:
       layers: layers with the network's variables.
-      inputs: inputs [B, T, ...]; T must be known when the graph is traced.
-      state: LSTM state before the first step, [B, 2 H].
+      inputs: inputs of the steps, [B, T, ...] each; T must be static.
+      state: LSTM states before the first step, [B, 2 H].
+
+    Returns:
+      Action values [B, T, A], and LSTM states [B, 2 H] after the last step.
     """
     features = self._torso.unroll(layers, inputs, state)
     shape = (-1, inputs.first.shape[1], self._num_actions)
@@ -98,8 +109,8 @@ class RecurrentQNetwork:
   def _apply_head(
     self, layers: layers_lib.Layers, features: recurrent.Features
   ) -> Array:
-    """Returns values [N, A] of the features of N observations."""
-    values, value = q_network.streams(
+    """Returns action values [N, A] for the features of N observations."""
+    values, value = q_network.compute_streams(
       layers,
       features.hidden,
       self._head_size,
@@ -108,5 +119,5 @@ class RecurrentQNetwork:
       self._dueling,
     )
     if value is not None:
-      values = q_network.combine(layers.ops, value, values)
+      values = q_network.combine_streams(layers.ops, value, values)
     return values if features.penalty is None else values + features.penalty

@@ -1,4 +1,4 @@
-"""Networks in TensorFlow: with variables that learn, and as graphs that act."""
+"""Networks in TensorFlow: one with trainable variables, and one for acting."""
 
 import typing
 import zlib
@@ -13,24 +13,25 @@ from slipway.agents.networks import network as network_lib
 
 
 class Network(tf.Module):
-  """A declared network with variables, which `tf.train.Checkpoint` saves.
+  """A declared network with trainable variables, which checkpoints save.
 
   Attributes:
-    layers: layers with the variables, for methods of the declaration other than
-      its call.
+    layers: layers with the variables, the first argument of the declaration's
+      methods, such as `unroll`.
   """
 
   def __init__(
     self, declaration: network_lib.Declaration, seed: int, name: str = ""
   ):
-    """Creates the variables.
+    """Creates the network's variables.
 
-    An initial value depends only on the seed and the variable's full name.
+    Initial values depend only on the seed and the variable's full name.
 
     Args:
       declaration: declaration of the network.
       seed: seed of the initial values, at least 0.
-      name: prefix of the variables' names, if a learner has several networks.
+      name: name of the network, the prefix of its variables' names, if a
+        learner has several networks.
     """
     super().__init__(name=name or "network")
     self._declaration, self._seed = declaration, seed
@@ -40,11 +41,16 @@ class Network(tf.Module):
     self(*(tf.zeros((1, *x.shape), x.dtype) for x in declaration.inputs))
 
   def __call__(self, *inputs: typing.Any, **options: typing.Any) -> typing.Any:
-    """Returns the outputs of the declaration for inputs [B, ...]."""
+    """Returns the outputs of the declaration for inputs [B, ...].
+
+    Args:
+      *inputs: inputs of the declaration, [B, ...] each.
+      **options: keyword arguments of the declaration, such as `random`.
+    """
     return self._declaration(self.layers, *inputs, **options)
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables by name, such as 'torso/linear_0/w'."""
+    """Returns a copy of the variables, arrays by name: 'torso/linear_0/w'."""
     return {
       self._prefix + name: variable.numpy()
       for name, variable in self._variables.items()
@@ -61,7 +67,13 @@ class Network(tf.Module):
     shape: tuple[int, ...],
     initializer: initializers.Initializer,
   ) -> tf.Variable:
-    """Returns the variable `name`; creates it at its first use."""
+    """Returns the variable `name`, and creates it at its first use.
+
+    Args:
+      name: name of the variable, without the network's name.
+      shape: shape of the variable.
+      initializer: function that computes the initial value.
+    """
     if name not in self._variables:
       name_seed = zlib.crc32((self._prefix + name).encode())
       random = np.random.default_rng([self._seed, name_seed])
@@ -72,17 +84,17 @@ class Network(tf.Module):
 
 
 class ActingNetwork:
-  """Acting network that computes in a TensorFlow graph."""
+  """Acting network that computes in TensorFlow; see `network.ActingNetwork`."""
 
   def __init__(self, declaration: network_lib.Declaration, name: str):
-    """Traces one graph without noise, and one with noise if it is needed.
+    """Traces a graph without noise, and one with noise if `needs_random`.
 
-    Concrete functions skip the inspection of arguments by `tf.function`. That
-    saves 0.3 of 1.9 ms per call at batch 8.
+    Concrete functions skip the inspection of arguments by `tf.function`, which
+    saves 0.3 of 1.9 ms per call with a batch of 8.
 
     Args:
       declaration: declaration of the network.
-      name: prefix of the variables' names; see `Network`.
+      name: name of the network, the prefix of its variables' names, or ''.
     """
     self._network = Network(declaration, 0, name)
     inputs = [tf.TensorSpec((None, *x.shape), x.dtype)
@@ -98,13 +110,18 @@ class ActingNetwork:
       ).get_concrete_function(tf.TensorSpec((2,), tf.int32), *inputs)
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the variables by a learner's."""
+    """Replaces the variables by the result of `Learner.get_variables`."""
     self._network.load(variables)
 
   def __call__(
     self, *inputs: np.ndarray, random: np.random.Generator | None = None
   ) -> typing.Any:
-    """Returns the outputs of the declaration, as NumPy arrays."""
+    """Returns the outputs for inputs [B, ...], as NumPy arrays.
+
+    Args:
+      *inputs: inputs of the declaration, [B, ...] each.
+      random: generator of noise, or None for no noise.
+    """
     tensors = [tf.constant(x) for x in inputs]
     if self._call_with_noise is None or random is None:
       outputs = self._call_without_noise(*tensors)

@@ -1,8 +1,8 @@
-"""Operations of networks, in TensorFlow: the same functions as `numpy_ops`.
+"""Operations of networks in TensorFlow, with the functions of `numpy_ops`.
 
-They are arranged for oneDNN's fast paths on CPUs. Times in this module are for
-one core and, unless stated otherwise, for one update of the Nature CNN with
-batches of 32; docs/libraries.md has the whole table.
+The operations are chosen for oneDNN's fast paths on CPUs. Times in this module
+are for one core and, unless stated otherwise, for one update of the Nature CNN
+with batches of 32; docs/libraries.md has the whole table.
 """
 
 import typing
@@ -14,11 +14,16 @@ import tensorflow as tf
 # gradient function. The decorator's type stub has no type for it.
 Differentiable = typing.Any
 
-_SIZE, _STRIDE = 8, 4  # pixels; Mnih et al. 2015, methods, first convolution
-_SEED_DISTANCE = 1 << 20  # between the seeds of one call's samples
-# Layers with more inputs than this use `_wide_product`. No batch is as large.
+# Filter size and stride of `frames_conv`, in pixels: Mnih et al. 2015, methods,
+# "Model architecture", first convolution.
+_SIZE, _STRIDE = 8, 4
+# Difference between the seeds of consecutive samples of one `Noise`.
+_SEED_DISTANCE = 1 << 20
+# Number of inputs above which `linear` uses `_wide_product`. Batches have fewer
+# elements.
 _WIDE = 2048
 
+# Functions of TensorFlow under the names of `numpy_ops`.
 exp, cos, sqrt, sign, tanh = tf.exp, tf.cos, tf.sqrt, tf.sign, tf.tanh
 log, sigmoid, softplus = tf.math.log, tf.sigmoid, tf.math.softplus
 softmax, log_softmax = tf.nn.softmax, tf.nn.log_softmax
@@ -27,10 +32,10 @@ broadcast_to, reshape = tf.broadcast_to, tf.reshape
 
 
 class Noise:
-  """The random numbers of one call of a network, the same for the same seed."""
+  """Random numbers for one call of a network, determined by a seed."""
 
   def __init__(self, random: tf.Tensor):
-    """Samples from the seed `random`, int32 [2]."""
+    """Sets the seed `random`, int32 [2], from which numbers are sampled."""
     self._seed, self._samples = random, 0
 
   def normal(self, shape: typing.Any) -> tf.Tensor:
@@ -42,13 +47,14 @@ class Noise:
     return tf.random.stateless_uniform(shape, self._next_seed())
 
   def _next_seed(self) -> tf.Tensor:
+    """Returns a seed int32 [2] that differs for each sample of the call."""
     self._samples += 1
     return self._seed + tf.constant([self._samples * _SEED_DISTANCE, 0])
 
 
 @tf.custom_gradient
 def relu(x: tf.Tensor) -> Differentiable:
-  """max(x, 0).
+  """Returns max(x, 0), elementwise, with a faster gradient than TensorFlow's.
 
   TensorFlow's own gradient is not vectorized and takes 0.70 ms, a tenth of an
   update of an MLP 256-256. Multiplying dy by sign(y) takes 0.26 ms.
@@ -68,7 +74,7 @@ def shape(x: tf.Tensor) -> tf.Tensor:
 
 
 def flatten(x: tf.Tensor) -> tf.Tensor:
-  """Reshapes x [B, ...] to [B, F]."""
+  """Returns x [B, ...] reshaped to [B, F]."""
   size = 1
   for dimension in _static_shape(x)[1:]:
     size *= dimension
@@ -83,12 +89,12 @@ def swapaxes(x: tf.Tensor, a: int, b: int) -> tf.Tensor:
 
 
 def concat(xs: Sequence[tf.Tensor], axis: int = -1) -> tf.Tensor:
-  """Concatenates the tensors along an existing axis."""
+  """Returns the concatenation of tensors along an existing axis."""
   return tf.concat(xs, axis=axis)
 
 
 def stack(xs: Sequence[tf.Tensor], axis: int) -> tf.Tensor:
-  """Stacks the tensors along a new axis."""
+  """Returns a stack of tensors along a new axis."""
   return tf.stack(xs, axis=axis)
 
 
@@ -98,22 +104,22 @@ def split(x: tf.Tensor, parts: int) -> list[tf.Tensor]:
 
 
 def mean(x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
-  """Returns the mean along an axis."""
+  """Returns the mean of x along an axis."""
   return tf.reduce_mean(x, axis=axis, keepdims=keepdims)
 
 
 def sum(x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
-  """Returns the sum along an axis."""
+  """Returns the sum of x along an axis."""
   return tf.reduce_sum(x, axis=axis, keepdims=keepdims)
 
 
 def argmax(x: tf.Tensor) -> tf.Tensor:
-  """Returns the int32 index of the largest value along the last axis."""
+  """Returns indices int32 of the largest values of x along the last axis."""
   return tf.argmax(x, axis=-1, output_type=tf.int32)
 
 
 def one_hot(index: tf.Tensor, size: int) -> tf.Tensor:
-  """Returns float32 [..., size] with a one at `index` [...]."""
+  """Returns one-hot vectors float32 [..., size] of integers `index` [...]."""
   return tf.one_hot(index, size)
 
 
@@ -124,12 +130,21 @@ def linear(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
 
 
 def conv(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor, stride: int) -> tf.Tensor:
-  """Convolves x [B, H, W, C] with w [h, w, C, N], without padding."""
+  """Returns a convolution with bias, without padding, float32 [B, H', W', N].
+
+  Args:
+    x: images [B, H, W, C] of any type.
+    w: N filters [h, w, C, N].
+    b: biases [N].
+    stride: pixels between adjacent positions of a filter.
+  """
   return tf.nn.bias_add(tf.nn.conv2d(float32(x), w, stride, "VALID"), b)
 
 
 def frames_conv(frames: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-  """See `layers.Layers.frames_conv`.
+  """Returns the 8x8 convolution with stride 4 of frames scaled to [0, 1].
+
+  See `layers.Layers.frames_conv`.
 
   Frames are stored one after the other, but CPUs convolve faster with channels
   last, so the pixels are transposed. `pixels_in_fours` transposes four pixels
@@ -137,8 +152,13 @@ def frames_conv(frames: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
   kernel of stride 4 then becomes an equal 8x2 kernel of stride 4x1.
 
   For the two observations of an update, transposing and casting single pixels
-  takes 1.8 ms, and this 0.6 ms. An 8x8 kernel after oneDNN's own cast and
+  takes 1.8 ms, and fours take 0.6 ms. An 8x8 kernel after oneDNN's own cast and
   transposition would take 0.2 ms more per update.
+
+  Args:
+    frames: uint8 [B, stack, height, width].
+    w: N filters [8, 8, stack, N].
+    b: biases [N].
   """
   groups = _SIZE // _STRIDE
   channels = _static_shape(w)[3]
@@ -150,7 +170,7 @@ def frames_conv(frames: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
 
 
 def pixels_in_fours(frames: tf.Tensor) -> tf.Tensor:
-  """Returns frames with four pixels in a row as channels, scaled to [0, 1].
+  """Returns frames scaled to [0, 1], with four adjacent pixels as channels.
 
   Args:
     frames: uint8 [B, stack, height, width].
@@ -173,13 +193,14 @@ def pixels_in_fours(frames: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _wide_product(x: tf.Tensor, w: tf.Tensor) -> Differentiable:
-  """Returns the matrix product x w, with a faster gradient for wide x.
+  """Returns x w, with a faster gradient if x has many columns.
 
   TensorFlow computes dx = dy w^T, which takes 0.94 ms for 3136 inputs and 512
-  outputs. This computes dx = (w dy^T)^T, which takes 0.60 ms.
+  outputs. This gradient computes dx = (w dy^T)^T, which takes 0.60 ms.
   """
 
   def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the gradients of x [B, F] and w [F, N] for dy [B, N]."""
     dx = tf.transpose(tf.matmul(w, dy, transpose_b=True))
     return dx, tf.matmul(x, dy, transpose_a=True)
 
@@ -187,5 +208,5 @@ def _wide_product(x: tf.Tensor, w: tf.Tensor) -> Differentiable:
 
 
 def _static_shape(x: tf.Tensor) -> tuple[int, ...]:
-  """Returns the static shape of x; only its batch size may be None."""
+  """Returns the static shape of x, in which the batch size may be None."""
   return typing.cast(tuple[int, ...], tuple(x.shape))

@@ -1,4 +1,4 @@
-"""Torsos: the layers that compute features of observations."""
+"""Torsos: the first layers of networks, from observations to features."""
 
 import math
 import typing
@@ -12,36 +12,38 @@ from slipway.agents.networks import normalization, numpy_ops
 from slipway.configs import checks
 from slipway.environments import arrays, user_code
 
-# Torsos that are faster in NumPy than in TensorFlow, for acting.
-_SMALL = ("mlp", "minatar_cnn")
+# Torsos that act faster in NumPy than in TensorFlow.
+_FASTER_IN_NUMPY = ("mlp", "minatar_cnn")
 
 
 def is_small(kind: str) -> bool:
   """Returns whether a torso acts faster in NumPy than in TensorFlow.
 
   Args:
-    kind: see `torso`; a user's function is small unless it has an attribute
-      `small` that is false.
+    kind: name of the torso, as for `apply_torso`. A user's function counts as
+      small unless its attribute `small` is false.
   """
   if checks.is_user_code(kind):
     return getattr(_load_user_torso(kind), "small", True)
-  return kind in _SMALL
+  return kind in _FASTER_IN_NUMPY
 
 
-# Smallest height and width of images that a torso's convolutions support.
-_SMALLEST = {"minatar_cnn": 3, "nature_cnn": 36}
+# Smallest height and width of images, in pixels, that a torso's convolutions
+# support, by name of the torso.
+_MIN_IMAGE_SIZES = {"minatar_cnn": 3, "nature_cnn": 36}
 
 
 class ImageAxes(typing.NamedTuple):
-  """The axes of an image, or of a stack of images.
+  """Sizes and order of the axes of an image, or of a stack of images.
 
   Attributes:
-    stack: number of stacked images; 1 if there is no such axis, or if it is
-      treated as channels.
-    channels: number of channels of an image.
-    height: height of an image.
-    width: width of an image.
-    channels_last: whether channels are the last axis, or else before height.
+    stack: number of stacked images; 1 if there is no such axis, or if the stack
+      is treated as channels.
+    channels: number of channels per image.
+    height: height of an image, in pixels.
+    width: width of an image, in pixels.
+    channels_last: whether channels are the last axis; otherwise they precede
+      the height.
   """
 
   stack: int
@@ -52,7 +54,7 @@ class ImageAxes(typing.NamedTuple):
 
 
 def find_image_axes(shape: tuple[int, ...]) -> ImageAxes | None:
-  """Returns the axes of an image's shape, or None if it is no image's.
+  """Returns the axes of images of a shape, or None if it is no image's shape.
 
   [H, W], [C, H, W] and [H, W, C] are images; [S, C, H, W] and [S, H, W, C] are
   stacks of S images. Two equal adjacent axes are height and width; if there are
@@ -71,14 +73,22 @@ def find_image_axes(shape: tuple[int, ...]) -> ImageAxes | None:
 def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
-  """Raises ValueError if the torso can't take the observations."""
+  """Raises ValueError if a torso does not accept an environment's observations.
+
+  Args:
+    config: the `network` section of a config.
+    spec: spec of one environment.
+  """
   if checks.is_user_code(config.torso):
     _check_user_torso(config.torso, spec)
     return
-  if config.torso not in _SMALLEST:
+  if config.torso not in _MIN_IMAGE_SIZES:
     return
   observations = arrays.remove_mask(spec.observations)
-  axes, smallest = find_image_axes(observations.shape), _SMALLEST[config.torso]
+  axes, smallest = (
+    find_image_axes(observations.shape),
+    _MIN_IMAGE_SIZES[config.torso],
+  )
   only = "uint8 " if config.torso == "nature_cnn" else ""
   if (
     axes is None
@@ -93,7 +103,7 @@ def check(
     )
 
 
-def torso(
+def apply_torso(
   layers: layers_lib.Layers,
   kind: str,
   sizes: tuple[int, ...],
@@ -101,14 +111,15 @@ def torso(
   activation: str = "relu",
   gain: float | None = None,
   normalized: bool = False,
+  layer_norm: str = "none",
 ) -> typing.Any:
   """Returns features [B, F] of observations [B, ...].
 
-  Applies the convolutions of `kind`, each followed by a ReLU, then linear
-  layers.
+  Applies the convolutions of `kind`, each followed by a ReLU, and then linear
+  layers. F is the last of `sizes`.
 
   Args:
-    layers: layers of the network.
+    layers: layers with the network's variables.
     kind: `config.network.torso`: 'mlp', 'minatar_cnn' (Young and Tian 2019,
       section 4), 'nature_cnn' (Mnih et al. 2015, methods, "Model
       architecture"), or 'module:name' of a user's function, which takes
@@ -120,6 +131,7 @@ def torso(
     gain: gain of orthogonal initializers, or None for truncated normal ones.
     normalized: whether observations are normalized first, by
       `normalization.normalize`.
+    layer_norm: layer normalization of the linear layers; see `layers.mlp`.
   """
   if normalized:
     observation = normalization.normalize(layers, observation)
@@ -141,11 +153,11 @@ def torso(
   elif checks.is_user_code(kind):
     x = _load_user_torso(kind)(layers, x)
   x = layers.ops.float32(layers.ops.flatten(x))
-  return layers_lib.mlp(layers, "torso", x, sizes, activation, gain)
+  return layers_lib.mlp(layers, "torso", x, sizes, activation, gain, layer_norm)
 
 
 def _load_user_torso(kind: str) -> typing.Any:
-  """Imports a user's torso, 'module:name'."""
+  """Imports the function of a user's torso, 'module:name'."""
   return user_code.load(
     f"config.network.torso={kind!r}",
     kind,
@@ -154,7 +166,11 @@ def _load_user_torso(kind: str) -> typing.Any:
 
 
 def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
-  """Tests a user's torso by one call in NumPy, with zeros as observations."""
+  """Raises ValueError if a user's torso fails on zeros as observations.
+
+  The torso is called once in NumPy, and must return features [2, ...] for a
+  batch of 2.
+  """
   random = np.random.default_rng(0)
   layers = layers_lib.Layers(
     numpy_ops,
@@ -182,7 +198,15 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
 
 
 def _to_channels_last(ops: typing.Any, x: typing.Any) -> typing.Any:
-  """Returns stacks of S images with C channels as float32 [B, H, W, S * C]."""
+  """Returns images with stack and channels on the last axis.
+
+  Args:
+    ops: module that computes, `numpy_ops` or `tf_ops`.
+    x: B stacks of S images with C channels; see `find_image_axes`.
+
+  Returns:
+    float32 [B, H, W, S * C].
+  """
   stack, channels, height, width, last = _get_axes(x)
   x = ops.float32(x)
   if not last:
@@ -195,7 +219,7 @@ def _to_channels_last(ops: typing.Any, x: typing.Any) -> typing.Any:
 
 
 def _get_axes(x: typing.Any) -> ImageAxes:
-  """Returns the axes of images [B, ...], which `check` has accepted."""
+  """Returns the axes of images x [B, ...], without the batch dimension."""
   axes = find_image_axes(tuple(x.shape[1:]))
   assert axes is not None
   return axes

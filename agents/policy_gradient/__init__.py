@@ -1,1 +1,1 @@
-"""Policy gradients: algorithms that learn from rollouts, each used once."""
+"""Policy gradient family: REINFORCE, A2C, PPO, APPO, IMPALA and V-MPO."""

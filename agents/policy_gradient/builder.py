@@ -1,4 +1,4 @@
-"""The builder of policy gradients."""
+"""The builder of the policy gradient family."""
 
 import ml_collections
 import numpy as np
@@ -11,15 +11,18 @@ from slipway.replay.items import returns, sequences
 from slipway.replay.tables import table_spec
 
 
-class Builder(policies.PolicyActors):
-  """Builder of REINFORCE, A2C, PPO, APPO, IMPALA and V-MPO; configs differ."""
+class Builder(policies.PolicyBuilder):
+  """Makes the components of REINFORCE, A2C, PPO, APPO, IMPALA and V-MPO.
+
+  These algorithms differ only in their configs.
+  """
 
   fields = policy_gradient.FIELDS
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError if config and environment don't fit."""
+    """Raises ValueError if config fields contradict each other or the spec."""
     policy_gradient.check(config)
     torsos.check(config.network, spec)
     normalization.check(config, spec)
@@ -28,7 +31,7 @@ class Builder(policies.PolicyActors):
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
-    """Returns the spec of a queue of rollouts."""
+    """Returns the spec of the queue of rollouts; each is sampled once."""
     return table_spec.TableSpec.from_queue_config(
       config, self._make_schema(config, spec), config.adder.unroll
     )
@@ -36,7 +39,7 @@ class Builder(policies.PolicyActors):
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """Makes the learner, with new variables from config.seed."""
+    """Makes the learner, with variables initialized from `config.seed`."""
     # Imported here, since workers and evaluators don't need TensorFlow.
     from slipway.agents.policy_gradient import learning
 
@@ -45,7 +48,10 @@ class Builder(policies.PolicyActors):
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> policies.Declaration:
-    """Declares the policy, the network that acts."""
+    """Returns the declaration of the policy's network, which actors use.
+
+    The network is recurrent if `config.network.lstm_size` is not 0.
+    """
     make = policies.make_policy
     if config.network.lstm_size:
       make = policies.make_recurrent_policy
@@ -59,7 +65,7 @@ class Builder(policies.PolicyActors):
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Adder:
-    """Makes the adder of one worker's environments."""
+    """Makes the adder of one worker's environments, for rollouts."""
     return sequences.SequenceAdder(
       self._make_schema(config, spec),
       config.topology.environments_per_worker,
@@ -70,7 +76,7 @@ class Builder(policies.PolicyActors):
   def _make_schema(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> sequences.SequenceSchema:
-    """Returns the item schema of rollouts."""
+    """Returns the item schema of a config's rollouts and their extras."""
     float_dtype = np.dtype(np.float32)
     policy = self.make_network(config, spec)
     each_step = {

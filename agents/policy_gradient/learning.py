@@ -1,4 +1,4 @@
-"""The learner of policy gradients."""
+"""The learner of the policy gradient family."""
 
 import typing
 from collections.abc import Mapping
@@ -17,20 +17,20 @@ from slipway.replay.tables import dataset as dataset_lib
 
 
 class PolicyGradientLearner:
-  """Learns policy and values from rollouts.
+  """Learns a policy and state values from rollouts; see `core.Learner`.
 
   A trainer step is an update on one batch of rollouts: one gradient step, or
   several epochs of minibatches in one graph, as in Schulman et al. 2017,
   algorithm 1. Advantages are estimated once, on the whole batch.
 
   Attributes:
-    steps: updates done, int64.
+    steps: number of updates done, int64 [].
   """
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the networks of policy and values.
+    """Makes the policy and value networks, and the optimizer.
 
     Args:
       config: the whole config.
@@ -52,7 +52,10 @@ class PolicyGradientLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Learns from a batch of rollouts, which has no priorities."""
+    """Updates the variables from one batch of rollouts; see `core.Learner`.
+
+    The result has no priorities.
+    """
     # A batch is normalized with the statistics before it, which its actors used
     # too, so that ratios of probabilities start at 1. The first batch has no
     # earlier ones, and is normalized with its own.
@@ -60,7 +63,9 @@ class PolicyGradientLearner:
     self._normalizer.add_observations(observation, is_first)
     rollout = self._normalize(batch.data)
     passes = self._learner.epochs * self._batch_steps // self._minibatch_steps
-    learn = self._learn_at_once if passes == 1 else self._learn_in_minibatches
+    learn = (
+      self._learn_in_one_step if passes == 1 else self._learn_in_minibatches
+    )
     metrics, steps, values = learn(rollout)
     with tf.control_dependencies([metrics["gradient_norm"]]):
       self._normalizer.add_observations(observation, tf.logical_not(is_first))
@@ -71,12 +76,15 @@ class PolicyGradientLearner:
     return core.Update(metrics)
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the policy's variables, by name."""
+    """Returns a copy of the variables that actors need, as arrays by name."""
     return self._model.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """The networks, the optimizer, the step count, and any statistics."""
+    """Objects by name that checkpoints save; see `core.Learner`.
+
+    They are networks, loss variables, optimizer, step count, and statistics.
+    """
     return {
       **self._normalizer.checkpointed,
       **self._model.networks,
@@ -86,34 +94,40 @@ class PolicyGradientLearner:
     }
 
   def _normalize(self, rollout: sequences.Sequence) -> sequences.Sequence:
+    """Returns rollouts with normalized observations and rewards.
+
+    Also adds the running returns to the normalizer's statistics.
+    """
     return rollout._replace(
-      observation=self._normalizer.observations(rollout.observation),
-      reward=self._normalizer.rewards(
+      observation=self._normalizer.normalize_observations(rollout.observation),
+      reward=self._normalizer.normalize_rewards(
         rollout.reward,
         rollout.extras.get(returns.FIELD),
         rollout.first[:, 1:],
       ),
     )
 
-  def _learn_at_once(
+  def _learn_in_one_step(
     self, rollout: sequences.Sequence
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Takes one gradient step on the whole batch; the networks run once.
+    """Takes one gradient step on a whole batch of rollouts.
+
+    The networks run once, for both the advantages and the loss.
 
     Returns:
-      Metrics by name, estimates of `_estimate` as [B * T, ...], and values
-      [B * T] before the update.
+      Metrics by name; results of `_estimate_targets`, [B * T, ...] each; and
+      values [B * T] before the update.
     """
     with tf.GradientTape() as tape:
       parameters, values = self._model.unroll(rollout)
-      steps = self._estimate(rollout, parameters, values)
+      steps = self._estimate_targets(rollout, parameters, values)
       flat = {name: _merge_batch_and_time(x) for name, x in steps.items()}
       before = _merge_batch_and_time(values[:, :-1])
       loss, metrics = self._objective(
         flat,
         (_merge_batch_and_time(parameters[:, :-1]), before),
-        self._remaining,
-        self._seeds(0),
+        self._decay_factor,
+        self._make_seed(0),
       )
     metrics["gradient_norm"] = self._minimize(loss, tape)
     return metrics, flat, before
@@ -121,15 +135,18 @@ class PolicyGradientLearner:
   def _learn_in_minibatches(
     self, rollout: sequences.Sequence
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Takes a gradient step on each minibatch of several epochs.
+    """Takes one gradient step per minibatch, for several epochs.
+
+    Stops early if the KL divergence of a minibatch exceeds `learner.kl_limit`,
+    unless that is 0.
 
     Returns:
-      Metrics by name, estimates of `_estimate` as [B * T, ...], and values
-      [B * T] before the update.
+      Metrics by name; results of `_estimate_targets`, [B * T, ...] each; and
+      values [B * T] before the update.
     """
     parameters, values = self._model.unroll(rollout)
-    estimated = self._estimate(rollout, parameters, values)
-    units = self._model.units(rollout)
+    estimated = self._estimate_targets(rollout, parameters, values)
+    units = self._model.split_into_units(rollout)
     steps_per_unit = self._model.steps_per_unit
     count, size = (
       self._batch_steps // steps_per_unit,
@@ -141,9 +158,10 @@ class PolicyGradientLearner:
       name: tf.reshape(x, (count, steps_per_unit, *x.shape[2:]))
       for name, x in estimated.items()
     }
-    remaining, names = self._remaining, list[str]()
+    decay_factor, names = self._decay_factor, list[str]()
 
     def minibatch(i, order, sums, _):
+      """Takes gradient step i; adds its metrics to `sums`."""
       if minibatches > 1:
         order = tf.cond(
           i % minibatches == 0, lambda: self._shuffle(count, i), lambda: order
@@ -152,14 +170,15 @@ class PolicyGradientLearner:
       chosen = tf.slice(order, [(i % minibatches) * size], [size])
 
       def choose(x: tf.Tensor) -> tf.Tensor:
+        """Returns the rows of x that belong to the minibatch."""
         return tf.gather(x, chosen) if minibatches > 1 else x
 
       with tf.GradientTape() as tape:
         loss, metrics = self._objective(
           {name: _merge_batch_and_time(choose(x)) for name, x in steps.items()},
           self._model.evaluate({k: choose(x) for k, x in units.items()}),
-          remaining,
-          self._seeds(i),
+          decay_factor,
+          self._make_seed(i),
         )
       metrics["gradient_norm"] = self._minimize(loss, tape)
       names[:] = metrics
@@ -187,10 +206,13 @@ class PolicyGradientLearner:
       _merge_batch_and_time(values[:, :-1]),
     )
 
-  def _estimate(
+  def _estimate_targets(
     self, rollout: sequences.Sequence, parameters: tf.Tensor, values: tf.Tensor
   ) -> dict[str, tf.Tensor]:
-    """Returns the objective's inputs for each step by name, [B, T, ...] each.
+    """Returns the inputs `steps` of the objective, [B, T, ...] each by name.
+
+    'learned' is 1 for the steps that count, and 0 for others, such as
+    autoresets. 'behaviour' has the distribution parameters of the actor.
 
     Args:
       rollout: normalized rollouts of T steps.
@@ -232,36 +254,48 @@ class PolicyGradientLearner:
     }
 
   def _minimize(self, loss: tf.Tensor, tape: tf.GradientTape) -> tf.Tensor:
-    rate = self._learner.learning_rate * self._remaining
+    """Takes one step against a loss []; returns the gradient's norm []."""
+    rate = self._learner.learning_rate * self._decay_factor
     return self._optimizer.minimize(loss, tape, rate)
 
   @property
-  def _remaining(self) -> tf.Tensor:
-    """The decaying factor of learning rate and clip range, []."""
+  def _decay_factor(self) -> tf.Tensor:
+    """Factor [] of learning rate and clip range, which decays over a run.
+
+    It is 1 - steps / decay_steps, but at least 0.05. It is always 1 if
+    `learner.decay_steps` is 0.
+    """
     if not self._learner.decay_steps:
       return tf.constant(1.0)
     done = tf.cast(self.steps, tf.float32) / self._learner.decay_steps
     # The factor stays above 0, so that a run beyond decay_steps still learns.
     return tf.maximum(1.0 - done, 0.05)
 
-  def _seeds(self, i: int | tf.Tensor) -> tf.Tensor:
-    """Returns a unique seed int32 [2] for minibatch i of this update."""
+  def _make_seed(self, i: int | tf.Tensor) -> tf.Tensor:
+    """Returns a seed int32 [2] for minibatch i of the current update."""
     return tf.stack([self._seed + i, tf.cast(self.steps, tf.int32)])
 
   def _shuffle(self, count: int, i: tf.Tensor) -> tf.Tensor:
-    """Returns a random order of `count` units, for the epoch at minibatch i."""
-    return tf.argsort(tf.random.stateless_uniform([count], self._seeds(i)))
+    """Returns a random order int32 [count] of units.
+
+    Args:
+      count: number of units.
+      i: index of the epoch's first minibatch, which determines the seed.
+    """
+    return tf.argsort(tf.random.stateless_uniform([count], self._make_seed(i)))
 
 
 def _merge_batch_and_time(x: tf.Tensor) -> tf.Tensor:
-  """Reshapes [B, T, ...] to [B * T, ...]."""
+  """Returns x [B, T, ...] reshaped to [B * T, ...]."""
   return tf.reshape(x, (-1, *x.shape[2:]))
 
 
 def _explained_variance(
   values: tf.Tensor, targets: tf.Tensor, learned: tf.Tensor
 ) -> tf.Tensor:
-  """Returns 1 - Var(targets - values) / Var(targets), [].
+  """Returns the explained variance [] of values.
+
+    1 - Var(targets - values) / Var(targets)
 
   Args:
     values: values [N].
@@ -271,6 +305,7 @@ def _explained_variance(
   count = tf.maximum(tf.reduce_sum(learned), 1.0)
 
   def variance(x: tf.Tensor) -> tf.Tensor:
+    """Returns the variance [] of x [N] over the steps that count."""
     mean = tf.reduce_sum(learned * x) / count
     return tf.reduce_sum(learned * (x - mean) ** 2) / count
 

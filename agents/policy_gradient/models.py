@@ -1,4 +1,4 @@
-"""Models: the networks of policy and values that a learner trains."""
+"""Models: the policy and value networks that the learner trains."""
 
 import typing
 from collections.abc import Mapping
@@ -18,20 +18,22 @@ from slipway.agents.networks import (
 )
 from slipway.replay.items import sequences
 
-# Distribution parameters of the policy [..., P], and values [...].
+# Outputs of a model: distribution parameters [..., P] and state values [...].
 Outputs = tuple[tf.Tensor, tf.Tensor]
 
 
 class Model(typing.Protocol):
-  """Computes policy and values, for whole rollouts and for minibatches.
+  """Computes policies and state values, of whole rollouts and of minibatches.
 
-  A minibatch consists of units that are shuffled in each epoch. A unit is one
+  The learner shuffles units, and combines them into minibatches. A unit is one
   step, or a whole rollout of T steps if the network is recurrent.
 
   Attributes:
-    head: output layer of the policy, which makes distributions of parameters.
-    networks: networks with the variables, by name.
-    steps_per_unit: 1, or T if the network is recurrent.
+    head: output layer of the policy, which converts parameters to
+      distributions.
+    networks: networks with the trained variables, by name.
+    steps_per_unit: number of steps of a unit: 1, or T if the network is
+      recurrent.
   """
 
   head: actor_critic.PolicyHead
@@ -39,26 +41,45 @@ class Model(typing.Protocol):
   steps_per_unit: int
 
   def unroll(self, rollout: sequences.Sequence) -> Outputs:
-    """Returns outputs [B, T + 1, ...] for normalized rollouts of T steps."""
+    """Returns outputs [B, T + 1, ...] for all observations of rollouts.
+
+    Args:
+      rollout: B rollouts of T steps, with normalized observations.
+    """
     ...
 
-  def units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
-    """Returns inputs of `evaluate` by name, [number of units, ...] each."""
+  def split_into_units(
+    self, rollout: sequences.Sequence
+  ) -> dict[str, tf.Tensor]:
+    """Returns the inputs of `evaluate` for all units of rollouts.
+
+    The result has tensors [number of units, ...] by name.
+
+    Args:
+      rollout: B rollouts of T steps, with normalized observations.
+    """
     ...
 
   def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
-    """Returns outputs [N, ...] for the N steps of some units."""
+    """Returns outputs [N, ...] for the N steps of a minibatch.
+
+    Args:
+      units: inputs of the minibatch's units, gathered from the result of
+        `split_into_units`.
+    """
     ...
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables that actors need, by name."""
+    """Returns a copy of the variables that actors need, as arrays by name."""
     ...
 
 
 def make_model(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> Model:
-  """Makes the model of a config, with fresh variables from config.seed.
+  """Makes a config's model, with variables initialized from `config.seed`.
+
+  The model is recurrent if `config.network.lstm_size` is not 0.
 
   Args:
     config: the whole config, with the fields of `policy_gradient.FIELDS`.
@@ -70,9 +91,10 @@ def make_model(
 
 
 class _FeedForwardModel:
-  """A `Model` with a network each for policy and values, or with one for both.
+  """Model with feed-forward networks; see `Model`.
 
-  A unit of a minibatch is a step.
+  Policy and values have a network each, or share a torso if `network.shared`. A
+  unit of a minibatch is one step.
   """
 
   steps_per_unit = 1
@@ -80,6 +102,7 @@ class _FeedForwardModel:
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
+    """Makes the networks, with variables initialized from `config.seed`."""
     settings = config.network
     self._policy = policies.make_policy(settings, spec, settings.distribution)
     self.head, self._shared = self._policy.head, settings.shared
@@ -101,6 +124,7 @@ class _FeedForwardModel:
     }
 
   def unroll(self, rollout: sequences.Sequence) -> Outputs:
+    """Returns outputs [B, T + 1, ...] for all observations; see `Model`."""
     shape = rollout.observation.shape  # [B, T + 1, ...]
     parameters, values = self._compute(
       tf.reshape(rollout.observation, (-1, *shape[2:]))
@@ -108,7 +132,10 @@ class _FeedForwardModel:
     parameters = tf.reshape(parameters, (-1, shape[1], parameters.shape[1]))
     return parameters, tf.reshape(values, (-1, shape[1]))
 
-  def units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
+  def split_into_units(
+    self, rollout: sequences.Sequence
+  ) -> dict[str, tf.Tensor]:
+    """Returns the observations [B * T, ...] of all steps; see `Model`."""
     # Each observation once: the last one is the first one of the next rollout.
     observation = rollout.observation[:, :-1]
     return {
@@ -116,14 +143,17 @@ class _FeedForwardModel:
     }
 
   def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
+    """Returns outputs [N, ...] for N observations; see `Model`."""
     return self._compute(units["observation"])
 
   def get_variables(self) -> dict[str, np.ndarray]:
+    """Returns a copy of the policy's variables, as arrays by name."""
     return _select_acting_variables(
       self._policy, self.networks[policies.POLICY]
     )
 
   def _compute(self, observation: tf.Tensor) -> Outputs:
+    """Returns outputs [N, ...] for N observations."""
     if self._shared:
       return self.networks[policies.POLICY](observation)
     policy, value = self.networks.values()
@@ -131,11 +161,16 @@ class _FeedForwardModel:
 
 
 class _RecurrentModel:
-  """Policy and values on one LSTM, from the states that actors stored."""
+  """Model with one LSTM for policy and values; see `Model`.
+
+  The LSTM starts with the states that actors stored. A unit of a minibatch is a
+  rollout.
+  """
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
+    """Makes the network, with variables initialized from `config.seed`."""
     settings = config.network
     self.steps_per_unit = config.adder.unroll
     self._policy = policies.make_recurrent_policy(
@@ -153,17 +188,22 @@ class _RecurrentModel:
     }
 
   def unroll(self, rollout: sequences.Sequence) -> Outputs:
-    parameters, values = self._compute(self.units(rollout))
+    """Returns outputs [B, T + 1, ...] for all observations; see `Model`."""
+    parameters, values = self._compute(self.split_into_units(rollout))
     steps = rollout.first.shape[1]  # T + 1
     parameters = tf.reshape(parameters, (-1, steps, parameters.shape[1]))
     return parameters, tf.reshape(values, (-1, steps))
 
-  def units(self, rollout: sequences.Sequence) -> dict[str, tf.Tensor]:
+  def split_into_units(
+    self, rollout: sequences.Sequence
+  ) -> dict[str, tf.Tensor]:
+    """Returns inputs [B, T + 1, ...] and LSTM states [B, 2 H]; see `Model`."""
     inputs = recurrent.sequence_inputs(rollout, tf_ops.concat)
     state = rollout.extras[recurrent.STATE]
     return {**inputs._asdict(), recurrent.STATE: state}
 
   def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
+    """Returns outputs [N, ...] for the N steps of a minibatch; see `Model`."""
     # The observation after the last step is left out.
     return self._compute(
       {
@@ -173,9 +213,11 @@ class _RecurrentModel:
     )
 
   def get_variables(self) -> dict[str, np.ndarray]:
+    """Returns a copy of the policy's variables, as arrays by name."""
     return _select_acting_variables(self._acting, self._network)
 
   def _compute(self, units: Mapping[str, tf.Tensor]) -> Outputs:
+    """Returns outputs [B * T, ...] of the LSTM over T steps."""
     inputs = recurrent.Inputs(*(units[x] for x in recurrent.Inputs._fields))
     state = units[recurrent.STATE]
     return self._policy.unroll(self._network.layers, inputs, state)
@@ -184,7 +226,15 @@ class _RecurrentModel:
 def _select_acting_variables(
   acting: policies.Declaration, learning: tf_network.Network
 ) -> dict[str, np.ndarray]:
-  """Returns a learning network's variables that the acting network has too."""
+  """Returns a copy of the variables that the acting network needs.
+
+  Args:
+    acting: declaration of the acting network.
+    learning: trained network, which may have more variables.
+
+  Returns:
+    Arrays by name, with the prefix 'policy/'.
+  """
   prefix = f"{policies.POLICY}/"
   names = {prefix + name for name in network.variable_shapes(acting)}
   found = learning.get_variables()

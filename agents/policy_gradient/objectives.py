@@ -1,4 +1,4 @@
-"""Objectives: the loss of a minibatch, as a config describes it."""
+"""The total loss of a minibatch, in the variants that configs select."""
 
 import typing
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,17 @@ from slipway.agents.policy_gradient import models
 
 
 class Objective:
-  """Total loss of policy, values and entropy.
+  """Function from a minibatch to its loss of policy, values and entropy.
 
     L = L_policy + value_weight (v - G)^2 / 2 - entropy_weight H
 
-  with values v, returns G, and the policy's entropy H.
+  with values v, returns G, and the policy's entropy H. L_policy is that of the
+  policy gradient, PPO or V-MPO, as `learner.policy_loss` selects.
 
   Attributes:
-    metrics: names of the scalars that each call returns.
-    variables: variables of the loss, such as V-MPO's temperature, which are
-      trained with the networks.
+    metrics: names of the metrics that each call returns.
+    variables: variables of the loss, which are trained with the networks:
+      V-MPO's temperature and multipliers, else none.
   """
 
   def __init__(
@@ -31,7 +32,8 @@ class Objective:
 
     Args:
       settings: the `learner` section of a config.
-      head: output layer of the policy, which makes distributions.
+      head: output layer of the policy, which converts parameters to
+        distributions.
     """
     self._settings, self._head = settings, head
     self.metrics = ["policy_loss", "value_loss", "entropy", "kl"]
@@ -48,23 +50,23 @@ class Objective:
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
-    """The variables of the loss to save, or {} if there are none."""
+    """The loss's variables, as an entry of `Learner.checkpointed`, or {}."""
     return {"objective": list(self.variables)} if self.variables else {}
 
   def __call__(
     self,
     steps: Mapping[str, tf.Tensor],
     outputs: models.Outputs,
-    remaining: tf.Tensor,
+    decay_factor: tf.Tensor,
     seed: tf.Tensor,
   ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Computes the loss of N steps.
+    """Returns the loss and the metrics of a minibatch of N steps.
 
     Args:
-      steps: the learner's estimates for each step, by name, [N, ...] each;
-        `learned` is 1 for the steps that count, and 0 for others.
+      steps: actions, advantages, returns and others by name, [N, ...] each;
+        see `PolicyGradientLearner._estimate_targets`.
       outputs: distribution parameters [N, P] and values [N] of the model.
-      remaining: decaying factor of the clip range, [].
+      decay_factor: factor of PPO's clip range, [], which decays over a run.
       seed: int32 [2], seed of samples that estimate the entropy.
 
     Returns:
@@ -74,6 +76,7 @@ class Objective:
     weights = learned / tf.maximum(tf.reduce_sum(learned), 1.0)
 
     def mean(x: tf.Tensor) -> tf.Tensor:
+      """Returns the mean [] of x [N] over the steps that count."""
       return tf.reduce_sum(weights * x)
 
     parameters, values = outputs
@@ -87,7 +90,7 @@ class Objective:
     own: dict[str, tf.Tensor] = {}  # metrics of the kind of loss
     if settings.policy_loss == "clipped":
       clipped = policy_gradient.clipped_policy(
-        log_prob, steps["old_log_prob"], advantage, settings.clip * remaining
+        log_prob, steps["old_log_prob"], advantage, settings.clip * decay_factor
       )
       policy_loss = mean(clipped.loss)
       own["clip_fraction"] = mean(clipped.clipped)
@@ -117,8 +120,12 @@ class Objective:
   ) -> tf.Tensor:
     """Returns half the squared errors of values, [N].
 
-    With a `value_clip`, the error of the value clipped to the range around its
-    old value counts instead if it is larger.
+    With `learner.value_clip`, values are also clipped to that distance from
+    their old values, and the larger error of the two counts.
+
+    Args:
+      values: values [N].
+      steps: see `__call__`; `return` and `old_value` are used.
     """
     errors, clip = (values - steps["return"]) ** 2, self._settings.value_clip
     if clip:
@@ -135,13 +142,13 @@ class Objective:
     advantage: tf.Tensor,
     learned: tf.Tensor,
   ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Returns V-MPO's loss [] and its own metrics, for N steps.
+    """Returns V-MPO's loss [] of N steps, and its metrics by name.
 
     Args:
       policy: distributions of the model that is trained.
       behaviour: distributions of the policy that acted.
       log_prob: [N], log-probabilities of the actions by `policy`.
-      advantage: [N].
+      advantage: [N], advantages of the actions.
       learned: float32 [N], 1 for the steps that count, and 0 for others.
     """
     settings = self._settings
@@ -165,7 +172,10 @@ class Objective:
     }
 
   def _count_constraints(self) -> int:
-    """Returns the number of parts into which the policy's KL is split."""
+    """Returns the number of KL bounds of V-MPO for the kind of policy.
+
+    It is 2 for Gaussians, for mean and deviation, and 1 for other policies.
+    """
     parameters = tf.zeros([1, self._head.size])
     one = self._head.distribution(tf_ops, parameters)
     return len(one.kl_parts(one))

@@ -1,1 +1,1 @@
-"""R2D2: recurrent replay of sequences."""
+"""R2D2: recurrent Q-learning from replayed sequences."""

@@ -1,4 +1,4 @@
-"""Actors of R2D2: epsilon-greedy and greedy, with a memory of each episode."""
+"""The actor of R2D2, epsilon-greedy or greedy, with LSTM states."""
 
 import typing
 from collections.abc import Mapping
@@ -12,7 +12,10 @@ from slipway.replay.items import adder as adder_lib
 
 
 class RecurrentActor:
-  """Chooses actions by recurrent values, which depend on the episode so far."""
+  """Chooses epsilon-greedy or greedy actions by a recurrent Q-network.
+
+  See `core.Actor`. The extras are action values, and LSTM states before a step.
+  """
 
   def __init__(
     self,
@@ -21,13 +24,13 @@ class RecurrentActor:
     seed: int,
     mask: action_masks.MaskSplitter | None = None,
   ):
-    """Starts without variables, before the first episodes.
+    """Makes the actor; `load` must be called before `act`.
 
     Args:
       network: declaration of the Q-network.
       epsilons: schedule of epsilons, or None if actions are always greedy.
       seed: seed of the actor's random numbers.
-      mask: finds the legal actions, or None if all actions are legal.
+      mask: splitter of action masks, or None if all actions are legal.
     """
     self._network = network_lib.make_acting(network)
     self._memory = recurrent.ActorMemory(network.inputs)
@@ -36,13 +39,13 @@ class RecurrentActor:
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder_lib.ActorOutput:
-    """Acts on observations [B, ...] and on the episodes before them.
+    """Chooses actions by the observations and the episodes so far.
 
     Args:
       observation: observations [B, ...].
       reward: float32 [B], rewards of the steps that led to the observations.
-      first: bool [B], whether an observation begins an episode; the network
-        then ignores the memory.
+      first: bool [B], whether an observation begins an episode. The network
+        then resets the LSTM state to zero.
     """
     action, state = self._memory.recall(len(observation))
     q_t, next_state = self._network(observation, action, reward, first, state)
@@ -52,11 +55,15 @@ class RecurrentActor:
     return output._replace(extras={**output.extras, recurrent.STATE: state})
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the network's variables by a learner's."""
+    """Replaces the network's variables by those that a learner published."""
     self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns the state of the explorer and a copy of the memory."""
+    """Returns a copy of the actor's state, without the network's variables.
+
+    The state has the random generator, the epsilon schedule, the last actions
+    and the LSTM states.
+    """
     return {**self._explorer.get_state(), "memory": self._memory.get_state()}
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:

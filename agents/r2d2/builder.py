@@ -18,14 +18,18 @@ from slipway.replay.tables import table_spec
 
 
 class Builder:
-  """Describes R2D2: Kapturowski et al. 2019."""
+  """Makes the table, adder, actors and learner of R2D2.
+
+  Kapturowski et al. 2019, "Recurrent experience replay in distributed
+  reinforcement learning".
+  """
 
   fields = r2d2.FIELDS
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError if config and environment don't fit."""
+    """Raises ValueError if config fields contradict each other or the spec."""
     r2d2.check(config)
     discrete.check(config, spec)
     normalization.check(config, spec)
@@ -34,8 +38,11 @@ class Builder:
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
-    """Returns the spec of a table of sequences, which include the burn-in."""
-    # Sequences overlap, so each has only `period` steps of its own.
+    """Returns the spec of the replay table, whose items are sequences.
+
+    Sequences include the burn-in steps.
+    """
+    # Sequences overlap, so each adds only `period` new steps.
     return table_spec.TableSpec.from_replay_config(
       config, _make_schema(config, spec), config.adder.period
     )
@@ -43,7 +50,7 @@ class Builder:
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Learner:
-    """Makes the learner, with new variables from config.seed."""
+    """Makes the learner, with variables initialized from `config.seed`."""
     # Imported here, since workers and evaluators don't need TensorFlow.
     from slipway.agents.r2d2 import learning
 
@@ -57,7 +64,7 @@ class Builder:
     restarts: int = 0,
     env_steps: int = 0,
   ) -> core.Actor:
-    """Makes the exploring actor of a worker."""
+    """Makes the epsilon-greedy actor of one worker; see `core.Builder`."""
     epsilons = exploration.EpsilonSchedule(
       config.exploration, config.topology, worker, env_steps
     )
@@ -67,13 +74,13 @@ class Builder:
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Actor:
-    """Makes the greedy actor, for evaluation."""
+    """Makes the greedy actor, which the evaluator uses."""
     return self._make_actor(config, spec, None, config.seed)
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> recurrent_q_network.RecurrentQNetwork:
-    """Declares the Q-network by which actors choose actions."""
+    """Returns the declaration of the Q-network that chooses actions."""
     return recurrent_q_network.RecurrentQNetwork(
       config.network,
       discrete.number_actions(spec),
@@ -83,7 +90,7 @@ class Builder:
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Adder:
-    """Makes the adder of one worker's environments."""
+    """Makes the adder of one worker's environments, for sequences."""
     return sequences.SequenceAdder(
       _make_schema(config, spec),
       config.topology.environments_per_worker,
@@ -99,7 +106,7 @@ class Builder:
     epsilons: exploration.EpsilonSchedule | None,
     seed: int,
   ) -> core.Actor:
-    """Makes an actor, which is greedy if `epsilons` is None."""
+    """Makes an actor with an epsilon schedule, or a greedy one for None."""
     return acting.RecurrentActor(
       self.make_network(config, spec),
       epsilons,
@@ -109,11 +116,11 @@ class Builder:
 
 
 class InitialPriority:
-  """Computes the priorities with which a worker inserts sequences.
+  """Function that computes initial priorities of sequences, for the adder.
 
-  It computes TD errors from the values by which the actor chose its actions,
-  and combines those after the burn-in as the learner does
-  (`priorities.from_sequences`): Kapturowski et al. 2019, section 2.3.
+  TD errors come from the action values that the actor computed when it acted.
+  `priorities.from_sequences` combines the errors after the burn-in, as in the
+  learner: Kapturowski et al. 2019, section 2.3.
   """
 
   def __init__(self, config: ml_collections.ConfigDict):
@@ -122,7 +129,12 @@ class InitialPriority:
     self._eta = config.replay.eta
 
   def __call__(self, inputs: sequences.PriorityInputs) -> np.ndarray:
-    """Returns priorities float32 [B] of B sequences of T steps."""
+    """Returns initial priorities float32 [B] of B sequences.
+
+    Args:
+      inputs: the actor's values and the rewards of T steps, [B, T, ...] or
+        [B, T + 1, ...] in each field.
+    """
     x = sequences.PriorityInputs(*(part[:, self._burn_in :] for part in inputs))
     values = rescaling.unscale(x.value_of_state[:, 1:])
     targets = sequences.n_step_targets(
@@ -136,7 +148,7 @@ class InitialPriority:
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> sequences.SequenceSchema:
-  """Returns the item schema of sequences with their first LSTM states."""
+  """Returns the item schema of sequences, with LSTM states at their start."""
   state = (np.dtype(np.float32), (2 * config.network.lstm_size,))
   return sequences.SequenceSchema(
     discrete.number_actions(spec),

@@ -17,7 +17,12 @@ from slipway.replay.tables import dataset as dataset_lib
 
 
 class R2D2Learner(q_learner.QLearner):
-  """Double Q-learning of an LSTM on sequences, after a burn-in."""
+  """Learner of R2D2: double Q-learning of an LSTM, from sequences.
+
+  The first `adder.burn_in` steps of a sequence only compute the LSTM state.
+  Kapturowski et al. 2019, "Recurrent experience replay in distributed
+  reinforcement learning", section 2.3.
+  """
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -35,10 +40,13 @@ class R2D2Learner(q_learner.QLearner):
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step; priorities come from the errors before it."""
+    """Takes one gradient step on a batch of sequences.
+
+    New priorities come from the TD errors before the step; see `core.Learner`.
+    """
     self.normalizer.add_observations(batch.data.observation)
     sequence: sequences.Sequence = batch.data._replace(
-      observation=self.normalizer.observations(batch.data.observation)
+      observation=self.normalizer.normalize_observations(batch.data.observation)
     )
     start = self._burn_in
     early, late = _split_inputs(
@@ -67,7 +75,7 @@ class R2D2Learner(q_learner.QLearner):
       )
     metrics = {
       **self.descend(tape, batch, output.loss),
-      "q_mean": self._legal_mean(q),
+      "q_mean": self._mean_over_legal(q),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }
     return core.Update(
@@ -81,7 +89,13 @@ class R2D2Learner(q_learner.QLearner):
     inputs: recurrent.Inputs,
     state: tf.Tensor,
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns values [B, T, A] of T steps, and the LSTM state after them."""
+    """Returns action values [B, T, A] of T steps, and the last LSTM states.
+
+    Args:
+      network: online or target network.
+      inputs: inputs of the steps, [B, T, ...] each.
+      state: LSTM states [B, 2 H] before the first step.
+    """
     return self._network.unroll(network.layers, inputs, state)
 
   def _warm_up(
@@ -90,7 +104,13 @@ class R2D2Learner(q_learner.QLearner):
     early: recurrent.Inputs | None,
     state: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns the LSTM state [B, 2 H] after the burn-in steps `early`."""
+    """Returns the LSTM states [B, 2 H] after the burn-in, without gradients.
+
+    Args:
+      network: online or target network.
+      early: inputs of the burn-in steps, or None if there are none.
+      state: LSTM states [B, 2 H] before the burn-in, which the actor stored.
+    """
     if early is None:
       return state
     return tf.stop_gradient(self._unroll(network, early, state)[1])
@@ -99,7 +119,16 @@ class R2D2Learner(q_learner.QLearner):
 def _split_inputs(
   inputs: recurrent.Inputs, at: int
 ) -> tuple[recurrent.Inputs | None, recurrent.Inputs]:
-  """Splits inputs [B, T, ...] into the first `at` steps (or None) and later."""
+  """Splits a recurrent network's inputs in time.
+
+  Args:
+    inputs: inputs of the steps, [B, T, ...] each.
+    at: number of steps before the split.
+
+  Returns:
+    Inputs of the first `at` steps, or None if `at` is 0, and inputs of the
+    other steps.
+  """
   late = recurrent.Inputs(*(x[:, at:] for x in inputs))
   if not at:
     return None, late

@@ -1,1 +1,4 @@
-"""Updates: runs a learner's updates on batches from each kind of source."""
+"""Classes that run a learner's updates, one per source of batches.
+
+Sources are replay servers, queues, an in-process table, and recorded data.
+"""

@@ -1,4 +1,4 @@
-"""Updates: the interface between a trainer and a source of batches."""
+"""The interface through which a trainer runs updates on a source of batches."""
 
 import typing
 from collections.abc import Sequence
@@ -9,35 +9,45 @@ from slipway.replay.tables import table_status
 
 
 class LastUpdate(typing.NamedTuple):
-  """Result of the last update of a call of `Updates.run`."""
+  """Result of the last of the updates that one call of `Updates.run` ran.
 
-  metrics: dict[str, float]  # metrics of the learner, by name
-  # int64 [B, ...], versions of the variables that chose the batch's actions, or
-  # None for recorded data.
+  Attributes:
+    metrics: the learner's metrics, by name.
+    versions: int64 [B, ...], versions of the variables that chose the batch's
+      actions, or None for recorded data.
+  """
+
+  metrics: dict[str, float]
   versions: np.ndarray | None
 
 
 class Updates(typing.Protocol):
-  """Runs a learner's updates on one source of batches."""
+  """Runs a learner's updates on batches from one source, for the trainer."""
 
   def trace(self) -> None:
-    """Traces the update, so that the first batch does not wait for it."""
+    """Traces the update's graph, so that the first `run` does not have to.
+
+    Does nothing if the graph is traced already.
+    """
     ...
 
   def run(self, updates: int) -> LastUpdate | None:
-    """Runs up to `updates` updates, as long as batches are available.
+    """Runs up to `updates` updates, while batches are available.
+
+    Args:
+      updates: maximum number of updates.
 
     Returns:
       Result of the last update, or None if there was no batch or the source
-      went down during the call. Updates before that are kept, and `run` may be
-      called again.
+      went down during the call. Earlier updates of the call remain applied, and
+      `run` may be called again.
     """
     ...
 
   def statuses(self) -> Sequence[table_status.TableStatus]:
-    """Returns the counts of all tables that are up."""
+    """Returns the item counts of each table whose server is up."""
     ...
 
   def close(self) -> None:
-    """Closes all connections."""
+    """Closes all connections to the source."""
     ...

@@ -1,4 +1,4 @@
-"""Graph loop: runs updates in a TensorFlow graph, on a dataset or on arrays."""
+"""Updates in a TensorFlow graph, on batches of a dataset or on arrays."""
 
 import functools
 import typing
@@ -14,32 +14,38 @@ from slipway.replay.tables import table_spec
 
 
 class Outcome(typing.NamedTuple):
-  """Results of several updates, on batches of I items each.
+  """Results of a `GraphLoop`, which ran U updates on batches of I items each.
 
-  M is the number of metrics. Keys and priorities are None if the table has no
-  priorities.
+  Attributes:
+    metrics: float32 [M], the M metrics of the last update.
+    versions: int64 [B, ...], versions of the variables that chose the actions
+      of the last update's batch.
+    keys: uint64 [U * I], keys of all sampled items, or None if the table has no
+      priorities.
+    priorities: float32 [U * I], new priorities of these items, or None.
   """
 
-  metrics: tf.Tensor  # float32 [M], metrics of the last update
-  versions: tf.Tensor  # int64 [B, ...], versions of the last update's batch
-  keys: tf.Tensor | None  # uint64 [updates * I], keys of the items
-  # float32 [updates * I], new priorities of the items.
+  metrics: tf.Tensor
+  versions: tf.Tensor
+  keys: tf.Tensor | None
   priorities: tf.Tensor | None
 
 
 class GraphLoop:
-  """Runs several updates in one graph, when called within a `tf.function`.
+  """Runs several updates in one call of a graph.
+
+  Instances are callable, and must be called within a `tf.function`.
 
   A Python loop would call TensorFlow's runtime for each batch and each update.
   For small networks such a call costs more than the update itself
   (docs/libraries.md).
 
   Attributes:
-    names: names of the metrics, after tracing.
+    names: names of the metrics in `Outcome.metrics`, which tracing sets.
   """
 
   def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
-    """Keeps the arguments; traces at the first call.
+    """Makes the loop; the first call traces the graph.
 
     Args:
       learner: the learner whose `update` is traced.
@@ -51,16 +57,18 @@ class GraphLoop:
   def __call__(
     self, iterator: tf.data.Iterator, updates: tf.Tensor, share: tf.Tensor
   ) -> Outcome:
-    """Samples batches and runs updates.
+    """Runs updates, each on the next batch of an iterator.
 
     Args:
-      iterator: iterator of a `dataset.make_dataset`.
+      iterator: iterator of a dataset of `dataset.make_dataset`.
       updates: int32 [], number of updates, at least 1.
-      share: float32 [], the value of `dataset.Batch.share` for all batches.
+      share: float32 [], the server's number of items divided by that of the
+        largest server; `dataset.Batch.share` of all batches.
     """
     prioritized = self._spec.prioritized
 
     def update(i, metrics, versions, *pushed):
+      """Runs update i, and writes its results to the tensor arrays."""
       batch = dataset_lib.unpack(self._spec.schema, next(iterator))
       batch = batch._replace(share=share)
       done = self._learner.update(batch)
@@ -93,10 +101,10 @@ class GraphLoop:
 
 
 class SampledUpdate:
-  """Runs one update on items that were sampled outside of the graph."""
+  """Runs one update per call, on items that the caller has sampled."""
 
   def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
-    """Keeps the arguments; traces at the first call, or before by `trace`.
+    """Makes the update; `trace` or the first call traces the graph.
 
     Args:
       learner: the learner whose `update` is traced.
@@ -106,7 +114,7 @@ class SampledUpdate:
     self._names: list[str] = []
 
   def trace(self) -> None:
-    """Traces the update, which takes a second, if it is not traced yet."""
+    """Traces the update's graph in about a second, if it is not traced yet."""
     self._function  # noqa: B018
 
   def __call__(
@@ -116,12 +124,13 @@ class SampledUpdate:
     table_size: int,
     data: np.ndarray,
   ) -> tuple[updates_core.LastUpdate, np.ndarray | None]:
-    """Runs one update.
+    """Runs one update on a batch of I items.
 
     Args:
       keys: uint64 [I], keys of the I items.
-      probabilities: float64 [I], probabilities with which they were sampled.
-      table_size: number of items in the table.
+      probabilities: float64 [I], probabilities with which the items were
+        sampled.
+      table_size: number of items in the table at that time.
       data: uint8 [I, ...], bytes of the items.
 
     Returns:
@@ -143,7 +152,10 @@ class SampledUpdate:
 
   @functools.cached_property
   def _function(self) -> typing.Any:
-    """The concrete function of `_update`, which is called at less cost."""
+    """The traced graph of `_update`, a concrete function.
+
+    Its calls cost less than those of a `tf.function`.
+    """
     items = self._spec.batch_size
     # Without AutoGraph, which would slowly rewrite all functions called.
     return tf.function(self._update, autograph=False).get_concrete_function(
@@ -160,7 +172,18 @@ class SampledUpdate:
     sizes: tf.Tensor,
     data: tf.Tensor,
   ) -> tuple[tf.Tensor, ...]:
-    """Returns metrics [M], versions [B, ...], and any new priorities [I]."""
+    """Runs one update in the graph.
+
+    Args:
+      keys: uint64 [I], keys of the items.
+      probabilities: float64 [I], sampling probabilities of the items.
+      sizes: int64 [I], number of items in the table.
+      data: uint8 [I, *item_shape], bytes of the items.
+
+    Returns:
+      Metrics float32 [M], versions int64 [B, ...], and, if the table is
+      prioritized, new priorities float32 [I].
+    """
     batch = dataset_lib.make_batch(
       self._spec.schema, keys, probabilities, sizes, data
     )
@@ -176,7 +199,13 @@ class SampledUpdate:
 def make_last_update(
   names: list[str], metrics: tf.Tensor, versions: tf.Tensor | None
 ) -> updates_core.LastUpdate:
-  """Returns a `LastUpdate` from metrics [M] and versions [B, ...]."""
+  """Converts the tensors of an update to a `LastUpdate`.
+
+  Args:
+    names: names of the M metrics.
+    metrics: float32 [M], values of the metrics.
+    versions: int64 [B, ...], versions of the batch, or None for recorded data.
+  """
   values = metrics.numpy().tolist()
   return updates_core.LastUpdate(
     dict(zip(names, values, strict=True)),

@@ -1,4 +1,4 @@
-"""Local updates: runs updates on batches of an in-process table."""
+"""Updates on batches of an in-process table, for mode `single`."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,11 @@ from slipway.replay.tables import (
 
 
 class LocalUpdates:
-  """Runs updates when a table's counts grant them; reproducible with a seed."""
+  """Runs updates on batches of an in-process table; see `Updates`.
+
+  Updates are due at fixed counts of items, so a run is reproducible with a
+  fixed seed.
+  """
 
   def __init__(
     self,
@@ -23,22 +27,23 @@ class LocalUpdates:
     table: local_table.LocalTable | local_queue.LocalQueue,
     is_due: Callable[[table_status.TableStatus], bool],
   ):
-    """Keeps the arguments; traces at the first update.
+    """Makes the update; the first `run` with a batch traces the graph.
 
     Args:
       learner: the learner whose `update` is traced.
       spec: spec of the table.
       table: the table that is sampled.
-      is_due: returns whether the counts grant one more update.
+      is_due: function of the table's counts that returns whether another update
+        is due.
     """
     self._update = graph_loop.SampledUpdate(learner, spec)
     self._spec, self._table, self._is_due = spec, table, is_due
 
   def trace(self) -> None:
-    """Does nothing: in one process, no worker collects meanwhile."""
+    """Does nothing: in one process, tracing early would save no time."""
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
-    """Runs the updates that the counts grant; see `Updates`."""
+    """Runs at most `updates` updates, while `is_due` holds; see `Updates`."""
     last = None
     for _ in range(updates):
       if not self._is_due(self.statuses()[0]):
@@ -52,7 +57,7 @@ class LocalUpdates:
     return last
 
   def statuses(self) -> list[table_status.TableStatus]:
-    """Returns the counts of the table."""
+    """Returns the item counts of the table, a list of one."""
     table = self._table
     return [
       table_status.TableStatus.from_counts(
@@ -61,4 +66,4 @@ class LocalUpdates:
     ]
 
   def close(self) -> None:
-    """Does nothing: there is no connection."""
+    """Does nothing: an in-process table has no connection."""

@@ -1,4 +1,4 @@
-"""Queue updates: runs updates on batches from queues, each used once."""
+"""Updates on batches from queues, whose items are used once."""
 
 from collections.abc import Sequence
 
@@ -14,11 +14,10 @@ from slipway.replay.tables import (
 
 
 class QueueUpdates:
-  """Takes whole batches out of queues, and runs an update on each immediately.
+  """Takes whole batches out of queues, and runs an update on each batch.
 
-  No item is lost while the trainer waits, and a killed trainer loses at most
-  the batch of its current update. The queue's capacity limits the age of a
-  batch.
+  Batches are not prefetched, so a killed trainer loses at most the batch of its
+  current update. The capacity of the queue limits the policy lag of a batch.
   """
 
   def __init__(
@@ -27,12 +26,12 @@ class QueueUpdates:
     spec: table_spec.TableSpec,
     monitors: Sequence[shard_monitor.ShardMonitor],
   ):
-    """Makes the readers; traces at the first update, or before by `trace`.
+    """Makes a reader per queue; `trace` or the first update traces the graph.
 
     Args:
       learner: the learner whose `update` is traced.
-      spec: spec of the queue.
-      monitors: monitors of the servers.
+      spec: spec of the queues, which are equal.
+      monitors: monitors of the servers, each of which has one queue.
     """
     self._update = graph_loop.SampledUpdate(learner, spec)
     self._readers = [
@@ -41,11 +40,14 @@ class QueueUpdates:
     self._next = 0
 
   def trace(self) -> None:
-    """Traces the update; see `Updates`."""
+    """Traces the update's graph; see `Updates`."""
     self._update.trace()
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
-    """Runs updates while the queues have whole batches; see `Updates`."""
+    """Runs at most `updates` updates, while a queue has a whole batch.
+
+    See `Updates`.
+    """
     last = None
     for _ in range(updates):
       batch = self._take_batch()
@@ -55,15 +57,18 @@ class QueueUpdates:
     return last
 
   def statuses(self) -> list[table_status.TableStatus]:
-    """Returns the counts of the queues that are up."""
+    """Returns the item counts of each queue whose server is up."""
     statuses = [reader.status() for reader in self._readers]
     return [status for status in statuses if status is not None]
 
   def close(self) -> None:
-    """Does nothing: no call is open between two updates."""
+    """Does nothing: no call to a server is open between two updates."""
 
   def _take_batch(self) -> queue_reader.Samples | None:
-    """Returns a batch of the next server that has one, or None."""
+    """Takes a batch out of the next queue with a whole batch.
+
+    Queues alternate. Returns None if no queue has a whole batch.
+    """
     for _ in self._readers:
       reader = self._readers[self._next]
       self._next = (self._next + 1) % len(self._readers)

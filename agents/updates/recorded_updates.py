@@ -1,4 +1,4 @@
-"""Recorded updates: runs updates on data that was recorded before the run."""
+"""Updates on batches of data that was recorded before the run."""
 
 import typing
 
@@ -12,10 +12,13 @@ from slipway.replay.tables import table_status
 
 
 class RecordedUpdates:
-  """Runs updates on recorded batches, whose order the step count determines."""
+  """Runs updates on batches of recorded data; see `Updates`.
+
+  The learner's step count determines the batch of each update.
+  """
 
   def __init__(self, learner: core.Learner, batches: core.Batches):
-    """Keeps the arguments; traces at the first update.
+    """Makes the update; the first `run` traces the graph.
 
     Args:
       learner: the learner whose `update` is traced.
@@ -27,10 +30,13 @@ class RecordedUpdates:
     self._function: typing.Any = tf.function(self._update, autograph=False)
 
   def trace(self) -> None:
-    """Does nothing: the first batch is there, so `run` traces immediately."""
+    """Does nothing: data is available from the start, so `run` can trace."""
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
-    """Runs `updates` updates; see `Updates`."""
+    """Runs exactly `updates` updates, as batches never run out.
+
+    Returns None if `updates` is 0; see `Updates`.
+    """
     metrics = None
     for _ in range(updates):
       batch = self._batches.batch(int(self._learner.steps))
@@ -40,14 +46,21 @@ class RecordedUpdates:
     return graph_loop.make_last_update(self._names, metrics, None)
 
   def statuses(self) -> list[table_status.TableStatus]:
-    """Returns an empty list: there is no table."""
+    """Returns an empty list: recorded data has no table."""
     return []
 
   def close(self) -> None:
-    """Does nothing: there is no connection."""
+    """Does nothing: recorded data has no connection."""
 
   def _update(self, data: typing.Any) -> tf.Tensor:
-    """Runs one update in a graph; returns the values of its metrics."""
+    """Runs one update in the graph.
+
+    Args:
+      data: the batch, a structure of tensors [B, ...].
+
+    Returns:
+      Values of the metrics, float32 [M].
+    """
     done = self._learner.update(dataset_lib.Batch(data))
     self._names = list(done.metrics)
     return tf.stack(list(done.metrics.values()))

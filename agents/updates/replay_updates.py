@@ -1,4 +1,4 @@
-"""Replay updates: runs updates on batches from one or more replay servers."""
+"""Updates on batches sampled from one or more replay servers."""
 
 import functools
 from collections.abc import Sequence
@@ -20,24 +20,32 @@ from slipway.replay.tables import (
   table_status,
 )
 
-# Errors by which a dataset reports that its server is down, or that the call
-# was cancelled because the monitor found it down.
+# Errors of a call on a dataset whose server is down, or that was cancelled
+# because the monitor found the server down.
 _SERVER_LOST_ERRORS = (
   tf.errors.CancelledError,
   tf.errors.UnavailableError,
   tf.errors.DeadlineExceededError,
   tf.errors.AbortedError,
 )
-_CLOSE_S = 0.5  # time limit to send queued priorities
+# Time limit in seconds for `ReplayUpdates.close` to send queued priorities.
+_CLOSE_S = 0.5
 
 
 class ShardReader:
-  """Reads batches from one server, and sends priorities back to it."""
+  """Samples batches from one replay server, and sends priorities to it.
+
+  Attributes:
+    monitor: monitor of the server.
+    pusher: sends priorities to the server; None if the table has no priorities.
+    may_run_out: whether the table may have too few batches for all updates of a
+      call, so that its counts must be requested first.
+  """
 
   def __init__(
     self, monitor: shard_monitor.ShardMonitor, spec: table_spec.TableSpec
   ):
-    """Makes the pusher; the dataset is made at the first call.
+    """Makes the priority pusher; the first `call` makes the dataset.
 
     Args:
       monitor: monitor of the server; cancels a call when the server is down.
@@ -47,8 +55,6 @@ class ShardReader:
     self.pusher = None
     if spec.prioritized:
       self.pusher = priority_pusher.PriorityPusher(monitor)
-    # Whether the table may have too few batches for all updates of a call, so
-    # that its counts must be requested first.
     self.may_run_out = True
     self._spec = spec
     self._iterator: tf.data.Iterator | None = None
@@ -57,15 +63,21 @@ class ShardReader:
     monitor.on_lost = self._cancel_calls
 
   def call(self, function: Any, *args: tf.Tensor) -> Any:
-    """Calls a function on the server's dataset, so that it can be cancelled.
+    """Calls a function on the iterator of the server's dataset.
+
+    The monitor cancels the call if the server goes down. After a restart of the
+    server, the call makes a new dataset first.
 
     Args:
       function: concrete function, whose first argument is the iterator.
       *args: other arguments of the function.
 
+    Returns:
+      The result of the function.
+
     Raises:
       tf.errors.OpError: one of `_SERVER_LOST_ERRORS` if the server is down, or
-        OutOfRangeError if it had no batch in time.
+        OutOfRangeError if the server had no batch in time.
     """
     if self._iterator is None or self._incarnation != self.monitor.incarnation:
       self.drop()
@@ -79,28 +91,30 @@ class ShardReader:
     )
 
   def drop(self) -> None:
-    """Drops prefetched batches; the next call makes a new dataset."""
+    """Discards prefetched batches; the next call makes a new dataset."""
     self._iterator = None
 
   @property
   def iterator_spec(self) -> Any:
-    """Type of the iterator, for tracing."""
+    """Type of the dataset's iterator, for a traced function's signature."""
     return tf.data.IteratorSpec(self._make_dataset().element_spec)
 
   def _make_dataset(self) -> tf.data.Dataset:
+    """Returns a new dataset of batches from the server."""
     return dataset_lib.make_dataset(self.monitor.address, self._spec)
 
   def _cancel_calls(self) -> None:
+    """Cancels the running `call`, when the monitor finds the server down."""
     self._cancellation.start_cancel()
 
 
 class ReplayUpdates:
-  """Runs several updates per call, all on batches of one server.
+  """Runs updates on replay servers; see `Updates`.
 
-  Servers alternate from call to call, so each gets the same number of updates.
-  The priorities of a call are pushed to its server at once, and a server that
-  goes down affects only its own call. Servers that are down or have no batch
-  are skipped.
+  All updates of one `run` use batches of one server. Servers alternate from run
+  to run; those that are down or have no batch are skipped. New priorities are
+  sent to the server when its run ends. A server that goes down affects only its
+  current run.
   """
 
   def __init__(
@@ -110,7 +124,7 @@ class ReplayUpdates:
     limiter: limiter_lib.Limiter,
     monitors: Sequence[shard_monitor.ShardMonitor],
   ):
-    """Makes the readers; traces at the first update, or before by `trace`.
+    """Makes a reader per server; `trace` or the first update traces the graph.
 
     Args:
       learner: the learner whose `update` is traced.
@@ -124,11 +138,14 @@ class ReplayUpdates:
     self._next = 0
 
   def trace(self) -> None:
-    """Traces the updates; see `Updates`."""
+    """Traces the graph of the updates; see `Updates`."""
     self._function  # noqa: B018
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
-    """Runs updates on the next server that has batches; see `Updates`."""
+    """Runs at most `updates` updates on the next server that has batches.
+
+    See `Updates`.
+    """
     for _ in self._readers:
       reader = self._readers[self._next]
       self._next = (self._next + 1) % len(self._readers)
@@ -137,18 +154,21 @@ class ReplayUpdates:
     return None
 
   def statuses(self) -> list[table_status.TableStatus]:
-    """Returns the counts of the tables that are up."""
+    """Returns the item counts of each table whose server is up."""
     return shard_monitor.statuses([reader.monitor for reader in self._readers])
 
   def close(self) -> None:
-    """Closes the readers; the caller closes the monitors."""
+    """Closes datasets and priority pushers; the caller closes the monitors."""
     for reader in self._readers:
       reader.drop()
       if reader.pusher is not None:
         reader.pusher.close(_CLOSE_S)
 
   def _count_allowed(self, reader: ShardReader, updates: int) -> int:
-    """Returns how many of `updates` the server has batches for."""
+    """Returns the number of updates, at most `updates`, with available batches.
+
+    Returns 0 if the server is down.
+    """
     if not reader.monitor.up:
       reader.drop()
       return 0
@@ -167,7 +187,12 @@ class ReplayUpdates:
   def _run_on(
     self, reader: ShardReader, updates: int
   ) -> updates_core.LastUpdate | None:
-    """Runs updates on one server; returns None if it had no batch."""
+    """Runs updates on batches of one server, and sends the new priorities.
+
+    Returns:
+      Result of the last update, or None if the server had no batch or went
+      down.
+    """
     try:
       done = reader.call(
         self._function,
@@ -193,7 +218,10 @@ class ReplayUpdates:
 
   @functools.cached_property
   def _function(self) -> Any:
-    """The concrete function that runs updates on an iterator."""
+    """The traced graph of `GraphLoop`, a concrete function.
+
+    Its arguments are an iterator, the number of updates, and `share`.
+    """
     # Without AutoGraph, which would rewrite the source of all functions that
     # are called: that took 1.7 of the 5 seconds of a run's start.
     return tf.function(self._loop, autograph=False).get_concrete_function(
@@ -203,7 +231,10 @@ class ReplayUpdates:
     )
 
   def _relative_size(self, reader: ShardReader) -> float:
-    """Returns a server's number of items, divided by the largest server's."""
+    """Returns a server's number of items divided by the largest server's.
+
+    Other servers that are down do not count.
+    """
     monitors = [other.monitor for other in self._readers if other.monitor.up]
     size = reader.monitor.size
     return size / max(1, size, *(monitor.size for monitor in monitors))

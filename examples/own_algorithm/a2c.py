@@ -114,7 +114,7 @@ class Learner:
 
 
 # 3. The builder: table, adder and learner; the actors sample the policy.
-class Builder(policies.PolicyActors):
+class Builder(policies.PolicyBuilder):
   fields = FIELDS
 
   def check(self, config, spec):

@@ -1,1 +1,1 @@
-"""Machines: runs node groups on the machines of a Ray cluster."""
+"""Machines: runs the node groups of a run on the machines of a Ray cluster."""

@@ -1,7 +1,7 @@
-"""Admission: finds the credentials that a Ray cluster requires.
+"""Admission: configures Ray with the credentials that a cluster requires.
 
-It sets environment variables that Ray reads when it is imported, so it must be
-called before `cluster` is imported.
+`authenticate` sets environment variables that Ray reads when it is imported. So
+it must be called before `slipway.launch.machines.cluster` is imported.
 """
 
 import os
@@ -14,31 +14,36 @@ import grpc
 
 from slipway.launch.machines import cluster_keys
 
-_PROBE_S = 5.0
-# A method of Ray's head that is called without a token. A cluster that does not
-# reject the call requires no token.
-_PROBE = "/ray.rpc.NodeInfoGcsService/CheckAlive"
+# Seconds that Ray's head node may take to reply.
+_PROBE_TIMEOUT_S = 5.0
+# A gRPC method of Ray's head node that is called without a token. A cluster
+# that does not reject the call requires no token.
+_PROBE_METHOD = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 # Error codes of a call that no server has replied to.
 _NO_REPLY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+# Environment variable that makes Ray use TLS.
 _TLS = "RAY_USE_TLS"
+# Environment variables with the paths of the certificate authority, the private
+# key and the certificate that Ray uses.
 _FILES = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
 
 
 def authenticate(given: str | None, insecure: bool) -> str:
   """Configures Ray in this process with the credentials of a cluster.
 
-  Mutual TLS is required unless RAY_USE_TLS turns it off: a cluster without TLS
-  could otherwise obtain the token in plaintext.
+  Mutual TLS is required unless the variable RAY_USE_TLS turns TLS off.
+  Otherwise a cluster without TLS would get the token in plaintext.
 
   Args:
-    given: 'host:port' of Ray's head, or None for the value of RAY_ADDRESS.
+    given: 'host:port' of Ray's head node, or None for the value of RAY_ADDRESS.
     insecure: whether a cluster without a token or without TLS is accepted.
 
   Returns:
-    'host:port' of Ray's head.
+    'host:port' of Ray's head node.
 
   Raises:
-    ValueError: there is no such cluster, or it is not secure.
+    ValueError: no cluster replies at the address, or the cluster is not secure,
+      or this machine has no credentials for the cluster.
   """
   address = _parse_address(given)
   token = cluster_keys.read_token()
@@ -46,7 +51,7 @@ def authenticate(given: str | None, insecure: bool) -> str:
   lacks_tls = bool(tls) and not _uses_tls(address, tls)
   if lacks_tls:
     tls = {}
-  code = _probe(address, tls)
+  code = _call_without_token(address, tls)
   if code in _NO_REPLY:
     raise ValueError(
       f"--ray_address={address} does not reply, and "
@@ -80,6 +85,9 @@ def authenticate(given: str | None, insecure: bool) -> str:
 def _parse_address(given: str | None) -> str:
   """Returns the given address, or else the value of RAY_ADDRESS.
 
+  Args:
+    given: 'host:port', or None.
+
   Raises:
     ValueError: the address is missing, or is not 'host:port'.
   """
@@ -94,7 +102,13 @@ def _parse_address(given: str | None) -> str:
 
 
 def _describe_source(token: str) -> str:
-  """Returns a text about where this machine's token is from, or is missing."""
+  """Returns a clause about the source of this machine's token, for an error.
+
+  An example is 'this machine has no token in ~/.ray/auth_token'.
+
+  Args:
+    token: Ray's token, or an empty text if this machine has no token.
+  """
   has = "has the token of" if token else "has no token in"
   return f"this machine {has} {cluster_keys.token_source()}"
 
@@ -103,8 +117,8 @@ def _tls_environment(token: str) -> Mapping[str, str]:
   """Returns the environment variables that make Ray use TLS.
 
   Args:
-    token: the cluster's token, from which certificates are made if the user's
-      environment names none.
+    token: the cluster's token. Certificates are made from the token unless the
+      user has set RAY_USE_TLS.
 
   Returns:
     The variables, or an empty mapping if Ray uses plaintext.
@@ -125,21 +139,22 @@ def _tls_environment(token: str) -> Mapping[str, str]:
       )
     return {name: os.environ[name] for name in (_TLS, *_FILES)}
   return (
-    cluster_keys.make_environment_variables(cluster_keys.make(token))
+    cluster_keys.make_environment_variables(cluster_keys.make_identity(token))
     if token
     else {}
   )
 
 
 def _uses_tls(address: str, tls: Mapping[str, str]) -> bool:
-  """Returns whether a cluster uses TLS, with a certificate that is trusted.
+  """Returns whether a cluster's head node uses TLS, by a TLS handshake.
 
   Args:
-    address: 'host:port' of Ray's head.
-    tls: the variables that name this machine's TLS files.
+    address: 'host:port' of Ray's head node.
+    tls: the environment variables with the paths of this machine's TLS files.
 
   Raises:
-    ValueError: there is no reply, or the certificate is not trusted.
+    ValueError: there is no reply, the head node's certificate is not trusted,
+      or this machine's TLS files are invalid.
   """
   host, _, port = address.rpartition(":")
   ca, key, certificate = (tls[name] for name in _FILES)
@@ -154,7 +169,7 @@ def _uses_tls(address: str, tls: Mapping[str, str]) -> bool:
     ) from error
   try:
     with (
-      socket.create_connection((host, int(port)), _PROBE_S) as plain,
+      socket.create_connection((host, int(port)), _PROBE_TIMEOUT_S) as plain,
       context.wrap_socket(plain, server_hostname=host),
     ):
       return True
@@ -173,15 +188,19 @@ def _uses_tls(address: str, tls: Mapping[str, str]) -> bool:
     ) from error
 
 
-def _probe(address: str, tls: Mapping[str, str]) -> grpc.StatusCode | None:
-  """Calls a cluster without a token.
+def _call_without_token(
+  address: str, tls: Mapping[str, str]
+) -> grpc.StatusCode | None:
+  """Calls Ray's head node without a token, to see whether it requires one.
 
   Args:
-    address: 'host:port' of Ray's head.
-    tls: the variables that name the TLS files, or empty for plaintext.
+    address: 'host:port' of Ray's head node.
+    tls: the environment variables with the paths of this machine's TLS files,
+      or empty for plaintext.
 
   Returns:
-    The error code of the call, or None if the cluster accepted it.
+    The error code of the call, such as UNAUTHENTICATED, or None if the head
+    node has accepted the call.
   """
   if tls:
     pems = [pathlib.Path(tls[name]).read_bytes() for name in _FILES]
@@ -191,7 +210,7 @@ def _probe(address: str, tls: Mapping[str, str]) -> grpc.StatusCode | None:
     opened = grpc.insecure_channel(address)
   with opened as channel:
     try:
-      channel.unary_unary(_PROBE)(b"", timeout=_PROBE_S)
+      channel.unary_unary(_PROBE_METHOD)(b"", timeout=_PROBE_TIMEOUT_S)
     except grpc.RpcError as error:
       return error.code()
   return None

@@ -1,4 +1,4 @@
-"""Cluster: all use of Ray, which starts host agents and monitors them."""
+"""Cluster: starts, calls and kills host agents as actors of a Ray cluster."""
 
 import contextlib
 import logging
@@ -14,8 +14,10 @@ from ray.util import scheduling_strategies
 
 from slipway.launch.machines import host_agent, placement
 
+# Folder that contains the package's subpackages, whatever the folder's name.
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Folders and files of the package, which Ray sends to each machine.
+# Folders and files of the package, relative to _ROOT, which Ray sends to each
+# machine.
 _PACKAGE_PATHS = (
   "__init__.py",
   "configs",
@@ -27,11 +29,11 @@ _PACKAGE_PATHS = (
 
 
 @contextlib.contextmanager
-def _package() -> Iterator[pathlib.Path]:
-  """Yields a temporary folder named slipway with links to the package.
+def _link_package() -> Iterator[pathlib.Path]:
+  """Yields a temporary folder 'slipway' with links to the package's files.
 
-  Ray names a module by its folder, but a checkout's folder may have any name
-  and holds more than the package.
+  Ray names a package by its folder. The folder of a checkout may have any name,
+  and contains more than the package.
   """
   with tempfile.TemporaryDirectory() as folder:
     package = pathlib.Path(folder, "slipway")
@@ -42,14 +44,14 @@ def _package() -> Iterator[pathlib.Path]:
 
 
 class AgentDiedError(Exception):
-  """Raised if the Ray actor of a host agent has died."""
+  """Raised if the Ray actor that runs a host agent has died."""
 
 
 class Cluster:
-  """A connection to a Ray cluster, with this process as the driver.
+  """A connection of this process, as the driver, to a Ray cluster.
 
   Attributes:
-    address: 'host:port' of Ray's head.
+    address: 'host:port' of Ray's head node.
     dashboard: URL of Ray's dashboard, or None if the dashboard is off.
   """
 
@@ -57,18 +59,18 @@ class Cluster:
     """Connects to a cluster.
 
     Args:
-      address: 'host:port' of Ray's head, from `admission.authenticate`.
+      address: 'host:port' of Ray's head node, from `admission.authenticate`.
       modules: files and package folders of user modules, which Ray sends to
         each machine.
 
     Raises:
-      ValueError: the cluster cannot be used.
+      ValueError: the connection failed.
     """
     self.address = address
     # Ray's warnings about future versions do not concern Slipway's users.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"ray\.")
     try:
-      with _package() as package:
+      with _link_package() as package:
         connected = ray.init(
           address=self.address,
           log_to_driver=False,  # the agents' reports contain the logs
@@ -89,7 +91,7 @@ class Cluster:
     self._driver_node = ray.get_runtime_context().get_node_id()
 
   def machines(self) -> list[placement.Machine]:
-    """Returns the machines of the cluster that are alive."""
+    """Returns the machines that Ray lists as alive."""
     return [
       placement.Machine(
         node["NodeID"],
@@ -105,11 +107,15 @@ class Cluster:
   def start(
     self, machine: placement.Machine, task: host_agent.AgentTask
   ) -> "RemoteAgent":
-    """Starts a host agent on a machine; returns the agent's handle.
+    """Starts a host agent on a machine, without waiting for the agent.
 
     Args:
-      machine: the machine.
+      machine: the machine, on which Ray reserves the CPUs and GPUs of the node
+        group.
       task: the node group that the agent will run.
+
+    Returns:
+      The handle by which to call the agent.
     """
     pinned = scheduling_strategies.NodeAffinitySchedulingStrategy(
       machine.id, soft=False
@@ -127,12 +133,14 @@ class Cluster:
     return RemoteAgent(actor)
 
   def close(self) -> None:
-    """Disconnects from the cluster; Ray ends the agents that are left."""
+    """Disconnects from the cluster; Ray then ends all remaining agents."""
     ray.shutdown()
 
 
 class RemoteAgent:
-  """A handle of a host agent, for one asynchronous call at a time.
+  """A handle by which the driver calls a host agent, one call at a time.
+
+  Calls are asynchronous:
 
   ```python
   agent.call("poll", command)
@@ -142,12 +150,18 @@ class RemoteAgent:
   """
 
   def __init__(self, actor: typing.Any):
-    """Wraps the Ray actor of a host agent."""
+    """Makes a handle without a pending call.
+
+    Args:
+      actor: Ray's handle of the actor that runs the host agent.
+    """
     self._actor = actor
     self._call: typing.Any = None
 
   def call(self, method: str, *args: typing.Any) -> None:
-    """Starts a call of a method, whose result `get_result` returns.
+    """Starts a call of a method; `get_result` later returns the result.
+
+    There must be no pending call.
 
     Args:
       method: name of a method of `host_agent.HostAgent`.
@@ -157,21 +171,21 @@ class RemoteAgent:
     self._call = getattr(self._actor, method).remote(*args)
 
   def shut_down(self) -> None:
-    """Starts a call of `close`; an earlier call is abandoned."""
+    """Starts a call of the agent's `close`; a pending call is abandoned."""
     self._call = self._actor.close.remote()
 
   @property
   def pending(self) -> bool:
-    """Whether there is a call whose result was not returned yet."""
+    """Whether `get_result` has not yet returned the result of the last call."""
     return self._call is not None
 
   def get_result(self) -> typing.Any:
-    """Returns the result of the last call, without waiting for it.
+    """Returns the result of the pending call, without waiting for it.
 
     Raises:
       TimeoutError: the call has not returned yet, and stays pending.
       AgentDiedError: the agent has died.
-      RuntimeError: the method failed.
+      RuntimeError: the method has raised an error.
     """
     call, self._call = self._call, None
     try:
@@ -188,17 +202,18 @@ class RemoteAgent:
       raise RuntimeError(" ".join(str(error.cause).split())) from error
 
   def kill(self) -> None:
-    """Kills the agent's process."""
+    """Kills the agent's process at once."""
     ray.kill(self._actor)
 
 
 def wait(agents: Sequence[RemoteAgent], timeout_s: float) -> None:
-  """Waits until a pending call of any agent has returned.
+  """Waits until the pending call of any agent has returned, or for a timeout.
+
+  If no agent has a pending call, this function returns at once.
 
   Args:
-    agents: the agents; those without a pending call are left out.
-    timeout_s: seconds after which the wait ends in any case. There is no wait
-      if no call is pending.
+    agents: handles of the agents.
+    timeout_s: seconds after which the wait ends.
   """
   calls = [agent._call for agent in agents if agent.pending]
   if calls:

@@ -1,10 +1,10 @@
-"""Cluster keys: the identity of this machine in a Ray cluster.
+"""Cluster keys: this machine's TLS key and certificate in a Ray cluster.
 
-Ray's token decides who may run programs on a cluster, but Ray sends it in
-plaintext, and a client without it can end Ray's head. So machines communicate
-over mutual TLS, with Ray and with the other machines of a run. The certificate
-authority follows from the token: a machine with the token issues its own
-certificate, and nothing else has to be distributed.
+A client with Ray's token may run programs on a cluster. But Ray sends the token
+in plaintext, and a client without the token can end Ray's head node. So
+machines communicate over mutual TLS, with Ray and with the other machines of a
+run. The certificate authority is derived from the token. So a machine with the
+token issues its own certificate, and users distribute only the token.
 
     eval "$(python -m slipway.launch.machines.cluster_keys [HOST...])"
 
@@ -25,22 +25,31 @@ import psutil
 
 from slipway.replay.transport import certificates, relay_tls
 
-_TOKEN = "~/.ray/auth_token"  # Ray's default.
-_FOLDER = pathlib.Path("~/.ray/slipway")
-_CERTIFICATE = "RAY_TLS_SERVER_CERT"
+# Path of the file from which Ray reads its token by default.
+_DEFAULT_TOKEN_PATH = "~/.ray/auth_token"
+# Folder of all identities of this machine and user.
+_IDENTITIES = pathlib.Path("~/.ray/slipway")
+# Environment variable with the path of the certificate that Ray uses.
+_CERTIFICATE_VARIABLE = "RAY_TLS_SERVER_CERT"
 
 
 def token_source() -> str:
-  """Returns the environment variable or path from which Ray reads its token."""
+  """Returns the environment variable or path from which Ray reads its token.
+
+  Returns:
+    'RAY_AUTH_TOKEN' if that variable is set, or else the path of the token's
+    file, which may be missing.
+  """
   if os.environ.get("RAY_AUTH_TOKEN", "").strip():
     return "RAY_AUTH_TOKEN"
-  return os.environ.get("RAY_AUTH_TOKEN_PATH") or _TOKEN
+  return os.environ.get("RAY_AUTH_TOKEN_PATH") or _DEFAULT_TOKEN_PATH
 
 
 def read_token() -> str:
-  """Returns Ray's token, or an empty text if this machine has none.
+  """Returns Ray's token, or an empty text if this machine has no token.
 
-  It is read from the environment variable or file that `token_source` returns.
+  The token is read from the environment variable or file that `token_source`
+  returns.
 
   Raises:
     ValueError: the token's file can't be read.
@@ -59,11 +68,14 @@ def read_token() -> str:
     ) from error
 
 
-def make(token: str, hosts: Sequence[str] = ()) -> certificates.Identity:
-  """Returns this machine's identity, and makes its folder if it is missing.
+def make_identity(
+  token: str, hosts: Sequence[str] = ()
+) -> certificates.Identity:
+  """Returns this machine's identity for a token, and issues it if necessary.
 
-  Ray reads the folder as long as it runs, so an existing folder never changes:
-  each token and each set of host names has a folder of its own.
+  The key and the certificate are in a folder, which Ray reads as long as Ray
+  runs. So an existing folder never changes: each token and each set of host
+  names has a separate folder.
 
   Args:
     token: the cluster's token, from `read_token`.
@@ -80,7 +92,7 @@ def make(token: str, hosts: Sequence[str] = ()) -> certificates.Identity:
   names = sorted({relay_tls.NAME, *_own_hosts(), *hosts})
   authority = certificates.CertificateAuthority.from_secret(token)
   digest = hashlib.sha256(" ".join([authority.fingerprint, *names]).encode())
-  folder = _FOLDER.expanduser() / digest.hexdigest()[:16]
+  folder = _IDENTITIES.expanduser() / digest.hexdigest()[:16]
   if folder.exists():
     return certificates.Identity(folder)
   try:
@@ -93,34 +105,41 @@ def make(token: str, hosts: Sequence[str] = ()) -> certificates.Identity:
     ) from error
 
 
-def identity() -> certificates.Identity:
-  """Returns the identity that Ray uses here, or makes one from the token.
+def find_identity() -> certificates.Identity:
+  """Returns the identity that Ray uses on this machine.
+
+  If Ray's environment variables name no identity that `make_identity` has made,
+  this function makes one from the token.
 
   Raises:
-    ValueError: there is no usable token; see `read_token` and `make`.
+    ValueError: there is no usable token; see `read_token` and `make_identity`.
   """
-  folder = pathlib.Path(os.environ.get(_CERTIFICATE, "")).parent
+  folder = pathlib.Path(os.environ.get(_CERTIFICATE_VARIABLE, "")).parent
   # A certificate in another folder was not made by this module, but issued by
   # an authority of the user's. The machines of a run do not use it.
-  if folder.parent == _FOLDER.expanduser():
+  if folder.parent == _IDENTITIES.expanduser():
     return certificates.Identity(folder)
-  return make(read_token())
+  return make_identity(read_token())
 
 
 def make_environment_variables(
   identity: certificates.Identity,
 ) -> Mapping[str, str]:
-  """Returns the environment variables that make Ray use an identity for TLS."""
+  """Returns the environment variables that make Ray use TLS with an identity.
+
+  Args:
+    identity: this machine's key and certificate.
+  """
   return {
     "RAY_USE_TLS": "1",
-    _CERTIFICATE: str(identity.folder / certificates.CERTIFICATE),
+    _CERTIFICATE_VARIABLE: str(identity.folder / certificates.CERTIFICATE),
     "RAY_TLS_SERVER_KEY": str(identity.folder / certificates.KEY),
     "RAY_TLS_CA_CERT": str(identity.folder / certificates.AUTHORITY),
   }
 
 
 def _own_hosts() -> list[str]:
-  """Returns the names and addresses of this machine."""
+  """Returns the host names and IP addresses of this machine."""
   families = (socket.AF_INET, socket.AF_INET6)
   addresses = [
     address.address
@@ -134,7 +153,7 @@ def _own_hosts() -> list[str]:
 
 if __name__ == "__main__":
   try:
-    made = make(read_token(), sys.argv[1:])
+    made = make_identity(read_token(), sys.argv[1:])
   except ValueError as error:
     sys.exit(f"start: {error}")
   for name, value in make_environment_variables(made).items():

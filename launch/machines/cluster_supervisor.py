@@ -15,42 +15,43 @@ from slipway.launch.processes import failures, node_log, restart_budget
 from slipway.launch.runs import event_log, outbox, run_status
 from slipway.launch.runs import run as run_lib
 
-_WAIT_S = 0.25  # longest wait for a reply of any agent
-_POLL_PERIOD_S = 0.5
-_MACHINES_PERIOD_S = 1.0
-# Seconds without a reply after which an agent is lost. It is longer than the
-# agent's poll timeout, so that no node ever runs twice.
+_WAIT_S = 0.25  # longest wait in seconds for a reply of any agent
+_POLL_PERIOD_S = 0.5  # seconds between two polls of an agent
+_MACHINES_PERIOD_S = 1.0  # seconds between two polls of the list of machines
+# Seconds without a reply after which an agent counts as lost. It is longer than
+# the agent's poll timeout, so that no node ever runs twice.
 _LOST_AFTER_S = 20.0
-# Seconds in which an agent must start its nodes. Ray may first have to make a
-# runtime environment, and the first import is slow.
+# Seconds that an agent may take to start its nodes. Ray may first have to make
+# a runtime environment, and the first import is slow.
 _START_TIMEOUT_S = 120.0
-# Seconds for which a lost machine is not used, because Ray may still list it as
-# alive.
+# Seconds for which a machine is not used after its agent was lost, because Ray
+# may still list a dead machine as alive.
 _EXCLUDED_S = 30.0
-# Seconds for agents to remove their folders.
+# Seconds that agents may take at the end to remove their folders.
 _SHUT_DOWN_TIMEOUT_S = 3.0
-# Seconds in which the other agents end after one failed or the control node
-# ended.
+# Seconds that agents may take to end their nodes once the run has failed or the
+# control node has ended.
 _GRACE_S = 10.0
 
 
 class _Stage(enum.Enum):
-  """The stage of a host agent's start."""
+  """The stage of a host agent's start, from placement to running nodes."""
 
-  READY = enum.auto()  # its `start` is called once the control node is up
-  STARTED = enum.auto()  # its `start` was called
-  RUNNING = enum.auto()  # its `start` has returned
+  PLACED = enum.auto()  # the agent was made; `start` was not called yet
+  STARTING = enum.auto()  # the agent's `start` was called
+  RUNNING = enum.auto()  # the agent's `start` has returned
 
 
 class _Member:
-  """A host agent and its state, as the supervisor knows it.
+  """A node group that is placed on a machine, and the host agent that runs it.
 
   Attributes:
     group: the node group that the agent runs.
     machine: the agent's machine.
     agent: handle of the agent.
     stage: stage of the agent's start.
-    replied_at_s: monotonic seconds of the last reply, or of the first call.
+    replied_at_s: monotonic seconds of the agent's last reply; before the first
+      reply, of the call of `start`.
     poll_due_s: monotonic seconds of the next poll.
     ended: whether all nodes of the group have ended.
   """
@@ -61,16 +62,17 @@ class _Member:
     machine: placement_lib.Machine,
     agent: cluster_lib.RemoteAgent,
   ):
+    """Stores the arguments, for an agent whose `start` was not called yet."""
     self.group, self.machine, self.agent = group, machine, agent
-    self.stage = _Stage.READY
+    self.stage = _Stage.PLACED
     self.replied_at_s = time.monotonic()
     self.poll_due_s = 0.0
     self.ended = False
 
   @property
   def lost(self) -> bool:
-    """Whether the agent's reply is overdue."""
-    if self.stage is _Stage.READY:  # it was not called yet
+    """Whether the agent has not replied for too long."""
+    if self.stage is _Stage.PLACED:  # not called yet
       return False
     is_running = self.stage is _Stage.RUNNING
     timeout_s = _LOST_AFTER_S if is_running else _START_TIMEOUT_S
@@ -78,7 +80,11 @@ class _Member:
 
 
 class ClusterSupervisor:
-  """Runs a run's node groups on machines until the run has ended."""
+  """Runs a run's node groups on a cluster's machines until the run has ended.
+
+  It starts a host agent per node group, and polls the agents. If an agent or a
+  machine is lost, the group is moved to another machine.
+  """
 
   def __init__(
     self,
@@ -90,14 +96,14 @@ class ClusterSupervisor:
 
     Args:
       run: the run to execute.
-      cluster: the cluster of the machines.
+      cluster: connection to the cluster.
       secure: whether machines communicate over mutual TLS.
     """
     self._run, self._cluster, self._secure = run, cluster, secure
     config, folder = run.config, run.folder
     self._placement = placement_lib.Placement(config)
     self._members: dict[str, _Member] = {}
-    # Machine's address by node group, including groups that have ended.
+    # Address of the machine by node group, including groups that have ended.
     self._hosts: dict[str, str] = {}
     self._endpoints: dict[str, str] = {}  # addresses by service name
     self._peers_rejected: dict[str, int] = {}  # by node group
@@ -119,11 +125,11 @@ class ClusterSupervisor:
 
     Args:
       on_control: function that is called once the control node is up, with the
-        path of its socket on this machine.
+        path of the control node's socket on this machine.
 
     Raises:
-      failures.NodeFailedError: a node used up its restart budget, or a node
-        group could not be started.
+      failures.NodeFailedError: a node or a node group has failed too often, or
+        could not be started.
       KeyboardInterrupt: `kill_at_once` was called.
     """
     self._on_control = on_control
@@ -136,18 +142,21 @@ class ClusterSupervisor:
       raise failures.NodeFailedError(self._failure)
 
   def stop_restarting(self) -> None:
-    """Stops restarting node groups, because the run is ending."""
+    """Starts no node group from now on, and stops the restarts of nodes.
+
+    To be called when the run is stopping.
+    """
     self._stopping = True
 
   def kill_at_once(self) -> None:
     """Makes `run` kill all agents and raise KeyboardInterrupt.
 
-    Signal handlers may call it.
+    Signal handlers may call this method.
     """
     self._killed = True
 
   def placement(self) -> messages.Placement:
-    """Returns the current machines of the run, for the control node."""
+    """Returns the current machines and node counts, for the control node."""
     running = {
       name
       for name, member in self._members.items()
@@ -163,11 +172,14 @@ class ClusterSupervisor:
 
   @property
   def expected(self) -> dict[str, int]:
-    """Current number of nodes of each role."""
+    """Current number of nodes of each role, without the control node."""
     return self._placement.expected
 
   def _shut_down_agents(self) -> None:
-    """Ends all agents; those that reply in time remove their folders."""
+    """Calls `close` of all agents, and kills the agents within 3 s.
+
+    Agents that do not end in time leave their temporary folders behind.
+    """
     agents = [member.agent for member in self._members.values()]
     for agent in agents:
       agent.shut_down()
@@ -181,10 +193,13 @@ class ClusterSupervisor:
       agent.kill()
 
   def _step(self) -> bool:
-    """Waits shortly for a reply, and handles all events.
+    """Waits up to 0.25 s for a reply of an agent, and handles all events.
+
+    It starts agents on new machines, handles replies, and replaces lost agents.
 
     Returns:
-      Whether any agent still runs and the deadline has not passed.
+      Whether `run` has to continue: some agent still runs nodes, and the
+      deadline has not passed.
     """
     cluster_lib.wait([m.agent for m in self._members.values()], _WAIT_S)
     if self._killed:
@@ -199,7 +214,10 @@ class ClusterSupervisor:
     return not all(m.ended for m in self._members.values())
 
   def _start_agents(self) -> None:
-    """Assigns node groups to the current machines, and starts their agents."""
+    """Assigns node groups to the current machines, and starts their agents.
+
+    It does so once a second, and also replaces agents whose machine is down.
+    """
     now_s = time.monotonic()
     if self._stopping or self._forced_shutdown or now_s < self._machines_due_s:
       return
@@ -221,7 +239,11 @@ class ClusterSupervisor:
       )
 
   def _update(self, member: _Member) -> None:
-    """Communicates with an agent, and handles its loss."""
+    """Handles an agent's reply or loss, and starts the next call.
+
+    Args:
+      member: the agent and its node group.
+    """
     name = member.group.name
     try:
       self._communicate(member)
@@ -234,7 +256,15 @@ class ClusterSupervisor:
       self._replace_lost(name, str(error), crashed=False)
 
   def _communicate(self, member: _Member) -> None:
-    """Handles a reply if there is one, and starts the next call."""
+    """Handles an agent's reply if there is one, and starts the next call.
+
+    Args:
+      member: the agent and its node group.
+
+    Raises:
+      AgentDiedError: the agent has died.
+      RuntimeError: the called method has raised an error.
+    """
     if member.agent.pending:
       try:
         reply = member.agent.get_result()
@@ -246,21 +276,21 @@ class ClusterSupervisor:
         return
       member.replied_at_s = time.monotonic()
       self._handle_reply(member, reply)
-    if member.stage is _Stage.READY:
+    if member.stage is _Stage.PLACED:
       self._start_if_ready(member)
     elif member.stage is _Stage.RUNNING and not member.ended:
       self._poll_if_due(member)
 
   def _handle_reply(self, member: _Member, reply: typing.Any) -> None:
-    """Handles a reply of a machine's agent.
+    """Handles an agent's reply to `start` or `poll`.
 
     Args:
-      member: the machine.
-      reply: addresses by service, from `HostAgent.start`, or an `AgentReport`,
-        from `HostAgent.poll`.
+      member: the agent and its node group.
+      reply: addresses by service name, from `HostAgent.start`, or an
+        `AgentReport`, from `HostAgent.poll`.
     """
     name = member.group.name
-    if member.stage is _Stage.STARTED:
+    if member.stage is _Stage.STARTING:
       member.stage = _Stage.RUNNING
       self._log.info("%s has started on %s", name, member.machine.host)
       control = reply.pop(host_agent.CONTROL_SOCKET, None)
@@ -275,7 +305,12 @@ class ClusterSupervisor:
   def _handle_report(
     self, member: _Member, report: host_agent.AgentReport
   ) -> None:
-    """Saves the logs of an agent's report, and handles the agent's end."""
+    """Appends a report's logs to the run's folder, and handles the agent's end.
+
+    Args:
+      member: the agent and its node group.
+      report: the agent's reply to a poll.
+    """
     name = member.group.name
     self._peers_rejected[name] = report.peers_rejected
     for log, data in report.logs.items():
@@ -293,16 +328,20 @@ class ClusterSupervisor:
       self._shut_down_soon()  # the control node has ended
 
   def _start_if_ready(self, member: _Member) -> None:
-    """Starts an agent's nodes, once they can reach the control node."""
+    """Calls an agent's `start`, once its nodes can reach the control node.
+
+    Args:
+      member: an agent whose `start` was not called yet.
+    """
     on_driver = member.group.name == placement_lib.DRIVER_HOST
     if not on_driver and host_agent.CONTROL not in self._endpoints:
       return
-    member.stage = _Stage.STARTED
+    member.stage = _Stage.STARTING
     member.replied_at_s = time.monotonic()
     member.agent.call("start", self.expected, self._endpoints)
 
   def _poll_if_due(self, member: _Member) -> None:
-    """Starts a poll of an agent, with the current command, if it is due."""
+    """Starts a poll of an agent, with the current command, if a poll is due."""
     if not member.agent.pending and time.monotonic() >= member.poll_due_s:
       member.poll_due_s = time.monotonic() + _POLL_PERIOD_S
       member.agent.call(
@@ -313,15 +352,16 @@ class ClusterSupervisor:
       )
 
   def _replace_lost(self, name: str, why: str, crashed: bool) -> None:
-    """Kills a lost agent, and queues its node group for another machine.
+    """Kills a lost agent, and makes its node group wait for another machine.
 
-    The run fails instead if the driver host's agent is lost, or if agents of
-    the group have crashed too often.
+    The run fails if the driver host's agent is lost, or if agents of the group
+    have crashed too often.
 
     Args:
       name: name of the node group.
       why: reason of the loss, for the log.
-      crashed: whether the agent's process died while its machine may be alive.
+      crashed: whether the agent's process has died, while its machine may still
+        be alive.
     """
     member = self._members.pop(name)
     self._log.info("%s on %s is lost: %s", name, member.machine.host, why)
@@ -346,25 +386,29 @@ class ClusterSupervisor:
       )
 
   def _fail(self, failure: failures.Failure) -> None:
-    """Makes the run fail: all nodes end, and `run` raises the first failure."""
+    """Makes the run fail: all nodes shut down, and `run` raises the failure.
+
+    Args:
+      failure: the failure; after the first one, failures are only logged.
+    """
     self._failure = self._failure or failure
     self._log.info("%s", failure.line)
     self._shut_down_soon()
 
   def _shut_down_soon(self) -> None:
-    """Makes all agents end their nodes now, and sets the deadline for that."""
+    """Makes all agents end their nodes now; agents are killed after 10 s."""
     self._stopping = self._forced_shutdown = True
     deadline_s = time.monotonic() + _GRACE_S
     self._deadline_s = min(self._deadline_s, deadline_s)
 
 
 def _log_name(log: str, group: str) -> str:
-  """Returns the file name in the run's folder for a log of a node group.
+  """Returns the name of a machine's log among all logs in the run's folder.
 
-  Each group has a log 'runner', so that name gets the group's name.
+  Each machine has a log 'runner', to whose name the group's name is appended.
 
   Args:
-    log: name of the log on the group's machine.
-    group: name of the node group.
+    log: name of the log on the machine, such as 'worker/0' or 'runner'.
+    group: name of the machine's node group.
   """
   return f"runner-{group.replace('/', '-')}" if log == "runner" else log

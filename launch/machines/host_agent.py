@@ -1,8 +1,8 @@
-"""Host agent: runs one machine's nodes for the cluster supervisor.
+"""Host agent: runs the nodes of one machine for the cluster supervisor.
 
-The supervisor (`slipway.launch.machines.cluster_supervisor`) starts one agent
-on each machine, as a Ray actor, and polls it regularly. An agent that is no
-longer polled has lost its run, and kills its nodes.
+The supervisor (`slipway.launch.machines.cluster_supervisor`) starts one host
+agent on each machine, as a Ray actor, and polls the agent regularly. If the
+polls cease, the connection to the run is lost, so the agent kills its nodes.
 """
 
 import contextlib
@@ -24,22 +24,25 @@ from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
 
+# Name of the control node's service, and role of the control node.
 CONTROL = "control"
-# Path of the control node's socket, for processes of its own machine.
+# Key in the result of `HostAgent.start` for the path of the control node's unix
+# socket, which processes on the same machine use.
 CONTROL_SOCKET = "control socket"
 # Seconds without a poll after which an agent kills its nodes. The supervisor
 # waits longer before it replaces an agent, so that no node ever runs twice.
 POLL_TIMEOUT_S = 15.0
+# Seconds between two checks whether the supervisor still polls.
 _CHECK_PERIOD_S = 0.5
 
 
 class AgentTask(typing.NamedTuple):
-  """The node group that a host agent runs.
+  """Description of the nodes that a host agent has to run.
 
   Attributes:
-    group: the nodes of this machine.
-    run: the run, with its folder on the driver host.
-    host: address by which other machines reach this one.
+    group: the node group of the agent's machine.
+    run: the run, with the path of its folder on the driver host.
+    host: address by which other machines reach the agent's machine.
     secure: whether machines communicate over mutual TLS.
   """
 
@@ -53,8 +56,8 @@ class AgentCommand(typing.NamedTuple):
   """The supervisor's command to a host agent, sent with each poll.
 
   Attributes:
-    endpoints: addresses of the services of other machines, by service name.
-    stopping: whether nodes that end are not restarted.
+    endpoints: 'host:port' of each service of the run, by service name.
+    stopping: whether the run is stopping, so that nodes are not restarted.
     forced_shutdown: whether all nodes should end now, without the stop order.
   """
 
@@ -68,10 +71,11 @@ class AgentReport(typing.NamedTuple):
 
   Attributes:
     ended: whether all nodes of the machine have ended.
-    failure: the failure that ended the nodes, or None if there was none.
+    failure: the failure that has ended the nodes, or None if there was none.
     logs: bytes that were appended to each log since the last report, by the
-      log's name.
-    peers_rejected: connections of unauthenticated peers rejected so far.
+      log's name; empty on the driver host.
+    peers_rejected: number of connections of unauthenticated peers that were
+      rejected so far.
   """
 
   ended: bool
@@ -81,7 +85,9 @@ class AgentReport(typing.NamedTuple):
 
 
 class HostAgent:
-  """Runs a node group as processes of its machine.
+  """Runs a node group as processes of this machine, and reports to the driver.
+
+  The cluster supervisor calls the methods remotely:
 
   ```python
   agent = HostAgent(task)
@@ -118,22 +124,22 @@ class HostAgent:
   def start(
     self, expected: Mapping[str, int], endpoints: Mapping[str, str]
   ) -> dict[str, str]:
-    """Starts all nodes.
+    """Starts all nodes of the group.
 
     Args:
       expected: number of nodes of each role in the whole run.
-      endpoints: addresses of the services of other machines, by service name.
+      endpoints: 'host:port' of each service of other machines, by service name.
 
     Returns:
-      Addresses at which other machines reach this machine's services, by
+      'host:port' at which other machines reach each service of this machine, by
       service name. If the control node runs on this machine, the key
-      'localhost' has the path of its socket.
+      `CONTROL_SOCKET` has the path of its socket.
 
     Raises:
       ValueError: this machine has no identity in the cluster.
     """
     task = self._task
-    identity = cluster_keys.identity() if task.secure else None
+    identity = cluster_keys.find_identity() if task.secure else None
     self._gateway = gateway.Gateway(task.host, identity)
     self._update_endpoints(endpoints)
     roles = {role for role, _ in task.group.nodes}
@@ -176,7 +182,14 @@ class HostAgent:
     return services
 
   def poll(self, command: AgentCommand) -> AgentReport:
-    """Executes a command, and returns a report; must be called regularly."""
+    """Executes a command, and returns a report.
+
+    If it is not called for `POLL_TIMEOUT_S` seconds, the agent kills its nodes
+    and ends.
+
+    Args:
+      command: the supervisor's newest command.
+    """
     self._polled_at_s = time.monotonic()
     assert self._runner is not None and self._thread is not None
     assert self._gateway is not None
@@ -195,7 +208,7 @@ class HostAgent:
     )
 
   def close(self) -> None:
-    """Kills the nodes that are left, and removes the run's folders here."""
+    """Kills the remaining nodes, and removes the agent's temporary folders."""
     self._closed.set()
     if self._thread is not None:
       with contextlib.suppress(KeyboardInterrupt):
@@ -206,7 +219,7 @@ class HostAgent:
     self._resources.close()
 
   def _make_folder(self) -> run_folder.RunFolder:
-    """Makes a temporary folder for the run on this machine."""
+    """Makes a temporary run folder, for machines other than the driver host."""
     parent = self._resources.enter_context(
       tmpfs_directory.create(tempfile.gettempdir())
     )
@@ -214,23 +227,28 @@ class HostAgent:
     return run_folder.RunFolder.create(parent, name, overwrite=False)
 
   def _path_in_memory(self, name: str) -> str:
+    """Returns the path of a file in the run's tmpfs directory."""
     return os.path.join(self._memory_dir, name)
 
   def _endpoint(self, service: str) -> endpoint.Endpoint:
-    """Returns the file with a service's address, which the nodes here read."""
+    """Returns the endpoint file from which nodes read a service's address.
+
+    Args:
+      service: name of the service.
+    """
     return endpoint.Endpoint(endpoint.path_in(self._memory_dir, service))
 
   def _offer_services(
     self, entry: gateway.Gateway, wiring: program_lib.Wiring
   ) -> dict[str, str]:
-    """Makes this machine's services reachable for other machines.
+    """Makes this machine's services reachable from other machines.
 
     Args:
-      entry: the machine's gateway.
+      entry: the machine's gateway, which relays their connections.
       wiring: the machine's nodes and their addresses.
 
     Returns:
-      The addresses that `start` returns.
+      The addresses by service name, as `start` returns them.
     """
     services = {}
     if CONTROL in wiring.program.groups:
@@ -242,14 +260,21 @@ class HostAgent:
     return services
 
   def _update_endpoints(self, endpoints: Mapping[str, str]) -> None:
-    """Writes the addresses that have changed to their files."""
+    """Writes addresses that have changed to their endpoint files.
+
+    Args:
+      endpoints: current 'host:port' of each service, by service name.
+    """
     for name, address in endpoints.items():
       file = self._endpoint(name)
       if file.read() != address:
         file.write(address)
 
   def _run(self) -> None:
-    """Runs the nodes in the agent's thread, and records their failure."""
+    """Runs the nodes until all have ended, and records a failure.
+
+    It is the function of the agent's thread 'runner'.
+    """
     try:
       self._runner.run()
     except failures.NodeFailedError as error:
@@ -269,7 +294,10 @@ class HostAgent:
       )
 
   def _read_new_logs(self) -> dict[str, bytes]:
-    """Returns what was appended to each log since the last call, by name."""
+    """Returns the bytes appended to each log since the last call, by its name.
+
+    A name is the path of the log below the folder of all logs.
+    """
     found = {}
     for path in sorted(self._folder.logs.rglob("*")):
       if path.is_file():
@@ -286,7 +314,10 @@ class HostAgent:
     return found
 
   def _end_when_not_polled(self) -> None:
-    """Ends this process once it was not polled for a while."""
+    """Kills the nodes and this process if there is no poll for 15 s.
+
+    It is the function of the agent's thread 'poll timeout'.
+    """
     while time.monotonic() - self._polled_at_s < POLL_TIMEOUT_S:
       if self._closed.wait(_CHECK_PERIOD_S):
         return

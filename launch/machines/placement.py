@@ -1,4 +1,4 @@
-"""Placement: assigns the node groups of a run to machines of a cluster."""
+"""Placement: assigns the node groups of a run to the machines of a cluster."""
 
 import collections
 import dataclasses
@@ -9,19 +9,21 @@ import ml_collections
 
 from slipway.launch import host_plan
 
-# Names of node groups, as config.topology.trainer_machine gives them.
-DRIVER_HOST = "home"  # on the machine of the user's command
+# Name of the node group on the machine of the user's command. It also is the
+# value of config.topology.trainer_machine that places the trainer there.
+DRIVER_HOST = "home"
+# Name of the node group of a trainer on another machine.
 TRAINER = "trainer"
 
 
 class Machine(typing.NamedTuple):
-  """A machine of the cluster.
+  """A machine of the cluster, as Ray describes it.
 
   Attributes:
     id: Ray's id of the machine.
-    host: the machine's address.
-    cpus: number of all CPUs.
-    gpus: number of all GPUs.
+    host: IP address of the machine.
+    cpus: number of all CPUs that Ray may use, including used ones.
+    gpus: number of all GPUs that Ray may use, including used ones.
     is_driver_host: whether the user's command runs on this machine.
   """
 
@@ -32,6 +34,7 @@ class Machine(typing.NamedTuple):
   is_driver_host: bool
 
   def __str__(self) -> str:
+    """Returns a text such as '10.0.0.2 with 8 CPUs and 1 GPUs'."""
     gpus = f" and {self.gpus:g} GPUs" if self.gpus else ""
     return f"{self.host} with {self.cpus:g} CPUs{gpus}"
 
@@ -41,7 +44,7 @@ class NodeGroup:
   """The nodes of a run that are placed together on one machine.
 
   Attributes:
-    name: 'home', 'trainer', or 'workers/1'.
+    name: 'home', 'trainer', or 'workers/N' with N from 1.
     nodes: role and index of each node, in the order of starting.
     cpus: number of CPUs that all nodes together need.
     gpus: number of GPUs that all nodes together need.
@@ -56,11 +59,11 @@ class NodeGroup:
   first_worker: int = 0
 
   def fits(self, machine: Machine, others: "Sequence[NodeGroup]" = ()) -> bool:
-    """Returns whether a machine has room for this group.
+    """Returns whether a machine has enough CPUs and GPUs for this group.
 
     Args:
       machine: the machine.
-      others: groups that are on the machine already.
+      others: groups that are placed on the machine already.
     """
     groups = [self, *others]
     return (
@@ -70,7 +73,7 @@ class NodeGroup:
 
 
 class NodeGroups:
-  """The node groups of a run, as its config defines them."""
+  """The node groups of a run, defined by section `topology` of its config."""
 
   def __init__(self, config: ml_collections.ConfigDict):
     """Reads the section `topology` of a config.
@@ -84,7 +87,11 @@ class NodeGroups:
 
   @property
   def fixed(self) -> list[NodeGroup]:
-    """The groups that do not depend on the number of machines."""
+    """The node groups 'home' and 'trainer', in that order.
+
+    If the trainer runs on the driver host, 'home' includes the trainer's nodes,
+    and there is no group 'trainer'.
+    """
     topology = self._topology
     driver = {
       "control": 1,
@@ -106,10 +113,10 @@ class NodeGroups:
     ]
 
   def make_workers(self, number: int) -> NodeGroup:
-    """Returns the node group of a machine with workers.
+    """Returns the node group 'workers/N', with a proxy and its workers.
 
     Args:
-      number: number of the group, from 1, which is also the index of its proxy.
+      number: N, from 1, which is also the index of the group's proxy.
     """
     topology = self._topology
     first = topology.home_workers + (number - 1) * topology.workers
@@ -124,7 +131,7 @@ class NodeGroups:
     """Returns the number of nodes of each role, without the control node.
 
     Args:
-      machines: number of machines with workers.
+      machines: number of groups 'workers/N', in addition to the fixed groups.
     """
     count = collections.Counter(
       role
@@ -140,7 +147,7 @@ class NodeGroups:
 
 
 class Placement:
-  """Assigns node groups to machines, as these join and leave the cluster.
+  """Assigns node groups to machines, while machines join and leave the cluster.
 
   ```python
   placement = Placement(config)
@@ -151,13 +158,13 @@ class Placement:
   """
 
   def __init__(self, config: ml_collections.ConfigDict):
-    """Starts with no group assigned.
+    """Makes a placement in which no group has a machine.
 
     Args:
       config: the whole config.
     """
     self._groups = NodeGroups(config)
-    # Number of machines with workers; 0 means all that the cluster has.
+    # Number of groups 'workers/N'; 0 means one for each further machine.
     self._machines_wanted = config.topology.machines
     self._unplaced = list(self._groups.fixed)
     self._worker_groups = self._machines_wanted  # number of groups so far
@@ -165,29 +172,29 @@ class Placement:
       self._groups.make_workers, range(1, self._worker_groups + 1)
     )
     self._assigned: dict[str, tuple[NodeGroup, Machine]] = {}
-    self._lost: set[str] = set()  # groups that had a machine before
+    self._lost: set[str] = set()  # names of groups that have lost a machine
 
   @property
   def expected(self) -> dict[str, int]:
-    """Current number of nodes of each role."""
+    """Current number of nodes of each role, without the control node."""
     return self._groups.count_expected(self._worker_groups)
 
   @property
   def unplaced(self) -> list[str]:
-    """Names of the groups that have no machine."""
+    """Names of the groups that currently have no machine."""
     return [group.name for group in self._unplaced]
 
   @property
   def absent(self) -> list[tuple[str, int]]:
-    """Role and index of the nodes that have no machine."""
+    """Role and index of each node that currently has no machine."""
     return [node for group in self._unplaced for node in group.nodes]
 
   def check(self, machines: Sequence[Machine], cluster: str) -> None:
-    """Checks that each group would get a machine of its own.
+    """Checks that a cluster has a separate machine for each group.
 
     Args:
       machines: all machines of the cluster.
-      cluster: the cluster's address, for the error.
+      cluster: address of the cluster, for the text of the error.
 
     Raises:
       ValueError: the cluster has too few machines, or too small ones.
@@ -212,14 +219,18 @@ class Placement:
   def fill(
     self, machines: Sequence[Machine]
   ) -> Iterator[tuple[NodeGroup, Machine]]:
-    """Assigns groups without a machine; yields the new assignments.
+    """Assigns groups without a machine to machines with enough CPUs and GPUs.
 
-    Each group gets a machine of its own. A group that has lost its machine may
-    share another group's machine if none is free. If the config does not limit
-    the number of machines, each further machine gets a new group of workers.
+    Each group gets a separate machine. But a group that has lost its machine
+    may share another group's machine if no machine is free. If the config does
+    not limit the number of machines, each further machine gets a new group of
+    workers.
 
     Args:
       machines: current machines of the cluster.
+
+    Yields:
+      Each newly assigned group with its machine.
     """
     for group in tuple(self._unplaced):
       may_share = group.name in self._lost
@@ -236,9 +247,9 @@ class Placement:
       yield self._assign(group, machine)
 
   def unassign(self, name: str) -> None:
-    """Removes a group from its machine, which is down.
+    """Removes a group from its machine, which is lost.
 
-    The next `fill` assigns it to another machine.
+    The next `fill` assigns the group to a machine again.
 
     Args:
       name: name of the group.
@@ -250,13 +261,14 @@ class Placement:
   def _assign(
     self, group: NodeGroup, machine: Machine
   ) -> tuple[NodeGroup, Machine]:
+    """Records that a group runs on a machine; returns both arguments."""
     self._assigned[group.name] = (group, machine)
     return group, machine
 
   def _find_machine(
     self, group: NodeGroup, machines: Sequence[Machine], may_share: bool
   ) -> Machine | None:
-    """Returns the machine with room for a group that has the fewest groups.
+    """Returns a machine for a group: of those with room, the least used one.
 
     Args:
       group: the group to place.
@@ -264,7 +276,7 @@ class Placement:
       may_share: whether the machine may have other groups.
 
     Returns:
-      The machine, or None if no machine has room.
+      The machine with the fewest groups, or None if no machine has room.
     """
     groups = collections.defaultdict(list)
     for other, machine in self._assigned.values():
@@ -278,8 +290,9 @@ class Placement:
 
 
 def _is_allowed(group: NodeGroup, machine: Machine) -> bool:
-  """Returns whether a group may be placed on a machine, if it has room.
+  """Returns whether a group may be placed on a machine that has room.
 
-  The driver host runs exactly the driver's group, and no other machine does.
+  The group 'home' runs on the driver host only, and the driver host runs no
+  other group.
   """
   return (group.name == DRIVER_HOST) == machine.is_driver_host

@@ -1,1 +1,1 @@
-"""Nodes: control, replay, trainer, proxy, worker and evaluator."""
+"""Nodes: the roles of a run's processes, such as trainer, worker and proxy."""

@@ -1,4 +1,4 @@
-"""Data addresses: the servers, sockets and files that a node uses."""
+"""Data addresses: where nodes reach replay servers, proxy and shared memory."""
 
 import dataclasses
 import os
@@ -14,16 +14,17 @@ from slipway.replay.variables import shared_variables
 
 @dataclasses.dataclass(frozen=True)
 class DataAddresses:
-  """Addresses of servers, sockets and files for the nodes of one machine.
+  """Addresses of replay servers, sockets and files for one machine's nodes.
 
   Attributes:
-    servers: addresses of the TrajectoryManagers, one per shard, if they run on
-      this machine; the first one has the variables.
+    servers: Launchpad addresses of the TrajectoryManagers, one per shard. The
+      first server also has the variables. If `remote` is True, only the names
+      are used.
     proxy_dir: the run's tmpfs directory on this machine, with the proxy's
       sockets, the shared variables and the control block, or None if there is
       no proxy.
-    first_worker: index of the machine's first worker, which has slot 0 in the
-      control block.
+    first_worker: index in the run of the machine's first worker, which has slot
+      0 in the control block.
     remote: whether the servers run on another machine; their addresses are then
       in the endpoint files of proxy_dir, and may change.
     identity: this machine's identity for mutual TLS, or None for plain TCP.
@@ -41,11 +42,13 @@ class DataAddresses:
   def upstream(self, shard: int) -> str | Callable[[], str | None]:
     """Returns the address at which this machine's proxy reaches a server.
 
-    If the server is remote, it is a function that returns the current address,
-    or None while the address is not known.
-
     Args:
-      shard: index of the server's shard.
+      shard: index of the replay server's shard.
+
+    Returns:
+      'host:port' of a local server, or 'passed:PATH' if the server is in a
+      private network. For a remote server, a function that returns its current
+      'host:port', or None while that is not known.
     """
     server = self.servers[shard]
     if self.isolated:
@@ -57,12 +60,16 @@ class DataAddresses:
     return endpoint.Endpoint(path).read
 
   def passing_path(self, shard: int) -> str | None:
-    """Returns the path of the socket that passes a server's connections.
+    """Returns the path of the unix socket to a server in a private network.
 
-    It is None if the servers are not in a private network.
+    Processes outside of the private network connect to that socket, and receive
+    connected sockets of the server.
 
     Args:
       shard: index of the server's shard.
+
+    Returns:
+      The path, or None if the servers are not in a private network.
     """
     if not self.isolated:
       return None
@@ -71,36 +78,46 @@ class DataAddresses:
 
   @property
   def tls(self) -> ssl.SSLContext | None:
-    """TLS context for connections to other machines, or None for plain TCP."""
+    """TLS context for connections to remote servers, or None for plain TCP."""
     if not self.remote or self.identity is None:
       return None
     return self.identity.client_context()
 
   def proxy_listen(self, shard: int) -> str:
-    """Returns the address of the proxy's unix socket for a shard."""
+    """Returns 'unix:PATH', where the proxy listens for a shard's workers.
+
+    Args:
+      shard: index of the shard.
+    """
     assert self.proxy_dir is not None
     name = f"relay-{shard}.sock" if shard else "relay.sock"
     return "unix:" + os.path.join(self.proxy_dir, name)
 
   @property
   def variables_path(self) -> str:
-    """Path of the file of the shared variables."""
+    """Path of the file with the newest variables, mapped by their readers."""
     assert self.proxy_dir is not None
     return os.path.join(self.proxy_dir, "variables")
 
   @property
   def control_block_path(self) -> str:
-    """Path of the control block, which the proxy and its workers map."""
+    """Path of the shared control block, which proxy and workers map."""
     assert self.proxy_dir is not None
     return os.path.join(self.proxy_dir, "control_block")
 
   def open_control_block(
     self, worker: int
   ) -> control_block.WorkerHandle | None:
-    """Returns a handle of a worker's slot, or None if there is no proxy.
+    """Opens a worker's slot in the machine's shared control block.
 
     Args:
       worker: index of the worker in the run.
+
+    Returns:
+      The handle of the slot, or None if the machine has no proxy.
+
+    Raises:
+      ValueError: another process has the slot, or the path cannot be used.
     """
     if not self.proxy_dir:
       return None
@@ -113,17 +130,18 @@ class DataAddresses:
   def open_external_control_block(
     self, workers: int
   ) -> tuple[int, control_block.WorkerHandle]:
-    """Reserves the first free slot of an external process.
+    """Opens the first free slot for an external process in the control block.
 
     Args:
-      workers: number of workers of the run; shards are assigned to external
-        processes as to further workers.
+      workers: number of workers of the run. An external process with index i
+        writes to the shard of worker `workers + i`.
 
     Returns:
-      The index of the process, and the handle of its slot.
+      The index of this process among the external ones, and the handle of its
+      slot.
 
     Raises:
-      ValueError: no slot is free, or the path cannot be used.
+      ValueError: no slot is free, or the control block cannot be opened.
     """
     for index in range(control_block.MAX_EXTERNALS):
       shard = self.shard_of(workers + index) if len(self.servers) > 1 else None
@@ -139,13 +157,17 @@ class DataAddresses:
     )
 
   def shard_of(self, worker: int) -> int:
-    """Returns the shard to which a worker writes."""
+    """Returns the index of the shard to which a worker writes.
+
+    Args:
+      worker: index of the worker in the run.
+    """
     return worker % len(self.servers)
 
   def make_route(
     self, worker: int, handle: control_block.WorkerHandle | None
   ) -> routes.Route:
-    """Returns a worker's route to its shard.
+    """Returns the route over which a worker writes to its shard's server.
 
     Args:
       worker: index of the worker in the run.
@@ -160,10 +182,13 @@ class DataAddresses:
   def make_variables_source(
     self, period_s: float = 0.1
   ) -> ports.VariablesSource:
-    """Returns a source of variables for one worker or evaluator.
+    """Returns a new source of variables for one worker or evaluator.
+
+    The source reads the machine's shared memory, or without a proxy polls the
+    first server.
 
     Args:
-      period_s: seconds between polls of the server if there is no proxy.
+      period_s: seconds between polls of the server; unused with a proxy.
     """
     if self.proxy_dir:
       return shared_variables.SharedVariables(self.variables_path)

@@ -13,11 +13,18 @@ from slipway.agents import core, seeds
 from slipway.environments import factory, vector
 from slipway.replay.items import adder as adder_lib
 
-_RETURNS_KEPT = 20  # number of last episodes whose mean return is reported
+# Number of newest training episodes whose mean return is reported.
+_RETURNS_KEPT = 20
 
 
 class Collector:
-  """Steps a batch of environments, and forms items from the steps."""
+  """Steps a worker's batch of environments, and forms items from the steps.
+
+  Attributes:
+    env_steps: environment steps of all environments since this process started;
+      autoresets do not count.
+    episodes: episodes that have ended since this process started.
+  """
 
   def __init__(
     self,
@@ -29,30 +36,31 @@ class Collector:
     env_steps: int = 0,
     environment: vector.VectorEnvironment | None = None,
   ):
-    """Makes and resets the environments.
+    """Makes the environments, the actor and the adder.
 
     Args:
       config: the whole config.
       spec: specification of one environment.
       builder: the algorithm's builder.
       worker: index of the worker, from 0; sets its seed and exploration.
-      restarts: number of earlier processes of this worker; a restarted worker
-        uses another seed.
+      restarts: number of earlier processes of this worker; each process uses
+        another seed.
       env_steps: environment steps of the earlier processes, from which the
         exploration schedule continues.
       environment: a batch of `topology.environments_per_worker` environments,
         which the first step resets, or None to make them from the config.
     """
     num_envs = config.topology.environments_per_worker
-    # Batch with the observations before the next step; None before a reset.
-    self._before: vector.StepBatch | None = None
+    # The newest step or reset, with the observations that the actor acts on
+    # next; None before the first reset.
+    self._newest_step: vector.StepBatch | None = None
     if environment is None:
       environment = factory.make(
         config.environment,
         num_envs,
         seed=seeds.for_restart(config.seed * 1_000 + worker, restarts),
       )
-      self._before = environment.reset()
+      self._newest_step = environment.reset()
     self._environment = environment
     self._actor = builder.make_actor(config, spec, worker, restarts, env_steps)
     self._adder = builder.make_adder(config, spec)
@@ -61,8 +69,6 @@ class Collector:
       maxlen=_RETURNS_KEPT
     )
     self._version = 0  # of the loaded variables; 0 before the first
-    # Environment steps and ended episodes of all environments since this
-    # process started. Autoresets are not environment steps.
     self.env_steps = 0
     self.episodes = 0
 
@@ -84,11 +90,12 @@ class Collector:
     self._version = version
 
   def step(self) -> adder_lib.Items | None:
-    """Steps every environment once; returns the items that the step completes.
+    """Steps every environment once, with actions of the loaded variables.
 
-    It returns None if the step completes no item.
+    Returns:
+      The items that the step completes, or None if it completes none.
     """
-    before = self._before
+    before = self._newest_step
     if before is None:
       before = self._environment.reset()
     output = self._actor.act(before.observation, before.reward, before.first)
@@ -103,7 +110,7 @@ class Collector:
       step.observation,
       self._version,
     )
-    self._before = step
+    self._newest_step = step
     self.env_steps += len(step.first) - int(np.count_nonzero(step.first))
     self._returns_so_far += step.raw_reward
     ended = step.terminated | step.truncated
@@ -117,14 +124,14 @@ class Collector:
     """Returns the state of actor, adder and environments, for pickling.
 
     Args:
-      with_environments: whether the environments can be saved; otherwise the
-        unfinished episodes are left out.
+      with_environments: whether to include environments and adder, and so the
+        unfinished episodes; requires environments that can be saved.
     """
     unfinished = None
     if with_environments:
       unfinished = {
         "environment": self._environment.get_state(),
-        "before": self._before,
+        "before": self._newest_step,
         "episode_returns": self._returns_so_far.copy(),
         "adder": self._adder.get_state(),
       }
@@ -135,10 +142,13 @@ class Collector:
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores a state of the same worker and config.
+    """Restores a state that `get_state` returned for the same config.
 
     If the state has no environments, new episodes begin, and unfinished
     transitions are lost. `env_steps` and `episodes` do not change.
+
+    Args:
+      state: state of the worker with the same index.
     """
     self._actor.set_state(state["actor"])
     self._recent_returns.extend(state["returns"])
@@ -146,7 +156,7 @@ class Collector:
     if unfinished is None:
       return
     self._environment.set_state(unfinished["environment"])
-    self._before = unfinished["before"]
+    self._newest_step = unfinished["before"]
     self._returns_so_far = unfinished["episode_returns"]
     self._adder.set_state(unfinished["adder"])
 

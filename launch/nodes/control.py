@@ -1,4 +1,4 @@
-"""Control node: runs `RunControl`, and serves it to other processes."""
+"""Control node: runs `RunControl`, and serves its methods at a unix socket."""
 
 import multiprocessing
 import os
@@ -16,17 +16,23 @@ from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.rpc import server
 from slipway.launch.runs import run_address, run_folder
 
-_TICK_S = 0.05
-# Longest wait until the launcher has received the last status.
-_RELEASED_WITHIN_S = 1.5
-_THREADS_ONLY = (
+_TICK_PERIOD_S = 0.05  # seconds between two calls of `RunControl.tick`
+# Seconds that the control node waits at its end for the launcher to receive the
+# run's last status.
+_RELEASE_TIMEOUT_S = 1.5
+# Text of the error if a user changes the number of workers of a run whose nodes
+# are threads.
+_WORKERS_ARE_FIXED = (
   "all nodes of this run are threads of one process, so the number of workers "
   "can't change: launch it with --launch=local_mp"
 )
 
 
 class Control:
-  """A node that serves `run_control.RunControl` at a unix socket."""
+  """Node that counts a run's steps and sends commands to the other nodes.
+
+  It runs `run_control.RunControl`, whose methods other processes call.
+  """
 
   def __init__(
     self,
@@ -39,7 +45,7 @@ class Control:
     memory_dir: str,
     socket_path: str,
   ):
-    """Opens the run's result files.
+    """Opens the run's result files, and restores the state before a restart.
 
     Args:
       config: the whole config.
@@ -47,9 +53,9 @@ class Control:
       folder: the run's folder.
       expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
-      launcher_pid: pid of the process whose end also ends the run, or None if
-        there is none.
-      memory_dir: tmpfs directory of the run, in which the state of this node is
+      launcher_pid: pid of the launcher, whose death ends the run, or None if
+        the run does not depend on a launcher.
+      memory_dir: tmpfs directory of the run, in which this node's state is
         saved for a restart. The directory is removed if the launcher dies.
       socket_path: path at which `control_service.ControlService` is served.
 
@@ -67,7 +73,7 @@ class Control:
       started_at_s,
       rates_lib.Rates.from_config(config, spec),
       pathlib.Path(memory_dir, "control.json"),
-      _THREADS_ONLY if is_thread else "",
+      _WORKERS_ARE_FIXED if is_thread else "",
     )
 
   def run(self) -> None:
@@ -77,17 +83,20 @@ class Control:
       server.Server(self._socket_path, service, self._control),
       run_address.published(self._folder, self._socket_path, outbox),
     ):
-      self._control_run()
+      self._tick_until_finished()
       self._control.close()
-      self._control.wait_released(_RELEASED_WITHIN_S)
+      self._control.wait_released(_RELEASE_TIMEOUT_S)
     if self._launcher_is_lost():
       shutil.rmtree(self._memory_dir, ignore_errors=True)
 
-  def _control_run(self) -> None:
-    """Calls `RunControl.tick` until the run has stopped and all nodes ended."""
+  def _tick_until_finished(self) -> None:
+    """Calls `RunControl.tick` regularly until all nodes of the run have ended.
+
+    The run is stopped if its program stops or the launcher dies.
+    """
     program_stopped = lp.stop_event()
     while not self._control.all_finished():
-      time.sleep(_TICK_S)
+      time.sleep(_TICK_PERIOD_S)
       self._control.tick()
       if program_stopped.is_set():  # a node has used up its restart budget
         self._control.force_shutdown("failure")
@@ -95,5 +104,8 @@ class Control:
         self._control.force_shutdown("launcher_lost")
 
   def _launcher_is_lost(self) -> bool:
-    """Returns whether the launcher has died."""
+    """Returns whether the launcher's process has died.
+
+    It is False if the node is a thread of the launcher, or has no launcher.
+    """
     return self._launcher is not None and not self._launcher.is_alive()

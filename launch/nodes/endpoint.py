@@ -1,4 +1,4 @@
-"""Endpoint: a file with the current address of a service."""
+"""Endpoint: a file with the current 'host:port' of a service of a run."""
 
 import os
 import pathlib
@@ -7,33 +7,42 @@ from slipway.launch.runs import run_folder
 
 
 def path_in(folder: str | os.PathLike[str], service: str) -> pathlib.Path:
-  """Returns the path of a service's endpoint file in a folder."""
+  """Returns the path of a service's endpoint file.
+
+  Args:
+    folder: folder of all endpoint files, the run's tmpfs directory.
+    service: name of the service, such as 'control' or 'replay'.
+  """
   return pathlib.Path(folder, f"{service}.endpoint")
 
 
 class Endpoint:
-  """A file with an address, written by one process and read by others.
+  """A file with a service's address, written by one process and read by others.
 
-  If the service moves to another machine, the writer replaces the address, and
-  the readers connect to the new one.
+  If the service moves to another machine, the writer replaces the address. The
+  readers then connect to the new address.
   """
 
   def __init__(self, path: str | os.PathLike[str]):
-    """Names the file, without opening it.
+    """Stores the path without accessing the file.
 
     Args:
-      path: the file's path; the file may be missing.
+      path: path of the file, which may be missing.
     """
     self._path = pathlib.Path(path)
 
   def read(self) -> str | None:
-    """Returns 'host:port', or None if the address is not known yet."""
+    """Returns the service's 'host:port', or None before the first `write`."""
     try:
       return self._path.read_text("ascii") or None
     except FileNotFoundError:
       return None
 
   def write(self, address: str) -> None:
-    """Replaces the address atomically."""
+    """Replaces the file's address atomically.
+
+    Args:
+      address: the service's current 'host:port'.
+    """
     with run_folder.replacing(self._path) as temporary:
       temporary.write_text(address, "ascii")

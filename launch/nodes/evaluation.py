@@ -10,42 +10,48 @@ from absl import logging
 from slipway.agents import core
 from slipway.environments import vector
 
-# Function that observes an evaluation in B environments. Its arguments are the
-# actions [B, ...] (None for the reset), the step that followed, and whether
-# the episode of each environment counts, bool [B].
+# Type of a function that `play` calls after the reset and after each step of B
+# environments. Its arguments are the actions [B, ...] (None for the reset), the
+# step that followed, and whether each environment's episode counts, bool [B].
 Observer = Callable[[np.ndarray | None, vector.StepBatch, np.ndarray], None]
 
-# If no episode ends for this time, a warning is logged. Atari episodes last at
-# most 27,000 steps.
-_LONG_STEPS = 50_000
-_LONG_S = 300.0
+# Number of batch steps without an episode's end after which a warning is
+# logged. Atari episodes last at most 27,000 steps.
+_WARN_AFTER_STEPS = 50_000
+# Seconds without an episode's end after which a warning is logged.
+_WARN_AFTER_S = 300.0
 
 
 class Episodes(typing.NamedTuple):
-  """Returns and lengths of finished episodes, in the order of their ends."""
+  """Returns and lengths of finished episodes, in the order of their ends.
 
-  returns: list[float]  # undiscounted sums of the environment's own rewards
-  lengths: list[int]  # environment steps
+  Attributes:
+    returns: undiscounted sum of each episode's raw rewards.
+    lengths: environment steps of each episode.
+  """
+
+  returns: list[float]
+  lengths: list[int]
 
 
 def play(
   environment: vector.VectorEnvironment,
   actor: core.Actor,
   episodes: int,
-  stopping: Callable[[], bool] = lambda: False,
+  should_stop: Callable[[], bool] = lambda: False,
   observe: Observer | None = None,
 ) -> Episodes | None:
-  """Plays a number of episodes to their end.
+  """Plays a number of episodes to their end; returns their results.
 
-  Each environment plays an equal share of the episodes: if the first ones to
-  end were counted, short episodes would be favoured. A line in the log warns of
-  an episode that may never end.
+  Each environment plays an equal share of the episodes. If instead the first
+  episodes to end were counted, short episodes would be favoured. A warning is
+  logged if an episode may never end.
 
   Args:
     environment: a batch of environments, which is reset first.
     actor: an actor whose variables are loaded.
     episodes: number of episodes.
-    stopping: function called at each step; True stops the evaluation.
+    should_stop: function called at each step; True stops the evaluation.
     observe: function called with the reset and with each step, or None.
 
   Returns:
@@ -63,11 +69,12 @@ def play(
   if observe is not None:
     observe(None, step, shares > 0)
   while shares.any():
-    if stopping():
+    if should_stop():
       return None
     steps += 1
     waited_s = time.monotonic() - since_s
-    if not warned and (steps > _LONG_STEPS or waited_s > _LONG_S):
+    is_long = steps > _WARN_AFTER_STEPS or waited_s > _WARN_AFTER_S
+    if is_long and not warned:
       _warn_of_long_episode(
         environment.name, np.where(shares > 0, lengths, 0), waited_s
       )
@@ -91,13 +98,13 @@ def play(
 def _warn_of_long_episode(
   name: str, lengths: np.ndarray, waited_s: float
 ) -> None:
-  """Warns of an episode that may never end.
+  """Logs a warning that an episode may never end.
 
   Args:
     name: the environment's name.
-    lengths: steps so far of the episode in each environment, int64 [B]; 0 in
-      environments that have played their share.
-    waited_s: seconds since an episode ended.
+    lengths: int64 [B], steps so far of each environment's current episode; 0
+      for environments that have played their share.
+    waited_s: seconds since the last episode ended.
   """
   index = int(np.argmax(lengths))
   logging.warning(

@@ -1,4 +1,4 @@
-"""Evaluator: measures the greedy returns of the newest variables."""
+"""Evaluator: measures the episode returns of a greedy actor."""
 
 import time
 import typing
@@ -13,12 +13,18 @@ from slipway.launch.nodes import evaluation, ports
 from slipway.launch.orchestration import messages, waits
 from slipway.replay.variables import variable_packing
 
-_SEED = 1_000_000  # differs from all workers' seeds
-_LONG_S = 60.0  # an evaluation that takes longer is reported as a wait
+# Added to config.seed, so that the evaluation environments do not repeat the
+# episodes of the workers.
+_SEED_OFFSET = 1_000_000
+# Seconds above which an evaluation in progress is reported as a wait.
+_WAITS_AFTER_S = 60.0
 
 
 class Evaluator:
-  """Plays evaluations, each with one version of the variables."""
+  """Plays the episodes of evaluations, each with one version of the variables.
+
+  The greedy actor acts without exploration.
+  """
 
   def __init__(
     self,
@@ -35,30 +41,31 @@ class Evaluator:
       config: the whole config.
       spec: specification of one environment.
       builder: the algorithm's builder.
-      results: receives the results of each evaluation.
+      results: function that receives the results of each evaluation.
       restarts: number of earlier processes that evaluated this run.
-      savable: whether the environments can be saved.
+      savable: whether the environments' states can be saved and restored.
     """
     self._episodes = config.evaluation.episodes
     self._results, self._savable = results, savable
-    self._since_s: float | None = None  # start of this evaluation, monotonic
+    # Monotonic seconds at which the evaluation in progress began, or None.
+    self._since_s: float | None = None
     self._actor = builder.make_greedy_actor(config, spec)
     self._environment = factory.make(
       config.environment,
       self._episodes,
-      seeds.for_restart(config.seed + _SEED, restarts),
+      seeds.for_restart(config.seed + _SEED_OFFSET, restarts),
     )
 
   def evaluate(
     self,
     newest: variable_packing.VersionedVariables,
-    stopping: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
   ) -> evaluation.Episodes | None:
-    """Plays one evaluation, and sends its results.
+    """Plays one evaluation, and passes its results to the function `results`.
 
     Args:
       newest: the variables to evaluate.
-      stopping: function called at each step; True stops the evaluation.
+      should_stop: function called at each step; True stops the evaluation.
 
     Returns:
       The episodes, or None if the evaluation was stopped. If the environments
@@ -68,7 +75,7 @@ class Evaluator:
     self._actor.load(newest.variables)
     self._since_s = time.monotonic()
     episodes = evaluation.play(
-      self._environment, self._actor, self._episodes, stopping
+      self._environment, self._actor, self._episodes, should_stop
     )
     self._since_s = None
     if episodes is not None:
@@ -78,17 +85,23 @@ class Evaluator:
     return episodes
 
   def report(self) -> messages.EvaluatorReport:
-    """Returns a report, in which a long evaluation is a wait; thread-safe."""
+    """Returns a report, which shows an evaluation of over 60 s as a wait.
+
+    Other threads may call this method during an evaluation.
+    """
     since_s = self._since_s
     waited_s = time.monotonic() - since_s if since_s is not None else 0.0
-    if waited_s < _LONG_S:
+    if waited_s < _WAITS_AFTER_S:
       return messages.EvaluatorReport()
     return messages.EvaluatorReport(
       waiting_s=waited_s, waiting_for=waits.EPISODES
     )
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns the state of actor and environments, for pickling."""
+    """Returns the state of actor and environments, for pickling.
+
+    The environments' state is left out if they can't be saved.
+    """
     return {
       "episodes": self._episodes,
       "actor": self._actor.get_state(),
@@ -96,10 +109,10 @@ class Evaluator:
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores a state of the same config.
+    """Restores a state that `get_state` returned for the same config.
 
-    If the number of episodes has changed, the environments keep their own
-    state.
+    The environments are restored only if they can be saved and the number of
+    episodes per evaluation is the same.
     """
     self._actor.set_state(state["actor"])
     if self._savable and state["episodes"] == self._episodes:

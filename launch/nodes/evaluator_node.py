@@ -1,4 +1,4 @@
-"""Evaluator node: runs an evaluator as a node of a distributed run."""
+"""Evaluator node: runs the evaluator of a distributed run."""
 
 import uuid
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.launch.runs import best_variables, outbox, run_folder
 from slipway.replay.variables import variable_packing
 
-_POLL_S = 0.1
+_POLL_PERIOD_S = 0.1  # seconds between two polls for new variables
 
 
 class EvaluatorNode:
-  """A node that evaluates the newest variables and saves the best ones."""
+  """Node that evaluates the newest variables and saves the best ones."""
 
   def __init__(
     self,
@@ -28,13 +28,13 @@ class EvaluatorNode:
     data: addresses.DataAddresses,
     control: control_service.ControlService,
   ):
-    """Makes the evaluator.
+    """Makes the evaluator with its environments.
 
     Args:
       config: the whole config.
       spec: specification of one environment.
       folder: the run's folder, for the best variables.
-      data: addresses of the variables' server or proxy.
+      data: addresses of the server or proxy that has the variables.
       control: client of the control node.
     """
     self._period_s = config.evaluation.period_s
@@ -48,12 +48,12 @@ class EvaluatorNode:
     self._variables = data.make_variables_source()
 
   def run(self) -> None:
-    """Evaluates until the run stops."""
+    """Evaluates the newest variables periodically until the run stops."""
     with (
       hanging.detect_hanging(self._step_timeout_s),
       link.Link(self._control, "evaluator", 0, self._report) as node_link,
     ):
-      while not node_link.wait(_POLL_S):
+      while not node_link.wait(_POLL_PERIOD_S):
         self._outbox.flush()
         newest = self._variables.poll()
         if newest is None:
@@ -68,9 +68,15 @@ class EvaluatorNode:
     lengths: Sequence[int],
     newest: variable_packing.VersionedVariables,
   ) -> None:
-    """Sends an evaluation to the control node.
+    """Sends an evaluation's results to the control node.
 
-    If it is the best so far, its variables are saved.
+    If the evaluation is the best so far, its variables are saved in the run's
+    folder.
+
+    Args:
+      returns: undiscounted return of each episode.
+      lengths: environment steps of each episode.
+      newest: the variables that were evaluated.
     """
     evaluation = messages.Evaluation(
       list(returns), list(lengths), newest.version, uuid.uuid4().hex
@@ -81,6 +87,7 @@ class EvaluatorNode:
       )
 
   def _report(self) -> messages.EvaluatorReport:
+    """Returns the evaluator's report, with the files that wait for the disk."""
     return msgspec.structs.replace(
       self._evaluator.report(), unwritten=self._outbox.unwritten
     )

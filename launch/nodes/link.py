@@ -10,16 +10,16 @@ from absl import logging
 
 from slipway.launch.orchestration import control_service, messages
 
-# Seconds without a reply of the control node after which a node stops. The
-# control node needs less for a restart.
+# Seconds without a reply from the control node after which a node stops. A
+# restart of the control node takes less.
 LOST_AFTER_S = 30.0
 
 
 class Link:
   """Sends a node's reports to the control node and receives its commands.
 
-  The link has a thread of its own, so a slow control node does not delay the
-  node. It must be made in the node's main thread:
+  A background thread sends the reports, so a slow control node does not delay
+  the node. The link must be made in the node's main thread:
 
   ```python
   with link.Link(self._control, 'worker', 0, self._report) as node_link:
@@ -37,7 +37,7 @@ class Link:
     period_s: float = 0.25,
     stop_event: threading.Event | None = None,
   ):
-    """Starts reporting.
+    """Starts the thread that reports periodically.
 
     Args:
       control: client of the control node, with a timeout of a few seconds.
@@ -70,10 +70,9 @@ class Link:
 
   @property
   def command(self) -> messages.Command:
-    """The newest command of the control node, or the default command.
+    """The control node's newest command; before that, the default command.
 
-    Its field `stop` is only one of several reasons for which a node stops; see
-    `stopping`.
+    To decide whether to stop, read `stopping` instead of the command's `stop`.
     """
     return self._command
 
@@ -81,27 +80,30 @@ class Link:
   def stopping(self) -> bool:
     """Whether the node should stop now.
 
+    It is True once the control node has sent a stop command, `stop_event` is
+    set, or the control node has not replied for `LOST_AFTER_S`.
+
     Raises:
-      RuntimeError: the function `report` has failed.
+      RuntimeError: the function `report` has raised an error.
     """
     if self._error is not None:
       raise RuntimeError("the link's thread failed") from self._error
     return self._stop.is_set() or self._program_stopped.is_set()
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits for a stop for up to `timeout_s` seconds; returns `stopping`."""
+    """Waits for a stop for at most `timeout_s` seconds; returns `stopping`."""
     self._stop.wait(timeout_s)
     return self.stopping
 
   def report_now(self) -> None:
-    """Makes the link's thread send a report at once; does not wait."""
+    """Makes the link's thread send a report at once, without waiting for it."""
     self._due.set()
 
   def __enter__(self) -> "Link":
     return self
 
   def __exit__(self, error_type, error, traceback) -> None:
-    """Sends the last report if the node has ended without an error."""
+    """Ends the thread; sends the last report unless the block has failed."""
     self._closed.set()
     self._due.set()
     self._thread.join(timeout=2 * LOST_AFTER_S)
@@ -114,13 +116,17 @@ class Link:
         )
 
   def _get_report(self) -> messages.Report:
-    """Returns the node's current report, with the incarnation."""
+    """Returns the node's current report, with this process's incarnation."""
     return msgspec.structs.replace(
       self._make_report(), incarnation=self._incarnation
     )
 
   def _run(self) -> None:
-    """Sends reports until the link is closed or the control node is lost."""
+    """Sends reports periodically, as the function of the link's thread.
+
+    It ends when the link is closed, when the control node has not replied for
+    `LOST_AFTER_S`, or when the node's report cannot be made.
+    """
     replied_at_s = time.monotonic()
     while True:
       self._due.wait(self._period_s)

@@ -1,4 +1,4 @@
-"""Local ports: a table and variables within one process, as ports."""
+"""Local ports: the ports of worker and trainer that share one process."""
 
 import time
 from collections.abc import Mapping
@@ -12,25 +12,26 @@ from slipway.replay.variables import variable_packing
 
 
 class LocalSink:
-  """An item sink that inserts directly into a table of this process.
+  """A `ports.ItemSink` that inserts directly into a table of this process.
 
-  It implements `ports.ItemSink`. Items are never in flight or lost.
+  An item is in the table as soon as `write` returns, so none is ever in flight,
+  lost or discarded.
   """
 
   lost, discarded, streams, waits_for = 0, 0, 1, ""
 
   def __init__(self, table: local_table.LocalTable | local_queue.LocalQueue):
-    """Makes a sink that inserts into `table`."""
+    """Makes a sink that inserts items into `table`."""
     self._table = table
     self.written = 0
 
   @property
   def confirmed(self) -> int:
-    """Number of items that were written."""
+    """Number of items that were written, as all of them are in the table."""
     return self.written
 
   def wait(self, timeout_s: float) -> bool:
-    """Returns True, because the table accepts items at any time."""
+    """Returns True at once, because the table accepts items at any time."""
     del timeout_s
     return True
 
@@ -40,7 +41,13 @@ class LocalSink:
     priorities: np.ndarray,
     frames: frames_lib.FrameIds | None = None,
   ) -> None:
-    """Inserts items into the table."""
+    """Inserts N items into the table.
+
+    Args:
+      records: uint8 [N, record_bytes], packed record of each item.
+      priorities: float [N], priority of each item.
+      frames: frames of the items, or None if items have no stacked frames.
+    """
     items = adder_lib.Items(records, priorities, frames)
     self._table.insert(items.data(), priorities)
     self.written += len(records)
@@ -57,9 +64,7 @@ class LocalSink:
 
 
 class LocalVariables:
-  """Holds the newest variables for readers in the same process.
-
-  It implements `ports.VariablesSink`.
+  """A `ports.VariablesSink` that holds the newest variables in this process.
 
   Attributes:
     newest: the newest published variables, or None before the first.
@@ -69,11 +74,19 @@ class LocalVariables:
   pending = False
 
   def __init__(self, newest: variable_packing.VersionedVariables | None = None):
-    """Starts with the variables of a resumed run, or None in a new run."""
+    """Stores the first variables, if any.
+
+    Args:
+      newest: the variables of a resumed run, or None in a new run.
+    """
     self.newest = newest
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
-    """Publishes variables; returns their version."""
+    """Publishes variables as the next version; returns the version's number.
+
+    Args:
+      variables: arrays by name. The arrays are not copied.
+    """
     version = self.newest.version + 1 if self.newest is not None else 1
     self.newest = variable_packing.VersionedVariables(
       version, time.time(), dict(variables)
@@ -81,17 +94,17 @@ class LocalVariables:
     return version
 
   def close(self) -> None:
-    """Does nothing, as there is no connection."""
+    """Does nothing, because there is no connection to close."""
 
   def make_source(self) -> "LocalSource":
-    """Returns a source of these variables for one reader."""
+    """Returns a new source, by which one reader polls the variables."""
     return LocalSource(self)
 
 
 class LocalSource:
-  """Returns each version of `LocalVariables` once, to one reader.
+  """A `ports.VariablesSource` that reads a `LocalVariables` of this process.
 
-  It implements `ports.VariablesSource`.
+  It returns each version only once, so each reader needs its own source.
   """
 
   def __init__(self, variables: LocalVariables):

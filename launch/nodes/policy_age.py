@@ -1,19 +1,22 @@
-"""Policy age: measures how old the variables are that collected a batch.
+"""Policy age: versions by which a batch's policies lag the newest variables.
 
-Ages are in versions. A version is published every `variables.publish_period`
-trainer steps, or after each call of the updates if that is longer.
+A version is published every `variables.publish_period` trainer steps, or after
+each call of the learner's updates if one call runs more steps than that.
 """
 
 import numpy as np
 
 
 def metrics(versions: np.ndarray | None, newest: int) -> dict[str, float]:
-  """Returns the mean and maximum age of a batch's policies, by metric name.
+  """Returns the mean and maximum policy age of a batch, by metric name.
 
   Args:
     versions: int64 [B, ...], versions of the variables that chose the actions
       of a batch of B items, or None if the data was recorded.
     newest: newest version that was published before the update.
+
+  Returns:
+    Ages in versions, or an empty dict for recorded data.
   """
   if versions is None:
     return {}

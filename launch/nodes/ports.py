@@ -1,7 +1,9 @@
-"""Ports: the interfaces that worker, trainer and evaluator read and write.
+"""Ports: protocols of the data connections of worker, trainer and evaluator.
 
-Worker, trainer and evaluator are the same in every mode. Their ports are
-implemented by Reverb, proxy and control node, or by objects of one process.
+Worker, trainer and evaluator are the same classes in every mode. In distributed
+modes, clients of the replay servers, the proxy and the control node implement
+their ports. In mode `single`, objects of the same process do
+(`slipway.launch.nodes.local_ports`).
 """
 
 import typing
@@ -14,14 +16,15 @@ from slipway.replay.variables import variable_packing
 
 
 class ItemSink(typing.Protocol):
-  """The destination of a worker's items.
+  """Protocol of the writer that inserts a worker's items into a table.
 
   Attributes:
     written: number of items passed to `write`.
     lost: number of items that were in flight when a stream broke.
     discarded: number of items in flight at `close` that the table rejected.
     streams: number of streams that were opened.
-    waits_for: the reason why the last `wait` returned False.
+    waits_for: text with the reason why the last `wait` returned False, such as
+      'the table to take items'.
   """
 
   written: int
@@ -32,14 +35,18 @@ class ItemSink(typing.Protocol):
 
   @property
   def confirmed(self) -> int:
-    """Number of items whose arrival the server has confirmed."""
+    """Number of written items that the server has confirmed."""
     ...
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits until items can be written; returns whether they can.
+    """Waits until items can be written, or until a timeout.
 
     Args:
       timeout_s: seconds after which the wait ends.
+
+    Returns:
+      True if items can be written; False if the table is full or no stream can
+      be opened, with the reason in `waits_for`.
     """
     ...
 
@@ -49,7 +56,7 @@ class ItemSink(typing.Protocol):
     priorities: np.ndarray,
     frames: frames_lib.FrameIds | None = None,
   ) -> None:
-    """Writes N items; must follow a `wait` that returned True.
+    """Writes N items; to be called only after `wait` has returned True.
 
     Args:
       records: uint8 [N, record_bytes], packed record of each item.
@@ -59,51 +66,71 @@ class ItemSink(typing.Protocol):
     ...
 
   def flush(self, timeout_s: float) -> bool:
-    """Waits until no item is in flight; returns whether none is.
+    """Waits until no item is in flight, or until a timeout.
 
     Args:
       timeout_s: seconds after which the wait ends.
+
+    Returns:
+      True if no item is in flight; False after the timeout.
     """
     ...
 
   def close(self, timeout_s: float) -> bool:
-    """Writes queued items and disconnects; returns whether all arrived."""
+    """Flushes the written items, and closes the stream.
+
+    Args:
+      timeout_s: seconds that the flush may take.
+
+    Returns:
+      True if all items were confirmed or lost; False after the timeout. The
+      items that are still in flight then count as `discarded`.
+    """
     ...
 
 
 class VariablesSource(typing.Protocol):
-  """A source of variables, for a worker or an evaluator."""
+  """Protocol by which a worker or an evaluator polls for new variables."""
 
   def poll(self) -> variable_packing.VersionedVariables | None:
-    """Returns the newest variables, or None if they were returned before."""
+    """Returns the newest published variables, each version only once.
+
+    Returns:
+      The variables with their version, or None if no version was published
+      since the last one that this source returned.
+    """
     ...
 
 
 class VariablesSink(typing.Protocol):
-  """The destination of a trainer's variables, which publishes them.
+  """Protocol by which a trainer publishes the learner's variables.
 
   Attributes:
-    pending: whether the last variables did not arrive and should be published
-      again.
+    pending: whether the last variables did not reach the server, so the trainer
+      should publish again.
   """
 
   pending: bool
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
-    """Publishes variables; returns the newest version that was published.
+    """Publishes variables as the next version.
 
     Args:
       variables: arrays by name, as from a learner's `get_variables`.
+
+    Returns:
+      The last version number. While `pending` is True, the server may not have
+      that version.
     """
     ...
 
   def close(self) -> None:
-    """Closes the connection."""
+    """Closes the connection to the server of the variables."""
     ...
 
 
 class EvaluationSink(typing.Protocol):
-  """A function that receives an evaluator's results."""
+  """Protocol of the function that an evaluator calls with its results."""
 
   def __call__(
     self,
@@ -111,5 +138,11 @@ class EvaluationSink(typing.Protocol):
     lengths: Sequence[int],
     newest: variable_packing.VersionedVariables,
   ) -> None:
-    """Receives the episodes of an evaluation of one version."""
+    """Receives the results of one evaluation.
+
+    Args:
+      returns: undiscounted return of each episode.
+      lengths: environment steps of each episode.
+      newest: the variables that were evaluated, with their version.
+    """
     ...

@@ -1,4 +1,4 @@
-"""Proxy node: runs a machine's WorkerProxy in a process of its own."""
+"""Proxy node: runs the WorkerProxy of one machine in a separate process."""
 
 import time
 
@@ -7,13 +7,19 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.replay import proxy as proxy_lib
 from slipway.replay.transport import control_block
 
-_PERIOD_S = 0.05  # between two checks of the command
-# Seconds in which the workers may end. Closing the proxy takes up to 1 s more.
-_DRAIN_S = 4.0
+# Seconds between two checks of the control node's command and the proxy.
+_CHECK_PERIOD_S = 0.05
+# Seconds that the machine's workers may take to drain when the run stops.
+# Closing the proxy takes up to 1 s more.
+_DRAIN_TIMEOUT_S = 4.0
 
 
 class Proxy:
-  """A node that runs a WorkerProxy for the workers of its machine."""
+  """Node that relays a machine's streams to the replay servers.
+
+  It runs a `WorkerProxy`, forwards the control node's commands to the machine's
+  workers, and reports the proxy's counts.
+  """
 
   def __init__(
     self,
@@ -25,9 +31,9 @@ class Proxy:
     """Starts the WorkerProxy.
 
     Args:
-      index: index of the proxy; each machine has one.
-      data: addresses of the servers and of the proxy's sockets.
-      poll_period_s: seconds between two polls for new variables.
+      index: index of the proxy in the run, from 0; each machine has one proxy.
+      data: addresses of the replay servers and of the proxy's sockets.
+      poll_period_s: seconds between two polls of the server for new variables.
       control: client of the control node.
     """
     self._index, self._data, self._control = index, data, control
@@ -46,11 +52,11 @@ class Proxy:
     self._proxy.start()
 
   def run(self) -> None:
-    """Serves until the run stops and the workers have ended."""
+    """Serves the machine's workers until the run stops, then drains them."""
     with link.Link(
       self._control, "proxy", self._index, self._report
     ) as node_link:
-      while not node_link.wait(_PERIOD_S):
+      while not node_link.wait(_CHECK_PERIOD_S):
         self._proxy.check()
         command = node_link.command
         self._proxy.set_command(
@@ -59,10 +65,11 @@ class Proxy:
           else control_block.WorkerCommand.RUN,
           command.steps_per_s,
         )
-      self._proxy.drain(_DRAIN_S)
+      self._proxy.drain(_DRAIN_TIMEOUT_S)
       self._proxy.close()
 
   def _report(self) -> messages.ProxyReport:
+    """Returns the proxy's current counts, to be sent to the control node."""
     stats, upstream = self._proxy.stats(), self._data.upstream(0)
     published_at_s, waiting_since_s = (
       stats.published_at_s,

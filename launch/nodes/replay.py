@@ -1,4 +1,4 @@
-"""Replay node: runs a TrajectoryManager in a process of its own."""
+"""Replay node: runs a shard's TrajectoryManager in a separate process."""
 
 import ctypes
 
@@ -14,11 +14,11 @@ from slipway.launch.runs import run_counters, run_folder, snapshot_store
 from slipway.replay.tables import tables, trajectory_manager
 from slipway.replay.variables import variables
 
-_M_ARENA_MAX = -8  # option of glibc's mallopt(3): the number of heaps
+_M_ARENA_MAX = -8  # glibc's option of mallopt(3) for the number of heaps
 
 
 class HostedTables:
-  """A TrajectoryManager, its tables and their restored state."""
+  """A TrajectoryManager for one shard, with tables restored from a snapshot."""
 
   def __init__(
     self,
@@ -37,10 +37,11 @@ class HostedTables:
       spec: specification of one environment.
       folder: the run's folder.
       snapshot: the snapshot to restore, or None to start with empty tables.
-      address: address of the server.
+      address: address of the server on this machine.
       passing_path: path of the socket at which processes outside of the private
         network get connections, or None if they can use the address.
-      shard: index of the shard, from 0; shard 0 also has the variables.
+      shard: index of the shard, from 0. Shard 0 also has the table of the
+        variables.
 
     Raises:
       ValueError: the saved tables do not fit the config.
@@ -83,22 +84,22 @@ class HostedTables:
     )
 
   def report(self) -> messages.ReplayReport:
-    """Returns the table's counts now and when it was restored."""
+    """Returns the table's current counts, and its counts when restored."""
     return messages.ReplayReport(replay=self._counts(), restored=self._restored)
 
   def _counts(self) -> messages.TableCounts:
-    """Returns the current counts of the table, or 0 if there is none."""
+    """Returns the table's current counts; zeros if the run has no table."""
     if self._table is None:
       return messages.TableCounts()
     return messages.TableCounts(*self._manager.status(tables.TRANSITIONS))
 
   def close(self) -> None:
-    """Stops the server."""
+    """Stops the server; blocked clients get an error."""
     self._manager.close()
 
 
 class Replay:
-  """A node that hosts a TrajectoryManager in a process of its own."""
+  """Node that serves one shard's tables, and reports their counts."""
 
   def __init__(
     self,
@@ -110,14 +111,14 @@ class Replay:
     passing_path: str | None,
     control: control_service.ControlService,
   ):
-    """Starts the server.
+    """Starts the server with the tables of the run's newest snapshot.
 
     Args:
       config: the whole config.
       spec: specification of one environment.
       folder: the run's folder, for snapshots.
       shard: index of the shard, from 0.
-      address: address of the server.
+      address: address of the server on this machine.
       passing_path: path of the socket that passes connections; see
         `HostedTables`.
       control: client of the control node.
@@ -138,7 +139,7 @@ class Replay:
     )
 
   def run(self) -> None:
-    """Serves until the run stops."""
+    """Serves the tables until the run stops, then stops the server."""
     with link.Link(
       self._control, "replay", self._shard, self._tables.report
     ) as node_link:

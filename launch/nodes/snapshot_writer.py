@@ -21,14 +21,16 @@ from slipway.launch.runs import (
 )
 from slipway.replay.tables import shards_snapshot, table_snapshot
 
-TABLES = "replay"  # folder of the tables in a snapshot
+# Name of the subfolder of a snapshot that holds the saved tables.
+TABLES = "replay"
 
-_POLL_S = 0.1
+_POLL_S = 0.1  # seconds between two checks whether the tables are copied
+# Seconds before `finish` tries again if the control node does not reply.
 _RETRY_S = 0.5
 
 
 class SnapshotWriter:
-  """Writes the snapshots of one trainer, in a thread of its own.
+  """Writes a run's snapshots in a background thread of the trainer's process.
 
   ```python
   writer.start(version)  # between two updates; the learner may continue
@@ -47,17 +49,17 @@ class SnapshotWriter:
     store: snapshot_store.SnapshotStore,
     is_up: Callable[[int], bool] = lambda shard: True,
   ):
-    """Starts without writing; uploads the store's last snapshot if needed.
+    """Makes a writer, and uploads the last snapshot unless it is uploaded.
 
     Args:
       config: the whole config.
       folder: the run's folder.
       learner: the trainer's learner; it must not change during `start`.
-      servers: addresses of the TrajectoryManagers on this machine.
+      servers: addresses of the TrajectoryManagers on this machine, by shard.
       control: client of the control node, which has the run's counts.
-      store: the run's snapshots; the run continues from its `last` one.
-      is_up: function that returns whether a shard's server is up; not called
-        if there is a single server.
+      store: the run's snapshots; the run continues from `store.last`.
+      is_up: function that returns whether the server of a shard, given by its
+        index, is up; not called if there is a single server.
     """
     self._folder, self._learner = folder, learner
     self._servers, self._control = servers, control
@@ -67,30 +69,31 @@ class SnapshotWriter:
     self._due_s = time.monotonic() + self._period_s
     self._copied = threading.Event()
     self._thread: threading.Thread | None = None
-    self._error: Exception | None = None  # that the last snapshot raised
+    self._error: Exception | None = None  # of the last snapshot, if it failed
     self._pause_s: float | None = None
-    # Best mean return so far, from the last snapshot: the best snapshot itself
-    # may exist at the remote location only.
-    self._best = _best_return(store.last)
+    # Best mean return so far, which the last snapshot contains. The best
+    # snapshot itself may exist at the remote location only.
+    self._best_return = _read_best_return(store.last)
     store.upload_last()
 
   @property
   def due(self) -> bool:
-    """Whether a period has passed since the last snapshot began."""
+    """Whether `snapshot.period_s` has passed since the last snapshot began."""
     return time.monotonic() >= self._due_s
 
   @property
   def writing(self) -> bool:
-    """Whether a snapshot is being written."""
+    """Whether a snapshot is being written now."""
     return self._thread is not None and self._thread.is_alive()
 
   def start(self, variables_version: int) -> None:
-    """Begins a snapshot; returns once the current state is copied.
+    """Begins a snapshot; returns once learner and tables are copied.
 
     If the previous snapshot is still being written, no new one begins.
 
     Args:
-      variables_version: version that the trainer has published last.
+      variables_version: newest version of the variables that the trainer has
+        published.
     """
     self._due_s = time.monotonic() + self._period_s
     if self.writing:
@@ -101,14 +104,16 @@ class SnapshotWriter:
     self._pause_s = time.monotonic() - began_s
 
   def finish(self, variables_version: int, timeout_s: float) -> None:
-    """Writes the last snapshot, and uploads it in the time that is left.
+    """Writes the run's final snapshot, and waits for its upload.
 
-    It first waits for a snapshot that is being written.
+    If a snapshot is being written, this method waits for that one first.
 
     Args:
-      variables_version: version that the trainer has published last.
-      timeout_s: seconds after which the last snapshot is abandoned, with a
-        warning; the previous one remains the newest.
+      variables_version: newest version of the variables that the trainer has
+        published.
+      timeout_s: seconds for writing and upload together. After them, an
+        unfinished snapshot is abandoned with a warning, and the previous
+        snapshot remains the newest.
 
     Raises:
       RuntimeError: the snapshot could not be written.
@@ -137,12 +142,12 @@ class SnapshotWriter:
       self._store.flush(end_s - time.monotonic())
 
   def wait(self, timeout_s: float) -> None:
-    """Waits until no snapshot is being written, for up to `timeout_s`."""
+    """Waits up to `timeout_s` seconds until no snapshot is being written."""
     if self._thread is not None:
       self._thread.join(max(0.0, timeout_s))
 
   def report(self) -> messages.SnapshotReport:
-    """Returns the store's counts, and how long the learner paused last."""
+    """Returns the store's counts, and how long `start` took the last time."""
     return messages.SnapshotReport(
       pause_s=self._pause_s, **self._store.metrics()
     )
@@ -151,7 +156,8 @@ class SnapshotWriter:
     """Starts the thread that writes a snapshot.
 
     Args:
-      variables_version: version that the trainer has published last.
+      variables_version: newest version of the variables that the trainer has
+        published.
 
     Returns:
       An event that is set once the learner and the tables are copied, or once
@@ -166,7 +172,12 @@ class SnapshotWriter:
     return self._copied
 
   def _run(self, variables_version: int) -> None:
-    """Writes a snapshot in the thread, and records its error."""
+    """Writes a snapshot in the thread; logs an error instead of raising it.
+
+    Args:
+      variables_version: newest version of the variables that the trainer has
+        published.
+    """
     try:
       self._write(variables_version)
     except Exception as error:  # the run continues without this snapshot
@@ -177,7 +188,14 @@ class SnapshotWriter:
       self._copied.set()
 
   def _write(self, variables_version: int) -> None:
-    """Writes a snapshot, and sets `_copied` once the learner may continue."""
+    """Writes a snapshot; sets the event `_copied` once the state is copied.
+
+    After that, the learner may continue.
+
+    Args:
+      variables_version: newest version of the variables that the trainer has
+        published.
+    """
     steps = int(self._learner.steps)
     # The trainer's own counts replace those of the control node, which are as
     # old as the trainer's last report.
@@ -187,7 +205,9 @@ class SnapshotWriter:
       variables_version=variables_version,
     )
     best = counters.best_eval_return
-    is_best = best is not None and (self._best is None or best > self._best)
+    is_best = best is not None and (
+      self._best_return is None or best > self._best_return
+    )
     with self._store.writing(steps, is_best) as path:
       counters.write(path)
       checkpoints.save(path, self._learner)
@@ -198,12 +218,19 @@ class SnapshotWriter:
       saving.finish()
     logging.info("snapshot %d is written", self._store.metrics()["written"])
     if is_best:
-      self._best = best
+      self._best_return = best
 
   def _save_tables(
     self, path: pathlib.Path
   ) -> table_snapshot.Saving | shards_snapshot.ShardsSaving:
-    """Begins to save the tables of all servers into a snapshot's folder."""
+    """Begins to save the tables of all servers into a snapshot's folder.
+
+    Args:
+      path: the snapshot's folder.
+
+    Returns:
+      The save in progress, which the caller waits for.
+    """
     shards = len(self._servers)
     folders = [
       shards_snapshot.ShardFolder(
@@ -218,6 +245,7 @@ class SnapshotWriter:
       return table_snapshot.Saving(*folders[0][:3])  # without `is_up`
 
     def last_folders() -> list[pathlib.Path] | None:
+      """Returns the shards' folders in the last snapshot, or None."""
       last = self._store.last
       return last and [
         tables_path(last.path, shard, shards) for shard in range(shards)
@@ -229,19 +257,25 @@ class SnapshotWriter:
 def tables_path(
   snapshot: pathlib.Path, shard: int, shards: int
 ) -> pathlib.Path:
-  """Returns the folder with a server's tables in a snapshot.
+  """Returns the folder in a snapshot that holds the tables of one shard.
 
   Args:
     snapshot: the snapshot's folder.
-    shard: index of the server's shard, from 0.
-    shards: number of servers; a single one uses the whole folder.
+    shard: index of the shard, from 0.
+    shards: number of shards; a single shard has no subfolder.
   """
   path = snapshot / TABLES
   return path if shards == 1 else path / str(shard)
 
 
-def _best_return(newest: snapshot_store.Snapshot | None) -> float | None:
-  """Returns the best mean return up to a snapshot, or None without one."""
+def _read_best_return(newest: snapshot_store.Snapshot | None) -> float | None:
+  """Returns the best mean return of the evaluations before a snapshot.
+
+  It is None if there is no snapshot, or no evaluation before it.
+
+  Args:
+    newest: the run's newest snapshot, or None.
+  """
   if newest is None:
     return None
   return run_counters.RunCounters.read(newest.path).best_eval_return

@@ -1,18 +1,18 @@
 """Throttle: limits the rate of a loop's environment steps."""
 
-# After a delay, such as a pause, the steps of this many seconds are caught up.
-# It is enough for a sleep that was too long, and too little for a burst.
+# Seconds of missed steps that a loop may catch up after a delay. The value
+# makes up for a sleep that took too long, but not for a pause.
 _BURST_S = 0.1
-# Shorter waits count as 0, because a sleep cannot be that short.
+# Seconds below which a wait counts as 0, because no sleep is that short.
 _RESOLUTION_S = 1e-6
 
 
 class Throttle:
-  """A token bucket for environment steps.
+  """A token bucket that limits the rate of environment steps.
 
-  A batch of steps may begin once the time of all earlier steps has passed at
-  the target rate, so the mean rate holds for any batch size. Each call gives
-  the rate, so that it can change at any time.
+  A batch of steps may begin once the earlier steps have taken as long as they
+  should at the target rate. So the mean rate holds for any batch size. The
+  target rate is an argument of each call, because it may change at any time.
 
   ```python
   throttle = Throttle()
@@ -27,15 +27,13 @@ class Throttle:
   """
 
   def __init__(self):
-    """Starts with an empty bucket: the first batch may begin at once."""
+    """Starts without pending steps, so the first batch may begin at once."""
     # Steps by which the loop is ahead of the target rate; negative if behind.
     self._pending_steps = 0.0
     self._updated_at_s: float | None = None
 
   def get_wait_s(self, steps_per_s: float, now_s: float) -> float:
-    """Returns the seconds until the next batch of steps may begin.
-
-    It is 0.0 if the batch may begin now.
+    """Returns the seconds until the next batch of steps may begin, or 0.0.
 
     Args:
       steps_per_s: current target rate; 0 means no limit.
@@ -61,7 +59,12 @@ class Throttle:
     self._update(steps_per_s, now_s)
 
   def _update(self, steps_per_s: float, now_s: float) -> None:
-    """Subtracts the steps that the time since the last update allows."""
+    """Subtracts the steps allowed since the last call from the pending steps.
+
+    Args:
+      steps_per_s: current target rate; 0 means no limit.
+      now_s: current monotonic seconds.
+    """
     if self._updated_at_s is None:
       self._updated_at_s = now_s
     allowed_steps = steps_per_s * (now_s - self._updated_at_s)

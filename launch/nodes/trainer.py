@@ -10,14 +10,17 @@ from slipway.launch.nodes import policy_age, ports
 from slipway.launch.orchestration import limits, messages
 from slipway.launch.orchestration import rates as rates_lib
 
+# The default command: train without limits.
 _RUN = messages.Command()
 
 
 class Trainer:
-  """Runs updates when they are due, and publishes variables, in every mode.
+  """Runs a learner's updates when they are due, and publishes its variables.
+
+  The class is the same in every mode; only its ports differ (`ports`).
 
   Attributes:
-    version: version of the variables that were published last.
+    version: newest version of the variables that the trainer has published.
   """
 
   def __init__(
@@ -29,16 +32,16 @@ class Trainer:
     variables: ports.VariablesSink,
     version: int | None = None,
   ):
-    """Publishes the learner's variables, unless they are published already.
+    """Publishes the learner's variables, and traces its update.
 
     Args:
       config: the whole config.
       rates: the run's schedule.
       learner: the learner, with its state restored.
       updates: the learner's updates and their source of batches.
-      variables: destination of the variables.
+      variables: publisher of the learner's variables.
       version: version under which the learner's variables are published
-        already, or None if they are not.
+        already, or None to publish them now.
     """
     self._rates, self._learner, self._updates = rates, learner, updates
     self._variables = variables
@@ -53,22 +56,28 @@ class Trainer:
 
   @property
   def steps(self) -> int:
-    """Number of updates of the run so far."""
+    """Number of trainer steps of the run so far, also before it was resumed."""
     return self._steps
 
   @property
   def waits_for_round(self) -> bool:
-    """Whether the trainer has to wait for the workers of a round."""
+    """Whether it is the workers' phase of a round, so no update may run.
+
+    It is always False in runs without rounds.
+    """
     return self._rates.in_rounds and self._publications.updates_left == 0
 
   def step(self, command: messages.Command = _RUN) -> int:
-    """Runs one call of the learner's updates, if one is due.
+    """Runs one call of the learner's updates, if any update is due.
+
+    It also publishes the variables when that is due, or when the last
+    publication has failed.
 
     Args:
       command: the control node's newest command.
 
     Returns:
-      The number of updates of the run so far.
+      The number of trainer steps of the run so far.
     """
     if command.trainer_steps_limit is not None:
       self._limit = command.trainer_steps_limit
@@ -86,7 +95,10 @@ class Trainer:
     self._updates.close()
 
   def report(self) -> messages.TrainerReport:
-    """Returns a report without counts of tables and snapshots."""
+    """Returns the trainer's counts and metrics, for the control node.
+
+    The caller adds the counts of tables and snapshots.
+    """
     waiting_since_s = self._waiting_since_s
     return messages.TrainerReport(
       trainer_steps=self._steps,
@@ -98,7 +110,7 @@ class Trainer:
     )
 
   def _next_updates(self, collected_version: int) -> int:
-    """Returns the number of updates in the next call, or 0 if none is due.
+    """Returns the number of updates to run next, or 0 if none is due.
 
     Args:
       collected_version: newest version with which all workers have collected.
@@ -119,7 +131,11 @@ class Trainer:
     return min(updates, self._publications.updates_left)
 
   def _update(self, updates: int) -> None:
-    """Runs one call of updates, and publishes the variables if that is due."""
+    """Runs updates in one call, and publishes the variables if that is due.
+
+    Args:
+      updates: number of updates; fewer run if there are too few batches.
+    """
     last = self._updates.run(updates)
     before, self._steps = self._steps, int(self._learner.steps)
     if last is None:
@@ -136,5 +152,5 @@ class Trainer:
       self.version = self._publish()
 
   def _publish(self) -> int:
-    """Publishes the learner's variables; returns their version."""
+    """Publishes the learner's variables; returns the newest version."""
     return self._variables.publish(self._learner.get_variables())

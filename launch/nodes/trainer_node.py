@@ -1,4 +1,4 @@
-"""Trainer node: runs a trainer as a node of a distributed run."""
+"""Trainer node: runs the trainer of a distributed run."""
 
 from collections.abc import Sequence
 
@@ -24,16 +24,21 @@ from slipway.launch.runs import checkpoints, run_folder, snapshot_store
 from slipway.replay.tables import shard_monitor, tables
 from slipway.replay.variables import retrying_publisher, variables
 
-_ROUND_S = 0.2  # longest wait for a round before the next command is read
-# Seconds in which the last snapshot must be written. They are at most the
-# trainer's grace period in the stop order.
-_SAVE_S = 4.0
-# Seconds for which the start waits for the server with the variables.
-_CONNECT_S = 30.0
+# Longest wait in seconds for the workers of a round before the next command is
+# read.
+_ROUND_WAIT_S = 0.2
+# Seconds for writing and uploading the final snapshot. It must not exceed the
+# trainer's grace period in `stop_order`.
+_FINAL_SNAPSHOT_TIMEOUT_S = 4.0
+# Seconds that the node's start waits for the server with the variables.
+_CONNECT_TIMEOUT_S = 30.0
 
 
 class TrainerNode:
-  """A node that runs a trainer and writes the run's snapshots."""
+  """Node that runs the trainer and writes the run's snapshots.
+
+  If config.topology.replay is 'with_trainer', it also hosts the replay server.
+  """
 
   def __init__(
     self,
@@ -44,14 +49,14 @@ class TrainerNode:
     passing_path: str | None,
     control: control_service.ControlService,
   ):
-    """Restores the run's newest snapshot, and publishes its variables.
+    """Restores the run's newest snapshot, and publishes the variables.
 
     Args:
       config: the whole config.
       spec: specification of one environment.
       folder: the run's folder, for snapshots.
-      servers: addresses of the TrajectoryManagers, the first of which has the
-        variables; hosted here if config.topology.replay is 'with_trainer'.
+      servers: addresses of the TrajectoryManagers, one per shard; the first
+        server also has the variables.
       passing_path: path of the socket that passes connections; see
         `replay_node.HostedTables`.
       control: client of the control node.
@@ -81,7 +86,7 @@ class TrainerNode:
     if snapshot:
       checkpoints.restore(snapshot.path, learner)
       logging.info("resumes from snapshot %d", snapshot.number)
-    self._monitors[0].wait(_CONNECT_S)
+    self._monitors[0].wait(_CONNECT_TIMEOUT_S)
     # The next version must exceed every version that any node has, including
     # those that a killed trainer has published after the snapshot.
     version = control.variables_version()
@@ -106,7 +111,7 @@ class TrainerNode:
     self._saves_begun = 0  # value of `saves_requested` at the last snapshot
 
   def run(self) -> None:
-    """Trains until the run stops, then writes the last snapshot."""
+    """Trains until the run stops, then writes the final snapshot."""
     with link.Link(
       self._control, "trainer", 0, self.report, self._rates.report_period_s
     ) as node_link:
@@ -122,7 +127,7 @@ class TrainerNode:
         if self.trainer.step(command) == before and collected is None:
           # There was no batch, or the trainer is at its limit.
           node_link.wait(self._rates.trainer_idle_s)
-      self._snapshots.finish(self.trainer.version, _SAVE_S)
+      self._snapshots.finish(self.trainer.version, _FINAL_SNAPSHOT_TIMEOUT_S)
       # The trainer's connections are closed before their servers, which stop
       # after this node or, if hosted here, below.
       self.trainer.close()
@@ -130,14 +135,17 @@ class TrainerNode:
     self.close()
 
   def close(self) -> None:
-    """Stops the shard monitors, and the server if it is hosted here."""
+    """Stops the shard monitors, and the replay server if this node hosts it."""
     for monitor in self._monitors:
       monitor.close()
     if self._tables is not None:
       self._tables.close()
 
   def report(self) -> messages.TrainerReport:
-    """Returns a report of trainer, snapshots and hosted tables."""
+    """Returns the counts of trainer, snapshots and hosted tables.
+
+    The link calls this method to report to the control node.
+    """
     report = self.trainer.report()
     hosted = messages.ReplayReport()
     if self._tables is not None:
@@ -155,14 +163,15 @@ class TrainerNode:
     )
 
   def _wait_for_round(self, command: messages.Command) -> int | None:
-    """Waits briefly for the workers of a round, if it is their phase.
+    """Waits up to 0.2 s for the workers of a round, if it is their phase.
 
     Args:
       command: the control node's newest command.
 
     Returns:
-      The newest version with which all workers have collected, or None if the
-      trainer does not have to wait or the control node is down.
+      The newest version with which all workers have collected their share of a
+      round. None if the trainer does not have to wait, or the control node is
+      down.
     """
     version = self.trainer.version
     if (
@@ -172,16 +181,17 @@ class TrainerNode:
     ):
       return None
     try:
-      return self._control.wait_collected(version, _ROUND_S)
+      return self._control.wait_collected(version, _ROUND_WAIT_S)
     except rpc_client.UnreachableError as error:  # the control node restarts
       logging.info("no round from the control node: %s", error)
       return None
 
   def _save_if_due(self, saves_requested: int) -> None:
-    """Begins a snapshot if one was requested or the period has passed.
+    """Begins a snapshot if one was requested or the snapshot period has passed.
 
     Args:
-      saves_requested: number of snapshots that were requested so far.
+      saves_requested: number of snapshots that the run's commands have
+        requested so far.
     """
     if saves_requested > self._saves_begun or self._snapshots.due:
       self._saves_begun = max(saves_requested, self._saves_begun)
@@ -196,7 +206,16 @@ def _make_updates(
   rates: rates_lib.Rates,
   monitors: Sequence[shard_monitor.ShardMonitor],
 ) -> updates_core.Updates:
-  """Returns the updates that fit the algorithm's source of batches."""
+  """Returns the updates for recorded data, a queue or a replay table.
+
+  Args:
+    config: the whole config.
+    spec: specification of one environment.
+    builder: the algorithm's builder.
+    learner: the learner whose updates run.
+    rates: the run's schedule, with the specification of its table.
+    monitors: monitors of the replay servers, one per shard.
+  """
   table, limiter = rates.table, rates.limiter
   if table is None or limiter is None:
     return recorded_updates.RecordedUpdates(

@@ -1,4 +1,4 @@
-"""Worker: collects items with the newest policy, and writes them."""
+"""Worker: steps environments with the newest policy, and writes items."""
 
 import time
 import typing
@@ -14,15 +14,20 @@ from slipway.launch.nodes import collector, ports, throttle
 from slipway.launch.orchestration import messages
 from slipway.launch.orchestration import rates as rates_lib
 
-_WAIT_S = 0.2  # longest wait before the next command is read
-_FLUSH_S = 2.0  # longest wait for items in flight at the end
-# Seconds after which a wait is logged. Shorter ones are normal with a limiter.
+_MAX_WAIT_S = 0.2  # longest wait in seconds before the next command is read
+_CLOSE_TIMEOUT_S = 2.0  # seconds that `close` waits for items in flight
+# Seconds after which a wait for the table is logged. Shorter waits are normal
+# with a limiter.
 _LOG_AFTER_S = 1.0
+# The default command: step without limits.
 _RUN = messages.Command()
 
 
 class Worker:
-  """Steps a batch of environments and writes items, in every mode."""
+  """Steps a batch of environments and writes their items to a table.
+
+  The class is the same in every mode; only its ports differ (`ports`).
+  """
 
   def __init__(
     self,
@@ -43,8 +48,8 @@ class Worker:
       spec: specification of one environment.
       builder: the algorithm's builder.
       rates: the run's schedule.
-      index: index of the worker, from 0.
-      items: destination of the items.
+      index: index of the worker in the run, from 0.
+      items: writer of the items.
       variables: source of the policy's variables.
       registration: counts of the worker's earlier processes.
       environment: batch of environments, or None to make them from the config;
@@ -76,7 +81,7 @@ class Worker:
 
   @property
   def env_steps(self) -> int:
-    """Number of environment steps of this process."""
+    """Number of environment steps in this process; autoresets do not count."""
     return self._collector.env_steps
 
   @property
@@ -88,18 +93,22 @@ class Worker:
   def collected_version(self) -> int:
     """Newest version with which this worker has collected its share of a round.
 
-    It is 0 before the first round has ended.
+    All items of that round are confirmed. The version is 0 before the first
+    round's end, and in runs without rounds.
     """
     return self._collected_version
 
   def step(self, command: messages.Command = _RUN) -> int:
-    """Steps every environment once, or waits briefly if it must not step.
+    """Steps every environment once, or waits up to 0.2 s if no step is allowed.
+
+    A step is not allowed without variables, during a pause, after the worker's
+    share of a round, above the rate limit, or while the table accepts no items.
 
     Args:
       command: the newest command of the proxy or the control node.
 
     Returns:
-      The environment steps of this process so far.
+      The number of environment steps of this process so far.
     """
     self._load_variables()
     if self._may_step(command):
@@ -112,20 +121,23 @@ class Worker:
       self._throttle.record_steps(steps, command.steps_per_s, time.monotonic())
     return self._collector.env_steps
 
-  def keep_stream(self) -> None:
-    """Reopens a broken stream of items; may be called between two steps."""
+  def reopen_broken_stream(self) -> None:
+    """Replaces the stream of items if it has broken, without waiting.
+
+    To be called while `step` waits in an environment.
+    """
     self._items.wait(0.0)
 
   def close(self) -> None:
-    """Waits for items in flight, and closes the environments."""
-    if not self._items.close(_FLUSH_S):
+    """Waits up to 2 s for items in flight, and closes the environments."""
+    if not self._items.close(_CLOSE_TIMEOUT_S):
       logging.info(
         "items that the table rejected at the end: %d", self._items.discarded
       )
     self._collector.close()
 
   def report(self) -> messages.WorkerReport:
-    """Returns a report of this process."""
+    """Returns this process's current counts, for the control node."""
     published_at_s, waiting_since_s = (
       self._published_at_s,
       self._waiting_since_s,
@@ -149,30 +161,33 @@ class Worker:
     )
 
   def get_state(self, with_environments: bool) -> dict[str, typing.Any]:
-    """Returns the worker's state without its variables, for pickling.
+    """Returns the worker's state for pickling, without the variables.
 
     Args:
-      with_environments: whether the environments can be saved; see
-        `Collector.get_state`.
+      with_environments: whether to include the environments and their
+        unfinished episodes; see `Collector.get_state`.
     """
     return self._collector.get_state(with_environments)
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores a state of `get_state`."""
+    """Restores a state that `get_state` returned; see `Collector.set_state`."""
     self._collector.set_state(state)
 
   def _may_step(self, command: messages.Command) -> bool:
-    """Returns whether a step may begin now; waits briefly if not.
+    """Returns whether the environments may step now; waits briefly if not.
 
-    When the share of a round is collected and confirmed, it also updates
-    `collected_version`.
+    Once the worker's share of a round is collected and all its items are
+    confirmed, this method also updates `collected_version`.
+
+    Args:
+      command: the newest command.
     """
     if self._published_at_s is None:
       time.sleep(self._rates.idle_s)
       return False
-    has_collected = self._has_collected(command)
+    has_collected = self._has_collected_share(command)
     if command.paused or has_collected:
-      if self._record_wait(self._items.flush(_WAIT_S)):
+      if self._record_wait(self._items.flush(_MAX_WAIT_S)):
         if has_collected and self._collected_version != self._version:
           # No sleep, so that the new version is reported at once.
           self._collected_version = self._version
@@ -181,24 +196,30 @@ class Worker:
       return False
     wait_s = self._throttle.get_wait_s(command.steps_per_s, time.monotonic())
     if wait_s > 0:
-      time.sleep(min(wait_s, _WAIT_S))
+      time.sleep(min(wait_s, _MAX_WAIT_S))
       return False
-    return self._record_wait(self._items.wait(_WAIT_S))
+    return self._record_wait(self._items.wait(_MAX_WAIT_S))
 
-  def _has_collected(self, command: messages.Command) -> bool:
-    """Returns whether this worker has collected its share of the round."""
+  def _has_collected_share(self, command: messages.Command) -> bool:
+    """Returns whether this worker has made its steps of the current round.
+
+    It is False in runs without rounds.
+
+    Args:
+      command: the newest command, with the number of workers per round.
+    """
     workers = command.workers or self._config.topology.workers
     share = self._rates.worker_steps(workers)
     return share is not None and self._round_steps >= share
 
   def _record_wait(self, ready: bool) -> bool:
-    """Records the start or the end of a wait, and logs a long one.
+    """Records when a wait for the table begins or ends; logs long waits.
 
     Args:
-      ready: whether the worker has nothing to wait for.
+      ready: whether the table is ready, so that the worker does not wait.
 
     Returns:
-      The argument.
+      `ready`, unchanged.
     """
     now_s = time.monotonic()
     if ready:
@@ -215,7 +236,7 @@ class Worker:
     return False
 
   def _load_variables(self) -> None:
-    """Loads the newest variables if they are new, and begins a round."""
+    """Loads the next version of the variables, if any, and begins a round."""
     snapshot = self._variables.poll()
     if snapshot is None:
       return

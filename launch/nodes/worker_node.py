@@ -1,4 +1,4 @@
-"""Worker node: runs a worker as a node, or for an external process."""
+"""Worker node: runs a worker in a node's process or in an external process."""
 
 import contextlib
 import threading
@@ -16,21 +16,21 @@ from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables
 from slipway.replay.transport import control_block
 
-# A worker writes further items only while at most this many are unconfirmed.
-# Items of a queue become outdated while they wait, so only the queue's capacity
-# should bound the number of waiting items.
-_UNCONFIRMED = writer_lib.MAX_IN_FLIGHT // 2
-_UNCONFIRMED_OF_QUEUE = 1
+# Number of unconfirmed items from which a worker waits before it writes more.
+_MAX_UNCONFIRMED = writer_lib.MAX_IN_FLIGHT // 2
+# The same limit for a queue. Items for a queue become outdated while they wait
+# in the writer, so only the queue's capacity should bound their number.
+_MAX_UNCONFIRMED_FOR_QUEUE = 1
 
 
 class ExternalParts(typing.NamedTuple):
-  """The objects of a worker node that an external process provides.
+  """The objects that an external process passes to its `WorkerNode`.
 
   Attributes:
-    index: index of the process among the external ones.
-    handle: handle of its slot in the proxy's shared control block.
+    index: index of the process among the external ones, from 0.
+    handle: handle of the process's slot in the shared control block.
     environment: the environment that the process's own loop steps.
-    stop_event: event that stops the node.
+    stop_event: event that stops the worker node.
   """
 
   index: int
@@ -40,10 +40,10 @@ class ExternalParts(typing.NamedTuple):
 
 
 class WorkerNode:
-  """A node that runs a worker.
+  """Node that runs a `Worker` and reports its counts to the control node.
 
-  The worker follows the commands of its proxy, or without a proxy those of the
-  control node.
+  The worker follows the commands of its machine's proxy. Without a proxy, it
+  follows those of the control node.
   """
 
   def __init__(
@@ -55,16 +55,16 @@ class WorkerNode:
     control: control_service.ControlService,
     external_parts: ExternalParts | None = None,
   ):
-    """Registers the worker, and connects it to its table and variables.
+    """Registers the worker at the control node, and makes the worker.
 
     Args:
       config: the whole config.
       spec: specification of one environment.
-      index: index of the worker, from 0.
+      index: index of the worker in the run, from 0.
       data: addresses of the servers or the proxy.
       control: client of the control node.
-      external_parts: objects of an external process, or None if the worker is
-        one of the run's own.
+      external_parts: objects of the external process in which this node runs,
+        or None if the run has started this node.
     """
     self._name = ("worker", index)
     if external_parts:
@@ -93,7 +93,7 @@ class WorkerNode:
         table.schema.kept_frame_records(
           config.topology.environments_per_worker
         ),
-        _UNCONFIRMED_OF_QUEUE if table.consumed else _UNCONFIRMED,
+        _MAX_UNCONFIRMED_FOR_QUEUE if table.consumed else _MAX_UNCONFIRMED,
       ),
       data.make_variables_source(self._rates.poll_period_s),
       control.register(*self._name),
@@ -101,19 +101,20 @@ class WorkerNode:
     )
 
   def check_in_step(self) -> bool:
-    """Returns whether to stop; called regularly while a step takes long.
+    """Returns whether the worker has to stop, during a step that takes long.
 
-    It also reopens a broken stream, because other connections of the same
-    process wait for that.
+    An external environment calls this method regularly while it waits for its
+    loop. The method also replaces a broken stream, because until then the proxy
+    admits no connection of the process.
     """
-    self._worker.keep_stream()
+    self._worker.reopen_broken_stream()
     node_link = self._link
     return node_link is not None and (
-      node_link.stopping or self._command(node_link).stop
+      node_link.stopping or self._get_command(node_link).stop
     )
 
   def run(self) -> None:
-    """Collects until the run, or the external process, stops."""
+    """Collects until the run or the external process stops the node."""
     external_parts = self._external_parts
     with link.Link(
       self._control,
@@ -133,10 +134,10 @@ class WorkerNode:
       self._worker.close()
 
   def _collect(self, node_link: link.Link) -> None:
-    """Steps the worker until it has to stop, and reports each round at once."""
+    """Steps the worker until a stop, and reports each round's end at once."""
     collected = 0
     while not node_link.stopping:
-      command = self._command(node_link)
+      command = self._get_command(node_link)
       if command.stop:
         break
       self._worker.step(command)
@@ -144,8 +145,13 @@ class WorkerNode:
         collected = self._worker.collected_version
         node_link.report_now()  # because the trainer waits for this report
 
-  def _command(self, node_link: link.Link) -> messages.Command:
-    """Returns the proxy's command, or without a proxy the control node's."""
+  def _get_command(self, node_link: link.Link) -> messages.Command:
+    """Returns the newest command of the proxy, or else of the control node.
+
+    Args:
+      node_link: link to the control node, whose command is used if the machine
+        has no proxy.
+    """
     handle = self._handle
     if handle is None:
       return node_link.command

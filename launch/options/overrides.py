@@ -92,9 +92,11 @@ def load(path: str) -> ml_collections.ConfigDict:
         "the config.json of a run"
       ) from error
   name, *preset = path.split(":", 1)
-  file = name if name.endswith(".py") else str(catalog.path(name) or "")
+  file = (
+    name if name.endswith(".py") else str(catalog.find_config_file(name) or "")
+  )
   if not pathlib.Path(file).is_file():
-    near = catalog.nearest(pathlib.PurePath(name).stem)
+    near = catalog.find_similar(pathlib.PurePath(name).stem)
     advice = f"did you mean {near}? " if near else ""
     raise ValueError(
       f"{flag} can't be read, so there is nothing to run: {advice}give the "

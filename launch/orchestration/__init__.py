@@ -1,1 +1,1 @@
-"""Orchestration: limits, schedule, commands and state of a run."""
+"""Orchestration: decides for a run's nodes when to run, pause and stop."""

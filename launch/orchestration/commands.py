@@ -1,4 +1,4 @@
-"""Commands: the settings of a run from which each node's command follows."""
+"""Commands: derives each node's command from the run's current settings."""
 
 import msgspec
 
@@ -6,17 +6,18 @@ from slipway.launch.orchestration import messages
 
 
 class Commands(msgspec.Struct, forbid_unknown_fields=True):
-  """The current settings of a run that its nodes have to follow.
+  """The run's current settings, from which each node's command is made.
 
   Attributes:
-    workers: number of workers; workers with higher indices end.
+    workers: target number of workers; a worker with this index or a higher one
+      is stopped.
     proxies: number of proxies that share the limit on environment steps.
     steps_per_s: limit on the environment steps per second of all workers
       together; 0 means no limit.
     paused: whether all nodes should pause.
-    trainer_steps_limit: the trainer's last step; 0 means no limit, and None the
-      config's limit.
-    saves_requested: number of snapshots requested so far.
+    trainer_steps_limit: trainer step at which the trainer stops; 0 means no
+      limit, and None the config's limit.
+    saves_requested: number of snapshots that users have requested so far.
   """
 
   workers: int
@@ -29,15 +30,17 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
   def for_node(
     self, role: str, index: int, stop: bool, collected_version: int = 0
   ) -> messages.Command:
-    """Returns the command for a node.
+    """Returns the command for one node.
+
+    Workers and proxies each get an equal share of the limit on steps. A worker
+    that has a proxy follows the proxy's commands instead.
 
     Args:
-      role: the node's role. A worker and a proxy get an equal share of the
-        limit on steps; a worker with a proxy follows the proxy's commands.
-      index: index of the node among those of its role.
-      stop: whether the nodes of this role should end.
-      collected_version: newest version with which all workers have collected
-        their share of a round, which only the trainer needs.
+      role: the node's role, such as 'worker'.
+      index: index of the node among the nodes of its role.
+      stop: whether the nodes of this role should stop.
+      collected_version: newest version of the variables with which all workers
+        have collected their share of a round; only the trainer receives it.
     """
     if role == "trainer":
       return messages.Command(

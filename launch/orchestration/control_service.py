@@ -1,4 +1,4 @@
-"""ControlService: the interface of the control node for other processes."""
+"""ControlService: the control node's RPC interface."""
 
 import typing
 
@@ -8,33 +8,44 @@ from slipway.launch.runs import run_counters, run_status
 
 
 class ControlService(typing.Protocol):
-  """The methods of `run_control.RunControl` that other processes call.
+  """The control node's RPC interface; `run_control.RunControl` implements it.
 
-  Clients retry the methods that are marked `wire.repeated`, because the control
-  node may be restarting.
+  Methods that are marked `wire.repeated` are idempotent. Clients retry them,
+  because the control node may be restarting.
   """
 
   def report(
     self, role: str, index: int, report: messages.Report
   ) -> messages.Command:
-    """Receives a node's report; returns the node's command."""
+    """Records a node's periodic report, and returns the node's command.
+
+    Args:
+      role: the node's role, such as 'worker'.
+      index: index of the node among the nodes of its role.
+      report: counts of the node's current process.
+    """
     ...
 
   def finished(self, role: str, index: int, report: messages.Report) -> None:
-    """Receives the last report of a node that has ended."""
+    """Records a node's last report, and that the node has ended."""
     ...
 
   @wire.repeated
   def register(self, role: str, index: int) -> messages.Registration:
-    """Registers a node that starts; returns counts of its earlier processes."""
+    """Returns counts of a node's earlier processes, to a process that starts.
+
+    Args:
+      role: the node's role, such as 'worker'.
+      index: index of the node among the nodes of its role.
+    """
     ...
 
   def wait_collected(self, version: int, timeout_s: float) -> int:
-    """Waits until every worker has collected its share of a round.
+    """Waits until every worker has collected its share of a round (mode sync).
 
     Args:
       version: version of the variables with which the workers collect.
-      timeout_s: seconds after which the wait ends, up to 1 s.
+      timeout_s: seconds after which the wait ends; at most 1 s is used.
 
     Returns:
       The newest version with which every worker has collected. It is lower
@@ -43,33 +54,38 @@ class ControlService(typing.Protocol):
     ...
 
   def counters(self) -> run_counters.RunCounters:
-    """Returns the counters that a snapshot contains."""
+    """Returns the run's current counters, for a new snapshot."""
     ...
 
   @wire.repeated
   def variables_version(self) -> int:
-    """Returns the highest version of the variables that any node knows."""
+    """Returns the highest version of the variables that any node reported."""
     ...
 
   @wire.repeated
   def evaluated(self, evaluation: messages.Evaluation) -> bool:
-    """Receives an evaluation; returns whether it is the best so far."""
+    """Records an evaluation, and returns whether it is the best so far."""
     ...
 
   def place(self, placement: messages.Placement) -> None:
-    """Receives the current machines of the run."""
+    """Records on which machines the run's nodes are currently placed."""
     ...
 
   def status(self) -> run_status.RunStatus:
-    """Returns the status of the run."""
+    """Returns the run's current status."""
     ...
 
   def stop(self, reason: str) -> None:
-    """Stops the run in the stop order; the first reason is recorded."""
+    """Stops the run: its nodes end in the order of `stop_order`.
+
+    Args:
+      reason: reason of the stop for the user. Later calls change nothing, so
+        the first reason is kept.
+    """
     ...
 
   def pause(self) -> None:
-    """Pauses all nodes until `resume`.
+    """Pauses all nodes until `resume` is called.
 
     Raises:
       ValueError: the run is stopping.
@@ -77,7 +93,7 @@ class ControlService(typing.Protocol):
     ...
 
   def resume(self) -> None:
-    """Makes all nodes continue after `pause`.
+    """Ends the pause that `pause` began; all nodes continue.
 
     Raises:
       ValueError: the run is stopping.
@@ -85,7 +101,7 @@ class ControlService(typing.Protocol):
     ...
 
   def save(self) -> None:
-    """Requests a snapshot.
+    """Requests a snapshot, which the trainer writes soon after.
 
     Raises:
       ValueError: the run is stopping.
@@ -93,15 +109,18 @@ class ControlService(typing.Protocol):
     ...
 
   def set_workers(self, count: int) -> None:
-    """Sets the number of workers.
+    """Sets the run's number of workers.
+
+    Args:
+      count: the new number; workers are started or stopped to reach it.
 
     Raises:
-      ValueError: the run is stopping, or can't have this number.
+      ValueError: the run is stopping, or can't have this number of workers.
     """
     ...
 
   def set(self, field: str, value: float | str) -> None:
-    """Changes a field of the config during the run.
+    """Changes a limit or rate of the run's config while the run is active.
 
     Args:
       field: name of a field in `settings.FIELDS`.
@@ -113,5 +132,5 @@ class ControlService(typing.Protocol):
     ...
 
   def release(self) -> None:
-    """Confirms that the launcher has the last status; the node may exit."""
+    """Lets the control node exit: the launcher has the run's last status."""
     ...

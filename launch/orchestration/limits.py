@@ -1,4 +1,4 @@
-"""Limits: decides when a run has reached its limits."""
+"""Limits: checks a run's counts against section `limits` of its config."""
 
 import typing
 
@@ -6,18 +6,19 @@ import ml_collections
 
 from slipway.launch.runs import run_counters, run_status
 
-ALL = "all_limits"  # reason of a stop because all of several limits are reached
+# The reason of the stop if limits.combine='all' and several limits are set.
+ALL_LIMITS = "all_limits"
 
 
 class Counts(typing.NamedTuple):
-  """The counts that limits apply to, under the names of the limits.
+  """A run's counts, each with the name of the limit that applies to it.
 
   Attributes:
     environment_steps: environment steps of all workers.
     trainer_steps: updates of the learner.
     episodes: training episodes of all workers.
-    wall_clock_s: seconds that the run has taken.
-    target_return: mean return of the last evaluation, or None before one.
+    wall_clock_s: duration of the run in seconds.
+    target_return: mean return of the last evaluation, or None before the first.
     evaluations_without_improvement: evaluations since the mean return was last
       higher than all before.
   """
@@ -31,7 +32,7 @@ class Counts(typing.NamedTuple):
 
   @classmethod
   def from_status(cls, status: run_status.RunStatus) -> "Counts":
-    """Returns the counts in a run's status."""
+    """Returns the counts of a run's status that have limits."""
     return cls(
       status.env_steps,
       status.trainer_steps,
@@ -43,7 +44,7 @@ class Counts(typing.NamedTuple):
 
   @classmethod
   def from_counters(cls, counters: run_counters.RunCounters) -> "Counts":
-    """Returns the counts in a snapshot's counters."""
+    """Returns the counts of a snapshot that have limits."""
     return cls(
       counters.environment_steps,
       counters.trainer_steps,
@@ -57,9 +58,10 @@ class Counts(typing.NamedTuple):
 def find_configured(limits: ml_collections.ConfigDict) -> list[str]:
   """Returns the names of the limits that a config sets.
 
+  A target return of infinity means no limit, as does 0 for any other limit.
+
   Args:
-    limits: section `limits` of a config. A target return of infinity and other
-      limits of 0 are not set.
+    limits: section `limits` of a config.
   """
   return [
     name
@@ -71,7 +73,7 @@ def find_configured(limits: ml_collections.ConfigDict) -> list[str]:
 def find_reached(
   limits: ml_collections.ConfigDict, counts: Counts
 ) -> list[str]:
-  """Returns the names of the limits that are reached.
+  """Returns the names of the limits that a run has reached.
 
   Args:
     limits: section `limits` of a config.
@@ -88,32 +90,32 @@ def find_reached(
 def find_reason(
   limits: ml_collections.ConfigDict, counts: Counts
 ) -> str | None:
-  """Returns the limit that ends a run now.
+  """Returns the name of the limit that ends a run now, or None.
 
-  A run ends at its first limit, or with limits.combine='all' once all limits
-  that are set are reached.
+  A run ends at the first limit that it reaches. With limits.combine='all', it
+  ends once it has reached all limits that are set.
 
   Args:
     limits: section `limits` of a config.
     counts: the run's current counts.
 
   Returns:
-    The name of a limit, or `ALL` if several limits together end the run, or
-    None if the run continues.
+    The name of a limit, `ALL_LIMITS` if several limits together end the run,
+    or None if the run continues.
   """
   reached = find_reached(limits, counts)
   if limits.combine == "any" or not reached:
     return reached[0] if reached else None
   if reached != find_configured(limits):
     return None
-  return reached[0] if len(reached) == 1 else ALL
+  return reached[0] if len(reached) == 1 else ALL_LIMITS
 
 
 def last_trainer_step(limits: ml_collections.ConfigDict) -> int:
-  """Returns the trainer step at which the trainer stops, or 0 without a limit.
+  """Returns the trainer step at which the trainer stops, or 0 for no limit.
 
-  If a run ends only once several limits are all reached, the trainer continues
-  beyond its own limit, so there is none.
+  With limits.combine='all' and further limits, the trainer must continue until
+  the other limits are reached, too. The result is then 0.
 
   Args:
     limits: section `limits` of a config.

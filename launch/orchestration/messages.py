@@ -1,6 +1,6 @@
 """Messages: commands and reports between the nodes and the control node.
 
-`control_service` declares the calls that send them.
+`control_service.ControlService` declares the RPC methods that send them.
 """
 
 import typing
@@ -10,24 +10,30 @@ import msgspec
 from slipway.launch.runs import run_status
 from slipway.launch.runs.run_status import TableCounts
 
-# Ranges of numbers in reports; the receiver rejects other values.
+# Types of fields with a range. The receiver rejects a message with a value
+# outside of the range.
+# A count of steps, items, bytes or versions, which a float64 holds exactly.
 Count = typing.Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+# Unix seconds.
 Seconds = typing.Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+# The undiscounted return of an episode.
 Return = typing.Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """A command to a node; the default is to run without limits.
+  """A command of the control node to another node, in reply to its report.
+
+  The default command is to run without limits.
 
   Attributes:
-    stop: whether the node should end.
+    stop: whether the node should stop.
     paused: whether the node should pause.
     steps_per_s: limit on the environment steps per second of a worker, or of
       all workers of a proxy together; 0 means no limit.
-    trainer_steps_limit: the trainer's last step; 0 means no limit, and None the
-      config's limit.
-    saves_requested: number of snapshots that were requested so far; the
-      trainer's periodic snapshots do not count.
+    trainer_steps_limit: trainer step at which the trainer stops; 0 means no
+      limit, and None the config's limit.
+    saves_requested: number of snapshots that users have requested so far;
+      periodic snapshots do not count.
     collected_version: newest version of the variables with which every worker
       has collected its share of a round; 0 if there is none.
     workers: number of workers that share a round; 0 means the config's number.
@@ -43,7 +49,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of a node's earlier processes, for a process that starts.
+  """Counts of a node's earlier processes, which a new process receives.
 
   Attributes:
     restart_count: number of earlier processes of the node.
@@ -60,9 +66,9 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   Attributes:
     returns: undiscounted return of each episode.
     lengths: environment steps of each episode.
-    variables_version: version that was evaluated.
-    key: unique text per evaluation, by which an evaluation that is sent again
-      is counted once; empty if it is never sent again.
+    variables_version: version of the variables that was evaluated.
+    key: unique id of the evaluation, so that a retried call counts it only
+      once; empty if the call is never retried.
   """
 
   returns: typing.Annotated[list[Return], msgspec.Meta(min_length=1)]
@@ -72,12 +78,12 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The current machines of a run.
+  """The machines on which a run's node groups are currently placed.
 
   Attributes:
-    machines: state of each machine, by node group.
-    expected: number of nodes of each role.
-    absent: role and index of the nodes that currently have no machine.
+    machines: state of each node group's machine, by the group's name.
+    expected: number of nodes that the run should have, by role.
+    absent: role and index of each node that currently has no machine.
   """
 
   machines: dict[str, run_status.MachineStatus]
@@ -86,15 +92,18 @@ class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RestoredCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of the snapshot that a node has restored.
+  """Counts in the snapshot from which a node's process was restored.
 
-  A node that started without a snapshot reports counts of 0.
+  The counts are 0 if the process started without a snapshot. The control node
+  computes lost work from them.
 
   Attributes:
-    env_steps: environment steps of the run, or None if the node does not know
-      them.
-    trainer_steps: updates of the run, or None if the node is not the trainer.
-    inserted: items inserted into the node's table, or None if it has no table.
+    env_steps: environment steps of the run, or None if the node does not
+      restore them.
+    trainer_steps: trainer steps of the run, or None if the node is not the
+      trainer.
+    inserted: items inserted into the node's table, or None if the node has no
+      table.
   """
 
   env_steps: Count | None = None
@@ -103,7 +112,7 @@ class RestoredCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Snapshots that a trainer has written.
+  """The state of a trainer's snapshots.
 
   Attributes:
     written: number of the newest snapshot, or 0 if there is none.
@@ -112,7 +121,7 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       None if there is none.
     uploaded: number of the newest uploaded snapshot, or None if there is none.
     upload_failures: number of failed uploads.
-    unwritten: whether the last snapshot could not be written.
+    unwritten: whether the last attempt to write a snapshot failed.
   """
 
   written: Count = 0
@@ -124,7 +133,7 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of one worker's streams through its proxy.
+  """Counts of the streams of one worker, as its proxy reports them.
 
   Attributes:
     streams: number of open streams.
@@ -140,30 +149,32 @@ class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WorkerReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="worker"
 ):
-  """The report of a worker process, whose counts start from 0.
+  """The report of a worker process, with counts since the process started.
 
   Attributes:
-    incarnation: identifies this process among those of its node, by the unix
-      seconds at which it started to report; `Link` sets it.
+    incarnation: unix seconds at which the process began to report, which
+      identify it among the node's processes; `Link` sets the field.
     env_steps: environment steps.
     episodes: training episodes that have ended.
     items_written: number of items passed to the writer.
     items_confirmed: number of items that the server has confirmed.
-    items_lost: number of items lost in flight.
-    items_discarded: number of items that were in flight when the worker ended,
-      and that the table did not take any more.
+    items_lost: number of items in flight when their stream broke.
+    items_discarded: number of items that were in flight when the worker
+      stopped, and that the table no longer accepted.
     reconnects: number of streams that were reopened.
-    variables_version: version with which the worker acts; 0 before the first.
-    variable_loads: number of versions that were loaded.
+    variables_version: version of the variables with which the worker acts; 0
+      before the first one.
+    variable_loads: number of versions of the variables that the worker has
+      loaded.
     collected_version: newest version with which the worker has collected its
       share of a round, after all items were confirmed; 0 if there is none.
     training_return: mean return of the last episodes, or None if none has
       ended.
     variables_age_s: seconds since `variables_version` was published, or None
       before the first version.
-    waiting_s: seconds for which the worker has waited, or None if it does not
-      wait.
-    waiting_for: reason of the wait, such as `waits.TABLE`, or None.
+    waiting_s: seconds since the worker's current wait began, or None if it does
+      not wait.
+    waiting_for: reason of the current wait, such as `waits.TABLE`, or None.
   """
 
   incarnation: Seconds = 0.0
@@ -190,17 +201,18 @@ class TrainerReport(
 
   Attributes:
     incarnation: identifies the process; see `WorkerReport`.
-    trainer_steps: number of updates of the run.
+    trainer_steps: trainer steps of the whole run.
     first_step_at_s: unix seconds of the process's first update, or None before
       it.
-    variables_version: version that was published last; 0 before the first.
-    waiting_s: seconds for which the trainer has waited for a batch, or None if
+    variables_version: version of the variables that was published last; 0
+      before the first one.
+    waiting_s: seconds since the trainer began to wait for a batch, or None if
       it does not wait.
     metrics: metrics of the learner's last update, by name.
     shards_up: number of shards that reply, or None if there is a single table.
-    restored: counts of the snapshot that the process has restored.
+    restored: counts in the snapshot from which the process was restored.
     replay: counts of the table, or None if the trainer does not host it.
-    snapshots: counts of the snapshots.
+    snapshots: state of the trainer's snapshots.
   """
 
   incarnation: Seconds = 0.0
@@ -223,7 +235,7 @@ class ReplayReport(
   Attributes:
     incarnation: identifies the process; see `WorkerReport`.
     replay: counts of the server's table.
-    restored: counts of the snapshot that the process has restored.
+    restored: counts in the snapshot from which the process was restored.
   """
 
   incarnation: Seconds = 0.0
@@ -234,7 +246,7 @@ class ReplayReport(
 class ProxyReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="proxy"
 ):
-  """The report of a proxy process, whose counts start from 0.
+  """The report of a proxy process, with counts since the process started.
 
   Attributes:
     incarnation: identifies the process; see `WorkerReport`.
@@ -242,15 +254,16 @@ class ProxyReport(
     connections_refused: number of streams that were rejected.
     bytes_up: bytes relayed to the replay server.
     bytes_down: bytes relayed to the workers.
-    variables_fetched: number of versions that were put into shared memory.
-    variables_version: version in shared memory; 0 before the first.
+    variables_fetched: number of versions of the variables that the proxy has
+      put into shared memory.
+    variables_version: version in shared memory; 0 before the first one.
     variables_age_s: seconds since `variables_version` was published, or None
       before the first version.
     restarts: number of earlier processes of this proxy.
     server: address of the replay server, or None if it is not known yet.
-    waiting_s: seconds for which the server has not replied, or None if it
+    waiting_s: seconds since the replay server last replied, or None if it
       replies.
-    workers: streams of each live worker, by the worker's index.
+    workers: counts of the streams of each live worker, by the worker's index.
   """
 
   incarnation: Seconds = 0.0
@@ -270,14 +283,14 @@ class ProxyReport(
 class EvaluatorReport(
   msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="evaluator"
 ):
-  """The report of an evaluator process; `Evaluation` has its results.
+  """The report of an evaluator process; results are sent as `Evaluation`.
 
   Attributes:
     incarnation: identifies the process; see `WorkerReport`.
-    unwritten: names of files that wait for space on the disk.
-    waiting_s: seconds since the current evaluation began, or None if there is
-      none or it is not long yet.
-    waiting_for: reason of the wait, such as `waits.EPISODES`, or None.
+    unwritten: names of the files that a full disk has rejected.
+    waiting_s: seconds since the current evaluation began, or None if no
+      evaluation runs or it has only just begun.
+    waiting_for: reason of the current wait, such as `waits.EPISODES`, or None.
   """
 
   incarnation: Seconds = 0.0
@@ -286,6 +299,7 @@ class EvaluatorReport(
   waiting_for: str | None = None
 
 
+# The report of any node; msgspec stores its type as a tag.
 Report = (
   WorkerReport | TrainerReport | ReplayReport | ProxyReport | EvaluatorReport
 )

@@ -1,4 +1,4 @@
-"""NodeState: one node's newest report, and sums over its processes."""
+"""NodeState: one node's newest report, and sums over all of its processes."""
 
 import time
 
@@ -7,24 +7,26 @@ import msgspec
 from slipway.launch.orchestration import messages
 from slipway.launch.runs import run_counters
 
-# Two reports describe the same wait if its start differs by at most this.
+# Seconds by which the start of a wait may differ between two reports of the
+# same wait, because the reports' delay varies.
 _SAME_WAIT_S = 1.0
-_COUNTS = run_counters.NodeCounts.__struct_fields__
+# Names of the counts that are summed over a node's processes.
+_COUNT_NAMES = run_counters.NodeCounts.__struct_fields__
 
 
 class NodeState(msgspec.Struct, forbid_unknown_fields=True):
-  """The state of one node, as the control node knows it.
+  """The control node's record of one node: its newest report and its sums.
 
   Attributes:
     report: newest report, or None if no process of the node has reported since
-      the user's command.
-    earlier: sums over the node's earlier processes.
+      the run was started or resumed.
+    earlier: sums over the node's processes before the current one.
     finished: whether the node has ended.
     reported_at_s: monotonic seconds of the newest report, or None before it.
-    waiting_since_s: monotonic seconds since which the node waits, or None if it
-      does not wait.
-    restarts: number of restarts during the run's commands; the start of a node
-      in a resumed run is not a restart.
+    waiting_since_s: monotonic seconds at which the node's current wait began,
+      or None if the node does not wait.
+    restarts: number of the node's restarts; its first start after a resume of
+      the run is not a restart.
     incarnations: number of the node's processes, including those before the run
       was resumed.
   """
@@ -39,7 +41,12 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
 
   @classmethod
   def from_counters(cls, counters: run_counters.NodeCounters) -> "NodeState":
-    """Returns the state of a node in a resumed run."""
+    """Returns the state of a node in a resumed run.
+
+    Args:
+      counters: the node's counters in the snapshot. Items that were in flight
+        then count as lost.
+    """
     return cls(
       earlier=_without_items_in_flight(counters.counts),
       restarts=counters.restarts,
@@ -48,44 +55,44 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
 
   @property
   def counts(self) -> run_counters.NodeCounts:
-    """Sums over all processes of the node."""
+    """Sums of the counts over all processes of the node."""
     return run_counters.NodeCounts(
       *(
         getattr(self.earlier, name) + getattr(self.report, name, 0)
-        for name in _COUNTS
+        for name in _COUNT_NAMES
       )
     )
 
   @property
   def counters(self) -> run_counters.NodeCounters:
-    """The node's counters for a snapshot."""
+    """The node's counters, for a new snapshot."""
     return run_counters.NodeCounters(
       self.counts, self.restarts, self.incarnations
     )
 
   @property
-  def reported(self) -> bool:
-    """Whether a process of the node has reported since the user's command."""
+  def has_reported(self) -> bool:
+    """Whether the node has reported since the run was started or resumed."""
     return self.reported_at_s is not None
 
   @property
-  def up(self) -> bool:
-    """Whether the node has reported and not ended."""
-    return self.reported and not self.finished
+  def is_up(self) -> bool:
+    """Whether the node has reported and has not ended."""
+    return self.has_reported and not self.finished
 
   @property
   def waiting_s(self) -> float:
-    """Seconds for which the node has waited, or 0.0 if it does not wait."""
+    """Seconds since the node's current wait began; 0.0 if it does not wait."""
     if self.waiting_since_s is None or self.finished:
       return 0.0
     return time.monotonic() - self.waiting_since_s
 
   def is_restarted(self, report: messages.Report) -> bool:
-    """Returns whether a report is the first one of a restarted process."""
+    """Returns whether a report comes from a newer process of the node."""
     known = self.report
     return known is not None and known.incarnation != report.incarnation
 
-  def silent_since(self, since_s: float) -> bool:
+  def is_silent_since(self, since_s: float) -> bool:
     """Returns whether the node has sent no report since a given time.
 
     Args:
@@ -94,17 +101,20 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
     return self.reported_at_s is None or self.reported_at_s < since_s
 
   def record(self, report: messages.Report, finished: bool) -> None:
-    """Records a report.
+    """Records the node's newest report.
+
+    The first report of a new process adds the last counts of the process before
+    to `earlier`.
 
     Args:
       report: the newest report.
-      finished: whether it is the last report of its process.
+      finished: whether this is the last report, because the node has ended.
     """
     restarted = self.is_restarted(report)
     if restarted:
       self.earlier = _without_items_in_flight(self.counts)
       self.restarts += 1
-    if restarted or not self.reported:
+    if restarted or not self.has_reported:
       self.incarnations += 1
       self.finished = False
     self.report = report
@@ -113,10 +123,10 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
     self._record_wait(getattr(report, "waiting_s", None))
 
   def _record_wait(self, waiting_s: float | None) -> None:
-    """Records since when the node waits.
+    """Sets `waiting_since_s` from a report that has just arrived.
 
     Args:
-      waiting_s: seconds for which the node has waited, or None for no wait.
+      waiting_s: seconds since the node's wait began, or None for no wait.
     """
     if waiting_s is None or self.reported_at_s is None:
       self.waiting_since_s = None
@@ -132,7 +142,7 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
 def _without_items_in_flight(
   counts: run_counters.NodeCounts,
 ) -> run_counters.NodeCounts:
-  """Returns counts of a dead process: its items in flight count as lost."""
+  """Returns the counts of a dead process, with its items in flight as lost."""
   delivered = counts.items_confirmed + counts.items_discarded
   lost = counts.items_written - delivered
   return msgspec.structs.replace(counts, items_lost=lost)

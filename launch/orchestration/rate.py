@@ -1,22 +1,22 @@
-"""Rate: measures the growth of a count over the last seconds."""
+"""Rate: measures the growth of a count per second."""
 
 import collections
 
-_WINDOW_S = 5.0
+_WINDOW_S = 5.0  # seconds over which a rate is averaged
 
 
 class Rate:
-  """Measures the growth of a count over a window of the last 5 s."""
+  """Measures the growth of a count per second, averaged over the last 5 s."""
 
   def __init__(self):
-    """Starts with no samples."""
+    """Starts without samples of the count."""
     # Monotonic seconds and count of each sample in the window.
     self._samples: collections.deque[tuple[float, float]] = collections.deque()
 
   def add(self, count: float, now_s: float) -> float:
-    """Adds the current count, and returns its growth per second.
+    """Adds a sample of the count, and returns the count's growth per second.
 
-    A falling count clears the window, because the node that counts was
+    A count that falls clears the window, because it means that the node was
     restarted.
 
     Args:

@@ -1,13 +1,13 @@
-"""Rates: the schedule of collection and updates in each mode.
+"""Rates: when workers collect and the trainer updates, in each mode.
 
-Modes differ only in their schedule, and only this module defines it:
+Modes differ only in this schedule, and only this module defines it:
 
 - async: all nodes run freely within the bounds of the table's limiter.
 - sync: nodes run in rounds. The workers collect with one version of the
   variables, then the trainer learns from the new data and publishes the next
   version.
-- single: one process alternates between steps and updates by the table's
-counts.
+- single: one process alternates between environment steps and updates, as the
+  table's counts require.
 """
 
 from collections.abc import Sequence
@@ -19,16 +19,18 @@ from slipway.agents import registry
 from slipway.replay.tables import limiter as limiter_lib
 from slipway.replay.tables import table_spec, table_status
 
-MODES = ("async", "sync", "single")
+MODES = ("async", "sync", "single")  # values of `config.mode`
 
 
 class Rates:
-  """The schedule of one run.
+  """The schedule of one run: limiter, rounds, and the periods of all nodes.
 
   Attributes:
-    table: specification of the table, or None if the run uses recorded data.
-    in_rounds: whether workers and trainer alternate in rounds.
-    in_one_process: whether worker, trainer and evaluator share a process.
+    table: specification of the table, or None if the run learns from recorded
+      data.
+    in_rounds: whether workers and trainer alternate in rounds (mode sync).
+    in_one_process: whether worker, trainer and evaluator share a process (mode
+      single).
   """
 
   def __init__(
@@ -36,7 +38,7 @@ class Rates:
     config: ml_collections.ConfigDict,
     table: table_spec.TableSpec | None,
   ):
-    """Reads the schedule from a config.
+    """Makes the schedule from a config and the specification of a table.
 
     Args:
       config: the whole config, validated.
@@ -53,7 +55,7 @@ class Rates:
   def from_config(
     cls, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> "Rates":
-    """Returns the schedule of a config, with its algorithm's table.
+    """Returns the schedule of a config and the table of its algorithm.
 
     Args:
       config: the whole config, validated.
@@ -64,34 +66,34 @@ class Rates:
 
   @property
   def limiter(self) -> limiter_lib.Limiter | None:
-    """Limiter of each server's table, or None if there is no table."""
+    """Rate limiter of each server's table, or None if there is no table."""
     if self.table is None:
       return None
     return self.table.round_limiter if self.in_rounds else self.table.limiter
 
   @property
   def samples_per_insert(self) -> float:
-    """Target number of samples per inserted item, or 0.0 without a target."""
+    """Target number of samples per inserted item, or 0.0 for no target."""
     return self.table.samples_per_insert if self.table is not None else 0.0
 
   @property
   def updates_per_call(self) -> int:
-    """Number of updates that one call of a TensorFlow function runs."""
+    """Number of updates that one call of the learner's tf.function runs."""
     return 1 if self.in_one_process else self._steps_per_call
 
   @property
   def publish_period(self) -> int:
-    """Number of trainer steps between publications of the variables."""
+    """Number of trainer steps between two publications of the variables."""
     return self._round_updates if self.in_rounds else self._publish_period
 
   @property
   def report_period_s(self) -> float:
-    """Seconds between two regular reports of a node."""
+    """Seconds between two reports of a node to the control node."""
     return 0.25
 
   @property
   def poll_period_s(self) -> float:
-    """Seconds between two polls of a proxy or worker for new variables."""
+    """Seconds between two checks of a proxy or worker for new variables."""
     if self.in_rounds:
       return 0.002
     # A queue bounds the age of its batches in versions, and each update
@@ -100,27 +102,28 @@ class Rates:
 
   @property
   def idle_s(self) -> float:
-    """Seconds until a worker that has to wait checks again."""
+    """Seconds that a blocked worker sleeps before it checks again."""
     return 0.001 if self.in_rounds else 0.005
 
   @property
   def trainer_idle_s(self) -> float:
-    """Seconds until a trainer without a batch checks again."""
+    """Seconds that a trainer without a batch sleeps before it checks again."""
     # Each batch of a queue is consumed once, so the trainer often waits shortly
     # until the workers have collected the next one.
     return 0.002 if self._is_queue else 0.02
 
   def worker_steps(self, workers: int) -> int | None:
-    """Returns the number of batch steps of each worker in a round.
+    """Returns the number of batch steps that each worker takes in a round.
 
-    It is a worker's share of `TableSpec.round_steps`, or without that, of the
-    steps for one batch of items in each shard. A share is rounded up.
+    The workers share `TableSpec.round_steps` equally, rounded up. If it is
+    None, they share the steps that fill one batch of items in each shard.
 
     Args:
       workers: number of workers.
 
     Returns:
-      The number of batch steps, or None if the run has no rounds.
+      The number of steps of all environments of a worker, or None if the run
+      has no rounds.
     """
     table = self.table
     if not self.in_rounds or table is None:
@@ -134,15 +137,15 @@ class Rates:
   def updates_of_round(
     self, statuses: Sequence[table_status.TableStatus]
   ) -> int:
-    """Returns the number of trainer steps that a round's data allows.
+    """Returns the number of trainer steps in the trainer's phase of a round.
 
     Args:
-      statuses: statuses of the tables that are up, after all workers have
+      statuses: status of each reachable shard's table, after all workers have
         collected.
 
     Returns:
-      The number of steps, or 0 if there is too little data, so the workers have
-      to collect again.
+      The number of steps, or 0 if the tables have too little data and the
+      workers have to collect again.
     """
     table = self.table
     if table is None or not statuses:
@@ -153,21 +156,23 @@ class Rates:
     return self._round_updates if filled else 0
 
   def is_update_due(self, status: table_status.TableStatus) -> bool:
-    """Returns whether mode `single` should run an update before the next step.
+    """Returns whether an update is due before the next environment step.
+
+    Only mode `single` uses it.
 
     Args:
-      status: counts of the table of the process.
+      status: counts of the in-process table.
     """
-    items_before_first, samples_per_item = self.grants
+    items_before_first, samples_per_item = self.single_process_ratio
     granted = (status.inserted - items_before_first) * samples_per_item
     return granted - status.sampled > 0
 
   @property
-  def grants(self) -> tuple[int, float]:
-    """The ratio of samples to items in a single-process run.
+  def single_process_ratio(self) -> tuple[int, float]:
+    """Ratio of samples to inserts in mode `single`, as a pair of numbers.
 
-    The first number is how many items have to be inserted before the first
-    update. The second is how many samples each further item then allows.
+    The first number is the count of inserts before the first update. The second
+    number is the count of samples that each further insert allows.
     """
     table = self.table
     if table is None:
@@ -178,11 +183,12 @@ class Rates:
 
   @property
   def _is_queue(self) -> bool:
+    """Whether the table is a queue, whose items are sampled once."""
     return self.table is not None and self.table.consumed
 
   @property
   def _round_updates(self) -> int:
-    """Number of updates per round, which give the target samples per insert."""
+    """Number of updates per round that gives the target samples per insert."""
     table = self.table
     if table is None or table.consumed or table.round_steps is None:
       return 1
@@ -192,33 +198,42 @@ class Rates:
 
 
 class Publications:
-  """Decides after which updates a trainer publishes its variables.
+  """Decides after which updates the trainer publishes its variables.
 
   Attributes:
-    updates_left: number of updates that are left in the round; at 0, it is the
-      workers' phase. It is unused without rounds.
+    updates_left: number of updates that are left in the trainer's phase of a
+      round. At 0, the workers' phase begins. Unused in a run without rounds.
   """
 
   def __init__(self, rates: Rates):
-    """Starts with the workers' phase of a round."""
+    """Starts in the workers' phase of a round.
+
+    Args:
+      rates: the run's schedule.
+    """
     self._rates = rates
     self.updates_left = 0
 
   def begin_round(self, updates: int) -> None:
-    """Starts the trainer's phase of a round, with a number of updates."""
-    self.updates_left = updates
-
-  def is_due(self, before: int, steps: int) -> bool:
-    """Returns whether to publish now; must be called after each update call.
-
-    In a round, it also counts the updates that are left.
+    """Starts the trainer's phase of a round.
 
     Args:
-      before: number of trainer steps before the call of the learner's updates.
-      steps: number of trainer steps after that call.
+      updates: number of updates of this phase.
+    """
+    self.updates_left = updates
+
+  def is_due(self, steps_before: int, steps: int) -> bool:
+    """Returns whether to publish after a call of the learner.
+
+    Must be called once per call of the learner, because a round's updates are
+    counted here, too.
+
+    Args:
+      steps_before: number of trainer steps before the call of the learner.
+      steps: number of trainer steps after the call.
     """
     if not self._rates.in_rounds:
       period = self._rates.publish_period
-      return steps // period > before // period
-    self.updates_left -= steps - before
-    return self.updates_left <= 0 and steps > before
+      return steps // period > steps_before // period
+    self.updates_left -= steps - steps_before
+    return self.updates_left <= 0 and steps > steps_before

@@ -1,4 +1,4 @@
-"""RunControl: counts steps, enforces limits, and commands a run's nodes."""
+"""RunControl: the control node's logic: counts, limits and commands."""
 
 import math
 import pathlib
@@ -35,36 +35,39 @@ from slipway.launch.runs import (
 )
 from slipway.launch.runs import results as results_lib
 
-# Seconds without a report after which a node counts as ended in a forced
-# shutdown.
+# In a forced shutdown: seconds without a report after which a node counts as
+# ended.
 _SILENT_AFTER_S = 2.0
-_TICK_S = 0.05
-# Seconds after a stop request in which nodes that are still starting delay the
-# grace periods. A node that died before its first report would otherwise delay
-# them forever.
+_POLL_S = 0.05  # seconds between two checks for missing reports
+# Longest time in seconds after a stop request for which the grace periods wait
+# for nodes that are still starting. Without it, a node that died before its
+# first report would delay them forever.
 _START_TIMEOUT_S = 15.0
 # Seconds for which a restarted control node waits for the reports of all live
 # nodes. It is below the timeout of their calls.
 _CATCH_UP_TIMEOUT_S = 2.0
-_LONGEST_POLL_S = 1.0
-# Reasons of a stop that follow from an evaluation.
-_ENDED_BY_EVALUATION = ("target_return", "evaluations_without_improvement")
-_METRICS_PERIOD_S = 1.0  # between two rows of metrics, and two saved states
+# Longest time in seconds for which `RunControl.wait_collected` blocks. It is
+# below the timeout of an RPC.
+_LONGEST_WAIT_S = 1.0
+# Names of the limits that only an evaluation can reach.
+_EVALUATION_LIMITS = ("target_return", "evaluations_without_improvement")
+# Seconds between two writes of the metrics and of the control node's state.
+_METRICS_PERIOD_S = 1.0
 
 
 class ControlState(msgspec.Struct, forbid_unknown_fields=True):
-  """The saved state from which a restarted control node continues.
+  """The saved state from which the control node continues after a restart.
 
   Attributes:
-    config: the whole config as JSON, by `config_file`.
-    run: counts of the run.
-    commands: the settings from which the nodes' commands follow.
+    config: the whole config as JSON, in the format of `config_file`.
+    run: reports and counts of the run.
+    commands: the settings from which each node's command is made.
     stopped_because: reason of the stop, or None if the run was not stopped.
     stop_requested_at_s: monotonic seconds at which the stop was requested.
-    stop_grace_from_s: monotonic seconds at which the grace periods of the stop
-      order begin.
-    snapshot: number of the newest snapshot that the hooks were called for, or 0
-      if there is none.
+    stop_grace_from_s: monotonic seconds at which the first grace period of the
+      stop order begins.
+    snapshot: number of the newest snapshot for which the hooks were called, or
+      0 if there is none.
     evaluation_key: `Evaluation.key` of the last evaluation that was counted.
     evaluation_is_best: whether that evaluation was the best so far.
   """
@@ -81,10 +84,11 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RunControl(control_service.ControlService):
-  """Counts steps, enforces limits, commands the nodes, writes the results.
+  """Counts a run's steps, enforces its limits, and makes its nodes' commands.
 
-  The class is thread-safe. `slipway.launch.nodes.control` serves the methods of
-  `ControlService` to other processes; mode `single` calls them directly.
+  The object also writes the run's results, and is thread-safe.
+  `slipway.launch.nodes.control` serves the methods of `ControlService` to other
+  processes; mode `single` calls them directly.
   """
 
   def __init__(
@@ -97,7 +101,7 @@ class RunControl(control_service.ControlService):
     state_path: pathlib.Path | None = None,
     workers_fixed_because: str = "",
   ):
-    """Opens the run's result files.
+    """Opens the run's result files, and restores the saved state, if any.
 
     Args:
       config: the whole config.
@@ -107,8 +111,8 @@ class RunControl(control_service.ControlService):
       rates: the run's schedule.
       state_path: file of the saved state, which is restored if it exists, or
         None to save no state.
-      workers_fixed_because: text of the error if a user changes the number of
-        workers; empty if the number can change.
+      workers_fixed_because: message of the error that `set_workers` raises, or
+        an empty text if the number of workers can change.
 
     Raises:
       ValueError: a file of the run cannot be read.
@@ -166,46 +170,61 @@ class RunControl(control_service.ControlService):
 
   @property
   def outbox(self) -> outbox.Outbox:
-    """Writer of the run's files in this process."""
+    """Outbox through which this process writes the run's files."""
     return self._results.outbox
 
   @property
   def limits(self) -> ml_collections.ConfigDict:
-    """Current limits: section `limits` of the config, to be read only."""
+    """Section `limits` of the config; the caller must not change it."""
     return self._config.limits
 
   def report(
     self, role: str, index: int, report: messages.Report
   ) -> messages.Command:
-    """Receives a node's report; returns the node's command."""
+    """Records a node's periodic report, and returns the node's command.
+
+    Args:
+      role: the node's role, such as 'worker'.
+      index: index of the node among the nodes of its role.
+      report: counts of the node's current process.
+    """
     with self._lock:
       self._record(role, index, report, finished=False)
       return self.command(role, index)
 
   def finished(self, role: str, index: int, report: messages.Report) -> None:
-    """Receives the last report of a node that has ended."""
+    """Records a node's last report, and that the node has ended."""
     with self._lock:
       self._record(role, index, report, finished=True)
 
   def command(self, role: str, index: int) -> messages.Command:
-    """Returns a node's command."""
+    """Returns the current command for a node.
+
+    Args:
+      role: the node's role, such as 'worker'.
+      index: index of the node among the nodes of its role.
+    """
     with self._lock:
       return self._commands.for_node(
         role, index, self._may_stop(role), self._state.collected_version()
       )
 
   def register(self, role: str, index: int) -> messages.Registration:
-    """Registers a node that starts; returns counts of its earlier processes."""
+    """Returns counts of a node's earlier processes, to a process that starts.
+
+    Args:
+      role: the node's role, such as 'worker'.
+      index: index of the node among the nodes of its role.
+    """
     with self._lock:
       return self._state.registration(role, index)
 
   def wait_collected(self, version: int, timeout_s: float) -> int:
-    """Waits until every worker has collected its share of a round.
+    """Waits until every worker has collected its share of a round (mode sync).
 
     Args:
       version: version of the variables with which the workers collect.
-      timeout_s: seconds after which the wait ends, up to 1 s: it must be below
-        the timeout of a call.
+      timeout_s: seconds after which the wait ends; at most 1 s is used.
 
     Returns:
       The newest version with which every worker has collected. It is lower
@@ -217,28 +236,28 @@ class RunControl(control_service.ControlService):
           self._saved.stopped_because is not None
           or self._state.collected_version() >= version
         ),
-        min(timeout_s, _LONGEST_POLL_S),
+        min(timeout_s, _LONGEST_WAIT_S),
       )
       return self._state.collected_version()
 
   def counters(self) -> run_counters.RunCounters:
-    """Returns the counters that a snapshot contains."""
+    """Returns the run's current counters, for a new snapshot."""
     self._wait_for_reports()
     with self._lock:
       return self._state.counters()
 
   def variables_version(self) -> int:
-    """Returns the highest version of the variables that any node knows."""
+    """Returns the highest version of the variables that any node reported."""
     with self._lock:
       return self._state.variables_version()
 
   def evaluated(self, evaluation: messages.Evaluation) -> bool:
-    """Receives an evaluation; returns whether it is the best so far.
+    """Records an evaluation, and returns whether it is the best so far.
 
-    The evaluator sends an evaluation again if the reply was lost; it counts
-    once. After an evaluation has ended the run, later ones are ignored. If
-    another reason ended the run, the evaluation in progress still counts, so
-    that equal runs have equal results.
+    An evaluation that the evaluator sends again, because the reply was lost,
+    counts once. Evaluations after one that has ended the run are ignored. If
+    the run ended for another reason, the evaluation in progress still counts,
+    so that equal runs have equal results.
 
     Args:
       evaluation: results of at least one episode.
@@ -248,7 +267,7 @@ class RunControl(control_service.ControlService):
       saved = self._saved
       if evaluation.key and evaluation.key == saved.evaluation_key:
         return saved.evaluation_is_best
-      if self._closed or saved.stopped_because in _ENDED_BY_EVALUATION:
+      if self._closed or saved.stopped_because in _EVALUATION_LIMITS:
         return False
       row = results_lib.make_evaluation(
         self._state.status(),
@@ -266,7 +285,12 @@ class RunControl(control_service.ControlService):
       return best
 
   def stop(self, reason: str) -> None:
-    """Stops the run in the stop order; the first reason is recorded."""
+    """Stops the run: its nodes end in the order of `stop_order`.
+
+    Args:
+      reason: reason of the stop for the user. Later calls change nothing, so
+        the first reason is kept.
+    """
     with self._lock:
       if self._saved.stopped_because is None:
         logging.info("stopping: %s", reason)
@@ -281,12 +305,16 @@ class RunControl(control_service.ControlService):
         self._save_state()
 
   def force_shutdown(self, reason: str) -> None:
-    """Stops the run without waiting for nodes that no longer report."""
+    """Stops the run without waiting for nodes that no longer report.
+
+    Args:
+      reason: reason of the stop for the user, unless the run already stops.
+    """
     self.stop(reason)
     self._forced = True
 
   def pause(self) -> None:
-    """Pauses all nodes until `resume`; limits stay in force.
+    """Pauses all nodes until `resume` is called; limits stay in force.
 
     Raises:
       ValueError: the run is stopping.
@@ -298,7 +326,7 @@ class RunControl(control_service.ControlService):
       self._save_state()
 
   def resume(self) -> None:
-    """Makes all nodes continue after `pause`.
+    """Ends the pause that `pause` began; all nodes continue.
 
     Raises:
       ValueError: the run is stopping.
@@ -309,7 +337,7 @@ class RunControl(control_service.ControlService):
       self._save_state()
 
   def save(self) -> None:
-    """Requests a snapshot.
+    """Requests a snapshot, which the trainer writes soon after.
 
     Raises:
       ValueError: the run is stopping.
@@ -319,10 +347,13 @@ class RunControl(control_service.ControlService):
       self._commands.saves_requested += 1
 
   def set_workers(self, count: int) -> None:
-    """Sets the number of workers.
+    """Sets the run's number of workers.
+
+    Args:
+      count: the new number; workers are started or stopped to reach it.
 
     Raises:
-      ValueError: the run is stopping, or can't have this number.
+      ValueError: the run is stopping, or can't have this number of workers.
     """
     with self._lock:
       self._check_not_stopping()
@@ -335,20 +366,24 @@ class RunControl(control_service.ControlService):
         raise ValueError(self._workers_fixed_because)
       base.check_workers(count)
       logging.info("the number of workers is %d now", count)
-      self._state.expect("worker", count)
+      self._state.set_expected("worker", count)
       self._commands.workers = count
       self._config.topology.workers = count
       self._save_state()
 
   def place(self, placement: messages.Placement) -> None:
-    """Receives the current machines of the run, and adapts to their nodes."""
+    """Records on which machines the run's nodes are currently placed.
+
+    The expected number of nodes and the commands follow from the placement. A
+    run that is stopping ignores the call.
+    """
     expected, absent = placement.expected, placement.absent
     with self._lock:
       if self._saved.stopped_because is not None:
         return
       self._machines = placement.machines
       for role, count in expected.items():
-        self._state.expect(role, count)
+        self._state.set_expected(role, count)
       self._state.set_absent(absent)
       absent_proxies = sum(role == "proxy" for role, _ in absent)
       self._commands.proxies = max(1, expected["proxy"] - absent_proxies)
@@ -356,7 +391,7 @@ class RunControl(control_service.ControlService):
       self._config.topology.workers = expected["worker"]
 
   def set(self, field: str, value: float | str) -> None:
-    """Changes a field of the config during the run.
+    """Changes a limit or rate of the run's config while the run is active.
 
     Args:
       field: name of a field in `settings.FIELDS`.
@@ -376,7 +411,7 @@ class RunControl(control_service.ControlService):
       self._save_state()
 
   def status(self) -> run_status.RunStatus:
-    """Returns the status of the run."""
+    """Returns the run's current status."""
     with self._lock:
       status = self._state.status()
       phase, waiting = self._phase(status), status.waiting
@@ -400,9 +435,9 @@ class RunControl(control_service.ControlService):
       )
 
   def tick(self) -> None:
-    """Checks limits, snapshots and stalls; must be called regularly.
+    """Checks limits, new snapshots and stalls; must be called regularly.
 
-    Once a second, it also writes metrics and saves the state.
+    The call also writes metrics and saves the state, at most once per second.
     """
     with self._lock:
       status = self.status()
@@ -417,7 +452,7 @@ class RunControl(control_service.ControlService):
       # after the request.
       requested_s = now_s - self._saved.stop_requested_at_s
       waits_for_start = requested_s < _START_TIMEOUT_S and not self._forced
-      if waits_for_start and not self._state.all_up():
+      if waits_for_start and not self._state.have_all_reported():
         self._saved.stop_grace_from_s = now_s
       if now_s >= self._metrics_due_s:
         self._metrics_due_s = now_s + _METRICS_PERIOD_S
@@ -431,7 +466,10 @@ class RunControl(control_service.ControlService):
         self._results.outbox.flush()
 
   def all_finished(self) -> bool:
-    """Returns whether the run was stopped and every node has ended."""
+    """Returns whether the run was stopped and its nodes have ended.
+
+    Nodes whose grace period has passed count as ended.
+    """
     with self._lock:
       if self._saved.stopped_because is None:
         return False
@@ -444,18 +482,18 @@ class RunControl(control_service.ControlService):
       )
 
   def release(self) -> None:
-    """Confirms that the launcher has received the last status.
+    """Lets the control node exit: the launcher has the run's last status.
 
-    It ends `wait_released`, after which the control node may exit.
+    The call ends `wait_released`.
     """
     self._released.set()
 
   def wait_released(self, timeout_s: float) -> None:
-    """Waits for `release` for up to `timeout_s` seconds."""
+    """Waits until `release` is called, for up to `timeout_s` seconds."""
     self._released.wait(timeout_s)
 
   def close(self) -> None:
-    """Writes the final results.
+    """Writes the run's final metrics, summary and curves, and ends the hooks.
 
     Raises:
       OSError: the disk is full.
@@ -475,43 +513,55 @@ class RunControl(control_service.ControlService):
   def _record(
     self, role: str, index: int, report: messages.Report, finished: bool
   ) -> None:
+    """Records a node's report, and wakes the callers of `wait_collected`.
+
+    Args:
+      role: the node's role.
+      index: index of the node among the nodes of its role.
+      report: the newest report.
+      finished: whether this is the last report, because the node has ended.
+    """
     self._state.report(role, index, report, finished)
     self._reported.notify_all()
 
   def _save_state(self) -> None:
-    """Saves the state from which a restarted control node continues."""
+    """Writes the `ControlState` to its file, if the run has one."""
     if self._state_path:
       self._saved.config = config_file.to_json(self._config)
       state = records.to_json(self._saved).encode()
       self._results.outbox.replace(self._state_path, state)
 
   def _wait_for_reports(self) -> None:
-    """Waits until all live nodes have reported to a restarted control node.
+    """Waits until all live nodes have reported since a restart of this process.
 
-    Before that, its counts may be lower than before the restart. The wait ends
-    after a timeout; a control node that was not restarted does not wait.
+    Until then, the counts may be lower than before the restart. The wait ends
+    after `_CATCH_UP_TIMEOUT_S`. Without a restart, there is no wait.
     """
     end_s = self._restored_at_s + _CATCH_UP_TIMEOUT_S
     while time.monotonic() < end_s:
       with self._lock:
         if not self._state.awaits_reports_since(self._restored_at_s):
           return
-      time.sleep(_TICK_S)
+      time.sleep(_POLL_S)
 
   def _check_not_stopping(self) -> None:
-    """Raises ValueError if the run is stopping."""
+    """Checks that a user's command can still have an effect.
+
+    Raises:
+      ValueError: the run is stopping.
+    """
     because = self._saved.stopped_because
     if because is not None:
       raise ValueError(f"the run is stopping ({because}), so nothing changes")
 
   def _explain_stall(self, status: run_status.RunStatus) -> str:
-    """Returns a sentence about the cause of a stall, by `Watchdog.explain`."""
+    """Returns one line about the cause of a stall; see `Watchdog.explain`."""
     return self._watchdog.explain(
       status,
-      self._state.silent(),
+      self._state.find_silent_nodes(),
       # The watchdog itself explains waits for the limiter, and a long
       # evaluation delays no other node.
-      self._state.waiting(but=(*waits.LIMITER, waits.EPISODES)),
+      self._state.describe_waits(ignored=(*waits.LIMITER, waits.EPISODES)),
     )
 
   def _check_limits(self, status: run_status.RunStatus) -> None:
@@ -522,20 +572,24 @@ class RunControl(control_service.ControlService):
       self.stop(reason)
 
   def _check_snapshot(self, status: run_status.RunStatus) -> None:
-    """Sends the event 'snapshot' to the hooks if there is a new snapshot."""
+    """Sends the event 'snapshot' to the hooks, once per new snapshot."""
     if status.snapshots.written > self._saved.snapshot:
       self._saved.snapshot = status.snapshots.written
       self._hooks.send("snapshot", self.status)
 
   def _may_stop(self, role: str) -> bool:
-    """Returns whether the run stops, and it is the turn of a role's nodes."""
+    """Returns whether the run is stopping and a role's nodes may stop now."""
     if self._saved.stopped_because is None:
       return False
     waited_s = time.monotonic() - self._saved.stop_grace_from_s
     return stop_order.may_stop(role, waited_s, self._state.finished)
 
   def _phase(self, status: run_status.RunStatus) -> str:
-    """Returns the run's phase, such as 'running'; see `RunStatus.phase`."""
+    """Returns the run's phase, such as 'running'; see `RunStatus.phase`.
+
+    Args:
+      status: the run's status, from whose `start_up_s` a start is recognised.
+    """
     if self._closed:
       return "stopped"
     if self._saved.stopped_because is not None:

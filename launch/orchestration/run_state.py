@@ -1,4 +1,4 @@
-"""RunState: combines the reports of all nodes into the run's status."""
+"""RunState: the control node's sums over all reports, and the run's status."""
 
 import math
 import time
@@ -22,18 +22,19 @@ from slipway.replay.tables import table_status
 # Seconds without a report after which a node counts as silent, because it hangs
 # or can't reach the control node.
 _SILENT_AFTER_S = 5.0
-# Roles that collect. External processes may disconnect at any time, so the run
-# waits for none of them.
+# Roles whose nodes collect experience. External processes may disconnect at any
+# time, so the run never waits for them.
 _COLLECTING = ("worker", stop_order.EXTERNAL)
-# Seconds after which a wait is reported. Shorter waits are normal with a rate
-# limiter.
+# Seconds after which a node's wait appears in the status. Shorter waits are
+# normal with a rate limiter.
 _WAITING_AFTER_S = 3.0
 
+# The type of one role's reports, such as `messages.WorkerReport`.
 Report = typing.TypeVar("Report", bound=messages.Report)
 
 
 class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
-  """The part of a run state that a restarted control node restores.
+  """The fields of a `RunState` that are saved, for a restarted control node.
 
   Attributes:
     name: the run's name.
@@ -42,13 +43,14 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
     resumed: counters of the snapshot from which the run was resumed, or None if
       it was not resumed.
     nodes: state of each node, by role and index.
-    absent: role and index of the nodes that currently have no machine.
+    absent: role and index of each node that currently has no machine.
     evaluations: number of evaluations, including those before a resume.
-    evaluation: last evaluation since the user's command, or None before one.
-    best_return: highest mean return of an evaluation, or None before one.
+    evaluation: last evaluation since the run was started or resumed, or None
+      before the first.
+    best_return: highest mean return of an evaluation, or None before the first.
     without_improvement: number of evaluations since `best_return` last rose.
     first_step_at_s: unix seconds of the first update, or None before it.
-    learning_since: counts at the first update, or None before it.
+    learning_since: the run's counts at the first update, or None before it.
     lost: work that was lost because nodes restored older snapshots.
   """
 
@@ -74,7 +76,7 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
     started_at_s: float,
     resumed: run_counters.RunCounters | None = None,
   ) -> "SavedRun":
-    """Returns the state of a run that starts or is resumed.
+    """Returns the fields of a run that is started or resumed.
 
     Args:
       name: the run's name.
@@ -100,7 +102,7 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RunState:
-  """Combines the reports of all nodes into counts, rates and a status.
+  """Combines the reports of all nodes into the run's counts, rates and status.
 
   ```python
   state = RunState(config, SavedRun.start('a-run', expected, time.time()))
@@ -109,7 +111,7 @@ class RunState:
   ```
 
   Attributes:
-    saved: the part of the state that a restarted control node restores.
+    saved: the fields that are saved, for a restarted control node.
   """
 
   def __init__(
@@ -118,11 +120,11 @@ class RunState:
     saved: SavedRun,
     rates: rates_lib.Rates,
   ):
-    """Starts or continues a run.
+    """Starts with the counts of `saved`, and with all rates at 0.
 
     Args:
       config: the whole config, whose limits may change during the run.
-      saved: the state so far, which the run state changes in place.
+      saved: the fields that are saved, which this object changes in place.
       rates: the run's schedule.
     """
     self._config = config
@@ -141,9 +143,9 @@ class RunState:
 
     Args:
       role: the node's role.
-      index: index of the node among those of its role.
-      report: the newest report, with counts of one process.
-      finished: whether the node has ended.
+      index: index of the node among the nodes of its role.
+      report: the newest report, with counts of the node's current process.
+      finished: whether this is the last report, because the node has ended.
     """
     node = self._node(role, index)
     if node.is_restarted(report):
@@ -157,28 +159,45 @@ class RunState:
       )
 
   def count_restart(self, role: str, index: int) -> None:
-    """Counts a restart of a node that sends no reports, the control node."""
+    """Counts a restart of a node that sends no reports.
+
+    Only the control node sends no reports; restarts of others are found in
+    their reports.
+
+    Args:
+      role: the node's role.
+      index: index of the node among the nodes of its role.
+    """
     self._node(role, index).restarts += 1
 
-  def expect(self, role: str, count: int) -> None:
+  def set_expected(self, role: str, count: int) -> None:
     """Sets the number of nodes of a role that will report."""
     self.saved.expected[role] = count
 
   def set_absent(self, nodes: Collection[tuple[str, int]]) -> None:
-    """Sets which nodes currently have no machine; the run ignores them."""
+    """Sets which nodes currently have no machine; the run waits for none.
+
+    Args:
+      nodes: role and index of each such node.
+    """
     self.saved.absent = list(nodes)
 
   def registration(self, role: str, index: int) -> messages.Registration:
-    """Returns counts of a node's earlier processes; 0 for its first process."""
+    """Returns counts of a node's earlier processes; 0 before its first one.
+
+    Args:
+      role: the node's role.
+      index: index of the node among the nodes of its role.
+    """
     nodes = self.saved.nodes.get(role, {})
     node = nodes.get(index) or node_state.NodeState()
     return messages.Registration(node.incarnations, node.counts.env_steps)
 
   def add_evaluation(self, evaluation: curves.Evaluation) -> bool:
-    """Records an evaluation; returns whether it is the best so far.
+    """Records an evaluation, and returns whether it is the best so far.
 
-    An evaluation that equals the best one counts as the best, but not as an
-    improvement.
+    An evaluation with the same mean return as the best one counts as the best,
+    but not as an improvement.
     """
     assert evaluation.eval_return is not None
     self.saved.evaluations += 1
@@ -193,7 +212,7 @@ class RunState:
     return True
 
   def counters(self) -> run_counters.RunCounters:
-    """Returns the counters that a snapshot contains."""
+    """Returns the run's current counters, for a new snapshot."""
     status = self.status()
     return run_counters.RunCounters(
       mode=status.mode,
@@ -216,7 +235,7 @@ class RunState:
     )
 
   def variables_version(self) -> int:
-    """Returns the highest version of the variables that any node has."""
+    """Returns the highest version of the variables that any node reported."""
     resumed = self.saved.resumed
     versions = [resumed.variables_version if resumed else 0]
     for role in ("trainer", "proxy", "worker"):
@@ -227,17 +246,18 @@ class RunState:
     return max(versions)
 
   def collected_version(self) -> int:
-    """Returns the newest version with which every worker has collected.
+    """Returns the newest version of the variables whose round is complete.
 
-    A worker has collected with a version once its whole share of the round is
-    confirmed. The result is 0 if a worker has not collected yet or is not up.
+    A round is complete once every worker has collected its share, and the
+    server has confirmed all items. The result is 0 if a worker has not yet
+    collected or is not up.
     """
     nodes = self._present_nodes("worker")
     if len(nodes) < self._count_present("worker"):
       return 0
     return min(
       (
-        getattr(node.report, "collected_version", 0) if node.up else 0
+        getattr(node.report, "collected_version", 0) if node.is_up else 0
         for node in nodes
       ),
       default=0,
@@ -248,59 +268,63 @@ class RunState:
 
     Args:
       role: role of the nodes.
-      silent_s: seconds without a report after which a node counts as ended,
-        too. Infinity: a node has ended only when it has reported its end.
+      silent_s: seconds without a report after which a node also counts as
+        ended. With infinity, only nodes that have sent their last report do.
     """
     since_s = time.monotonic() - silent_s
     ended = sum(
-      node.finished or (silent_s < math.inf and node.silent_since(since_s))
+      node.finished or (silent_s < math.inf and node.is_silent_since(since_s))
       for node in self._present_nodes(role)
     )
     return ended >= self._count_present(role)
 
-  def all_up(self) -> bool:
+  def have_all_reported(self) -> bool:
     """Returns whether every expected node has reported at least once."""
     return all(
-      sum(node.reported for node in self._present_nodes(role))
+      sum(node.has_reported for node in self._present_nodes(role))
       >= self._count_present(role)
       for role in self.saved.expected
     )
 
-  def silent(self) -> list[str]:
-    """Returns the nodes that no longer report, such as 'worker 1'."""
+  def find_silent_nodes(self) -> list[str]:
+    """Returns the nodes that no longer report, as texts such as 'worker 1'."""
     since_s = time.monotonic() - _SILENT_AFTER_S
     return [
       f"{role} {index}"
       for role, index, node in self._all_nodes()
-      if node.up
-      and node.silent_since(since_s)
+      if node.is_up
+      and node.is_silent_since(since_s)
       and self._is_present(role, index)
     ]
 
   def awaits_reports_since(self, since_s: float) -> bool:
-    """Returns whether any live node has not reported since a given time.
+    """Returns whether a live node has not reported since a given time.
+
+    External processes do not count, because they may disconnect at any time.
 
     Args:
       since_s: monotonic seconds.
     """
     absent = set(self.saved.absent)
     return any(
-      node.up and node.silent_since(since_s)
+      node.is_up and node.is_silent_since(since_s)
       for role, index, node in self._all_nodes()
       if (role, index) not in absent and role != stop_order.EXTERNAL
     )
 
-  def waiting(self, but: Collection[str] = ()) -> str | None:
-    """Describes the waits of the first role that waits.
+  def describe_waits(self, ignored: Collection[str] = ()) -> str | None:
+    """Returns a sentence about the waiting nodes of one role, or None.
 
-    The roles are checked in an order in which a wait of an earlier role is the
-    cause of the waits of later roles.
+    The roles are checked in the order of cause: a wait of an earlier role
+    causes the waits of later roles. The first role with a waiting node is
+    described.
 
     Args:
-      but: reasons of waits to leave out, such as `waits.TABLE`.
+      ignored: reasons of waits to leave out, such as `waits.TABLE`.
 
     Returns:
-      A sentence of `waits.describe`, or None if no node waits.
+      A sentence of `waits.describe`, or None if no node has waited for longer
+      than 3 s.
     """
     for role in (
       "worker",
@@ -313,8 +337,8 @@ class RunState:
         waits.Wait(reason, node.waiting_s)
         for node in self._present_nodes(role)
         if node.waiting_s > _WAITING_AFTER_S
-        and (reason := waits.reason(node.report))
-        and reason not in but
+        and (reason := waits.find_reason(node.report))
+        and reason not in ignored
       ]
       if blocked:
         return waits.describe(
@@ -323,7 +347,7 @@ class RunState:
     return None
 
   def clear_rates(self) -> None:
-    """Resets all rates to 0 and discards their samples."""
+    """Sets all rates to 0, and discards the samples of earlier counts."""
     self._env_steps_rate = rate.Rate()
     self._trainer_steps_rate = rate.Rate()
     self._items_rate = rate.Rate()
@@ -334,7 +358,7 @@ class RunState:
     self._proxy_bytes_per_s = self._variable_loads_per_s = 0.0
 
   def update_rates(self) -> None:
-    """Measures all rates from the current counts; must be called regularly."""
+    """Computes all rates from the current counts; must be called regularly."""
     now_s = time.monotonic()
     workers, proxies = self._collected(), self._counts("proxy")
     self._rates = run_status.RatesStatus(
@@ -353,10 +377,10 @@ class RunState:
     )
 
   def status(self) -> run_status.RunStatus:
-    """Returns the run's status, with the rates of the last `update_rates`.
+    """Returns the run's status, with rates as of the last `update_rates`.
 
-    Fields that depend on commands, such as `phase`, keep their defaults;
-    `RunControl` sets them.
+    Fields that depend on commands, such as `phase`, have their defaults.
+    `RunControl.status` fills them in.
     """
     saved, config = self.saved, self._config
     workers, trainer = self._collected(), self._trainer()
@@ -370,7 +394,7 @@ class RunState:
     return run_status.RunStatus(
       name=saved.name,
       mode=config.mode,
-      waiting=self.waiting(),
+      waiting=self.describe_waits(),
       resumes=saved.resumed.resumes + 1 if saved.resumed else 0,
       wall_s=self._wall_s(),
       start_up_s=(
@@ -404,7 +428,7 @@ class RunState:
       limits=run_status.Limits(**config.limits.to_dict()),
       nodes={
         role: run_status.NodesStatus(
-          sum(node.up for node in self._present_nodes(role)), count
+          sum(node.is_up for node in self._present_nodes(role)), count
         )
         for role, count in self._expected().items()
         if count or (role == stop_order.EXTERNAL and self._needs_external)
@@ -424,7 +448,10 @@ class RunState:
     )
 
   def _unwritten(self) -> list[str]:
-    """Returns the names of files that other processes could not write."""
+    """Returns the names of the files that the trainer or evaluator can't write.
+
+    The name 'snapshot' stands for a whole snapshot.
+    """
     names = ["snapshot"] if self._trainer().snapshots.unwritten else []
     for report in self._reports("evaluator", messages.EvaluatorReport):
       names += report.unwritten
@@ -435,14 +462,15 @@ class RunState:
     node: node_state.NodeState,
     restored: messages.RestoredCounts | None,
   ) -> None:
-    """Counts the work that is lost because a node has restored a snapshot.
+    """Adds the work that a node's restart from a snapshot has lost.
 
-    It is the difference between the run's counts and those of the snapshot.
+    The lost work is the difference between the run's counts and the snapshot's
+    counts.
 
     Args:
       node: state of the node before its restart.
-      restored: counts of the snapshot that its new process has restored, or
-        None if such nodes restore none.
+      restored: counts in the snapshot from which the new process was restored,
+        or None if nodes of this role restore no snapshots.
     """
     if restored is None:
       return
@@ -464,24 +492,27 @@ class RunState:
     )
 
   def _wall_s(self) -> float:
-    """Returns the seconds that the run has taken, earlier commands included."""
+    """Returns the run's duration in seconds, including time before a resume."""
     resumed = self.saved.resumed
     before_s = resumed.wall_s if resumed else 0.0
     return time.time() - self.saved.started_at_s + before_s
 
   def _node(self, role: str, index: int) -> node_state.NodeState:
-    """Returns the state of a node, which is made if it is missing."""
+    """Returns the state of a node, or adds an empty one if it has none."""
     nodes = self.saved.nodes.setdefault(role, {})
     return nodes.setdefault(index, node_state.NodeState())
 
   def _all_nodes(self) -> Iterator[tuple[str, int, node_state.NodeState]]:
-    """Yields role, index and state of all nodes, including ended ones."""
+    """Yields role, index and state of each node, including ended nodes."""
     for role, nodes in sorted(self.saved.nodes.items()):
       for index, node in sorted(nodes.items()):
         yield role, index, node
 
   def _present_nodes(self, role: str) -> list[node_state.NodeState]:
-    """Returns the nodes of a role that have reported and are present."""
+    """Returns the states of a role's nodes that are present.
+
+    Nodes that have never reported may be missing; see `_is_present`.
+    """
     return [
       node
       for index, node in self.saved.nodes.get(role, {}).items()
@@ -489,22 +520,22 @@ class RunState:
     ]
 
   def _is_present(self, role: str, index: int) -> bool:
-    """Returns whether the run expects a node, and the node has a machine.
+    """Returns whether the run expects a node and the node has a machine.
 
-    An external process is present as long as it reports.
+    An external process is present while it reports.
     """
     if role == stop_order.EXTERNAL:
       node = self.saved.nodes[role][index]
-      return node.up and not node.silent_since(
+      return node.is_up and not node.is_silent_since(
         time.monotonic() - _SILENT_AFTER_S
       )
     expected = index < self.saved.expected.get(role, 0)
     return expected and (role, index) not in self.saved.absent
 
   def _expected(self) -> dict[str, int]:
-    """Returns the expected number of nodes of each role.
+    """Returns the expected number of nodes by role.
 
-    As many external processes are expected as are connected.
+    The expected number of external processes is the number of connected ones.
     """
     connected = len(self._present_nodes(stop_order.EXTERNAL))
     expected = dict(self.saved.expected)
@@ -514,7 +545,7 @@ class RunState:
 
   @property
   def _needs_external(self) -> bool:
-    """Whether the run has no workers and depends on external processes."""
+    """Whether only external processes fill the table, without any worker."""
     return self._table_spec is not None and not self.saved.expected.get(
       "worker"
     )
@@ -525,16 +556,24 @@ class RunState:
     return sum(self._is_present(role, index) for index in range(count))
 
   def _reports(self, role: str, report_type: type[Report]) -> list[Report]:
-    """Returns the newest reports of a role's expected nodes."""
+    """Returns the newest report of each present node of a role.
+
+    Args:
+      role: role of the nodes.
+      report_type: type of the role's reports; others are left out.
+    """
     reports = [node.report for node in self._present_nodes(role)]
     return [report for report in reports if isinstance(report, report_type)]
 
   def _collected(self) -> run_counters.NodeCounts:
-    """Returns sums over all workers and external processes."""
+    """Returns the sums over all workers and external processes."""
     return self._counts(*_COLLECTING)
 
   def _counts(self, *roles: str) -> run_counters.NodeCounts:
-    """Returns sums over all processes of some roles, including ended ones."""
+    """Returns sums over all processes of all nodes of the given roles.
+
+    Nodes and processes that have ended are included.
+    """
     all_counts = [
       node.counts
       for role in roles
@@ -548,20 +587,23 @@ class RunState:
     )
 
   def _trainer(self) -> messages.TrainerReport:
-    """Returns the trainer's newest report, or an empty one before it."""
+    """Returns the trainer's newest report, or a report of zeros without one."""
     reports = self._reports("trainer", messages.TrainerReport)
     return reports[0] if reports else messages.TrainerReport()
 
   def _trainer_steps(self) -> int:
-    """Returns the trainer steps of the run, from the newest report."""
+    """Returns the run's trainer steps, by the trainer's newest report.
+
+    Before the first report, the result is the count at the resume, or 0.
+    """
     if self._reports("trainer", messages.TrainerReport):
       return self._trainer().trainer_steps
     return self.saved.resumed.trainer_steps if self.saved.resumed else 0
 
   def _mean(self, name: str) -> float | None:
-    """Returns the mean of a field over the reports of all collecting nodes.
+    """Returns the mean of a field over workers and external processes.
 
-    Reports without a value are left out; the mean is None if none has one.
+    Nodes whose value is None are left out. The result is None without a value.
 
     Args:
       name: name of a field of `WorkerReport`.
@@ -575,9 +617,9 @@ class RunState:
     return sum(known) / len(known) if known else None
 
   def _loads_per_trainer_step(self) -> float | None:
-    """Returns how often a worker loads variables per trainer step, on average.
+    """Returns the mean number of variable loads per worker and trainer step.
 
-    It is None if there are no trainer steps or no workers at present.
+    The result is None if the trainer makes no steps or there are no workers.
     """
     expected = self._expected()
     workers = sum(expected.get(role, 0) for role in _COLLECTING)
@@ -589,7 +631,7 @@ class RunState:
     return loads_per_step / workers
 
   def _evaluation(self) -> run_status.EvaluationStatus:
-    """Returns the evaluation's section of the status."""
+    """Returns the status's section about evaluations."""
     last, resumed = self.saved.evaluation, self.saved.resumed
     if last is not None:
       mean_return = last.eval_return
@@ -605,11 +647,15 @@ class RunState:
 
   @property
   def _is_sharded(self) -> bool:
+    """Whether several servers share the replay."""
     table = self._table_spec
     return table is not None and table.shards > 1
 
   def _table_counts(self) -> messages.TableCounts | None:
-    """Returns counts of the table or all shards, or None before a report."""
+    """Returns the counts of the table, or sums over all shards.
+
+    The result is None before the first report of the table's host.
+    """
     servers = [
       node.report.replay
       for node in self.saved.nodes.get("replay", {}).values()
@@ -626,7 +672,7 @@ class RunState:
     return messages.TableCounts(*status)
 
   def _replay(self) -> run_status.ReplayStatus | None:
-    """Returns the status of the table, or None if the run has no table."""
+    """Returns the status's section about replay, or None without a table."""
     saved, spec = self.saved, self._table_spec
     if spec is None:
       return None
@@ -649,9 +695,9 @@ class RunState:
     )
 
   def _proxy(self) -> run_status.ProxyStatus | None:
-    """Returns sums over all proxies, and the oldest version that any serves.
+    """Returns the status's section about proxies, or None without a proxy.
 
-    It is None if the run has no proxy.
+    Counts are sums over all proxies; the version is the oldest of any proxy.
     """
     if not self.saved.expected.get("proxy"):
       return None
@@ -679,7 +725,7 @@ class RunState:
   def _workers(self) -> dict[int, run_status.WorkerStatus]:
     """Returns the status of each worker, by the worker's index.
 
-    It combines the worker's own report with that of its proxy.
+    A status combines the worker's report with the report of its proxy.
     """
     workers = self._collectors("worker")
     for report in self._reports("proxy", messages.ProxyReport):
@@ -691,7 +737,11 @@ class RunState:
     return workers
 
   def _collectors(self, role: str) -> dict[int, run_status.WorkerStatus]:
-    """Returns the status of each node of a collecting role, by index."""
+    """Returns the item counts of each worker or external process, by index.
+
+    Args:
+      role: 'worker' or 'external'.
+    """
     return {
       index: run_status.WorkerStatus(
         counts.items_confirmed, counts.items_lost, counts.reconnects
@@ -702,14 +752,19 @@ class RunState:
 
 
 def _excess(count: int, restored: int | None) -> int:
-  """Returns by how much a count exceeds the restored count; 0 if unknown."""
+  """Returns how far a count exceeds the restored count, or 0 if it does not.
+
+  Args:
+    count: the count before a restart.
+    restored: the count in the restored snapshot, or None for a result of 0.
+  """
   return 0 if restored is None else max(0, count - restored)
 
 
 def _snapshots(
   report: messages.SnapshotReport,
 ) -> run_status.SnapshotsStatus:
-  """Returns the snapshots' section of the status, from the trainer's report."""
+  """Returns the status's section about snapshots, by the trainer's report."""
   written_at_s = report.written_at_s
   return run_status.SnapshotsStatus(
     report.written,

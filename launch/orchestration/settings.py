@@ -1,4 +1,4 @@
-"""Settings: changes fields of the config during a run."""
+"""Settings: changes limits and rates of a config while its run is active."""
 
 import typing
 
@@ -6,6 +6,7 @@ import ml_collections
 
 from slipway.configs import base, names
 
+# Names of the config fields that a user can change during a run.
 FIELDS = (
   "rates.environment_steps_per_s",
   "limits.environment_steps",
@@ -21,7 +22,7 @@ FIELDS = (
 def change(
   config: ml_collections.ConfigDict, field: str, value: typing.Any
 ) -> int | float | str:
-  """Changes a field of a config.
+  """Changes a field of a config in place, and returns its new value.
 
   Args:
     config: the whole config, which is changed.
@@ -32,8 +33,8 @@ def change(
     The field's new value.
 
   Raises:
-    ValueError: the field can't change, or can't have this value; the config
-      stays unchanged.
+    ValueError: the field can't change during a run, or can't have this value.
+      The config then stays unchanged.
   """
   if field not in FIELDS:
     raise ValueError(
@@ -55,16 +56,17 @@ def change(
 
 
 def _convert(value: typing.Any, field_type: type) -> int | float | str:
-  """Returns a value converted to a field's type.
+  """Returns a value after its conversion to a field's type.
 
   Args:
-    value: a number or a text.
+    value: a number, or its text on a command line.
     field_type: type of the field: int, float or str.
 
   Raises:
-    TypeError: the value is a bool, or no text although the field is one.
-    ValueError: the text is not of this type, or the number is not whole.
-    OverflowError: the value is infinite, and the field an int.
+    TypeError: the value is a bool, or a number for a field of type str.
+    ValueError: the text does not represent this type, or the field is an int
+      and the number is not whole.
+    OverflowError: the field is an int and the value is infinite.
   """
   is_text = isinstance(value, str)
   if isinstance(value, bool) or (field_type is str and not is_text):

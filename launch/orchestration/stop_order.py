@@ -1,16 +1,16 @@
-"""Stop order: the order in which groups of nodes end."""
+"""Stop order: the order in which a run's nodes are stopped, role by role."""
 
 import typing
 from collections.abc import Callable
 
 
 class Group(typing.NamedTuple):
-  """Roles whose nodes are stopped together.
+  """Roles whose nodes are stopped at the same time.
 
   Attributes:
-    roles: roles of the group.
-    grace_s: seconds that this group may take to end, before the next group
-      stops anyway.
+    roles: roles of the group, such as 'worker'.
+    grace_s: grace period in seconds. After it, the next group is stopped even
+      if nodes of this group have not ended.
   """
 
   roles: tuple[str, ...]
@@ -26,23 +26,27 @@ GROUPS = (
   Group(("trainer",), grace_s=4.0),
   Group(("replay",), grace_s=1.0),
 )
+# All roles whose end a stopping run waits for, in the order of stopping.
 ROLES = tuple(role for group in GROUPS for role in group.roles)
-# External processes stop with the first group, but no group waits for them,
-# because their own loops may notice the stop late.
+# The role of external processes. They stop with the first group, but no group
+# waits for them, because their own loops may notice the stop late.
 EXTERNAL = "external"
+# Seconds after which a run ends even if no node has ended in time: the sum of
+# all grace periods.
 LONGEST_S = sum(group.grace_s for group in GROUPS)
 
 
 def may_stop(
   role: str, waited_s: float, finished: Callable[[str], bool]
 ) -> bool:
-  """Returns whether the nodes of a role may stop now.
+  """Returns whether the nodes of a role may stop now in a stopping run.
 
-  They may once every earlier group has ended or used up its grace period.
+  The result is True once each earlier group has ended or its grace period has
+  passed.
 
   Args:
     role: role of the nodes.
-    waited_s: seconds since the grace periods began.
+    waited_s: seconds since the first group's grace period began.
     finished: function that returns whether all nodes of a role have ended.
 
   Raises:

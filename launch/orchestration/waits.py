@@ -1,4 +1,4 @@
-"""Waits: describes in a sentence why nodes wait, and since when."""
+"""Waits: describes for the user why nodes wait, and since when."""
 
 import time
 import typing
@@ -6,26 +6,30 @@ from collections.abc import Sequence
 
 from slipway.launch.orchestration import messages
 
-# Reasons of waits, as they follow the words "waits for".
-TABLE = "the table to take items"
-TRANSITIONS = "transitions"
-LIMITER = (TABLE, TRANSITIONS)  # reasons that the table's limiter decides
-EPISODES = "episodes to end"
-_CAUSES = {  # text after a sentence, by reason
+# Reasons of waits, as texts that follow the words "waits for".
+TABLE = "the table to take items"  # of a worker
+TRANSITIONS = "transitions"  # of the trainer
+EPISODES = "episodes to end"  # of the evaluator
+# Reasons of the waits that the table's rate limiter causes.
+LIMITER = (TABLE, TRANSITIONS)
+# The cause of a wait as the end of its sentence, by reason.
+_CAUSES = {
   EPISODES: ": environment.time_limit limits them",
   TABLE: ": the trainer is behind",
   TRANSITIONS: ": the workers are behind",
 }
+# Display names of several nodes, by role; other roles use the role itself.
 _PLURALS = {
   "proxy": "proxies",
   "worker": "workers",
   "external": "external processes",
 }
+# Display names of one node, by role; other roles use the role itself.
 _SINGULARS = {"external": "external process"}
 
 
 class Wait(typing.NamedTuple):
-  """One node's wait.
+  """The reason and the duration of one node's wait.
 
   Attributes:
     reason: the reason of the wait, such as `TABLE`.
@@ -36,21 +40,25 @@ class Wait(typing.NamedTuple):
   waited_s: float
 
 
-def server(address: str | None) -> str:
-  """Returns the reason of a wait for a replay server that is down."""
+def make_server_reason(address: str | None) -> str:
+  """Returns the reason of a wait for a replay server that is down.
+
+  Args:
+    address: address of the server, or None if it is not known.
+  """
   return f"the replay server at {address}, which is down"
 
 
-def reason(report: messages.Report | None) -> str | None:
-  """Returns for what a waiting node waits, or None if that is not known.
+def find_reason(report: messages.Report | None) -> str | None:
+  """Returns the reason why a waiting node waits, or None if it is not known.
 
   Args:
-    report: the node's newest report, or None if there is none.
+    report: newest report of a node that waits, or None if there is none.
   """
   if isinstance(report, messages.WorkerReport | messages.EvaluatorReport):
     return report.waiting_for
   if isinstance(report, messages.ProxyReport):
-    return server(report.server)
+    return make_server_reason(report.server)
   if isinstance(report, messages.TrainerReport):
     return TRANSITIONS
   return None
@@ -59,11 +67,11 @@ def reason(report: messages.Report | None) -> str | None:
 def describe(
   role: str, expected: int, waits: Sequence[Wait], now_s: float
 ) -> str | None:
-  """Describes the waits of a role's nodes, with the longest wait first.
+  """Returns a text about the waits of a role's nodes, the longest wait first.
 
   Args:
     role: role of the waiting nodes.
-    expected: number of nodes of the role.
+    expected: number of nodes of the role, waiting or not.
     waits: the wait of each waiting node.
     now_s: current unix seconds.
 

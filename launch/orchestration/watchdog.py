@@ -9,21 +9,22 @@ from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_status
 from slipway.replay.tables import limiter as limiter_lib
 
-_TABLE = "table 'transitions'"
-_QUEUE = "queue 'transitions'"
+_TABLE = "table 'transitions'"  # display name of a prioritized or uniform table
+_QUEUE = "queue 'transitions'"  # display name of a queue
 
 
 class Watchdog:
-  """Detects that a run's counts no longer grow.
+  """Detects a stall: a run whose steps, inserts and samples no longer grow.
 
   ```python
   watchdog = Watchdog(config, rates)
   watchdog.update(status, working=True, now_s=time.monotonic())
-  watchdog.stalled_s
+  watchdog.stalled_s  # 75.0, or None
   ```
 
   Attributes:
-    stalled_s: seconds without progress, or None if the run has not stalled.
+    stalled_s: seconds without progress, or None until they exceed
+      `config.watchdog.period_s`.
   """
 
   def __init__(
@@ -31,7 +32,7 @@ class Watchdog:
     config: ml_collections.ConfigDict,
     rates: rates_lib.Rates,
   ):
-    """Starts without counts.
+    """Starts without counts; the first `update` counts as progress.
 
     Args:
       config: the whole config, which may change during the run.
@@ -47,12 +48,12 @@ class Watchdog:
   def update(
     self, status: run_status.RunStatus, working: bool, now_s: float
   ) -> bool:
-    """Records the current counts; returns whether a stall has just begun.
+    """Records a run's current counts; returns whether a stall has just begun.
 
     Args:
-      status: the run's status.
-      working: whether the counts should grow, because the run is neither paused
-        nor stopping.
+      status: the run's current status.
+      working: whether the counts should grow; False while the run is paused or
+        stopping.
       now_s: current monotonic seconds.
     """
     replay = status.replay or run_status.ReplayStatus()
@@ -78,16 +79,16 @@ class Watchdog:
     silent: Sequence[str],
     waiting: str | None,
   ) -> str:
-    """Returns a line that explains a stall.
+    """Returns one line for the user about the cause of a stall.
 
-    It names the time, the blocked side, the table that blocks it, the remedy
-    and the table's counts.
+    The line has the duration, the side that is blocked, the table that blocks
+    it, the remedy, and the table's counts.
 
     Args:
       status: status of the stalled run.
       silent: nodes that no longer report, such as 'worker 1'.
-      waiting: sentence about waits that the limiter does not cause, or None if
-        there are none.
+      waiting: sentence about nodes that wait for another reason than the rate
+        limiter, or None if there are none.
     """
     stalled_s = self.stalled_s or 0.0
     since = time.strftime("%H:%M:%S", time.localtime(time.time() - stalled_s))
@@ -119,10 +120,10 @@ class Watchdog:
     )
 
   def _explain_rate_limit(self) -> str:
-    """Returns a clause about a rate limit that alone explains a stall.
+    """Returns a clause about a rate limit that is too low, or an empty text.
 
-    The clause is empty if the workers may step more often than once per period
-    of the watchdog.
+    A limit is too low if it lets the workers step less than once per
+    `config.watchdog.period_s`, which alone explains a stall.
     """
     topology = self._config.topology
     steps_per_s = self._config.rates.environment_steps_per_s
@@ -141,10 +142,14 @@ class Watchdog:
 def _limiting_table(
   limiter: limiter_lib.Limiter, replay: run_status.ReplayStatus
 ) -> tuple[str, run_status.TableCounts]:
-  """Returns the display name and the counts of the table that blocks the run.
+  """Returns the display name and the counts of the table that blocks a run.
 
-  Among several shards, it is the one that blocks the workers most, or else the
-  one that needs the fewest inserts.
+  Among several shards, the table that needs the most samples before it accepts
+  an insert comes first; without one, the table that needs the fewest inserts.
+
+  Args:
+    limiter: limiter of each table.
+    replay: counts of the table or of all shards.
   """
   name = _QUEUE if replay.consumed else _TABLE
   if not replay.shards:
@@ -153,6 +158,7 @@ def _limiting_table(
     )
 
   def urgency(shard: tuple[int, run_status.TableCounts]) -> tuple[int, int]:
+    """Returns a shard's missing samples, and its missing inserts negated."""
     _, table = shard
     counts = (table.size, table.inserted, table.sampled)
     return limiter.samples_missing(*counts), -limiter.inserts_missing(*counts)
@@ -167,13 +173,14 @@ def _explain_table(
   counts: run_status.TableCounts,
   limit_on_workers: str,
 ) -> str:
-  """Returns a text about the side that a limiter blocks, and the remedy.
+  """Returns a text about the side that a table's limiter blocks.
 
   Args:
     limiter: the table's limiter.
     table: the table's display name.
     counts: the table's counts.
-    limit_on_workers: text about a low rate limit, from `_explain_rate_limit`.
+    limit_on_workers: clause about a rate limit on the workers that is too low,
+      or an empty text.
   """
   numbers = (counts.size, counts.inserted, counts.sampled)
   if samples := limiter.samples_missing(*numbers):
@@ -199,13 +206,13 @@ def _explain_queue(
   counts: run_status.TableCounts,
   batch_size: int,
 ) -> str | None:
-  """Returns a text about the side that a queue blocks, or None if it does not.
+  """Returns a text about the side that a queue blocks, or None for neither.
 
   Args:
     limiter: the queue's limiter.
     queue: the queue's display name.
     counts: the queue's counts.
-    batch_size: items that the trainer consumes at once.
+    batch_size: number of items that the trainer needs for one update.
   """
   if limiter.samples_missing(counts.size, counts.inserted, counts.sampled):
     return (
@@ -223,7 +230,12 @@ def _explain_queue(
 def _explain_absence(
   status: run_status.RunStatus, silent: Sequence[str]
 ) -> str | None:
-  """Returns a text about nodes that are down or silent, or None."""
+  """Returns a text about nodes that are down or silent, or None without any.
+
+  Args:
+    status: the run's status.
+    silent: nodes that no longer report, such as 'worker 1'.
+  """
   missing = [
     f"{role} {nodes.up} of {nodes.expected} up"
     for role, nodes in status.nodes.items()
@@ -239,7 +251,13 @@ def _explain_absence(
 def _describe_counts(
   limiter: limiter_lib.Limiter, counts: run_status.TableCounts, consumed: bool
 ) -> str:
-  """Returns a text with a table's counts and its limiter's bounds."""
+  """Returns a text with a table's counts and its limiter's bounds.
+
+  Args:
+    limiter: the table's limiter.
+    counts: the table's counts.
+    consumed: whether the table is a queue, whose items are sampled once.
+  """
   if consumed:
     return f"{counts.size:,} items in the queue, {counts.sampled:,} consumed"
   items = f"{counts.size:,} items of at least {limiter.min_size:,}"
@@ -254,5 +272,5 @@ def _describe_counts(
 
 
 def _format_items(count: int) -> str:
-  """Returns a text such as '1,024 more items'."""
+  """Returns a number of items as a text such as '1,024 more items'."""
   return f"{count:,} more {'item' if count == 1 else 'items'}"

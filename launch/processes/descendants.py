@@ -1,6 +1,6 @@
-"""Descendants: adopts and kills the processes that this process started.
+"""Descendants: kills and reaps the processes that descend from this process.
 
-Environments, for example, may start processes, and leave them behind.
+An environment, for example, may start processes and not end them.
 """
 
 import contextlib
@@ -14,22 +14,32 @@ from multiprocessing import popen_fork
 
 import psutil
 
-_PR_SET_CHILD_SUBREAPER = 36  # of prctl(2)
-_END_TIMEOUT_S = 5.0
-_REAPED_AFTER_S = 60.0
+# Option of prctl(2) by which a process adopts its orphaned descendants.
+_PR_SET_CHILD_SUBREAPER = 36
+_END_TIMEOUT_S = 5.0  # seconds that killed processes may take to end
+# Seconds before a zombie is reaped, in which the code that started the process
+# may still wait for it.
+_REAP_AFTER_S = 60.0
 
 
-def adopt(adopts: bool = True) -> None:
-  """Sets whether orphaned descendants become children of this process.
+def adopt(enabled: bool = True) -> None:
+  """Sets whether this process adopts its orphaned descendants as children.
 
-  If it does not adopt them, they become children of the nearest ancestor that
-  does.
+  An orphan is a process whose parent has ended. Without adoption, it becomes a
+  child of the nearest ancestor that adopts.
+
+  Args:
+    enabled: whether to adopt orphans from now on.
   """
-  ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
+  ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0)
 
 
 def kill(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-  """Kills processes and all their descendants.
+  """Kills processes and all their descendants, without waiting for their ends.
+
+  Args:
+    processes: the processes; ended ones, and those that this user may not
+      signal, are skipped.
 
   Returns:
     All killed processes, with parents before their children.
@@ -48,15 +58,20 @@ def kill(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 
 def kill_and_wait(processes: Iterable[psutil.Process]) -> None:
-  """Kills processes and all their descendants, and waits up to 5 s for them."""
+  """Kills processes and their descendants; waits up to 5 s for their ends.
+
+  Args:
+    processes: the processes, as for `kill`.
+  """
   psutil.wait_procs(kill(processes), _END_TIMEOUT_S)
 
 
 def started_pids() -> set[int]:
-  """Returns the pids of children that this process started itself.
+  """Returns the pids of the children that Python code of this process started.
 
-  All other children are adopted. Python keeps no list of the started ones, so
-  the garbage collector's objects are searched for handles of processes.
+  All other children are adopted orphans. Python has no list of the children
+  that were started, so this function searches the garbage collector's objects
+  for handles of processes.
   """
   handles = (subprocess.Popen, popen_fork.Popen)
   return {
@@ -67,24 +82,27 @@ def started_pids() -> set[int]:
 
 
 class Reaper:
-  """Removes zombies among the adopted children of this process.
+  """Reaps zombies among the adopted children of this process.
 
-  A zombie is a process that has ended, and keeps its entry in the process table
+  A zombie is a process that has ended. Its entry in the process table remains
   until its parent waits for it.
   """
 
-  def __init__(self, after_s: float = _REAPED_AFTER_S):
+  def __init__(self, after_s: float = _REAP_AFTER_S):
     """Starts with no known zombie.
 
     Args:
-      after_s: seconds before a zombie is removed, in which other code of this
-        process may wait for it by its pid.
+      after_s: seconds between the first sight of a zombie and its reaping, in
+        which other code of this process may wait for its pid.
     """
     self._after_s = after_s
     self._seen_s: dict[psutil.Process, float] = {}
 
   def reap(self) -> None:
-    """Removes the zombies that have been known for long enough."""
+    """Reaps the zombies that were first seen more than `after_s` seconds ago.
+
+    To be called periodically, because each call only sees current zombies.
+    """
     now_s = time.monotonic()
     self._seen_s = {
       child: self._seen_s.get(child, now_s)
@@ -103,6 +121,7 @@ class Reaper:
 
 
 def _is_zombie(process: psutil.Process) -> bool:
+  """Returns whether a process has ended and was not reaped yet."""
   try:
     return process.status() == psutil.STATUS_ZOMBIE
   except psutil.Error:

@@ -1,4 +1,4 @@
-"""Failures: explains why a node's process failed."""
+"""Failures: finds out why a node's process failed, from its log and status."""
 
 import dataclasses
 import pathlib
@@ -8,17 +8,17 @@ import traceback
 
 from slipway.environments import user_code
 
-# Beginning of the line in a node's log that reports the error that ended it.
+# Beginning of the log line with the error that ended a node's process.
 _MARK = "This node failed: "
 
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-  """A failure of a node's process.
+  """Description of the failure of a node's process, for the user.
 
   Attributes:
     line: one line with the node, the cause and the path of the log.
-    traceback: the error with its traceback, or empty if there is none.
+    traceback: text of the error with its traceback, or empty if there is none.
   """
 
   line: str
@@ -26,20 +26,32 @@ class Failure:
 
 
 class NodeFailedError(RuntimeError):
-  """Raised if a node has used up its restart budget.
+  """Raised if the whole run fails because of a failed node.
+
+  Usually the node has used up its restart budget.
 
   Attributes:
-    failure: the node's first failure.
+    failure: the failure that ended the run.
   """
 
   def __init__(self, failure: Failure):
-    """Makes an error with the failure's line as its message."""
+    """Makes an error with the failure's line as its message.
+
+    Args:
+      failure: the failure that ended the run.
+    """
     super().__init__(failure.line)
     self.failure = failure
 
 
 def print_error(error: BaseException) -> None:
-  """Prints the error that ends this node, for `explain_exit` to find it."""
+  """Prints the error that ends this node's process to its log.
+
+  `explain_exit` later finds the error in the log.
+
+  Args:
+    error: the error, of user code or of Slipway.
+  """
   if isinstance(error, user_code.UserCodeError):
     line, text = error.line, error.traceback or f"{error.line}\n"
   else:
@@ -51,7 +63,11 @@ def print_error(error: BaseException) -> None:
 
 
 def print_traceback(failure: Failure) -> None:
-  """Prints a failure's traceback, unless the failure's line has all of it."""
+  """Prints a failure's traceback to stderr, unless its line contains all of it.
+
+  Args:
+    failure: the failure of a node's process.
+  """
   if failure.traceback.strip() not in failure.line:
     sys.stderr.write(failure.traceback)
 
@@ -59,15 +75,15 @@ def print_traceback(failure: Failure) -> None:
 def explain_exit(
   name: str, exit_status: int, log: pathlib.Path, start: int
 ) -> Failure:
-  """Returns the failure that ended a node's process.
+  """Returns a description of why a node's process has ended.
 
-  The cause is the error that `print_error` has printed, or the exit status if
-  the process died without printing one.
+  The cause is the error that `print_error` has printed to the log. If there is
+  none, the cause is the exit status.
 
   Args:
-    name: the node's name.
+    name: the node's name, such as 'worker/0'.
     exit_status: exit status of the process; a negative value is the negated
-      number of the signal that ended it.
+      number of the signal that ended the process.
     log: path of the node's log.
     start: byte of the log at which the output of this process begins.
   """

@@ -1,4 +1,4 @@
-"""Fork server: a process with all imports, from which nodes are forked."""
+"""Fork server: a process with all modules imported, which forks the nodes."""
 
 import contextlib
 import multiprocessing
@@ -13,28 +13,32 @@ from absl import logging
 
 from slipway.launch.processes import descendants, failures, signals, threads
 
+# The multiprocessing context whose processes are forked from the fork server.
 CONTEXT = multiprocessing.get_context("forkserver")
+# Names of the modules that the server imports before its first fork.
 _PRELOADED = ["__main__", "slipway.launch.processes.preload"]
 # Exit status that is reported for a process whose own status is lost, because
 # another process has reaped it.
 _UNKNOWN_STATUS = 255
 
-_KILL_TIMEOUT_S = 5.0
-# Rounds in which orphans are killed that start others faster than they die.
+_KILL_TIMEOUT_S = 5.0  # seconds that a killed process may take to end
+# Largest number of times that `kill_orphans` searches for orphans. The limit
+# matters only if orphans start further processes faster than they are killed.
 _KILL_ROUNDS = 100
-_POLL_S = 0.01
+_POLL_PERIOD_S = 0.01  # seconds between two checks whether a process has ended
 
-_environment: dict[str, str] = {}  # variables of the server, from `run_server`
-# Children that `kill_orphans` ignores: processes that were started before the
-# server, and processes that could not be killed.
+# Environment variables of the server, set by `run_server`.
+_environment: dict[str, str] = {}
+# Children of this process that `kill_orphans` ignores: processes that were
+# started before the server, and processes that could not be killed.
 _spared: set[psutil.Process] = set()
 
 
 def make_environment_variables(memory_dir: str) -> dict[str, str]:
-  """Returns the environment variables of the server.
+  """Returns the environment variables with which the fork server is started.
 
-  They configure the libraries that the server imports. Each node adds variables
-  of its own.
+  They configure the libraries that the server imports. Each node then adds
+  further variables.
 
   Args:
     memory_dir: the run's tmpfs directory on this machine.
@@ -49,10 +53,10 @@ def make_environment_variables(memory_dir: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def run_server(environment: Mapping[str, str]) -> Iterator[None]:
-  """Context in which the fork server runs; it is killed at the end.
+  """Runs the fork server for the duration of a `with` block, then kills it.
 
-  The server imports what `launch/processes/preload.py` imports, before it forks
-  its first node.
+  Processes that the nodes have left behind are killed, too. Before its first
+  fork, the server imports the modules of `launch/processes/preload.py`.
 
   Args:
     environment: environment variables of the server, which all nodes inherit,
@@ -74,17 +78,17 @@ def run_server(environment: Mapping[str, str]) -> Iterator[None]:
   finally:
     _stop_server()
     kill_orphans(nodes=())
-    descendants.adopt(adopts=False)
+    descendants.adopt(enabled=False)
 
 
 def restart_if_ended() -> str:
-  """Restarts the server if it has ended.
+  """Restarts the fork server if its process has ended.
 
-  The nodes that the ended server forked continue to run.
+  The nodes that the ended server has forked continue to run.
 
   Returns:
-    A text about how the server ended, such as 'was ended by SIGKILL'; empty if
-    it has not ended.
+    A text about the end of the server, such as 'was ended by SIGKILL'; empty if
+    the server still runs.
   """
   server = forkserver._forkserver
   if server._forkserver_pid is None:
@@ -101,13 +105,16 @@ def restart_if_ended() -> str:
 
 
 def poll_orphan(pid: int) -> int | None:
-  """Returns the exit status of a node whose fork server has ended.
+  """Returns the exit status of a node that has outlived its fork server.
+
+  This process adopts such a node when the server ends.
 
   Args:
-    pid: pid of the node, which this process adopts as the server ends.
+    pid: pid of the node's process.
 
   Returns:
-    The exit status, or None if the node still runs.
+    The exit status, or None if the node still runs. A negative value is the
+    negated number of the signal that ended the node.
   """
   try:
     ended, status = os.waitpid(pid, os.WNOHANG)
@@ -117,15 +124,15 @@ def poll_orphan(pid: int) -> int | None:
 
 
 def kill_orphans(nodes: Collection[int]) -> None:
-  """Kills processes that ended nodes left behind.
+  """Kills the processes that ended nodes have left behind.
 
-  An environment may have started them, for example. A live node adopts the
-  orphans of its own descendants, so this process only adopts the children of
-  ended nodes and servers. A process that does not end, such as one that waits
-  for a disk, is logged and then ignored.
+  Such a process was started by an environment, for example. A live node adopts
+  its own orphaned descendants. So this process adopts only those of nodes and
+  fork servers that have ended. If a killed process does not end, because it
+  waits for a disk, for example, it is logged and then ignored.
 
   Args:
-    nodes: pids of the live nodes.
+    nodes: pids of the live nodes, which are not killed.
   """
   known = {
     *nodes,
@@ -146,8 +153,8 @@ def kill_orphans(nodes: Collection[int]) -> None:
       logging.error("processes %s could not be killed, and are left", pids)
       _spared.update(left)
   logging.error(
-    "what ended nodes left behind still starts processes after %d rounds of "
-    "kills; those that run now are killed when the next node ends",
+    "processes that ended nodes have left behind still start others after %d "
+    "rounds of kills; those that run now are killed when the next node ends",
     _KILL_ROUNDS,
   )
 
@@ -170,7 +177,7 @@ def _find_orphans(known: Collection[int | None]) -> list[psutil.Process]:
 
 
 def _start_server() -> None:
-  """Starts the server and multiprocessing's resource tracker."""
+  """Starts the fork server and multiprocessing's resource tracker."""
   before = {name: os.environ.get(name) for name in _environment}
   os.environ.update(_environment)  # the server inherits them
   try:
@@ -188,9 +195,9 @@ def _start_server() -> None:
 
 
 def _stop_server() -> None:
-  """Stops the server and the resource tracker, and removes their files.
+  """Stops fork server and resource tracker, and removes their files.
 
-  Without this, they would outlast this process for a moment.
+  Otherwise these processes would outlive this process for a moment.
   """
   pid = forkserver._forkserver._forkserver_pid
   if pid is not None:
@@ -216,7 +223,7 @@ def _stop_server() -> None:
 def _forget_server() -> None:
   """Clears multiprocessing's record of a fork server that has ended.
 
-  The next start then makes a new server.
+  Without the record, `_start_server` starts a new server.
   """
   server = forkserver._forkserver
   os.close(server._forkserver_alive_fd)
@@ -226,22 +233,30 @@ def _forget_server() -> None:
 
 
 def _wait_for_end(pid: int) -> bool:
-  """Waits up to `_KILL_TIMEOUT_S` for a child; returns whether it has ended."""
+  """Waits up to 5 s for the end of a child process, and reaps the child.
+
+  Args:
+    pid: pid of the child.
+
+  Returns:
+    Whether the child has ended.
+  """
   deadline_s = time.monotonic() + _KILL_TIMEOUT_S
   while not os.waitpid(pid, os.WNOHANG)[0]:
     if time.monotonic() > deadline_s:
       return False
-    time.sleep(_POLL_S)
+    time.sleep(_POLL_PERIOD_S)
   return True
 
 
 @contextlib.contextmanager
 def _block_signals() -> Iterator[None]:
-  """Context in which started processes inherit a mask of blocked signals.
+  """Blocks the run's signals in processes that a `with` block starts.
 
-  Otherwise a signal could kill them before they handle it. The server ignores
-  group signals after its imports, and a node unblocks `SHUTDOWN_SIGNAL` once it
-  has a handler. The resource tracker keeps the signals blocked.
+  A started process inherits the blocked signals. Otherwise a signal could kill
+  the process before it has a handler. The server ignores the group signals
+  after its imports, and a node unblocks `SHUTDOWN_SIGNAL` once it has a
+  handler. The resource tracker keeps the signals blocked.
   """
   numbers = {*signals.GROUP_SIGNALS, signals.SHUTDOWN_SIGNAL}
   before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)

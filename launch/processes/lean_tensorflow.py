@@ -1,4 +1,4 @@
-"""Lean TensorFlow: imports it without packages that no process here needs."""
+"""Lean TensorFlow: imports TensorFlow without unused optional packages."""
 
 import contextlib
 import gc
@@ -6,16 +6,18 @@ import importlib
 import sys
 from collections.abc import Iterator
 
-# Packages that TensorFlow imports if they are installed: JAX for TensorFlow
-# Lite's converter; Keras, which `tf.keras` imports once it is used; h5py,
-# Pillow and SciPy for TensorFlow's own older copy of Keras.
+# Packages that TensorFlow imports if they are installed, and that Slipway's use
+# of TensorFlow does not need: JAX for TensorFlow Lite's converter; Keras, which
+# `tf.keras` imports once it is used; h5py, Pillow and SciPy for TensorFlow's
+# own older copy of Keras.
 _OPTIONAL = ("jax", "keras", "h5py", "PIL", "scipy")
 
 
 def import_tensorflow() -> None:
-  """Imports TensorFlow in about two thirds of the time.
+  """Imports TensorFlow without its optional packages.
 
-  Afterwards the packages that were left out can be imported as usual.
+  This saves about a third of the time. Afterwards, the optional packages can be
+  imported as usual.
   """
   hidden = [name for name in _OPTIONAL if name not in sys.modules]
   for name in hidden:  # None makes its import fail
@@ -30,7 +32,10 @@ def import_tensorflow() -> None:
 
 @contextlib.contextmanager
 def paused_garbage_collection() -> Iterator[None]:
-  """Context without garbage collections, which find nothing among imports."""
+  """Pauses Python's garbage collector during a `with` block of imports.
+
+  Imports leave almost nothing to collect, so collections only cost time.
+  """
   was_enabled = gc.isenabled()
   gc.disable()
   try:

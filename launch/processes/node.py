@@ -1,4 +1,4 @@
-"""Node: starts, polls and kills the processes of one node."""
+"""Node: starts, polls and kills the successive processes of one node."""
 
 import contextlib
 import os
@@ -21,22 +21,24 @@ from slipway.launch.processes import (
 # Exit status that multiprocessing reports for a process whose fork server has
 # ended. The process itself may be alive.
 _ORPHANED_STATUS = 255
-_POLL_S = 0.01
-_KILL_TIMEOUT_S = 5.0
+_POLL_PERIOD_S = 0.01  # seconds between two checks whether a process has ended
+_KILL_TIMEOUT_S = 5.0  # seconds that a killed process may take to end
 
 
 class Node:
-  """A node on this machine, over all its processes.
+  """A node of this machine, with its current process and its restarts.
+
+  A node has at most one process at a time; a restart replaces an ended process.
 
   Attributes:
     prepared: the function and environment of the next process.
-    incarnations: number of processes so far.
+    incarnations: number of processes that were started so far.
     due_s: monotonic seconds of the next restart, or None if the node will not
       be restarted.
     ended_at_s: monotonic seconds at which the end of the newest process was
-      detected.
-    failure: failure that ended the newest process, or None if that runs or has
-      ended normally.
+      detected; 0.0 before the first end.
+    failure: failure that ended the newest process, or None if that process runs
+      or has ended normally.
   """
 
   def __init__(
@@ -49,7 +51,7 @@ class Node:
 
     Args:
       prepared: the node's function and environment.
-      logs: folder of the nodes' logs.
+      logs: folder of the logs of all nodes.
       budget: the node's restart budget.
     """
     self.prepared = prepared
@@ -58,7 +60,8 @@ class Node:
     self.ended_at_s = 0.0
     self.failure: failures.Failure | None = None
     self._budget = budget
-    self._failures: list[failures.Failure] = []  # within the budget's period
+    # Failures since the budget was last unused, oldest first.
+    self._failures: list[failures.Failure] = []
     self._log = node_log.NodeLog(logs.resolve() / prepared.name)
     self._process: typing.Any = None
     # Whether the process's fork server has ended, so that `fork_server` has to
@@ -77,31 +80,38 @@ class Node:
 
   @property
   def pid(self) -> int:
-    """Pid of the node's process."""
+    """Pid of the node's process; only valid while `alive` is True."""
     return self._process.pid
 
   @property
   def sentinel(self) -> int | None:
-    """A handle for `connection.wait` that is ready once the process has ended.
+    """Handle of the process for `multiprocessing.connection.wait`.
 
-    It is None if the process's fork server has ended. Then only `poll` can
-    detect the end of the process.
+    The handle is ready once the process has ended. It is None if the process
+    has outlived its fork server. Then only `poll` can detect the process's end.
     """
     return None if self._orphaned else self._process.sentinel
 
   def trim_log(self) -> None:
-    """Drops the older half of the node's log if it is too large."""
+    """Drops the older half of the node's log if the file is too large."""
     self._log.trim()
 
   def poll(self) -> int | None:
-    """Returns the exit status of the node's process, or None if it runs."""
+    """Returns the exit status of the process, or None if the process runs.
+
+    A negative value is the negated number of the signal that ended the process.
+    """
     status = self._process.exitcode
     if status == _ORPHANED_STATUS:
       self._orphaned = True
     return fork_server.poll_orphan(self.pid) if self._orphaned else status
 
   def start(self) -> None:
-    """Starts a process, whose output is appended to the node's log."""
+    """Starts a process of the node; its output is appended to the node's log.
+
+    Raises:
+      EOFError, OSError: the fork server has ended.
+    """
     self.due_s, self.failure = None, None
     self._log.begin()
     prepared = self.prepared
@@ -122,12 +132,12 @@ class Node:
     self.incarnations += 1
 
   def kill(self, wait: bool = True) -> None:
-    """Kills the node's process, if it has one.
+    """Kills the node's process, if the node has one.
 
     Args:
       wait: whether to wait up to 5 s for the end of the process. A process that
-        does not end, such as one that waits for a disk, is logged and then
-        ignored.
+        does not end, for example because it waits for a disk, is logged and
+        then ignored.
     """
     if self._process is None:
       return
@@ -143,17 +153,20 @@ class Node:
         )
         self._process = None
       else:
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_PERIOD_S)
 
   def record_end(self, status: int) -> failures.Failure | None:
-    """Records the end of the node's process; returns its failure, if any.
+    """Records that the node's process has ended, and why.
 
     Args:
-      status: exit status, from `poll`.
+      status: exit status of the process, from `poll`.
+
+    Returns:
+      The failure of the process, or None if the process has ended normally.
     """
     self._process = None
     self.ended_at_s = time.monotonic()
-    if status != node_process.ENDED:
+    if status != node_process.NORMAL_EXIT_STATUS:
       self.failure = failures.explain_exit(
         self.name, status, self._log.path, self._log.start
       )
@@ -169,7 +182,7 @@ class Node:
       now_s: current monotonic seconds.
 
     Returns:
-      The seconds until the restart, or None if the budget is used up.
+      The seconds until the node's restart, or None if the budget is used up.
     """
     if self._budget.is_unused(now_s):
       self._failures.clear()
@@ -178,6 +191,10 @@ class Node:
 
   @property
   def first_failure(self) -> failures.Failure:
-    """The first failure in the budget's period, preferably with a traceback."""
+    """The oldest recorded failure, preferably one with a traceback.
+
+    Failures are forgotten once the restart budget's period has passed without a
+    failure. At least one failure must have been recorded.
+    """
     with_traceback = [each for each in self._failures if each.traceback]
     return (with_traceback or self._failures)[0]

@@ -1,30 +1,30 @@
-"""NodeLog: the file with the output of all processes of one node."""
+"""NodeLog: the log file with the output of all processes of one node."""
 
 import contextlib
 import os
 import pathlib
 
-# Size above which the older half of a log is dropped.
+# Size in bytes above which the older half of a log is dropped.
 MAX_BYTES = 10_000_000
 
 
 class NodeLog:
-  """A node's log file of limited size, over all its processes.
+  """A log file of limited size, to which all processes of a node append.
 
-  Processes open the file for appending, so it can be trimmed while they print.
+  The file can be trimmed while a process prints.
 
   Attributes:
-    path: the file's path.
-    start: byte at which the output of the newest process begins.
+    path: path of the file.
+    start: offset in bytes at which the output of the newest process begins.
   """
 
   def __init__(self, path: pathlib.Path):
-    """Names the file, without opening it."""
+    """Stores the path of the log file, without opening the file."""
     self.path = path
     self.start = 0
 
   def begin(self) -> None:
-    """Makes the file if it is missing, and sets `start` for a new process.
+    """Sets `start` for a new process, and makes the file if it is missing.
 
     Errors such as a full disk are ignored, so that the process can start.
     """
@@ -34,9 +34,9 @@ class NodeLog:
     self.start = self._size()
 
   def trim(self) -> None:
-    """Drops the older half of the log if it is too large.
+    """Drops the older half of the log if it is larger than `MAX_BYTES`.
 
-    Output that a process prints at the same moment may be lost, too.
+    Output that a process prints during this call may be lost, too.
     """
     size = self._size()
     if size <= MAX_BYTES:
@@ -54,7 +54,7 @@ class NodeLog:
         end.write(note.encode() + newest)
 
   def _size(self) -> int:
-    """Returns the file's bytes, or 0 if it is missing."""
+    """Returns the size of the file in bytes, or 0 if the file is missing."""
     try:
       return os.path.getsize(self.path)
     except OSError:

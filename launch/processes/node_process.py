@@ -1,4 +1,4 @@
-"""Node process: sets up a process for a node, runs the node, and exits."""
+"""Node process: prepares a forked process, runs a node in it, and exits."""
 
 import contextlib
 import io
@@ -28,13 +28,14 @@ from slipway.launch.processes import (
 
 # Exit status of a node that has ended normally. It is not 0, because C code or
 # a thread of user code may end a process too early with status 0.
-ENDED = 64
+NORMAL_EXIT_STATUS = 64
 
-# Seconds after the runner's death in which a node may still save and end.
+# Seconds after the runner's death in which a node may still save its results
+# and end.
 _ORPHAN_GRACE_S = 20
 # Further seconds in which the node may kill its descendants.
 _KILL_GRACE_S = 8
-_REAP_EVERY_S = 10.0
+_REAP_PERIOD_S = 10.0  # seconds between two searches for zombies
 
 
 def run(
@@ -43,11 +44,13 @@ def run(
   environment: Mapping[str, str],
   network: private_network.PrivateNetwork | None = None,
 ) -> None:
-  """Runs a node in this process until it ends, then exits.
+  """Runs a node in this process until the node ends, then exits.
+
+  The exit status is `NORMAL_EXIT_STATUS`, or 1 if the node has raised an error.
 
   Args:
     function: the node's function, pickled by cloudpickle.
-    log: path of the log, to which the output is appended.
+    log: path of the node's log, to which all output is appended.
     environment: additional environment variables of this process.
     network: private network to enter, or None to stay in the machine's network.
   """
@@ -84,7 +87,7 @@ def run(
   try:
     with user_code.exit_as_error():
       cloudpickle.loads(function)()
-    status = ENDED
+    status = NORMAL_EXIT_STATUS
   except BaseException as error:
     failures.print_error(error)
   finally:
@@ -94,10 +97,10 @@ def run(
 
 
 def _end_by_user_error(args: threading.ExceptHookArgs) -> None:
-  """Ends this process if a thread has raised an error of user code.
+  """Ends this process if a thread has raised a `UserCodeError`.
 
-  This is the process's `threading.excepthook`. The process ends at once,
-  because the main thread may hang in the user code.
+  This function is the process's `threading.excepthook`. The process ends at
+  once, because the main thread may hang in user code.
   """
   if isinstance(args.exc_value, user_code.UserCodeError):
     failures.print_error(args.exc_value)
@@ -106,7 +109,13 @@ def _end_by_user_error(args: threading.ExceptHookArgs) -> None:
 
 
 def _exit(status: int) -> typing.NoReturn:
-  """Ends this process and its descendants, even if user code interferes."""
+  """Flushes the output, kills the descendants, and exits this process.
+
+  Exit handlers do not run, so user code cannot prevent the exit.
+
+  Args:
+    status: exit status of the process.
+  """
   try:
     for stream in (sys.stdout, sys.stderr):
       with contextlib.suppress(Exception):  # an environment may have closed it
@@ -117,7 +126,7 @@ def _exit(status: int) -> typing.NoReturn:
 
 
 class _Log(io.FileIO):
-  """A log file that drops output on a full disk, without an error.
+  """A log file that drops output without an error while the disk is full.
 
   The number of dropped bytes is written to the log once there is space again.
   """
@@ -125,6 +134,7 @@ class _Log(io.FileIO):
   _dropped_bytes = 0
 
   def write(self, data: typing.Any) -> int:
+    """Writes or drops bytes; returns the number of bytes written or dropped."""
     try:
       if self._dropped_bytes:
         super().write(b"[%d bytes were not written]\n" % self._dropped_bytes)
@@ -136,7 +146,11 @@ class _Log(io.FileIO):
 
 
 def _redirect_output(log: str) -> None:
-  """Appends all output of this process to a log, that of C code included."""
+  """Appends stdout and stderr of this process to a log, also those of C code.
+
+  Args:
+    log: path of the log; the output is dropped if the file can't be opened.
+  """
   try:
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
   except OSError:  # the file is missing because the disk was full
@@ -149,7 +163,11 @@ def _redirect_output(log: str) -> None:
 
 
 def _open_log(descriptor: int) -> typing.TextIO:
-  """Returns a text stream of a log's file descriptor, flushed at each line."""
+  """Returns a text stream that writes to a log, flushed at each line.
+
+  Args:
+    descriptor: file descriptor of the log, which is never closed.
+  """
   binary = io.BufferedWriter(_Log(descriptor, "w", closefd=False))
   return io.TextIOWrapper(
     binary, errors="backslashreplace", line_buffering=True
@@ -157,15 +175,16 @@ def _open_log(descriptor: int) -> typing.TextIO:
 
 
 def _end_with_runner() -> None:
-  """Ends this process some time after its runner has died.
+  """Ends this process 20 s after the death of its runner.
 
-  Until then, it reaps the zombies that this process has adopted.
+  Until then, it reaps the zombies that this process has adopted. It is the
+  function of the thread 'orphan'.
   """
   runner = multiprocessing.parent_process()
   assert runner is not None
   reaper = descendants.Reaper()
   while runner.is_alive():
-    runner.join(_REAP_EVERY_S)
+    runner.join(_REAP_PERIOD_S)
     with contextlib.suppress(psutil.Error):
       reaper.reap()
   # The alarm ends the process even if a thread never releases Python's global

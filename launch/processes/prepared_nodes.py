@@ -1,8 +1,8 @@
 """Prepared nodes: makes Launchpad nodes ready to run in other processes.
 
 None of Launchpad's launchers can restart a node. So this module initializes
-contexts, handles and addresses as they do, and pickles each node's function,
-which can then run in any process, any number of times.
+contexts, handles and addresses as the launchers do, and pickles each node's
+function. The pickled function can run in any process, any number of times.
 """
 
 import dataclasses
@@ -17,21 +17,21 @@ from launchpad.nodes import base
 
 from slipway.launch.processes import private_network
 
-# Roles whose processes enter the private network, because they serve tables, or
-# read tables without a proxy.
-_ISOLATED = ("replay", "trainer")
+# Roles whose processes enter the private network, because they serve tables or
+# read them without a proxy.
+_ISOLATED_ROLES = ("replay", "trainer")
 
 
 @dataclasses.dataclass(frozen=True)
 class PreparedNode:
-  """A node that can be run in any process of this machine.
+  """A Launchpad node that can be run in any process of this machine.
 
   Attributes:
     name: the node's name, such as 'worker/0'.
     function: the node's function, pickled by cloudpickle.
-    environment: additional environment variables of the process.
-    node: the Launchpad node, which keeps its ports reserved as long as it
-      exists; None if no port has to be kept.
+    environment: additional environment variables of the node's process.
+    node: the Launchpad node, which reserves the node's ports as long as it
+      exists; None if the node has no ports.
     network: private network that the process enters, or None to stay in the
       machine's network.
   """
@@ -54,12 +54,12 @@ def prepare(
   environments: Mapping[str, Mapping[str, str]],
   network: private_network.PrivateNetwork | None = None,
 ) -> list[PreparedNode]:
-  """Binds the addresses of a program's nodes, and pickles the nodes.
+  """Binds the addresses of a program's nodes, and pickles their functions.
 
   Args:
-    program: the program with the nodes.
+    program: the Launchpad program with the nodes.
     nodes: role and index of each node, in the program's order.
-    environments: environment variables of a node's process, by role.
+    environments: additional environment variables of a node's process, by role.
     network: private network of the nodes that serve or read tables, or None if
       they use the machine's network.
 
@@ -68,11 +68,11 @@ def prepare(
   """
   groups = {role: iter(group) for role, group in program.groups.items()}
   found = [(role, index, next(groups[role])) for role, index in nodes]
-  _bind_addresses([(role, node) for role, _, node in found])
+  _initialize_nodes([(role, node) for role, _, node in found])
   return [
     dataclasses.replace(
       _pickle_node(role, index, node, environments[role]),
-      network=network if role in _ISOLATED else None,
+      network=network if role in _ISOLATED_ROLES else None,
     )
     for role, index, node in found
   ]
@@ -81,23 +81,25 @@ def prepare(
 def prepare_one(
   role: str, index: int, node: base.Node, environment: Mapping[str, str]
 ) -> PreparedNode:
-  """Prepares one more node of a program that was prepared before.
+  """Prepares a further node after `prepare`, such as an added worker.
+
+  The node stays in the machine's network.
 
   Args:
     role: the node's role.
-    index: index of the node among those of its role.
+    index: index of the node among the nodes of its role.
     node: the Launchpad node.
     environment: additional environment variables of the node's process.
   """
-  _bind_addresses([(role, node)])
+  _initialize_nodes([(role, node)])
   return _pickle_node(role, index, node, environment)
 
 
-def _bind_addresses(nodes: Sequence[tuple[str, base.Node]]) -> None:
-  """Connects the handles of nodes, and binds their addresses.
+def _initialize_nodes(nodes: Sequence[tuple[str, base.Node]]) -> None:
+  """Sets up the contexts, handles and addresses of Launchpad nodes.
 
   Args:
-    nodes: role and Launchpad node of each.
+    nodes: pairs of a role and a Launchpad node.
   """
   serialization.enable_lru_cache_pickling_once()
   flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
@@ -116,6 +118,13 @@ def _bind_addresses(nodes: Sequence[tuple[str, base.Node]]) -> None:
 def _pickle_node(
   role: str, index: int, node: base.Node, environment: Mapping[str, str]
 ) -> PreparedNode:
-  """Returns a prepared node with the pickled function of a bound node."""
+  """Pickles the function of a Launchpad node whose addresses are bound.
+
+  Args:
+    role: the node's role.
+    index: index of the node among the nodes of its role.
+    node: the Launchpad node.
+    environment: additional environment variables of the node's process.
+  """
   function = cloudpickle.dumps(node.function)
   return PreparedNode(f"{role}/{index}", function, environment, node)

@@ -1,9 +1,9 @@
-"""Private network: ports of a run that other users of the machine can't reach.
+"""Private network: a network namespace whose ports other users can't reach.
 
 Reverb serves every process that can connect to its port, without a password.
-A process in a network namespace (network_namespaces(7)) has a loopback
-interface of its own: only processes in the same namespace can connect to its
-ports. Other processes get connections from
+Each network namespace (network_namespaces(7)) has a separate loopback
+interface. Only processes in the same namespace can connect to a port there.
+Other processes of the run get connections from
 `slipway.replay.transport.socket_passing`.
 
 A user namespace (user_namespaces(7)) gives an ordinary user the right to make a
@@ -21,31 +21,36 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-# Constants of Linux's headers that Python 3.10 lacks.
+# Flags of unshare(2) and setns(2) for user and network namespaces, which Python
+# 3.10 lacks.
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x1000_0000, 0x4000_0000
+# Requests of netdevice(7) that get and set an interface's flags, and the flag
+# of an active interface.
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+# Seconds that the process that has made the namespaces may take to end.
 _CREATE_TIMEOUT_S = 10.0
-_KINDS = {"user": _CLONE_NEWUSER, "net": _CLONE_NEWNET}
+# Flag of setns(2) for each kind of namespace, by its name in /proc/PID/ns.
+_SETNS_FLAGS = {"user": _CLONE_NEWUSER, "net": _CLONE_NEWNET}
 
 
 @dataclasses.dataclass(frozen=True)
 class PrivateNetwork:
-  """The namespaces of a run on one machine.
+  """The Linux namespaces of a run's private network on one machine.
 
   Attributes:
     namespaces: kind ('user' or 'net') and path of each namespace, in the order
-      in which a process must enter them. The paths are valid as long as the
-      process that called `create` keeps the files open.
+      in which a process must enter the namespaces. The paths are valid during
+      the context of `create`.
   """
 
   namespaces: tuple[tuple[str, str], ...]
 
   def enter(self) -> None:
-    """Moves this process into the namespaces, permanently.
+    """Moves this process permanently into the private network.
 
     Raises:
-      OSError: the kernel rejects the process, for example because it has
-        several threads.
+      OSError: the kernel rejects the process, for example because the process
+        has several threads.
     """
     with contextlib.ExitStack() as held:
       # All files are opened first, because a process that has entered a user
@@ -55,7 +60,7 @@ class PrivateNetwork:
         for kind, path in self.namespaces
       ]
       for kind, file in files:
-        _call_libc("setns", file.fileno(), _KINDS[kind])
+        _call_libc("setns", file.fileno(), _SETNS_FLAGS[kind])
 
 
 @contextlib.contextmanager
@@ -63,7 +68,7 @@ def create() -> Iterator[PrivateNetwork]:
   """Yields a new private network, which exists until the context ends.
 
   Raises:
-    OSError: the kernel does not allow this user to make one.
+    OSError: the kernel does not allow this user to make a private network.
   """
   # A process with several threads cannot enter a user namespace, and no process
   # can leave one. So a temporary process, which runs this file, makes them.
@@ -95,10 +100,14 @@ def create() -> Iterator[PrivateNetwork]:
 
 
 def _enter_new_namespaces() -> list[str]:
-  """Moves this process into new namespaces; returns their kinds in order.
+  """Moves this process into a new network namespace with a loopback interface.
 
-  A user without the right to make a network namespace also gets a user
-  namespace, which gives that right. The loopback interface is then turned on.
+  If this user has no right to make a network namespace, a new user namespace is
+  made first, which gives that right.
+
+  Returns:
+    Kinds of the new namespaces, in the order of entering: 'net', or 'user' and
+    'net'.
 
   Raises:
     OSError: the kernel does not allow this user to make the namespaces.
@@ -129,10 +138,14 @@ def _enter_new_namespaces() -> list[str]:
 
 
 def _call_libc(name: str, *arguments: int) -> None:
-  """Calls a function of the C library that Python 3.10 lacks.
+  """Calls a function of the C library, for which Python 3.10 has no wrapper.
+
+  Args:
+    name: name of the function, 'setns' or 'unshare'.
+    *arguments: arguments of the function.
 
   Raises:
-    OSError: the call has failed.
+    OSError: the function has failed.
   """
   if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
     error = ctypes.get_errno()

@@ -2,24 +2,25 @@
 
 import collections
 
-# Seconds before the first restart. The delay doubles with each further restart
-# within the period, up to the longest delay.
+# Seconds between a failure and the first restart. The delay doubles with each
+# further restart within the period.
 _FIRST_DELAY_S = 0.1
+# Longest delay in seconds between a failure and a restart.
 _LONGEST_DELAY_S = 10.0
 
 
 class RestartBudget:
-  """The restarts that one node may have within a period.
+  """Limits the number of restarts that one node may have within a period.
 
   A node that fails rarely is always restarted. A node that fails more often
   than its budget allows has a fault that a restart does not repair.
   """
 
   def __init__(self, budget: int, period_s: float):
-    """Starts with the whole budget.
+    """Starts with an unused budget.
 
     Args:
-      budget: number of restarts within a period; 0 if the node is never
+      budget: number of restarts allowed within a period; 0 if the node is never
         restarted.
       period_s: seconds after which a failure no longer counts.
     """
@@ -28,7 +29,7 @@ class RestartBudget:
     self._failed_at_s: collections.deque[float] = collections.deque()
 
   def count_failure(self, now_s: float) -> float | None:
-    """Counts a failure, and returns the delay of the restart.
+    """Counts a failure, and returns how long to wait before the restart.
 
     Args:
       now_s: current monotonic seconds.
@@ -47,12 +48,16 @@ class RestartBudget:
     return delay_s
 
   def is_unused(self, now_s: float) -> bool:
-    """Returns whether no failure lies within the period before `now_s`."""
+    """Returns whether no counted failure lies in the period before `now_s`.
+
+    Args:
+      now_s: current monotonic seconds.
+    """
     self._drop_old_failures(now_s)
     return not self._failed_at_s
 
   def _drop_old_failures(self, now_s: float) -> None:
-    """Drops the failures that happened more than a period ago."""
+    """Drops the failures that happened more than a period before `now_s`."""
     failed_at_s = self._failed_at_s
     while failed_at_s and now_s - failed_at_s[0] > self._period_s:
       failed_at_s.popleft()

@@ -19,30 +19,33 @@ from slipway.launch.processes import (
 from slipway.launch.processes import node as node_lib
 from slipway.launch.runs import event_log
 
-_POLL_S = 0.2
-# Seconds in which the other nodes may end, once a node has used up its restart
-# budget or the control node has ended. Then they are killed.
+# Longest wait in seconds for the end of a node before the runner checks its
+# other work.
+_WAIT_S = 0.2
+# Seconds that nodes may take to end once the control node has ended, the run
+# has failed, or a shutdown was forced. After that, the nodes are killed.
 _GRACE_S = 8.0
 
 
 class _FailurePolicy(typing.NamedTuple):
-  """The consequences of a node's failure, besides its restart.
+  """How a node's failure affects other nodes, and a run that is stopping.
 
   Attributes:
-    restarted_with: other roles, whose nodes are killed and restarted together
+    also_restarted: other roles, whose nodes are killed and restarted together
       with the failed node.
-    needed_to_stop: whether the failure makes the run fail if the run is already
+    needed_to_stop: whether the failure makes a run fail that is already
       stopping, because the node has results to save.
   """
 
-  restarted_with: tuple[str, ...] = ()
+  also_restarted: tuple[str, ...] = ()
   needed_to_stop: bool = False
 
 
+# Failure policy of each role in a run with one replay server.
 _POLICIES = {
   "control": _FailurePolicy(needed_to_stop=True),
   # Table and learner must restore the same snapshot, so they restart together.
-  "replay": _FailurePolicy(restarted_with=("trainer",), needed_to_stop=True),
+  "replay": _FailurePolicy(also_restarted=("trainer",), needed_to_stop=True),
   "trainer": _FailurePolicy(needed_to_stop=True),
   "proxy": _FailurePolicy(),
   "worker": _FailurePolicy(),
@@ -51,17 +54,22 @@ _POLICIES = {
 
 
 class _WorkersTarget(typing.NamedTuple):
-  """The target number of workers, and the time at which it was read."""
+  """The number of workers that should run, as the control node has reported it.
+
+  Attributes:
+    workers: number of workers; their indices are 0 to `workers - 1`.
+    read_at_s: monotonic seconds at which the number was read.
+  """
 
   workers: int
-  at_s: float  # monotonic
+  read_at_s: float
 
 
 class Runner:
-  """Runs nodes as processes of this machine until all have ended.
+  """Runs nodes as processes of this machine, and restarts those that fail.
 
-  Nodes are forked from the fork server, and end if this process ends for any
-  reason.
+  The fork server forks the nodes. If this process ends for any reason, they end
+  soon after.
   """
 
   def __init__(
@@ -78,12 +86,12 @@ class Runner:
     Args:
       nodes: the nodes to run, in the order of starting.
       logs: folder of the nodes' logs and the runner's event log.
-      budget: number of restarts of one node within a period.
+      budget: number of restarts that each node may have within a period.
       period_s: seconds after which a failure no longer counts.
       make_worker: function that prepares a worker for `set_workers`, called
         with the worker's index and the number of workers.
-      shards: number of replay servers; if there are several, the trainer
-        continues without a failed one.
+      shards: number of replay servers in the run; if there are several, the
+        trainer continues without a failed server.
     """
     self._policies = dict(_POLICIES)
     if shards > 1:
@@ -104,10 +112,11 @@ class Runner:
     self._deadline_s = float("inf")
 
   def run(self) -> None:
-    """Starts all nodes and returns when all have ended.
+    """Starts all nodes, and returns when all have ended.
 
     Raises:
-      failures.NodeFailedError: a node used up its restart budget.
+      failures.NodeFailedError: a node used up its restart budget, or failed as
+        the run was stopping.
       KeyboardInterrupt: `kill_at_once` was called, and all nodes are killed.
     """
     try:
@@ -121,34 +130,37 @@ class Runner:
       raise failures.NodeFailedError(self._failure)
 
   def stop_restarting(self) -> None:
-    """Stops restarting nodes, because the run is ending."""
+    """Restarts no node from now on, except those that the stop still needs.
+
+    To be called when the run is stopping.
+    """
     self._stopping.set()
 
   def force_shutdown(self) -> None:
-    """Makes each node save and end now, without the stop order."""
+    """Makes each node save its state and end now, without the stop order."""
     self._stopping.set()
     self._shutdown_forced.set()
 
-  def set_workers(self, count: int, at_s: float) -> None:
-    """Sets the target number of workers; must be called regularly.
+  def set_workers(self, count: int, read_at_s: float) -> None:
+    """Sets the target number of workers; to be called periodically.
 
     Missing workers are started. The control node stops workers with higher
-    indices, and they are not restarted.
+    indices, and the runner does not restart them.
 
     Args:
-      count: number of workers, from index 0.
-      at_s: monotonic seconds at which the number was read, when the run was not
-        stopping. A worker that ended after this time is not started again,
-        because it may have ended as the run stops.
+      count: number of workers; their indices are 0 to `count - 1`.
+      read_at_s: monotonic seconds at which the number was read from the control
+        node, while the run was not stopping. A worker that has ended after this
+        time is not started again, because the run may be stopping by now.
     """
-    self._target = _WorkersTarget(count, at_s)
+    self._target = _WorkersTarget(count, read_at_s)
 
   def kill_at_once(self) -> None:
     """Makes `run` kill all nodes and raise KeyboardInterrupt.
 
-    Signal handlers call it in the thread of `run`. Before the first node has
-    started, `run` does not check for this request, so the first call interrupts
-    it by an exception of its own.
+    A signal handler calls this method in the thread of `run`. While no node has
+    been started, `run` does not check for this request. Then the first call
+    raises KeyboardInterrupt in that thread.
 
     Raises:
       KeyboardInterrupt: this is the first call, and no node has been started.
@@ -160,7 +172,7 @@ class Runner:
 
   @property
   def restarts(self) -> dict[str, int]:
-    """Number of restarts of each restarted node, by the node's name."""
+    """Number of restarts by node name, without nodes that never restarted."""
     return {
       node.name: node.incarnations - 1
       for node in self._nodes
@@ -169,11 +181,11 @@ class Runner:
 
   @property
   def last_error(self) -> failures.Failure | None:
-    """An error that ended a node and was not repaired by a restart, or None.
+    """Failure with a traceback that ended a node's last process, or None.
 
     An example is an error in an environment's `close` at the end of the run. If
-    several nodes have such errors, it is that of the first node in the order of
-    starting.
+    several nodes have failed, it is the failure of the first node in the order
+    of starting.
     """
     return next(
       (
@@ -185,14 +197,17 @@ class Runner:
     )
 
   def _step(self) -> bool:
-    """Waits shortly for the end of a node, and handles all events.
+    """Waits up to 0.2 s for the end of a node, and handles all events.
+
+    It restarts failed nodes, starts missing workers, and kills nodes that are
+    alive after the deadline.
 
     Returns:
       Whether any node is alive or will be restarted.
     """
     alive = [node for node in self._nodes if node.alive]
     sentinels = [node.sentinel for node in alive]
-    connection.wait([s for s in sentinels if s is not None], _POLL_S)
+    connection.wait([s for s in sentinels if s is not None], _WAIT_S)
     if self._killed:
       raise KeyboardInterrupt
     now_s = time.monotonic()
@@ -218,12 +233,12 @@ class Runner:
     return any(node.alive or node.due_s is not None for node in self._nodes)
 
   def _start_node(self, node: node_lib.Node) -> None:
-    """Starts a process of a node, or makes its start due again if it fails."""
+    """Starts a process of a node; if that fails, schedules another attempt."""
     self._restart_server_if_needed()
     try:
       node.start()
     except (EOFError, OSError) as error:
-      time.sleep(_POLL_S)  # the fork server's end is detected a moment later
+      time.sleep(_WAIT_S)  # the fork server's end is detected a moment later
       node.due_s = time.monotonic()
       self._restart_server_if_needed(f"{node.name} did not start ({error!r})")
     else:
@@ -235,9 +250,9 @@ class Runner:
     """Restarts a node once its delay is over, or cancels the restart.
 
     Args:
-      node: a node that has ended, and waits for its restart.
-      due_s: monotonic seconds at which the restart is due. A stopping run
-        restarts the node at once.
+      node: a node that has ended, and whose restart is scheduled.
+      due_s: monotonic seconds at which the restart is due. If the run is
+        stopping, the node is restarted at once.
       now_s: current monotonic seconds.
     """
     if self._failure is not None or self._can_do_without(node):
@@ -246,7 +261,7 @@ class Runner:
       self._start_node(node)
 
   def _start_workers(self) -> None:
-    """Starts missing workers up to the target number."""
+    """Starts workers with indices below the target number that do not run."""
     target = self._target
     is_ending = self._stopping.is_set() or self._failure is not None
     if target is None or is_ending:
@@ -259,13 +274,19 @@ class Runner:
         self._nodes.append(node)
         self._start_node(node)
       elif (
-        not node.alive and node.due_s is None and node.ended_at_s < target.at_s
+        not node.alive
+        and node.due_s is None
+        and node.ended_at_s < target.read_at_s
       ):
         node.prepared = self._make_worker(index, target.workers)
         self._start_node(node)
 
   def _can_do_without(self, node: node_lib.Node) -> bool:
-    """Returns whether the run needs no restart of a node that has ended."""
+    """Returns whether the run does not need a node that has ended.
+
+    A stopping run only needs nodes that have results to save. Before that, it
+    needs all nodes except workers above the target number.
+    """
     role, _, index = node.name.partition("/")
     if self._stopping.is_set():
       return not self._policies[role].needed_to_stop
@@ -275,11 +296,14 @@ class Runner:
     )
 
   def _restart_server_if_needed(self, problem: str = "") -> None:
-    """Restarts the fork server if it has ended; the nodes continue.
+    """Restarts the fork server if its process has ended; the nodes continue.
+
+    If the server fails more often than a node's restart budget allows, the run
+    fails.
 
     Args:
-      problem: text about a node that could not be forked, which counts as a
-        failure of the server, too; empty if there is none.
+      problem: text about a node that could not be forked, which also counts as
+        a failure of the server; empty if there is no such node.
     """
     if how := fork_server.restart_if_ended():
       problem = f"the fork server {how}"
@@ -296,14 +320,16 @@ class Runner:
       self._fail(failures.Failure(line, ""))
 
   def _kill_orphans(self) -> None:
-    """Kills the processes that ended nodes left behind."""
+    """Kills the processes that ended nodes have left behind."""
     fork_server.kill_orphans([node.pid for node in self._nodes if node.alive])
 
   def _handle_end(self, node: node_lib.Node, status: int, now_s: float) -> None:
-    """Records the end of a node's process, and restarts the node if it failed.
+    """Records the end of a node's process; schedules a restart after a failure.
+
+    If the run is stopping and still needs the node, the run fails instead.
 
     Args:
-      node: the node.
+      node: the node whose process has ended.
       status: exit status of the process.
       now_s: current monotonic seconds.
     """
@@ -325,7 +351,16 @@ class Runner:
   def _schedule_restart(
     self, node: node_lib.Node, failure: failures.Failure, now_s: float
   ) -> None:
-    """Schedules the restart of a failed node, and of nodes that go with it."""
+    """Schedules the restart of a failed node within its restart budget.
+
+    By the failure policy of its role, other nodes are killed and restarted with
+    it. If the budget is used up, the run fails.
+
+    Args:
+      node: the node that has failed.
+      failure: the failure of the node's process.
+      now_s: current monotonic seconds.
+    """
     delay_s = node.record_failure(failure, now_s)
     if delay_s is None:
       self._fail(node.first_failure)
@@ -334,19 +369,19 @@ class Runner:
     node.due_s = now_s + delay_s
     for other in self._nodes:
       if (
-        other.prepared.role in self._policies[node.prepared.role].restarted_with
+        other.prepared.role in self._policies[node.prepared.role].also_restarted
       ):
         self._log.info("%s will be restarted with it", other.name)
         other.kill()
         other.due_s = node.due_s
 
   def _fail(self, failure: failures.Failure) -> None:
-    """Makes the run fail: all nodes end, and `run` raises the failure."""
+    """Makes the run fail: all nodes shut down, and `run` raises the failure."""
     self._failure = failure
     self._shut_down_nodes()
 
   def _shut_down_nodes(self) -> None:
-    """Sends each node the signal to save and end, without the stop order."""
+    """Sends the shutdown signal to each node, and sets the deadline."""
     self._set_deadline()
     for node in self._nodes:
       if node.alive:
@@ -354,7 +389,10 @@ class Runner:
           os.kill(node.pid, signals.SHUTDOWN_SIGNAL)
 
   def _set_deadline(self) -> None:
-    """Makes `_step` kill all nodes that are alive after a grace period."""
+    """Sets the time after which `_step` kills all live nodes to 8 s from now.
+
+    An earlier deadline stays in force.
+    """
     self._deadline_s = min(self._deadline_s, time.monotonic() + _GRACE_S)
 
   def _kill_all(self) -> None:

@@ -1,4 +1,4 @@
-"""Signals: handles the signals that stop a run or request a snapshot."""
+"""Signals: the launcher's handlers of signals that stop a run or save it."""
 
 import contextlib
 import os
@@ -6,37 +6,39 @@ import signal
 import typing
 from collections.abc import Callable
 
-# Signals that stop a run in order. A terminal or a batch system sends them to a
-# whole process group.
-ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-# Signals that a terminal or a batch system sends to a whole process group. Only
-# the launcher handles them.
-GROUP_SIGNALS = (*ENDS, signal.SIGUSR1)
-# Signal by which a node ends at once, without the stop order.
+# Signals to the launcher that stop the run in the stop order.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Signals that a terminal or a batch system sends to a whole process group: the
+# stop signals, and SIGUSR1 for a snapshot. Only the launcher handles them; all
+# nodes ignore them.
+GROUP_SIGNALS = (*STOP_SIGNALS, signal.SIGUSR1)
+# Signal that makes a node save and end at once, without the stop order.
 SHUTDOWN_SIGNAL = signal.SIGUSR2
-_READ_BYTES = 4_096  # more bytes, one per signal, than are ever pending
+# Bytes to read at once from the pipe with the received signals, one byte per
+# signal. It is more than are ever pending.
+_READ_BYTES = 4_096
 
 
-# The original function, because `user_code.exit_as_error` replaces `os._exit`.
+# The original `os._exit`, because `user_code.exit_as_error` replaces it.
 _exit_now = os._exit
 
 
 def _interrupt() -> None:
+  """Raises KeyboardInterrupt: the default effect of a second Ctrl-C."""
   raise KeyboardInterrupt
 
 
 class Signals:
-  """Handles the signals that stop the run or request a snapshot.
+  """The launcher's handlers of signals that stop the run or request a snapshot.
 
   They replace Launchpad's handlers, which would stop all nodes at once and kill
-  them 10 s later, even while they save. Only the launcher has these handlers:
-  nodes ignore the signals that a terminal sends to a process group.
+  them 10 s later, even while they save. Nodes ignore these signals.
 
   Before `begin_run`, a stop signal ends this process at once, with a message
   and exit status 0, because nothing has been started.
 
   Attributes:
-    first: the first stop signal that was received, or None before one.
+    first: the first stop signal that was received, or None before that.
     snapshot_requested: whether SIGUSR1 has requested a snapshot; the caller
       that begins the snapshot sets it to False.
   """
@@ -55,29 +57,42 @@ class Signals:
     self._set_handlers()
 
   def begin_run(self) -> None:
-    """Makes signals stop the run in order from now on."""
+    """Makes stop signals stop the run in order, instead of ending this process.
+
+    To be called when the run begins.
+    """
     self._run_has_begun = True
     self._set_handlers()  # set again, because Ray replaces them on connecting
 
-  def on_second_interrupt(self, call: Callable[[], None]) -> None:
+  def set_second_interrupt_handler(self, handler: Callable[[], None]) -> None:
     """Sets the function that a second Ctrl-C calls.
 
-    The default raises KeyboardInterrupt. An import, for example, may have
-    caught that exception. So if a second Ctrl-C has come already, the function
-    is called at once.
+    The default function raises KeyboardInterrupt, which an import, for example,
+    may catch. So if a second Ctrl-C has come already, `handler` is called now.
+
+    Args:
+      handler: function without arguments.
     """
-    self._on_second_interrupt = call
+    self._on_second_interrupt = handler
     if self._interrupted_again:
-      call()
+      handler()
 
   def _set_handlers(self) -> None:
+    """Installs the signal handlers, and the pipe that counts signals."""
     signal.set_wakeup_fd(self._pipe_in, warn_on_full_buffer=False)
-    for number in ENDS:
+    for number in STOP_SIGNALS:
       signal.signal(number, self._handle_stop)
     signal.signal(signal.SIGUSR1, self._handle_save)
 
   def _handle_stop(self, number: int, frame: typing.Any) -> None:
-    """Handles a stop signal; its arguments are those of `signal.signal`."""
+    """Handles a stop signal: records the first one, and a second Ctrl-C.
+
+    Before `begin_run`, it ends this process instead.
+
+    Args:
+      number: number of the signal.
+      frame: interrupted stack frame, which is unused.
+    """
     if not self._run_has_begun:
       # An import in progress could catch an exception, so none is raised.
       name = signal.Signals(number).name
@@ -91,10 +106,11 @@ class Signals:
       self._on_second_interrupt()
 
   def _read_numbers(self) -> bytes:
-    """Returns the numbers of the signals received since the last call."""
+    """Returns the signals received since the last call, a number per byte."""
     with contextlib.suppress(BlockingIOError):
       return os.read(self._pipe_out, _READ_BYTES)
     return b""
 
   def _handle_save(self, number: int, frame: typing.Any) -> None:
+    """Handles SIGUSR1: records the request of a snapshot."""
     self.snapshot_requested = True

@@ -1,4 +1,4 @@
-"""Threads: sets how many threads the libraries of a process use."""
+"""Threads: sets the number of threads of TensorFlow, OpenMP and OpenBLAS."""
 
 import os
 
@@ -6,14 +6,14 @@ import os
 def make_environment_variables(
   role: str, learner_threads: int
 ) -> dict[str, str]:
-  """Returns environment variables that set the number of threads.
+  """Returns environment variables that set the number of threads of libraries.
 
   They must be set before TensorFlow and NumPy are imported.
 
   Args:
-    role: the node's role.
-    learner_threads: value of config.learner.threads, the threads of the
-      trainer; 0 selects one per core.
+    role: role of the process's node; all roles but 'trainer' get one thread.
+    learner_threads: number of threads of the trainer, from
+      config.learner.threads; 0 selects one per core.
   """
   # Nodes other than the trainer compute small batches, so further threads would
   # only take cores from the trainer.

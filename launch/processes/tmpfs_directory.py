@@ -1,4 +1,4 @@
-"""Tmpfs directory: a run's sockets, shared memory and temporary files."""
+"""Tmpfs directory: a folder in memory for a run's sockets and shared files."""
 
 import contextlib
 import os
@@ -9,23 +9,25 @@ import tempfile
 import time
 from collections.abc import Iterator
 
+# Beginning of the names of all tmpfs directories; the launcher's pid follows.
 _PREFIX = "slipway-"
 # Seconds without a change after which the directory of a dead launcher is
-# removed. The run's control node writes to the directory every second; it may
-# survive its launcher by some seconds.
+# removed. The run's control node, which may outlive its launcher by some
+# seconds, writes to the directory every second.
 _UNUSED_AFTER_S = 60.0
 
 
 @contextlib.contextmanager
 def create(parent: str | None = None) -> Iterator[str]:
-  """Yields a new directory in memory for one run, which only its user can read.
+  """Yields the path of a new tmpfs directory, which only this user can read.
 
-  It also becomes the directory of temporary files, because Launchpad, Reverb
-  and TensorFlow do not remove theirs. Directories of killed runs are removed.
+  During the context, the directory also is Python's folder for temporary files,
+  because Launchpad, Reverb and TensorFlow do not remove their own. Directories
+  that killed runs have left behind are removed first.
 
   Args:
     parent: folder in which the directory is made, for contents that are too
-      large for memory; None selects /dev/shm.
+      large for memory; None selects /dev/shm, which is in memory.
   """
   shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
   parent_path = pathlib.Path(parent or shared_memory or tempfile.gettempdir())
@@ -42,9 +44,13 @@ def create(parent: str | None = None) -> Iterator[str]:
 
 
 def _is_unused(path: pathlib.Path) -> bool:
-  """Returns whether a directory is this user's, and its run has ended.
+  """Returns whether a directory of this user belongs to a run that has ended.
 
-  The directory's name has the pid of the run's launcher.
+  The run has ended if its launcher, whose pid is in the directory's name, is
+  dead, and the directory has not changed for 60 s.
+
+  Args:
+    path: path of a directory whose name begins with `_PREFIX`.
   """
   name = re.fullmatch(rf"{_PREFIX}(?P<pid>\d+)-.*", path.name)
   try:

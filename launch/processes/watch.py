@@ -1,4 +1,4 @@
-"""Watch: shows a run's status, and forwards signals to its control node."""
+"""Watch: shows a run's status, and forwards signals to the control node."""
 
 import contextlib
 import os
@@ -14,15 +14,18 @@ from slipway.launch.orchestration import control_service
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.rpc import client as rpc_client
 
-_POLL_S = 0.5
-# Seconds in which a run may end after a stop signal, before it is interrupted.
-# An orderly stop takes 1 to 5 s, but during a start-up it first waits until all
-# nodes are up.
+_POLL_PERIOD_S = 0.5  # seconds between two polls of the control node
+# Seconds that a run may take to end after a stop signal, before the launcher is
+# interrupted. A stop in order takes 1 to 5 s, but a run that is starting first
+# waits until all nodes are up.
 _STOP_GRACE_S = 30.0
 
 
 class Watch:
-  """A thread that shows the status and forwards signals to the control node."""
+  """The launcher's thread that polls the control node.
+
+  The thread shows the run's status and forwards signals to the control node.
+  """
 
   def __init__(
     self,
@@ -36,10 +39,11 @@ class Watch:
     Args:
       control: client of the control node, which may be restarted.
       signals: the signals to forward.
-      on_stopping: function that is called regularly once the run is stopping.
-      on_workers: function that is called regularly until the run is stopping,
-        with the target number of workers and the monotonic seconds at which
-        that number was read.
+      on_stopping: function that is called at each poll once the run is
+        stopping.
+      on_workers: function that is called at each poll until the run is
+        stopping. Its arguments are the target number of workers, and the
+        monotonic seconds at which that number was read.
     """
     self._on_stopping, self._on_workers = on_stopping, on_workers
     self._control = control
@@ -51,15 +55,19 @@ class Watch:
     self._thread.start()
 
   def close(self) -> None:
-    """Shows the last status and ends the thread."""
+    """Ends the thread, and leaves the last status on the screen."""
     self._closed.set()
     self._thread.join(timeout=5.0)
     self._panel.close()
 
   def _run(self) -> None:
-    """Polls until the run has stopped, `close` is called, or time is up."""
+    """Polls the control node until the run has stopped or `close` is called.
+
+    If the run has not ended 30 s after a stop signal, the thread interrupts
+    this process by SIGINT and ends.
+    """
     give_up_at_s = float("inf")
-    while not self._closed.wait(_POLL_S):
+    while not self._closed.wait(_POLL_PERIOD_S):
       if self._signals.first is not None:
         give_up_at_s = min(give_up_at_s, time.monotonic() + _STOP_GRACE_S)
         self._on_stopping()
@@ -75,7 +83,7 @@ class Watch:
           return
 
   def _forward_signals(self) -> None:
-    """Forwards received signals to the control node."""
+    """Sends received stop signals and snapshot requests to the control node."""
     if self._signals.first is not None:
       self._control.stop(self._signals.first.name)
     if self._signals.snapshot_requested:
@@ -85,7 +93,7 @@ class Watch:
       self._signals.snapshot_requested = False
 
   def _poll_status(self) -> str:
-    """Polls and shows the status, and calls the callbacks.
+    """Polls and shows the run's status; calls `on_stopping` or `on_workers`.
 
     Returns:
       The run's phase, such as 'running' or 'stopped'.

@@ -1,1 +1,1 @@
-"""Runs: the files in a run's folder."""
+"""Runs: reads and writes the files in a run's folder, such as snapshots."""

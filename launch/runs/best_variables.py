@@ -1,4 +1,4 @@
-"""Best variables: the file with the variables of the best evaluation."""
+"""Best variables: writes and reads best.npz, the best policy's variables."""
 
 import io
 import os
@@ -10,7 +10,7 @@ import numpy as np
 
 from slipway.launch.runs import outbox as outbox_lib
 
-_VERSION = "__version__"
+_VERSION = "__version__"  # name of the array with the variables' version
 
 
 def save(
@@ -19,12 +19,12 @@ def save(
   variables: Mapping[str, np.ndarray],
   outbox: outbox_lib.Outbox,
 ) -> None:
-  """Writes variables to a file, which is replaced atomically.
+  """Writes variables to an .npz file, which is replaced atomically.
 
   Args:
     path: path of the file, which ends in .npz.
     version: version of the variables.
-    variables: arrays by name.
+    variables: the networks' weights, by name.
     outbox: the outbox that writes the file.
 
   Raises:
@@ -38,10 +38,16 @@ def save(
 
 
 def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
-  """Returns the version and the variables of a file.
+  """Reads variables from a file that `save` has written.
+
+  Args:
+    path: path of the file.
+
+  Returns:
+    The version of the variables, and the networks' weights by name.
 
   Raises:
-    ValueError: there is no such file yet, or it is damaged.
+    ValueError: the file does not exist yet, or it is damaged.
   """
   if not os.path.exists(path):
     raise ValueError(

@@ -6,14 +6,14 @@ import tensorflow as tf
 
 from slipway.agents import core
 
-_NAME = "trainer"
+_NAME = "trainer"  # prefix of TensorFlow's checkpoint files in a snapshot
 
 
 def save(folder: pathlib.Path, learner: core.Learner) -> None:
-  """Saves a learner's complete state.
+  """Writes a learner's complete state into a snapshot.
 
   Args:
-    folder: folder of a snapshot.
+    folder: the snapshot's folder.
     learner: the learner, which must not run an update at the same time.
 
   Raises:
@@ -26,14 +26,14 @@ def save(folder: pathlib.Path, learner: core.Learner) -> None:
 
 
 def restore(folder: pathlib.Path, learner: core.Learner) -> None:
-  """Restores a learner's saved state.
+  """Restores a learner's state, in place, from a snapshot.
 
   Args:
-    folder: folder of a snapshot.
-    learner: a learner of the same config.
+    folder: the snapshot's folder.
+    learner: a new learner of the same config.
 
   Raises:
-    ValueError: the state belongs to another learner, or is damaged.
+    ValueError: the saved state does not fit the learner, or is damaged.
   """
   checkpoint = tf.train.Checkpoint(**learner.checkpointed)
   try:

@@ -1,4 +1,4 @@
-"""Config file: writes a config as JSON, and reads it without loss.
+"""Config file: converts a config to JSON and back, without loss.
 
 JSON has neither tuples nor inf. So JSON arrays stand for tuples, and lists and
 special floats are marked: {"__list__": [...]} and {"__float__": "inf"}.
@@ -13,7 +13,7 @@ import ml_collections
 
 
 def to_json(config: ml_collections.ConfigDict) -> str:
-  """Returns a config as indented JSON, with sorted field names.
+  """Returns a config as an indented JSON text, with sorted field names.
 
   Raises:
     ValueError: JSON can't represent a field's value.
@@ -23,13 +23,13 @@ def to_json(config: ml_collections.ConfigDict) -> str:
 
 
 def read(path: pathlib.Path) -> ml_collections.ConfigDict:
-  """Reads a config from a file.
+  """Reads a config from a JSON file.
 
   Args:
-    path: path of the file.
+    path: path of the file, whose text is from `to_json`.
 
   Raises:
-    ValueError: the file can't be read as a config; the message names it.
+    ValueError: the file can't be read as a config; the message has its path.
   """
   try:
     return from_json(path.read_text(encoding="utf-8"))
@@ -41,10 +41,13 @@ def read(path: pathlib.Path) -> ml_collections.ConfigDict:
 
 
 def from_json(text: str) -> ml_collections.ConfigDict:
-  """Returns the config of a text from `to_json`.
+  """Parses a config from a JSON text.
+
+  Args:
+    text: a text from `to_json`.
 
   Raises:
-    ValueError: the text is not JSON, or no config.
+    ValueError: the text is not JSON, or does not represent a config.
   """
   try:
     tree = json.loads(text)
@@ -57,7 +60,15 @@ def from_json(text: str) -> ml_collections.ConfigDict:
 
 
 def _encode(value: Any, field: str) -> Any:
-  """Converts the value of a field to types that JSON has."""
+  """Converts a config value to types that JSON has; see the module's docstring.
+
+  Args:
+    value: a value, or a dict of the values of a section.
+    field: name of the field, for the error's message.
+
+  Raises:
+    ValueError: JSON can't represent the value.
+  """
   if isinstance(value, dict):
     return {str(k): _encode(v, f"{field}.{k}") for k, v in value.items()}
   if isinstance(value, tuple):
@@ -75,7 +86,7 @@ def _encode(value: Any, field: str) -> Any:
 
 
 def _decode(value: Any) -> Any:
-  """Converts a value that was read from JSON back; reverses `_encode`."""
+  """Converts a value from JSON to a config value; the inverse of `_encode`."""
   if isinstance(value, list):
     return tuple(_decode(item) for item in value)
   if not isinstance(value, dict):

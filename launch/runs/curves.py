@@ -1,4 +1,4 @@
-"""Curves: reads curves.csv, and draws it as a picture."""
+"""Curves: reads a run's evaluations from curves.csv, and draws them."""
 
 import io
 import os
@@ -11,7 +11,7 @@ from slipway.launch.runs import run_folder
 
 
 class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """One row of curves.csv; unknown values are empty.
+  """One evaluation, as a row of curves.csv; None is written as an empty cell.
 
   Attributes:
     wall_s: duration of the run in seconds.
@@ -21,9 +21,9 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     eval_return_std: standard deviation of the episodes' returns.
     eval_episodes: number of episodes.
     eval_length: mean length of the episodes in environment steps.
-    variables_version: version that was evaluated.
-    env_steps_per_s: rate of environment steps at that time.
-    trainer_steps_per_s: rate of trainer steps at that time.
+    variables_version: version of the variables that was evaluated.
+    env_steps_per_s: environment steps per second at the evaluation's end.
+    trainer_steps_per_s: trainer steps per second at the evaluation's end.
   """
 
   wall_s: float | None = None
@@ -38,23 +38,30 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   trainer_steps_per_s: float | None = None
 
 
+# Names of the columns of curves.csv, in the order of the file.
 COLUMNS: tuple[str, ...] = Evaluation.__struct_fields__
 
-_ENV_STEPS = COLUMNS.index("env_steps")
-_MAX_STEPS = 2**53  # up to this number, float64 represents integers exactly
+_ENV_STEPS = COLUMNS.index("env_steps")  # index of the column
+# Highest valid number of environment steps in a row. Up to this number, float64
+# represents integers exactly.
+_MAX_STEPS = 2**53
 
-_RETURN_COLOUR = "#1f6fb4"
-_TARGET_COLOUR = "#c2571a"
-_LABEL_COLOUR = "#5c6570"
+_RETURN_COLOUR = "#1f6fb4"  # of the mean return and its band
+_TARGET_COLOUR = "#c2571a"  # of the line at the target return
+_LABEL_COLOUR = "#5c6570"  # of the texts at the axes and in the legend
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-  """Reads the columns of a curves.csv.
+  """Reads the columns of curves.csv.
 
   Damaged lines are left out, with one warning in the log.
 
+  Args:
+    path: path of the file.
+
   Returns:
-    Columns by name, float64 [N] for N rows, with nan for empty cells.
+    Columns by name: each a float64 array [N] for N rows, with nan for empty
+    cells.
 
   Raises:
     ValueError: the file can't be read.
@@ -78,12 +85,15 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def is_row(line: bytes) -> bool:
-  """Returns whether a line of curves.csv is an evaluation."""
+  """Returns whether a line of curves.csv is a valid row, not the header."""
   return bool(line.strip()) and _parse_row(line) is not None
 
 
 def _parse_row(line: bytes) -> list[float] | None:
-  """Returns a line's numbers in the order of `COLUMNS`, or None if damaged."""
+  """Returns the numbers of a line of curves.csv, or None if it is damaged.
+
+  The numbers have the order of `COLUMNS`, with nan for an empty cell.
+  """
   cells = line.split(b",")
   try:
     row = [float(cell.strip() or b"nan") for cell in cells]
@@ -95,10 +105,16 @@ def _parse_row(line: bytes) -> list[float] | None:
 
 
 def draw(folder: run_folder.RunFolder) -> bytes:
-  """Draws curves.csv as a PNG: mean return over steps and over time.
+  """Draws a run's curves.csv: mean return over steps and over time.
 
   The band around the mean shows one standard deviation of the returns of an
   evaluation's episodes.
+
+  Args:
+    folder: the run's folder.
+
+  Returns:
+    The picture, as the bytes of a PNG file.
 
   Raises:
     ValueError: config.json or curves.csv can't be read.
@@ -159,13 +175,13 @@ def draw(folder: run_folder.RunFolder) -> bytes:
 
 
 def _draw_return(axes, x, mean, std) -> None:
-  """Draws the mean return of N evaluations, and a band around it.
+  """Draws the mean return of N evaluations, and a band of ± 1 deviation.
 
   Args:
     axes: matplotlib axes to draw on.
-    x: steps or time of each evaluation.  # [N]
-    mean: mean return of each evaluation; nan if it is unknown.  # [N]
-    std: standard deviation of the returns of its episodes.  # [N]
+    x: [N], environment steps or time of each evaluation.
+    mean: [N], mean return of each evaluation, or nan if it is unknown.
+    std: [N], standard deviation of the returns of each evaluation's episodes.
   """
   known = np.isfinite(x) & np.isfinite(mean)
   x, mean, std = x[known], mean[known], np.nan_to_num(std[known])
@@ -192,7 +208,14 @@ def _draw_return(axes, x, mean, std) -> None:
 
 
 def _convert_time(wall_s: np.ndarray) -> tuple[np.ndarray, str]:
-  """Converts seconds [N] to hours or minutes if they are long; with unit."""
+  """Converts times to a unit that suits the longest one.
+
+  Args:
+    wall_s: [N], times in seconds.
+
+  Returns:
+    The times, [N], and the name of their unit: 'seconds', 'minutes' or 'hours'.
+  """
   longest = np.nanmax(wall_s, initial=0.0)
   for seconds, unit in ((3600.0, "hours"), (60.0, "minutes")):
     if longest >= 2 * seconds:

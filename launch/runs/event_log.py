@@ -1,4 +1,4 @@
-"""Event log: a file with the events of a runner or a cluster supervisor."""
+"""Event log: a log file of process starts, ends and restarts."""
 
 import contextlib
 import logging
@@ -8,7 +8,7 @@ from slipway.launch.runs import outbox
 
 
 class EventLog(logging.Logger):
-  """A logger that appends lines with the time to one file.
+  """A logger that appends lines to one file, each with the current time.
 
   ```python
   log = EventLog(folder.logs / 'runner')
@@ -17,7 +17,11 @@ class EventLog(logging.Logger):
   """
 
   def __init__(self, path: pathlib.Path):
-    """Makes a logger for a file, which is opened for each line."""
+    """Makes a logger without opening the file.
+
+    Args:
+      path: path of the file, which is opened for each line.
+    """
     super().__init__(path.name)
     handler = _Handler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
@@ -25,13 +29,15 @@ class EventLog(logging.Logger):
 
 
 class _Handler(logging.Handler):
-  """A log handler that appends to a file; a full disk delays the lines."""
+  """A log handler that appends to a file, and retries after a full disk."""
 
   def __init__(self, path: pathlib.Path):
+    """Makes a handler without opening the file at `path`."""
     super().__init__()
     self._path, self._outbox = path, outbox.Outbox()
 
   def emit(self, record: logging.LogRecord) -> None:
+    """Appends a record as one line; an error of the file system is ignored."""
     # The run must not fail because its log was removed.
     with contextlib.suppress(OSError):
       self._outbox.append(self._path, f"{self.format(record)}\n".encode())

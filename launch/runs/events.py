@@ -1,4 +1,4 @@
-"""Events: writes scalars and a config to a file for TensorBoard."""
+"""Events: writes a run's metrics and config to TensorBoard's event files."""
 
 import io
 import math
@@ -17,16 +17,21 @@ from tensorboard.summary.writer import record_writer
 
 from slipway.launch.runs import outbox as outbox_lib
 
-_PREFIX = "events.out.tfevents."
+_PREFIX = "events.out.tfevents."  # of the names of TensorBoard's event files
 
 
 class Events:
-  """Writes one event file of a run.
+  """Writes one event file for TensorBoard.
 
+  ```python
   events = Events(folder.events, outbox)
   events.add({"learner/loss": 0.5}, step=100)
+  ```
 
-  It does not use TensorFlow, whose import would take seconds.
+  The class does not use TensorFlow, whose import would take seconds.
+
+  Attributes:
+    path: path of the event file.
   """
 
   def __init__(
@@ -35,16 +40,16 @@ class Events:
     outbox: outbox_lib.Outbox,
     step: int | None = None,
   ):
-    """Begins a new file in `folder`.
+    """Begins a new event file.
 
     Args:
       folder: log directory of TensorBoard.
       outbox: the outbox that writes the file.
-      step: step at which the run is resumed, or None for a new run. TensorBoard
-        drops later values of older files.
+      step: environment steps at which the run is resumed, or None for a new
+        run. TensorBoard drops values of older files from this step on.
 
     Raises:
-      OSError: a file could not be written; the message names it.
+      OSError: the file can't be written; see `Outbox.append`.
     """
     older = list(folder.glob(f"{_PREFIX}[0-9]*.*"))
     self.path = _next_path(folder, older)
@@ -61,10 +66,14 @@ class Events:
       self._write(start)
 
   def add(self, scalars: Mapping[str, Any], step: int) -> None:
-    """Appends scalars of a step; values that are not numbers are left out.
+    """Appends the metrics of one step.
+
+    Args:
+      scalars: values by name; values that are not numbers are left out.
+      step: environment steps of the run.
 
     Raises:
-      OSError: a file could not be written; the message names it.
+      OSError: the file can't be written; see `Outbox.append`.
     """
     event = event_pb2.Event()
     event.step = step
@@ -74,13 +83,13 @@ class Events:
     self._write(event)
 
   def add_config(self, values: Mapping[str, Any]) -> None:
-    """Appends a config as a text table and as hyperparameters.
+    """Appends a config, as a text table and as hyperparameters.
 
     Args:
-      values: values of all fields, by name.
+      values: values of all fields of the config, by name.
 
     Raises:
-      OSError: a file could not be written; the message names it.
+      OSError: the file can't be written; see `Outbox.append`.
     """
     rows = [f"| {name} | `{value!r}` |" for name, value in values.items()]
     table = "\n".join(["| field | value |", "|---|---|", *rows])
@@ -99,7 +108,11 @@ class Events:
     self._write(event)
 
   def _write(self, event: Any) -> None:
-    """Appends an event, with the current time, to the file."""
+    """Appends an event to the file, with the current time.
+
+    Args:
+      event: an `event_pb2.Event`, whose time is set here.
+    """
     event.wall_time = time.time()
     # The whole record is one append, so that the file has no partial records.
     record = io.BytesIO()
@@ -108,7 +121,10 @@ class Events:
 
 
 def _hyperparameter(value: Any) -> bool | int | float | str:
-  """Converts a config value to a type that TensorBoard's plugin supports."""
+  """Converts a config value to a type that TensorBoard's HParams supports.
+
+  Finite numbers and strings stay as they are; other values become strings.
+  """
   is_finite = isinstance(value, int | float) and math.isfinite(value)
   return value if is_finite or isinstance(value, str) else str(value)
 
@@ -116,11 +132,15 @@ def _hyperparameter(value: Any) -> bool | int | float | str:
 def _next_path(
   folder: pathlib.Path, older: Iterable[pathlib.Path]
 ) -> pathlib.Path:
-  """Returns a path whose name sorts after those of all older files.
+  """Returns the path of a new event file, sorted after all older files.
 
-  TensorBoard reads files in the order of their names, which begin with unix
+  TensorBoard reads files in the order of their names, which contain unix
   seconds. A resume may start within the same second, or on a machine whose
-  clock is behind.
+  clock is behind. The seconds are then set past those of the newest file.
+
+  Args:
+    folder: log directory of TensorBoard.
+    older: paths of the event files in the folder.
   """
   taken = [int(path.name.removeprefix(_PREFIX).split(".")[0]) for path in older]
   seconds = max([int(time.time()), *(second + 1 for second in taken)])

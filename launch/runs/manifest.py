@@ -1,7 +1,7 @@
-"""Manifest: lists the files of a snapshot, to detect damage.
+"""Manifest: a snapshot's list of files with sizes and checksums.
 
-The second line is the checksum of the first one. Local and remote copies of a
-snapshot have the same manifest.
+The first line of the manifest is JSON, and the second line is the checksum of
+the first. Local and remote copies of a snapshot have the same manifest.
 """
 
 import pathlib
@@ -10,19 +10,20 @@ import zlib
 import fsspec
 import msgspec
 
-FILE = "manifest.json"  # in the folder of a snapshot
+FILE = "manifest.json"  # name of the manifest in a snapshot's folder
 
-# Size up to which a file has a checksum here. Larger files are TFRecords, which
-# contain checksums; a restart must not read their gigabytes twice.
-_CHECKSUM_BYTES = 1 << 26
+# Largest size in bytes of a file with a checksum in the manifest: 64 MiB.
+# Larger files are TFRecords, which contain checksums, and a restart must not
+# read their gigabytes twice.
+_MAX_CHECKSUM_BYTES = 1 << 26
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """One file of a snapshot.
+  """Size and checksum of one file of a snapshot.
 
   Attributes:
     bytes: size of the file in bytes.
-    crc32: checksum of the file, or None if the file is too large for one.
+    crc32: CRC-32 checksum of the file, or None for a file above 64 MiB.
   """
 
   bytes: int
@@ -30,11 +31,11 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """All files of a snapshot.
+  """The content of a manifest: the trainer step and the files of a snapshot.
 
   Attributes:
     step: trainer step of the snapshot.
-    files: entry of each file, by path within the snapshot.
+    files: size and checksum of each file, by path within the snapshot.
   """
 
   step: int
@@ -42,10 +43,10 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write(folder: pathlib.Path, step: int) -> None:
-  """Writes the manifest of a snapshot.
+  """Writes the manifest of all files in a snapshot's folder.
 
   Args:
-    folder: the snapshot's folder, with all other files.
+    folder: the snapshot's folder, in which all other files are complete.
     step: trainer step of the snapshot.
 
   Raises:
@@ -62,14 +63,14 @@ def write(folder: pathlib.Path, step: int) -> None:
 
 
 def check_sizes(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
-  """Reads the manifest of a snapshot and compares the sizes of its files.
+  """Returns a snapshot's manifest, after a check of the sizes of its files.
 
   Args:
-    files: file system of the snapshot.
+    files: file system of the snapshot, local or remote.
     folder: the snapshot's folder.
 
   Raises:
-    ValueError: a short text that names the damaged file.
+    ValueError: a file is missing or has another size; the message names it.
     OSError: the file system cannot be read.
   """
   manifest = _read_manifest(files, folder)
@@ -86,13 +87,15 @@ def check_sizes(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
 
 
 def check(folder: pathlib.Path) -> Manifest:
-  """Checks the sizes and checksums of the files of a local snapshot.
+  """Returns a local snapshot's manifest, after a check of all its files.
+
+  Sizes and checksums are compared.
 
   Args:
     folder: the snapshot's folder.
 
   Raises:
-    ValueError: a short text that names the damaged file.
+    ValueError: a file is missing or damaged; the message names it.
     OSError: the disk cannot be read.
   """
   manifest = check_sizes(fsspec.filesystem("file"), str(folder.absolute()))
@@ -103,7 +106,16 @@ def check(folder: pathlib.Path) -> Manifest:
 
 
 def _read_manifest(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
-  """Reads and checks a snapshot's manifest; raises ValueError if damaged."""
+  """Reads a snapshot's manifest, without a look at the other files.
+
+  Args:
+    files: file system of the snapshot, local or remote.
+    folder: the snapshot's folder.
+
+  Raises:
+    ValueError: the manifest is missing or damaged, or lists a file outside of
+      the snapshot.
+  """
   try:
     text = str(files.read_text(f"{folder}/{FILE}", errors="replace"))
   except (FileNotFoundError, NotADirectoryError):
@@ -120,5 +132,10 @@ def _read_manifest(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
 
 
 def _checksum(path: pathlib.Path, size: int) -> int | None:
-  """Returns the checksum of a file, or None if the file is too large."""
-  return zlib.crc32(path.read_bytes()) if size <= _CHECKSUM_BYTES else None
+  """Returns a file's CRC-32, or None if it exceeds `_MAX_CHECKSUM_BYTES`.
+
+  Args:
+    path: path of the file.
+    size: size of the file in bytes.
+  """
+  return zlib.crc32(path.read_bytes()) if size <= _MAX_CHECKSUM_BYTES else None

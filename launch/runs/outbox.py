@@ -1,4 +1,4 @@
-"""Outbox: writes a run's files, and retries after a full disk."""
+"""Outbox: writes a run's files, and retries writes after a full disk."""
 
 import dataclasses
 import errno
@@ -6,21 +6,21 @@ import pathlib
 
 from slipway.launch.runs import run_folder
 
-# Errors after which a retry may succeed: a full disk or quota, a failing or
-# read-only disk, and too many open files. Other errors are faults of the
-# program or user.
+# Numbers of the errors after which a retry may succeed: a full disk or quota, a
+# failing or read-only disk, and too many open files. Other errors are faults of
+# the program or user.
 _TRANSIENT = (
   *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE),
   *(errno.EMFILE, errno.ENFILE),
 )
-# Limit of the unwritten data of an appended file: enough for a day of events at
-# one per second.
+# Most bytes of unwritten data that are kept in memory per appended file: enough
+# for a day of events at one per second.
 _MAX_PENDING_BYTES = 1 << 27
 
 
 @dataclasses.dataclass
 class _PendingWrite:
-  """Data that is not written yet.
+  """Data of one file that is not written yet.
 
   Attributes:
     data: bytes to append to a file, or its whole new content.
@@ -32,10 +32,10 @@ class _PendingWrite:
 
 
 class Outbox:
-  """Appends to files and replaces them, with a retry after a full disk.
+  """Appends to files and replaces files, and retries after a full disk.
 
-  Data that the disk rejects is kept in memory, and written with the next call
-  for the same file or by `flush`. Not thread-safe.
+  Data that a full or failing disk rejects is kept in memory. It is written with
+  the next call for the same file, or by `flush`. Not thread-safe.
 
   ```python
   outbox = Outbox()
@@ -54,7 +54,8 @@ class Outbox:
 
     Args:
       path: path of the file.
-      data: whole records; dropped if the file has too much unwritten data.
+      data: whole records of the file's format. They are dropped if the file
+        already has 128 MiB of unwritten data.
 
     Raises:
       OSError: the file can't be written, for another reason than a full or
@@ -71,31 +72,33 @@ class Outbox:
     """Replaces the content of a file atomically.
 
     Args:
-      path: path of the file.
-      data: the whole content.
+      path: path of the file, which is made if it is missing.
+      data: the whole new content.
 
     Raises:
-      OSError: as `append`.
+      OSError: the file can't be written, for another reason than a full or
+        failing disk.
     """
     self._pending[path] = _PendingWrite(bytearray(data), replaces=True)
     self._write(path)
 
   def flush(self) -> None:
-    """Writes all unwritten data, if the disk accepts it now.
+    """Writes all unwritten data, as far as the disk accepts it now.
 
     Raises:
-      OSError: as `append`.
+      OSError: a file can't be written, for another reason than a full or
+        failing disk.
     """
     for path in list(self._pending):
       self._write(path)
 
   @property
   def unwritten(self) -> list[str]:
-    """Sorted names of the files with unwritten data."""
+    """Names of the files with unwritten data, sorted, without folders."""
     return sorted(path.name for path in self._pending)
 
   def _write(self, path: pathlib.Path) -> None:
-    """Writes the pending data of a file, or keeps it for a later retry."""
+    """Writes the unwritten data of a file, or keeps the data for a retry."""
     pending = self._pending[path]
     try:
       with run_folder.writing(path):
@@ -117,7 +120,10 @@ def _replace_file(path: pathlib.Path, data: bytearray) -> None:
 
 
 def _append_to_file(path: pathlib.Path, data: bytearray) -> None:
-  """Appends data to a file, and removes the written bytes from `data`."""
+  """Appends data to a file, and removes the written bytes from `data`.
+
+  After an error, `data` thus has the bytes that are still to be written.
+  """
   with open(path, "ab", buffering=0) as file:
     while data:
       del data[: file.write(data)]

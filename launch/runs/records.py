@@ -1,4 +1,4 @@
-"""Records: reads and writes typed structures as JSON with a version."""
+"""Records: converts msgspec structures to versioned JSON and back."""
 
 import numbers
 import pathlib
@@ -6,23 +6,29 @@ import typing
 
 import msgspec
 
+# Version of the JSON format. A text with another version is rejected.
 FORMAT_VERSION = 1
 
-T = typing.TypeVar("T", bound=msgspec.Struct)
+Record = typing.TypeVar("Record", bound=msgspec.Struct)
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
-  """The content of a file: a record and its format version."""
+  """The content of a JSON text: a record and the version of its format.
+
+  Attributes:
+    format_version: `FORMAT_VERSION` of the program that wrote the text.
+    record: the record as JSON.
+  """
 
   format_version: int
   record: msgspec.Raw
 
 
 def to_json(record: msgspec.Struct) -> str:
-  """Returns a record with its format version as JSON.
+  """Returns a record as indented JSON, with the version of the format.
 
   Args:
-    record: the structure; numbers that are not finite become null.
+    record: the structure to convert; numbers that are not finite become null.
   """
   encoded = msgspec.json.encode(record, enc_hook=to_number)
   envelope = _Envelope(FORMAT_VERSION, msgspec.Raw(encoded))
@@ -30,15 +36,16 @@ def to_json(record: msgspec.Struct) -> str:
   return text.decode() + "\n"
 
 
-def from_json(text: str | bytes, kind: type[T]) -> T:
-  """Returns the record of a JSON text.
+def from_json(text: str | bytes, kind: type[Record]) -> Record:
+  """Parses a record from a JSON text.
 
   Args:
     text: a text from `to_json`.
     kind: type of the record.
 
   Raises:
-    ValueError: the text has another format, version or type.
+    ValueError: the text has another format or version, or its record does not
+      fit the type.
   """
   try:
     envelope = msgspec.json.decode(text, type=_Envelope)
@@ -52,16 +59,16 @@ def from_json(text: str | bytes, kind: type[T]) -> T:
     raise ValueError(str(error)) from error
 
 
-def read(path: pathlib.Path, kind: type[T], remedy: str) -> T:
-  """Reads a record from a file.
+def read(path: pathlib.Path, kind: type[Record], remedy: str) -> Record:
+  """Reads a record from a JSON file.
 
   Args:
-    path: path of the file.
+    path: path of the file, whose text is from `to_json`.
     kind: type of the record.
-    remedy: advice for the user if the file cannot be read.
+    remedy: advice to the user, with which the error's message ends.
 
   Raises:
-    ValueError: the file cannot be read, or its record has another type.
+    ValueError: the file cannot be read, or its record does not fit the type.
   """
   try:
     return from_json(path.read_bytes(), kind)
@@ -73,10 +80,10 @@ def read(path: pathlib.Path, kind: type[T], remedy: str) -> T:
 
 
 def to_number(value: typing.Any) -> int | float:
-  """Returns a NumPy scalar as a Python number, for msgspec's encoders.
+  """Converts a NumPy scalar to a Python number, as msgspec's `enc_hook`.
 
   Raises:
-    TypeError: the value is no number.
+    TypeError: the value is not a number.
   """
   if isinstance(value, numbers.Integral):
     return int(value)

@@ -1,4 +1,4 @@
-"""Results: writes a run's curves, events and summary."""
+"""Results: writes a run's curves.csv, TensorBoard's events and summary.json."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from slipway.launch.runs import (
 )
 from slipway.launch.runs import outbox as outbox_lib
 
-# Columns of curves.csv, by their names in TensorBoard.
+# Columns of curves.csv, by the names of TensorBoard's metrics for them.
 _EVALUATION_COLUMNS = {
   "evaluation/mean_return": "eval_return",
   "evaluation/return_std": "eval_return_std",
@@ -32,12 +32,23 @@ class Summary(msgspec.Struct, frozen=True):
   """The content of summary.json: a run's last counts and mean rates.
 
   Rates are means since the first update, or since the first update after a
-  resume, so that steps which only fill the replay do not count. They are null
-  for a run without an update. The other fields are those of
-  `RunStatus`.
+  resume. So steps that only fill the replay do not count. Rates are null for a
+  run without an update. Fields that are not listed here have the same name and
+  meaning in `RunStatus`.
 
   Attributes:
     eval_return: mean return of the last evaluation.
+    eval_episodes: number of episodes of the last evaluation.
+    best_eval_return: highest mean return of an evaluation.
+    samples_per_insert: measured samples per inserted item, or null without a
+      table.
+    variables_age_s: mean seconds since the workers' variables were published.
+    items_confirmed: items that the server has confirmed.
+    items_lost: items lost with a broken stream, a dead process or a restored
+      table.
+    items_discarded: items that a table no longer accepted at the run's end.
+    snapshots: number of the newest snapshot.
+    snapshot_upload_failures: number of failed uploads of snapshots.
     env_steps_per_s: environment steps per second since the first update.
     trainer_steps_per_s: updates per second since the first update.
     trainer_steps_per_env_step: the replay ratio: updates per environment step.
@@ -72,8 +83,8 @@ class Summary(msgspec.Struct, frozen=True):
 
   @classmethod
   def from_status(cls, status: run_status.RunStatus) -> "Summary":
-    """Returns the summary of a run's last status."""
-    env_steps, trainer_steps, wall_s = scalars.growth(status)
+    """Returns the summary of a run, from its last status."""
+    env_steps, trainer_steps, wall_s = scalars.count_since_first_update(status)
     return cls(
       mode=status.mode,
       eval_return=status.evaluation.mean_return,
@@ -110,12 +121,12 @@ def make_evaluation(
   lengths: Sequence[int],
   variables_version: int,
 ) -> curves.Evaluation:
-  """Returns one evaluation as a row of curves.csv.
+  """Returns an evaluation's row of curves.csv: means over its episodes.
 
   Args:
-    status: the run's status, with counts and rates.
-    returns: undiscounted return of each episode, [N].
-    lengths: environment steps of each episode, [N].
+    status: the run's current status, with counts and rates for the row.
+    returns: [N], undiscounted return of each of N episodes.
+    lengths: [N], environment steps of each episode.
     variables_version: version of the variables that were evaluated.
   """
   return curves.Evaluation(
@@ -137,19 +148,21 @@ class Results:
 
   In a resumed run, rows that were written after its snapshot are removed.
 
+  ```python
   results = Results(folder)  # or Results(folder, evaluations=7, env_steps=900)
   results.add_metrics(status)
   results.add_evaluation(make_evaluation(status, [21.5], [400], version))
   results.write_summary(status)
   results.draw_curves()
   results.close()
+  ```
 
   Data that a full disk rejects is kept in memory and written later. For other
   reasons, such as missing permissions, each method raises an OSError of one
-  line that names the file.
+  line with the file's path.
 
   Attributes:
-    outbox: writer of the files.
+    outbox: the outbox that writes the files.
   """
 
   def __init__(
@@ -158,12 +171,12 @@ class Results:
     evaluations: int | None = None,
     env_steps: int | None = None,
   ):
-    """Opens the files of a run.
+    """Opens a run's curves.csv, and begins a file of TensorBoard's events.
 
     Args:
       folder: the run's folder, made by `RunFolder.create`.
       evaluations: number of rows of curves.csv to keep in a resume, or None to
-        keep all.
+        keep all rows.
       env_steps: environment steps at which the run is resumed, or None if it
         is not resumed. TensorBoard drops older values from this step on.
     """
@@ -175,7 +188,13 @@ class Results:
       self._rewrite_evaluations(env_steps)
 
   def write_config(self, config: ml_collections.ConfigDict) -> None:
-    """Adds a config to TensorBoard's events, as text and hyperparameters."""
+    """Adds the run's config to TensorBoard's events, not to config.json.
+
+    TensorBoard shows the config as a text and as hyperparameters.
+
+    Args:
+      config: the whole config.
+    """
     self._events.add_config(fields.flatten(config))
 
   def add_evaluation(self, evaluation: curves.Evaluation) -> None:
@@ -184,9 +203,10 @@ class Results:
     self._write_evaluation(msgspec.structs.asdict(evaluation))
 
   def restore_evaluation(self, evaluation: curves.Evaluation) -> None:
-    """Adds an evaluation after a restart, unless curves.csv ends with it.
+    """Appends an evaluation, unless curves.csv already ends with its row.
 
-    The process that made the evaluation may have been killed before writing it.
+    After a restart, the earlier process may have been killed before it wrote
+    the evaluation.
     """
     path = self._folder.curves_csv
     with run_folder.writing(path):
@@ -195,23 +215,23 @@ class Results:
       self.add_evaluation(evaluation)
 
   def add_metrics(self, status: run_status.RunStatus) -> None:
-    """Appends a status to TensorBoard's events."""
+    """Appends a status's counts and rates to TensorBoard's events."""
     self._events.add(scalars.from_status(status), status.env_steps)
 
   def write_summary(self, status: run_status.RunStatus) -> None:
-    """Writes summary.json with a `Summary` of the run's last status."""
+    """Writes summary.json: the `Summary` of the run's last status."""
     text = msgspec.json.encode(Summary.from_status(status))
     content = msgspec.json.format(text, indent=2) + b"\n"
     self.outbox.replace(self._folder.summary, content)
 
   def draw_curves(self) -> None:
-    """Draws curves.csv as curves.png."""
+    """Draws curves.csv as curves.png, unless rows of it are unwritten."""
     self.outbox.flush()
     if self._folder.curves_csv.name not in self.outbox.unwritten:
       self.outbox.replace(self._folder.curves_png, curves.draw(self._folder))
 
   def close(self) -> None:
-    """Writes all unwritten data.
+    """Writes all data that a full disk has rejected before.
 
     Raises:
       OSError: the disk is still full.
@@ -224,10 +244,13 @@ class Results:
       )
 
   def _open_curves(self, evaluations: int | None) -> None:
-    """Writes the header of a new file, or removes invalid rows of an old one.
+    """Writes the header of a new curves.csv, or removes rows of an old one.
 
     An unfinished line of a killed process is always removed. In a resumed run,
     damaged lines and rows after the first `evaluations` are removed, too.
+
+    Args:
+      evaluations: number of rows to keep in a resume, or None to keep all.
     """
     path = self._folder.curves_csv
     with run_folder.writing(path):
@@ -242,9 +265,13 @@ class Results:
       self.outbox.replace(path, kept)
 
   def _rewrite_evaluations(self, env_steps: int) -> None:
-    """Writes the events of evaluations from `env_steps` on again.
+    """Writes TensorBoard's events of older evaluations again, at a resume.
 
-    TensorBoard drops them at a resume, though curves.csv keeps them.
+    TensorBoard drops events from the step of the resume on, though curves.csv
+    keeps their evaluations.
+
+    Args:
+      env_steps: environment steps at which the run is resumed.
     """
     rows = curves.read(self._folder.curves_csv)
     for i in np.flatnonzero(rows["env_steps"] >= env_steps):
@@ -253,7 +280,11 @@ class Results:
       self._write_evaluation(known)
 
   def _write_evaluation(self, row: Mapping[str, Any]) -> None:
-    """Appends a row of curves.csv to TensorBoard's events."""
+    """Appends a row of curves.csv to TensorBoard's events.
+
+    Args:
+      row: values by column; unknown values may be missing.
+    """
     self._events.add(
       {name: row.get(column) for name, column in _EVALUATION_COLUMNS.items()},
       int(row.get("env_steps") or 0),
@@ -261,7 +292,7 @@ class Results:
 
 
 def _to_line(evaluation: curves.Evaluation) -> bytes:
-  """Returns an evaluation as a line of curves.csv."""
+  """Returns an evaluation as a line of curves.csv, with a newline."""
   line = io.StringIO()
   writer = csv.DictWriter(line, curves.COLUMNS, lineterminator="\n")
   row = msgspec.structs.asdict(evaluation)
@@ -270,5 +301,5 @@ def _to_line(evaluation: curves.Evaluation) -> bytes:
 
 
 def _format_cell(value: Any) -> Any:
-  """Formats a value of curves.csv, floats with ten significant digits."""
+  """Returns a cell of curves.csv; floats have ten significant digits."""
   return f"{value:.10g}" if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""Run: the arguments of a launch."""
+"""Run: the arguments with which a launcher starts or resumes a run."""
 
 import dataclasses
 
@@ -10,12 +10,12 @@ from slipway.launch.runs import run_folder
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A run to execute, as all launchers receive it.
+  """The arguments with which a launcher starts or resumes a run.
 
   Attributes:
     config: the whole config, validated.
     spec: specification of one environment.
-    folder: the run's folder; the run continues from a snapshot in it.
+    folder: the run's folder. If it has a snapshot, the run is resumed from it.
     started_at_s: unix seconds of the user's command.
   """
 

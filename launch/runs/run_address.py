@@ -1,4 +1,4 @@
-"""RunAddress: the address of a run's control node, in a file of the run."""
+"""RunAddress: the address of a run's control node, in control.json."""
 
 import contextlib
 import os
@@ -19,8 +19,8 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     address: path of the control node's unix socket.
-    pid: pid of the control node's process.
-    host: name of the machine of that process.
+    pid: process id of the control node.
+    host: host name of the control node's machine.
   """
 
   address: str
@@ -29,7 +29,10 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   @property
   def is_down(self) -> bool:
-    """Whether the process has ended; False if it is on another machine."""
+    """Whether the control node has ended; False if on another machine.
+
+    A process on another machine can't be checked.
+    """
     if self.host != socket.gethostname():
       return False
     try:
@@ -40,7 +43,7 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
-  """Returns the path of the file in a run's folder."""
+  """Returns the path of the file with the address, in a run's folder."""
   return folder.path / "control.json"
 
 
@@ -48,7 +51,9 @@ def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
 def published(
   folder: run_folder.RunFolder, address: str, outbox: outbox_lib.Outbox
 ) -> Iterator[None]:
-  """Publishes this process's address in a run's folder while the block runs.
+  """Writes this process's address to a run's folder while the block runs.
+
+  The file is removed after the block.
 
   Args:
     folder: the run's folder.
@@ -67,7 +72,10 @@ def published(
 
 
 def read(folder: run_folder.RunFolder) -> RunAddress | None:
-  """Returns the address of a run's control node, or None without a file.
+  """Reads the address of a run's control node, or returns None without a file.
+
+  Args:
+    folder: the run's folder.
 
   Raises:
     ValueError: the file can't be read, or has another format.
@@ -86,7 +94,14 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
 
 
 def _remove_address(folder: run_folder.RunFolder, own: RunAddress) -> None:
-  """Removes the file, unless a restarted control node has replaced it."""
+  """Removes the file with the address, unless its content has changed.
+
+  A restarted control node may already have replaced the file.
+
+  Args:
+    folder: the run's folder.
+    own: address that this process has written.
+  """
   with contextlib.suppress(ValueError):  # another format
     if read(folder) == own:
       path_in(folder).unlink(missing_ok=True)

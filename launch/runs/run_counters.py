@@ -1,4 +1,4 @@
-"""RunCounters: the counts of a run in a snapshot."""
+"""RunCounters: a run's counts, which each snapshot contains as run.json."""
 
 import pathlib
 import typing
@@ -7,30 +7,33 @@ import msgspec
 
 from slipway.launch.runs import records
 
-FILE = "run.json"  # in the folder of a snapshot
+FILE = "run.json"  # name of the file with the counters in a snapshot's folder
 
+# Types of fields that must not be negative; a reader rejects other values.
 Count = typing.Annotated[int, msgspec.Meta(ge=0)]
 Seconds = typing.Annotated[float, msgspec.Meta(ge=0.0)]
 
 
 class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of one node, summed over its processes.
+  """Counts of one node, summed over all of its processes.
 
-  Each process counts from 0; the control node adds up the counts.
+  Each process counts from 0; the control node adds up the counts. Counts that
+  the node's role does not have are 0.
 
   Attributes:
     env_steps: environment steps of a worker.
     episodes: training episodes of a worker that have ended.
     items_written: items passed to a worker's writer.
     items_confirmed: items that the server has confirmed.
-    items_lost: items in flight when their stream broke.
+    items_lost: items in flight when their stream broke or the worker died.
     items_discarded: items in flight when the worker stopped, which the table
-      rejected.
+      no longer accepted.
     reconnects: streams that a worker has reopened.
     variable_loads: versions of the variables that a worker has loaded.
-    bytes_up: bytes that a proxy has relayed to replay.
+    bytes_up: bytes that a proxy has relayed to the replay server.
     bytes_down: bytes that a proxy has relayed to the workers.
-    variables_fetched: versions that a proxy has put into shared memory.
+    variables_fetched: versions of the variables that a proxy has put into
+      shared memory.
   """
 
   env_steps: Count = 0
@@ -47,7 +50,7 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts and restarts of one node.
+  """Counts, restarts and processes of one node.
 
   Attributes:
     counts: sums over the node's processes.
@@ -62,12 +65,12 @@ class NodeCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Losses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Work that was lost because nodes restored an older snapshot.
+  """Work that a run has lost because nodes restored an older snapshot.
 
   Attributes:
     env_steps: environment steps whose items were lost.
     trainer_steps: updates that were lost.
-    inserted: items that were lost from tables.
+    inserted: inserted items that were lost from tables.
   """
 
   env_steps: Count = 0
@@ -88,11 +91,11 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environment_steps: environment steps of all workers.
     episodes: training episodes of all workers.
     trainer_steps: updates of the learner.
-    variables_version: highest published version.
-    replay_size: items in the table.
+    variables_version: highest published version of the variables.
+    replay_size: items in the table, or in all shards.
     wall_s: duration of the run in seconds, without the time between a stop and
       a resume.
-    evaluations: number of rows of curves.csv.
+    evaluations: number of evaluations, each of which is a row of curves.csv.
     eval_return: mean return of the last evaluation, or None if there was none.
     best_eval_return: highest mean return so far, or None without an evaluation.
     evaluations_without_improvement: evaluations since the mean return was last
@@ -118,12 +121,15 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   nodes: dict[str, dict[int, NodeCounters]]
 
   def to_json(self) -> str:
-    """Returns the counters as JSON, which `from_json` reads."""
+    """Returns the counters as a JSON text, which `from_json` parses."""
     return records.to_json(self)
 
   @classmethod
   def from_json(cls, text: str) -> "RunCounters":
-    """Returns the counters of a JSON text.
+    """Parses counters from a JSON text.
+
+    Args:
+      text: a text from `to_json`.
 
     Raises:
       ValueError: the text has another format.
@@ -131,12 +137,12 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     return records.from_json(text, cls)
 
   def write(self, folder: pathlib.Path) -> None:
-    """Writes the counters to a snapshot's folder."""
+    """Writes the counters to the file run.json in a snapshot's folder."""
     (folder / FILE).write_text(self.to_json(), encoding="utf-8")
 
   @classmethod
   def read(cls, folder: pathlib.Path) -> "RunCounters":
-    """Reads the counters of a snapshot.
+    """Reads the counters from the file run.json in a snapshot's folder.
 
     Raises:
       ValueError: the file cannot be read, or has another format.

@@ -1,4 +1,4 @@
-"""RunFolder: the folder with a run's config, snapshots, curves and logs."""
+"""RunFolder: the paths of a run's config, snapshots, curves and logs."""
 
 import contextlib
 import difflib
@@ -14,44 +14,51 @@ import ml_collections
 
 from slipway.launch.runs import config_file
 
-CONFIG = "config.json"
+CONFIG = "config.json"  # name of the file with the config in a run's folder
 
-# A run needs about this much space for its first snapshots.
+# Free space in bytes without which a run does not start: about the size of its
+# first snapshots.
 MIN_FREE_BYTES = 50_000_000
 
-# Size of a test file: a whole block, which a full disk or quota rejects.
+# Size in bytes of the file that tests whether the disk accepts data: a whole
+# block, which a full disk or quota rejects.
 _PROBE_BYTES = 4_096
 
 
 class RunFolder:
-  """The paths of one run's files.
+  """The folder of one run, with a path for each of its files.
 
-  A folder belongs to a run if it has a config.json.
+  A folder is that of a run if it has a config.json.
 
+  ```python
   folder = RunFolder.create("runs", "cartpole-1", overwrite=False)
   folder.write_config(config)
   config = RunFolder.open("runs/cartpole-1").read_config()
+  ```
+
+  Attributes:
+    path: path of the folder.
   """
 
   def __init__(self, path: str | os.PathLike[str]):
-    """Makes the paths below `path`, without accessing files."""
+    """Sets the folder's path, without access to the disk."""
     self.path = pathlib.Path(path)
 
   @classmethod
   def create(
     cls, run_dir: str | os.PathLike[str], name: str, overwrite: bool
   ) -> "RunFolder":
-    """Makes the folder of a new run and its subfolders.
+    """Makes the folder of a new run, with its subfolders, on the disk.
 
     Args:
       run_dir: folder of all runs; made if it is missing.
       name: the run's name, of letters, digits and `._-`.
       overwrite: whether to delete an older run of that name, after all other
-        checks; a folder that is no run is never deleted.
+        checks. A folder that is not a run is never deleted.
 
     Raises:
-      ValueError: the name is invalid, the folder exists, or the disk
-        can't be written.
+      ValueError: the name is invalid, the folder exists and is not to be
+        deleted, or the disk is nearly full or not writable.
     """
     run_dir = pathlib.Path(run_dir)
     check_name(name)
@@ -76,7 +83,8 @@ class RunFolder:
     """Returns the folder of an existing run.
 
     Raises:
-      ValueError: there is no run at `path`; the message suggests the nearest.
+      ValueError: there is no run at `path`; the message suggests the run with
+        the nearest path.
     """
     folder = cls(path)
     if folder.is_run():
@@ -93,67 +101,70 @@ class RunFolder:
 
   @property
   def name(self) -> str:
-    """Name of the run."""
+    """Name of the run, which is the name of the folder."""
     return self.path.resolve().name
 
   @property
   def config(self) -> pathlib.Path:
-    """The run's config, as JSON."""
+    """Path of the run's config, a JSON file."""
     return self.path / CONFIG
 
   @property
   def snapshots(self) -> pathlib.Path:
-    """Folder of the numbered snapshots."""
+    """Path of the folder with the numbered snapshots."""
     return self.path / "snapshots"
 
   def replay_saving(self, shard: int) -> pathlib.Path:
-    """Returns the folder in which a shard's server saves its tables.
+    """Returns the path of the folder to which a replay server saves its table.
 
-    The saved tables are then moved into a snapshot.
+    The saved table is then moved into a snapshot.
+
+    Args:
+      shard: index of the server among the shards; 0 if there is only one.
     """
     return self.path / f".replay-{shard}"
 
   @property
   def best(self) -> pathlib.Path:
-    """Variables of the best evaluation."""
+    """Path of the file with the variables of the best evaluation."""
     return self.path / "best.npz"
 
   @property
   def logs(self) -> pathlib.Path:
-    """Folder of the nodes' logs and the event logs."""
+    """Path of the folder with the nodes' logs and the event logs."""
     return self.path / "logs"
 
   @property
   def events(self) -> pathlib.Path:
-    """Log directory of TensorBoard."""
+    """Path of TensorBoard's log directory."""
     return self.path / "events"
 
   @property
   def curves_csv(self) -> pathlib.Path:
-    """Table with one row per evaluation."""
+    """Path of the table with one row per evaluation."""
     return self.path / "curves.csv"
 
   @property
   def curves_png(self) -> pathlib.Path:
-    """Picture of the evaluations."""
+    """Path of the picture that shows curves.csv."""
     return self.path / "curves.png"
 
   @property
   def summary(self) -> pathlib.Path:
-    """Final counts and rates of the run, as JSON."""
+    """Path of the JSON file with the run's final counts and rates."""
     return self.path / "summary.json"
 
   @property
   def videos(self) -> pathlib.Path:
-    """Folder of the videos of episodes."""
+    """Path of the folder with videos of episodes."""
     return self.path / "videos"
 
   def is_run(self) -> bool:
-    """Returns whether the folder belongs to a run."""
+    """Returns whether the folder has a config.json."""
     return self.config.is_file()
 
   def make_subfolders(self) -> None:
-    """Makes all subfolders that are missing.
+    """Makes the missing subfolders: snapshots, logs, events and videos.
 
     Raises:
       OSError: a folder can't be made.
@@ -162,18 +173,21 @@ class RunFolder:
       path.mkdir(exist_ok=True)
 
   def write_config(self, config: ml_collections.ConfigDict) -> None:
-    """Writes the resolved config.
+    """Writes config.json, which is replaced atomically.
+
+    Args:
+      config: the whole config, with its references resolved.
 
     Raises:
       ValueError: JSON can't represent a field's value.
-      OSError: a file could not be written; the message names it.
+      OSError: the file can't be written; the message has its path.
     """
     text = config_file.to_json(config)
     with writing(self.config), replacing(self.config) as path:
       path.write_text(text, encoding="utf-8")
 
   def read_config(self) -> ml_collections.ConfigDict:
-    """Reads the config, without checking its fields.
+    """Reads the config from config.json, without a check of its fields.
 
     Raises:
       ValueError: config.json can't be read.
@@ -181,7 +195,14 @@ class RunFolder:
     return config_file.read(self.config)
 
   def _check_replaceable(self, overwrite: bool) -> None:
-    """Raises ValueError unless the existing folder is a run to overwrite."""
+    """Checks that the existing folder may be deleted for a new run.
+
+    Args:
+      overwrite: whether the user allows to delete an older run.
+
+    Raises:
+      ValueError: the user does not allow it, or the folder is not a run.
+    """
     shown = f"run folder {str(self.path)!r}"
     if not overwrite:
       raise ValueError(
@@ -196,10 +217,12 @@ class RunFolder:
 
 
 def make_name(algorithm: str, task: str) -> str:
-  """Returns a new run's name, such as 'apex_dqn_cartpole-20261122-213000'.
+  """Returns a name for a new run, such as 'apex_dqn_cartpole-20261122-213000'.
+
+  The numbers are the current date and local time.
 
   Args:
-    algorithm: name of the algorithm or of its config's file.
+    algorithm: name of the algorithm or of its config file.
     task: name of the preset or of the environment; may be empty.
   """
   words = re.findall(r"[a-z0-9]+", f"{algorithm} {task}".lower())
@@ -210,7 +233,7 @@ def check_name(name: str) -> None:
   """Checks that a run's name can be the name of a folder.
 
   Raises:
-    ValueError: the name has other characters.
+    ValueError: the name has other characters than letters, digits and `._-`.
   """
   if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
     raise ValueError(
@@ -221,7 +244,14 @@ def check_name(name: str) -> None:
 
 @contextlib.contextmanager
 def writing(path: pathlib.Path) -> Iterator[None]:
-  """Converts an OSError in the block to one whose message names `path`."""
+  """Adds a file's path and a remedy to any OSError of the block.
+
+  Args:
+    path: path of the file that the block writes.
+
+  Raises:
+    OSError: the block raised an OSError, which is the new error's cause.
+  """
   try:
     yield
   except OSError as error:
@@ -233,7 +263,11 @@ def writing(path: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-  """Yields a temporary path, which is then renamed to `path` atomically."""
+  """Yields a temporary path, and renames it to `path` after the block.
+
+  The rename is atomic. If the block raises an error, the temporary file is
+  removed and `path` stays as it was.
+  """
   temporary = path.with_name(f".{path.name}.{os.getpid()}")
   try:
     yield temporary
@@ -244,7 +278,11 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _check_disk(run_dir: pathlib.Path) -> None:
-  """Makes a folder; raises ValueError if it is not writable or nearly full."""
+  """Makes the folder of all runs, and checks that its disk accepts data.
+
+  Raises:
+    ValueError: the disk can't be written, or has less than `MIN_FREE_BYTES`.
+  """
   try:
     run_dir.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(run_dir).free
@@ -267,10 +305,11 @@ def _check_disk(run_dir: pathlib.Path) -> None:
 
 
 def _nearest_run(path: pathlib.Path) -> pathlib.Path | None:
-  """Returns a run that contains `path`, or else a similar or the newest one.
+  """Returns the folder of the run that a user probably meant by a wrong path.
 
-  That one is searched for in the first folder of `path` and its parents that
-  exists. None if that folder has no run.
+  A run that contains `path` comes first. Otherwise, the runs in the nearest
+  existing folder of `path` and its parents are compared. The run with a similar
+  name is returned, or else the newest run, or None if the folder has no runs.
   """
   for parent in path.parents:
     if RunFolder(parent).is_run():
@@ -286,5 +325,5 @@ def _nearest_run(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def _list_configs(folder: pathlib.Path) -> list[pathlib.Path]:
-  """Returns the paths of the configs of all runs in a folder."""
+  """Returns the path of config.json of each run in a folder."""
   return [path for path in folder.glob("*/config.json") if path.is_file()]

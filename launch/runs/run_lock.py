@@ -1,4 +1,4 @@
-"""Run lock: prevents that two launchers use one run's folder."""
+"""Run lock: prevents two launchers from using one run's folder."""
 
 import contextlib
 import fcntl
@@ -11,10 +11,10 @@ from slipway.launch.runs import run_folder
 
 @contextlib.contextmanager
 def held(folder: run_folder.RunFolder) -> Iterator[None]:
-  """Locks a run's folder while the block runs, without a lock file.
+  """Holds an exclusive lock on a run's folder while the block runs.
 
-  The kernel releases the lock when the process ends. Programs that this
-  process starts do not inherit it.
+  The lock needs no file, and the kernel releases it when the process ends.
+  Programs that this process starts do not inherit the lock.
 
   Args:
     folder: the run's folder, which must exist.
@@ -40,7 +40,7 @@ def held(folder: run_folder.RunFolder) -> Iterator[None]:
 
 
 def _describe_holder(path: pathlib.Path) -> str:
-  """Describes the holder of a folder's lock, such as 'in process 123'."""
+  """Returns a text about the process that locks a folder: 'in process 123'."""
   inode = str(path.stat().st_ino)
   with open("/proc/locks", encoding="ascii") as file:
     for line in file:

@@ -1,7 +1,7 @@
 """RunStatus: the counts, rates and waits of a run at one moment.
 
-The control node makes it for the panel, the status command, the results and the
-watchdog. Every field has a default, for a run that has just begun.
+The control node makes a status for the panel, the status command, the results
+and the watchdog. Each field has a default, for a run that has just begun.
 """
 
 import math
@@ -10,13 +10,14 @@ import msgspec
 
 
 class TableCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of one table of items.
+  """Counts of one server's table of items.
 
   Attributes:
     size: items in the table.
     inserted: number of inserts since the table was made.
     sampled: number of samples since the table was made.
-    samples_per_insert: measured ratio since the table had its minimum size.
+    samples_per_insert: measured ratio of samples to inserts since the table
+      reached its minimum size.
   """
 
   size: int = 0
@@ -26,19 +27,20 @@ class TableCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of the table, or sums over all its shards.
+  """Counts of the run's table, or sums over all of its shards.
 
   Attributes:
     size: items in the table.
     capacity: items that the table can hold.
     inserted: number of inserts since the table was made.
     sampled: number of samples since the table was made.
-    samples_per_insert: measured ratio since the table had its minimum size.
-    samples_per_insert_target: ratio that the config sets, or 0 if there is no
-      limit.
+    samples_per_insert: measured ratio of samples to inserts since the table
+      reached its minimum size.
+    samples_per_insert_target: target of `samples_per_insert`, or 0 if there is
+      none.
     consumed: whether the table is a queue, whose items are sampled once.
-    shards: counts of each shard by its index; empty if there is only one table.
-    shards_up: number of shards that reply, or None if there is only one table.
+    shards: counts of each shard, by its index; empty if there is only one.
+    shards_up: number of shards that reply, or None if there is only one.
   """
 
   size: int = 0
@@ -53,13 +55,14 @@ class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ItemsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Items that workers have written.
+  """Counts of the items that workers and external processes have written.
 
   Attributes:
     written: items passed to the writers.
     confirmed: items that the server has confirmed.
     lost: items lost with a broken stream, a dead process or a restored table.
-    discarded: items in flight when a worker stopped, that the table rejected.
+    discarded: items in flight when a worker stopped, which the table no longer
+      accepted.
   """
 
   written: int = 0
@@ -69,12 +72,12 @@ class ItemsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Rates over the last seconds.
+  """Rates of the run, averaged over the last 5 s.
 
   Attributes:
     env_steps_per_s: environment steps per second of all workers.
-    env_steps_per_s_target: target rate of environment steps, to which all
-      workers together are limited; 0 if they are not limited.
+    env_steps_per_s_target: limit on the environment steps per second of all
+      workers together, or 0 if there is none.
     trainer_steps_per_s: updates of the learner per second.
     items_per_s: items that the server has confirmed, per second.
     episodes_per_s: training episodes of all workers per second.
@@ -88,16 +91,16 @@ class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VariablesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The variables that the trainer publishes and the workers load.
+  """Version and age of the variables, and how often workers load them.
 
   Attributes:
     version: version that was published last, or 0 if there is none.
-    mean_age_s: mean over the workers of the seconds since their version of the
-      variables was published, or None if it is unknown.
-    loads_per_trainer_step: mean number of loads by a worker per trainer step,
-      or None before the first update.
-    loads_per_trainer_step_target: publications per trainer step, all of which
-      a worker should load; None if it is unknown.
+    mean_age_s: seconds since the variables of a worker were published, as a
+      mean over the workers; None if it is unknown.
+    loads_per_trainer_step: mean number of loads per worker and trainer step,
+      or None if the trainer makes no steps.
+    loads_per_trainer_step_target: number of publications per trainer step, each
+      of which every worker should load; None if it is unknown.
   """
 
   version: int = 0
@@ -107,7 +110,7 @@ class VariablesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Evaluations of the run.
+  """Counts and mean returns of the run's evaluations.
 
   Attributes:
     count: number of evaluations, including those before a resume.
@@ -116,8 +119,8 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       resumed after it.
     best_mean_return: highest mean return so far, or None without an
       evaluation.
-    without_improvement: evaluations since the mean return was last higher than
-      all before.
+    without_improvement: number of evaluations since the last one whose mean
+      return was higher than all before.
   """
 
   count: int = 0
@@ -128,7 +131,7 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Snapshots of the run.
+  """The state of the run's snapshots and of their uploads.
 
   Attributes:
     written: number of the newest snapshot, or 0 if there is none.
@@ -148,14 +151,14 @@ class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Limits that end the run; 0 or inf stands for no limit.
+  """The config's limits, which end the run; 0 or inf stands for no limit.
 
   Attributes:
     environment_steps: environment steps of all workers.
     trainer_steps: updates of the learner.
     episodes: training episodes of all workers.
-    wall_clock_s: seconds since the command.
-    target_return: mean return that an evaluation must reach.
+    wall_clock_s: duration of the run in seconds.
+    target_return: mean return of an evaluation.
     evaluations_without_improvement: evaluations in a row without a new highest
       mean return.
     combine: 'any' if the first limit that is reached ends the run, or 'all' if
@@ -172,7 +175,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Nodes of one role.
+  """Counts of the nodes of one role.
 
   Attributes:
     up: number of nodes that have sent a report and have not ended.
@@ -184,20 +187,21 @@ class NodesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProxyStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Sums over all proxies.
+  """Counts of the proxies, summed over all of them.
 
   Attributes:
-    connections: open streams to replay.
+    connections: open streams to the replay server.
     connections_refused: streams that were rejected.
-    bytes_up: bytes relayed to replay.
+    bytes_up: bytes relayed to the replay server.
     bytes_down: bytes relayed to the workers.
-    bytes_up_per_s: bytes per second relayed to replay.
-    variables_fetched: versions that were put into shared memory.
+    bytes_up_per_s: bytes per second relayed to the replay server.
+    variables_fetched: versions of the variables that were put into shared
+      memory.
     restarts: restarts of proxies.
-    variables_version: lowest version of all proxies, or None if none has
-      reported.
-    variables_age_s: highest age of all proxies' versions, or None if none has
-      reported.
+    variables_version: oldest version of the variables in any proxy's shared
+      memory, or None if no proxy has reported.
+    variables_age_s: seconds since the oldest of these versions was published,
+      or None if no proxy has reported a version.
   """
 
   connections: int = 0
@@ -212,14 +216,16 @@ class ProxyStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of one worker and of its streams; None if it has not reported.
+  """Counts of one worker, and of its streams through its proxy.
+
+  A count is None if the worker, or its proxy, has not reported it.
 
   Attributes:
     items_confirmed: items that the server has confirmed.
-    items_lost: items lost in flight.
+    items_lost: items in flight when their stream broke or the worker died.
     reconnects: streams that were reopened.
     streams: open streams through the proxy.
-    bytes_up: bytes relayed to replay.
+    bytes_up: bytes relayed to the replay server.
     bytes_down: bytes relayed to the worker.
   """
 
@@ -232,7 +238,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MachineStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The state of a node group on its machine.
+  """The state of one node group's machine.
 
   Attributes:
     host: address of the machine.
@@ -246,10 +252,10 @@ class MachineStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Milestone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of the run at one moment.
+  """The run's duration and steps at one moment, such as the first update.
 
   Attributes:
-    wall_s: seconds since the run began.
+    wall_s: duration of the run in seconds.
     env_steps: environment steps of all workers.
     trainer_steps: updates of the learner.
   """
@@ -268,14 +274,14 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     phase: 'starting', 'running', 'paused', 'stopping' or 'stopped'.
     stopped_because: the limit, signal or fault that ended the run, or None if
       it has not been stopped.
-    waiting: sentence about the nodes that wait and what they wait for, or None
-      if none waits.
+    waiting: sentence about the nodes that wait and the reason, or None if no
+      node waits.
     stalled_s: seconds without progress, or None if the run is not stalled.
     resumes: number of resumes of the run.
     wall_s: duration of the run in seconds, without the time between a stop and
       a resume.
-    start_up_s: seconds from the command to the first update, or None until
-      then.
+    start_up_s: seconds from the user's command to its first update, or None
+      before that update.
     learning_since: counts at the first update, or None before it.
     env_steps: environment steps of all workers, including dead ones.
     env_steps_lost: environment steps whose items were lost, because nodes
@@ -289,25 +295,25 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     items: counts of the items that workers have written.
     replay: counts of the table, or None if the run has no table.
     rates: rates over the last seconds.
-    variables: state of the published variables.
-    evaluation: results of the evaluations.
-    snapshots: counts of the snapshots.
+    variables: version and age of the variables.
+    evaluation: counts and mean returns of the evaluations.
+    snapshots: state of the snapshots.
     limits: limits that end the run.
-    nodes: number of nodes, by role.
+    nodes: counts of the nodes, by role.
     workers_target: target number of workers.
     restarts: restarts of all nodes.
     node_restarts: restarts of each restarted node, by name ('worker/0').
     reconnects: streams that workers have reopened.
-    metrics: metrics of the learner, by name.
+    metrics: metrics of the learner's last update, by name.
     proxy: sums over all proxies, or None if the run has no proxy.
     workers: counts of each worker, by index.
     externals: counts of each external process, by index, disconnected ones
       included.
     machines: state of each node group's machine, by the group's name; empty if
       there is only one machine.
-    unwritten: names of the files that wait for space on the disk; 'snapshot'
+    unwritten: names of the files that a full disk has rejected; 'snapshot'
       stands for a snapshot.
-    failed_hooks: errors of the hooks that have failed, by the hook's name.
+    failed_hooks: error of each hook that has failed, by the hook's name.
   """
 
   name: str = "run"

@@ -1,4 +1,4 @@
-"""Scalars: converts a run's status into numbers with TensorBoard's names."""
+"""Scalars: converts a run's status to metrics for TensorBoard."""
 
 from typing import Any
 
@@ -8,10 +8,13 @@ from slipway.launch.runs import run_status
 
 
 def from_status(status: run_status.RunStatus) -> dict[str, Any]:
-  """Returns a status's numbers by TensorBoard's names; None if unknown."""
+  """Returns the metrics of a run's status, by their names in TensorBoard.
+
+  A metric is None if it is unknown.
+  """
   rates, snapshots = status.rates, status.snapshots
   variables, items = status.variables, status.items
-  env_steps, trainer_steps, _ = growth(status)
+  env_steps, trainer_steps, _ = count_since_first_update(status)
   scalars = {
     "throughput/environment_steps_per_s": rates.env_steps_per_s,
     "throughput/trainer_steps_per_s": rates.trainer_steps_per_s,
@@ -59,11 +62,16 @@ def from_status(status: run_status.RunStatus) -> dict[str, Any]:
   return scalars
 
 
-def growth(status: run_status.RunStatus) -> tuple[int, int, float]:
-  """Returns environment steps, trainer steps, seconds since the first update.
+def count_since_first_update(
+  status: run_status.RunStatus,
+) -> tuple[int, int, float]:
+  """Counts a run's steps and seconds since its first update.
 
-  A resumed run counts from the first update after the resume. All are 0 for a
-  run without an update.
+  A resumed run counts from the first update after the resume.
+
+  Returns:
+    Environment steps, trainer steps and seconds; all are 0 for a run without
+    an update.
   """
   since = status.learning_since
   if since is None:
@@ -76,5 +84,5 @@ def growth(status: run_status.RunStatus) -> tuple[int, int, float]:
 
 
 def ratio(count: float, divisor: float) -> float | None:
-  """Returns the quotient of two counts, or None if the divisor is 0."""
+  """Returns `count` / `divisor`, or None if the divisor is 0."""
   return count / divisor if divisor > 0 else None

@@ -1,4 +1,4 @@
-"""SnapshotLocation: a run's snapshots on a disk or in an object store."""
+"""SnapshotLocation: copies of a run's snapshots on a disk or object store."""
 
 import contextlib
 import itertools
@@ -12,34 +12,38 @@ import fsspec
 
 from slipway.launch.runs import manifest, run_folder
 
-_BEST = "best"  # file with the number of the best snapshot
-_NUMBERED = re.compile(r"\d{6,}")
+_BEST = "best"  # name of the file with the number of the best snapshot
+_NUMBERED = re.compile(r"\d{6,}")  # names of the snapshots' folders
 
 
 class SnapshotLocation:
-  """The folder of one run, which fsspec reads and writes.
+  """The config and snapshots of one run, local or at a URL of fsspec.
 
   `<root>/config.json` is the run's config, and `<root>/snapshots/000007/` has
   the files of snapshot 7. The manifest of a snapshot is written last. A
-  snapshot without one, or with other file sizes, is incomplete and never used.
+  snapshot is complete if it has a manifest, and all files have the sizes in the
+  manifest. Incomplete snapshots are never used.
   """
 
   def __init__(self, root: str):
-    """Makes a location without accessing it.
+    """Makes a location, without access to its files.
 
     Args:
       root: URL or absolute path of the run's folder.
 
     Raises:
       ImportError: the package for the protocol of the URL is missing.
-      ValueError: fsspec does not know the protocol.
+      ValueError: fsspec does not support the protocol.
     """
     self._files, path = fsspec.url_to_fs(root)
     self._root = str(path).rstrip("/")
     self._folder = f"{self._root}/snapshots"
 
   def numbers(self) -> list[int]:
-    """Returns the numbers of all snapshots, the newest first."""
+    """Returns the numbers of all snapshots, the newest (highest) first.
+
+    Incomplete snapshots are included.
+    """
     self._files.invalidate_cache()
     try:
       paths = self._files.ls(self._folder, detail=False)
@@ -51,11 +55,13 @@ class SnapshotLocation:
     )
 
   def path(self, number: int) -> str:
-    """Returns the path of a snapshot's folder."""
+    """Returns the path of a snapshot's folder in the file system."""
     return f"{self._folder}/{number:06d}"
 
-  def has_whole(self, number: int) -> bool:
-    """Returns whether a snapshot has all files of its manifest, by size.
+  def is_complete(self, number: int) -> bool:
+    """Returns whether a snapshot exists and all of its files have their sizes.
+
+    Checksums are not compared.
 
     Raises:
       OSError: the location cannot be read.
@@ -67,7 +73,7 @@ class SnapshotLocation:
     return True
 
   def put(self, number: int, source: str) -> None:
-    """Copies a snapshot to this location, unless it is there already.
+    """Copies a local snapshot to this location, unless it has the snapshot.
 
     Args:
       number: number of the snapshot; a different snapshot with the same number
@@ -87,14 +93,14 @@ class SnapshotLocation:
       self._put_file(f"{source}/{name}", f"{self.path(number)}/{name}")
 
   def get(self, number: int, target: str) -> None:
-    """Copies a snapshot from this location, without checking the copy.
+    """Copies a snapshot from this location to a folder, which is not checked.
 
     Args:
       number: number of the snapshot.
-      target: empty local folder.
+      target: empty local folder for the copy.
 
     Raises:
-      ValueError: the snapshot is damaged.
+      ValueError: the snapshot at this location is incomplete.
       OSError: the location cannot be read, or the disk rejects the copy.
     """
     source = self.path(number)
@@ -104,16 +110,15 @@ class SnapshotLocation:
       self._files.get_file(f"{source}/{name}", f"{target}/{name}")
 
   def remove(self, number: int) -> None:
-    """Removes a snapshot, if it exists."""
+    """Removes the files of a snapshot, if it exists."""
     with contextlib.suppress(FileNotFoundError):
       self._files.rm(self.path(number), recursive=True)
 
   def prune(self, keep: int, in_use: Collection[int] = ()) -> None:
-    """Removes old snapshots.
+    """Removes old snapshots, except the best one.
 
-    The best snapshot is kept. Damaged snapshots do not count towards `keep`.
-    Incomplete snapshots that are newer than all complete ones are kept, because
-    they may still be written.
+    Incomplete snapshots do not count towards `keep`. They are kept if they are
+    newer than all complete ones, because they may still be written.
 
     Args:
       keep: number of the newest complete snapshots to keep.
@@ -123,21 +128,21 @@ class SnapshotLocation:
       OSError: the location cannot be written.
     """
     numbers = self.numbers()
-    complete = list(itertools.islice(filter(self.has_whole, numbers), keep))
+    complete = list(itertools.islice(filter(self.is_complete, numbers), keep))
     kept = {*complete, self.best(), *in_use}
     for number in numbers:
       if complete and number < complete[0] and number not in kept:
         self.remove(number)
 
   def best(self) -> int | None:
-    """Returns the number of the best snapshot, or None if none is marked."""
+    """Returns the number of the snapshot that `mark_best` marked, or None."""
     try:
       return int(self._files.cat_file(f"{self._folder}/{_BEST}"))
     except (FileNotFoundError, ValueError):
       return None
 
   def mark_best(self, number: int) -> None:
-    """Marks a snapshot as the best one, which `prune` keeps."""
+    """Marks a snapshot as the best one, so that `prune` keeps it."""
     temporary = f"{self._folder}/.{_BEST}"
     self._files.pipe_file(temporary, str(number).encode())
     self._files.mv(temporary, f"{self._folder}/{_BEST}")
@@ -146,7 +151,8 @@ class SnapshotLocation:
     """Checks that the location is writable, with a small temporary file.
 
     Raises:
-      OSError: the location cannot be used; fsspec's packages may raise others.
+      OSError: the location cannot be used. The fsspec package for the URL may
+        raise errors of other types.
     """
     probe, content = f"{self._root}/.probe-{uuid.uuid4().hex}", b"probe"
     self._files.makedirs(self._root, exist_ok=True)
@@ -157,25 +163,34 @@ class SnapshotLocation:
       raise OSError("it returns other bytes than were written")
 
   def holds_run(self) -> bool:
-    """Returns whether the location has a config or snapshots."""
+    """Returns whether the location has a run's config or snapshots."""
     config = f"{self._root}/{run_folder.CONFIG}"
     return bool(self.numbers()) or self._files.exists(config)
 
   def put_config(self, config: pathlib.Path) -> None:
-    """Copies the run's config to this location."""
+    """Copies the run's config to this location.
+
+    Args:
+      config: path of the local config.json.
+    """
     self._put_file(str(config), f"{self._root}/{run_folder.CONFIG}")
 
   def clear(self) -> None:
-    """Removes all files of the run."""
+    """Removes all files of the run at this location."""
     with contextlib.suppress(FileNotFoundError):
       self._files.rm(self._root, recursive=True)
 
   def _put_file(self, source: str, target: str) -> None:
-    """Copies a local file to this location, and makes its folder."""
+    """Copies a local file to this location, and makes the target's folder.
+
+    Args:
+      source: local path of the file.
+      target: path of the copy in this location's file system.
+    """
     self._files.makedirs(os.path.dirname(target), exist_ok=True)
     self._files.put_file(source, target)
 
 
 def one_line(error: Exception) -> str:
-  """Returns the text of an error in one line."""
+  """Returns an error's message in one line, or its type without a message."""
   return " ".join(str(error).split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""SnapshotStore: a run's snapshots, local and at a remote location."""
+"""SnapshotStore: writes, finds, uploads and downloads a run's snapshots."""
 
 import contextlib
 import fcntl
@@ -22,12 +22,12 @@ from slipway.launch.runs import (
 
 
 class Snapshot(typing.NamedTuple):
-  """A complete snapshot on this machine.
+  """A complete snapshot on the local disk.
 
   Attributes:
     path: the snapshot's folder.
-    number: number of the snapshot, from 1 in the order of writing.
-    step: number of trainer steps at the snapshot.
+    number: number of the snapshot; the run's first snapshot is 1.
+    step: trainer step at which the snapshot was written.
   """
 
   path: pathlib.Path
@@ -38,7 +38,7 @@ class Snapshot(typing.NamedTuple):
 def open_store(
   config: ml_collections.ConfigDict, folder: run_folder.RunFolder
 ) -> "SnapshotStore":
-  """Returns the store of a run, as `config.snapshot` describes it.
+  """Returns the store of a run's snapshots, by section `snapshot` of a config.
 
   Args:
     config: the whole config.
@@ -53,11 +53,11 @@ def open_store(
 
 
 class SnapshotStore:
-  """Reads and writes the numbered snapshots of a run.
+  """Writes a run's snapshots, and finds the newest one for a resume.
 
-  A snapshot is written into a hidden folder with a manifest of all its files,
-  synced and renamed. So a killed writer never leaves an incomplete snapshot.
-  With a remote location, snapshots are also uploaded in the background.
+  A snapshot is written to a hidden folder with a manifest of all its files,
+  synced to the disk, and renamed. So a killed writer never leaves an incomplete
+  snapshot. With a URL, snapshots are also uploaded in the background.
 
   ```python
   store = snapshot_store.open_store(config, folder)
@@ -75,13 +75,13 @@ class SnapshotStore:
     url: str = "",
     config: ml_collections.ConfigDict | None = None,
   ):
-    """Makes a store without accessing files.
+    """Makes a store, without access to its files.
 
     Args:
       folder: the run's folder.
       keep: number of the newest snapshots to keep, in addition to the best one.
-      url: remote folder of all runs, a URL of fsspec or an absolute path to
-        which snapshots are uploaded, or '' for none.
+      url: remote folder of all runs, to which snapshots are uploaded: a URL of
+        fsspec or an absolute path, or '' for no uploads.
       config: the whole config, which is copied into each snapshot, or None if
         the store is only read.
 
@@ -112,18 +112,18 @@ class SnapshotStore:
 
   @property
   def last(self) -> Snapshot | None:
-    """The snapshot that was found or written last, or None before that."""
+    """The snapshot that `newest` found or `writing` wrote last, or None."""
     return self._last
 
   def newest(self) -> Snapshot | None:
     """Returns the newest complete snapshot, or None if there is none.
 
-    It is downloaded if it is only at the remote location. Damaged snapshots are
-    skipped, with a line in the log.
+    A snapshot that is only at the remote location is downloaded. Damaged
+    snapshots are skipped, with a line in the log.
 
     Raises:
-      OSError: the remote location cannot be read, and this machine
-        has no snapshot, so the run would start from scratch.
+      OSError: the remote location cannot be read, and the local disk has no
+        snapshot, so the run would start from scratch.
     """
     try:
       found = self._find_newest(self._remote)
@@ -147,15 +147,16 @@ class SnapshotStore:
 
   @contextlib.contextmanager
   def writing(self, step: int, is_best: bool = False) -> Iterator[pathlib.Path]:
-    """Yields a folder to fill, which then becomes the newest snapshot.
+    """Yields an empty folder, which is the newest snapshot after the block.
 
-    If the body raises an error, the folder is removed. Older snapshots are
-    removed after the new one is complete, but not while they wait for an
-    upload.
+    The block writes the snapshot's files to the folder. If the block raises an
+    error, the folder is removed. Old snapshots are removed once the new one is
+    complete, except those that wait for an upload.
 
     Args:
-      step: number of trainer steps; several snapshots may have the same number.
-      is_best: whether to keep this snapshot until another one is the best.
+      step: current trainer step; several snapshots may have the same step.
+      is_best: whether this is the best snapshot, which is kept until another
+        one is the best.
 
     Raises:
       RuntimeError: another process is writing a snapshot.
@@ -184,17 +185,21 @@ class SnapshotStore:
     self._uploads.add(number, is_best)
 
   def upload_last(self) -> None:
-    """Begins to upload the last snapshot, unless it is uploaded already.
+    """Begins to upload the last snapshot again, after a restart.
 
-    It is for a restart: the earlier process may have been killed before the end
-    of its upload.
+    The earlier process may have been killed before the end of the upload. A
+    snapshot that is uploaded already is not copied.
     """
     if self._last is not None:
       number = self._last.number
       self._uploads.add(number, is_best=number == self._local.best())
 
   def flush(self, timeout_s: float) -> None:
-    """Waits until all uploads are done; logs a warning after a timeout."""
+    """Waits until all uploads are done, or logs a warning after a timeout.
+
+    Args:
+      timeout_s: longest wait in seconds.
+    """
     if not self._uploads.wait(timeout_s):
       logging.warning(
         "the last snapshot was not uploaded within %.0f s; other machines "
@@ -203,7 +208,7 @@ class SnapshotStore:
       )
 
   def metrics(self) -> dict[str, typing.Any]:
-    """Returns the fields of `messages.SnapshotReport` except `pause_s`."""
+    """Returns the values of a `messages.SnapshotReport`, except `pause_s`."""
     return {
       "written": self._last.number if self._last else 0,
       "written_at_s": self._last_at_s,
@@ -212,13 +217,15 @@ class SnapshotStore:
     }
 
   def check_remote(self, may_exist: bool) -> None:
-    """Checks that the remote location, if there is one, accepts this run.
+    """Checks that snapshots can be uploaded; does nothing without a URL.
 
     Args:
-      may_exist: whether the location may have a run of this name.
+      may_exist: whether the remote location may already have a run of this
+        name.
 
     Raises:
-      ValueError: the location cannot be written, or has such a run.
+      ValueError: the remote location cannot be written, or has a run of this
+        name although it may not.
     """
     if self._remote is None:
       return
@@ -233,13 +240,15 @@ class SnapshotStore:
       )
 
   def publish_config(self, clear: bool) -> None:
-    """Copies config.json to the remote location, for other machines.
+    """Copies config.json to the remote location; does nothing without a URL.
+
+    Other machines can then resume the run from the remote location.
 
     Args:
-      clear: whether to delete an older run at the location first.
+      clear: whether to delete an older run at the remote location first.
 
     Raises:
-      OSError: the location cannot be written.
+      OSError: the remote location cannot be written.
     """
     if self._remote is None:
       return
@@ -248,12 +257,18 @@ class SnapshotStore:
     self._remote.put_config(self._config)
 
   def _path(self, number: int) -> pathlib.Path:
+    """Returns the path of a snapshot's local folder."""
     return self._folder / f"{number:06d}"
 
   def _find_newest(
     self, remote: snapshot_location.SnapshotLocation | None
   ) -> Snapshot | None:
-    """Returns the newest complete snapshot; downloads it if necessary."""
+    """Returns the newest complete snapshot, or None if there is none.
+
+    Args:
+      remote: location from which a snapshot is downloaded if it is not on the
+        local disk, or None to search the local disk only.
+    """
     remote_numbers = remote.numbers() if remote else []
     numbers = {*self._local.numbers(), *remote_numbers}
     for number in sorted(numbers, reverse=True):
@@ -261,7 +276,7 @@ class SnapshotStore:
         if (
           remote
           and number in remote_numbers
-          and not self._local.has_whole(number)
+          and not self._local.is_complete(number)
         ):
           self._download(remote, number)
         step = manifest.check(self._path(number)).step
@@ -271,19 +286,28 @@ class SnapshotStore:
   def _download(
     self, remote: snapshot_location.SnapshotLocation, number: int
   ) -> None:
-    """Downloads a snapshot, and checks it."""
+    """Downloads a snapshot and checks its files.
+
+    Args:
+      remote: location of the snapshot.
+      number: number of the snapshot.
+
+    Raises:
+      ValueError: the snapshot is damaged.
+    """
     with self._locked(wait=True):
       # Another process may have downloaded it meanwhile.
-      if not self._local.has_whole(number):
+      if not self._local.is_complete(number):
         with self._new_snapshot(number) as hidden:
           remote.get(number, str(hidden.absolute()))
           manifest.check(hidden)
 
   @contextlib.contextmanager
   def _new_snapshot(self, number: int) -> Iterator[pathlib.Path]:
-    """Yields a hidden folder to fill, then renames it to the snapshot `number`.
+    """Yields a hidden folder, which becomes snapshot `number` after the block.
 
-    If the block raises an error, the folder is removed.
+    The folder is synced to the disk and renamed. If the block raises an error,
+    the folder is removed.
     """
     # Remove the hidden folders of writers that were killed.
     for path in self._folder.glob(".*"):
@@ -308,7 +332,10 @@ class SnapshotStore:
     """Locks the snapshots' folder against other writers while the block runs.
 
     Args:
-      wait: whether to wait for another writer, instead of a RuntimeError.
+      wait: whether to wait until another writer is done.
+
+    Raises:
+      RuntimeError: another process is writing a snapshot, and `wait` is False.
     """
     self._folder.mkdir(parents=True, exist_ok=True)
     # The kernel releases the lock when the process ends.
@@ -327,10 +354,11 @@ class SnapshotStore:
 
   @contextlib.contextmanager
   def _as_url_error(self, use: str) -> Iterator[None]:
-    """Converts any error of fsspec's packages to a ValueError about the URL.
+    """Converts any error of the block to a ValueError about the remote URL.
 
     Args:
-      use: text for the message: the URL "cannot be used", or "written".
+      use: verb for the message "config.snapshot.url=... cannot be <use>", such
+        as 'written'.
     """
     try:
       yield
@@ -345,7 +373,11 @@ class SnapshotStore:
 
 @contextlib.contextmanager
 def _skipping_damaged(number: int) -> Iterator[None]:
-  """Leaves the block with a warning if the snapshot turns out damaged."""
+  """Converts the block's error about a damaged snapshot to a warning.
+
+  Args:
+    number: number of the snapshot, for the warning.
+  """
   try:
     yield
   except (ValueError, FileNotFoundError) as error:
@@ -357,7 +389,7 @@ def _skipping_damaged(number: int) -> Iterator[None]:
 
 
 def _sync(path: pathlib.Path) -> None:
-  """Syncs a file or folder to the disk."""
+  """Writes a file's or folder's cached data to the disk (fsync)."""
   descriptor = os.open(path, os.O_RDONLY)
   try:
     os.fsync(descriptor)

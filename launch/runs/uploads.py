@@ -1,4 +1,4 @@
-"""Uploads: copies a run's snapshots to a remote location in the background."""
+"""Uploads: copies snapshots to a remote location in a background thread."""
 
 import threading
 import typing
@@ -9,11 +9,11 @@ from slipway.launch.runs import snapshot_location
 
 
 class Uploads:
-  """Copies the newest and the best snapshot, in a thread of its own.
+  """Copies the newest and the best snapshot of a run in a background thread.
 
-  A snapshot that still waits when a newer one is added is skipped, unless it is
-  the best. Failed uploads are counted; a failed upload of the best snapshot is
-  retried with the next one.
+  A snapshot whose copy has not begun when a newer one is added is skipped,
+  unless it is the best. Failed uploads are counted. A failed upload of the best
+  snapshot is retried when the next snapshot is added.
   """
 
   def __init__(
@@ -26,9 +26,9 @@ class Uploads:
 
     Args:
       local: location at which snapshots are written.
-      remote: location to which they are copied, or None for no uploads.
-      keep: number of the newest snapshots to keep there, in addition to the
-        best one.
+      remote: location to which snapshots are copied, or None for no uploads.
+      keep: number of the newest snapshots to keep at the remote location, in
+        addition to the best one.
     """
     self._local, self._remote, self._keep = local, remote, keep
     self._lock = threading.Lock()
@@ -41,17 +41,20 @@ class Uploads:
     self._failures = 0
 
   def in_use(self) -> set[int]:
-    """Returns the numbers of snapshots that must stay on the disk."""
+    """Returns the numbers of the local snapshots that must not be removed yet.
+
+    Their uploads are pending.
+    """
     with self._lock:
       pending = (*self._due, self._best, self._copying)
       return {number for number in pending if number is not None}
 
   def add(self, number: int, is_best: bool) -> None:
-    """Queues a snapshot; returns at once.
+    """Queues the newest snapshot for its upload, and returns at once.
 
     Args:
-      number: number of the newest snapshot, which is complete.
-      is_best: whether it is also the best snapshot.
+      number: number of the snapshot, which is complete.
+      is_best: whether the snapshot is also the best one.
     """
     if self._remote is None:
       return
@@ -66,27 +69,41 @@ class Uploads:
         self._thread.start()
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits until all uploads are done; returns whether they are."""
+    """Waits until all uploads are done, and returns whether they are.
+
+    Args:
+      timeout_s: longest wait in seconds.
+    """
     thread = self._thread
     if thread is not None:
       thread.join(max(0.0, timeout_s))
     return thread is None or not thread.is_alive()
 
   def metrics(self) -> dict[str, typing.Any]:
-    """Returns the number of the last upload, and the count of failures."""
+    """Returns the counts of uploads for a `messages.SnapshotReport`.
+
+    They are 'uploaded', the number of the last uploaded snapshot or None, and
+    'upload_failures', the number of failed uploads.
+    """
     return {
       "uploaded": self._uploaded,
       "upload_failures": self._failures,
     }
 
   def _run(self, remote: snapshot_location.SnapshotLocation) -> None:
+    """Copies queued snapshots until none is left; the thread's function."""
     while (number := self._take_next()) is not None:
       self._copy(remote, number)
 
   def _copy(
     self, remote: snapshot_location.SnapshotLocation, number: int
   ) -> None:
-    """Copies a snapshot; counts and logs a failure."""
+    """Uploads a snapshot and removes old ones; counts and logs a failure.
+
+    Args:
+      remote: location to which the snapshot is copied.
+      number: number of the snapshot.
+    """
     try:
       remote.put(number, self._local.path(number))
       self._uploaded = number
@@ -103,7 +120,10 @@ class Uploads:
       logging.error("snapshot %d could not be uploaded: %s", number, text)
 
   def _take_next(self) -> int | None:
-    """Returns the next snapshot to copy, or None, which ends the thread."""
+    """Returns the number of the next snapshot to copy, or None without one.
+
+    With None, the thread must end.
+    """
     with self._lock:
       self._copying = self._due.pop(0) if self._due else None
       if self._copying is None:

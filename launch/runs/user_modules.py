@@ -1,8 +1,8 @@
-"""User modules: finds the user's own modules that a config names.
+"""User modules: finds the user's own Python modules that a config names.
 
-Their folders are recorded in the run's folder, so that the run can be resumed
-and evaluated from any working directory. On a cluster, they are sent to all
-machines.
+The modules' folders are recorded in the run's folder, so that the run can be
+resumed and evaluated from any working directory. On a cluster, the modules are
+sent to all machines.
 """
 
 import contextlib
@@ -18,17 +18,20 @@ import ml_collections
 from slipway.configs import fields
 from slipway.launch.runs import run_folder
 
+# Name of the file in a run's folder with the folders of the user's modules.
 _FILE = "python_path.json"
-# A config value 'module:Name', whose group is the module's top-level name.
+# Matches a config value 'package.module:Name'; group 1 is the package.
 _NAME = re.compile(r"([A-Za-z_]\w*)[\w.]*:[A-Za-z_][\w./-]*")
+# Names of the folders of installed packages, which are not user modules.
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 def find_files(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
-  """Returns the files and packages that a config names as 'module:Name'.
+  """Returns the paths of the user's modules that a config names.
 
-  The launcher sends them to all machines of a cluster. Installed packages and
-  names that can't be imported are skipped.
+  A config names a module by a value 'module:Name'. The path is a .py file or a
+  package's folder. Installed packages and names that can't be imported are
+  skipped.
 
   Args:
     config: the whole config.
@@ -49,14 +52,22 @@ def find_files(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
 def write(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict
 ) -> None:
-  """Records the folders of a config's user modules in the run's folder."""
+  """Writes the folders of a config's user modules to a run's folder.
+
+  Args:
+    folder: the run's folder.
+    config: the whole config.
+  """
   paths = list(dict.fromkeys(str(path.parent) for path in find_files(config)))
   if paths:
     (folder.path / _FILE).write_text(json.dumps(paths) + "\n", "utf-8")
 
 
 def add_to_path(folder: run_folder.RunFolder) -> None:
-  """Appends the folders of a run's user modules to Python's path."""
+  """Appends the folders of a run's user modules to `sys.path`.
+
+  A missing or damaged file of `write` is ignored.
+  """
   try:
     paths = json.loads((folder.path / _FILE).read_text("utf-8"))
   except (OSError, ValueError):
@@ -66,7 +77,7 @@ def add_to_path(folder: run_folder.RunFolder) -> None:
 
 
 def _module_names(config: ml_collections.ConfigDict) -> Iterator[str]:
-  """Yields the top-level names of all modules that a config names."""
+  """Yields the top-level package of each 'package.module:Name' in a config."""
   for value in fields.flatten(config).values():
     for text in value if isinstance(value, tuple) else (value,):
       if isinstance(text, str) and (match := _NAME.fullmatch(text)):

@@ -1,1 +1,1 @@
-"""Items: what a worker makes of its steps, packs and writes to a table."""
+"""Items: forms items from environment steps, packs and writes them."""

@@ -1,4 +1,4 @@
-"""N-step adder: forms transitions from the steps of several environments."""
+"""N-step adder: forms n-step transitions from steps of several environments."""
 
 import copy
 import typing
@@ -9,8 +9,8 @@ import numpy as np
 from slipway.replay.items import frames as frames_lib
 from slipway.replay.items import grouping, returns, transitions
 
-# Attributes that change from step to step.
-_STATE = (
+# Names of the attributes of `NStepAdder` that `get_state` saves.
+_STATE_ATTRIBUTES = (
   "_observations",
   "_actions",
   "_values",
@@ -23,29 +23,41 @@ _STATE = (
 )
 
 
-# Extras of an actor, from which the adder computes first priorities.
-VALUE_OF_ACTION = "value_of_action"  # [B] float32: q(o_t, a_t)
-VALUE_OF_STATE = (
-  "value_of_state"  # [B] float32: max_a q(o_t, a), for bootstraps
-)
+# Name of an actor's extra, q(o_t, a_t) as float32 [B]: the adder computes the
+# first priorities of items from it.
+VALUE_OF_ACTION = "value_of_action"
+
+# Name of an actor's extra, max_a q(o_t, a) as float32 [B]: the bootstrap of the
+# first priorities of items.
+VALUE_OF_STATE = "value_of_state"
 
 
 class ActorOutput(typing.NamedTuple):
-  """Actions of an actor, and its further outputs for the adder."""
+  """Actions and extras that an actor returns for B observations."""
 
   action: np.ndarray  # [B, ...]
-  extras: Mapping[str, np.ndarray]  # [B, ...] each, by name
+  extras: Mapping[str, np.ndarray]  # arrays [B, ...] by name, for the adder
 
 
 class Items(typing.NamedTuple):
-  """M items, to be written before the next call of the adder."""
+  """M packed items that an adder returns, to be written to a table.
 
-  records: np.ndarray  # uint8 [M, record_bytes], or [M, G, record_bytes]
-  priorities: np.ndarray  # [M] float32
-  frames: frames_lib.FrameIds | None = None  # [M], for items of frame records
+  Write the items before the next call of the adder, which may overwrite their
+  frames.
+
+  Attributes:
+    records: packed records, uint8 [M, record_bytes]; with G transitions per
+      item, [M, G, record_bytes].
+    priorities: first priorities, float32 [M].
+    frames: frame numbers of the M items; None: observations are stored whole.
+  """
+
+  records: np.ndarray
+  priorities: np.ndarray
+  frames: frames_lib.FrameIds | None = None
 
   def data(self) -> np.ndarray:
-    """Returns the bytes of each item in a table, uint8 [M, item bytes]."""
+    """Returns the complete items with their frames, uint8 [M, item bytes]."""
     if self.frames is None:
       return self.records.reshape(len(self.records), -1)
     ids, ring = self.frames
@@ -58,25 +70,27 @@ class Items(typing.NamedTuple):
 
 
 class NStepAdder:
-  """Forms n-step transitions with priorities from steps of B environments.
+  """Adder that forms n-step transitions from the steps of B environments.
 
   A transition that starts at time t has
 
     r_t = sum_{i<k} gamma^i R_{t+i+1},  discount_t = gamma^k (1 - terminated)
 
-  with k = n, or fewer steps where the episode ends before: an episode of
-  length T gives T transitions, the last ones shorter. A truncated episode
-  keeps its bootstrap, a terminated one loses it. The first priority is computed
-  from the TD error by the values that the actor has computed to act (Horgan et
-  al. 2018, "Distributed prioritized experience replay", section 3), so no
-  network is run for it. The version is that of the variables that chose the
-  first action; the n - 1 actions after it may come from newer ones.
+  with k = n steps, or fewer if the episode ends earlier. An episode of length T
+  gives T transitions, the last ones shorter. A truncated episode bootstraps
+  from its last observation, a terminated one does not.
+
+  The first priority is a function of the TD error. The adder computes the TD
+  error from the actor's values, so it needs no network (Horgan et al. 2018,
+  "Distributed prioritized experience replay", section 3). A transition has the
+  version of the variables that chose its first action; later actions may come
+  from newer variables.
 
   Environments reset in the step after an episode's end (gymnasium's NEXT_STEP);
-  that step is not part of a transition.
+  no transition contains that step.
 
-  If observations are stacks of frames, the adder keeps the numbers of their
-  frames instead of the observations (`frames.FrameRing`).
+  If observations are stacks of frames, the adder stores frame numbers instead
+  of observations (`frames.FrameRing`).
   """
 
   def __init__(
@@ -87,16 +101,16 @@ class NStepAdder:
     discount: float,
     priority: Callable[[np.ndarray], np.ndarray] | None = None,
   ):
-    """Starts without unfinished transitions.
+    """Makes an adder that has no unfinished transitions.
 
     Args:
       schema: schema of an item.
-      num_envs: B, the environments stepped at once.
-      n_step: n, the rewards summed into one transition.
+      num_envs: B, the number of environments stepped at once.
+      n_step: n, the maximum number of rewards summed into one transition.
       discount: gamma, per environment step; learners use `discount_t` only.
-      priority: returns priorities [M] for TD errors [M]; the actor then has to
-        return the extras VALUE_OF_ACTION and VALUE_OF_STATE. None: all
-        priorities are 1.
+      priority: function from TD errors [M] to priorities [M]; requires that
+        the actor returns the extras VALUE_OF_ACTION and VALUE_OF_STATE. None:
+        all priorities are 1.
     """
     self._schema, self._priority = schema, priority
     self._n = n_step
@@ -146,15 +160,15 @@ class NStepAdder:
     """Adds one step of every environment; see `slipway.agents.core.Adder`.
 
     Returns:
-      The transitions that end in `observation`; with several transitions per
-      item, the items that these complete; None if there are none. Transitions
-      that end in `next_observation` are returned by the next call, when the
-      value of that observation is known.
+      Items of the transitions that end in `observation`; None if there are
+      none. With several transitions per item, only complete items. Transitions
+      that end in `next_observation` are returned by the next call, which gets
+      the value of that observation.
     """
     del next_observation
     if self._frames is not None:
       observation = self._frames.add(observation, first)
-    items = self._finish(observation, output.extras)
+    items = self._complete_transitions(observation, output.extras)
     slot, real = self._slot, ~first
     self._observations[slot] = observation
     self._actions[slot] = output.action
@@ -173,10 +187,20 @@ class NStepAdder:
     self._slot = (slot + 1) % self._n
     return items
 
-  def _finish(
+  def _complete_transitions(
     self, observation: np.ndarray, extras: Mapping[str, np.ndarray]
   ) -> Items | None:
-    """Returns transitions of n steps, and those of ended episodes."""
+    """Removes and packs the transitions that end in an observation.
+
+    A transition ends after n steps, or at the end of its episode.
+
+    Args:
+      observation: observations [B, ...], or their frame numbers [B, S].
+      extras: the actor's extras for `observation`, [B, ...] each.
+
+    Returns:
+      Items of the transitions; None: no transition or no item is complete.
+    """
     done = (self._ages == self._n) | (self._ended & (self._ages > 0))
     slots, envs = np.nonzero(done)
     if not len(slots):
@@ -214,19 +238,19 @@ class NStepAdder:
   def _frame_ids(
     self, before: np.ndarray, after: np.ndarray, offsets: np.ndarray
   ) -> np.ndarray:
-    """Returns the numbers of the frames of M items: padding, and two stacks.
+    """Returns the frame numbers of M items: padding, o_tm1's and o_t's frames.
 
-    Two equal neighbours in an item are not allowed: Reverb would store them as
-    a run of frames in one chunk, which it can neither read nor reject. So the
-    padding ends with a frame of `after`, which is never the oldest of `before`.
+    An item must not have the same frame twice in succession. Reverb would store
+    both in one chunk, which it can neither read nor reject. So the padding ends
+    with a frame of o_t, which is never the oldest frame of o_tm1.
 
     Args:
-      before: int64 [M, S], frames of o_tm1.
-      after: int64 [M, S], frames of o_t.
-      offsets: [M], frames from o_tm1 to o_t.
+      before: frame numbers of o_tm1, int64 [M, S].
+      after: frame numbers of o_t, int64 [M, S].
+      offsets: number of frames from o_tm1 to o_t, [M].
 
     Returns:
-      int64 [M, W].
+      Frame numbers, int64 [M, W], with W frames per item.
     """
     stack, size = before.shape[1], self._schema.frames_per_item
     ids = np.empty((len(before), size), np.int64)
@@ -239,8 +263,8 @@ class NStepAdder:
     return ids
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns a copy of the unfinished transitions."""
-    state = {name: copy.copy(getattr(self, name)) for name in _STATE}
+    """Returns a copy of the adder's state, such as unfinished transitions."""
+    state = {name: copy.copy(getattr(self, name)) for name in _STATE_ATTRIBUTES}
     if self._frames is not None:
       state["frames"] = self._frames.get_state()
     if self._grouping is not None:
@@ -251,8 +275,8 @@ class NStepAdder:
     return state
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores unfinished transitions of an adder with equal arguments."""
-    for name in _STATE:
+    """Restores a result of `get_state` of an adder with equal arguments."""
+    for name in _STATE_ATTRIBUTES:
       setattr(self, name, copy.copy(state[name]))
     if self._frames is not None:
       self._frames.set_state(state["frames"])
@@ -263,7 +287,11 @@ class NStepAdder:
       self._running_returns = state["running_returns"].copy()
 
   def check_valid(self) -> None:
-    """Asserts the invariants between two calls; for tests."""
+    """Asserts the invariants of unfinished transitions; for tests.
+
+    Of each environment, no two transitions start at the same step. None has
+    more than n rewards.
+    """
     assert self._ages.min() >= 0
     assert self._ages.max() <= self._n
     for env in range(self._ages.shape[1]):

@@ -1,4 +1,4 @@
-"""Frame stream: writes items of frame records, and sends each frame once."""
+"""Frame record stream: writes stacked-frame items, sending each frame once."""
 
 import typing
 
@@ -8,20 +8,22 @@ from slipway.replay.items import frames as frames_lib
 
 
 class FrameRecordStream:
-  """Writes items that share frame records to one `reverb.TrajectoryWriter`.
+  """Stream of items that share frame records, by `reverb.TrajectoryWriter`.
 
-  An item sends one new frame record, its newest frame with its packed record,
-  and refers to older frame records of the stream. A frame that the stream does
-  not have, at the start of an episode or of the stream, is sent before, with
-  zeros for the packed record.
+  Each item adds one frame record to the stream: the item's newest frame and its
+  packed record. For its older frames, the item refers to frame records that
+  were sent before. Older frames that were not sent yet, as at the start of an
+  episode, are sent first, with zeros in place of the packed record.
   """
 
   def __init__(self, writer: typing.Any, kept_frame_records: int):
-    """Configures the writer.
+    """Configures the writer to send each frame record as one chunk.
 
     Args:
-      writer: a `reverb.TrajectoryWriter` with so many references.
-      kept_frame_records: newest frame records that items can refer to.
+      writer: a `reverb.TrajectoryWriter` that keeps at least
+        `kept_frame_records` references.
+      kept_frame_records: number of newest frame records that items can refer
+        to.
     """
     # A chunk per frame: longer chunks would be sent later, and decompressed as
     # a whole for each of their frames.
@@ -44,9 +46,9 @@ class FrameRecordStream:
 
     Args:
       table: name of the table.
-      records: uint8 [M, record_bytes].
-      priorities: float [M].
-      frames: [M] of the items.
+      records: packed records of M items, uint8 [M, record_bytes].
+      priorities: priorities of the items, float [M].
+      frames: frame numbers of the items.
     """
     newest = frames.ring.take(frames.ids[:, -1])
     frame_records = np.concatenate([newest, records], axis=1)
@@ -55,7 +57,7 @@ class FrameRecordStream:
       frame_records, priorities.tolist(), frames.ids.tolist(), strict=True
     ):
       for id_ in ids[:-1]:
-        if not self._has(id_):
+        if not self._is_available(id_):
           frame = frames.ring.take(np.array(id_))
           self._send(id_, np.concatenate([frame, empty_record]))
       positions = [self._positions[id_] for id_ in ids[:-1]]
@@ -63,12 +65,22 @@ class FrameRecordStream:
       history = self._writer.history[[i - self._sent for i in positions]]
       self._writer.create_item(table, priority, history)
 
-  def _has(self, id_: int) -> bool:
+  def _is_available(self, id_: int) -> bool:
+    """Returns whether items can refer to a sent frame, by its number."""
     position = self._positions.get(id_)
     # An item may send all of its frame records before it is created.
     return position is not None and self._sent - position < self._kept // 2
 
   def _send(self, id_: int, frame_record: np.ndarray) -> int:
+    """Appends a frame record to the stream and returns its position.
+
+    Args:
+      id_: number of the frame.
+      frame_record: uint8 [bytes of a frame and a packed record].
+
+    Returns:
+      Position in the stream, from 0.
+    """
     self._writer.append(frame_record)
     self._positions.pop(id_, None)  # moves it to the end of the order
     self._positions[id_] = self._sent

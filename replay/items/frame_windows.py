@@ -1,16 +1,16 @@
 """Frame windows: the frames of T + 1 stacked observations, each stored once.
 
-A window of T steps has T + 1 observations [S, ...], and most of them repeat all
-frames but one of the observation before. A packed record has T + S frames, one
-black frame, and for each observation the numbers of its S frames among these.
+A sequence of T steps has T + 1 observations [S, ...], and most of them repeat
+all frames but one of the observation before. A packed record has T + S frames,
+one black frame, and for each observation the indices of its S frames.
 
 A stack at a reset has one new frame. The others are the new frame repeated
 (gymnasium's FrameStackObservation), black (ale_py's vector environment), or the
 frames before the reset; so the size of a record is fixed, whatever resets
 there are.
 
-Costs of 8 windows of Pong with T = 128 and stacks [4, 84, 84], medians on a
-loaded machine, in CPU time except for the bytes:
+Costs of 8 sequences of Pong with T = 128 and stacks [4, 84, 84]. Times are CPU
+times, medians on a loaded machine:
 
 | | whole observations | frames once |
 |---|---|---|
@@ -30,13 +30,17 @@ import numpy as np
 from slipway.replay.items import frames as frames_lib
 from slipway.replay.items import packing
 
-# Fields of a record that stand for its observations.
-FRAMES = "frames"  # [N, frame_bytes] uint8, each 8 bytes combined with MASK
-NUMBERS = "frame_numbers"  # [T + 1, S] int32: oldest first
+# Name of the record's field with its N frames, uint8 [N, frame_bytes]. Each 8
+# bytes are combined with `frames.MASK`.
+FRAMES = "frames"
+
+# Name of the record's field with the frames of each observation, int32
+# [T + 1, S]: indices into FRAMES, the oldest frame first.
+NUMBERS = "frame_numbers"
 
 
 class FrameWindows:
-  """Packs the observations of windows of B environments.
+  """Packer of the stacked observations of sequences, each frame stored once.
 
   Attributes:
     shape: shape of an observation, [S, ...].
@@ -45,11 +49,11 @@ class FrameWindows:
   """
 
   def __init__(self, shape: tuple[int, ...], steps: int):
-    """Computes the sizes.
+    """Computes the sizes of a record's fields.
 
     Args:
       shape: shape of an observation, [S, ...]: S frames, oldest first.
-      steps: T.
+      steps: T, steps of a sequence.
     """
     self.shape = shape
     self.frame_bytes = frames_lib.padded_bytes(shape)
@@ -63,11 +67,11 @@ class FrameWindows:
 
   @property
   def fields(self) -> Mapping[str, packing.Field]:
-    """Fields that stand for the observations of a record.
+    """Dtype and shape of the record's fields FRAMES and NUMBERS.
 
-    They are its first fields, and the bytes of the record are a multiple of
-    `frame_bytes`: so a batch of records is rows of frames, which the graph need
-    not slice (a fifth of its time).
+    Place them first in the record, and make the record's size a multiple of
+    `frame_bytes`. Then the update's graph can view a batch of records as rows
+    of frames. Slices of the records would cost a fifth of its time.
     """
     return {
       FRAMES: (np.dtype(np.uint8), (self.num_frames, self.frame_bytes)),
@@ -77,16 +81,19 @@ class FrameWindows:
   def pack(
     self, observations: Sequence[np.ndarray], first: np.ndarray
   ) -> dict[str, np.ndarray]:
-    """Returns the fields of B windows.
+    """Returns the fields FRAMES and NUMBERS of the sequences of B environments.
 
     Args:
       observations: T + 1 arrays uint8 [B, S, ...].
       first: [B, T + 1] bool, whether an observation begins an episode.
 
+    Returns:
+      The two arrays by name, with a leading dimension [B].
+
     Raises:
-      ValueError: an observation is neither the one before, shifted by one
-        frame, nor one of this module's kinds of stacks at a reset. Shifts are
-        checked in one environment per step, in turn.
+      ValueError: an observation is neither its predecessor shifted by one
+        frame, nor a stack at a reset as the module describes. Each step is
+        checked in only one environment, in rotation.
     """
     num_envs, size = len(first), math.prod(self.shape[1:])
     frames = np.zeros((num_envs, self.num_frames, self.frame_bytes), np.uint8)
@@ -103,19 +110,25 @@ class FrameWindows:
     numbers = np.repeat(self._numbers[None], num_envs, axis=0)
     # The stack of a window's first observation is in the record as it is.
     for env, t in np.argwhere(first[:, 1:]) + (0, 1):
-      self._pad(numbers[env], t, observations[t - 1][env], observations[t][env])
+      self._renumber_after_reset(
+        numbers[env], t, observations[t - 1][env], observations[t][env]
+      )
     return {FRAMES: frames, NUMBERS: numbers}
 
-  def _pad(
+  def _renumber_after_reset(
     self, numbers: np.ndarray, t: int, before: np.ndarray, opening: np.ndarray
   ) -> None:
-    """Numbers the frames of the stacks after a reset.
+    """Corrects the frame indices of the stacks that follow a reset, in place.
 
     Args:
-      numbers: int32 [T + 1, S], written to.
+      numbers: frame indices of one environment, int32 [T + 1, S].
       t: index of the observation that begins an episode.
-      before: [S, ...], the observation before it.
-      opening: [S, ...], that observation.
+      before: observation t - 1, [S, ...].
+      opening: observation t, [S, ...].
+
+    Raises:
+      ValueError: observation t is not a stack at a reset as the module
+        describes.
     """
     newest = t + self._stack - 1
     older = opening[:-1]
@@ -126,13 +139,19 @@ class FrameWindows:
     elif np.array_equal(older, before[1:]):
       return
     else:
-      raise frames_lib.not_stacked(self._stack)
+      raise frames_lib.not_stacked_error(self._stack)
     later = slice(t, t + self._stack - 1)
     numbers[later][self._numbers[later] < newest] = padding
 
   def _check_shifts(
     self, observations: Sequence[np.ndarray], first: np.ndarray
   ) -> None:
+    """Raises ValueError if a checked observation is not a shifted stack.
+
+    Args:
+      observations: T + 1 arrays uint8 [B, S, ...].
+      first: [B, T + 1] bool, whether an observation begins an episode.
+    """
     # One environment per step, in rotation: checking all of them would cost as
     # much as the rest of `pack`, and a wrong environment is wrong at most
     # steps.
@@ -140,4 +159,4 @@ class FrameWindows:
       self._checked = env = (self._checked + 1) % len(first)
       older, before = observations[t][env, :-1], observations[t - 1][env, 1:]
       if not first[env, t] and not np.array_equal(older, before):
-        raise frames_lib.not_stacked(self._stack)
+        raise frames_lib.not_stacked_error(self._stack)

@@ -2,9 +2,9 @@
 
 An observation that is a stack of frames [S, ...] repeats all frames but one of
 the observation before. The ring numbers the frames, so that a stack is S
-numbers, and each frame is written, sent and stored once instead of once per
-stack that contains it (Mnih et al. 2015, methods, store their million
-transitions in the same way).
+numbers. Each frame is written, sent and stored once, instead of once per stack
+that contains it. Mnih et al. 2015 (methods) store their million transitions in
+the same way.
 """
 
 import math
@@ -14,24 +14,31 @@ from collections.abc import Mapping
 import numpy as np
 from acme import specs
 
-# Each 8 bytes of a frame are combined with this number by exclusive or. Reverb
-# compresses with Snappy, which decompresses a run of equal bytes half as fast
-# as a run that repeats every 8 bytes (docs/libraries.md).
+# Mask that is combined with each 8 bytes of a stored frame by exclusive or, for
+# faster sampling. Snappy, Reverb's compression, decompresses runs of equal
+# bytes half as fast as runs that repeat every 8 bytes (docs/libraries.md).
 MASK = np.int64(0x0102040810204080)
 
-_STATE = ("_ring", "_ids", "_last", "_opening", "_next")
+# Names of the attributes of `FrameRing` that `get_state` saves.
+_STATE_ATTRIBUTES = ("_ring", "_ids", "_last", "_opening", "_next")
 
 
 class FrameRing:
-  """Numbers the frames of B environments, and stores the newest ones."""
+  """Ring buffer of the newest frames of B environments, each with a number.
+
+  Numbers count up from 0 over the frames of all environments.
+
+  Attributes:
+    frame_bytes: bytes of a stored frame, a multiple of 8.
+  """
 
   def __init__(self, num_envs: int, shape: tuple[int, ...], steps: int):
-    """Starts empty: the next observations begin episodes.
+    """Makes an empty ring, whose next observations begin episodes.
 
     Args:
-      num_envs: B.
+      num_envs: B, number of environments.
       shape: shape of an observation, [S, ...]: S frames, oldest first.
-      steps: minimum number of steps for which a frame is stored.
+      steps: minimum number of steps for which a frame stays stored.
     """
     self._stack = shape[0]
     self.frame_bytes = padded_bytes(shape)
@@ -44,20 +51,22 @@ class FrameRing:
     self._next = 0  # number of the next frame
 
   def add(self, observation: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Stores the new frames of a step's observations.
+    """Stores the new frames of a step's observations, and numbers them.
 
     Args:
-      observation: uint8 [B, S, ...]; not to be written to afterwards.
+      observation: uint8 [B, S, ...]; the caller must not modify the array
+        afterwards.
       first: [B] bool, whether the step from this observation is an autoreset.
         The next observation then begins an episode, and all its frames are new.
 
     Returns:
-      The numbers of the observations' frames, int64 [B, S].
+      The numbers of each observation's S frames, int64 [B, S].
 
     Raises:
-      ValueError: an observation is not the one before, shifted by one frame.
+      ValueError: an observation is not its predecessor shifted by one frame;
+        one environment per call is checked.
     """
-    self._check(observation)
+    self._check_shift(observation)
     ids, opening = np.empty_like(self._ids), self._opening
     ids[:, :-1] = self._ids[:, 1:]
     ids[~opening, -1] = self._store(observation[~opening, -1])
@@ -69,27 +78,28 @@ class FrameRing:
     return ids
 
   def take(self, ids: np.ndarray) -> np.ndarray:
-    """Returns copies of frames by their numbers.
+    """Returns copies of stored frames by their numbers.
 
     Args:
-      ids: int64 [...].
+      ids: frame numbers, int64 of any shape [...].
 
     Returns:
-      uint8 [..., frame_bytes], each 8 bytes combined with MASK.
+      Frames, uint8 [..., frame_bytes], each 8 bytes combined with MASK.
     """
     return self._ring[ids % len(self._ring)]
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns a copy of all stored frames."""
-    return {name: np.copy(getattr(self, name)) for name in _STATE}
+    """Returns a copy of all stored frames and of their numbers."""
+    return {name: np.copy(getattr(self, name)) for name in _STATE_ATTRIBUTES}
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores the frames of a ring with equal arguments."""
-    for name in _STATE:
+    """Restores a result of `get_state` of a ring with equal arguments."""
+    for name in _STATE_ATTRIBUTES:
       setattr(self, name, np.copy(state[name]))
     self._next = int(self._next)
 
   def _store(self, frames: np.ndarray) -> np.ndarray:
+    """Stores M frames, uint8 [M, ...], and returns their numbers [M]."""
     ids = np.arange(self._next, self._next + len(frames))
     slots, size = ids % len(self._ring), math.prod(frames.shape[1:])
     self._ring[slots, :size] = frames.reshape(-1, size)
@@ -97,18 +107,27 @@ class FrameRing:
     self._next += len(frames)
     return ids
 
-  def _check(self, observation: np.ndarray) -> None:
+  def _check_shift(self, observation: np.ndarray) -> None:
+    """Raises ValueError if an observation is not its shifted predecessor.
+
+    Args:
+      observation: uint8 [B, S, ...]; one environment per call is checked.
+    """
     # One environment per step, in rotation: checking all of them would cost as
     # much as the rest of `add`, and a wrong environment is wrong at most steps.
     env = self._next % len(observation)
     if self._opening[env]:
       return
     if not np.array_equal(observation[env, :-1], self._last[env, 1:]):
-      raise not_stacked(self._stack)
+      raise not_stacked_error(self._stack)
 
 
-def not_stacked(stacked_frames: int) -> ValueError:
-  """Returns the error of observations that are no stacks of frames."""
+def not_stacked_error(stacked_frames: int) -> ValueError:
+  """Returns an error for observations that are no stacks of frames.
+
+  Args:
+    stacked_frames: the configured number of frames in an observation.
+  """
   return ValueError(
     f"config.adder.stacked_frames={stacked_frames}, but an observation of the "
     "environment is not the one before shifted by one frame, so frames can't "
@@ -117,14 +136,14 @@ def not_stacked(stacked_frames: int) -> ValueError:
 
 
 def check_spec(spec: specs.EnvironmentSpec, stacked_frames: int) -> None:
-  """Checks that observations are stacks of frames.
+  """Checks that a spec's observations are stacks of uint8 frames.
 
   Args:
     spec: spec of one environment.
     stacked_frames: S, frames in an observation.
 
   Raises:
-    ValueError: they are no stacks of so many uint8 frames.
+    ValueError: the observations are not uint8 [stacked_frames, ...].
   """
   observations = spec.observations
   shape = observations.shape
@@ -142,12 +161,21 @@ def check_spec(spec: specs.EnvironmentSpec, stacked_frames: int) -> None:
 
 
 def padded_bytes(shape: tuple[int, ...]) -> int:
-  """Returns the bytes of a frame of stacks [S, ...], a multiple of 8."""
+  """Returns the bytes of one frame, rounded up to a multiple of 8.
+
+  Args:
+    shape: shape of a stack of uint8 frames, [S, ...].
+  """
   return -(-math.prod(shape[1:]) // 8) * 8
 
 
 class FrameIds(typing.NamedTuple):
-  """Numbers of the frames of M items, and the ring that stores them."""
+  """Frame numbers of M items, and the ring that stores the frames.
 
-  ids: np.ndarray  # int64 [M, W]: of each frame record, the newest last
-  ring: FrameRing  # stores them until the next call of the adder
+  Attributes:
+    ids: number of each item's W frames, int64 [M, W], the newest last.
+    ring: ring with the frames, which it keeps until the next call of the adder.
+  """
+
+  ids: np.ndarray
+  ring: FrameRing

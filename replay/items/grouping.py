@@ -1,4 +1,4 @@
-"""Grouping: several transitions in one item."""
+"""Grouping: joins several transitions into one item, to save cost per item."""
 
 import typing
 from collections.abc import Mapping
@@ -7,21 +7,20 @@ import numpy as np
 
 
 class Grouping:
-  """Joins G transitions to an item, in the order in which they were completed.
+  """Buffer that joins G transitions into one item, in the order of arrival.
 
-  Reverb's cost is per item, for inserts and for samples: with four transitions
-  per item they are written, relayed, stored and sampled at a quarter of the
-  cost. They are sampled together, so a batch has fewer independent samples. The
-  transitions of an item come from different environments if a worker has at
-  least G of them.
+  Reverb's cost is per item, for inserts and for samples. With four transitions
+  per item, each transition costs a quarter. The transitions of an item are
+  sampled together, so a batch has fewer independent samples. They come from
+  different environments if a worker has at least G environments.
   """
 
   def __init__(self, size: int, record_bytes: int):
-    """Starts empty.
+    """Makes a grouping without transitions.
 
     Args:
       size: G, transitions per item.
-      record_bytes: bytes of a transition.
+      record_bytes: bytes of a packed transition.
     """
     self._size = size
     self._records = np.empty((0, record_bytes), np.uint8)
@@ -30,15 +29,15 @@ class Grouping:
   def add(
     self, records: np.ndarray, priorities: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Adds transitions.
+    """Adds M transitions, and returns the items that are complete now.
 
     Args:
-      records: uint8 [M, record_bytes].
-      priorities: float32 [M].
+      records: packed transitions, uint8 [M, record_bytes].
+      priorities: priorities of the transitions, float32 [M].
 
     Returns:
-      Complete items, uint8 [N, G, record_bytes], and the mean priority of each,
-      float32 [N]; None if there are none.
+      N items, uint8 [N, G, record_bytes], and the mean priority of each item's
+      transitions, float32 [N]; None: no item is complete.
     """
     records = np.concatenate([self._records, records])
     priorities = np.concatenate([self._priorities, priorities])
@@ -53,12 +52,12 @@ class Grouping:
     )
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns a copy of the transitions of the incomplete item."""
+    """Returns a copy of the transitions that are not in a complete item yet."""
     return {
       "records": self._records.copy(),
       "priorities": self._priorities.copy(),
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores the transitions of an incomplete item."""
+    """Restores a result of `get_state` of a grouping with equal arguments."""
     self._records, self._priorities = state["records"], state["priorities"]

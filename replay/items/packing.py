@@ -1,4 +1,4 @@
-"""Packing: named arrays as one record of bytes, and back.
+"""Packing: converts named arrays to one record of bytes, and back.
 
 Each column of a Reverb item has a cost: a chunk to compress and send at insert,
 a tensor to decompress and assemble at sampling. One record of bytes costs a
@@ -10,25 +10,33 @@ from collections.abc import Mapping
 
 import numpy as np
 
-Field = tuple[np.dtype, tuple[int, ...]]  # dtype and shape, without [B]
+# Dtype and shape of one field of a record, without the batch dimension.
+Field = tuple[np.dtype, tuple[int, ...]]
 
 
 class Packing:
-  """Converts batches of named arrays to records of bytes, and back.
+  """Converter between batches of named arrays and records of bytes.
 
   ```python
   packing = Packing({'x': (np.dtype(np.float32), (4,)), ...})
   records = packing.pack({'x': np.zeros([16, 4], np.float32), ...})  # [16, N]
   batch = packing.unpack(records)  # {'x': [16, 4] float32, ...}
   ```
+
+  Attributes:
+    fields: dtype and shape of each field, by name, in the record's order.
+    record_bytes: bytes of a record.
   """
 
   def __init__(self, fields: Mapping[str, Field], multiple_of: int = 1):
-    """Places the fields in their order, without padding between them.
+    """Computes the position of each field in a record.
+
+    Fields follow one another in their order, without padding between them.
 
     Args:
       fields: dtype and shape of each field, without the batch dimension.
-      multiple_of: divides `record_bytes`; zeros follow the last field.
+      multiple_of: `record_bytes` is a multiple of this number; zeros fill the
+        record after its last field.
 
     Raises:
       ValueError: a dtype is not a plain number.
@@ -58,13 +66,13 @@ class Packing:
     self.record_bytes = self._dtype.itemsize
 
   def pack(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Returns the records of a batch.
+    """Packs a batch into records.
 
     Args:
-      batch: an array [B, ...] for each field.
+      batch: an array [B, ...] for each field, by name.
 
     Returns:
-      uint8 [B, record_bytes].
+      Records, uint8 [B, record_bytes].
 
     Raises:
       KeyError: a field is missing.
@@ -79,6 +87,13 @@ class Packing:
     return packed
 
   def unpack(self, records: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the fields of uint8 [B, record_bytes] as views of the memory."""
+    """Unpacks records, without a copy.
+
+    Args:
+      records: uint8 [B, record_bytes].
+
+    Returns:
+      Arrays [B, ...] by field name, as views of the records' memory.
+    """
     values = records.view(self._dtype).reshape(len(records))
     return {name: values[name] for name in self.fields}

@@ -1,4 +1,4 @@
-"""Priorities: computed from TD errors, by workers and learners alike.
+"""Priorities of items, computed from TD errors by workers and learners.
 
 Schaul et al. 2016, "Prioritized experience replay", section 3.3: p = |delta|
 + epsilon; the table raises p to the power alpha when it samples.
@@ -8,32 +8,39 @@ import typing
 
 import numpy as np
 
-# A transition without error is still sampled now and then; Schaul, 3.3.
+# The epsilon in p = |delta| + epsilon: transitions with a TD error of 0 keep a
+# small probability of being sampled (Schaul et al. 2016, section 3.3).
 OFFSET = 1e-6
 
 
 def from_td_errors(td_errors: typing.Any) -> typing.Any:
-  """Returns p = |delta| + epsilon, for NumPy arrays or tensors [B]."""
+  """Returns priorities [B], |TD error| + OFFSET, of transitions.
+
+  Args:
+    td_errors: [B], a NumPy array or a tensor.
+  """
   return abs(td_errors) + OFFSET
 
 
 def from_sequences(
   td_errors: typing.Any, learned: typing.Any, eta: float
 ) -> typing.Any:
-  """Returns the priorities of sequences, for NumPy arrays or tensors.
+  """Returns priorities of B sequences from the TD errors of their steps.
 
     p = eta max_t |delta_t| + (1 - eta) mean_t |delta_t| + epsilon
 
   Kapturowski et al. 2019, "Recurrent experience replay in distributed
-  reinforcement learning", section 2.3.
+  reinforcement learning", section 2.3. The mean is over steps that are not
+  masked in the loss.
 
   Args:
-    td_errors: float32 [B, T], 0 for steps that are masked in the loss.
+    td_errors: float32 [B, T], a NumPy array or a tensor; 0 for steps that are
+      masked in the loss.
     learned: float32 [B, T], 0 for steps that are masked in the loss, else 1.
     eta: weight of the maximum, in [0, 1].
 
   Returns:
-    float32 [B].
+    Priorities, float32 [B].
   """
   size = abs(td_errors)
   if isinstance(size, np.ndarray):
@@ -49,11 +56,12 @@ def from_sequences(
 
 
 def mean_per_item(priorities: typing.Any, items: int) -> typing.Any:
-  """Returns the mean priority [I] of each item's transitions.
+  """Returns the mean priority of each item's transitions, [I].
 
   Args:
-    priorities: [B] of transitions, a NumPy array or a tensor.
-    items: I, a divisor of B.
+    priorities: priorities of B transitions, [B], a NumPy array or a tensor; the
+      transitions of one item are adjacent.
+    items: I, the number of items, a divisor of B.
   """
   if priorities.shape[0] == items:
     return priorities
@@ -64,15 +72,18 @@ def mean_per_item(priorities: typing.Any, items: int) -> typing.Any:
 
 
 def is_valid(priorities: np.ndarray) -> np.ndarray:
-  """Returns bool [N]: whether a table can hold each priority."""
+  """Returns whether each of N priorities is finite and at least 0, bool [N]."""
   return np.isfinite(priorities) & (priorities >= 0)
 
 
 def check(priorities: np.ndarray) -> None:
-  """Raises if a priority is one that a table cannot hold.
+  """Raises ValueError if a priority is invalid for a Reverb table.
 
-  One such priority ends the thread of a Reverb table: from then on all readers
-  and writers of the table wait for ever, without an error.
+  An invalid priority ends the thread of a Reverb table. From then on, all
+  readers and writers of the table block for ever, without an error.
+
+  Args:
+    priorities: float [N].
 
   Raises:
     ValueError: a priority is negative, infinite or not a number.

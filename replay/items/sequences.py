@@ -1,13 +1,15 @@
-"""Sequences: windows of steps, for recurrent and on-policy learning.
+"""Sequences of T steps, for recurrent and on-policy learning.
 
-A window has T + 1 observations and the T steps between them. It may contain the
-end of an episode: the observation after it has `first` set, and a recurrent
-state starts from zero there. Windows that start less than T steps apart overlap
-(Kapturowski et al. 2019, "Recurrent experience replay in distributed
-reinforcement learning", section 2.3). Windows that start T steps apart are
-rollouts, which share one observation with the next.
+A sequence has T steps and the T + 1 observations around them. It may contain
+the end of an episode. The first observation of the next episode is marked in
+`first`, and recurrent states are reset to zero there.
 
-Stacked frames are stored once per window (`frame_windows`).
+Sequences that start less than T steps apart overlap (Kapturowski et al. 2019,
+"Recurrent experience replay in distributed reinforcement learning", section
+2.3). Sequences that start T steps apart are rollouts; successive rollouts share
+one observation.
+
+Stacked frames are stored once per sequence (`frame_windows`).
 """
 
 import typing
@@ -28,28 +30,41 @@ from slipway.replay.items import (
 
 
 class Sequence(typing.NamedTuple):
-  """A window of T steps; in a batch, each field has a leading [B]."""
+  """T steps of one environment; in a batch, each field has a leading [B].
 
-  observation: typing.Any  # [T + 1, ...]
-  action: typing.Any  # [T, ...], of the spec's dtype and shape
-  reward: typing.Any  # [T] float32
-  discount: typing.Any  # [T] float32: gamma, or 0 where terminated
-  ended: typing.Any  # [T] bool: the step was the last one of its episode
-  first: typing.Any  # [T + 1] bool: the observation begins an episode
-  action_before: typing.Any  # [...], action of the step before the window
-  reward_before: typing.Any  # [] float32, reward of the same step
-  extras: typing.Any  # by name: [T, ...] of each step, or [...] of the first
+  Attributes:
+    observation: observations before each step and after the last, [T + 1, ...].
+    action: actions, [T, ...], of the environment spec's dtype and shape.
+    reward: rewards, float32 [T].
+    discount: gamma, or 0 where the step terminated the episode, float32 [T].
+    ended: whether the step was the last one of its episode, bool [T].
+    first: whether the observation begins an episode, bool [T + 1].
+    action_before: action of the step before the sequence, [...].
+    reward_before: reward of the step before the sequence, float32 [].
+    extras: the actor's extras by name, [T, ...] if stored for each step, [...]
+      if stored for the first step only.
+  """
+
+  observation: typing.Any
+  action: typing.Any
+  reward: typing.Any
+  discount: typing.Any
+  ended: typing.Any
+  first: typing.Any
+  action_before: typing.Any
+  reward_before: typing.Any
+  extras: typing.Any
 
 
 class SequenceSchema:
-  """Item schema of a `Sequence`: one packed record.
+  """Item schema of a `Sequence`, which is stored as one packed record.
 
   Attributes:
     record: packing of the record.
-    item_shape: shape of an item, uint8.
-    steps: T.
-    windows: packing of the observations of a window that are stacks of frames;
-      None: observations are stored whole.
+    item_shape: shape of an item, [record_bytes] of dtype uint8.
+    steps: T, steps of a sequence.
+    windows: packing of observations that are stacks of frames; None:
+      observations are stored whole.
     step_extras: dtype and shape, by name, of the actor's extras that are stored
       for each step; the adder itself computes `returns.FIELD`.
     start_extras: dtype and shape, by name, of the actor's extras that are
@@ -67,18 +82,19 @@ class SequenceSchema:
     start_extras: Mapping[str, packing.Field] | None = None,
     stacked_frames: int = 0,
   ):
-    """Makes the schema for an environment.
+    """Makes the schema for an environment's specs.
 
     Args:
       spec: spec of one environment.
-      steps: T.
-      step_extras: extras of each step, as in the class's attributes.
-      start_extras: extras of the first step, as in the class's attributes.
-      stacked_frames: S, frames in an observation, its first axis; 0: whole
-        observations.
+      steps: T, steps of a sequence.
+      step_extras: dtype and shape, by name, of extras stored for each step.
+      start_extras: dtype and shape, by name, of extras stored for the first
+        step only.
+      stacked_frames: S, the frames of an observation [S, ...], which are stored
+        once each; 0: observations are stored whole.
 
     Raises:
-      ValueError: observations are no stack of so many uint8 frames.
+      ValueError: observations are not uint8 [stacked_frames, ...].
     """
     observations, actions = spec.observations, spec.actions
     flag, number = np.dtype(bool), np.dtype(np.float32)
@@ -116,12 +132,20 @@ class SequenceSchema:
     self.item_shape = (self.record.record_bytes,)
 
   def kept_frame_records(self, num_envs: int) -> int:
-    """Returns 0: items never refer to frame records that were sent before."""
+    """Returns 0, as sequences have no frame records.
+
+    Args:
+      num_envs: number of environments of the writer; has no effect.
+    """
     del num_envs
     return 0
 
   def make_sequence(self, fields: dict[str, typing.Any]) -> Sequence:
-    """Returns fields of a record, without the version, as a `Sequence`."""
+    """Converts a record's fields to a `Sequence`.
+
+    Args:
+      fields: fields by name, without `transitions.VERSION`; modified.
+    """
     names = (*self.step_extras, *self.start_extras)
     extras = {name: fields.pop(name) for name in names}
     return Sequence(**fields, extras=extras)
@@ -134,20 +158,22 @@ def n_step_targets(
   values: np.ndarray,
   n: int,
 ) -> np.ndarray:
-  """Returns the n-step returns within windows, of NumPy arrays.
+  """Returns the n-step return of each step, within a sequence.
 
     G_t(n) = R_{t+1} + d_{t+1} (v_{t+1} if n = 1 or t + 1 ends the episode or
-             the window, else G_{t+1}(n - 1))
+             the sequence, else G_{t+1}(n - 1))
+
+  A return is shorter than n steps where the episode or the sequence ends.
 
   Args:
-    reward: [B, T].
-    discount: [B, T], 0 where terminated.
-    ended: [B, T] bool.
-    values: [B, T], of the observation after each step.
+    reward: rewards, [B, T].
+    discount: gamma per step, 0 where terminated, [B, T].
+    ended: whether the step was the last one of its episode, bool [B, T].
+    values: value v of the observation after each step, [B, T].
     n: steps, at least 1.
 
   Returns:
-    [B, T].
+    G(n), [B, T].
   """
   targets = values
   for k in range(n):
@@ -158,21 +184,26 @@ def n_step_targets(
 
 
 class PriorityInputs(typing.NamedTuple):
-  """Inputs from which the first priorities of B windows are computed."""
+  """Inputs from which a worker computes the first priorities of B sequences.
+
+  The first four fields are those of `Sequence`. The last two are extras of the
+  actor.
+  """
 
   reward: np.ndarray  # [B, T]
   discount: np.ndarray  # [B, T]
   ended: np.ndarray  # [B, T]
   first: np.ndarray  # [B, T + 1]
-  value_of_action: np.ndarray  # [B, T]: q(o_t, a_t), computed by the actor
-  value_of_state: np.ndarray  # [B, T + 1]: max_a q(o_t, a), computed by it
+  value_of_action: np.ndarray  # [B, T]: q(o_t, a_t)
+  value_of_state: np.ndarray  # [B, T + 1]: max_a q(o_t, a)
 
 
 class SequenceAdder:
-  """Forms windows of T steps from steps of B environments.
+  """Adder that forms sequences of T steps from the steps of B environments.
 
-  The step in which an environment resets (gymnasium's NEXT_STEP) is part of the
-  window, so that windows form a stream; `first` marks the observation after it.
+  A sequence also contains the steps in which environments reset (gymnasium's
+  NEXT_STEP). So all environments start and end their sequences together.
+  `Sequence.first` marks the observation after a reset.
   """
 
   def __init__(
@@ -183,18 +214,18 @@ class SequenceAdder:
     discount: float,
     priority: Callable[[PriorityInputs], np.ndarray] | None = None,
   ):
-    """Starts without steps.
+    """Makes an adder without steps.
 
     Args:
       schema: schema of an item.
-      num_envs: B, the environments stepped at once.
-      period: steps from the start of a window to the start of the next, at
+      num_envs: B, the number of environments stepped at once.
+      period: steps from the start of a sequence to the start of the next, at
         most T.
       discount: gamma, per environment step.
-      priority: returns priorities float32 [B] of windows. It needs the value of
-        a window's last observation, so `add` returns a window in the call
-        after its last step. None: all priorities are 1, and `add` returns a
-        window in the call of its last step.
+      priority: returns the priorities of B sequences, float32 [B]. It needs the
+        value of a sequence's last observation, so `add` returns the sequence
+        one call after its last step. None: all priorities are 1, and `add`
+        returns a sequence in the call of its last step.
     """
     self._schema, self._num_envs = schema, num_envs
     self._period, self._discount = period, discount
@@ -226,10 +257,15 @@ class SequenceAdder:
     next_observation: np.ndarray,
     version: int,
   ) -> adder_lib.Items | None:
-    """Adds one step of every environment; see `slipway.agents.core.Adder`."""
+    """Adds one step of every environment; see `slipway.agents.core.Adder`.
+
+    Returns:
+      B items, one sequence per environment, if the sequences are complete; else
+      None.
+    """
     items = None
     if self._priority is not None:
-      items = self._close(observation, output.extras)
+      items = self._complete_sequences(observation, output.extras)
     reward = np.where(first, 0.0, reward).astype(np.float32)
     self._steps.append(
       {
@@ -249,18 +285,21 @@ class SequenceAdder:
     self._first = first
     self._before = {"action_before": output.action, "reward_before": reward}
     if self._priority is None:
-      items = self._close(next_observation, {})
+      items = self._complete_sequences(next_observation, {})
     return items
 
-  def _close(
+  def _complete_sequences(
     self, observation: np.ndarray, extras: Mapping[str, np.ndarray]
   ) -> adder_lib.Items | None:
-    """Returns the windows that end in `observation`, if they are complete.
+    """Packs the B sequences that end in an observation, if T steps are there.
 
     Args:
-      observation: [B, ...].
-      extras: extras of the actor for `observation`; empty if it has not acted
-        yet.
+      observation: observations after the last step, [B, ...].
+      extras: the actor's extras for `observation`; empty if priorities do not
+        need them.
+
+    Returns:
+      B items; None: the sequences have less than T steps.
     """
     if len(self._steps) < self._schema.steps:
       return None
@@ -308,7 +347,7 @@ class SequenceAdder:
     return adder_lib.Items(self._schema.record.pack(fields), found)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns a copy of the unfinished window."""
+    """Returns a copy of the unfinished sequences and other state."""
     state: dict[str, typing.Any] = {
       "steps": [
         {name: x.copy() for name, x in step.items()} for step in self._steps
@@ -321,7 +360,7 @@ class SequenceAdder:
     return state
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores the unfinished window of an adder with equal arguments."""
+    """Restores a result of `get_state` of an adder with equal arguments."""
     self._steps = [dict(step) for step in state["steps"]]
     self._before, self._first = state["before"], state["first"]
     if self._running is not None:

@@ -1,4 +1,4 @@
-"""Transitions: their fields, and their bytes in an item."""
+"""N-step transitions: their fields, and their item schema."""
 
 import typing
 
@@ -7,20 +7,35 @@ from acme import specs
 
 from slipway.replay.items import frames, packing, returns
 
-# Fields of an item that are not part of the transition.
-VERSION = "version"  # [] int64, of the variables that chose the first action
-FRAME_OFFSET = "frame_offset"  # [] uint8, frames from o_tm1 to o_t
+# Name of the record's field with the version of the variables that chose the
+# first action, int64 []. The field is not part of a `Transition`.
+VERSION = "version"
+
+# Name of the record's field with the number of frames from o_tm1 to o_t, uint8
+# []. The field is not part of a `Transition`.
+FRAME_OFFSET = "frame_offset"
 
 
 class Transition(typing.NamedTuple):
-  """An n-step transition; in a batch, each field has a leading [B]."""
+  """An n-step transition; in a batch, each field has a leading [B].
 
-  o_tm1: typing.Any  # [...] observation, as the environment returned it
-  a_tm1: typing.Any  # [] int32, or [A] float32
-  r_t: typing.Any  # [] float32: sum of gamma^i * reward over k <= n steps
-  discount_t: typing.Any  # [] float32: gamma^k, or 0 where terminated
-  o_t: typing.Any  # [...] observation, k steps later
-  # [] float32, after the first step; None: the schema does not have it.
+  A transition has k <= n steps, fewer than n if its episode ends earlier.
+
+  Attributes:
+    o_tm1: observation before the first step, [...].
+    a_tm1: action of the first step, int32 [] or float32 [A].
+    r_t: sum of gamma^i * reward over the k steps, float32 [].
+    discount_t: gamma^k, or 0 where terminated, float32 [].
+    o_t: observation after the last step, [...].
+    running_return: running return of the episode after the first step, float32
+      []; None: the schema does not have this field.
+  """
+
+  o_tm1: typing.Any
+  a_tm1: typing.Any
+  r_t: typing.Any
+  discount_t: typing.Any
+  o_t: typing.Any
   running_return: typing.Any = None
 
 
@@ -29,13 +44,12 @@ class TransitionSchema:
 
   With whole observations, an item is one packed record.
 
-  With stacks of S frames, an item is W frame records: a frame and a packed
-  record each. The last one has the newest frame of o_t and the item's packed
-  record. The frames of o_t are the last S; those of o_tm1 are the S that end
-  FRAME_OFFSET frame records earlier. Frame records before these are padding:
-  other frames of the two stacks. Items share frame records: the table stores
-  each frame once, and once more per transition that an episode's end cuts
-  short.
+  With stacks of S frames, an item is W frame records, each a frame and a packed
+  record. The last frame record has the newest frame of o_t and the item's
+  fields. The last S frames are o_t. The S frames that end FRAME_OFFSET frame
+  records earlier are o_tm1. Frame records before these are padding: other
+  frames of the two stacks. Items share frame records: the table stores each
+  frame once, and once more per transition that an episode's end cuts short.
 
   With G transitions per item, an item is G packed records with whole
   observations.
@@ -43,11 +57,11 @@ class TransitionSchema:
   Attributes:
     record: packing of a record.
     observation_shape: shape of one observation.
-    stacked_frames: S; 0: whole observations.
-    frames_per_item: W, frame records per item: S, and the frames from o_tm1 to
-      o_t, of which there are at most S.
-    transitions_per_item: G.
-    item_shape: shape of an item, uint8.
+    stacked_frames: S, frames of an observation; 0: whole observations.
+    frames_per_item: W, frame records per item: S, plus the maximum number of
+      frames from o_tm1 to o_t, which is at most S.
+    transitions_per_item: G, transitions per item.
+    item_shape: shape of an item, whose dtype is uint8.
   """
 
   def __init__(
@@ -58,19 +72,19 @@ class TransitionSchema:
     transitions_per_item: int = 1,
     running_returns: bool = False,
   ):
-    """Makes the schema for an environment.
+    """Makes the schema for an environment's specs.
 
     Args:
       spec: spec of one environment.
-      n_step: steps of a transition, at most.
-      stacked_frames: S, frames in an observation, its first axis; 0: whole
-        observations.
-      transitions_per_item: G; 1 with frames.
-      running_returns: whether transitions have them.
+      n_step: maximum number of steps of a transition.
+      stacked_frames: S, the frames of an observation [S, ...], which are stored
+        once each; 0: observations are stored whole.
+      transitions_per_item: G; must be 1 with stacked frames.
+      running_returns: whether transitions have the field `running_return`.
 
     Raises:
-      ValueError: observations are no stack of so many uint8 frames,
-        or there are frames and several transitions per item.
+      ValueError: observations are not uint8 [stacked_frames, ...], or there are
+        stacked frames and several transitions per item.
     """
     observations = spec.observations
     self.observation_shape = observations.shape
@@ -111,17 +125,17 @@ class TransitionSchema:
 
   @property
   def frame_bytes(self) -> int:
-    """Bytes of the frame in a frame record."""
+    """Bytes of the frame in a frame record, a multiple of 8."""
     return frames.padded_bytes(self.observation_shape)
 
   def kept_frame_records(self, num_envs: int) -> int:
-    """Returns the frame records that a writer keeps for later items.
+    """Returns how many sent frame records a writer keeps for later items.
 
     Args:
-      num_envs: B, environments of the writer.
+      num_envs: B, number of environments of the writer.
 
     Returns:
-      A number; 0: items have no frame records.
+      A number of frame records; 0 if observations are stored whole.
     """
     # Items refer to frames of at most 2 items ago. Each step sends a frame
     # record per environment, or a few where episodes end and start. An older

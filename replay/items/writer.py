@@ -1,4 +1,4 @@
-"""Item writer: writes items to a Reverb table without blocking for ever."""
+"""Item writer: writes items to a Reverb table, with timeouts and reconnects."""
 
 import time
 import typing
@@ -11,19 +11,20 @@ from slipway.replay.items import frames as frames_lib
 from slipway.replay.items import priorities as priorities_lib
 from slipway.replay.transport import routes
 
-# Half of them may be unflushed by default. A few items fill a packet, and
-# Reverb warns of its memory use from 50 items in flight on.
-MAX_IN_FLIGHT = 32  # items
+# Items of one writer that may be in flight before a `write`, by default. A few
+# items already fill a packet. Reverb warns of memory use from 50 items on.
+MAX_IN_FLIGHT = 32
 
-# Seconds between two checks whether a stream can be opened again.
+# Seconds between two checks of `ItemWriter.wait` whether a stream can be
+# opened.
 _RETRY_S = 0.02
 
 
 class ItemWriter:
-  """Writes items to one table, and opens a new stream when one breaks.
+  """Writer of items to one table, with a new stream after a stream breaks.
 
-  Each item is written at most once: items in flight when a stream breaks are
-  counted as lost, whether they arrived or not, and are not sent again.
+  Each item is inserted at most once. Items in flight when a stream breaks are
+  counted as lost, even if they have arrived, and are not sent again.
 
   ```python
   writer = ItemWriter(routes.DirectRoute('localhost:7000'), 'transitions')
@@ -35,11 +36,11 @@ class ItemWriter:
   ```
 
   Attributes:
-    written: items passed to `write`.
-    lost: items that were in flight when a stream broke.
-    discarded: items in flight at `close` that the table no longer took.
-    streams: streams that were opened; all but the first replaced a broken one.
-    waits_for: reason why the last `wait` returned False.
+    written: number of items passed to `write`.
+    lost: number of items that were in flight when a stream broke.
+    discarded: number of items that were unconfirmed when `close` timed out.
+    streams: number of streams opened; all but the first replaced a broken one.
+    waits_for: reason why the last `wait` returned False, for messages.
   """
 
   def __init__(
@@ -49,14 +50,15 @@ class ItemWriter:
     kept_frame_records: int = 0,
     unconfirmed: int = MAX_IN_FLIGHT // 2,
   ):
-    """Keeps the arguments; the first `wait` opens a stream.
+    """Stores the arguments; the first `wait` opens a stream.
 
     Args:
       route: route to the server, direct or through a proxy.
       table: name of the table.
-      kept_frame_records: newest frame records that items may refer to
-        (`table_spec.ItemSchema.kept_frame_records`); 0: items have none.
-      unconfirmed: items that may be unconfirmed when `write` is called.
+      kept_frame_records: number of newest frame records that items may refer to
+        (`table_spec.ItemSchema.kept_frame_records`); 0: items have no frame
+        records.
+      unconfirmed: maximum number of unconfirmed items when `write` is called.
     """
     self._route = route
     self._table = table
@@ -76,14 +78,18 @@ class ItemWriter:
 
   @property
   def confirmed(self) -> int:
-    """Items that the server has confirmed; it may have more."""
+    """Number of items that are known to be confirmed; a lower bound."""
     return self.written - self.lost - self.discarded - self._in_flight
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits until items can be written, at most `timeout_s`.
+    """Waits until a stream is open and enough items are confirmed.
+
+    Args:
+      timeout_s: seconds to wait at most.
 
     Returns:
-      False if the table is full, or no stream can be opened.
+      Whether `write` may be called. False after the timeout, if no stream can
+      be opened, or if the stream has just broken.
 
     Raises:
       RuntimeError: the server rejects the items.
@@ -102,16 +108,16 @@ class ItemWriter:
     priorities: np.ndarray,
     frames: frames_lib.FrameIds | None = None,
   ) -> None:
-    """Queues items; to be called right after a `wait` that returned True.
+    """Queues M items for sending; call it after a `wait` that returned True.
 
     Args:
-      records: uint8 [M, record_bytes].
-      priorities: float [M].
-      frames: [M], for items of frame records.
+      records: packed records, uint8 [M, record_bytes].
+      priorities: priorities of the items, float [M].
+      frames: frame numbers of the items, if they have frame records.
 
     Raises:
       ValueError: a priority is negative, infinite or not a number, or the
-        number of records is another one.
+        numbers of records and priorities differ.
       RuntimeError: the server rejects the items, or `wait` was not called.
     """
     if self._writer is None:
@@ -141,13 +147,22 @@ class ItemWriter:
   def _write_records(
     self, writer: typing.Any, records: np.ndarray, priorities: np.ndarray
   ) -> None:
+    """Queues items without frame records, one `append` per item."""
     table = self._table
     for record, priority in zip(records, priorities.tolist(), strict=True):
       writer.append(record)
       writer.create_item(table, priority, writer.history[-1])
 
   def flush(self, timeout_s: float) -> bool:
-    """Waits until no item is in flight, at most `timeout_s`."""
+    """Waits until no item is in flight.
+
+    Args:
+      timeout_s: seconds to wait at most.
+
+    Returns:
+      Whether no item is in flight. If the stream was broken before the call,
+      its items are counted as lost and the result is True.
+    """
     if self._writer is None:
       return True
     if self._route.is_broken():
@@ -156,10 +171,14 @@ class ItemWriter:
     return self._flush_to(0, timeout_s)
 
   def close(self, timeout_s: float) -> bool:
-    """Sends queued items, at most for `timeout_s`, and closes the stream.
+    """Waits until no item is in flight, and closes the stream.
+
+    Args:
+      timeout_s: seconds to wait at most; items that are unconfirmed then are
+        counted as discarded.
 
     Returns:
-      Whether all items are confirmed.
+      The result of `flush`: whether no item was in flight.
     """
     flushed = self.flush(timeout_s)
     if self._writer is not None:
@@ -167,7 +186,14 @@ class ItemWriter:
     return flushed
 
   def _open(self, timeout_s: float) -> bool:
-    """Opens a stream as soon as the route allows it; False: it timed out."""
+    """Opens a stream as soon as the route allows it.
+
+    Args:
+      timeout_s: seconds to wait at most.
+
+    Returns:
+      Whether a stream was opened.
+    """
     end_s = time.monotonic() + timeout_s
     while (reason := self._route.waits_for()) is not None:
       self.waits_for = reason
@@ -190,7 +216,15 @@ class ItemWriter:
     return True
 
   def _flush_to(self, in_flight: int, timeout_s: float) -> bool:
-    """Waits until at most `in_flight` items are unconfirmed."""
+    """Waits until at most a given number of items are unconfirmed.
+
+    Args:
+      in_flight: maximum number of unconfirmed items.
+      timeout_s: seconds to wait at most.
+
+    Returns:
+      False after the timeout, or if the stream broke.
+    """
     writer: typing.Any = self._writer
     try:
       writer.flush(in_flight, timeout_ms=max(1, int(1000 * timeout_s)))
@@ -209,28 +243,28 @@ class ItemWriter:
     return True
 
   def _abandon(self) -> None:
-    """Closes the stream; counts items in flight as lost."""
+    """Closes a broken stream, and counts its items in flight as lost."""
     self.lost += self._end_stream()
 
   def _end_stream(self) -> int:
-    """Closes the stream; returns how many items were in flight."""
+    """Closes the stream, and returns how many items were in flight."""
     writer, self._writer = self._writer, None
     assert writer is not None
-    in_flight = _in_flight(writer, self._in_flight)
+    in_flight = _count_in_flight(writer, self._in_flight)
     writer.close()
     self._in_flight = self._unflushed = 0
     return in_flight
 
 
-def _in_flight(writer: reverb.TrajectoryWriter, at_most: int) -> int:
-  """Returns the number of unconfirmed items, by bisection.
+def _count_in_flight(writer: reverb.TrajectoryWriter, at_most: int) -> int:
+  """Returns the number of a writer's unconfirmed items, by bisection.
 
-  Reverb has no call for it: `flush` only shows, by a timeout, whether more than
-  a given number are unconfirmed.
+  Reverb has no call that returns this number. `flush` only shows, by a timeout,
+  whether more than a given number of items are unconfirmed.
 
   Args:
     writer: the stream's writer.
-    at_most: upper bound.
+    at_most: upper bound of the result, which is returned if the stream failed.
   """
   low, high = 0, at_most
   while low < high:

@@ -1,1 +1,1 @@
-"""Tables: servers, in-process tables, their readers and their snapshots."""
+"""Replay tables, in Reverb servers or in-process: readers and snapshots."""

@@ -1,4 +1,4 @@
-"""Dataset: batches of a table as a `tf.data.Dataset`."""
+"""Dataset: samples a Reverb table into batches for a learner."""
 
 import math
 import typing
@@ -15,40 +15,51 @@ from slipway.replay.items import (
 from slipway.replay.items import packing as packing_lib
 from slipway.replay.tables import table_spec, tables
 
-# Milliseconds without an item after which the dataset ends, so that its reader
-# can check whether to stop. The reader then iterates it again.
+# Milliseconds without an item after which an iteration of the dataset ends. Its
+# reader then checks whether to stop, and otherwise starts a new iteration.
 STARVED_MS = 500
 
 
 class Batch(typing.NamedTuple):
-  """A batch for a learner, and how it was sampled.
+  """A batch of B transitions or sequences for a learner.
 
-  Recorded data has the field `data` only.
+  Batches of recorded data have only the field `data`; the others are None.
+
+  Attributes:
+    data: a `Transition` or `Sequence` with [B, ...] in each field.
+    versions: versions of the variables that chose the actions, int64 [B] for
+      transitions, [B, T] for sequences.
+    keys: keys of the sampled items, uint64 [B / G] with G transitions per item.
+    probabilities: probability of sampling each item, float64 [B].
+    table_size: items in the table when each item was sampled, int64 [B].
+    share: number of items in this shard, divided by the number in the largest
+      shard, float32 []; None: there is only one shard.
   """
 
-  data: typing.Any  # a Transition or Sequence with [B, ...] in each field
-  # int64 [B] or [B, T]: versions of the variables that chose the actions.
+  data: typing.Any
   versions: typing.Any = None
-  # uint64 [B / G]: keys of the sampled items, of G transitions each.
   keys: typing.Any = None
-  probabilities: typing.Any = None  # float64 [B]: sampling probabilities
-  table_size: typing.Any = None  # int64 [B]: items in the table when sampled
-  # float32 []: items of this shard / items of the largest; None: one shard.
+  probabilities: typing.Any = None
+  table_size: typing.Any = None
   share: tf.Tensor | None = None
 
 
 def make_dataset(
   server_address: str, spec: table_spec.TableSpec
 ) -> tf.data.Dataset:
-  """Returns a dataset for `unpack`, which ends only if it starves.
+  """Returns a dataset of sampled batches, to be passed to `unpack`.
 
-  The dataset samples ahead of its reader. So it is not suitable for a queue,
-  where items that are sampled ahead are lost when the reader stops.
+  An iteration ends if no item is sampled for `STARVED_MS`. The dataset samples
+  ahead of its reader, so do not use it for a queue: items that were sampled
+  ahead are lost when the reader stops.
 
   Args:
     server_address: address of the Reverb server; a server in this process is
       read without gRPC, three times as fast.
     spec: spec of the table.
+
+  Returns:
+    Dataset of `reverb.ReplaySample`, with `spec.batch_size` items each.
   """
   # One sampler is faster than the learner; more of them would hold more stale
   # samples and compete for the table's lock.
@@ -70,15 +81,15 @@ def make_dataset(
 
 
 def unpack(schema: typing.Any, samples: typing.Any) -> Batch:
-  """Returns the batch in an element of the dataset; part of the update's graph.
+  """Converts an element of the dataset to a `Batch`.
 
-  As a `map` of the dataset it would cost the call of a graph per batch: an
-  eighth of the CPU time of an update if the network is small.
+  Call it in the graph of the update. As a `map` of the dataset it would need a
+  graph call per batch: an eighth of the CPU time of a small network's update.
 
   Args:
     schema: schema of an item.
-    samples: `reverb.ReplaySample` of I = B / G items, with data uint8
-      [I, *item_shape].
+    samples: `reverb.ReplaySample` of I = B / G items, G transitions each, with
+      data uint8 [I, *item_shape].
   """
   info = samples.info
   return make_batch(
@@ -93,14 +104,16 @@ def make_batch(
   table_size: tf.Tensor,
   data: tf.Tensor,
 ) -> Batch:
-  """Returns the batch of sampled items, with the shapes in `Batch`.
+  """Unpacks I sampled items to a `Batch`.
+
+  A batch has B = I * G elements, with G transitions per item.
 
   Args:
     schema: schema of an item.
-    keys: [I] uint64, of the I = B / G items of a batch.
-    probabilities: [I] float64.
-    table_size: [I] int64.
-    data: uint8 [I, *item_shape].
+    keys: keys of the items, uint64 [I].
+    probabilities: probability of sampling each item, float64 [I].
+    table_size: items in the table when each was sampled, int64 [I].
+    data: bytes of the items, uint8 [I, *item_shape].
   """
   group_size = schema.transitions_per_item
   if group_size > 1:
@@ -108,7 +121,7 @@ def make_batch(
     probabilities = tf.repeat(probabilities, group_size)
     table_size = tf.repeat(table_size, group_size)
   if isinstance(schema, sequences.SequenceSchema):
-    fields = _fields(schema.record, data)
+    fields = _unpack_records(schema.record, data)
     if schema.windows is not None:
       del fields[frame_windows.FRAMES]
       numbers = fields.pop(frame_windows.NUMBERS)
@@ -127,35 +140,44 @@ def make_batch(
 def _transition_fields(
   schema: transitions.TransitionSchema, data: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns the fields [B, ...] of transitions.
+  """Unpacks the fields [B, ...] of B transitions, by name.
 
   Args:
     schema: schema of an item.
-    data: uint8 [B, record_bytes]; with stacked frames [B, W, item bytes], the
-      W frames of each item.
+    data: packed records, uint8 [B, record_bytes]; with stacked frames, W frame
+      records per item, uint8 [B, W, bytes of a frame record].
   """
   if not schema.stacked_frames:
-    return _fields(schema.record, data)
-  fields = _fields(schema.record, data[:, -1, schema.frame_bytes :])
+    return _unpack_records(schema.record, data)
+  fields = _unpack_records(schema.record, data[:, -1, schema.frame_bytes :])
   offsets = tf.cast(fields.pop(transitions.FRAME_OFFSET), tf.int32)
-  fields["o_tm1"], fields["o_t"] = _stacks(schema, data, offsets)
+  fields["o_tm1"], fields["o_t"] = _gather_stacks(schema, data, offsets)
   return fields
 
 
-def _stacks(
+def _gather_stacks(
   schema: transitions.TransitionSchema,
   frame_records: tf.Tensor,
   offsets: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns o_tm1 and o_t of frame records [B, W, ...], `offsets` [B] apart."""
+  """Returns the stacked observations o_tm1 and o_t of B items.
+
+  Args:
+    schema: schema of an item with stacked frames.
+    frame_records: uint8 [B, W, bytes of a frame record].
+    offsets: number of frames from o_tm1 to o_t, int32 [B].
+
+  Returns:
+    Two tensors, uint8 [B, S, ...].
+  """
   stack, size = schema.stacked_frames, schema.frames_per_item
   records = tf.reshape(frame_records, (-1, schema.item_shape[1]))
-  words = _words(records[:, : schema.frame_bytes], schema.frame_bytes)
+  words = _unmask_frames(records[:, : schema.frame_bytes], schema.frame_bytes)
   newest = size * tf.range(tf.shape(offsets)[0]) + size - 1  # [B]
 
   def stacks_until(newest: tf.Tensor) -> tf.Tensor:
     index = newest[:, None] + tf.range(1 - stack, 1)  # [B, S]
-    taken = _take(words, index, schema.observation_shape)
+    taken = _gather_frames(words, index, schema.observation_shape)
     return tf.reshape(taken, (-1, *schema.observation_shape))
 
   return stacks_until(newest - offsets), stacks_until(newest)
@@ -167,30 +189,40 @@ def _window_observations(
   records: tf.Tensor,
   frame_indices: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns the observations of windows whose frames are stored once each.
+  """Returns the stacked observations of B sequences.
 
   Args:
-    schema: schema of an item.
-    windows: packing of its observations.
-    records: uint8 [B, record_bytes], that begin with the frames.
-    frame_indices: int32 [B, T + 1, S], the S frames of each observation, by
-      their place in the record.
+    schema: schema of an item, with stacked frames.
+    windows: packing of the observations, `schema.windows`.
+    records: packed records, uint8 [B, record_bytes], which begin with frames.
+    frame_indices: index in the record of each observation's S frames, int32
+      [B, T + 1, S].
 
   Returns:
-    uint8 [B, T + 1, S, ...].
+    Observations, uint8 [B, T + 1, S, ...].
   """
   # A record is seen as rows of a frame's size. The rows after its frames hold
   # other fields, and no index refers to them.
   size = windows.frame_bytes
-  words = _words(tf.reshape(records, (-1, size)), size)
+  words = _unmask_frames(tf.reshape(records, (-1, size)), size)
   rows = schema.record.record_bytes // size
   start = rows * tf.range(tf.shape(frame_indices)[0])  # [B]
-  taken = _take(words, start[:, None, None] + frame_indices, windows.shape)
+  taken = _gather_frames(
+    words, start[:, None, None] + frame_indices, windows.shape
+  )
   return tf.reshape(taken, (-1, schema.steps + 1, *windows.shape))
 
 
-def _words(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
-  """Returns frames, uint8 [M, frame_bytes], as int64 without the mask."""
+def _unmask_frames(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
+  """Removes `frames.MASK` from M frames.
+
+  Args:
+    frames_as_bytes: uint8 [M, frame_bytes].
+    frame_bytes: bytes of a frame, a multiple of 8.
+
+  Returns:
+    The frames as words of 8 bytes, int64 [M, frame_bytes / 8].
+  """
   # With two dimensions and words of 8 bytes: more dimensions, or single bytes,
   # cost three times as much.
   words = tf.bitcast(
@@ -199,28 +231,33 @@ def _words(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
   return tf.bitwise.bitwise_xor(words, tf.constant(frames.MASK))
 
 
-def _take(
+def _gather_frames(
   words: tf.Tensor, index: tf.Tensor, shape: tuple[int, ...]
 ) -> tf.Tensor:
-  """Returns frames by their numbers.
+  """Gathers frames by their indices, and removes the frames' padding.
 
   Args:
-    words: int64 [M, frame_bytes / 8].
-    index: int32 [...].
+    words: M frames as words of 8 bytes, int64 [M, frame_bytes / 8].
+    index: indices of K frames, int32 of any shape.
     shape: shape of an observation, [S, ...].
 
   Returns:
-    uint8 [number of indices, bytes of a frame without its padding].
+    Frames, uint8 [K, bytes of a frame without padding].
   """
   taken = tf.bitcast(tf.gather(words, tf.reshape(index, [-1])), tf.uint8)
   taken = tf.reshape(taken, (-1, frames.padded_bytes(shape)))
   return taken[:, : math.prod(shape[1:])]
 
 
-def _fields(
+def _unpack_records(
   packing: packing_lib.Packing, records: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns the fields [B, ...] of uint8 records [B, record_bytes]."""
+  """Returns the fields [B, ...] of records, by name; `Packing.unpack` in TF.
+
+  Args:
+    packing: packing of a record.
+    records: uint8 [B, record_bytes].
+  """
   fields, start = {}, 0
   for name, (dtype, shape) in packing.fields.items():
     end = start + dtype.itemsize * math.prod(shape)

@@ -1,4 +1,4 @@
-"""Importance weights: correct the bias of prioritized sampling."""
+"""Importance weights, which correct the bias of prioritized sampling."""
 
 import tensorflow as tf
 
@@ -9,7 +9,7 @@ def importance_weights(
   exponent: tf.Tensor,
   share: tf.Tensor | None = None,
 ) -> tf.Tensor:
-  """Returns the weights of a batch. Schaul et al. 2016, section 3.4.
+  """Returns the importance weights of a batch (Schaul et al. 2016, 3.4).
 
     w_i = (N P(i))^-beta / max_j w_j
 
@@ -18,21 +18,22 @@ def importance_weights(
 
     (N P(i))^-beta = (N_s P_s(i))^-beta * (K N_s / N)^beta.
 
-  The first factor is that of a single table. The second factor is equal for a
-  whole batch, which comes from one shard, so that dividing by the batch's
-  maximum would remove it. Therefore it is divided separately by its value for
-  the largest shard, which gives `share`^beta. It is 1 while all shards have
-  equally many items. While a shard fills again, its items get no more weight
-  than those of the other shards.
+  The first factor is that of a single table. The second factor is the same for
+  a whole batch, which comes from one shard, so dividing by the batch's maximum
+  would cancel it. Therefore it is normalized separately, by its value for the
+  largest shard, which gives `share`^beta. This is 1 if all shards have equally
+  many items. While a restarted shard fills up, its batches have lower weights.
 
   Args:
-    probabilities: [B] P(i), or P_s(i), of sampling each item.
-    table_size: [B] N, or N_s, items in the table when each was sampled.
-    exponent: [] beta, in [0, 1].
-    share: [] N_s / max_t N_t, in [0, 1]; None: there is one table.
+    probabilities: probability of sampling each item from its table, P(i) or
+      P_s(i), [B].
+    table_size: items in that table when each was sampled, N or N_s, [B].
+    exponent: beta, in [0, 1], [].
+    share: N_s / max_t N_t, the shard's size relative to the largest shard's, in
+      [0, 1], []; None: there is one table.
 
   Returns:
-    float32 [B], at most 1.
+    Weights, float32 [B], at most 1.
   """
   expected = tf.cast(table_size, tf.float64) * probabilities  # [B] N P(i)
   # A restored or new table may report 0 for an item that it has returned.

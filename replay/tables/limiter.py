@@ -1,14 +1,16 @@
-"""Limiter: bounds of a table's rate limiter, and what they allow."""
+"""Limiter: bounds of a table's rate limiter, and computations with them."""
 
 import math
 import sys
 import typing
 
-UNBOUNDED = sys.float_info.max  # a bound that no difference reaches
+# Value of `Limiter.max_diff` without an upper bound; negated, the value of
+# `Limiter.min_diff` without a lower bound.
+UNBOUNDED = sys.float_info.max
 
 
 class Limiter(typing.NamedTuple):
-  """Bounds that block inserts or samples by a table's counts, as in Reverb.
+  """Parameters of a Reverb rate limiter, which blocks inserts or samples.
 
   Reverb computes the difference inserted * samples_per_insert - sampled. A
   sample blocks if the difference would fall below `min_diff`, or if the table
@@ -16,8 +18,8 @@ class Limiter(typing.NamedTuple):
   above `max_diff`, unless the table has fewer than `min_size` items.
 
   Attributes:
-    samples_per_insert: samples that each insert grants.
-    min_size: items in the table before the first is sampled.
+    samples_per_insert: number of samples that each insert grants.
+    min_size: items in the table before the first one is sampled.
     min_diff: lower bound of the difference, in samples.
     max_diff: upper bound of the difference, in samples.
   """
@@ -29,7 +31,7 @@ class Limiter(typing.NamedTuple):
 
   @classmethod
   def from_min_size(cls, min_size: int) -> "Limiter":
-    """Returns a limiter that blocks samples below `min_size` items."""
+    """Returns a limiter that only blocks samples below `min_size` items."""
     return cls(1.0, min_size, -UNBOUNDED, UNBOUNDED)
 
   @classmethod
@@ -42,17 +44,17 @@ class Limiter(typing.NamedTuple):
   ) -> "Limiter":
     """Returns a limiter that holds a ratio of samples to inserts.
 
-    The bounds are those of Reverb's `SampleToInsertRatio`. They are at least
-    the samples of two inserts apart, or both sides could block at once. They
-    are also far enough apart for a whole batch at any number of inserts: a
-    trainer that only gets parts of batches never learns.
+    The bounds are those of Reverb's `SampleToInsertRatio`. Their distance is at
+    least the samples of two inserts, or inserts and samples could block at the
+    same time. It is also large enough for one batch at any number of inserts,
+    or the trainer could wait for the rest of a batch for ever.
 
     Args:
-      samples_per_insert: above 0.
-      min_size: items in the table before the first is sampled.
+      samples_per_insert: ratio of samples to inserts, above 0.
+      min_size: items in the table before the first one is sampled.
       batch_size: items per batch.
-      tolerance: half of the distance of the bounds, as a fraction of the
-        samples that `min_size` inserts grant.
+      tolerance: half of the bounds' distance, as a fraction of the samples that
+        `min_size` inserts grant; raised if the distance is too small.
     """
     ratio = samples_per_insert
     error_buffer = max(
@@ -70,28 +72,36 @@ class Limiter(typing.NamedTuple):
 
   @classmethod
   def from_queue(cls, capacity: float) -> "Limiter":
-    """Returns the limiter of a queue of at most `capacity` items."""
+    """Returns the limiter of a queue of at most `capacity` items.
+
+    Inserts block while the queue is full, samples while it is empty.
+    """
     return cls(1.0, 1, 0.0, capacity)
 
   @property
   def bounded(self) -> bool:
-    """Whether inserts can block, as they do to hold a ratio."""
+    """Whether inserts can block, because `max_diff` is not `UNBOUNDED`."""
     return self.max_diff < UNBOUNDED
 
   def difference(self, inserted: int, sampled: int) -> float:
-    """Returns the difference that the limiter bounds, in samples."""
+    """Returns inserted * samples_per_insert - sampled, in samples.
+
+    Args:
+      inserted: items inserted since the table was made.
+      sampled: items sampled since the table was made.
+    """
     return inserted * self.samples_per_insert - sampled
 
   def samples_allowed(self, size: int, inserted: int, sampled: int) -> int:
-    """Returns how many items may be sampled without another insert.
+    """Returns the number of items that may be sampled before the next insert.
 
     Args:
       size: items in the table.
-      inserted: items, since the table was made.
-      sampled: items, since the table was made.
+      inserted: items inserted since the table was made.
+      sampled: items sampled since the table was made.
 
     Returns:
-      A number; `sys.maxsize`: no limit.
+      A number of samples; `sys.maxsize`: no limit.
     """
     if size < self.min_size:
       return 0
@@ -105,22 +115,31 @@ class Limiter(typing.NamedTuple):
     return allowed - (allowed > 0 and now - allowed < self.min_diff)
 
   def inserts_missing(self, size: int, inserted: int, sampled: int) -> int:
-    """Returns the inserts that are needed before one more sample.
+    """Returns the number of inserts that are needed before one more sample.
 
     Args:
       size: items in the table.
-      inserted: items, since the table was made.
-      sampled: items, since the table was made.
+      inserted: items inserted since the table was made.
+      sampled: items sampled since the table was made.
 
     Returns:
-      A number; 0: a sample is allowed now.
+      A number of inserts; 0: a sample is allowed now.
     """
     after = self.difference(inserted, sampled) - 1
     missing = (self.min_diff - after) / self.samples_per_insert
     return max(0, self.min_size - size, math.ceil(missing))
 
   def samples_missing(self, size: int, inserted: int, sampled: int) -> int:
-    """Returns the samples that are needed before one more insert."""
+    """Returns the number of samples that are needed before one more insert.
+
+    Args:
+      size: items in the table.
+      inserted: items inserted since the table was made.
+      sampled: items sampled since the table was made.
+
+    Returns:
+      A number of samples; 0: an insert is allowed now.
+    """
     if size + 1 <= self.min_size:
       return 0
     after = self.difference(inserted + 1, sampled)

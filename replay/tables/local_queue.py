@@ -1,16 +1,19 @@
-"""LocalQueue: an in-process queue, for runs in one process."""
+"""In-process queue of items, for runs in one process."""
 
 import pathlib
 
 import numpy as np
 
+# Names of the files that `LocalQueue.save` writes: all items, and the counts of
+# inserted and sampled items.
 _RECORDS, _COUNTS = "records.npy", "counts.npy"
 
 
 class LocalQueue:
-  """An in-process equivalent of a Reverb queue, for one thread.
+  """In-process equivalent of a Reverb queue; not thread-safe.
 
-  The interface is that of `local_table.LocalTable`, without priorities.
+  Each item is sampled once, the oldest first. The interface is that of
+  `local_table.LocalTable`, but priorities have no effect.
 
   ```python
   queue = LocalQueue(record_bytes)
@@ -19,12 +22,12 @@ class LocalQueue:
   ```
 
   Attributes:
-    inserted: items inserted so far; the key of the next one.
-    sampled: items sampled so far.
+    inserted: number of items inserted so far, which is the next item's key.
+    sampled: number of items sampled so far.
   """
 
   def __init__(self, record_bytes: int):
-    """Starts empty.
+    """Makes an empty queue.
 
     Args:
       record_bytes: bytes of an item.
@@ -34,15 +37,15 @@ class LocalQueue:
 
   @property
   def size(self) -> int:
-    """Items in the queue."""
+    """Number of items in the queue."""
     return len(self._records)
 
   def insert(self, records: np.ndarray, priorities: np.ndarray) -> None:
-    """Appends items.
+    """Appends M items.
 
     Args:
-      records: uint8 [M, record_bytes].
-      priorities: have no effect.
+      records: bytes of the items, uint8 [M, record_bytes].
+      priorities: no effect; for the interface of `LocalTable`.
     """
     del priorities
     self._records = np.concatenate([self._records, records])
@@ -53,11 +56,15 @@ class LocalQueue:
   ) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
     """Removes and returns the oldest items.
 
+    Args:
+      batch_size: B, the number of items.
+
     Returns:
-      Keys, probabilities, the size before, and records, as `LocalTable.sample`.
+      Keys uint64 [B], sampling probabilities float64 [B] (all 1), the queue's
+      size before the removal, and records uint8 [B, record_bytes].
 
     Raises:
-      ValueError: the queue has fewer items.
+      ValueError: the queue has fewer than `batch_size` items.
     """
     size = self.size
     if size < batch_size:
@@ -71,25 +78,25 @@ class LocalQueue:
     return keys, np.ones(batch_size), size, records
 
   def save(self, folder: pathlib.Path) -> None:
-    """Saves the whole state, uncompressed.
+    """Saves all items and counts, uncompressed.
 
     Args:
-      folder: an empty one.
+      folder: an existing empty folder.
 
     Raises:
-      OSError: the disk rejects the files.
+      OSError: the files cannot be written.
     """
     np.save(folder / _RECORDS, self._records)
     np.save(folder / _COUNTS, np.array([self.inserted, self.sampled]))
 
   def load(self, folder: pathlib.Path) -> None:
-    """Restores the state that `save` has written.
+    """Replaces all items and counts by those that `save` has written.
 
     Args:
       folder: the folder that was passed to `save`.
 
     Raises:
-      ValueError: the items in the folder have another size.
+      ValueError: the size of the saved items is not `record_bytes`.
     """
     records = np.load(folder / _RECORDS)
     if records.shape[1] != self._records.shape[1]:

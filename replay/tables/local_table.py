@@ -1,4 +1,4 @@
-"""LocalTable: an in-process table whose samples are reproducible by a seed."""
+"""In-process table of items, whose samples are reproducible with a seed."""
 
 import json
 import math
@@ -9,17 +9,19 @@ import numpy as np
 from slipway.replay.items import priorities as priorities_lib
 from slipway.replay.tables import local_queue, table_spec
 
+# Names of the files that `LocalTable.save` writes: all items, their weights
+# (priority^exponent), and the counts with the random generator's state.
 _RECORDS, _WEIGHTS, _COUNTS = "records.npy", "weights.npy", "table.json"
 
 
 def make_table(
   spec: table_spec.TableSpec, seed: int
 ) -> "LocalTable | local_queue.LocalQueue":
-  """Makes the table of a run in one process.
+  """Makes the in-process table or queue of a spec.
 
   Args:
-    spec: spec of the table.
-    seed: seed of the random numbers that choose samples.
+    spec: spec of the table; `spec.consumed` selects a queue.
+    seed: seed of the table's random sampling; a queue does not need it.
   """
   record_bytes = math.prod(spec.schema.item_shape)
   if spec.consumed:
@@ -28,12 +30,12 @@ def make_table(
 
 
 class LocalTable:
-  """An in-process equivalent of a Reverb table, reproducible by a seed.
+  """In-process equivalent of a Reverb table, with a seed; not thread-safe.
 
-  Reverb samples with unseeded generators in its server's threads, so no two
-  runs are equal. This table has the same semantics: it evicts the oldest item,
-  samples items with replacement in proportion to priority^exponent (uniformly
-  if all priorities are zero), and never repeats a key. It is for one thread.
+  Reverb samples with unseeded generators in its server's threads, so its runs
+  are not reproducible. This table has the same semantics. It evicts the oldest
+  item. It samples items with replacement in proportion to priority^exponent, or
+  uniformly if all priorities are zero. It never uses a key twice.
 
   ```python
   table = LocalTable(50_000, record_bytes, priority_exponent=0.6, seed=1)
@@ -42,6 +44,10 @@ class LocalTable:
   table.update_priorities(keys, priorities)
   table.save(folder)
   ```
+
+  Attributes:
+    inserted: number of items inserted so far, which is the next item's key.
+    sampled: number of items sampled so far.
   """
 
   def __init__(
@@ -51,14 +57,14 @@ class LocalTable:
     priority_exponent: float | None,
     seed: int,
   ):
-    """Starts empty; the kernel allocates memory as records arrive.
+    """Makes an empty table; its memory is allocated as items arrive.
 
     Args:
-      capacity: items in the table before the oldest is evicted.
-      record_bytes: bytes per item.
-      priority_exponent: alpha; None: samples are uniform, and priorities have
-        no effect.
-      seed: seed of the random numbers that choose samples.
+      capacity: maximum number of items; further inserts evict the oldest ones.
+      record_bytes: bytes of an item.
+      priority_exponent: alpha, to which priorities are raised; None: sampling
+        is uniform, and priorities have no effect.
+      seed: seed of the random sampling.
     """
     self._capacity = capacity
     self._exponent = priority_exponent
@@ -73,20 +79,20 @@ class LocalTable:
     self._sums = np.zeros(nodes, np.float64)
     # Items that a restored table with another capacity had evicted.
     self._evicted = 0
-    self.inserted = 0  # items so far; the key of the next one
-    self.sampled = 0  # items so far
+    self.inserted = 0
+    self.sampled = 0
 
   @property
   def size(self) -> int:
-    """Items in the table."""
+    """Number of items in the table."""
     return min(self.inserted - self._evicted, self._capacity)
 
   def insert(self, records: np.ndarray, priorities: np.ndarray) -> None:
-    """Appends items, and evicts the oldest ones above the capacity.
+    """Inserts M items, and evicts the oldest ones above the capacity.
 
     Args:
-      records: uint8 [M, record_bytes].
-      priorities: float [M].
+      records: bytes of the items, uint8 [M, record_bytes].
+      priorities: priorities of the items, float [M].
 
     Raises:
       ValueError: a priority is negative, infinite or not a number.
@@ -95,14 +101,17 @@ class LocalTable:
     keys = np.arange(self.inserted, self.inserted + len(records))
     self.inserted += len(records)
     # Of more items than the capacity, the last ones evict the first.
-    slots = self._slots(keys[-self._capacity :])
+    slots = self._slots_of(keys[-self._capacity :])
     self._records[slots] = records[-self._capacity :]
-    self._set(slots, priorities[-self._capacity :])
+    self._set_weights(slots, priorities[-self._capacity :])
 
   def sample(
     self, batch_size: int
   ) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
     """Samples items with replacement.
+
+    Args:
+      batch_size: B, the number of items.
 
     Returns:
       Keys uint64 [B], sampling probabilities float64 [B], the table's size, and
@@ -122,7 +131,7 @@ class LocalTable:
       slots = self._random.integers(self.size, size=batch_size)
       probabilities = np.full(batch_size, 1.0 / self.size)
     else:
-      slots = self._descend(self._random.random(batch_size) * total)
+      slots = self._find_slots(self._random.random(batch_size) * total)
       probabilities = self._sums[self._leaves + slots] / total
     # A slot is used again after `capacity` inserts: its newest key counts.
     laps = (self.inserted - self._evicted - 1 - slots) // self._capacity
@@ -130,11 +139,12 @@ class LocalTable:
     return keys, probabilities, self.size, self._records[slots]
 
   def update_priorities(self, keys: np.ndarray, priorities: np.ndarray) -> None:
-    """Sets priorities; the last one counts if a key occurs twice.
+    """Sets the priorities of items.
 
     Args:
-      keys: uint64 [B]; evicted ones are ignored.
-      priorities: float [B].
+      keys: keys of the items, uint64 [B]; keys of evicted items are ignored. If
+        a key occurs twice, its last priority counts.
+      priorities: new priorities, float [B].
 
     Raises:
       ValueError: a priority is negative, infinite or not a number.
@@ -142,16 +152,16 @@ class LocalTable:
     priorities_lib.check(priorities)
     keys = keys.astype(np.int64)
     held = (keys >= self.inserted - self.size) & (keys < self.inserted)
-    self._set(self._slots(keys[held]), priorities[held])
+    self._set_weights(self._slots_of(keys[held]), priorities[held])
 
   def save(self, folder: pathlib.Path) -> None:
-    """Saves the whole state, uncompressed.
+    """Saves items, weights, counts and random state, uncompressed.
 
     Args:
-      folder: an empty one.
+      folder: an existing empty folder.
 
     Raises:
-      OSError: the disk rejects the files.
+      OSError: the files cannot be written.
     """
     np.save(folder / _RECORDS, self._records[: self.size])
     if self._exponent is not None:
@@ -168,15 +178,15 @@ class LocalTable:
     (folder / _COUNTS).write_text(json.dumps(counts), encoding="utf-8")
 
   def load(self, folder: pathlib.Path) -> None:
-    """Restores the state that `save` has written; the capacity may differ.
-
-    To be called on an empty table.
+    """Restores the state that `save` has written, into an empty table.
 
     Args:
-      folder: the folder that was passed to `save`.
+      folder: the folder that was passed to `save`, by a table whose capacity
+        may differ.
 
     Raises:
-      ValueError: the items do not fit this table.
+      ValueError: the items are too many or of another size, or were saved with
+        another priority exponent.
     """
     counts = json.loads((folder / _COUNTS).read_text(encoding="utf-8"))
     # Mapped, as records may be gigabytes, which need not be in memory twice.
@@ -207,10 +217,10 @@ class LocalTable:
     if self._exponent is not None:
       weights = np.load(folder / _WEIGHTS)[saved]
       self._sums[self._leaves : self._leaves + size] = weights
-      self._sum_all()
+      self._rebuild_sums()
 
   def check_valid(self) -> None:
-    """Asserts the invariants between two calls; for tests."""
+    """Asserts that the tree of sums is consistent; for tests."""
     assert 0 <= self.size <= self._capacity
     if self._exponent is None:
       return
@@ -220,11 +230,17 @@ class LocalTable:
     assert (leaves >= 0).all(), "a negative weight would never be sampled"
     assert not leaves[self.size :].any(), "an empty slot would be sampled"
 
-  def _slots(self, keys: np.ndarray) -> np.ndarray:
+  def _slots_of(self, keys: np.ndarray) -> np.ndarray:
+    """Returns the slots (indices in `_records`) of items by their keys."""
     return (keys - self._evicted) % self._capacity
 
-  def _set(self, slots: np.ndarray, priorities: np.ndarray) -> None:
-    """Sets the weights of leaves, and sums their ancestors again."""
+  def _set_weights(self, slots: np.ndarray, priorities: np.ndarray) -> None:
+    """Sets the weights of slots, and updates the sums above them in the tree.
+
+    Args:
+      slots: slots of items, int [M].
+      priorities: priorities of the items, float [M].
+    """
     if self._exponent is None:
       return
     priorities = np.asarray(priorities, np.float64)
@@ -235,15 +251,22 @@ class LocalTable:
       nodes = nodes >> 1
       self._sums[nodes] = self._sums[2 * nodes] + self._sums[2 * nodes + 1]
 
-  def _sum_all(self) -> None:
-    """Sums all nodes, from the leaves up."""
+  def _rebuild_sums(self) -> None:
+    """Computes all inner nodes of the sum tree from its leaves."""
     for depth in reversed(range(self._depth)):
       first = 1 << depth
       below = self._sums[2 * first : 4 * first]
       self._sums[first : 2 * first] = below[::2] + below[1::2]
 
-  def _descend(self, sums: np.ndarray) -> np.ndarray:
-    """Returns the slots [B] at which the summed weights exceed `sums` [B]."""
+  def _find_slots(self, sums: np.ndarray) -> np.ndarray:
+    """Returns the first slots at which the cumulative weight exceeds a sum.
+
+    Args:
+      sums: sums of weights, float64 [B], in [0, sum of all weights].
+
+    Returns:
+      Slots, int64 [B].
+    """
     nodes = np.ones(len(sums), np.int64)
     for _ in range(self._depth):
       nodes *= 2

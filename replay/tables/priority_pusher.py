@@ -12,21 +12,24 @@ from absl import logging
 from slipway.replay.items import priorities as priorities_lib
 from slipway.replay.tables import shard_monitor, tables
 
-# Pushes that may wait. More are not needed: new priorities need new samples.
+# Maximum number of queued pushes. It is small because new priorities belong to
+# new samples.
 _QUEUE_SIZE = 2
-_CHECK_S = 0.1  # between two checks whether the server is up
+# Seconds between two checks whether the server is up.
+_CHECK_S = 0.1
+# Result of `PriorityPusher._get` if no push was queued within `_CHECK_S`.
 _TIMED_OUT = ()
 
 
 class PriorityPusher:
-  """Sends priorities to one server, in a thread of its own.
+  """Sender of new priorities of items to one server, in a separate thread.
 
-  Reverb's call blocks while the server is down. As an operation of the
-  trainer's graph it could not be cancelled.
+  Reverb's call blocks while the server is down, and cannot be cancelled if it
+  is an operation of the trainer's graph.
   """
 
   def __init__(self, shard: shard_monitor.ShardMonitor):
-    """Starts the thread, which connects at the first push.
+    """Starts the thread, which connects to the server at the first push.
 
     Args:
       shard: monitor of the server that has the items.
@@ -39,18 +42,19 @@ class PriorityPusher:
     self._thread.start()
 
   def push(self, keys: np.ndarray, priorities: np.ndarray) -> None:
-    """Queues priorities; the table ignores those of evicted items.
+    """Queues new priorities of N items for sending.
 
-    Blocks while the queue is full and the server is up. If the server is down,
-    the priorities are dropped: its restored items have priorities. An item
-    whose new priority is invalid keeps its old one, which is logged once.
+    Blocks while the queue is full and the server is up. Drops the priorities if
+    the server is down. An item whose new priority is invalid keeps its old one,
+    and the first such case is logged. The table ignores keys of evicted items.
 
     Args:
-      keys: uint64 [N]; the last of equal ones counts.
-      priorities: float [N].
+      keys: keys of the items, uint64 [N]. If a key occurs twice, its last
+        priority counts.
+      priorities: new priorities, float [N].
 
     Raises:
-      ValueError: no priority is finite and at least 0: the learner diverges.
+      ValueError: no priority is finite and at least 0, so the learner diverges.
     """
     valid = priorities_lib.is_valid(priorities)
     if not valid.all():
@@ -72,12 +76,18 @@ class PriorityPusher:
     """Sends queued priorities and stops the thread.
 
     Args:
-      timeout_s: seconds to wait at most; the daemon thread is left then.
+      timeout_s: seconds to wait at most for space in the queue, and again for
+        the thread's end. After a timeout, the daemon thread keeps running.
     """
     if self._put(None, timeout_s):
       self._thread.join(timeout_s)
 
   def _put(self, pushed: typing.Any, timeout_s: float) -> bool:
+    """Adds keys and priorities to the queue, or None to stop the thread.
+
+    Returns:
+      False if the queue was full for `timeout_s`.
+    """
     try:
       self._queue.put(pushed, timeout=timeout_s)
     except queue.Full:
@@ -85,7 +95,10 @@ class PriorityPusher:
     return True
 
   def _run(self) -> None:
-    """Sends what is queued, with a new client after each restart."""
+    """Sends queued priorities until None is queued.
+
+    Runs in the thread. Makes a new client after each restart of the server.
+    """
     client, incarnation = None, 0
     while (pushed := self._get()) is not None:
       if not self._shard.up or incarnation != self._shard.incarnation:
@@ -107,6 +120,7 @@ class PriorityPusher:
         self._shard.mark_lost()
 
   def _get(self) -> typing.Any:
+    """Returns the next queued element; `_TIMED_OUT`: none within `_CHECK_S`."""
     # The client of a server that is down must not be kept until the next push:
     # its channel would connect again after longer and longer delays.
     try:

@@ -1,4 +1,4 @@
-"""Queue reader: takes whole batches out of a queue, never parts of one."""
+"""Queue reader: samples whole batches from a Reverb queue without losses."""
 
 import threading
 import typing
@@ -8,32 +8,40 @@ import reverb
 
 from slipway.replay.tables import shard_monitor, table_status, tables
 
-_CHECK_S = 0.1  # between two checks whether the server is still up
+# Seconds between two checks, during a call, whether the server is still up.
+_CHECK_S = 0.1
 
 
 class Samples(typing.NamedTuple):
-  """A batch of I items, as `graph_loop.SampledUpdate` takes it."""
+  """A batch of I items from a queue, the input of `graph_loop.SampledUpdate`.
 
-  keys: np.ndarray  # uint64 [I]
-  probabilities: np.ndarray  # float64 [I]
-  table_size: int  # items in the queue before the batch was taken
-  data: np.ndarray  # uint8 [I, item bytes]
+  Attributes:
+    keys: keys of the items, uint64 [I].
+    probabilities: sampling probabilities that Reverb reports, float64 [I].
+    table_size: items in the queue before the batch was taken.
+    data: bytes of the items, uint8 [I, item bytes].
+  """
+
+  keys: np.ndarray
+  probabilities: np.ndarray
+  table_size: int
+  data: np.ndarray
 
 
 class QueueReader:
-  """Reads one server's queue from one thread.
+  """Reader of batches from one server's queue; not thread-safe.
 
-  `reverb.TrajectoryDataset` samples ahead, and a queue returns each item once:
-  items that were sampled ahead are lost when the iterator ends. A sampler for
-  exactly one batch takes 1.6 ms for 8 items, a dataset of one batch 22 ms
-  (docs/libraries.md).
+  A queue returns each item once. `reverb.TrajectoryDataset` samples ahead, so
+  items would be lost when its iterator ends. This reader samples exactly one
+  batch per call. That takes 1.6 ms for 8 items, where a dataset of one batch
+  takes 22 ms (docs/libraries.md).
   """
 
   def __init__(self, monitor: shard_monitor.ShardMonitor, batch_size: int):
-    """Keeps the arguments; connects at the first batch.
+    """Stores the arguments; the first `take` connects to the server.
 
     Args:
-      monitor: monitor of the server.
+      monitor: monitor of the server that has the queue.
       batch_size: items per batch.
     """
     self._monitor, self._batch_size = monitor, batch_size
@@ -44,7 +52,7 @@ class QueueReader:
     self._blocked_calls: list[_SampleCall] = []  # as the server was down
 
   def status(self) -> table_status.TableStatus | None:
-    """Returns the queue's counts; None: the server does not reply."""
+    """Polls the counts of the queue; None: the server does not reply."""
     incarnation = self._monitor.incarnation
     status = self._monitor.status()
     self._size = 0 if status is None else status.size
@@ -53,7 +61,11 @@ class QueueReader:
     return status
 
   def take(self) -> Samples | None:
-    """Takes a batch; None: the queue has no whole batch, or is down."""
+    """Removes a batch from the queue, without waiting for new items.
+
+    Returns:
+      The batch; None: the queue has no whole batch, or the server is down.
+    """
     if (batch := self._take_finished_call()) is not None:
       return batch
     # A poll of the counts costs as much as the batch does.
@@ -78,7 +90,13 @@ class QueueReader:
     return call.samples
 
   def _take_finished_call(self) -> Samples | None:
-    """Returns the batch of a blocked call that has finished; None: none has."""
+    """Returns the batch of a call that was blocked, but has finished now.
+
+    Calls block while the server is down.
+
+    Returns:
+      The batch; None: no blocked call has finished, or the call has failed.
+    """
     for call in self._blocked_calls:
       if not call.is_alive():
         self._blocked_calls.remove(call)
@@ -87,17 +105,23 @@ class QueueReader:
 
 
 class _SampleCall(threading.Thread):
-  """A thread that runs one call of Reverb's `sample`.
+  """Daemon thread that runs one call of `reverb.Client.sample`.
 
-  The call has no timeout and cannot be cancelled, so it needs a daemon thread.
-  If the server died, the call blocks until a server is up at the address, and
-  then takes items from it.
+  The call has no timeout and cannot be cancelled. If the server dies, the call
+  blocks until a server is up at the address, and then takes items from it.
 
   Attributes:
-    samples: the batch, when the thread has ended; None: the call has failed.
+    samples: the batch, once the thread has ended; None: the call has failed.
   """
 
   def __init__(self, client: reverb.Client, batch_size: int, table_size: int):
+    """Starts the thread.
+
+    Args:
+      client: client of the server.
+      batch_size: items to sample.
+      table_size: number of items in the queue, for `Samples.table_size`.
+    """
     super().__init__(name="queue-sampling", daemon=True)
     self._client, self._batch_size = client, batch_size
     self._table_size = table_size
@@ -105,6 +129,7 @@ class _SampleCall(threading.Thread):
     self.start()
 
   def run(self) -> None:
+    """Samples the batch and sets `samples`."""
     try:
       items = list(
         self._client.sample(

@@ -1,8 +1,8 @@
-"""Shard monitor: watches one replay server for the trainer.
+"""Shard monitor: checks for the trainer whether one replay server is up.
 
 Reverb's samplers and clients block while their server is down, without an error
-or a timeout. So a thread checks whether the server is up, and cancels its
-readers if it is down.
+or a timeout. So a thread checks whether the server is up. If the server is
+down, the thread calls `on_lost`, which cancels the readers.
 """
 
 import threading
@@ -15,37 +15,40 @@ from absl import logging
 from slipway.replay.tables import table_status, tables
 from slipway.replay.transport import routes
 
-# Seconds between two checks whether the server is up: a connection each.
+# Seconds between two checks whether the server is up. Each check is an attempt
+# to connect.
 _PERIOD_S = 0.2
-# Seconds between two polls of its size, which take the table's lock.
+# Seconds between two polls of the table's size. Each poll takes the table's
+# lock.
 _SIZE_PERIOD_S = 1.0
-# A server that accepts connections but does not reply for so many seconds is
-# taken to hang. Listing a large table for a snapshot takes less.
+# Seconds without a reply after which a server counts as down although it
+# accepts connections. Listing a large table for a snapshot takes less time.
 _SILENT_AFTER_S = 20.0
 
 
 class ShardMonitor:
-  """Watches one server in a thread of its own until `close`.
+  """Monitor of one replay server, in a separate thread until `close`.
 
   Attributes:
-    index: among the shards, from 0.
-    address: 'host:port' of its server.
-    incarnation: count of the times that the server came up; connections to an
+    index: index of the server among the shards, from 0.
+    address: 'host:port' of the server.
+    incarnation: how many times the server has come up; connections to an
       earlier incarnation are invalid.
-    size: items in its table at the last poll.
-    on_lost: called when the server is found down, mostly in the thread.
+    size: number of items in the server's table at the last poll.
+    on_lost: callback when the server is found down, called in the monitor's
+      thread or in the thread that calls `mark_lost`.
   """
 
   def __init__(self, index: int, address: str, table: str):
-    """Starts the thread; the server counts as down until the thread finds it.
+    """Starts the thread; the server counts as down until its first reply.
 
     Args:
-      index: among the shards, from 0.
-      address: 'host:port' of its server.
+      index: index of the server among the shards, from 0.
+      address: 'host:port' of the server.
       table: name of the table whose counts are polled.
 
     Raises:
-      ValueError: the address has another form.
+      ValueError: the address is not 'host:port'.
     """
     self.index, self.address = index, address
     self.incarnation, self.size = 0, 0
@@ -69,11 +72,15 @@ class ShardMonitor:
     return self._up.is_set()
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits until the server is up, at most `timeout_s`; returns `up`."""
+    """Waits until the server is up, for at most `timeout_s` seconds.
+
+    Returns:
+      Whether the server is up.
+    """
     return self._up.wait(timeout_s)
 
   def status(self) -> table_status.TableStatus | None:
-    """Returns the counts of the table; None: the server does not reply."""
+    """Polls the counts of the table; None: the server does not reply."""
     if not self.up:
       self._view = None
       return None
@@ -88,7 +95,7 @@ class ShardMonitor:
   def mark_lost(self) -> None:
     """Marks the server as down until the thread finds it up again.
 
-    To be called by a reader that gets an error from the server.
+    Readers call this when they get an error from the server.
     """
     with self._lock:
       if not self._up.is_set():
@@ -102,11 +109,12 @@ class ShardMonitor:
     self.on_lost()
 
   def close(self) -> None:
-    """Stops the thread."""
+    """Stops the monitor's thread."""
     self._closed.set()
     self._thread.join()
 
   def _run(self) -> None:
+    """Checks the server and polls the table's size until `close`."""
     view, polled_at_s, replied_at_s = None, 0.0, time.monotonic()
     while not self._closed.is_set():
       if self._route.waits_for() is not None:
@@ -127,6 +135,7 @@ class ShardMonitor:
       self._closed.wait(_PERIOD_S)
 
   def _mark_up(self) -> None:
+    """Marks the server as up, in a new incarnation if it was down."""
     with self._lock:
       if self._up.is_set():
         return
@@ -140,12 +149,20 @@ class ShardMonitor:
     )
 
   def _make_view(self) -> tables.TableView:
+    """Makes a new client that reads the status of the table."""
     return tables.TableView(self.address, self._table)
 
 
 def statuses(
   monitors: Sequence[ShardMonitor],
 ) -> list[table_status.TableStatus]:
-  """Returns the counts of all servers that are up and reply."""
+  """Polls the table counts of all servers that are up.
+
+  Args:
+    monitors: monitors of the servers.
+
+  Returns:
+    The counts of the servers that have replied, in the order of the monitors.
+  """
   found = [monitor.status() for monitor in monitors if monitor.up]
   return [status for status in found if status is not None]

@@ -1,7 +1,7 @@
-"""Shards snapshot: saves the tables of several servers together.
+"""Shards snapshot: saves the tables of several replay servers together.
 
-For a server that is down, the snapshot gets the tables that were saved before,
-if there are any.
+If a server is down, its tables are copied from the last snapshot, if there is
+one.
 """
 
 import os
@@ -15,17 +15,18 @@ from absl import logging
 
 from slipway.replay.tables import table_snapshot
 
-_CHECK_S = 0.1  # between two checks whether a server is still up
+# Seconds between two checks whether a server that saves is still up.
+_CHECK_S = 0.1
 
 
 class ShardFolder(NamedTuple):
-  """One server, and the folder that its tables are saved to.
+  """A replay server, and the folder that its tables are saved to.
 
   Attributes:
     address: address of the server, on this machine.
-    root: the `saving_dir` of its TrajectoryManager.
-    path: folder to make, on the same file system as `root`.
-    is_up: returns whether the server is up.
+    root: the `saving_dir` of the server's TrajectoryManager.
+    path: new folder for the tables, on the same file system as `root`.
+    is_up: function that returns whether the server is up.
   """
 
   address: str
@@ -35,9 +36,10 @@ class ShardFolder(NamedTuple):
 
 
 class ShardsSaving:
-  """Saves the tables of several servers; used like `table_snapshot.Saving`.
+  """Snapshot of the tables of several servers, saved in parallel.
 
-  It never waits for a server that is down.
+  The methods are those of `table_snapshot.Saving`. None of them waits for a
+  server that is down.
   """
 
   def __init__(
@@ -48,9 +50,9 @@ class ShardsSaving:
     """Starts to save the tables of all servers that are up.
 
     Args:
-      folders: one per server; the parent of their paths is made.
-      last: returns the same folders in the last snapshot, or None if there is
-        none; called if a server is down.
+      folders: a folder per server; the parents of their paths are created.
+      last: returns the paths of the servers' folders in the last snapshot, or
+        None if there is none. `finish` calls it if a server is down.
     """
     self._folders, self._last = folders, last
     for folder in folders:
@@ -63,10 +65,13 @@ class ShardsSaving:
     ]
 
   def wait_copied(self, timeout_s: float) -> bool:
-    """Waits until no insert or sample changes the snapshot any more.
+    """Waits until later inserts and samples no longer change the snapshot.
 
     Args:
-      timeout_s: seconds for each server.
+      timeout_s: seconds to wait at most for each server.
+
+    Returns:
+      False after the timeout of a server that is up.
     """
     return all(
       saving is None or saving.wait_copied(timeout_s) or not folder.is_up()
@@ -74,13 +79,16 @@ class ShardsSaving:
     )
 
   def finish(self) -> None:
-    """Waits until the tables of all shards are written.
+    """Waits until the tables of all servers are written.
+
+    Logs a warning for each server that is down or has failed to save. Links the
+    files of such a server from the last snapshot, if there is one.
 
     Raises:
-      OSError: the disk rejects the files.
+      OSError: the files of the last snapshot cannot be linked.
     """
     for shard, folder in enumerate(self._folders):
-      if not self._is_saved(shard):
+      if not self._wait_until_saved(shard):
         last = self._last()
         known = last is not None and last[shard].exists()
         logging.warning(
@@ -92,7 +100,8 @@ class ShardsSaving:
           shutil.rmtree(folder.path, ignore_errors=True)
           shutil.copytree(last[shard], folder.path, copy_function=os.link)
 
-  def _is_saved(self, shard: int) -> bool:
+  def _wait_until_saved(self, shard: int) -> bool:
+    """Waits until a shard's tables are written; False: it is down or failed."""
     folder, saving = self._folders[shard], self._savings[shard]
     if saving is None:
       return False

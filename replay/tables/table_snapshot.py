@@ -2,13 +2,13 @@
 
 Reverb lists the items of its tables while it holds their lock. Then it releases
 the lock, and compresses and writes the items, which takes many times as long.
-There is no call that shows when the lock is released. But a request for a
-table's counts gets its reply only then, and Reverb opens the file of the items
-soon after.
+Reverb has no call that shows when the lock is released. But it replies to a
+request for a table's counts only after the release, and it opens the file of
+the items soon after.
 
-Reverb restores a checkpoint unchanged: its limiter, size, exponent and
-signature replace those of the program, without a warning. So
-`copy_with_settings` changes them before.
+When Reverb restores a checkpoint, the limiter, size, exponent and signature of
+the checkpoint replace those of the program, without a warning. So
+`copy_with_settings` replaces them in a copy of the checkpoint.
 """
 
 import math
@@ -24,20 +24,27 @@ import tensorflow as tf
 from reverb.cc import schema_pb2
 from reverb.cc.checkpointing import checkpoint_pb2
 
+# Names of the files in a checkpoint of Reverb.
 _TABLES, _ITEMS, _CHUNKS = (
   f"{name}.tfrecord" for name in ("tables", "items", "chunks")
 )
-_DONE = "DONE"  # Reverb reads no folder without it
+# Name of the empty file that marks a complete checkpoint; Reverb reads no
+# checkpoint without it.
+_DONE = "DONE"
+# Compression of the TFRecord files in a checkpoint of Reverb.
 _COMPRESSION = "ZLIB"
+# Seconds between two checks of `Saving.wait_copied`.
 _CHECK_PERIOD_S = 0.005
-# Seconds: a server whose reply takes longer was listing a table. It starts that
-# microseconds after it has made its folder, before which no request is sent.
+# Reply time in seconds above which a server has been listing a table, and has
+# finished. The listing starts microseconds after the server has made the
+# checkpoint's folder. No request is sent before the folder exists.
 _LOCKED_S = 0.05
+# Timeout in seconds of a request for the table's counts.
 _REPLY_S = 5
 
 
 class Saving(threading.Thread):
-  """Saves the tables of one server, in a thread of its own.
+  """Thread that saves the tables of one Reverb server as a checkpoint.
 
   ```python
   saving = table_snapshot.Saving(address, root, path)
@@ -49,12 +56,12 @@ class Saving(threading.Thread):
   """
 
   def __init__(self, address: str, root: pathlib.Path, path: pathlib.Path):
-    """Starts the thread; only one may run per server.
+    """Empties `root` and starts the thread; only one may run per server.
 
     Args:
       address: address of the server, on this machine.
-      root: the `saving_dir` of its TrajectoryManager.
-      path: folder to make, on the same file system as `root`.
+      root: the `saving_dir` of the server's TrajectoryManager.
+      path: new folder for the checkpoint, on the same file system as `root`.
     """
     super().__init__(name="table-saving", daemon=True)
     self._client = reverb.Client(address)
@@ -65,16 +72,20 @@ class Saving(threading.Thread):
     self.start()
 
   def run(self) -> None:
+    """Makes the server write a checkpoint, and moves it to the path."""
     try:
       os.rename(self._client.checkpoint(), self._path)
     except Exception as error:  # `finish` raises it.
       self._error = error
 
   def wait_copied(self, timeout_s: float) -> bool:
-    """Waits until no insert or sample changes the checkpoint any more.
+    """Waits until later inserts and samples no longer change the checkpoint.
+
+    Args:
+      timeout_s: seconds to wait at most.
 
     Returns:
-      False after the timeout. True also if saving has failed.
+      False after the timeout; True also if saving has failed.
     """
     end_s = time.monotonic() + timeout_s
     while self.is_alive() and not self._is_copied():
@@ -84,6 +95,7 @@ class Saving(threading.Thread):
     return True
 
   def _is_copied(self) -> bool:
+    """Returns whether the server has listed all items and released the lock."""
     if any(self._root.glob(f"*/{_ITEMS}")):
       return True
     if not any(self._root.iterdir()):
@@ -96,10 +108,10 @@ class Saving(threading.Thread):
     return time.monotonic() - requested_s > _LOCKED_S
 
   def finish(self) -> None:
-    """Waits until everything is written.
+    """Waits until the checkpoint is written and moved to its path.
 
     Raises:
-      RuntimeError: the server could not save, or is down.
+      RuntimeError: the server is down, or could not write the checkpoint.
       OSError: the checkpoint could not be moved.
     """
     self.join()
@@ -110,25 +122,25 @@ class Saving(threading.Thread):
 def copy_with_settings(
   saved: pathlib.Path, target: pathlib.Path, tables: Sequence[reverb.Table]
 ) -> None:
-  """Copies a checkpoint of tables, and replaces their settings.
+  """Copies a checkpoint of Reverb, with the table settings of the config.
 
-  Items, priorities and counts stay. Limiter, size, sampler and remover become
-  those of `tables`. If the counts are out of the new limiter's bounds, the
-  count of samples becomes the nearest one within, so that neither inserts nor
-  samples block at first. All items of a restored queue can be sampled; its
-  limiter blocks only inserts.
+  Items, priorities and insert counts stay. Limiter, capacity, sampler and
+  remover become those of `tables`. The count of samples is clipped to the
+  bounds of the new limiter, so that inserts and samples are not blocked by old
+  counts. In a queue, it is reset so that all items can be sampled.
 
   Args:
     saved: folder of the checkpoint, which stays unchanged.
-    target: folder to make; its items are symbolic links.
+    target: new folder; its files of items are symbolic links into `saved`.
     tables: empty tables with the settings of the config.
 
   Raises:
-    ValueError: the items do not fit the tables.
+    ValueError: `saved` is no checkpoint, or its tables differ from `tables` in
+      their names or item schema, or have more items than the capacity.
   """
-  wanted = {table.name: _info(table) for table in tables}
+  wanted = {table.name: _table_info(table) for table in tables}
   try:
-    records = _read(saved / _TABLES)
+    records = _read_table_records(saved / _TABLES)
   except (tf.errors.OpError, ValueError) as error:
     raise ValueError(
       f"{str(saved)!r} is not a checkpoint of tables ({type(error).__name__}), "
@@ -153,20 +165,25 @@ def copy_with_settings(
 
 
 def empty(folder: pathlib.Path) -> None:
-  """Makes a folder empty: removes what a killed server has left there.
+  """Creates a folder, or deletes all subfolders of an existing one.
 
-  A folder that exists stays, as a full disk would not take another one.
+  The folder itself is not replaced, as a new one could not be created on a full
+  disk. Errors of deleting are ignored.
   """
   folder.mkdir(parents=True, exist_ok=True)
   for left in folder.iterdir():
     shutil.rmtree(left, ignore_errors=True)
 
 
-def _info(table: reverb.Table) -> schema_pb2.TableInfo:
+def _table_info(table: reverb.Table) -> schema_pb2.TableInfo:
+  """Returns the settings of a table as Reverb's protocol buffer."""
   return schema_pb2.TableInfo.FromString(table.internal_table.info())
 
 
-def _read(path: pathlib.Path) -> list[checkpoint_pb2.PriorityTableCheckpoint]:
+def _read_table_records(
+  path: pathlib.Path,
+) -> list[checkpoint_pb2.PriorityTableCheckpoint]:
+  """Reads the record of each table from the file of tables in a checkpoint."""
   dataset = tf.data.TFRecordDataset(str(path), _COMPRESSION)
   return [
     checkpoint_pb2.PriorityTableCheckpoint.FromString(record)
@@ -177,7 +194,16 @@ def _read(path: pathlib.Path) -> list[checkpoint_pb2.PriorityTableCheckpoint]:
 def _replace_settings(
   record: checkpoint_pb2.PriorityTableCheckpoint, wanted: schema_pb2.TableInfo
 ) -> None:
-  """Changes the record of a table to the wanted settings."""
+  """Replaces the settings in a table's checkpoint record, in place.
+
+  Args:
+    record: record of the table in the checkpoint.
+    wanted: settings of the table in the config.
+
+  Raises:
+    ValueError: the record has another item schema, or more items than the
+      wanted capacity.
+  """
   name = record.table_name
   if record.signature != wanted.signature:
     raise ValueError(

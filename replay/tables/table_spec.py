@@ -1,4 +1,4 @@
-"""TableSpec: schema and sizes of a run's table, and how it is sampled."""
+"""Spec of a run's replay table: item schema, sizes, sampling and limits."""
 
 import dataclasses
 import typing
@@ -7,49 +7,54 @@ import ml_collections
 
 from slipway.replay.tables import limiter as limiter_lib
 
-# Reverb's limiter counts in doubles, which are exact up to this number.
+# Maximum bound of a limiter, in samples. Reverb's limiter counts in doubles,
+# whose integers are exact up to this number.
 _MAX_COUNT = 2.0**53
 
 
 class ItemSchema(typing.Protocol):
-  """Names, types and positions of an item's fields in its bytes.
+  """Interface of the item schemas: describes the bytes of a table's items.
 
   Attributes:
-    item_shape: shape of an item, uint8.
-    transitions_per_item: transitions that are sampled together, by one key.
+    item_shape: shape of an item, whose dtype is uint8.
+    transitions_per_item: number of transitions in an item, which share a key.
   """
 
   item_shape: tuple[int, ...]
   transitions_per_item: int
 
   def kept_frame_records(self, num_envs: int) -> int:
-    """Returns the frame records that a writer keeps for later items."""
+    """Returns how many sent frame records a writer keeps for later items.
+
+    Args:
+      num_envs: number of environments of the writer.
+    """
     ...
 
 
 @dataclasses.dataclass(frozen=True)
 class TableSpec:
-  """An algorithm's declaration of its table.
+  """Settings of the replay table of an algorithm.
 
-  Reverb's table, the in-process table, the dataset, the schedule of updates,
-  the watchdog and the panel all follow from it.
+  The Reverb table, the in-process table, the dataset and the schedule of
+  updates are made from this spec. The watchdog and the panel also read it.
 
   Attributes:
     schema: schema of an item.
-    capacity: items in each server's table, at most.
+    capacity: maximum number of items in each server's table.
     batch_size: items per batch.
     steps_per_item: environment steps per new item.
-    min_size: items in each server's table before the first is sampled.
-    samples_per_insert: samples that each insert grants; 0: no limit.
-    tolerance: how far samples may deviate from that ratio, as a fraction of the
-      samples that min_size inserts grant.
+    min_size: items in each server's table before the first one is sampled.
+    samples_per_insert: number of samples that each insert grants; 0: no limit.
+    tolerance: allowed deviation of samples from samples_per_insert, as a
+      fraction of the samples that `min_size` inserts grant.
     priority_exponent: alpha, to which priorities are raised; None: items are
       sampled uniformly and have no priorities.
-    consumed: whether the table is a queue: each item is sampled once, the
-      oldest first.
-    shards: servers that share the items.
+    consumed: whether the table is a queue, from which each item is sampled
+      once, the oldest first.
+    shards: number of servers that share the items.
     round_steps: environment steps of all workers in a round of mode 'sync';
-      None: the number that gives one batch.
+      None: as many as give one batch.
   """
 
   schema: ItemSchema
@@ -74,8 +79,8 @@ class TableSpec:
     """Returns the spec of a table that is sampled with replacement.
 
     Args:
-      config: the whole config, with the fields of `groups.REPLAY`; its sizes
-        are in transitions, those of the table in items.
+      config: the whole config, with the fields of `groups.REPLAY`, whose sizes
+        are in transitions; the sizes of the spec are in items.
       schema: schema of an item.
       steps_per_item: environment steps per new item.
 
@@ -96,7 +101,7 @@ class TableSpec:
       shards=replay.shards,
       round_steps=config.sync.environment_steps,
     )
-    _check(config, table)
+    _check_sizes(config, table)
     return table
 
   @classmethod
@@ -106,7 +111,7 @@ class TableSpec:
     schema: ItemSchema,
     steps_per_item: int,
   ) -> "TableSpec":
-    """Returns the spec of a queue, whose items are used once.
+    """Returns the spec of a queue, from which each item is sampled once.
 
     Args:
       config: the whole config, with the fields of `groups.QUEUE`.
@@ -128,12 +133,12 @@ class TableSpec:
 
   @property
   def prioritized(self) -> bool:
-    """Whether items are sampled by priority."""
+    """Whether items are sampled in proportion to priority^alpha."""
     return self.priority_exponent is not None
 
   @property
   def limiter(self) -> limiter_lib.Limiter:
-    """Limiter of each server's table, except in mode 'sync'."""
+    """Limiter of each server's table in all modes except 'sync'."""
     if self.consumed:
       return limiter_lib.Limiter.from_queue(self.capacity)
     if not self.samples_per_insert:
@@ -144,24 +149,28 @@ class TableSpec:
 
   @property
   def round_limiter(self) -> limiter_lib.Limiter:
-    """Limiter in mode 'sync', where the rounds decide which side runs."""
+    """Limiter of each server's table in mode 'sync'.
+
+    It never blocks inserts, because the rounds limit collection and updates.
+    """
     if self.consumed:
       return limiter_lib.Limiter.from_queue(limiter_lib.UNBOUNDED)
     return limiter_lib.Limiter.from_min_size(self.min_size)
 
 
 def _queue_capacity(config: ml_collections.ConfigDict) -> int:
-  """Returns the items that may wait in each server's queue.
+  """Returns the capacity of each server's queue, in rollouts.
 
-  Each environment has one rollout in progress besides those that wait, and the
-  trainer one batch. A rollout is as old as the batches that are learned from
-  between its first step and its own update.
+  The capacity limits the policy lag to `config.variables.max_age` versions. A
+  rollout's lag is the number of batches that the trainer takes between the
+  rollout's first step and its own update. These batches come from the queue,
+  from one unfinished rollout per environment, and from the trainer's batch.
 
   Args:
     config: the whole config, with the fields of `groups.QUEUE`.
 
   Raises:
-    ValueError: no batch would fit into the age.
+    ValueError: in mode 'async', the limit leaves no place for a batch.
   """
   topology, batch_size = config.topology, config.learner.batch_size
   environments = topology.workers * topology.environments_per_worker
@@ -178,8 +187,17 @@ def _queue_capacity(config: ml_collections.ConfigDict) -> int:
   return max(capacity, batch_size)
 
 
-def _check(config: ml_collections.ConfigDict, table: TableSpec) -> None:
-  """Raises ValueError if the sizes would block for ever."""
+def _check_sizes(config: ml_collections.ConfigDict, table: TableSpec) -> None:
+  """Checks that the sizes of a replay table let batches be sampled.
+
+  Args:
+    config: the whole config, with the fields of `groups.REPLAY`.
+    table: spec that was made from the config.
+
+  Raises:
+    ValueError: with these sizes, no batch could ever be sampled, or inserts or
+      samples would block for ever.
+  """
   replay, batch_size = config.replay, config.learner.batch_size
   together = table.schema.transitions_per_item
   if batch_size % together:

@@ -1,4 +1,4 @@
-"""Table status: counts of a table in a server or in this process."""
+"""Table status: counts of a Reverb table or an in-process table."""
 
 import typing
 from collections.abc import Sequence
@@ -8,27 +8,33 @@ if typing.TYPE_CHECKING:
 
 
 class TableStatus(typing.NamedTuple):
-  """Counts of one or several tables."""
+  """Counts of items of one table, or summed over several tables.
 
-  size: int  # items in the table
-  inserted: int  # items so far
-  sampled: int  # items so far
-  samples_per_insert: float  # measured after the minimum size was reached
+  Attributes:
+    size: items in the table now.
+    inserted: items inserted so far.
+    sampled: items sampled so far.
+    samples_per_insert: measured ratio of samples to inserts since the table
+      reached its minimum size; 0.0 before.
+  """
+
+  size: int
+  inserted: int
+  sampled: int
+  samples_per_insert: float
 
   @classmethod
   def from_counts(
     cls, size: int, inserted: int, sampled: int, min_size: int
   ) -> "TableStatus":
-    """Returns the status of one table.
-
-    No item is sampled before the table has its minimum size, so the ratio is
-    that of the samples to the inserts since then.
+    """Returns the status of one table from its counts.
 
     Args:
-      size: items in the table.
-      inserted: items so far.
-      sampled: items so far.
-      min_size: items in the table before the first is sampled.
+      size: items in the table now.
+      inserted: items inserted so far.
+      sampled: items sampled so far.
+      min_size: items in the table before the first one is sampled; the first
+        `min_size` inserts do not count in the ratio.
     """
     return cls.from_shards([(size, inserted, sampled)], min_size)
 
@@ -36,11 +42,11 @@ class TableStatus(typing.NamedTuple):
   def from_shards(
     cls, counts: Sequence[tuple[int, int, int]], min_size: int
   ) -> "TableStatus":
-    """Returns the sums over several tables, and the ratio of the sums.
+    """Returns the status of several tables: sums, and the ratio of the sums.
 
     Args:
-      counts: size, inserted and sampled of each table.
-      min_size: items in each table before the first is sampled.
+      counts: tuple (size, inserted, sampled) of each table.
+      min_size: items in each table before the first one is sampled.
     """
     size, inserted, sampled = (sum(each) for each in zip(*counts, strict=True))
     since = sum(max(0, inserts - min_size) for _, inserts, _ in counts)
@@ -49,7 +55,7 @@ class TableStatus(typing.NamedTuple):
 
 
 def read(client: "reverb.Client", table: str) -> TableStatus:
-  """Returns the status of a server's table.
+  """Requests the status of a table from a Reverb server.
 
   Args:
     client: client of the server.

@@ -1,4 +1,4 @@
-"""Reverb's table of a run, made from its `TableSpec`."""
+"""Reverb tables: makes a run's table from its `TableSpec`, and reads counts."""
 
 import reverb
 import tensorflow as tf
@@ -6,19 +6,21 @@ import tensorflow as tf
 from slipway.replay.tables import limiter as limiter_lib
 from slipway.replay.tables import table_spec, table_status
 
-TRANSITIONS = "transitions"  # name of the table of items
-# Items. A queue is bounded by its limiter: it must not evict items.
+# Name of the table of items in each replay server.
+TRANSITIONS = "transitions"
+# Reverb's `max_size` of a queue, in items. It is so large that no item is ever
+# evicted: the limiter bounds a queue.
 _QUEUE_SIZE = 1 << 30
 
 
 def make_table(
   spec: table_spec.TableSpec, limiter: limiter_lib.Limiter | None = None
 ) -> reverb.Table:
-  """Makes the table of items, which evicts the oldest first.
+  """Makes the Reverb table of a spec, which evicts the oldest items first.
 
   Args:
     spec: spec of the table.
-    limiter: limiter of the table; None: `spec.limiter`.
+    limiter: rate limiter of the table; None: `spec.limiter`.
 
   Raises:
     ValueError: Reverb rejects the limiter.
@@ -46,10 +48,10 @@ def make_table(
 
 
 class TableView:
-  """Reads the status of one server's table."""
+  """Client that reads the status of one table of one server."""
 
   def __init__(self, server_address: str, table: str):
-    """Keeps the arguments; opens no connection.
+    """Makes a client, without opening a connection.
 
     Args:
       server_address: address of the server that has the table.
@@ -59,7 +61,7 @@ class TableView:
     self._table = table
 
   def status(self) -> table_status.TableStatus:
-    """Returns the table's status.
+    """Requests the table's status from the server.
 
     Raises:
       KeyError: the server has no such table.

@@ -13,10 +13,10 @@ from slipway.replay.transport import loopback, socket_passing
 
 
 class TrajectoryManager:
-  """Serves a run's tables on one port, and restores and saves them.
+  """Reverb server with a run's tables, which can be saved and restored.
 
   Attributes:
-    address: 'localhost:PORT'.
+    address: address of the server for clients, 'localhost:PORT'.
   """
 
   def __init__(
@@ -27,24 +27,25 @@ class TrajectoryManager:
     restore_from: pathlib.Path | None = None,
     passing_path: str | None = None,
   ):
-    """Starts serving, with the items of a checkpoint if there is one.
+    """Starts the server, with empty tables or with those of a checkpoint.
 
     Args:
-      tables: at least one.
-      port: TCP, restricted to this host: see `loopback`.
-      saving_dir: folder of this object alone, which is emptied. Reverb writes
-        checkpoints there for `table_snapshot.Saving`. None: tables can't be
-        saved or restored.
-      restore_from: folder that a `Saving` has made, of which a copy gets the
-        settings of `tables`. None: the tables start empty.
+      tables: tables to serve, at least one.
+      port: TCP port to listen on, for clients on this host only (`loopback`).
+      saving_dir: folder in which Reverb writes checkpoints for
+        `table_snapshot.Saving`. It is emptied, and must not be shared. None:
+        tables can't be saved or restored.
+      restore_from: folder with a checkpoint by `table_snapshot.Saving`, whose
+        items are restored with the settings of `tables`. None: the tables start
+        empty.
       passing_path: path of a unix socket by which processes in other network
-        namespaces connect; see `socket_passing`. None: there is none.
+        namespaces connect; see `socket_passing`. None: no such socket.
 
     Raises:
       OSError: the port is in use, or can't be restricted to this host.
       ValueError: the checkpoint does not fit the tables, or is damaged.
     """
-    _check_port(port)
+    _check_port_is_free(port)
     self._saving_dir = saving_dir
     if restore_from:
       self._check_restorable(restore_from)
@@ -66,11 +67,14 @@ class TrajectoryManager:
       self._passer = socket_passing.Passer(passing_path, port)
 
   def status(self, table: str) -> table_status.TableStatus:
-    """Returns the status of one table, by its name."""
+    """Returns the counts of one table, by the table's name."""
     return table_status.read(self._client, table)
 
   def close(self) -> None:
-    """Stops serving; blocked clients get an error."""
+    """Stops the server, with an error for blocked clients.
+
+    Also deletes the `saving_dir`.
+    """
     if self._passer is not None:
       self._passer.close()
     self._server.stop()
@@ -83,7 +87,13 @@ class TrajectoryManager:
     port: int,
     checkpoint: pathlib.Path | None,
   ) -> reverb.Server:
-    """Starts Reverb's server, with the items of a checkpoint if given."""
+    """Starts Reverb's server.
+
+    Args:
+      tables: tables to serve.
+      port: TCP port to listen on.
+      checkpoint: folder of the checkpoint to restore; None: no checkpoint.
+    """
     checkpointer = None
     if self._saving_dir:
       checkpointer = reverb.checkpointers.DefaultCheckpointer(
@@ -93,6 +103,11 @@ class TrajectoryManager:
     return reverb.Server(list(tables), port, checkpointer)
 
   def _check_restorable(self, saved: pathlib.Path) -> None:
+    """Raises ValueError if emptying `saving_dir` would delete a checkpoint.
+
+    Args:
+      saved: folder of the checkpoint to restore.
+    """
     where = self._saving_dir
     if not where or where.resolve() in (saved / "_").resolve().parents:
       raise ValueError(
@@ -104,6 +119,16 @@ class TrajectoryManager:
   def _restore(
     self, tables: Sequence[reverb.Table], port: int, saved: pathlib.Path
   ) -> reverb.Server:
+    """Starts Reverb's server with the items of a checkpoint.
+
+    Args:
+      tables: empty tables with the settings of the config.
+      port: TCP port to listen on.
+      saved: folder of the checkpoint, which stays unchanged.
+
+    Raises:
+      ValueError: the checkpoint does not fit the tables, or is damaged.
+    """
     # A temporary file of a run is in memory: the disk of the run may be full.
     with tempfile.TemporaryDirectory() as temporary:
       fitted = pathlib.Path(temporary, "fitted")
@@ -117,7 +142,8 @@ class TrajectoryManager:
         ) from error
 
 
-def _check_port(port: int) -> None:
+def _check_port_is_free(port: int) -> None:
+  """Raises OSError if a TCP port is in use."""
   # gRPC sets SO_REUSEPORT: a second server would start and take half of the
   # first one's connections.
   with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:

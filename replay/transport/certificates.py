@@ -1,8 +1,8 @@
-"""Certificates: identities of a cluster's machines, and TLS between them.
+"""Certificates: TLS identities of a cluster's machines.
 
 A cluster has one certificate authority. Its key is derived from a secret that
-all machines share, so each machine issues its own identity, and no private key
-leaves its machine.
+all machines share. So each machine issues its own identity, and its private key
+never leaves the machine.
 
 ```python
 authority = CertificateAuthority.from_secret(secret)
@@ -29,23 +29,31 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from slipway.replay.transport import relay_tls
 
-# Clocks of machines differ, and a cluster may run for years.
-_BEFORE = datetime.timedelta(days=1)
-_AFTER = datetime.timedelta(days=3650)
+# Time before its issue from which a certificate is valid, as the clocks of
+# machines differ.
+_VALID_BEFORE_ISSUE = datetime.timedelta(days=1)
+# Time after its issue until which a certificate is valid, as a cluster may run
+# for years.
+_VALID_AFTER_ISSUE = datetime.timedelta(days=3650)
 
-# Order of the curve P-256 (NIST SP 800-186, 3.2.1.3).
+# Order of the elliptic curve P-256 (NIST SP 800-186, 3.2.1.3).
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+# Salt and output length in bytes of scrypt, which derives the authority's key.
 _SALT, _KEY_BYTES = b"slipway authority", 40
 
-# The files of an identity.
+# Names of the files in the folder of an `Identity`: the machine's private key,
+# its certificate, and the certificate of the authority.
 KEY, CERTIFICATE, AUTHORITY = "key.pem", "certificate.pem", "authority.pem"
 
 
 class CertificateAuthority:
-  """Issues identities to machines, which trust one another."""
+  """Certificate authority of a cluster, which issues identities to machines.
+
+  Machines with identities of the same authority trust each other.
+  """
 
   def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes):
-    """Keeps the arguments; see `from_secret`.
+    """Stores the arguments; callers use `from_secret`.
 
     Args:
       key: private key that signs the certificates of machines.
@@ -56,13 +64,13 @@ class CertificateAuthority:
 
   @classmethod
   def from_secret(cls, secret: str) -> "CertificateAuthority":
-    """Derives the authority from a secret of the cluster.
+    """Makes the authority whose key is derived from the cluster's secret.
 
-    The public key of an authority is not secret, so guesses of the secret can
-    be verified offline: each costs 32 MiB and a tenth of a second (RFC 7914).
+    The authority's public key is not secret, so an attacker can check guesses
+    of the secret offline. Each guess costs 32 MiB and 0.1 s (scrypt, RFC 7914).
 
     Args:
-      secret: many random characters.
+      secret: the cluster's token, a long random text.
     """
     stretched = scrypt.Scrypt(_SALT, _KEY_BYTES, n=2**15, r=8, p=1)
     number = int.from_bytes(stretched.derive(secret.encode()), "big")
@@ -72,7 +80,7 @@ class CertificateAuthority:
 
   @property
   def fingerprint(self) -> str:
-    """SHA-256 of the authority's public key, in hexadecimal digits."""
+    """SHA-256 of the authority's public key, as hexadecimal digits."""
     public = self._key.public_key().public_bytes(
       serialization.Encoding.DER,
       serialization.PublicFormat.SubjectPublicKeyInfo,
@@ -85,12 +93,14 @@ class CertificateAuthority:
     name: str,
     hosts: Sequence[str] = (relay_tls.NAME,),
   ) -> "Identity":
-    """Issues a key and a certificate to a machine, for this user only.
+    """Creates a machine's private key and certificate in a new folder.
+
+    Only this user can read the folder. It is created atomically: if several
+    processes issue to the same path at once, one succeeds, and all return its
+    identity.
 
     Args:
-      folder: path of the new folder, in an existing one. It is complete as soon
-        as it exists. If several processes issue to the same folder at once, one
-        succeeds, and all return its identity.
+      folder: path of the new folder, whose parent exists.
       name: subject of the certificate.
       hosts: names and addresses by which clients verify the machine.
 
@@ -121,16 +131,24 @@ class CertificateAuthority:
   def _sign(
     self, key: ec.EllipticCurvePublicKey, name: str, hosts: Sequence[str]
   ) -> bytes:
-    """Returns a machine's certificate, PEM."""
+    """Returns a certificate of a machine, PEM.
+
+    Args:
+      key: public key of the machine.
+      name: subject of the certificate.
+      hosts: names and addresses by which clients verify the machine.
+    """
     usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     issuer = x509.load_pem_x509_certificate(self._certificate).subject
     certificate = (
-      _builder(_name(name), key)
+      _certificate_builder(_subject_name(name), key)
       .issuer_name(issuer)
       .add_extension(x509.BasicConstraints(False, None), critical=True)
       .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
       .add_extension(
-        x509.SubjectAlternativeName([_host(host) for host in hosts]),
+        x509.SubjectAlternativeName(
+          [_alternative_name(host) for host in hosts]
+        ),
         critical=False,
       )
       .sign(self._key, hashes.SHA256())
@@ -140,39 +158,49 @@ class CertificateAuthority:
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-  """A machine's key and certificate, in a folder that its processes share.
+  """Private key and certificate of a machine, as files in a folder.
 
   Attributes:
-    folder: made by `CertificateAuthority.issue`.
+    folder: folder that `CertificateAuthority.issue` has created.
   """
 
   folder: pathlib.Path
 
   def server_context(self) -> ssl.SSLContext:
-    """Returns a context that serves machines of the same authority only.
+    """Returns a TLS context for servers.
+
+    The context accepts only clients with a certificate of the same authority.
 
     Raises:
       ValueError: the folder has no identity, or other users may read it.
     """
-    context = self._context(ssl.PROTOCOL_TLS_SERVER)
+    context = self._make_context(ssl.PROTOCOL_TLS_SERVER)
     # No session tickets: no client resumes a session.
     context.num_tickets = 0
     return context
 
   def client_context(self) -> ssl.SSLContext:
-    """Returns a context that connects to machines of the same authority only.
+    """Returns a TLS context for clients.
 
+    The context accepts only servers with a certificate of the same authority.
     Connect with `server_hostname=relay_tls.NAME`.
 
     Raises:
       ValueError: the folder has no identity, or other users may read it.
     """
-    context = self._context(ssl.PROTOCOL_TLS_CLIENT)
+    context = self._make_context(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = True
     return context
 
-  def _context(self, protocol: int) -> ssl.SSLContext:
-    """Returns a TLS 1.3 context that verifies the peer's certificate."""
+  def _make_context(self, protocol: int) -> ssl.SSLContext:
+    """Returns a TLS 1.3 context that verifies the peer's certificate.
+
+    Args:
+      protocol: ssl.PROTOCOL_TLS_SERVER or ssl.PROTOCOL_TLS_CLIENT.
+
+    Raises:
+      ValueError: the folder has no identity, or other users may read it.
+    """
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
@@ -194,11 +222,13 @@ class Identity:
     return context
 
 
-def _name(name: str) -> x509.Name:
+def _subject_name(name: str) -> x509.Name:
+  """Returns an X.509 name with a common name, cut to 64 characters."""
   return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
 
 
-def _host(host: str) -> x509.GeneralName:
+def _alternative_name(host: str) -> x509.GeneralName:
+  """Returns an X.509 alternative name for an IP address or a DNS name."""
   try:
     return x509.IPAddress(ipaddress.ip_address(host))
   except ValueError:
@@ -206,8 +236,12 @@ def _host(host: str) -> x509.GeneralName:
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey) -> bytes:
-  """Returns an authority's own certificate, PEM."""
-  own = _name("slipway")
+  """Returns the self-signed certificate of an authority, PEM.
+
+  Args:
+    key: private key of the authority.
+  """
+  own = _subject_name("slipway")
   usage = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,
@@ -220,7 +254,7 @@ def _self_signed(key: ec.EllipticCurvePrivateKey) -> bytes:
     decipher_only=False,
   )
   certificate = (
-    _builder(own, key.public_key())
+    _certificate_builder(own, key.public_key())
     .issuer_name(own)
     .add_extension(x509.BasicConstraints(True, 0), critical=True)
     .add_extension(usage, critical=True)
@@ -229,19 +263,23 @@ def _self_signed(key: ec.EllipticCurvePrivateKey) -> bytes:
   return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _builder(subject: x509.Name, key) -> x509.CertificateBuilder:
+def _certificate_builder(
+  subject: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
+  """Returns a builder with subject, public key, serial number and validity."""
   now = datetime.datetime.now(datetime.timezone.utc)
   return (
     x509.CertificateBuilder()
     .subject_name(subject)
     .public_key(key)
     .serial_number(x509.random_serial_number())
-    .not_valid_before(now - _BEFORE)
-    .not_valid_after(now + _AFTER)
+    .not_valid_before(now - _VALID_BEFORE_ISSUE)
+    .not_valid_after(now + _VALID_AFTER_ISSUE)
   )
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+  """Returns a private key as unencrypted PEM."""
   return key.private_bytes(
     serialization.Encoding.PEM,
     serialization.PrivateFormat.PKCS8,

@@ -1,11 +1,10 @@
 """Control block: shared memory between a machine's proxy and its workers.
 
 The control block is a file that the proxy and all workers of a machine map. It
-has a header and one slot per worker; both consist of fields of 8 bytes.
-External processes that collect for a run have slots after those of its workers.
-Each field has one writer. Reading a field costs a worker 50 ns, so a worker
-checks at each step whether to pause, how fast to step, and whether its stream
-broke.
+has a header and one slot per worker; both consist of fields of 8 bytes. Slots
+of external processes follow those of the run's workers. Each field has one
+writer. Reading a field takes 50 ns. So at each step, a worker reads the
+command, the limit of its rate, and whether its stream has broken.
 
 The proxy and each worker lock one byte of the file. The kernel releases a lock
 when its process ends, for whatever reason, so a lock shows that a process is
@@ -14,10 +13,10 @@ alive.
 When a stream breaks, its writer cannot know whether the items in flight have
 arrived. Reverb's writer would send them again; if the table has evicted or used
 up the first copy, the same item would be inserted twice. Therefore each
-worker's slot has an epoch. The proxy increments it before the worker can notice
-the broken stream, and then admits no connection of that process until the
-worker has acknowledged the epoch. By then the worker has closed the old writer
-and has counted its items in flight as lost.
+worker's slot has an epoch. The proxy increments the epoch before the worker can
+notice the broken stream. Then the proxy admits no connection of that process
+until the worker has acknowledged the epoch. By then the worker has closed the
+old writer and has counted its items in flight as lost.
 """
 
 import enum
@@ -26,45 +25,71 @@ import mmap
 import os
 import struct
 
-MAX_WORKERS = 256  # of the run's own
-MAX_EXTERNALS = 64  # external processes, whose indices follow the workers'
-MAX_SHARDS = 16  # replay servers
+# Maximum number of workers per machine, external processes excluded.
+MAX_WORKERS = 256
+# Maximum number of external processes per machine. Their indices start at
+# `MAX_WORKERS`.
+MAX_EXTERNALS = 64
+# Maximum number of shards (replay servers) of a run.
+MAX_SHARDS = 16
 
-_MAGIC = b"slipway3"  # the first field
-_SLOT = 8  # fields: a cache line, so that workers do not slow one another
-_HEADER = 64  # fields before the first slot
+# First field of the file, which identifies its format and version.
+_MAGIC = b"slipway3"
+# Fields per slot, of 8 bytes each. A slot fills a cache line, so that workers
+# do not slow each other down.
+_SLOT = 8
+# Fields of the header, which precede the first slot.
+_HEADER = 64
+# Number of slots in the file.
 _SLOTS = MAX_WORKERS + MAX_EXTERNALS
-_SIZE = 8 * (_HEADER + _SLOT * _SLOTS)  # bytes
+# Size of the file in bytes.
+_SIZE = 8 * (_HEADER + _SLOT * _SLOTS)
 
-# Fields of the header, which the proxy writes; from _REACHABLE on, one per
-# shard.
+# Indices of the header's fields, which the proxy writes: number of proxy
+# starts, command, steps per second, and the first of MAX_SHARDS reachability
+# flags.
 _STARTS, _COMMAND, _STEPS_PER_S, _REACHABLE = 1, 16, 17, 32
-# Fields of a worker's slot; the proxy writes the epoch, the worker the others.
+# Indices of a slot's fields. The proxy writes the epoch of broken streams. The
+# worker writes its process id and the last epoch that it has acknowledged.
 _EPOCH, _PID, _ACKNOWLEDGED = range(3)
 
-_PROXY_LOCK = 0  # byte; worker i locks byte 1 + i
+# Offset of the byte of the file that the proxy locks; worker i locks byte 1 +
+# i.
+_PROXY_LOCK = 0
 
 
 class WorkerCommand(enum.IntEnum):
-  """Command to all workers of a machine."""
+  """Command of a proxy to all workers of its machine."""
 
   RUN = 0
   PAUSE = 1  # pause between two steps, when all items are confirmed
   DRAIN = 2  # exit between two steps, when all items are confirmed
 
 
-# By value: a lookup costs a fifth of `WorkerCommand(value)`.
+# Members of `WorkerCommand` in the order of their values. Indexing this tuple
+# takes a fifth of the time of `WorkerCommand(value)`.
 _COMMANDS = tuple(WorkerCommand)
 
 
 class InUseError(ValueError):
-  """Another process has the slot."""
+  """Error for a slot, or the proxy's lock, that another live process holds."""
 
 
 class _Handle:
-  """The mapped file, and the lock that shows that this process is alive."""
+  """Mapped control block, with a lock that shows that its holder is alive."""
 
   def __init__(self, path: str, lock: int, holder: str):
+    """Opens or creates the file, and locks one byte.
+
+    Args:
+      path: path of the file.
+      lock: offset of the byte to lock.
+      holder: description of the holder of the lock, for errors.
+
+    Raises:
+      InUseError: the byte is locked by another holder.
+      ValueError: the file cannot be opened, or is not a control block.
+    """
     flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
     try:
       # For the lock alone: a mapping would keep it beyond `close`.
@@ -82,7 +107,7 @@ class _Handle:
       raise
 
   def _map(self, path: str, lock: int, holder: str) -> None:
-    """Maps the file, and locks one byte for a `holder` (proxy or worker)."""
+    """Maps the file and locks one byte, with the arguments of `__init__`."""
     start = os.pread(self._descriptor, len(_MAGIC), 0)
     if start not in (b"", bytes(len(_MAGIC)), _MAGIC):
       raise ValueError(
@@ -96,7 +121,7 @@ class _Handle:
       memory = memoryview(mmap.mmap(file.fileno(), _SIZE))
     self._fields, self._floats = memory.cast("Q"), memory.cast("d")
     try:
-      self._lock(fcntl.F_OFD_SETLK, lock)
+      self._call_fcntl(fcntl.F_OFD_SETLK, lock)
     except BlockingIOError:
       raise InUseError(
         f"control block path {path!r} is in use by another {holder}, and the"
@@ -105,12 +130,23 @@ class _Handle:
       ) from None
 
   def close(self) -> None:
-    """Releases the lock, as the end of the process would."""
+    """Releases the lock, so this holder counts as dead."""
     descriptor, self._descriptor = self._descriptor, -1
     os.close(descriptor)
 
-  def _lock(self, command: int, byte: int) -> int:
-    """Calls fcntl on one byte; returns the type of the lock that it found."""
+  def _call_fcntl(self, command: int, byte: int) -> int:
+    """Applies a lock command of fcntl(2) to one byte of the file.
+
+    Args:
+      command: fcntl.F_OFD_SETLK or fcntl.F_OFD_GETLK.
+      byte: offset of the byte.
+
+    Returns:
+      The lock type in the kernel's reply, such as fcntl.F_UNLCK.
+
+    Raises:
+      BlockingIOError: F_OFD_SETLK, and the byte is locked by another holder.
+    """
     # struct flock of 64-bit Linux. Its locks belong to the open file, not to
     # the process: they also distinguish threads of one process.
     request = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
@@ -118,27 +154,29 @@ class _Handle:
     return struct.unpack("hhqqi4x", reply)[0]
 
   def _is_locked(self, byte: int) -> bool:
-    return self._lock(fcntl.F_OFD_GETLK, byte) != fcntl.F_UNLCK
+    """Returns whether another holder has locked a byte of the file."""
+    return self._call_fcntl(fcntl.F_OFD_GETLK, byte) != fcntl.F_UNLCK
 
 
 class ProxyHandle(_Handle):
-  """Access of the proxy to the control block of its machine.
+  """Access of a proxy to the control block of its machine.
 
   Attributes:
-    restarts: proxies that have used this control block before.
+    restarts: number of earlier proxies that have used this control block.
   """
 
   def __init__(self, path: str):
-    """Opens the control block, which an earlier proxy may have made.
+    """Opens the control block of an earlier proxy, or creates it.
 
-    All streams through an earlier proxy are marked as broken. Its last command
-    stays in force, except that DRAIN becomes RUN.
+    Marks all streams through an earlier proxy as broken. Keeps that proxy's
+    last command, except that DRAIN becomes RUN.
 
     Args:
       path: path of the file, in a directory on a tmpfs.
 
     Raises:
-      ValueError: the path cannot be used, or another proxy uses it.
+      InUseError: another live proxy uses the control block.
+      ValueError: the file cannot be opened, or is not a control block.
     """
     super().__init__(path, _PROXY_LOCK, "proxy")
     self.restarts = self._fields[_STARTS]
@@ -155,8 +193,8 @@ class ProxyHandle(_Handle):
 
     Args:
       command: run, pause or drain.
-      steps_per_s: environment steps per second of all workers of the machine
-        together, in equal parts; 0: no limit.
+      steps_per_s: limit of environment steps per second, shared equally by the
+        live workers of the machine; 0: no limit.
     """
     share = steps_per_s / max(1, len(self.workers()))
     if self._floats[_STEPS_PER_S] != share:
@@ -165,10 +203,10 @@ class ProxyHandle(_Handle):
       self._fields[_COMMAND] = command
 
   def workers(self) -> dict[int, int]:
-    """Returns the process ids of the live workers, by index.
+    """Returns the process ids of the live workers, by the worker's index.
 
-    Indices from `MAX_WORKERS` on are those of external processes. After `close`
-    there are none, as locks can no longer be read.
+    Indices from `MAX_WORKERS` on are those of external processes. After
+    `close`, the result is empty, as locks can no longer be read.
     """
     if self._descriptor < 0:
       return {}
@@ -180,19 +218,34 @@ class ProxyHandle(_Handle):
     }
 
   def admit(self, pid: int) -> bool:
-    """Returns whether a process has acknowledged all of its broken streams."""
+    """Returns whether to admit a new connection of a process.
+
+    A process is admitted if it has acknowledged all its broken streams.
+
+    Args:
+      pid: process id; 0 (unknown) is always admitted.
+    """
     return all(
       self._fields[slot + _ACKNOWLEDGED] == self._fields[slot + _EPOCH]
       for slot in self._slots_of(pid)
     )
 
   def mark_broken(self, pid: int) -> None:
-    """Marks the streams of a process as broken."""
+    """Marks the stream of each worker in a process as broken.
+
+    Args:
+      pid: process id; 0 (unknown) has no effect.
+    """
     for slot in self._slots_of(pid):
       self._fields[slot + _EPOCH] += 1
 
   def set_reachable(self, shard: int, reachable: bool) -> None:
-    """Sets whether the server of a shard can be reached."""
+    """Sets for the workers whether the server of a shard can be reached.
+
+    Args:
+      shard: index of the shard, below `MAX_SHARDS`.
+      reachable: whether the proxy has reached the server.
+    """
     self._fields[_REACHABLE + shard] = reachable
 
   @property
@@ -201,6 +254,7 @@ class ProxyHandle(_Handle):
     return bool(self._fields[_REACHABLE])
 
   def _slots_of(self, pid: int) -> list[int]:
+    """Returns the indices of the first fields of a process's slots."""
     if not pid:  # unknown
       return []
     return [
@@ -211,13 +265,14 @@ class ProxyHandle(_Handle):
 
 
 class ShardAdmission:
-  """The `relay_admission.Admission` of the relay to one shard.
+  """Admission policy of the relay to one shard, by the control block.
 
-  A worker process writes to one shard only.
+  Implements `relay_admission.Admission`. A worker process writes to only one
+  shard, so all of its streams pass the same relay.
   """
 
   def __init__(self, handle: ProxyHandle, shard: int):
-    """Keeps the arguments.
+    """Stores the arguments.
 
     Args:
       handle: handle of the proxy.
@@ -227,15 +282,18 @@ class ShardAdmission:
     self._handle, self._shard = handle, shard
 
   def admit(self, pid: int) -> bool:
-    """Returns whether a process has acknowledged all of its broken streams."""
+    """Returns whether to serve a client, by its process id.
+
+    A client is served if it has acknowledged all its broken streams.
+    """
     return self._handle.admit(pid)
 
   def on_broken(self, pid: int) -> None:
-    """Marks the streams of a process as broken."""
+    """Marks the streams of a process as broken, by its process id."""
     self._handle.mark_broken(pid)
 
   def on_reachable(self, reachable: bool) -> None:
-    """Sets whether the server of the shard can be reached."""
+    """Sets for the workers whether the server of the shard can be reached."""
     self._handle.set_reachable(self._shard, reachable)
 
 
@@ -243,22 +301,22 @@ class WorkerHandle(_Handle):
   """Access of one worker to the control block of its machine.
 
   Attributes:
-    server: description of the server that the worker writes to.
+    server: description of the server that the worker writes to, for messages.
   """
 
   def __init__(self, path: str, index: int, shard: int | None = None):
-    """Takes the worker's slot; the proxy need not run yet.
+    """Opens or creates the control block, and locks the worker's slot.
 
     Args:
-      path: the path that was passed to `ProxyHandle`.
-      index: index of the worker on its machine, below `MAX_WORKERS`; of an
-        external process, from `MAX_WORKERS` on.
+      path: the path that is passed to `ProxyHandle`, before or afterwards.
+      index: index of the worker on its machine, below `MAX_WORKERS`; external
+        processes have indices from `MAX_WORKERS` on.
       shard: index of the shard that the worker writes to; None: there is one
         server.
 
     Raises:
-      InUseError: another worker has the slot.
-      ValueError: the path cannot be used.
+      InUseError: another live worker has the same index.
+      ValueError: the index is invalid, or the file cannot be used.
     """
     if not 0 <= index < _SLOTS:
       raise ValueError(
@@ -276,28 +334,31 @@ class WorkerHandle(_Handle):
     self._fields[self._slot + _PID] = os.getpid()
 
   def close(self) -> None:
-    """Releases the slot; the process may have others."""
+    """Releases the worker's slot; other slots of the process stay locked."""
     self._fields[self._slot + _PID] = 0
     super().close()
 
   @property
   def command(self) -> WorkerCommand:
-    """The command to execute now."""
+    """Current command of the proxy, which the worker has to execute."""
     return _COMMANDS[self._fields[_COMMAND]]
 
   @property
   def steps_per_s(self) -> float:
-    """Environment steps per second for this worker; 0: no limit."""
+    """Limit of this worker's environment steps per second; 0: no limit."""
     return self._floats[_STEPS_PER_S]
 
   @property
   def stream_is_broken(self) -> bool:
-    """Whether a stream has broken since the last `acknowledge`."""
+    """Whether the worker's stream has broken since the last `acknowledge`."""
     fields, slot = self._fields, self._slot
     return fields[slot + _EPOCH] != fields[slot + _ACKNOWLEDGED]
 
   def acknowledge(self) -> None:
-    """Confirms that all broken streams are closed, so the proxy admits new."""
+    """Confirms that the worker has closed its broken stream.
+
+    The proxy then admits a new stream of this process.
+    """
     fields, slot = self._fields, self._slot
     fields[slot + _ACKNOWLEDGED] = fields[slot + _EPOCH]
 

@@ -1,9 +1,9 @@
 """Gateway: connects the services of a run's machines by mutual TLS.
 
-Servers without authentication accept connections from their own host only
+Servers without authentication accept connections only from their own host
 (`loopback`). The gateway of that host accepts connections from machines of the
-cluster, by mutual TLS, and relays them to the server. Without an identity it
-uses plaintext and relays connections from every peer.
+cluster, by mutual TLS, and relays them to the server. A gateway without an
+identity uses plaintext, and relays connections from every peer.
 
 ```python
 gateway = Gateway(address_of_this_machine, identity)
@@ -21,15 +21,18 @@ from slipway.replay.transport import certificates, relay, relay_link, relay_tls
 
 
 class Gateway:
-  """One machine's relays, each in a thread of its own, until `close`."""
+  """Set of relays that connect one machine's services with other machines.
+
+  Each relay runs in a separate thread until `close`.
+  """
 
   def __init__(self, host: str, identity: certificates.Identity | None):
-    """Keeps the arguments; opens no connection.
+    """Loads the identity's certificates; opens no connection.
 
     Args:
       host: address by which other machines reach this one.
-      identity: identity of this machine. None: plaintext, for a private network
-        all of whose hosts may read and write the run's data.
+      identity: identity of this machine. None: plaintext without
+        authentication, for a network whose hosts are all trusted.
 
     Raises:
       ValueError: the identity cannot be read.
@@ -47,8 +50,9 @@ class Gateway:
     """Makes a service of this machine available to other machines.
 
     Args:
-      address: address of the service, which need not run yet; any that
-        `relay_upstream` can connect to.
+      address: address of the service, 'host:port', 'unix:PATH' or
+        'passed:PATH'; or a function that returns the address, or None while it
+        is unknown. The service need not run yet.
 
     Returns:
       'host:port' that other machines' gateways and proxies connect to.
@@ -56,7 +60,7 @@ class Gateway:
     Raises:
       ValueError: the host is no address of this machine.
     """
-    return self._start(
+    return self._start_relay(
       relay.Relay(f"{self._host}:0", address, listen_tls=self._server_tls)
     )
 
@@ -66,15 +70,15 @@ class Gateway:
     upstream: Callable[[], str | None],
     preface: bytes = relay_link.PREFACE,
   ) -> str:
-    """Makes a service of another machine available on this one.
+    """Makes a service of another machine available on this machine.
 
     Args:
-      path: path of the unix socket for clients, which only this user may
-        connect to.
-      upstream: returns the result of the other machine's `offer`, or None while
-        it is unknown. Called in a thread at each connection, as a service may
-        move to another machine.
-      preface: first bytes of every client.
+      path: path of a new unix socket for clients of the service, to which only
+        this user may connect.
+      upstream: function that returns the result of the other machine's `offer`,
+        or None while it is unknown. A thread calls it at each connection, as a
+        service may move to another machine.
+      preface: bytes with which every client begins; by default HTTP/2's.
 
     Returns:
       'unix:PATH', an address for gRPC clients.
@@ -82,7 +86,7 @@ class Gateway:
     Raises:
       ValueError: the path is in use, or too long.
     """
-    return self._start(
+    return self._start_relay(
       relay.Relay(
         f"unix:{path}",
         upstream,
@@ -92,35 +96,36 @@ class Gateway:
     )
 
   def check(self) -> None:
-    """Raises the first error of a thread, if there was one.
+    """Raises an error if the thread of a relay has failed.
 
     Raises:
-      RuntimeError: a thread met an error, which is the cause.
+      RuntimeError: a thread failed; its exception is the `__cause__`.
     """
     for running in self._relays:
       running.check()
 
   def stats(self) -> relay.RelayStats:
-    """Returns sums over all relays; callable from any thread, also later.
+    """Returns the statistics of all relays, summed.
 
-    Refused connections are those of peers without a certificate of the
-    cluster's authority, and those of local clients that did not send the
-    preface.
+    Callable from any thread, also after `close`. Rejected connections
+    (`connections_refused`) are those of peers without a certificate of the
+    cluster's authority, and of local clients that did not send the preface.
     """
     return relay.RelayStats.total(
       running.stats() for running in tuple(self._relays)
     )
 
   def close(self) -> None:
-    """Closes all connections and ends the threads.
+    """Closes all connections and stops the threads.
 
     Raises:
-      RuntimeError: a thread met an error; everything is closed before.
+      RuntimeError: a thread failed; all connections are closed nevertheless.
     """
     self._closing.close()
 
-  def _start(self, made: relay.Relay) -> str:
-    made.start()
-    self._relays.append(made)
-    self._closing.callback(made.close)
-    return made.address
+  def _start_relay(self, new_relay: relay.Relay) -> str:
+    """Starts a relay until `close`, and returns its address for clients."""
+    new_relay.start()
+    self._relays.append(new_relay)
+    self._closing.callback(new_relay.close)
+    return new_relay.address

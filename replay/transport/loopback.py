@@ -1,7 +1,8 @@
 """Loopback: restricts a listening port to connections from the same host.
 
-The servers of Reverb and Courier always bind all interfaces, and authenticate
-no client. On Linux, the process that holds the socket can restrict it later.
+The servers of Reverb and Courier always listen on all interfaces, and do not
+authenticate clients. On Linux, the server's process can restrict the listening
+socket afterwards.
 
 ```python
 server = reverb.Server(tables, port=7000)
@@ -19,36 +20,46 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 
+# Name of the loopback interface.
 _DEVICE = "lo"
 
-# Constants of Linux that Python's socket module lacks.
+# Socket option of Linux that attaches a packet filter; Python's socket module
+# lacks it.
 _SO_ATTACH_FILTER = 26
-_LOAD_WORD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06  # classic BPF
+# Instructions of a classic BPF program: load a word, jump if it equals a
+# number, and return.
+_LOAD_WORD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
+# Address from which a classic BPF program loads the index of the packet's
+# interface (SKF_AD_OFF + SKF_AD_IFINDEX of Linux).
 _INTERFACE_OF_PACKET = 2**32 - 0x1000 + 8
+# Return value of a BPF program that accepts the packet, in bytes to keep.
 _WHOLE_PACKET = 2**32 - 1
 
-# Offset in struct tcp_info of the connections that wait to be accepted.
-_WAITING_AT = 24
+# Offset in bytes, in Linux's struct tcp_info of a listening socket, of the
+# number of connections that wait to be accepted.
+_UNACCEPTED_OFFSET = 24
 
-# Seconds for the server to accept earlier connections. After that, its thread
-# needs microseconds to have them among the process's file descriptors.
+# Seconds in which the server has to accept connections that were made before
+# the port was restricted.
 _ACCEPT_TIMEOUT_S = 5.0
+# Seconds between two checks whether connections wait to be accepted.
 _ACCEPT_PERIOD_S = 0.01
 
 
 def confine(port: int) -> None:
   """Restricts a port of this process to connections over loopback.
 
-  From then on the kernel rejects connections from other interfaces; those that
-  exist already are shut down on return. To be called as soon as the server is
-  up. Processes of this host have to connect to a loopback address: a reply from
-  the interface lo has no route to the address of another interface.
+  Afterwards, the kernel rejects connections from other interfaces. Existing
+  ones are shut down before the function returns. Call it as soon as the server
+  is up. Clients on this host must connect to a loopback address, such as
+  localhost, not to another address of the host.
 
   Args:
-    port: TCP, on which a server of this process listens.
+    port: TCP port on which a server of this process listens.
 
   Raises:
-    OSError: the kernel rejects it, or the server accepts no connection.
+    OSError: the kernel does not allow the restriction, or the server does not
+      accept its waiting connections in time.
     ValueError: no socket of this process listens on the port.
   """
   with contextlib.ExitStack() as stack:
@@ -72,7 +83,10 @@ def confine(port: int) -> None:
 
 
 def _sockets_at(port: int) -> Iterator[socket.socket]:
-  """Yields copies of this process's TCP sockets with the port; to be closed."""
+  """Yields duplicates of this process's TCP sockets with a local port.
+
+  The caller closes each duplicate.
+  """
   for name in os.listdir("/proc/self/fd"):
     try:
       is_socket = stat.S_ISSOCK(os.fstat(int(name)).st_mode)
@@ -87,6 +101,7 @@ def _sockets_at(port: int) -> Iterator[socket.socket]:
 
 
 def _is_tcp_at(connection: socket.socket, port: int) -> bool:
+  """Returns whether a socket is a TCP socket with the given local port."""
   return (
     connection.family in (socket.AF_INET, socket.AF_INET6)
     and connection.type == socket.SOCK_STREAM
@@ -95,14 +110,24 @@ def _is_tcp_at(connection: socket.socket, port: int) -> bool:
 
 
 def _restrict_to_loopback(listening: socket.socket, port: int) -> None:
-  """Restricts one socket by a filter, by its interface, or by both."""
+  """Restricts a listening socket to packets from the loopback interface.
+
+  Applies a packet filter and a binding to the interface; either one suffices.
+
+  Args:
+    listening: the socket.
+    port: port of the socket, for errors.
+
+  Raises:
+    OSError: the kernel allows neither of them.
+  """
   # The filter drops all packets from other interfaces, also the last packet of
   # a handshake that began before, which the bound device would accept. The
   # bound device replies with a reset, so that a remote client need not wait.
   # Some kernels allow the filter to root only, those before 5.7 the device.
   by_filter, by_device = (
-    _error_of(_attach_loopback_filter, listening),
-    _error_of(_bind_to_loopback, listening),
+    _catch_os_error(_attach_loopback_filter, listening),
+    _catch_os_error(_bind_to_loopback, listening),
   )
   if by_filter and by_device:
     raise OSError(
@@ -113,19 +138,19 @@ def _restrict_to_loopback(listening: socket.socket, port: int) -> None:
     ) from by_filter
 
 
-def _error_of(
-  confine_by: Callable[[socket.socket], None], listening: socket.socket
+def _catch_os_error(
+  restrict: Callable[[socket.socket], None], listening: socket.socket
 ) -> OSError | None:
-  """Returns the kernel's error for one of the two; None: it has worked."""
+  """Calls a function with a socket; returns its OSError, or None on success."""
   try:
-    confine_by(listening)
+    restrict(listening)
   except OSError as error:
     return error
   return None
 
 
 def _bind_to_loopback(listening: socket.socket) -> None:
-  """Binds the socket to the loopback interface."""
+  """Binds a listening socket to the loopback interface."""
   bound = listening.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
   if bound.rstrip(b"\0") != _DEVICE.encode():
     listening.setsockopt(
@@ -134,7 +159,7 @@ def _bind_to_loopback(listening: socket.socket) -> None:
 
 
 def _attach_loopback_filter(listening: socket.socket) -> None:
-  """Attaches a filter that drops packets from other interfaces."""
+  """Attaches a filter to a socket that drops packets from other interfaces."""
   program = b"".join(
     struct.pack("HBBI", *instruction)
     for instruction in (
@@ -154,7 +179,15 @@ def _attach_loopback_filter(listening: socket.socket) -> None:
 
 
 def _wait_until_accepted(listening: list[socket.socket], port: int) -> None:
-  """Waits until the server has accepted all earlier connections."""
+  """Waits until the server has accepted all waiting connections.
+
+  Args:
+    listening: listening sockets of the server.
+    port: port of the sockets, for errors.
+
+  Raises:
+    TimeoutError: connections still wait after `_ACCEPT_TIMEOUT_S`.
+  """
   end_s = time.monotonic() + _ACCEPT_TIMEOUT_S
   while any(map(_unaccepted_connections, listening)):
     if time.monotonic() >= end_s:
@@ -168,12 +201,13 @@ def _wait_until_accepted(listening: list[socket.socket], port: int) -> None:
 
 
 def _unaccepted_connections(listening: socket.socket) -> int:
-  """Returns the connections that the kernel made and no one accepted."""
+  """Returns the number of connections that the server has not accepted yet."""
   info = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
-  return struct.unpack_from("I", info, _WAITING_AT)[0]
+  return struct.unpack_from("I", info, _UNACCEPTED_OFFSET)[0]
 
 
 def _is_loopback(host: str) -> bool:
+  """Returns whether an IP address, maybe IPv4-mapped, is a loopback address."""
   address = ipaddress.ip_address(host.partition("%")[0])
   mapped = getattr(address, "ipv4_mapped", None)
   return (mapped or address).is_loopback

@@ -1,11 +1,11 @@
-"""Relay: passes bytes between a machine's workers and the Reverb server.
+"""Relay: forwards bytes between a machine's workers and the Reverb server.
 
-The relay checks a client's first 24 bytes, by which HTTP/2 clients begin, and
-disconnects all others before they reach the server. It does not parse what
-follows, which makes it cheap: a relay of gRPC messages in Python costs about
-ten times the CPU. It keeps back-pressure: while one side does not read, the
-relay buffers at most half a megabyte and then stops reading the other side. It
-imports neither Reverb nor TensorFlow, so it listens within milliseconds.
+The relay checks that a client begins with the 24 bytes of the HTTP/2 preface,
+and disconnects all others before they reach the server. It does not parse later
+bytes: a relay of gRPC messages in Python would take about ten times the CPU
+time. It preserves back-pressure: if one side does not read, the relay buffers
+at most half a megabyte, and then stops reading the other side. It imports
+neither Reverb nor TensorFlow, so it listens within milliseconds.
 
 ```python
 relay = Relay('unix:/run/user/1000/slipway/relay', 'replay-host:7000')
@@ -34,28 +34,32 @@ from slipway.replay.transport import (
   relay_upstream,
 )
 
-# Seconds for a client's first 24 bytes, which gRPC sends when it connects.
+# Seconds within which a client has to send the HTTP/2 preface, by default. gRPC
+# sends it when it connects.
 _PREFACE_TIMEOUT_S = 5.0
 
-# Seconds that `close` waits for the thread, which needs milliseconds.
+# Seconds that `Relay.close` waits for the relay's thread to stop, which
+# normally takes milliseconds.
 _CLOSE_TIMEOUT_S = 2.0
 
 
 class RelayStats(NamedTuple):
-  """Counts of a relay since it was made.
+  """Statistics of a relay since its construction.
 
   Attributes:
-    connections_open: clients that are connected now.
-    connections_total: clients that have connected so far.
-    connections_failed: connections that were closed because the upstream could
+    connections_open: number of clients that are connected now.
+    connections_total: number of connections accepted so far.
+    connections_failed: number of connections closed because the upstream could
       not be reached.
-    bytes_up: received from clients.
-    bytes_down: received from the upstream.
-    bytes_buffered: received and not yet forwarded; bounded by back-pressure.
-    connections_refused: connections that were not admitted, or that ended
-      before the client had sent HTTP/2's preface or, with TLS, a certificate of
-      the authority.
-    clients: counts by process id; clients by TCP share the id 0.
+    bytes_up: bytes received from clients.
+    bytes_down: bytes received from the upstream.
+    bytes_buffered: bytes received and not yet forwarded, which back-pressure
+      limits.
+    connections_refused: number of connections that were rejected: not
+      admitted, or without the HTTP/2 preface or, with TLS, a certificate of the
+      cluster's authority.
+    clients: statistics per client process, by process id; clients that connect
+      by TCP share the id 0.
   """
 
   connections_open: int
@@ -69,7 +73,11 @@ class RelayStats(NamedTuple):
 
   @classmethod
   def total(cls, stats: Iterable["RelayStats"]) -> "RelayStats":
-    """Returns the sums over several relays."""
+    """Returns the statistics of several relays, summed.
+
+    Args:
+      stats: statistics of each relay.
+    """
     stats = tuple(stats)
     merged: dict[int, relay_admission.ClientStats] = {}
     for pid, client in itertools.chain(*(s.clients.items() for s in stats)):
@@ -85,9 +93,9 @@ class RelayStats(NamedTuple):
 
 
 class Relay:
-  """Listens for clients, and connects each of them to the upstream.
+  """Server that forwards bytes between each of its clients and the upstream.
 
-  The relay runs in a thread of its own from `start` to `close`.
+  The relay runs in a separate thread from `start` to `close`.
   """
 
   def __init__(
@@ -100,24 +108,25 @@ class Relay:
     upstream_tls: relay_tls.Tls | None = None,
     preface: bytes = relay_link.PREFACE,
   ):
-    """Checks the arguments; opens nothing.
+    """Checks the arguments; `start` opens the connections.
 
     Args:
-      listen: 'unix:PATH', which only this user may connect to, or 'host:port'.
+      listen: 'unix:PATH', to which only this user may connect, or 'host:port'.
       upstream: 'host:port', 'unix:PATH' or 'passed:PATH' (see
         `socket_passing`) of the Reverb server, which need not run yet. For a
         server whose address may change: a function that returns the address, or
-        None while it is unknown. The relay's thread calls it at each attempt to
-        connect.
-      admission: decides which clients are served. None: all are, and the
-        upstream is not probed.
-      preface_timeout_s: seconds for a client to send the preface or, with TLS,
-        its certificate.
-      listen_tls: context, or `relay_tls.INSECURE`, where the clients are relays
+        None while it is unknown. The relay's thread calls the function at each
+        attempt to connect.
+      admission: policy that decides which clients are served. None: all clients
+        are served, and the upstream is not probed.
+      preface_timeout_s: seconds within which a client has to send the preface
+        or, with TLS, its certificate.
+      listen_tls: context, or `relay_tls.INSECURE`, if the clients are relays
         with an `upstream_tls`. None: the clients are HTTP/2 clients.
-      upstream_tls: context, or `relay_tls.INSECURE`, where the upstream is a
-        relay with `listen_tls`. None: the upstream is the server itself.
-      preface: first bytes of every client without TLS; by default HTTP/2's.
+      upstream_tls: context, or `relay_tls.INSECURE`, if the upstream is a relay
+        with `listen_tls`. None: the upstream is the server itself.
+      preface: bytes with which clients begin if `listen_tls` is None; by
+        default HTTP/2's.
 
     Raises:
       ValueError: an argument is invalid.
@@ -142,7 +151,7 @@ class Relay:
     )
     self._may_move = not isinstance(upstream, str)
     self._listen_tls: relay_tls.Tls | None = listen_tls
-    self._calls = relay_link.Calls(
+    self._callbacks = relay_link.LinkCallbacks(
       self._admit, self._connect, self._on_broken, self._on_ended, preface
     )
     # From `start` on.
@@ -163,11 +172,11 @@ class Relay:
 
   @property
   def address(self) -> str:
-    """The address for clients; contains the port that was chosen for port 0."""
+    """Address that clients connect to, with the actual port if 0 was given."""
     return self._listener.address if self._listener else self._listen
 
   def start(self) -> None:
-    """Listens; returns as soon as clients can connect.
+    """Starts the thread; clients can connect on return.
 
     Raises:
       ValueError: the port or path is in use, or cannot be listened on.
@@ -180,10 +189,10 @@ class Relay:
     self._thread.start()
 
   def check(self) -> None:
-    """Raises the first error of the thread, if there was one.
+    """Raises an error if the relay's thread has failed.
 
     Raises:
-      RuntimeError: the thread met an error, which is the cause.
+      RuntimeError: the thread failed; its exception is the `__cause__`.
     """
     if self._error is not None:
       raise RuntimeError(
@@ -191,7 +200,7 @@ class Relay:
       ) from self._error
 
   def stats(self) -> RelayStats:
-    """Returns the counts; callable from any thread, also after `close`."""
+    """Returns the statistics; callable from any thread, also after `close`."""
     with self._lock:
       links, clients = tuple(self._links), dict(self._clients)
       total, failed, refused = self._total, self._failed, self._refused
@@ -210,13 +219,12 @@ class Relay:
     )
 
   def close(self) -> None:
-    """Closes the listener and all connections, and ends the thread.
+    """Closes the listener and all connections, and stops the thread.
 
-    Bytes that are still in the relay are dropped; their items are unconfirmed
-    at their writers.
+    Buffered bytes are dropped; the items that they contain stay unconfirmed.
 
     Raises:
-      RuntimeError: a thread met an error; everything is closed before.
+      RuntimeError: the thread has failed, or did not stop in time.
     """
     thread, self._thread = self._thread, None
     if thread is None:
@@ -232,6 +240,7 @@ class Relay:
     self.check()
 
   def _run(self) -> None:
+    """Runs the event loop in the relay's thread until `close`."""
     try:
       self._loop.run_until_complete(self._serve())
     except BaseException as error:
@@ -240,6 +249,7 @@ class Relay:
       self._loop.close()
 
   async def _serve(self) -> None:
+    """Accepts clients until `close`, then closes all links."""
     if self._listen_tls is None:
       server = await self._loop.create_server(
         lambda: self._make_link().client, sock=self._listener.socket
@@ -265,28 +275,34 @@ class Relay:
       await asyncio.sleep(0)
 
   def _on_moved(self) -> None:
+    """Closes all connections to the old address of the upstream."""
     for link in tuple(self._links):
       link.close_upstream()
 
   def _make_link(self) -> relay_link.Link:
-    return relay_link.Link(self._calls, self._preface_timeout_s)
+    """Makes the link of a new client."""
+    return relay_link.Link(self._callbacks, self._preface_timeout_s)
 
   def _admit(self, link: relay_link.Link) -> bool:
+    """Counts the link of a new client; returns whether to serve the client."""
     with self._lock:
       self._links.add(link)
       self._total += 1
     return self._admission.admit(link.pid)
 
   async def _connect(self, protocol: asyncio.Protocol) -> bool:
+    """Connects a protocol to the upstream; returns whether that succeeded."""
     reached = await self._upstream.connect(protocol)
     self._failed += not reached
     return reached
 
   def _on_broken(self, link: relay_link.Link) -> None:
+    """Reports a link that the upstream closed, and probes the upstream."""
     self._admission.on_broken(link.pid)
     self._upstream.probe_again()
 
   def _on_ended(self, link: relay_link.Link) -> None:
+    """Removes a closed link, and adds its bytes to the client's statistics."""
     with self._lock:
       self._links.discard(link)
       self._refused += link.refused
@@ -295,12 +311,12 @@ class Relay:
         self._clients[link.pid] = client.plus(*link.received)
 
   def _on_loop_error(self, loop, context) -> None:
-    """Keeps the first error that belongs to no connection."""
+    """Stores an error for `check`; the event loop's exception handler."""
     del loop
     self._keep_first_error(
       context.get("exception") or RuntimeError(context["message"])
     )
 
   def _keep_first_error(self, error: BaseException) -> None:
-    """Keeps an error for `check` to raise, unless there is one already."""
+    """Stores an error for `check` to raise, unless one is stored already."""
     self._error = self._error or error

@@ -1,42 +1,53 @@
-"""Relay admission: which clients a relay serves, and their byte counts."""
+"""Relay admission: policies that decide which clients a relay serves."""
 
 import typing
 from collections.abc import Callable
 
 
 class Admission(typing.Protocol):
-  """Decides which clients a relay serves, and receives its events.
+  """Policy that decides which clients a relay serves, with event callbacks.
 
-  The relay's thread calls all methods, and all streams wait meanwhile, so they
-  have to be fast. A client is identified by its process id, which is 0 for
+  All methods have to be fast: the relay's thread calls them, and forwards no
+  bytes meanwhile. A client is identified by its process id, which is 0 for
   clients that do not connect by a unix socket.
   """
 
   def admit(self, pid: int) -> bool:
-    """Returns whether to serve a new client; others are disconnected."""
+    """Returns whether to serve a new client, which is disconnected otherwise.
+
+    Args:
+      pid: process id of the client; 0: unknown.
+    """
     ...
 
   def on_broken(self, pid: int) -> None:
-    """Receives that the upstream closed a client's open connection.
+    """Called when the upstream has closed the connection of a client.
 
-    Called once per connection, before the client's side is closed, so the
-    client can be informed before it connects again. Not called if the upstream
-    was never reached, nor when the relay closes.
+    Called once per connection, before the relay closes the client's side. So
+    the client can be informed before it connects again. Not called if the
+    upstream was never reached, or when the relay closes.
+
+    Args:
+      pid: process id of the client; 0: unknown.
     """
     ...
 
   def on_reachable(self, reachable: bool) -> None:
-    """Receives whether the upstream can be reached, first and at changes."""
+    """Called after the first probe of the upstream, and at each change.
+
+    Args:
+      reachable: whether the upstream can be reached.
+    """
     ...
 
 
 class ClientStats(typing.NamedTuple):
-  """Counts of one client process, or of all clients with an unknown process.
+  """Statistics of one client process, or of all clients with unknown process.
 
   Attributes:
-    streams: connections that are open now.
-    bytes_up: received from the client since the relay started.
-    bytes_down: received from the upstream for the client, since then.
+    streams: number of connections that are open now.
+    bytes_up: bytes received from the client since the relay started.
+    bytes_down: bytes received from the upstream for the client since then.
   """
 
   streams: int = 0
@@ -44,12 +55,12 @@ class ClientStats(typing.NamedTuple):
   bytes_down: int = 0
 
   def plus(self, up: int, down: int, streams: int = 0) -> "ClientStats":
-    """Returns the sums with those of one more connection.
+    """Returns the statistics with another connection's counts added.
 
     Args:
-      up: bytes from the client.
-      down: bytes from the upstream.
-      streams: 1 if the connection is open.
+      up: bytes received from the client.
+      down: bytes received from the upstream.
+      streams: number of open connections to add.
     """
     return ClientStats(
       self.streams + streams, self.bytes_up + up, self.bytes_down + down
@@ -57,35 +68,41 @@ class ClientStats(typing.NamedTuple):
 
 
 class SafeAdmission:
-  """An `Admission` whose exceptions cannot leave a connection half closed."""
+  """Wrapper of an `Admission` that catches its exceptions and reports them.
+
+  A client is rejected if `admit` raises an exception.
+  """
 
   def __init__(
     self,
     admission: Admission | None,
     on_error: Callable[[Exception], None],
   ):
-    """Keeps the arguments.
+    """Stores the arguments.
 
     Args:
-      admission: decides on clients; None admits all clients.
-      on_error: called with each exception of `admission`; the client is
-        rejected then.
+      admission: policy to wrap; None: all clients are admitted.
+      on_error: called with each exception of `admission`.
     """
     self._admission = admission
     self._on_error = on_error
 
   def admit(self, pid: int) -> bool:
+    """Returns whether to serve a client; False after an exception."""
     return self._admission is None or bool(
       self._call(lambda admission: admission.admit(pid))
     )
 
   def on_broken(self, pid: int) -> None:
+    """Calls `Admission.on_broken`, and catches its exception."""
     self._call(lambda admission: admission.on_broken(pid))
 
   def on_reachable(self, reachable: bool) -> None:
+    """Calls `Admission.on_reachable`, and catches its exception."""
     self._call(lambda admission: admission.on_reachable(reachable))
 
   def _call(self, function: Callable[[Admission], bool | None]) -> bool | None:
+    """Calls a function with the policy; returns None after an exception."""
     try:
       return None if self._admission is None else function(self._admission)
     except Exception as error:

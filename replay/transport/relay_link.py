@@ -1,4 +1,4 @@
-"""Relay link: a client's connection and its connection to the upstream."""
+"""Relay link: pairs a client's connection with a connection to the upstream."""
 
 import asyncio
 import contextlib
@@ -12,25 +12,29 @@ from slipway.replay.transport import (
   unix_server,
 )
 
-# What each HTTP/2 client, such as gRPC's, sends first (RFC 9113, 3.4).
+# First 24 bytes that each HTTP/2 client, such as gRPC, sends (RFC 9113, 3.4).
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-# Seconds between two checks of a client that sends no more and may have closed:
-# the loop reports no event of a connection that it does not read.
+# Seconds between two checks whether a client that has ended its sending has
+# also closed its connection. The event loop does not report that, as it no
+# longer reads the connection.
 _CHECK_PERIOD_S = 1.0
 
 
-class Calls(NamedTuple):
-  """Functions of the relay that links call, all in the loop's thread.
+class LinkCallbacks(NamedTuple):
+  """Callbacks of a relay for its links, and the preface of its clients.
+
+  The callbacks run in the event loop's thread.
 
   Attributes:
-    admit: returns whether to serve a client that has just connected.
+    admit: returns whether to serve the client of a new link.
     connect: connects a protocol to the upstream; returns False if the upstream
       cannot be reached.
-    on_broken: receives a link whose upstream ended it before its client did.
-    on_ended: receives a link of which both sides are closed; called once for
-      each link that was passed to `admit`.
-    preface: first bytes of a client.
+    on_broken: called with a link that the upstream has closed before the
+      client.
+    on_ended: called with a link when both sides are closed; once for each link
+      that was passed to `admit`.
+    preface: bytes with which every client has to begin.
   """
 
   admit: "Callable[[Link], bool]"
@@ -41,21 +45,29 @@ class Calls(NamedTuple):
 
 
 class Link:
-  """Both sides of a relayed connection, until both are closed."""
+  """A relayed connection: the client's side and the upstream's side.
 
-  def __init__(self, calls: Calls, preface_timeout_s: float):
-    """Makes the sides; then `client` or `start_handshake` accepts a client.
+  Attributes:
+    client: connection to the client.
+    server: connection to the upstream.
+    pid: process id of the client; 0: unknown, as for TCP.
+  """
+
+  def __init__(self, callbacks: LinkCallbacks, preface_timeout_s: float):
+    """Makes a link without connections.
+
+    Next, connect the protocol `client` to a client, or call `start_handshake`.
 
     Args:
-      calls: functions of the relay.
-      preface_timeout_s: seconds for the client to send the preface or its
-        certificate.
+      callbacks: callbacks of the relay.
+      preface_timeout_s: seconds within which the client has to send the preface
+        or, with TLS, its certificate.
     """
     self.client = relay_side.Side(self)
     self.server = relay_side.Side(self)
     self.client.other, self.server.other = self.server, self.client
-    self.pid = 0  # The client's process; 0: unknown, as for TCP.
-    self._calls = calls
+    self.pid = 0
+    self._callbacks = callbacks
     self._preface_timeout_s = preface_timeout_s
     # A timer: limits the wait for the preface, and later watches the ended
     # client.
@@ -69,7 +81,11 @@ class Link:
 
   @property
   def refused(self) -> bool:
-    """Whether the client was rejected, or ended before it had identified."""
+    """Whether the client was rejected, or has disconnected too early.
+
+    Too early means before its preface or, with TLS, its handshake was complete.
+    False while the client is connected, and after `abort`.
+    """
     return self._opening is None and self.client.lost and not self._aborted
 
   @property
@@ -79,27 +95,28 @@ class Link:
 
   @property
   def received(self) -> tuple[int, int]:
-    """Bytes received from the client and from the upstream."""
+    """Numbers of bytes received from the client and from the upstream."""
     return self.client.received, self.server.received
 
   def buffered(self) -> int:
-    """Returns the number of bytes that were read and not yet sent."""
+    """Returns the number of bytes that were received and not yet forwarded."""
     waiting = self.client.buffered() + self.server.buffered()
     return waiting + len(self._early)
 
   def start_handshake(
     self, connection: socket.socket, tls: relay_tls.Tls
   ) -> None:
-    """Authenticates another relay as the client.
+    """Starts the TLS handshake with another relay as the client.
 
-    The link sends the ready message once the upstream is connected; see
-    `relay_tls`.
+    After the handshake, the link connects to the upstream, and then sends the
+    ready message to the client (`relay_tls`).
 
     Args:
-      connection: a connection that was just accepted; the link closes it.
-      tls: context that verifies the client; INSECURE verifies nothing.
+      connection: newly accepted connection, which the link will close.
+      tls: context that verifies the client; INSECURE: plaintext without
+        verification.
     """
-    if self._calls.admit(self):
+    if self._callbacks.admit(self):
       self._handshake = asyncio.get_running_loop().create_task(
         self._authenticate(connection, tls)
       )
@@ -112,11 +129,11 @@ class Link:
       self._end_if_closed()
 
   def cancel_handshake(self) -> None:
-    """Closes a client whose handshake is under way."""
+    """Disconnects the client while its TLS handshake is under way."""
     self._handshake.cancel()
 
   def abort(self) -> None:
-    """Closes both sides now, and drops buffered bytes."""
+    """Closes both sides immediately, and drops buffered bytes."""
     self._aborted = True
     if self._handshake is not None:
       self._handshake.cancel()
@@ -127,12 +144,19 @@ class Link:
         side.transport.abort()
 
   def close_upstream(self) -> None:
-    """Closes the connection to the upstream, as if the upstream had ended."""
+    """Closes the upstream's side, as if the upstream had closed it."""
     if self.server.transport is not None and not self.server.lost:
       self.server.transport.abort()
 
   def on_connected(self, side: relay_side.Side) -> None:
-    """Called when a side has its transport."""
+    """Handles the connection of a side.
+
+    Admits a client without TLS and starts the timeout of its preface. Sends a
+    client with TLS the ready message when the upstream is connected.
+
+    Args:
+      side: side that now has its transport.
+    """
     if side is self.server:
       if self.client.lost:
         side.transport.abort()
@@ -143,7 +167,7 @@ class Link:
     if self._handshake is not None:
       return  # `_authenticate` continues, where reading can be paused.
     self.pid = unix_server.pid_of(side.transport.get_extra_info("socket"))
-    if self._calls.admit(self):
+    if self._callbacks.admit(self):
       self._timer = asyncio.get_running_loop().call_later(
         self._preface_timeout_s, side.transport.abort
       )
@@ -151,26 +175,44 @@ class Link:
       side.transport.abort()
 
   def on_early(self, data: bytes) -> None:
-    """Called with the client's data until the upstream is connected."""
+    """Buffers data that a client sends before the upstream is connected.
+
+    Disconnects the client if the data does not begin with the preface. Connects
+    to the upstream once the preface is complete.
+
+    Args:
+      data: bytes that were received from the client.
+    """
     self._early += data
     if self._handshake is not None:
       return  # Read before the pause; clients wait for the ready message.
-    preface = self._calls.preface
+    preface = self._callbacks.preface
     if not preface.startswith(self._early[: len(preface)]):
       self.client.transport.abort()
     elif len(self._early) >= len(preface):
       self._timer.cancel()
-      self._open_soon()
+      self._start_opening()
 
   def on_ended(self, side: relay_side.Side) -> None:
-    """Called when a side's peer sends no more, before that is passed on."""
+    """Handles the end of data from a side's peer, before it is forwarded.
+
+    Reports a broken link if the peer is the upstream. Otherwise checks from
+    time to time whether the client has also closed.
+
+    Args:
+      side: side whose peer has ended its sending.
+    """
     if side is self.server:
       self._report_if_broken()
     elif self.server.transport is not None:
       self._watch_half_closed_client()
 
   def on_lost(self, side: relay_side.Side) -> None:
-    """Called when a side has closed; closes the other after its buffer."""
+    """Handles the closing of a side: closes the other after its buffer is sent.
+
+    Args:
+      side: side that has closed.
+    """
     if side is self.server:
       self._report_if_broken()
     elif self._timer is not None:
@@ -182,14 +224,17 @@ class Link:
     self._end_if_closed()
 
   def _report_if_broken(self) -> None:
-    """Reports to the relay, once, a link that the upstream ended."""
+    """Calls `on_broken` once, if the upstream has closed before the client."""
     if self._broken or relay_side.has_ended(self.client.transport):
       return
     self._broken = True
-    self._calls.on_broken(self)
+    self._callbacks.on_broken(self)
 
   def _watch_half_closed_client(self) -> None:
-    """Closes the link once a client that sends no more also reads no more."""
+    """Closes the link when a client that has ended its sending has also closed.
+
+    Checks every `_CHECK_PERIOD_S`.
+    """
     if relay_side.is_closed(self.client.transport):
       self.client.transport.abort()
     else:
@@ -200,6 +245,7 @@ class Link:
   async def _authenticate(
     self, connection: socket.socket, tls: relay_tls.Tls
   ) -> None:
+    """Performs the TLS handshake, then starts to connect to the upstream."""
     loop: Any = asyncio.get_running_loop()
     options: Any = {}
     if tls != relay_tls.INSECURE:
@@ -215,11 +261,12 @@ class Link:
         lambda: self.client, connection, **options
       )
     if self.client.transport is not None:
-      self._open_soon()
+      self._start_opening()
 
   def _on_handshake_done(
     self, handshake: asyncio.Task, connection: socket.socket
   ) -> None:
+    """Reports an error of the handshake, and closes a client that failed."""
     self._report_error(handshake, "a client could not be authenticated")
     if self._opening is None:
       # The loop reports no end of a connection that it gave up early.
@@ -227,16 +274,18 @@ class Link:
       self.client.lost = True
     self._end_if_closed()
 
-  def _open_soon(self) -> None:
+  def _start_opening(self) -> None:
+    """Stops reading the client, and starts to connect to the upstream."""
     # Keep this chunk, and read no more until it can be forwarded.
     self.client.transport.pause_reading()
     self._opening = asyncio.get_running_loop().create_task(self._open())
     self._opening.add_done_callback(self._on_opened)
 
   async def _open(self) -> None:
+    """Connects to the upstream; forwards early data, or closes the client."""
     connected = False
     try:
-      connected = await self._calls.connect(self.server)
+      connected = await self._callbacks.connect(self.server)
     finally:
       if not connected:
         # gRPC handles a closed connection like a server that is down, and
@@ -252,10 +301,12 @@ class Link:
         self.client.transport.resume_reading()
 
   def _on_opened(self, opening: asyncio.Task) -> None:
+    """Reports an error of `_open`; ends the link if both sides are closed."""
     self._report_error(opening, "a link to the upstream could not be opened")
     self._end_if_closed()
 
   def _report_error(self, task: asyncio.Task, message: str) -> None:
+    """Passes the exception of a task, if any, to the loop's error handler."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
       task.get_loop().call_exception_handler(
@@ -263,8 +314,9 @@ class Link:
       )
 
   def _end_if_closed(self) -> None:
+    """Calls `on_ended` once, when both sides are closed."""
     server_closed = self.server.transport is None or self.server.lost
     opened = self._opening is None or self._opening.done()
     if self.client.lost and server_closed and opened and not self._over:
       self._over = True
-      self._calls.on_ended(self)
+      self._callbacks.on_ended(self)

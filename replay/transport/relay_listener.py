@@ -1,29 +1,36 @@
-"""Relay listener: addresses of relays, and sockets that listen on them."""
+"""Relay listener: parses addresses of relays, and listens on them."""
 
 import contextlib
 import os
 import socket
 import stat
 
+# Prefix of an address 'unix:PATH', a unix socket.
 _UNIX = "unix:"
+# Prefix of an address 'passed:PATH', a unix socket of `socket_passing.Passer`.
 PASSED = "passed:"
 
-# Linux's sockaddr_un has 108 bytes, the last one a zero.
+# Maximum length in bytes of a unix socket's path: 108 bytes in Linux's
+# sockaddr_un, of which the last one is zero.
 _PATH_LIMIT = 107
 
-# Connections that wait to be accepted; a machine's workers start at once.
+# Maximum number of connections that wait to be accepted. It is large because
+# all workers of a machine may connect at the same time.
 _BACKLOG = 1024
 
 
 def host_and_port(argument: str, address: str) -> tuple[str, int]:
-  """Splits 'host:port'; an IPv6 host may have brackets.
+  """Splits an address 'host:port' into host and port.
 
   Args:
-    argument: the name to use in an error.
-    address: the text to split.
+    argument: name of the address in error messages.
+    address: text to split; an IPv6 host may have brackets.
+
+  Returns:
+    The host without brackets, and the port.
 
   Raises:
-    ValueError: the address has another form.
+    ValueError: the address is not 'host:port'.
   """
   host, colon, port = address.rpartition(":")
   if not colon or not host or not port.isdecimal() or int(port) > 65_535:
@@ -38,11 +45,11 @@ def path_of(address: str, kind: str = _UNIX) -> str | None:
   """Returns the path of an address 'unix:PATH' or 'passed:PATH'.
 
   Args:
-    address: any address.
-    kind: prefix of the addresses that have a path, "unix:" or `PASSED`.
+    address: an address of any form.
+    kind: prefix that the address must have, "unix:" or `PASSED`.
 
   Returns:
-    The path; None: the address is of another kind.
+    The path; None: the address does not have the prefix.
   """
   if not address.startswith(kind):
     return None
@@ -50,14 +57,14 @@ def path_of(address: str, kind: str = _UNIX) -> str | None:
 
 
 def check(argument: str, address: str) -> None:
-  """Raises if the address has no valid form.
+  """Raises ValueError if an address has none of the valid forms.
 
   Args:
-    argument: the name to use in an error.
+    argument: name of the address in error messages.
     address: 'unix:PATH', 'passed:PATH' (see `socket_passing`) or 'host:port'.
 
   Raises:
-    ValueError: the address has another form, or the path is too long.
+    ValueError: the address has another form, or its path is empty or too long.
   """
   path = path_of(address)
   if path is None:
@@ -74,20 +81,21 @@ def check(argument: str, address: str) -> None:
 
 
 class Listener:
-  """A listening socket, from its construction to `close`.
+  """Listening unix or TCP socket, from its construction to `close`.
 
   Attributes:
     socket: the listening socket.
-    address: the given address, with the port that was chosen for port 0.
+    address: address that clients connect to, with the actual port if 0 was
+      given.
   """
 
   def __init__(self, address: str):
-    """Binds and listens.
+    """Binds a socket to an address, and listens.
 
-    A unix socket that a dead process has left behind is replaced.
+    Replaces a unix socket that a dead process has left behind.
 
     Args:
-      address: 'unix:PATH', which only this user may connect to, or 'host:port'.
+      address: 'unix:PATH', to which only this user may connect, or 'host:port'.
 
     Raises:
       ValueError: the address is in use, or cannot be listened on.
@@ -115,14 +123,18 @@ class Listener:
       ) from error
 
   def close(self) -> None:
-    """Stops listening; removes a unix socket's path if it is still its own."""
+    """Closes the socket, and deletes its path if it is a unix socket.
+
+    Does not delete the path if another process has replaced the socket.
+    """
     self.socket.close()
     if self._path is not None:
       with contextlib.suppress(FileNotFoundError):
-        if _identity(self._path) == self._identity:
+        if _device_and_inode(self._path) == self._identity:
           os.unlink(self._path)
 
   def _listen_on_path(self, path: str) -> None:
+    """Listens on a new unix socket to which only this user may connect."""
     _remove_if_stale(path)
     self.socket = socket.socket(socket.AF_UNIX)
     try:
@@ -130,20 +142,21 @@ class Listener:
       # connect at any time.
       os.fchmod(self.socket.fileno(), 0o600)
       self.socket.bind(path)
-      self._path, self._identity = path, _identity(path)
+      self._path, self._identity = path, _device_and_inode(path)
       self.socket.listen(_BACKLOG)
     except OSError:
       self.socket.close()
       raise
 
 
-def _identity(path: str) -> tuple[int, int]:
+def _device_and_inode(path: str) -> tuple[int, int]:
+  """Returns the device and inode of a path, which identify a file."""
   status = os.lstat(path)
   return status.st_dev, status.st_ino
 
 
 def _remove_if_stale(path: str) -> None:
-  """Unlinks a socket on which no process listens; leaves any other file."""
+  """Deletes a unix socket on which no process listens; keeps any other file."""
   try:
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
       return

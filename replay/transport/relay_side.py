@@ -1,4 +1,4 @@
-"""Relay side: one of a link's two connections, and the state of its peer."""
+"""Relay side: one of the two connections of a relay's link."""
 
 import asyncio
 import select
@@ -6,78 +6,105 @@ import socket
 import typing
 from typing import Any
 
-# Bytes that one side may have in the relay before the other side is no longer
-# read, and before it is read again. Twice what one read brings at most.
+# Bytes in a side's send buffer from which on the other side is not read. Twice
+# the maximum size of one read.
 _HIGH_WATER = 512 * 1024
+# Bytes in a side's send buffer below which the other side is read again.
 _LOW_WATER = 128 * 1024
 
-# Seconds: a peer that vanishes without closing is noticed after about
-# 60 + 3 * 20.
+# Seconds without data after which TCP sends keepalive probes. A peer that
+# vanishes without closing is detected after about 60 + 3 * 20 s.
 _KEEPALIVE_IDLE_S = 60
+# Seconds between two keepalive probes.
 _KEEPALIVE_INTERVAL_S = 20
+# Number of unanswered keepalive probes after which a connection is closed.
 _KEEPALIVE_PROBES = 3
 
-# Seconds until a vanished peer with unconfirmed data is noticed, as no
-# keepalive is sent then. A live peer that does not read for as long is closed,
-# too. gRPC is no such peer: it continues to read while a rate limiter blocks.
+# Seconds after which a connection with unacknowledged data is closed, as TCP
+# sends no keepalive probes then. A live peer that does not read for this time
+# is also closed. gRPC always reads, even while a rate limiter blocks.
 _USER_TIMEOUT_S = 120
 
 
 def has_ended(transport: Any) -> bool:
-  """Returns whether the peer sends no more, even if data is still unread.
+  """Returns whether the peer has ended its sending; unread data may be left.
 
-  True, too, after this process has closed the connection.
+  Also returns True after this process has closed the connection.
+
+  Args:
+    transport: asyncio transport of the connection.
   """
   return _has_event(transport, select.POLLRDHUP)
 
 
 def is_closed(transport: Any) -> bool:
-  """Returns whether the peer neither sends nor reads, as far as is known.
+  """Returns whether the peer is known to have closed both directions.
 
-  A unix socket shows it at once; TCP after a reset or a failed keepalive.
+  A unix socket shows this at once, TCP only after a reset or a failed
+  keepalive. Also returns True after this process has closed the connection.
+
+  Args:
+    transport: asyncio transport of the connection.
   """
   return _has_event(transport, 0)
 
 
 class LinkEvents(typing.Protocol):
-  """Receives the events of both sides of a link."""
+  """Callbacks for the events of a link's two sides."""
 
   def on_connected(self, side: "Side") -> None:
-    """Called when a side has its transport."""
+    """Called when a side is connected and has its transport."""
     ...
 
   def on_early(self, data: bytes) -> None:
-    """Called with the client's data until the upstream is connected."""
+    """Called with data from the client before the upstream is connected."""
     ...
 
   def on_ended(self, side: "Side") -> None:
-    """Called when a side's peer sends no more, before that is passed on."""
+    """Called when a side's peer ends its sending, before it is forwarded."""
     ...
 
   def on_lost(self, side: "Side") -> None:
-    """Called when a side is closed."""
+    """Called when a side's connection is closed."""
     ...
 
 
 class Side(asyncio.Protocol):
-  """One of a link's two connections; forwards its data to the other one."""
+  """One of a link's two connections, which forwards its data to the other.
 
-  transport: Any = None  # None before it is connected.
+  The methods of `asyncio.Protocol` are callbacks of the event loop.
+
+  Attributes:
+    transport: asyncio transport; None before the side is connected.
+    other: the other side of the link.
+    received: number of bytes received from the peer.
+    ended: whether the peer has ended its sending.
+    lost: whether the connection is closed.
+  """
+
+  transport: Any = None
   other: "Side"
 
   def __init__(self, link: LinkEvents):
+    """Makes a side without a connection.
+
+    Args:
+      link: callbacks for the side's events.
+    """
     self._link = link
-    self.received = 0  # bytes
-    self.ended = False  # The peer will send no more.
+    self.received = 0
+    self.ended = False
     self.lost = False
 
   def connection_made(self, transport):
+    """Stores the transport, and sets buffer limits and TCP options."""
     self.transport = transport
     transport.set_write_buffer_limits(high=_HIGH_WATER, low=_LOW_WATER)
     _configure(transport.get_extra_info("socket"))
     self._link.on_connected(self)
 
   def data_received(self, data):
+    """Forwards data; passes it to the link if the other side is unconnected."""
     self.received += len(data)
     if self.other.transport is None:
       self._link.on_early(data)
@@ -85,6 +112,11 @@ class Side(asyncio.Protocol):
       self.other.transport.write(data)
 
   def eof_received(self):
+    """Forwards the end of the peer's sending.
+
+    Returns:
+      Whether to keep the transport open for the other direction.
+    """
     self.ended = True
     self._link.on_ended(self)
     if self.other.transport is None or self.other.transport.is_closing():
@@ -100,27 +132,30 @@ class Side(asyncio.Protocol):
     return not self.other.ended
 
   def pause_writing(self):
+    """Stops reading the other side, as this side's send buffer is full."""
     if not self.other.transport.is_closing():
       self.other.transport.pause_reading()
 
   def resume_writing(self):
+    """Reads the other side again, as this side's send buffer has room."""
     if not self.other.transport.is_closing():
       self.other.transport.resume_reading()
 
   def connection_lost(self, exc):
+    """Marks the side as closed, and informs the link."""
     del exc  # A reset is handled like any other end: clients connect again.
     self.lost = True
     self._link.on_lost(self)
 
   def buffered(self) -> int:
-    """Returns the bytes that wait to be sent."""
+    """Returns the number of bytes in the send buffer."""
     if self.transport is None or self.lost:
       return 0
     return self.transport.get_write_buffer_size()
 
 
 def _configure(connection: socket.socket) -> None:
-  """Disables Nagle's delay, and enables the detection of vanished peers."""
+  """Disables the Nagle delay of TCP and enables detection of vanished peers."""
   if connection.family == socket.AF_UNIX:
     return
   # An item is a few small writes which the other end waits for.
@@ -136,6 +171,15 @@ def _configure(connection: socket.socket) -> None:
 
 
 def _has_event(transport: Any, events: int) -> bool:
+  """Returns whether poll(2) reports an event, POLLHUP or POLLERR now.
+
+  Args:
+    transport: asyncio transport of the connection.
+    events: mask of further events, such as select.POLLRDHUP; 0: none.
+
+  Returns:
+    True also if the transport is closed or closing.
+  """
   if transport.is_closing():
     return True
   poll = select.poll()

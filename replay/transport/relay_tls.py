@@ -1,9 +1,9 @@
 """Relay TLS: connections between two relays that authenticate each other.
 
-The relay that listens sends one byte, the ready message, when it has reached
-its own upstream. So the relay that connects can distinguish an upstream that is
-down from a relay that is down. Otherwise it would report to a worker that its
-stream has broken, each time the worker opens one.
+The listening relay sends one byte, the ready message, when it has reached its
+upstream. The connecting relay waits for this byte before it treats the
+connection as established. Otherwise, while the upstream is down, each new
+stream of a worker would seem to open and then to break.
 """
 
 import asyncio
@@ -12,18 +12,22 @@ from typing import Any, Literal, TypeAlias
 
 from slipway.replay.transport import relay_listener
 
-# The name in the certificates of all machines, whatever their addresses.
+# Server name that clients verify. It is in the certificates of all machines,
+# independent of their addresses.
 NAME = "slipway"
 
-# In place of a context: two relays use plaintext, and trust every peer.
+# Value in place of a TLS context: the two relays use plaintext, without
+# authentication.
 INSECURE: Literal["insecure"] = "insecure"
+# Type of `tls` arguments: a TLS context, or INSECURE for plaintext.
 Tls: TypeAlias = ssl.SSLContext | Literal["insecure"]
 
-# The ready message: the upstream is reached. What follows is relayed.
+# Ready message: the byte by which a relay reports that it has reached its
+# upstream. Forwarded bytes follow it.
 READY = b"\1"
 
-# Seconds to send what is buffered and to confirm the end when one side ends;
-# what is left then is dropped.
+# Timeout in seconds of a TLS shutdown: to send buffered bytes and to exchange
+# close notifications. Bytes that are left afterwards are dropped.
 SHUTDOWN_TIMEOUT_S = 5.0
 
 
@@ -36,17 +40,18 @@ async def dial(
   """Connects a protocol to the upstream of another relay.
 
   Args:
-    loop: uvloop's, which runs this.
-    address: 'host:port' or 'unix:PATH' of the relay.
-    protocol: gets its connection once the relay has reached its upstream.
+    loop: the running event loop, of uvloop.
+    address: 'host:port' or 'unix:PATH' of the other relay.
+    protocol: protocol whose `connection_made` is called when the other relay
+      has sent the ready message.
     tls: context from `certificates.Identity.client_context`, or INSECURE.
 
   Returns:
-    The transport.
+    The transport of the connection.
 
   Raises:
-    OSError: the relay or its upstream is down, or has no certificate of the
-      cluster's certificate authority.
+    OSError: the other relay or its upstream is down, or the other relay has no
+      certificate of the cluster's authority.
   """
   ready: asyncio.Future = loop.create_future()
   waiting = _ReadyMessageProtocol(protocol, ready)
@@ -72,22 +77,35 @@ async def dial(
 
 
 class _ReadyMessageProtocol(asyncio.Protocol):
-  """Waits for the ready message, then hands over to another protocol."""
+  """Protocol of a connection until its ready message arrives.
+
+  Afterwards, another protocol replaces this one.
+  """
 
   _transport: Any = None
 
   def __init__(self, protocol: asyncio.Protocol, ready: asyncio.Future):
+    """Stores the arguments.
+
+    Args:
+      protocol: protocol that takes over the connection.
+      ready: future that receives the transport after the ready message, or the
+        error if the connection is closed before.
+    """
     self._protocol = protocol
     self._ready = ready
 
   def abort(self) -> None:
+    """Closes the connection immediately, if there is one."""
     if self._transport is not None:
       self._transport.abort()
 
   def connection_made(self, transport):
+    """Stores the transport, and waits for the ready message."""
     self._transport = transport
 
   def data_received(self, data):
+    """Hands the connection over after the ready message; aborts otherwise."""
     if not data.startswith(READY):
       self.abort()
       return
@@ -99,6 +117,7 @@ class _ReadyMessageProtocol(asyncio.Protocol):
       self._ready.set_result(self._transport)
 
   def connection_lost(self, exc):
+    """Fails the future if no ready message has arrived."""
     if not self._ready.done():
       self._ready.set_exception(
         exc or ConnectionResetError("the relay cannot reach its upstream")

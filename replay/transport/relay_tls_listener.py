@@ -1,4 +1,4 @@
-"""TLS listener of a relay: accepts other relays by their certificates."""
+"""TLS listener of a relay: accepts other relays as clients."""
 
 import asyncio
 import socket
@@ -6,18 +6,21 @@ from collections.abc import Callable
 
 from slipway.replay.transport import relay_link, relay_tls
 
-# Clients in their handshake at once, which takes milliseconds. Without a limit,
-# an unauthenticated peer that opens connections and sends nothing would use up
-# the file descriptors of the process.
+# Maximum number of clients in their TLS handshake at the same time, which takes
+# milliseconds. Without the limit, unauthenticated peers that send nothing could
+# use up the file descriptors of the process.
 _HANDSHAKE_LIMIT = 128
 
-# Seconds to wait after the kernel could not accept, mostly for lack of file
-# descriptors.
+# Seconds until the next attempt to accept a client after an error, mostly a
+# lack of file descriptors.
 _PAUSE_S = 0.1
 
 
 class TlsListener:
-  """Accepts TLS clients of a relay until `close`, and makes each a `Link`."""
+  """Listener that accepts a relay's TLS clients, and makes a link for each.
+
+  If too many clients are in their TLS handshake, the oldest is disconnected.
+  """
 
   def __init__(
     self,
@@ -25,12 +28,12 @@ class TlsListener:
     tls: relay_tls.Tls,
     make_link: Callable[[], relay_link.Link],
   ):
-    """Starts to accept in the running event loop.
+    """Starts to accept clients in the running event loop.
 
     Args:
-      listening: a socket that listens; the caller closes it.
-      tls: context that verifies clients.
-      make_link: returns a link for a new connection.
+      listening: listening socket, which the caller closes after `close`.
+      tls: context that verifies clients, or INSECURE.
+      make_link: function that makes the link of a new client.
     """
     listening.setblocking(False)
     self._listening = listening
@@ -39,25 +42,27 @@ class TlsListener:
     self._in_handshake: list[relay_link.Link] = []
     self._pause: asyncio.TimerHandle | None = None
     self._loop = asyncio.get_running_loop()
-    self._resume()
+    self._start_accepting()
 
   def close(self) -> None:
-    """Stops accepting."""
+    """Stops accepting clients; accepted clients stay connected."""
     if self._pause is not None:
       self._pause.cancel()
     self._loop.remove_reader(self._listening.fileno())
 
-  def _resume(self) -> None:
+  def _start_accepting(self) -> None:
+    """Registers `_accept` to be called when a client has connected."""
     self._loop.add_reader(self._listening.fileno(), self._accept)
 
   def _accept(self) -> None:
+    """Accepts one client, and starts its handshake."""
     try:
       connection, _ = self._listening.accept()
     except (BlockingIOError, ConnectionAbortedError):
       return  # The client has disconnected meanwhile.
     except OSError:
       self._loop.remove_reader(self._listening.fileno())
-      self._pause = self._loop.call_later(_PAUSE_S, self._resume)
+      self._pause = self._loop.call_later(_PAUSE_S, self._start_accepting)
       return
     connection.setblocking(False)
     self._in_handshake = [x for x in self._in_handshake if x.is_in_handshake]

@@ -1,4 +1,4 @@
-"""Relay upstream: connects to the server, and probes whether it is up."""
+"""Relay upstream: connects to the upstream of a relay, and probes it."""
 
 import asyncio
 import itertools
@@ -9,25 +9,27 @@ from typing import Any
 
 from slipway.replay.transport import relay_listener, relay_tls, socket_passing
 
-# Seconds for the upstream's host to accept; the worker's gRPC tries again.
+# Timeout in seconds of a connection attempt, after which the client is closed.
+# The worker's gRPC then tries again.
 _CONNECT_TIMEOUT_S = 5.0
 
-# Seconds between two probes of an upstream that is down: short in comparison
-# with a server's start, and a refused connection costs microseconds.
+# Seconds between two probes of an upstream that is down. The period is short
+# compared with a server's start, and a probe takes only microseconds.
 _PROBE_PERIOD_S = 0.1
 
-# Seconds between two checks of a changing address, each of which reads a file.
+# Seconds between two checks whether the upstream's address has changed. Each
+# check reads a file.
 _FOLLOW_PERIOD_S = 0.5
 
-# Probes after a link broke. A process that dies closes its sockets one by one,
-# and may still listen when the first of its connections ends.
+# Number of probes after a link has broken. One is not enough: a process that
+# dies closes its sockets one by one, and may still listen at the first probe.
 _PROBES = 2
 
 
 class Upstream:
-  """Connections to the server, and whether it can be reached.
+  """Connector to the upstream of a relay, with probes whether it is up.
 
-  All methods are for the event loop's thread.
+  Call all methods in the event loop's thread.
   """
 
   def __init__(
@@ -36,15 +38,16 @@ class Upstream:
     on_change: Callable[[bool], None] | None,
     tls: relay_tls.Tls | None = None,
   ):
-    """Keeps the arguments; opens no connection.
+    """Stores the arguments; opens no connection.
 
     Args:
-      find: returns an address as `relay_listener.check` takes it, or None while
-        it is unknown; called at each attempt.
-      on_change: receives whether the upstream is reachable, first and at each
-        change. None: the upstream is not probed.
-      tls: context for an upstream that is a relay, which sends a ready message;
-        None: the upstream is the server itself.
+      find: function that returns the upstream's address in a form of
+        `relay_listener.check`, or None while the address is unknown; called at
+        each attempt to connect.
+      on_change: called with whether the upstream is reachable, after the first
+        attempt and at each change. None: the upstream is not probed.
+      tls: context, or INSECURE, if the upstream is another relay, which sends a
+        ready message. None: the upstream is the server itself.
     """
     self._find = find
     self._tls: relay_tls.Tls | None = tls
@@ -57,7 +60,7 @@ class Upstream:
     self._deciding_attempt = 0  # by which `_reachable` was set
 
   def probe(self) -> None:
-    """Starts to probe the upstream until it is reachable."""
+    """Starts a task that probes the upstream until it is reachable."""
     if self._on_change is None or self._closed:
       return
     if self._probing is None or self._probing.done():
@@ -65,19 +68,19 @@ class Upstream:
       self._probing = loop.create_task(self._probe())
 
   def probe_again(self) -> None:
-    """Probes a reachable upstream again, as it has broken a link."""
+    """Probes the upstream at least `_PROBES` times, after it closed a link."""
     self._probes_left = _PROBES
     self.probe()
 
   async def connect(self, protocol: asyncio.Protocol) -> bool:
-    """Connects the protocol; returns False if the upstream is unreachable."""
+    """Connects a protocol to the upstream; returns whether that succeeded."""
     return await self._reach(protocol) is not None
 
   async def follow(self, on_moved: Callable[[], None]) -> None:
-    """Watches the upstream's address until `close`.
+    """Checks until `close` whether the upstream's address has changed.
 
-    A machine that has lost power closes no connection. Without this check,
-    connections to it would stay open until the kernel gives up, in minutes.
+    A machine that has lost power closes no connections. Without this check,
+    connections to that machine would stay open for minutes.
 
     Args:
       on_moved: called when the address has changed.
@@ -92,7 +95,7 @@ class Upstream:
         before = now
 
   async def close(self) -> None:
-    """Stops probing."""
+    """Stops probing and `follow`; open connections stay."""
     # Python 3.10's `wait_for` swallows a cancellation that comes with a result.
     self._closed = True
     if self._probing is not None:
@@ -102,6 +105,11 @@ class Upstream:
   async def _reach(
     self, protocol: asyncio.Protocol
   ) -> asyncio.Transport | None:
+    """Attempts once to connect a protocol, and updates the reachability.
+
+    Returns:
+      The transport; None: the upstream is unreachable.
+    """
     attempt = next(self._attempts)
     address = self._find()
     transport: Any = None
@@ -120,10 +128,15 @@ class Upstream:
         transport = None
     except (OSError, asyncio.TimeoutError):
       transport = None
-    self._update(attempt, transport is not None)
+    self._update_reachable(attempt, transport is not None)
     return transport
 
   async def _dial(self, address: str, protocol: asyncio.Protocol) -> Any:
+    """Connects a protocol to an address, and returns the transport.
+
+    Raises:
+      OSError: the address cannot be reached.
+    """
     loop = asyncio.get_running_loop()
     if self._tls is not None:
       return await relay_tls.dial(loop, address, protocol, self._tls)
@@ -139,7 +152,14 @@ class Upstream:
       connected = await loop.create_connection(lambda: protocol, host, port)
     return connected[0]
 
-  def _update(self, attempt: int, reachable: bool) -> None:
+  def _update_reachable(self, attempt: int, reachable: bool) -> None:
+    """Stores the result of an attempt to connect; reports changes.
+
+    Args:
+      attempt: number of the attempt; results that are overtaken by later
+        attempts are ignored.
+      reachable: whether the attempt has succeeded.
+    """
     # An attempt that began before the deciding one describes an older state.
     if attempt < self._deciding_attempt:
       return
@@ -153,16 +173,17 @@ class Upstream:
       self.probe()
 
   async def _probe(self) -> None:
+    """Connects and disconnects until the upstream is reachable."""
     try:
       while True:
         self._probes_left = max(0, self._probes_left - 1)
         transport = await self._reach(asyncio.Protocol())
         if transport is not None:
           transport.close()
-        if self._is_done():
+        if self._is_probing_done():
           return
         await asyncio.sleep(_PROBE_PERIOD_S)
-        if self._is_done():  # A link may have connected meanwhile.
+        if self._is_probing_done():  # A link may have connected meanwhile.
           return
     except Exception as error:
       message = "the upstream could not be probed"
@@ -170,15 +191,16 @@ class Upstream:
         {"message": message, "exception": error}
       )
 
-  def _is_done(self) -> bool:
+  def _is_probing_done(self) -> bool:
+    """Returns whether no further probe is needed."""
     return self._closed or (bool(self._reachable) and self._probes_left == 0)
 
 
 def _is_to_itself(transport: asyncio.Transport) -> bool:
-  """Returns whether TCP has connected the socket with itself.
+  """Returns whether TCP has connected a socket to itself.
 
-  That happens if no process listens on the port and the kernel chooses the very
-  same port as the source: once in some ten thousand attempts.
+  This happens if no process listens on a local port, and the kernel chooses the
+  same port as the source port: about once in ten thousand attempts.
   """
   if transport.is_closing():  # It was reset meanwhile.
     return False

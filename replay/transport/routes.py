@@ -1,37 +1,39 @@
-"""Routes: a worker's connection to a replay server, direct or by a proxy."""
+"""Routes: how a worker reaches a replay server, directly or by a proxy."""
 
 import socket
 import typing
 
 from slipway.replay.transport import control_block, relay_listener
 
-# Seconds for a host to accept. A host that takes longer is overloaded or down.
+# Timeout in seconds of an attempt to connect to the server. A host that takes
+# longer is overloaded or down.
 _CONNECT_TIMEOUT_S = 1.0
 
 
 class Route(typing.Protocol):
-  """An address to write to, and the state of the stream there.
+  """Address to which a worker opens streams, and the state of its stream.
 
   Attributes:
-    address: address of the server or the proxy, as a Reverb client takes it.
+    address: address of the server or the proxy, in a form for Reverb clients.
   """
 
   address: str
 
   def waits_for(self) -> str | None:
-    """Returns what prevents a new stream; None: a stream can be opened."""
+    """Returns why no stream can be opened, or None if one can be opened."""
     ...
 
   def is_broken(self, stalled: bool = False) -> bool:
-    """Returns whether a stream has broken since the last `renew`.
+    """Returns whether the stream has broken since the last `renew`.
 
     Args:
-      stalled: the stream has not moved for a while, so a slower check is due.
+      stalled: whether an operation on the stream has timed out or failed, which
+        justifies a slower check.
     """
     ...
 
   def renew(self) -> None:
-    """Forgets broken streams; to be called before a new stream is opened."""
+    """Resets `is_broken`; call it before a new stream is opened."""
     ...
 
 
@@ -39,17 +41,17 @@ class ProxyRoute:
   """Route through the machine's proxy, which reports broken streams."""
 
   def __init__(self, address: str, handle: control_block.WorkerHandle):
-    """Keeps the arguments; opens no connection.
+    """Stores the arguments; opens no connection.
 
     Args:
       address: address of the proxy.
-      handle: handle of the worker, to the control block of the proxy.
+      handle: the worker's handle of the proxy's control block.
     """
     self.address = address
     self._handle = handle
 
   def waits_for(self) -> str | None:
-    """Returns what prevents a new stream; None: a stream can be opened."""
+    """Returns why no stream can be opened, or None if one can be opened."""
     if not self._handle.proxy_is_alive:
       return f"the proxy at {self.address}, which is down"
     if not self._handle.server_is_reachable:
@@ -57,55 +59,62 @@ class ProxyRoute:
     return None
 
   def is_broken(self, stalled: bool = False) -> bool:
-    """Returns whether the stream broke or the proxy is down.
+    """Returns whether the proxy has reported a broken stream, or is down.
 
-    Costs two reads of shared memory unless `stalled` is True.
+    Args:
+      stalled: whether to check also that the proxy is alive. Otherwise the call
+        takes only two reads of shared memory.
     """
     handle = self._handle
     return handle.stream_is_broken or (stalled and not handle.proxy_is_alive)
 
   def renew(self) -> None:
-    """Acknowledges broken streams, so that the proxy admits this process."""
+    """Acknowledges a broken stream, so that the proxy admits a new stream."""
     self._handle.acknowledge()
 
 
 class DirectRoute:
   """Route to the server without a proxy.
 
-  A dead server is noticed only when the stream has stalled.
+  A dead server is detected only when an operation on the stream has timed out
+  or failed.
   """
 
   def __init__(self, address: str):
-    """Keeps the address; opens no connection.
+    """Stores the address; opens no connection.
 
     Args:
       address: 'host:port' of the server.
 
     Raises:
-      ValueError: the address has another form.
+      ValueError: the address is not 'host:port'.
     """
     self.address = address
     self._host_and_port = relay_listener.host_and_port("address", address)
     self._broken = False
 
   def waits_for(self) -> str | None:
-    """Returns what prevents a new stream; None: a stream can be opened."""
+    """Returns why no stream can be opened, or None if one can be opened."""
     if not self._server_accepts():
       return f"the replay server at {self.address}, which is down"
     return None
 
   def is_broken(self, stalled: bool = False) -> bool:
-    """Returns whether the server was down when the stream had stalled."""
+    """Returns whether the server has been found down since the last `renew`.
+
+    Args:
+      stalled: whether to attempt a connection now, to check the server.
+    """
     if stalled and not self._broken:
       self._broken = not self._server_accepts()
     return self._broken
 
   def renew(self) -> None:
-    """Forgets broken streams; to be called before a new stream is opened."""
+    """Resets `is_broken`; call it before a new stream is opened."""
     self._broken = False
 
   def _server_accepts(self) -> bool:
-    """Returns whether the server accepts a connection now."""
+    """Returns whether an attempt to connect to the server succeeds now."""
     # A plain socket, not gRPC, which waits longer after each failed attempt:
     # all clients of this process at this address would share that wait.
     try:

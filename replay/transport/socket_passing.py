@@ -1,9 +1,9 @@
 """Socket passing: connections to a server in a private network namespace.
 
-No process outside of the namespace can connect to a port inside. So the
-server's process connects to its own port on behalf of clients of the same user,
-and passes them the connected socket (SCM_RIGHTS, unix(7)). After that, client
-and server exchange bytes without a further hop.
+Processes outside of the namespace cannot connect to a port inside. So the
+server's process connects to its own port for each client of the same user. It
+passes the connected socket to the client (SCM_RIGHTS, unix(7)). Afterwards,
+client and server exchange bytes directly.
 
 ```python
 passer = Passer('/dev/shm/run/replay.sock', 7000)  # in the server's process
@@ -16,18 +16,22 @@ import socket
 
 from slipway.replay.transport import unix_server
 
+# Timeout in seconds of each socket operation that passes a socket.
 _TIMEOUT_S = 5.0
 
 
 class Passer:
-  """Passes connected sockets of a port of this process, until `close`."""
+  """Server that passes clients a socket that is connected to a local port.
+
+  Serves clients on a unix socket in a separate thread, until `close`.
+  """
 
   def __init__(self, path: str, port: int):
-    """Listens.
+    """Starts to serve clients.
 
     Args:
-      path: path of the unix socket, which only this user may connect to.
-      port: TCP, of this process's loopback.
+      path: path of the unix socket, to which only this user may connect.
+      port: TCP port on localhost, to which passed sockets are connected.
 
     Raises:
       ValueError: the path is in use, or too long.
@@ -36,10 +40,11 @@ class Passer:
     self._server = unix_server.UnixServer(path, self._pass)
 
   def close(self) -> None:
-    """Stops passing sockets; those that were passed stay connected."""
+    """Stops passing sockets; sockets that were passed stay connected."""
     self._server.close()
 
   def _pass(self, client: socket.socket) -> None:
+    """Connects a socket to the port, and sends the socket to a client."""
     client.settimeout(_TIMEOUT_S)
     # If the server is down, the client sees the end of its connection.
     with socket.create_connection(("localhost", self._port)) as connected:
@@ -47,13 +52,13 @@ class Passer:
 
 
 def connect(path: str) -> socket.socket:
-  """Returns a connection to the server of a `Passer`.
+  """Returns a socket, passed by a `Passer`, that is connected to its port.
 
   Args:
     path: path of the passer's unix socket.
 
   Raises:
-    OSError: the server or its passer is down.
+    OSError: the passer, or the server on its port, is down.
   """
   with socket.socket(socket.AF_UNIX) as passer:
     passer.settimeout(_TIMEOUT_S)

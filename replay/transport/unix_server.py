@@ -1,4 +1,4 @@
-"""Unix server: serves connections by a unix socket from the same user."""
+"""Unix server: serves processes of the same user on a unix socket."""
 
 import contextlib
 import os
@@ -10,26 +10,27 @@ from collections.abc import Callable
 
 from slipway.replay.transport import relay_listener
 
-# Seconds to wait after the kernel could not accept, mostly for lack of file
-# descriptors.
+# Seconds until the next attempt to accept a connection after an error, mostly a
+# lack of file descriptors.
 _PAUSE_S = 0.1
-_UCRED = struct.Struct("3i")  # Linux's struct ucred: pid, uid, gid
+# Format of Linux's struct ucred: process, user and group id of a peer.
+_UCRED = struct.Struct("3i")
 
 
 class UnixServer:
-  """Serves each connection in a thread, from its construction to `close`.
+  """Server on a unix socket, with a thread per connection, until `close`.
 
-  Processes of other users are disconnected; root's are served.
+  Processes of other users are disconnected, except those of root.
   """
 
   def __init__(self, path: str, serve: Callable[[socket.socket], None]):
-    """Listens.
+    """Listens on the socket, and starts to accept connections.
 
     Args:
       path: path of the socket; a socket that a dead process has left is
         replaced.
-      serve: called with each connection, in a thread of its own. The connection
-        is closed when it returns or raises an OSError.
+      serve: called with each connection, in a separate thread. The connection
+        is closed when `serve` returns or raises an OSError.
 
     Raises:
       ValueError: the path is in use, or too long.
@@ -46,7 +47,7 @@ class UnixServer:
     self._thread.start()
 
   def close(self) -> None:
-    """Closes the socket and all connections."""
+    """Closes the listening socket and all connections."""
     with self._lock:
       self._closed = True
       connections = tuple(self._connections)
@@ -57,6 +58,7 @@ class UnixServer:
     self._listener.close()
 
   def _accept(self) -> None:
+    """Accepts connections until `close`, and starts a thread for each."""
     while not self._closed:
       try:
         connection, _ = self._listener.socket.accept()
@@ -72,6 +74,7 @@ class UnixServer:
         time.sleep(_PAUSE_S)
 
   def _run(self, connection: socket.socket) -> None:
+    """Serves one connection in its thread, if its peer is of the same user."""
     with connection:
       with self._lock:
         if self._closed or not is_own_user(connection):
@@ -86,22 +89,27 @@ class UnixServer:
 
 
 def pid_of(connection: socket.socket) -> int:
-  """Returns the id of the process that connected; 0 for TCP: unknown."""
+  """Returns the process id of a connection's peer; 0: unknown, as for TCP.
+
+  Args:
+    connection: connection that was accepted on a unix or TCP socket.
+  """
   return _credentials(connection)[0]
 
 
 def is_own_user(connection: socket.socket) -> bool:
-  """Returns whether the peer's process belongs to this user, or to root.
+  """Returns whether a connection's peer belongs to this user or to root.
 
-  The kernel guarantees it (SO_PEERCRED, unix(7)).
+  The kernel verifies the peer's user (SO_PEERCRED, unix(7)).
 
   Args:
-    connection: connection of a unix socket.
+    connection: connection that was accepted on a unix socket.
   """
   return _credentials(connection)[1] in (0, os.geteuid())
 
 
 def _credentials(connection: socket.socket) -> tuple[int, ...]:
+  """Returns process, user and group id of a peer; (0, -1, -1) for TCP."""
   if connection.family != socket.AF_UNIX:
     return 0, -1, -1
   credentials = connection.getsockopt(

@@ -1,1 +1,1 @@
-"""Variables: published by the trainer, shared on each machine, versioned."""
+"""Variables: versioned network weights, from the trainer to the workers."""

@@ -1,4 +1,4 @@
-"""Retrying publisher: publishes variables to a server that may be down."""
+"""Retrying publisher: publishes variables, and skips a server that is down."""
 
 from collections.abc import Mapping
 
@@ -7,23 +7,27 @@ import numpy as np
 from slipway.replay.tables import shard_monitor
 from slipway.replay.variables import variables as variables_lib
 
-_TIMEOUT_MS = 2_000  # the trainer pauses meanwhile
+# Milliseconds that `RetryingPublisher.publish` waits for the server's reply, in
+# which the trainer pauses.
+_TIMEOUT_MS = 2_000
 
 
 class RetryingPublisher:
-  """Publishes variables while their server is up, and skips while it is down.
+  """Publisher of variables that reconnects after restarts of its server.
+
+  While the server is down, `publish` does nothing, without an error.
 
   Attributes:
-    pending: whether the last variables did not reach the server, so the caller
-      should publish as soon as the server is up.
+    pending: whether the variables of the last `publish` have not reached the
+      server. The caller should then publish again once the server is up.
   """
 
   def __init__(self, server: shard_monitor.ShardMonitor, first_version: int):
-    """Keeps the arguments; connects at the first `publish`.
+    """Stores the arguments; the first `publish` connects to the server.
 
     Args:
       server: monitor of the server that has the table of variables.
-      first_version: number of the first `publish`.
+      first_version: version number of the first published variables.
     """
     self._server = server
     self._version = first_version - 1
@@ -32,13 +36,14 @@ class RetryingPublisher:
     self.pending = False
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
-    """Makes the variables the newest version, if the server is up.
+    """Publishes the variables as a new version, if the server is up.
 
     Args:
       variables: arrays by name.
 
     Returns:
-      The last version number; it may not have reached the server.
+      The last version number that was used; if `pending` is set, that version
+      may not have reached the server.
 
     Raises:
       ValueError: an array's dtype cannot be sent.
@@ -47,7 +52,7 @@ class RetryingPublisher:
     if not self._server.up:
       self.close()
       return self._version
-    publisher = self._current()
+    publisher = self._current_publisher()
     self._version += 1
     try:
       publisher.publish(variables)
@@ -59,12 +64,13 @@ class RetryingPublisher:
     return self._version
 
   def close(self) -> None:
-    """Closes the stream."""
+    """Closes the stream to the server; a later `publish` opens a new one."""
     if self._publisher is not None:
       self._publisher.close()
     self._publisher = None
 
-  def _current(self) -> variables_lib.VariablesPublisher:
+  def _current_publisher(self) -> variables_lib.VariablesPublisher:
+    """Returns the publisher, a new one after a restart of the server."""
     if self._publisher is None or self._incarnation != self._server.incarnation:
       self.close()
       self._incarnation = self._server.incarnation

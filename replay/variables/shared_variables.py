@@ -1,6 +1,6 @@
-"""Shared variables: the newest version, in memory that a machine's nodes share.
+"""Shared variables: the newest version, in memory shared by a machine's nodes.
 
-The proxy writes each version once; every worker maps the same memory and copies
+The proxy writes each version once. Every worker maps the same memory and copies
 a version when it has changed. Neither side ever blocks: a reader does not wait
 for a writer that died halfway, nor the writer for a slow reader. The module
 imports neither Reverb nor TensorFlow.
@@ -11,17 +11,15 @@ The file, meant for a tmpfs such as /dev/shm, holds one page and two slots:
 
 `count` is the number of versions written. Version number `count` is complete in
 slot `count % 2`, and the next version goes into the other slot. So a writer
-that dies halfway damages only the slot that no reader reads. A reader that the
-writer overtakes twice while it copies notices it by the slot's own sequence
-number (a seqlock), which is odd while the slot is being written.
+that dies halfway damages only the slot that no reader reads. Each slot has a
+sequence number (a seqlock), which is odd while the slot is being written. By
+this number, a reader detects that its slot was overwritten during the copy.
 
-Ordering: x86-64, the only architecture of Reverb's wheels, keeps stores in
-  order
-with stores and loads with loads. Aligned 8-byte words are stored and loaded
-whole, and each of the Python statements below is a call of its own, which no
-compiler reorders. The checksum over a slot (about the cost of the copy itself,
-and only when a version has changed) excludes half versions even without that
-argument.
+Memory order: x86-64, the only architecture of Reverb's wheels, keeps the order
+of stores among stores and of loads among loads. Aligned 8-byte words are stored
+and loaded whole. Each Python statement below is a separate call, which no
+compiler reorders. A checksum over the slot also detects half-written versions.
+It is computed only for new versions, and costs about as much as the copy.
 """
 
 import contextlib
@@ -33,28 +31,48 @@ import numpy as np
 
 from slipway.replay.variables import variable_packing
 
+# First word of the file, which identifies its format and version.
 _MAGIC = int.from_bytes(b"slipway1", "little")
-_PAGE = 4096  # bytes before the data
+# Bytes of the file before the data of slot 0.
+_PAGE = 4096
 
-# Words of 8 bytes in the page. The fields of each slot have a cache line or
-# more of their own: readers poll `count` only.
+# Positions in the page of the file's fields, in words of 8 bytes. `count` has a
+# separate cache line, because readers poll it.
 _MAGIC_WORD, _CAPACITY_WORD, _COUNT_WORD = 0, 1, 8
+# Position in the page of the first field of slot 0 and slot 1, in words.
 _SLOT_WORDS = (16, 32)
+# Positions of a slot's fields, in words after the slot's first field.
 _SEQUENCE, _VERSION, _TIME, _HEADER_SIZE, _BLOB_SIZE, _CHECKSUM = range(6)
 
-# Copies in a row that the writer may overtake. Then `poll` returns None, and
-# the next poll tries again, rather than compete with a writer at full speed.
+# Failed copies in one `SharedVariables.poll` after which it returns None. A
+# copy fails if the writer writes two versions meanwhile. The next poll tries
+# again.
 _ATTEMPTS = 8
 
 
 def _checksum(header, blob) -> int:
+  """Returns the CRC-32 of a version's header and blob."""
   return zlib.crc32(blob, zlib.crc32(header))
 
 
-class _File:
-  """One mapped file: the words of its page and its two slots."""
+class _MappedFile:
+  """Memory-mapped file of shared variables.
+
+  Attributes:
+    words: words of the page, as unsigned integers.
+    times: the same words, as float64.
+    slots: data of slot 0 and slot 1, uint8.
+    identity: device and inode of the file.
+  """
 
   def __init__(self, descriptor: int, size: int, write: bool):
+    """Maps an open file.
+
+    Args:
+      descriptor: file descriptor, which may be closed afterwards.
+      size: bytes of the file.
+      write: whether to map for writing.
+    """
     access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
     self._mmap = mmap.mmap(descriptor, size, access=access)
     # Native 8-byte words: one load or store each; `struct` with a fixed byte
@@ -69,14 +87,14 @@ class _File:
 
 
 class SharedVariablesWriter:
-  """The only writer of a file of shared variables.
+  """Writer of a file of shared variables, of which there may be only one.
 
-  The file is made at the first version: a restarted writer replaces the file of
-  an earlier one only when it has a version. So a path must belong to one run.
+  The first `write` creates the file and replaces the file of an earlier writer.
+  So each run needs its own path.
   """
 
   def __init__(self, path: str):
-    """Checks the path.
+    """Checks that a file can be written at a path; creates no file.
 
     Args:
       path: path of the file, in a directory on a tmpfs.
@@ -92,7 +110,7 @@ class SharedVariablesWriter:
         " /dev/shm."
       )
     self._path = path
-    self._file: _File | None = None
+    self._file: _MappedFile | None = None
 
   def write(
     self,
@@ -101,16 +119,16 @@ class SharedVariablesWriter:
     header: np.ndarray,
     blob: np.ndarray,
   ) -> None:
-    """Writes the newest version; costs one copy and one checksum.
+    """Writes a new version for all readers, by one copy and one checksum.
 
     Args:
       version: number of the version.
-      published_at_s: unix seconds.
-      header: uint8 [H] from `variable_packing.pack`.
-      blob: uint8 [B] from `variable_packing.pack`.
+      published_at_s: unix time in seconds at which it was published.
+      header: header from `variable_packing.pack`, uint8 [H] of H bytes.
+      blob: blob from `variable_packing.pack`, uint8 [B] of B bytes.
 
     Raises:
-      OSError: the file system is full; the last version stays.
+      OSError: the file system is full; readers keep the last version.
     """
     file = self._file
     needed = header.size + blob.size
@@ -120,14 +138,18 @@ class SharedVariablesWriter:
       capacity = needed + needed // 4
       capacity = -(-capacity // _PAGE) * _PAGE
       with self._new_file(capacity) as file:
-        _write(file, version, published_at_s, header, blob)
+        _write_version(file, version, published_at_s, header, blob)
       self._file = file
     else:
-      _write(file, version, published_at_s, header, blob)
+      _write_version(file, version, published_at_s, header, blob)
 
   @contextlib.contextmanager
   def _new_file(self, capacity: int):
-    """Yields a file to fill, and then renames it to the path."""
+    """Yields a new file to be filled, and renames it to the path at exit.
+
+    Args:
+      capacity: bytes of each slot.
+    """
     draft = f"{self._path}.draft"
     with contextlib.suppress(FileNotFoundError):
       os.unlink(draft)  # Left by a writer that was killed here.
@@ -138,7 +160,7 @@ class SharedVariablesWriter:
       # Reserves the memory now: on a full tmpfs a write through the mapping
       # would otherwise kill the process with SIGBUS.
       os.posix_fallocate(descriptor, 0, size)
-      file = _File(descriptor, size, write=True)
+      file = _MappedFile(descriptor, size, write=True)
       file.words[_CAPACITY_WORD] = capacity
       file.words[_MAGIC_WORD] = _MAGIC
       yield file
@@ -150,7 +172,7 @@ class SharedVariablesWriter:
       os.close(descriptor)
 
   def close(self) -> None:
-    """Unlinks the file, unless another writer has replaced it meanwhile."""
+    """Deletes the file, unless another writer has replaced it meanwhile."""
     if self._file is None:
       return
     with contextlib.suppress(FileNotFoundError):
@@ -160,7 +182,10 @@ class SharedVariablesWriter:
     self._file = None
 
 
-def _write(file: _File, version, published_at_s, header, blob) -> None:
+def _write_version(
+  file: _MappedFile, version, published_at_s, header, blob
+) -> None:
+  """Writes a version to the older slot; see `SharedVariablesWriter.write`."""
   words = file.words
   count = words[_COUNT_WORD] + 1
   slot = _SLOT_WORDS[count % 2]
@@ -179,39 +204,40 @@ def _write(file: _File, version, published_at_s, header, blob) -> None:
 
 
 class SharedVariables:
-  """Reads a file of shared variables; one per worker process."""
+  """Reader of a file of shared variables; each worker process has its own."""
 
   def __init__(self, path: str):
-    """Keeps the path; the file may be made later.
+    """Stores the path, at which no file need exist yet.
 
     Args:
       path: the path that was passed to `SharedVariablesWriter`.
     """
     self._path = path
-    self._file: _File | None = None
+    self._file: _MappedFile | None = None
     self._count = 0  # `count` of the last version from this file
     self._identity = (0, 0.0)  # its version and time of publication
 
   def poll(self) -> variable_packing.VersionedVariables | None:
     """Returns the newest version if it has changed since the last call.
 
-    Never blocks. Without a change it costs one word of shared memory and one
-    `os.stat`, which shows whether a restarted proxy has replaced the file.
+    Never blocks. Without a new version, a poll costs one read of shared memory
+    and one `os.stat`, to detect that a restarted proxy has replaced the file.
 
     Returns:
-      A copy of the version, aligned to 64 bytes; None: no new version, no file
-      yet, or the writer has overtaken each attempt.
+      A copy of the version, aligned to 64 bytes. None: no new version, no file
+      yet, or the writer has overwritten the version during each attempt.
 
     Raises:
-      ValueError: the file at the path is not one of shared variables.
+      ValueError: the file at the path was not written by a
+        `SharedVariablesWriter` of this user and release.
     """
     file = self._file
     if file is None or file.words[_COUNT_WORD] == self._count:
-      file = self._attach()
+      file = self._map_current_file()
     for _ in range(_ATTEMPTS):
       if file is None or file.words[_COUNT_WORD] == self._count:
         return None
-      snapshot = self._read(file)
+      snapshot = self._copy_newest(file)
       if snapshot is not None:
         identity = snapshot[:2]
         # The file of a restarted proxy begins with a version that is known.
@@ -221,8 +247,15 @@ class SharedVariables:
         return snapshot
     return None
 
-  def _attach(self) -> _File | None:
-    """Returns the file at the path, mapped again if it was replaced."""
+  def _map_current_file(self) -> _MappedFile | None:
+    """Returns the file at the path, mapped again if it was replaced.
+
+    Returns:
+      The file; None: there has been no file at the path yet.
+
+    Raises:
+      ValueError: the file is not one of shared variables.
+    """
     try:
       status = os.stat(self._path)
     except FileNotFoundError:
@@ -238,7 +271,7 @@ class SharedVariables:
       status = os.fstat(descriptor)
       file = None
       if status.st_uid == os.geteuid() and status.st_size > _PAGE:
-        file = _File(descriptor, status.st_size, write=False)
+        file = _MappedFile(descriptor, status.st_size, write=False)
     finally:
       os.close(descriptor)
     if (
@@ -254,8 +287,10 @@ class SharedVariables:
     self._count = 0
     return file
 
-  def _read(self, file: _File) -> variable_packing.VersionedVariables | None:
-    """Copies the newest slot; returns None if it was overwritten meanwhile."""
+  def _copy_newest(
+    self, file: _MappedFile
+  ) -> variable_packing.VersionedVariables | None:
+    """Copies the newest version; None: it was overwritten during the copy."""
     words = file.words
     count = words[_COUNT_WORD]
     slot = _SLOT_WORDS[count % 2]

@@ -1,8 +1,8 @@
-"""Variable packing: named arrays as one header and one blob of bytes.
+"""Variable packing: converts named arrays to a header and a blob of bytes.
 
 The header is JSON and the blob is raw memory. So a receiver never runs code of
 the sender, as it would with a pickle. The module imports neither Reverb nor
-TensorFlow: a worker behind a proxy needs neither to read its variables.
+TensorFlow, so that a worker behind a proxy can read variables without them.
 
 ```python
 header, blob = pack({'mlp/w': w, 'mlp/b': b})
@@ -18,21 +18,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Bytes: a cache line, and the alignment of the widest vector loads.
+# Alignment in bytes of each array in a blob: a cache line, and the widest
+# vector loads.
 ALIGNMENT = 64
 
-# Booleans, integers, floats, complex numbers: `np.dtype(text)` restores these
-# without other packages. An extension type such as bfloat16 would be restored
-# as raw bytes.
+# Kinds of dtypes that can be packed: booleans, integers, floats and complex
+# numbers. `np.dtype(text)` restores their dtypes without other packages. An
+# extension type such as bfloat16 would be restored as raw bytes.
 _KINDS = "biufc"
 
 
 class VersionedVariables(NamedTuple):
-  """One version of the variables.
+  """Published variables with their version number.
 
   Attributes:
     version: number of the version, from 1.
-    published_at_s: time of its publication, unix seconds.
+    published_at_s: unix time in seconds at which the trainer published them.
     variables: arrays by name.
   """
 
@@ -42,35 +43,42 @@ class VersionedVariables(NamedTuple):
 
 
 class Field(NamedTuple):
-  """Name, dtype, shape and offset in bytes of one array in a blob."""
+  """Position of one named array in a blob."""
 
   name: str
   dtype: np.dtype
   shape: tuple[int, ...]
-  offset: int
+  offset: int  # bytes from the start of the blob
 
   @property
   def size(self) -> int:
-    """Bytes of the array, padding excluded."""
+    """Size of the array in bytes, padding excluded."""
     return self.dtype.itemsize * math.prod(self.shape)
 
 
 class BlobLayout(NamedTuple):
-  """Positions of all arrays in a blob, in the order of their offsets."""
+  """Names, dtypes, shapes and offsets of all arrays in a blob.
+
+  Attributes:
+    fields: positions of the arrays, in the order of their offsets.
+  """
 
   fields: tuple[Field, ...]
 
   @property
   def size(self) -> int:
-    """Bytes of the blob."""
+    """Size of the blob in bytes."""
     return max((field.offset + field.size for field in self.fields), default=0)
 
   @classmethod
   def from_arrays(cls, variables: Mapping[str, np.ndarray]) -> "BlobLayout":
-    """Returns the layout of arrays, in the mapping's order.
+    """Returns a layout that places arrays in the order of the mapping.
+
+    Args:
+      variables: arrays by name.
 
     Raises:
-      ValueError: an array's dtype has no portable name.
+      ValueError: an array's dtype is not a plain number.
     """
     fields = []
     end = 0
@@ -88,24 +96,27 @@ class BlobLayout(NamedTuple):
     return cls(tuple(fields))
 
   def to_bytes(self) -> bytes:
-    """Returns the layout as compact JSON."""
+    """Returns the layout as compact JSON, the header of a blob."""
     fields = [[f.name, f.dtype.str, f.shape, f.offset] for f in self.fields]
     return json.dumps(fields, separators=(",", ":")).encode()
 
   @classmethod
   def from_bytes(cls, header: bytes) -> "BlobLayout":
-    """Returns the layout that `to_bytes` has written.
+    """Parses a header that `to_bytes` has written.
+
+    Args:
+      header: JSON of the layout.
 
     Raises:
-      ValueError: the bytes are not a layout.
+      ValueError: the header is not JSON of a layout.
     """
-    return _parse(header)
+    return _parse_header(header)
 
 
-# A worker sees the same header with each version of its variables.
+# Cached, as all versions of a run's variables have the same header.
 @functools.lru_cache(maxsize=8)
-def _parse(header: bytes) -> BlobLayout:
-  """Parses and checks a header; see `BlobLayout.from_bytes`."""
+def _parse_header(header: bytes) -> BlobLayout:
+  """Parses and validates a header; see `BlobLayout.from_bytes`."""
   try:
     fields = tuple(
       Field(
@@ -128,24 +139,26 @@ def _parse(header: bytes) -> BlobLayout:
 
 
 def aligned_empty(size: int) -> np.ndarray:
-  """Returns uninitialised uint8 [size], aligned to `ALIGNMENT`."""
+  """Returns an uninitialised array, uint8 [size], aligned to `ALIGNMENT`."""
   memory = np.empty(size + ALIGNMENT, np.uint8)
   start = -memory.ctypes.data % ALIGNMENT
   return memory[start : start + size]
 
 
 def pack(variables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-  """Copies the arrays into one blob.
+  """Copies arrays into one blob, with a header that describes them.
+
+  Equal variables give equal bytes, as padding is filled with zeros.
 
   Args:
     variables: arrays by name, of any shape, contiguous or not.
 
   Returns:
-    header uint8 [H] of H bytes, and blob uint8 [B] of B bytes, aligned to
-    `ALIGNMENT`, its padding zero so that equal variables are equal bytes.
+    header: uint8 [H] of H bytes.
+    blob: uint8 [B] of B bytes, aligned to `ALIGNMENT`.
 
   Raises:
-    ValueError: an array's dtype has no portable name.
+    ValueError: an array's dtype is not a plain number.
   """
   layout = BlobLayout.from_arrays(variables)
   blob = aligned_empty(layout.size)
@@ -158,14 +171,15 @@ def pack(variables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unpack(header: np.ndarray, blob: np.ndarray) -> dict[str, np.ndarray]:
-  """Returns the arrays as views of the blob; aligned if the blob is.
+  """Returns the arrays of a blob by name, as views of the blob's memory.
 
   Args:
-    header: uint8 [H], of H bytes, from `pack`.
-    blob: uint8 [B] from `pack`, contiguous.
+    header: header from `pack`, uint8 [H] of H bytes.
+    blob: blob from `pack`, contiguous uint8 [B] of B bytes; the arrays are
+      aligned if the blob is aligned to `ALIGNMENT`.
 
   Raises:
-    ValueError: the header is no layout, or belongs to another blob.
+    ValueError: the header is invalid, or belongs to another blob.
   """
   layout = BlobLayout.from_bytes(header.tobytes())
   if layout.size != blob.size:
@@ -177,5 +191,6 @@ def unpack(header: np.ndarray, blob: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _view(blob: np.ndarray, field: Field) -> np.ndarray:
+  """Returns the array of a field as a view of the blob's memory."""
   memory = blob[field.offset : field.offset + field.size]
   return memory.view(field.dtype).reshape(field.shape)

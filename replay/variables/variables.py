@@ -1,8 +1,9 @@
-"""Variables: their Reverb table, the trainer's publisher, and its readers.
+"""Variables in Reverb: their table, the trainer's publisher, and the clients.
 
 The table holds one item, the newest version, as a header and a blob of bytes
 (see `variable_packing`). The trainer publishes versions. A machine's proxy
-fetches each version once; a worker without a proxy fetches it itself.
+fetches each version once; a worker without a proxy fetches versions from the
+server.
 
 ```python
 server = reverb.Server([variables.make_table()])
@@ -26,24 +27,36 @@ import tensorflow as tf
 from slipway.replay.transport import routes
 from slipway.replay.variables import variable_packing
 
+# Name of the Reverb table with the variables.
 TABLE = "variables"
 
-# Seconds that one call of the server may take in the thread of a fetch.
-# Reverb takes whole seconds only.
+# Timeout in seconds of a fetch's request for the table's counts. Reverb takes
+# whole seconds only.
 _INFO_TIMEOUT_S = 2
 
 
 class PackedVariables(NamedTuple):
-  """One version of the variables as it is sent; see `variable_packing`."""
+  """One version of the variables, packed by `variable_packing.pack`.
+
+  Attributes:
+    version: number of the version, from 1.
+    published_at_s: unix time in seconds at which the trainer published it.
+    header: names, dtypes, shapes and offsets as JSON, uint8 [H] of H bytes.
+    blob: the bytes of all variables, uint8 [N] of N bytes.
+  """
 
   version: int
-  published_at_s: float  # unix
-  header: np.ndarray  # uint8 [H]: names, dtypes and shapes, as JSON
-  blob: np.ndarray  # uint8 [N]: the bytes of all variables
+  published_at_s: float
+  header: np.ndarray
+  blob: np.ndarray
 
 
 def make_table() -> reverb.Table:
-  """Returns the table: one item, the newest version, sampled at any rate."""
+  """Makes the Reverb table of the variables.
+
+  The table holds only the newest version, and never blocks inserts. Samples
+  block until the first version is published.
+  """
   return reverb.Table(
     name=TABLE,
     sampler=reverb.selectors.Fifo(),
@@ -60,7 +73,10 @@ def make_table() -> reverb.Table:
 
 
 class VariablesPublisher:
-  """Writes versions to the table; one per table, for one thread."""
+  """Publisher of variables to their Reverb table; not thread-safe.
+
+  Each table must have only one publisher.
+  """
 
   def __init__(
     self,
@@ -68,12 +84,12 @@ class VariablesPublisher:
     first_version: int = 1,
     timeout_ms: int = 30_000,
   ):
-    """Keeps the arguments; opens no connection.
+    """Makes a publisher, without opening a connection.
 
     Args:
       server_address: address of the server that has the table.
-      first_version: number of the first version; a resumed trainer continues
-        from its checkpoint.
+      first_version: number of the first version to be published; a resumed
+        trainer continues from its checkpoint.
       timeout_ms: milliseconds that `publish` waits for the server.
 
     Raises:
@@ -92,18 +108,18 @@ class VariablesPublisher:
     self._timeout_ms = timeout_ms
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
-    """Makes the variables the newest version.
+    """Publishes variables as a new version, and waits until it is confirmed.
 
     Args:
       variables: arrays by name.
 
     Returns:
-      The version's number, one more than the last one.
+      The version number: that of the last call plus 1.
 
     Raises:
       ValueError: an array's dtype cannot be sent.
-      ConnectionError: the server did not confirm in time. The version's number
-        is used, and the version arrives by itself if the server is up again.
+      ConnectionError: the server did not confirm the version in time. Its
+        number stays used. Reverb sends it again once the server is up.
     """
     header, blob = variable_packing.pack(variables)
     version = self._next_version
@@ -131,15 +147,18 @@ class VariablesPublisher:
     return version
 
   def close(self) -> None:
-    """Closes the stream."""
+    """Closes the stream to the server."""
     if self._writer is not None:
       self._writer.close()
     self._writer = None
 
   def _open_writer(self, *sizes: int) -> reverb.TrajectoryWriter:
-    """Returns a writer for blobs of these sizes, a new one if they differ.
+    """Returns a writer for the given sizes; a new one if they have changed.
 
     The first append of a Reverb writer fixes the shape of each column.
+
+    Args:
+      *sizes: bytes of the header and bytes of the blob.
     """
     if self._writer is None or sizes != self._sizes:
       self.close()
@@ -152,13 +171,14 @@ class VariablesPublisher:
 
 
 class _Fetch(threading.Thread):
-  """One call of a server, in a daemon thread that its caller may leave.
+  """Daemon thread that runs one fetch, so that callers can stop waiting for it.
 
-  Reverb's `sample` has no timeout: if the server died, it blocks until a server
+  Reverb's `sample` has no timeout: if the server dies, it blocks until a server
   is up at the address. A daemon thread does not keep the process alive.
   """
 
-  def __init__(self, function):
+  def __init__(self, function: Callable[[], PackedVariables | None]):
+    """Starts the thread, which calls the function once."""
     super().__init__(name="variables-fetch", daemon=True)
     self._function = function
     self._result: PackedVariables | None = None
@@ -166,20 +186,24 @@ class _Fetch(threading.Thread):
     self.start()
 
   def run(self):
+    """Calls the function, and stores its result or its error."""
     try:
       self._result = self._function()
     except Exception as error:  # `result` raises it.
       self._error = error
 
   def result(self) -> PackedVariables | None:
-    """Returns the reply of a finished fetch, or raises its error."""
+    """Returns the function's result, or raises its error; call it when done."""
     if self._error is not None:
       raise self._error
     return self._result
 
 
 def _wait_for_fetches() -> None:
-  """Waits at exit: a process whose thread is in Reverb's C++ would abort."""
+  """Waits at most 3 s for each running fetch; registered for process exit.
+
+  A process that exits while a thread runs Reverb's C++ code would abort.
+  """
   for thread in threading.enumerate():
     if isinstance(thread, _Fetch):
       thread.join(_INFO_TIMEOUT_S + 1)
@@ -189,25 +213,26 @@ atexit.register(_wait_for_fetches)
 
 
 class VariablesClient:
-  """Fetches each version from the table once; for one thread.
+  """Client that fetches new versions of the variables; not thread-safe.
 
-  Each poll reads the table's count of inserts (0.2 ms), and samples the item
-  only if the count has changed or the server may have restarted meanwhile.
+  Each poll reads the table's count of inserts (0.2 ms). It samples the item
+  only if the count has changed or the server may have restarted.
   """
 
   def __init__(
     self, address: str, waits_for: Callable[[], str | None] | None = None
   ):
-    """Keeps the arguments; opens no connection.
+    """Stores the arguments; opens no connection.
 
     Args:
-      address: 'host:port' of the Reverb server; with `waits_for` also another
-        form that a Reverb client takes.
-      waits_for: returns what prevents a new connection, or None. By default, an
-        attempt to connect to the server.
+      address: 'host:port' of the Reverb server. With `waits_for`, any address
+        that a Reverb client takes.
+      waits_for: function that describes what is down if the server cannot be
+        reached, and returns None if it can. None: the client attempts to
+        connect to the address.
 
     Raises:
-      ValueError: the address has another form.
+      ValueError: `waits_for` is None, and the address is not 'host:port'.
     """
     self._address = address
     self._waits_for = waits_for or routes.DirectRoute(address).waits_for
@@ -218,14 +243,14 @@ class VariablesClient:
     self._identity = (0, 0.0)  # number and time of the last version
 
   def poll(self, timeout_ms: int = 1_000) -> PackedVariables | None:
-    """Returns the newest version if it has changed since the last call.
+    """Fetches the newest version if it has changed since the last call.
 
     Args:
       timeout_ms: milliseconds to wait for the server. After a timeout, the next
-        poll waits for the same reply.
+        poll waits for the reply to the same request.
 
     Returns:
-      The version; None: no new version, or none was published yet.
+      The version; None: it has not changed, or no version is published yet.
 
     Raises:
       TimeoutError: the server did not reply in time.
@@ -249,7 +274,15 @@ class VariablesClient:
     return snapshot
 
   def _fetch_newest(self) -> PackedVariables | None:
-    """Returns the table\'s item; None: it has not changed, or there is none."""
+    """Samples the table's item; runs in the thread of a fetch.
+
+    Returns:
+      The version; None: the table has not changed, or is empty.
+
+    Raises:
+      ConnectionError: the server is down, or disconnected during the fetch.
+      ValueError: the server has no table of variables.
+    """
     client = self._client
     if client is None:
       if (reason := self._waits_for()) is not None:
@@ -302,21 +335,21 @@ class VariablesClient:
 
 
 class ServerVariables:
-  """Source of variables for a worker without a proxy: the server itself.
+  """Reader of variables from the server, for a worker without a proxy.
 
-  The method `poll` is that of `shared_variables.SharedVariables`.
+  The interface is that of `shared_variables.SharedVariables`.
   """
 
   def __init__(
     self, address: str, period_s: float = 0.1, timeout_ms: int = 1_000
   ):
-    """Keeps the arguments; opens no connection.
+    """Stores the arguments; opens no connection.
 
     Args:
       address: 'host:port' of the Reverb server.
-      period_s: seconds between two calls of the server, at least.
-      timeout_ms: milliseconds that a poll may wait for the server. A server
-        that is down costs this once, and nothing more until it replies.
+      period_s: minimum seconds between two requests to the server.
+      timeout_ms: milliseconds that a poll waits for the server. After the first
+        timeout, polls don't wait until the server has replied again.
     """
     self._client = VariablesClient(address)
     self._period_s = period_s
@@ -328,8 +361,8 @@ class ServerVariables:
     """Returns the newest version if it has changed since the last call.
 
     Returns:
-      The version; None: no new version, none yet, the last call is less than a
-      period ago, or the server is down.
+      The version; None: it has not changed, no version is published yet, the
+      last request is less than `period_s` ago, or the server is down.
 
     Raises:
       ValueError: the server has no table of variables.

@@ -143,7 +143,7 @@ def test_what_acts_computes_what_learns(name):
   for batch in batches:
     rows = batch.data.observation[:, :-1] if name == "ppo" else seen(batch)
     normalize.add_observations(rows)
-  inputs = normalize.observations(observation)
+  inputs = normalize.normalize_observations(observation)
   assert abs(inputs).numpy().max() <= normalization.CLIP
   checkpointed = learner.checkpointed
   if name == "dqn":
@@ -175,7 +175,9 @@ def test_rewards_have_the_scale_of_running_returns(name):
     values = batch.data.running_return.numpy()
   assert values.std() > 0.1
   statistics = learner.checkpointed["normalizer"]
-  found = statistics.rewards(tf.constant([0.5]), tf.zeros([0])).numpy()
+  found = statistics.normalize_rewards(
+    tf.constant([0.5]), tf.zeros([0])
+  ).numpy()
   np.testing.assert_allclose(found, 0.5 / values.std(), rtol=1e-3)
 
 

@@ -57,7 +57,7 @@ def distribution_of(policy, variables, observations):
   return policy.distribution(numpy_ops, acting(observations))
 
 
-class Actors(policies.PolicyActors):
+class Actors(policies.PolicyBuilder):
   """Makes the actors of one policy."""
 
   def __init__(self, policy):

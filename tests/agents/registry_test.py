@@ -156,7 +156,8 @@ import importlib, sys
 for module in (
     "slipway.environments.factory", "slipway.agents.registry",
     "slipway.agents.dqn.builder", "slipway.agents.policy_gradient.builder",
-    "slipway.agents.r2d2.builder", "slipway.agents.sac.builder"):
+    "slipway.agents.r2d2.builder",
+    "slipway.agents.actor_critic.builder"):
   importlib.import_module(module)
   assert not {"tensorflow", "reverb"} & sys.modules.keys(), module
 """

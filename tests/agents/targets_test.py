@@ -47,7 +47,7 @@ def test_soft_targets_follow_by_tau(tau):
   target = make_variables(before)
   expected = before.astype(float)
   follow = tf.function(
-    lambda *fresh: targets.follow(target, fresh, tau), autograph=False
+    lambda *fresh: targets.soft_update(target, fresh, tau), autograph=False
   )
   for _ in range(5):
     follow(online)

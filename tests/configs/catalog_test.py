@@ -93,4 +93,4 @@ def test_configs_differ_as_their_papers_do():
   ("wrong", "near"), [("raimbow", "rainbow"), ("qrdqn", "qr_dqn")]
 )
 def test_the_nearest(wrong, near):
-  assert catalog.nearest(wrong) == near
+  assert catalog.find_similar(wrong) == near

@@ -188,14 +188,24 @@ REFUSED = [
   ),
   (
     "sac",
-    {"replay__sampler": "prioritized"},
-    "config.replay.sampler='prioritized' samples by priorities",
+    {"learner__target_critics": 3},
+    "config.learner.target_critics=3 is more than config.network.critics=2",
+  ),
+  (
+    "sac",
+    {"learner__target_noise": 0.2},
+    "config.learner.target_noise=0.2 has no effect with",
+  ),
+  (
+    "sac",
+    {"exploration__lowest_noise_std": 0.5},
+    "config.exploration.lowest_noise_std=0.5 is above",
   ),
   ("sac", {"network__torso": "nature_cnn"}, "critics take flat vectors"),
   (
     "sac",
     {"environment__name": "CartPole-v1"},
-    "config.agent='sac' takes continuous actions, but "
+    "config.agent='actor_critic' takes continuous actions, but "
     "config.environment.name='CartPole-v1' has 2 discrete ones",
   ),
   (

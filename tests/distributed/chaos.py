@@ -18,6 +18,8 @@ FLAGS = (
 )
 NODES = ("control/0", "trainer/0", "proxy/0", "evaluator/0")
 
+_END_S = 60.0  # within which a killed process is gone
+
 
 class Chaos:
   """Kills nodes of a run, and keeps count."""
@@ -44,10 +46,17 @@ class Chaos:
   def kill(self, node):
     """Kills a node after a random pause."""
     time.sleep(self._chance.uniform(*self._pause_s))
-    self._run.wait_until(lambda: self._run.processes(node))
-    process = min(self._run.processes(node), key=psutil.Process.create_time)
+    process = None
+
+    def find():
+      nonlocal process
+      process = self._run.process(node)
+      return process
+
+    self._run.wait_until(find)
     process.kill()
-    psutil.wait_procs([process])
+    _, left = psutil.wait_procs([process], _END_S)
+    assert not left
     self.kills[node] += 1
 
   def end(self, target, within_s=120.0):

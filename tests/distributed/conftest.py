@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -102,6 +103,19 @@ class Run:
   def processes(self, node=None):
     """Those alive, launcher included; of one node such as 'worker/0'."""
     return [p for p in psutil.process_iter() if self._is_ours(p, node)]
+
+  def process(self, node):
+    """A node's own process, without those that it has started, or None.
+
+    The runner's log says which it is. Times of creation do not: psutil adds the
+    time of the boot to them, which changes by a second as clocks are adjusted.
+    """
+    pids = re.findall(rf"{node} is process (\d+)", self.log("runner"))
+    try:
+      process = psutil.Process(int(pids[-1]))
+    except (IndexError, psutil.NoSuchProcess):
+      return None
+    return process if self._is_ours(process, node) else None
 
   def _is_ours(self, process, node):
     try:

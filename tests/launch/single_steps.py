@@ -67,7 +67,7 @@ def make_config(algorithm: str):
   config.variables.publish_period = 7
   config.evaluation.update({"episodes": 3, "period_steps": PERIOD})
   config.limits.target_return = float("inf")
-  if config.agent in ("policy_gradient", "sac"):
+  if config.agent in ("policy_gradient", "actor_critic"):
     config.normalization.update(observations=True, rewards=True)
   if config.agent == "policy_gradient":
     config.adder.unroll = 2

@@ -33,7 +33,13 @@ DECLARATIONS = {
   "value": lambda: actor_critic.ValueNetwork(
     DISCRETE, "mlp", (8, 6), "tanh", orthogonal=True
   ),
+  "deterministic": lambda: actor_critic.PolicyNetwork(
+    CONTINUOUS, "mlp", (8, 6), "deterministic", layer_norm="first"
+  ),
   "critic": lambda: actor_critic.CriticNetwork(CONTINUOUS, (8, 6)),
+  "critics": lambda: actor_critic.CriticNetwork(
+    CONTINUOUS, (8, 6), critics=3, outputs=5, layer_norm="all"
+  ),
 }
 
 
@@ -76,7 +82,8 @@ def test_policies_have_distributions(kind):
 def test_seeds_and_names_decide_initial_values():
   def start(seed, name=""):
     network = tf_network.Network(DECLARATIONS["critic"](), seed, name)
-    return network.get_variables()[f"{name}/output/w" if name else "output/w"]
+    output = "critic_0/output/w"
+    return network.get_variables()[f"{name}/{output}" if name else output]
 
   np.testing.assert_array_equal(start(1), start(1))
   assert (start(1) != start(2)).any()

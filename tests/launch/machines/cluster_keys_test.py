@@ -66,9 +66,9 @@ def _meet(server, client, name):
 
 
 def test_machines_with_one_token_meet(monkeypatch, tmp_path):
-  here = cluster_keys.make(_TOKEN, ["192.0.2.7", "head.example"])
+  here = cluster_keys.make_identity(_TOKEN, ["192.0.2.7", "head.example"])
   monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
-  there = cluster_keys.make(_TOKEN)
+  there = cluster_keys.make_identity(_TOKEN)
   assert there.folder.parent != here.folder.parent
   for name in ("192.0.2.7", "head.example", "127.0.0.1", socket.gethostname()):
     assert _meet(here, there, name) is None
@@ -80,26 +80,28 @@ def test_machines_with_one_token_meet(monkeypatch, tmp_path):
 
 
 def test_another_token_leads_nowhere():
-  here, there = (cluster_keys.make(token) for token in (_TOKEN, _TOKEN[1:]))
+  here, there = (
+    cluster_keys.make_identity(token) for token in (_TOKEN, _TOKEN[1:])
+  )
   for one, other in ((here, there), (there, here)):
     assert "signature failure" in _meet(one, other, "localhost")
 
 
 def test_it_is_made_once_and_for_this_user():
-  made = cluster_keys.make(_TOKEN)
+  made = cluster_keys.make_identity(_TOKEN)
   folder = made.folder
   paths = [folder.parent, folder, *folder.iterdir()]
   before = [path.stat() for path in paths]
   assert all(stat.S_IMODE(was.st_mode) & 0o077 == 0 for was in before)
-  assert cluster_keys.make(_TOKEN) == made
+  assert cluster_keys.make_identity(_TOKEN) == made
   assert [path.stat().st_mtime_ns for path in paths] == [
     was.st_mtime_ns for was in before
   ]
-  assert cluster_keys.make(_TOKEN, ["192.0.2.7"]) != made
+  assert cluster_keys.make_identity(_TOKEN, ["192.0.2.7"]) != made
 
 
 def _make(token, queue):
-  queue.put(cluster_keys.make(token))
+  queue.put(cluster_keys.make_identity(token))
 
 
 def test_processes_that_make_it_at_once_get_one():
@@ -119,20 +121,20 @@ def test_processes_that_make_it_at_once_get_one():
 
 
 def test_a_machine_uses_the_identity_of_its_ray(monkeypatch):
-  made = cluster_keys.make(_TOKEN, ["192.0.2.7"])
+  made = cluster_keys.make_identity(_TOKEN, ["192.0.2.7"])
   # As start.sh does.
   for name, value in cluster_keys.make_environment_variables(made).items():
     monkeypatch.setenv(name, value)
-  assert cluster_keys.identity() == made
+  assert cluster_keys.find_identity() == made
 
 
 @pytest.mark.parametrize("certificate", ["", "/etc/ssl/of-another.pem"])
 def test_a_ray_without_it_leaves_it_to_the_token(monkeypatch, certificate):
   monkeypatch.setenv("RAY_TLS_SERVER_CERT", certificate)
   with pytest.raises(ValueError, match="no token in ~/"):
-    cluster_keys.identity()
+    cluster_keys.find_identity()
   monkeypatch.setenv("RAY_AUTH_TOKEN", _TOKEN)
-  assert cluster_keys.identity() == cluster_keys.make(_TOKEN)
+  assert cluster_keys.find_identity() == cluster_keys.make_identity(_TOKEN)
 
 
 def test_where_the_token_is(home, monkeypatch):
@@ -164,7 +166,7 @@ def test_a_token_that_cannot_be_read(home, monkeypatch):
 def test_a_folder_that_cannot_be_made_is_named_in_one_line(home):
   (home / ".ray").write_text("a file")
   with pytest.raises(ValueError, match=r"\.ray/slipway") as refused:
-    cluster_keys.make(_TOKEN)
+    cluster_keys.make_identity(_TOKEN)
   assert "\n" not in str(refused.value)
 
 
@@ -182,5 +184,7 @@ def test_a_shell_takes_it_over(home, monkeypatch):
     check=True,
   ).stdout
   variables = dict(line.partition("=")[::2] for line in said.splitlines())
-  expected = cluster_keys.make_environment_variables(cluster_keys.make(_TOKEN))
+  expected = cluster_keys.make_environment_variables(
+    cluster_keys.make_identity(_TOKEN)
+  )
   assert expected.items() <= variables.items()

@@ -70,7 +70,7 @@ def test_other_machines_reach_what_it_offers(started, tmp_path):
   agent, services, folder = started
   assert set(services) == {host_agent.CONTROL_SOCKET, "control", "replay"}
   # Another machine's way in, with an identity of its own.
-  other = cluster_keys.make("of the cluster", ["other.example"])
+  other = cluster_keys.make_identity("of the cluster", ["other.example"])
   way_out = gateway.Gateway("127.0.0.1", other)
   address = way_out.reach(
     str(tmp_path / "control.sock"), lambda: services["control"], wire.PREFACE

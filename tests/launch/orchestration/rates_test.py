@@ -180,7 +180,7 @@ def test_updates_of_a_round_take_what_the_queues_hold(sizes, updates):
 def test_without_a_table_no_round_and_no_update_is_granted():
   rates = make_rates("sync", None)
   assert rates.updates_of_round([]) == 0
-  assert rates.grants == (0, 0.0)
+  assert rates.single_process_ratio == (0, 0.0)
   assert rates.samples_per_insert == 0.0
 
 

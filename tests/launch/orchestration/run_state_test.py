@@ -200,7 +200,7 @@ def test_a_run_without_workers_and_without_a_table():
   assert status.trainer_steps == 7
   assert status.variables.loads_per_trainer_step is None
   assert "worker" not in status.nodes
-  assert state.all_up()
+  assert state.have_all_reported()
   assert state.finished("worker")
   assert state.collected_version() == 0
   assert state.counters().replay_size == 0
@@ -344,10 +344,10 @@ def test_nodes_without_a_machine_hold_nothing_up(clock):
   report = Worker(env_steps=5, collected_version=2)
   for index in range(3):
     state.report("worker", index, report)
-  assert state.all_up() is False  # neither trainer nor proxy
+  assert state.have_all_reported() is False  # neither trainer nor proxy
   state.report("worker", 0, report, finished=True)
   state.set_absent([("worker", 2), ("trainer", 0), ("proxy", 0)])
-  assert state.all_up()
+  assert state.have_all_reported()
   assert state.collected_version() == 0  # worker 0 has ended
   assert not state.finished("worker")
   state.report("worker", 1, report, finished=True)
@@ -356,11 +356,11 @@ def test_nodes_without_a_machine_hold_nothing_up(clock):
   assert status.env_steps == 15
   assert status.nodes["worker"] == run_status.NodesStatus(0, 3)
   clock.now_s = 100.0
-  assert state.silent() == []
+  assert state.find_silent_nodes() == []
   assert not state.awaits_reports_since(50.0)
   state.set_absent([])
   assert not state.finished("worker")
-  assert state.silent() == ["worker 2"]
+  assert state.find_silent_nodes() == ["worker 2"]
   assert state.awaits_reports_since(50.0)
 
 
@@ -383,21 +383,21 @@ def test_silent_nodes(clock):
     state.report("worker", index, Worker(env_steps=1))
   state.report("worker", 2, Worker(), finished=True)
   clock.now_s += 4.9
-  assert state.silent() == []
+  assert state.find_silent_nodes() == []
   state.report("worker", 0, Worker())
   clock.now_s += 0.2
-  assert state.silent() == ["worker 1"]
+  assert state.find_silent_nodes() == ["worker 1"]
 
 
 def test_reasons_that_are_left_out():
   state = make_state()
   take(state, [*waiting(5.0), ("trainer", 0, Trainer(waiting_s=9.0))])
-  assert state.waiting(but=waits.LIMITER) is None
-  assert "workers" in state.waiting(but=[waits.TRANSITIONS])
-  assert "the trainer waits" in state.waiting(but=[waits.TABLE])
+  assert state.describe_waits(ignored=waits.LIMITER) is None
+  assert "workers" in state.describe_waits(ignored=[waits.TRANSITIONS])
+  assert "the trainer waits" in state.describe_waits(ignored=[waits.TABLE])
   ((_, _, down),) = waiting(4.0, reason="the proxy")
   state.report("worker", 1, down)
-  sentence = state.waiting(but=waits.LIMITER)
+  sentence = state.describe_waits(ignored=waits.LIMITER)
   assert sentence.startswith("1 of 3 workers wait for the proxy, since ")
 
 
@@ -405,9 +405,9 @@ def test_all_are_up():
   state = make_state()
   nodes = [("trainer", 0), ("proxy", 0), *(("worker", i) for i in range(3))]
   for role, index in nodes:
-    assert not state.all_up()
+    assert not state.have_all_reported()
     state.report(role, index, messages.EvaluatorReport())
-  assert state.all_up()
+  assert state.have_all_reported()
 
 
 def test_the_best_evaluation():
@@ -456,13 +456,13 @@ def test_a_worker_that_is_removed_keeps_its_counts():
   state = make_state()
   take(state, workers(incarnation=[1.0] * 3, env_steps=[1, 2, 4]))
   state.report("worker", 2, Worker(1.0, env_steps=5), finished=True)
-  state.expect("worker", 2)
+  state.set_expected("worker", 2)
   status = state.status()
   assert status.env_steps == 8
   assert status.nodes["worker"] == run_status.NodesStatus(2, 2)
   assert not state.finished("worker")
   # It is wanted again: its next process is up.
-  state.expect("worker", 3)
+  state.set_expected("worker", 3)
   state.report("worker", 2, Worker(2.0, env_steps=1))
   assert state.status().nodes["worker"] == run_status.NodesStatus(3, 3)
   assert state.status().env_steps == 9
@@ -533,7 +533,7 @@ def test_a_resumed_run_continues_its_counts(clock):
   assert status.wall_s == before.wall_s + 1.6e9 + clock.now_s
   assert status.nodes["worker"] == run_status.NodesStatus(0, 3)
   assert (before.resumes, status.resumes) == (0, 1)
-  assert not resumed.all_up()
+  assert not resumed.have_all_reported()
   assert resumed.variables_version() == 3
   assert resumed.registration("worker", 0) == messages.Registration(2, 15)
   assert resumed.registration("worker", 2) == messages.Registration()
@@ -565,7 +565,7 @@ def test_when_all_have_collected_their_share():
   assert state.collected_version() == 0, "the third is not up"
   state.report("worker", 2, Worker(collected_version=5))
   assert state.collected_version() == 4
-  state.expect("worker", 2)
+  state.set_expected("worker", 2)
   state.report("worker", 0, Worker(collected_version=5))
   assert state.collected_version() == 5
 
@@ -614,7 +614,7 @@ def test_external_processes_come_and_go(clock):
   take(state, workers(env_steps=[10, 20, 30]))
   take(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
   assert nodes_of(state) == up
-  assert not state.silent()
+  assert not state.find_silent_nodes()
   assert not state.awaits_reports_since(clock.now_s)
   assert state.finished("external")
   # Another process continues its counts.

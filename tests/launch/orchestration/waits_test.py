@@ -14,7 +14,7 @@ def clock(waited_s):
   return f"{datetime.datetime.fromtimestamp(NOW_S - waited_s):%H:%M:%S}"
 
 
-SERVER = waits.server("localhost:7000")
+SERVER = waits.make_server_reason("localhost:7000")
 GONE = "the proxy, which is gone"
 
 # role, expected nodes, (reason, seconds) of those that wait, the sentence

@@ -14,7 +14,7 @@ import pytest
 
 from slipway.launch.processes import signals as signals_lib
 
-_TAKEN = (*signals_lib.ENDS, signal.SIGUSR1)
+_TAKEN = (*signals_lib.STOP_SIGNALS, signal.SIGUSR1)
 _ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
@@ -84,20 +84,20 @@ def test_an_interrupt_that_was_caught_is_told_to_who_comes_next(signals):
   with pytest.raises(KeyboardInterrupt):
     _send(signal.SIGINT)
   calls = []
-  signals.on_second_interrupt(lambda: calls.append("at once"))
+  signals.set_second_interrupt_handler(lambda: calls.append("at once"))
   assert calls == ["at once"]
 
 
 def test_without_a_second_one_nobody_is_called(signals):
   _send(signal.SIGINT)
   calls = []
-  signals.on_second_interrupt(lambda: calls.append("at once"))
+  signals.set_second_interrupt_handler(lambda: calls.append("at once"))
   assert not calls
   _send(signal.SIGINT)
   assert calls == ["at once"]
 
 
-@pytest.mark.parametrize("number", signals_lib.ENDS)
+@pytest.mark.parametrize("number", signals_lib.STOP_SIGNALS)
 def test_before_a_run_begins_it_is_one_line(tmp_path, number):
   """Also during the import of `slipway.launch.training`, which takes longer."""
   for delay_s in (0.0, 0.1):

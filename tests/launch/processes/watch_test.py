@@ -60,7 +60,9 @@ def _broken_pipe():
 @pytest.mark.parametrize("make_output", [_broken_pipe, BrokenOutput])
 def test_a_display_that_fails_keeps_no_signal_back(make_output, monkeypatch):
   monkeypatch.setattr(sys, "stdout", make_output())
-  before = {number: signal.getsignal(number) for number in signals_lib.ENDS}
+  before = {
+    number: signal.getsignal(number) for number in signals_lib.STOP_SIGNALS
+  }
   signals = signals_lib.Signals()
   signals.begin_run()
   control, workers = Control(), threading.Semaphore(0)

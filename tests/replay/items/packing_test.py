@@ -71,7 +71,7 @@ def test_round_trip_of_all_fields_at_once(size):
 def test_tensorflow_takes_out_what_numpy_packed():
   packing = packing_lib.Packing(all_fields())
   batch = random_batch(packing.fields, 3)
-  fields = dataset._fields(packing, tf.constant(packing.pack(batch)))
+  fields = dataset._unpack_records(packing, tf.constant(packing.pack(batch)))
   assert_equal({name: x.numpy() for name, x in fields.items()}, batch)
 
 

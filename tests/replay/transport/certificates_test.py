@@ -60,7 +60,8 @@ def test_a_client_without_a_certificate_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("limit", "days"), [("_AFTER", -0.5), ("_BEFORE", -0.5)]
+  ("limit", "days"),
+  [("_VALID_AFTER_ISSUE", -0.5), ("_VALID_BEFORE_ISSUE", -0.5)],
 )
 def test_a_certificate_out_of_its_time_is_refused(
   tmp_path, monkeypatch, limit, days

@@ -1,0 +1,139 @@
+"""Acting: the exploration of actor-critic algorithms."""
+
+import typing
+from collections.abc import Mapping
+
+import ml_collections
+import numpy as np
+
+from slipway.agents import policies
+from slipway.agents.networks import actor_critic, numpy_ops
+from slipway.replay.items import adder
+
+# Lillicrap et al. 2016, section 7: theta of the Ornstein-Uhlenbeck process.
+_REVERSION = 0.15
+
+
+class Noise:
+  """Noise on the actions of B environments, which are in [-1, 1]."""
+
+  def __init__(
+    self,
+    exploration: ml_collections.ConfigDict,
+    topology: ml_collections.ConfigDict,
+    worker: int,
+    shape: tuple[int, ...],
+  ):
+    """Starts at zero.
+
+    Args:
+      exploration: the `exploration` section of a config.
+      topology: the `topology` section of a config.
+      worker: index of this worker, from 0.
+      shape: shape of one action.
+    """
+    self._is_correlated = exploration.noise == "ornstein_uhlenbeck"
+    environments = topology.environments_per_worker
+    total = environments * topology.workers
+    stds = np.full(total, exploration.noise_std)
+    if exploration.lowest_noise_std:
+      stds = np.geomspace(
+        exploration.noise_std, exploration.lowest_noise_std, total
+      )
+    # Interleaved, so that each worker has small and large deviations.
+    own = stds[worker :: max(1, topology.workers)][:environments]
+    self._std = own.reshape(-1, *[1] * len(shape)).astype(np.float32)
+    self._state = np.zeros((environments, *shape), np.float32)
+
+  def sample(
+    self, random: np.random.Generator, first: np.ndarray
+  ) -> np.ndarray:
+    """Returns the noise of the next step, float32 [B, *shape].
+
+    The Ornstein-Uhlenbeck process has the stationary deviation `noise_std`:
+
+      x := (1 - theta) x + sqrt(1 - (1 - theta)^2) std e,  e ~ N(0, 1)
+
+    Args:
+      random: generator of the random numbers.
+      first: bool [B], whether an observation begins an episode; the process
+        restarts at zero there.
+    """
+    e = random.standard_normal(self._state.shape, np.float32)
+    if not self._is_correlated:
+      return self._std * e
+    self._state[first] = 0.0
+    kept = 1.0 - _REVERSION
+    self._state *= kept
+    self._state += np.float32(np.sqrt(1 - kept**2)) * self._std * e
+    return self._state.copy()
+
+  def get_state(self) -> np.ndarray:
+    """Returns a copy of the process's state."""
+    return self._state.copy()
+
+  def set_state(self, state: np.ndarray) -> None:
+    """Restores the state that `get_state` returned."""
+    self._state[:] = state
+
+
+class ExploringActor(policies.PolicyActor):
+  """Acts at random first, then by the policy: samples, or modes with noise."""
+
+  def __init__(
+    self,
+    policy: actor_critic.PolicyNetwork,
+    random: np.random.Generator,
+    noise: Noise | None,
+    random_steps: int,
+    env_steps: int,
+  ):
+    """Starts without variables.
+
+    Args:
+      policy: declaration of the policy's network.
+      random: generator of the random numbers.
+      noise: noise on the modes of the policy, or None to sample from it.
+      random_steps: steps of this worker's environments with random actions.
+      env_steps: steps of this worker's environments in its earlier processes.
+    """
+    super().__init__(policy, random)
+    self._generator = random
+    self._noise, self._random_steps = noise, random_steps
+    # Counts one step per environment and call. Since that includes autoresets,
+    # it slightly exceeds the number of environment steps.
+    self._env_steps = env_steps
+
+  def act(
+    self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
+  ) -> adder.ActorOutput:
+    """Acts on observations [B, ...]; see `core.Actor`."""
+    del reward
+    parameters = self._network(observation)
+    policy = self._policy.distribution(numpy_ops, parameters)
+    is_random = self._env_steps < self._random_steps
+    self._env_steps += len(observation)
+    if is_random:
+      mode = policy.mode()
+      action = self._generator.uniform(-1, 1, mode.shape).astype(mode.dtype)
+    elif self._noise is None:
+      action = policy.sample(self._generator)
+    else:
+      noise = self._noise.sample(self._generator, first)
+      action = np.clip(policy.mode() + noise, -1.0, 1.0)
+    return adder.ActorOutput(action, {})
+
+  def get_state(self) -> dict[str, typing.Any]:
+    """Returns the state of random numbers, noise, and steps."""
+    return {
+      **super().get_state(),
+      "noise": self._noise and self._noise.get_state(),
+      "env_steps": self._env_steps,
+    }
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Restores a state that `get_state` returned."""
+    super().set_state(state)
+    self._env_steps = state["env_steps"]
+    if self._noise is not None:
+      self._noise.set_state(state["noise"])

@@ -1,0 +1,137 @@
+"""The builder of actor-critic algorithms with continuous actions."""
+
+import ml_collections
+import numpy as np
+from acme import specs
+
+from slipway.agents import core, policies, seeds
+from slipway.agents.actor_critic import acting
+from slipway.agents.networks import actor_critic as networks
+from slipway.agents.networks import distributions, normalization
+from slipway.configs import actor_critic
+from slipway.environments import arrays
+from slipway.replay.items import adder, transitions
+from slipway.replay.tables import table_spec
+
+
+class Builder:
+  """Builder of DDPG, TD3, SAC and D4PG, which differ in their configs."""
+
+  fields = actor_critic.FIELDS
+
+  def check(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> None:
+    """Raises ValueError if config and environment don't fit."""
+    actor_critic.check(config)
+    sizes = arrays.component_sizes(spec.actions)
+    if sizes is not None:
+      raise ValueError(
+        f"config.agent={config.agent!r} takes continuous actions, but "
+        f"config.environment.name={config.environment.name!r} has "
+        f"{' x '.join(map(str, sizes))} discrete ones: choose another "
+        "environment or algorithm"
+      )
+    normalization.check(config, spec)
+    self.make_table(config, spec)
+
+  def make_table(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> table_spec.TableSpec:
+    """Returns the spec of a table of n-step transitions."""
+    return table_spec.TableSpec.from_replay_config(
+      config, _make_schema(config, spec), config.replay.transitions_per_item
+    )
+
+  def make_network(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> networks.PolicyNetwork:
+    """Declares the policy, the network that acts."""
+    return _make_policy(
+      config, spec, normalization.normalizes_observations(config)
+    )
+
+  def make_actor(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    worker: int,
+    restarts: int = 0,
+    env_steps: int = 0,
+  ) -> core.Actor:
+    """Makes the exploring actor of a worker; see `core.Builder`."""
+    noise = None
+    if config.learner.policy_loss == "deterministic":
+      noise = acting.Noise(
+        config.exploration, config.topology, worker, spec.actions.shape
+      )
+    seed = seeds.for_restart(config.seed + worker, restarts)
+    return acting.ExploringActor(
+      self.make_network(config, spec),
+      np.random.default_rng(seed),
+      noise,
+      config.exploration.random_steps // max(1, config.topology.workers),
+      env_steps,
+    )
+
+  def make_greedy_actor(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Actor:
+    """Makes the actor for evaluation, which takes the policy's modes."""
+    return policies.PolicyActor(self.make_network(config, spec), None)
+
+  def make_learner(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Learner:
+    """Makes the learner, with new variables from config.seed."""
+    # Imported here, since workers and evaluators don't need TensorFlow.
+    from slipway.agents.actor_critic import learning
+
+    policy = _make_policy(config, spec, normalized=False)
+    return learning.ActorCriticLearner(config, spec, policy)
+
+  def make_adder(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Adder:
+    """Makes the adder of one worker's environments."""
+    return adder.NStepAdder(
+      _make_schema(config, spec),
+      config.topology.environments_per_worker,
+      config.adder.n_step,
+      config.adder.discount,
+    )
+
+
+def _make_policy(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  normalized: bool,
+) -> networks.PolicyNetwork:
+  """Declares the policy; `normalized` as for `networks.PolicyNetwork`."""
+  kind = "tanh_gaussian"  # actions are bounded, unlike a Gaussian's
+  if config.learner.policy_loss == "deterministic":
+    kind = distributions.DETERMINISTIC
+  network = config.network
+  return networks.PolicyNetwork(
+    spec,
+    network.torso,
+    network.hidden_sizes,
+    kind,
+    network.activation,
+    network.orthogonal,
+    normalized,
+    # Only critics have norms in all layers: Hiraoka et al. 2022, algorithm 2.
+    "none" if network.layer_norm == "all" else network.layer_norm,
+  )
+
+
+def _make_schema(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> transitions.TransitionSchema:
+  """Returns the item schema of n-step transitions."""
+  return transitions.TransitionSchema(
+    spec,
+    config.adder.n_step,
+    transitions_per_item=config.replay.transitions_per_item,
+    running_returns=config.normalization.rewards,
+  )

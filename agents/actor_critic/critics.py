@@ -1,0 +1,142 @@
+"""Critics: values of observations and actions, with their target networks."""
+
+import typing
+
+import ml_collections
+import tensorflow as tf
+from acme import specs
+
+from slipway.agents import optimizer, targets
+from slipway.agents.losses import actor_critic as losses
+from slipway.agents.losses import output
+from slipway.agents.networks import actor_critic, tf_network
+from slipway.replay.items import transitions
+
+
+class Critics:
+  """C critics, with one optimizer for all, and a target network for each."""
+
+  def __init__(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ):
+    """Makes critics and targets, with equal variables.
+
+    Args:
+      config: the whole config.
+      spec: spec of an environment with continuous actions.
+    """
+    network = config.network
+    self._learner = config.learner.copy_and_resolve_references()
+    self._count = network.critics
+    self._atoms: tf.Tensor | None = None
+    outputs = 1
+    if network.critic_head == "categorical":
+      outputs = network.atoms
+      self._atoms = tf.linspace(
+        float(network.lowest_return), float(network.highest_return), outputs
+      )
+    declaration = actor_critic.CriticNetwork(
+      spec,
+      network.hidden_sizes,
+      self._count,
+      outputs,
+      network.activation,
+      network.layer_norm,
+    )
+    self._online, self._target = (
+      tf_network.Network(declaration, config.seed, "critics") for _ in range(2)
+    )
+    self._optimizer = optimizer.Optimizer(
+      self._online.trainable_variables,
+      self._learner.adam_epsilon,
+      self._learner.max_gradient_norm,
+      "critics",
+    )
+
+  def update(
+    self,
+    data: transitions.Transition,
+    next_action: tf.Tensor,
+    entropy_cost: tf.Tensor | None,
+    weights: tf.Tensor,
+    seed: tf.Tensor,
+  ) -> tuple[output.LossOutput, dict[str, tf.Tensor]]:
+    """Takes a gradient step.
+
+    Args:
+      data: batch of n-step transitions.
+      next_action: actions for o_t, [B, A].
+      entropy_cost: alpha log pi of these actions, [B], or None.
+      weights: importance weights, [B].
+      seed: int32 [2], seed of the choice of `target_critics`.
+
+    Returns:
+      Loss and error of each transition before the step, and metrics.
+    """
+    outputs_t = self._choose(self._target(data.o_t, next_action), seed)
+    with tf.GradientTape() as tape:
+      outputs = self._online(data.o_tm1, data.a_tm1)
+      if self._atoms is None:
+        target = losses.soft_target(
+          data.r_t, data.discount_t, outputs_t[:, :, 0], entropy_cost
+        )
+        found = losses.critic_loss(outputs[:, :, 0], target)
+      else:
+        found = losses.categorical_critic_loss(
+          outputs,
+          data.r_t,
+          data.discount_t,
+          outputs_t,
+          self._atoms,
+          entropy_cost,
+        )
+      loss = tf.reduce_mean(weights * found.loss)
+    norm = self._optimizer.minimize(loss, tape, self._learner.learning_rate)
+    return found, {
+      "critic_loss": loss,
+      "q_mean": tf.reduce_mean(self._compute_values(outputs)),
+      "td_error_abs_mean": tf.reduce_mean(tf.abs(found.td_error)),
+      "gradient_norm": norm,
+    }
+
+  def policy_value(
+    self, observation: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the values [B] that the policy maximises: `policy_value`."""
+    values = self._compute_values(self._online(observation, action))
+    if self._learner.policy_value == "first":
+      return values[:, 0]
+    if self._learner.policy_value == "mean":
+      return tf.reduce_mean(values, axis=1)
+    return tf.reduce_min(values, axis=1)
+
+  def follow(self) -> None:
+    """Moves the target networks towards the critics."""
+    targets.soft_update(
+      self._target.trainable_variables,
+      self._online.trainable_variables,
+      self._learner.tau,
+    )
+
+  @property
+  def checkpointed(self) -> dict[str, typing.Any]:
+    """Networks and optimizer, for `core.Learner.checkpointed`."""
+    return {
+      "critics": self._online,
+      "target_critics": self._target,
+      "critic_optimizer": self._optimizer,
+    }
+
+  def _compute_values(self, outputs: tf.Tensor) -> tf.Tensor:
+    """Returns the values [B, C] of outputs [B, C, K]."""
+    if self._atoms is None:
+      return outputs[:, :, 0]
+    return tf.reduce_sum(tf.nn.softmax(outputs) * self._atoms, -1)
+
+  def _choose(self, outputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Returns the outputs [B, M, K] of M random critics, of [B, C, K]."""
+    chosen = self._learner.target_critics
+    if not chosen or chosen == self._count:
+      return outputs
+    order = tf.argsort(tf.random.stateless_uniform([self._count], seed))
+    return tf.gather(outputs, order[:chosen], axis=1)

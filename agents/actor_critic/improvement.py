@@ -1,0 +1,260 @@
+"""Improvement: how a policy learns from critics, and what the critics expect.
+
+The next actions of the critics' targets come from the same policy.
+"""
+
+import typing
+from collections.abc import Callable, Sequence
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from slipway.agents import optimizer, policies, targets
+from slipway.agents.losses import actor_critic as losses
+from slipway.agents.networks import actor_critic, tf_network, tf_ops
+
+# Returns the values [B] of observations [B, ...] and actions [B, A].
+ValueFunction = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+class NextAction(typing.NamedTuple):
+  """The next actions of a batch, and what their lack of entropy costs."""
+
+  action: tf.Tensor  # [B, A]
+  entropy_cost: tf.Tensor | None  # alpha log pi(action | o), [B], or None
+
+
+class Improvement(typing.Protocol):
+  """A policy with its loss and optimizer.
+
+  Attributes:
+    network: the policy that learns.
+    metrics: names of the scalars that `update` returns.
+  """
+
+  network: tf_network.Network
+  metrics: Sequence[str]
+
+  def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
+    """Returns the actions for o_t [B, ...] that the critics' targets expect.
+
+    Args:
+      observation: observations o_t, [B, ...].
+      seed: int32 [2], seed of the noise.
+    """
+    ...
+
+  def update(
+    self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+  ) -> dict[str, tf.Tensor]:
+    """Takes a gradient step towards higher values; returns `metrics`.
+
+    Args:
+      observation: observations, [B, ...].
+      value: returns values of observations and actions.
+      seed: int32 [2], seed of the noise.
+    """
+    ...
+
+  def follow(self) -> None:
+    """Moves the target network, if there is one, towards the policy."""
+    ...
+
+  @property
+  def checkpointed(self) -> dict[str, typing.Any]:
+    """State to save, for `core.Learner.checkpointed`."""
+    ...
+
+
+class SoftImprovement:
+  """A tanh-Gaussian policy that is rewarded for entropy: SAC.
+
+  Attributes:
+    network: the policy.
+    metrics: names of the scalars that `update` returns.
+  """
+
+  metrics: Sequence[str] = ("policy_loss", "entropy", "temperature")
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    policy: actor_critic.PolicyNetwork,
+  ):
+    """Makes the policy and the temperature.
+
+    Args:
+      config: the whole config.
+      spec: spec of an environment with continuous actions.
+      policy: declaration of the policy's network, a tanh-Gaussian.
+    """
+    self._learner = config.learner.copy_and_resolve_references()
+    self._declaration = policy
+    self.network = tf_network.Network(policy, config.seed, policies.POLICY)
+    self._log_temperature = tf.Variable(tf.math.log(self._learner.temperature))
+    # Minus the number of action dimensions: appendix D.
+    self._target_entropy = -float(np.prod(spec.actions.shape))
+    self._optimizer = _make_optimizer(
+      self._learner, self.network.trainable_variables, "policy"
+    )
+    self._temperature_optimizer = _make_optimizer(
+      self._learner, [self._log_temperature], "temperature"
+    )
+
+  def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
+    """Samples actions; see `Improvement`."""
+    action, log_prob = self._sample(observation, seed)
+    return NextAction(action, tf.exp(self._log_temperature) * log_prob)
+
+  def update(
+    self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+  ) -> dict[str, tf.Tensor]:
+    """Takes a step for the policy, and one for the temperature."""
+    rate = self._learner.learning_rate
+    temperature = tf.exp(self._log_temperature)
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+      # Gradients flow through the critics' inputs, not into their weights.
+      tape.watch(self.network.trainable_variables)
+      action, log_prob = self._sample(observation, seed)
+      loss = tf.reduce_mean(
+        losses.soft_policy_loss(
+          value(observation, action), log_prob, temperature
+        )
+      )
+    self._optimizer.minimize(loss, tape, rate)
+    with tf.GradientTape() as tape:
+      temperature_loss = tf.reduce_mean(
+        losses.temperature_loss(
+          self._log_temperature, log_prob, self._target_entropy
+        )
+      )
+    self._temperature_optimizer.minimize(temperature_loss, tape, rate)
+    return {
+      "policy_loss": loss,
+      "entropy": -tf.reduce_mean(log_prob),
+      "temperature": temperature,
+    }
+
+  def follow(self) -> None:
+    """Does nothing, since there is no target policy."""
+
+  @property
+  def checkpointed(self) -> dict[str, typing.Any]:
+    """Policy, temperature and optimizers."""
+    return {
+      "policy": self.network,
+      "log_temperature": self._log_temperature,
+      "policy_optimizer": self._optimizer,
+      "temperature_optimizer": self._temperature_optimizer,
+    }
+
+  def _sample(
+    self, observation: tf.Tensor, seed: tf.Tensor
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Samples actions [B, A] of the policy; also returns log-densities [B]."""
+    policy: typing.Any = self._declaration.distribution(
+      tf_ops, self.network(observation)
+    )
+    return policy.sample_with_log_prob(seed)
+
+
+class DeterministicImprovement:
+  """A deterministic policy with a target network: DDPG, TD3 and D4PG.
+
+  Attributes:
+    network: the policy.
+    metrics: names of the scalars that `update` returns.
+  """
+
+  metrics: Sequence[str] = ("policy_loss",)
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    policy: actor_critic.PolicyNetwork,
+  ):
+    """Makes policy and target, with equal variables.
+
+    Args:
+      config: the whole config.
+      policy: declaration of the policy's network, which outputs actions.
+    """
+    self._learner = config.learner.copy_and_resolve_references()
+    self.network, self._target = (
+      tf_network.Network(policy, config.seed, policies.POLICY) for _ in range(2)
+    )
+    self._optimizer = _make_optimizer(
+      self._learner, self.network.trainable_variables, "policy"
+    )
+
+  def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
+    """Returns the target policy's actions, with TD3's noise if there is any."""
+    action = self._target(observation)
+    if self._learner.target_noise:
+      action = losses.smooth_action(
+        action,
+        tf_ops.Noise(seed).normal(tf.shape(action)),
+        self._learner.target_noise,
+        self._learner.target_noise_clip,
+      )
+    return NextAction(action, None)
+
+  def update(
+    self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+  ) -> dict[str, tf.Tensor]:
+    """Takes a step along the gradient of the values; see `Improvement`."""
+    del seed
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+      # Gradients flow through the critics' inputs, not into their weights.
+      tape.watch(self.network.trainable_variables)
+      loss = -tf.reduce_mean(value(observation, self.network(observation)))
+    self._optimizer.minimize(loss, tape, self._learner.learning_rate)
+    return {"policy_loss": loss}
+
+  def follow(self) -> None:
+    """Moves the target policy towards the policy."""
+    targets.soft_update(
+      self._target.trainable_variables,
+      self.network.trainable_variables,
+      self._learner.tau,
+    )
+
+  @property
+  def checkpointed(self) -> dict[str, typing.Any]:
+    """Policy, target and optimizer."""
+    return {
+      "policy": self.network,
+      "target_policy": self._target,
+      "policy_optimizer": self._optimizer,
+    }
+
+
+def make_improvement(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  policy: actor_critic.PolicyNetwork,
+) -> Improvement:
+  """Makes the improvement of `config.learner.policy_loss`.
+
+  Args:
+    config: the whole config.
+    spec: spec of an environment with continuous actions.
+    policy: declaration of the policy's network, of the kind `policy_kind`.
+  """
+  if config.learner.policy_loss == "deterministic":
+    return DeterministicImprovement(config, policy)
+  return SoftImprovement(config, spec, policy)
+
+
+def _make_optimizer(
+  learner: ml_collections.ConfigDict,
+  variables: Sequence[tf.Variable],
+  name: str,
+) -> optimizer.Optimizer:
+  """Makes the optimizer of some variables."""
+  return optimizer.Optimizer(
+    variables, learner.adam_epsilon, learner.max_gradient_norm, name
+  )

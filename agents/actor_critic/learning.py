@@ -1,0 +1,124 @@
+"""The learner of actor-critic algorithms with continuous actions."""
+
+import typing
+from collections.abc import Callable, Mapping
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from slipway.agents import batch_weights, core, normalizer, policies
+from slipway.agents.actor_critic import critics, improvement
+from slipway.agents.networks import actor_critic
+from slipway.replay.items import priorities
+from slipway.replay.tables import dataset as dataset_lib
+
+_SEEDS = 3  # random numbers per update: next actions, policy, target critics
+
+
+class ActorCriticLearner:
+  """Learns critics from n-step transitions, and a policy from the critics.
+
+  Attributes:
+    steps: updates done, int64.
+  """
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    policy: actor_critic.PolicyNetwork,
+  ):
+    """Makes the networks.
+
+    Args:
+      config: the whole config.
+      spec: spec of an environment with continuous actions.
+      policy: declaration of the policy's network.
+    """
+    self._seed = config.seed
+    self._policy_period = config.learner.policy_period
+    self._target_period = config.learner.target_update_period
+    self._replay = config.replay.copy_and_resolve_references()
+    self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
+    self._critics = critics.Critics(config, spec)
+    self._policy = improvement.make_improvement(config, spec, policy)
+    # The policy's newest metrics, for updates in which it does not learn.
+    self._metrics = tf.Variable(tf.zeros(len(self._policy.metrics)))
+    self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
+
+  def update(self, batch: dataset_lib.Batch) -> core.Update:
+    """Takes a gradient step of the critics and, if it is due, of the policy."""
+    data = self._normalizer.normalize_transitions(batch.data)
+    seeds = [self._make_seed(i) for i in range(_SEEDS)]
+    weights = batch_weights.compute(self._replay, batch, self.steps)
+    chosen = self._policy.next_action(data.o_t, seeds[0])
+    found, metrics = self._critics.update(
+      data, chosen.action, chosen.entropy_cost, weights, seeds[1]
+    )
+    # The control dependency delays the count until the batch is there, since
+    # the iterator may end in this step.
+    with tf.control_dependencies([metrics["gradient_norm"]]):
+      steps = self.steps.assign_add(1)
+
+    def improve() -> None:
+      own = self._policy.update(
+        data.o_tm1, self._critics.policy_value, seeds[2]
+      )
+      self._metrics.assign([own[name] for name in self._policy.metrics])
+
+    def follow() -> None:
+      self._critics.follow()
+      self._policy.follow()
+
+    _run_every(self._policy_period, steps, improve)
+    _run_every(self._target_period, steps, follow)
+    newest = tf.unstack(self._metrics.read_value())
+    metrics |= dict(zip(self._policy.metrics, newest, strict=True))
+    if self._replay.sampler == "uniform":
+      return core.Update(metrics)
+    return core.Update(metrics, priorities.from_td_errors(found.td_error))
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    """Returns a copy of the policy's variables, by name."""
+    return (
+      self._policy.network.get_variables() | self._normalizer.get_variables()
+    )
+
+  @property
+  def checkpointed(self) -> Mapping[str, typing.Any]:
+    """State to save: networks, optimizers, step count, and any statistics."""
+    return {
+      **self._normalizer.checkpointed,
+      **self._critics.checkpointed,
+      **self._policy.checkpointed,
+      "policy_metrics": self._metrics,
+      "steps": self.steps,
+    }
+
+  def _make_seed(self, index: int) -> tf.Tensor:
+    """Returns a seed int32 [2] that is unique in the run.
+
+    Args:
+      index: index of the seed in an update, from 0 to `_SEEDS` - 1.
+    """
+    step = _SEEDS * tf.cast(self.steps, tf.int32) + index
+    return tf.stack([self._seed, step])
+
+
+def _run_every(
+  period: int, steps: typing.Any, function: Callable[[], None]
+) -> None:
+  """Calls a function if `period` divides `steps`.
+
+  Args:
+    period: number of steps between two calls.
+    steps: updates done, int64 []; nothing runs before they are counted.
+    function: changes variables.
+  """
+  if period > 1:
+    tf.cond(steps % period == 0, function, lambda: None)
+    return
+  with tf.control_dependencies([steps]):
+    function()

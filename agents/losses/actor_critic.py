@@ -1,0 +1,157 @@
+"""The losses of actor-critic algorithms with continuous actions."""
+
+import typing
+
+import tensorflow as tf
+
+from slipway.agents.losses import categorical, output
+
+
+def soft_target(
+  r_t: tf.Tensor,
+  discount_t: tf.Tensor,
+  q_t: tf.Tensor,
+  entropy_cost_t: tf.Tensor | None = None,
+) -> tf.Tensor:
+  """Returns the critics' target [B], without a gradient.
+
+    y = r_t + discount_t (min_i q_i(o_t, a_t) - entropy_cost_t)
+
+  Haarnoja et al. 2018, "Soft actor-critic algorithms and applications"
+  (https://arxiv.org/abs/1812.05905), equations 5 and 8, with the minimum over
+  critics of section 6. Without an entropy cost: Fujimoto et al. 2018,
+  "Addressing function approximation error in actor-critic methods"
+  (https://arxiv.org/abs/1802.09477), equation 10.
+
+  Args:
+    r_t: [B], n-step reward.
+    discount_t: [B], factor before the bootstrap.
+    q_t: [B, C], target critics' values of o_t and the next actions a_t.
+    entropy_cost_t: [B], alpha log pi(a_t | o_t), or None for no such term.
+  """
+  output.check_ranks(r_t=(r_t, 1), discount_t=(discount_t, 1), q_t=(q_t, 2))
+  value = tf.reduce_min(q_t, axis=1)
+  if entropy_cost_t is not None:
+    output.check_ranks(entropy_cost_t=(entropy_cost_t, 1))
+    value -= entropy_cost_t
+  return tf.stop_gradient(r_t + discount_t * value)
+
+
+def critic_loss(q_tm1: tf.Tensor, target: tf.Tensor) -> output.LossOutput:
+  """Returns half the squared errors, summed over the critics: equation 5.
+
+  Args:
+    q_tm1: [B, C], the critics' values of o_tm1 and a_tm1.
+    target: [B], the result of `soft_target`.
+
+  Returns:
+    `LossOutput`, whose error is the mean over the critics. Gradients flow into
+    `q_tm1` only.
+  """
+  output.check_ranks(q_tm1=(q_tm1, 2), target=(target, 1))
+  errors = tf.stop_gradient(target)[:, None] - q_tm1
+  loss = 0.5 * tf.reduce_sum(errors**2, axis=1)
+  return output.LossOutput(loss, tf.reduce_mean(errors, axis=1))
+
+
+def categorical_critic_loss(
+  logits_tm1: tf.Tensor,
+  r_t: tf.Tensor,
+  discount_t: tf.Tensor,
+  logits_t: tf.Tensor,
+  atoms: tf.Tensor,
+  entropy_cost_t: tf.Tensor | None = None,
+) -> output.LossOutput:
+  """Returns the cross entropies of distributional critics, summed over them.
+
+    m    = projection onto `atoms` of r_t + discount_t (z - entropy_cost_t)
+    loss = -sum_c sum_i m_i log p_ci(o_tm1, a_tm1)
+
+  where z has the distribution of the target critic with the lowest mean.
+
+  Barth-Maron et al. 2018, "Distributed distributional deterministic policy
+  gradients" (https://arxiv.org/abs/1804.08617), section 3 and appendix A.
+
+  Args:
+    logits_tm1: [B, C, K], logits of the critics for o_tm1 and a_tm1.
+    r_t: [B], n-step reward.
+    discount_t: [B], factor before the bootstrap.
+    logits_t: [B, M, K], logits of M target critics for o_t and a_t.
+    atoms: [K], returns of the atoms in ascending order.
+    entropy_cost_t: [B], alpha log pi(a_t | o_t), or None for no such term.
+
+  Returns:
+    `LossOutput`, whose error is the mean divergence KL(m || p) over the
+    critics. Gradients flow into `logits_tm1` only.
+  """
+  output.check_ranks(
+    logits_tm1=(logits_tm1, 3),
+    r_t=(r_t, 1),
+    discount_t=(discount_t, 1),
+    logits_t=(logits_t, 3),
+    atoms=(atoms, 1),
+  )
+  p_t = tf.nn.softmax(logits_t)
+  lowest = tf.argmin(tf.reduce_sum(p_t * atoms, -1), 1, output_type=tf.int32)
+  p_t = output.select_actions(p_t, lowest)
+  cost = 0.0 if entropy_cost_t is None else entropy_cost_t[:, None]
+  returns = r_t[:, None] + discount_t[:, None] * (atoms - cost)
+  target = tf.stop_gradient(categorical.project(returns, p_t, atoms))
+  log_p = tf.nn.log_softmax(logits_tm1)
+  losses = -tf.reduce_sum(target[:, None] * log_p, -1)  # [B, C]
+  entropy = -tf.reduce_sum(tf.math.xlogy(target, target), axis=1)
+  # Rounding may give values below 0, which are invalid as priorities.
+  error = tf.maximum(tf.reduce_mean(losses, axis=1) - entropy, 0.0)
+  return output.LossOutput(tf.reduce_sum(losses, axis=1), error)
+
+
+def soft_policy_loss(
+  value: tf.Tensor, log_prob: tf.Tensor, temperature: tf.Tensor
+) -> tf.Tensor:
+  """Returns alpha log pi(a | o) - q(o, a), a ~ pi(o), [B].
+
+  Haarnoja et al. 2018, equation 7. Without the first term, and for a = pi(o):
+  the deterministic policy gradient of Silver et al. 2014
+  (https://proceedings.mlr.press/v32/silver14.html), theorem 1.
+
+  Args:
+    value: [B], values of reparameterised actions, through which gradients flow.
+    log_prob: [B], log-probabilities of these actions.
+    temperature: [], alpha, which gets no gradient.
+  """
+  output.check_ranks(value=(value, 1), log_prob=(log_prob, 1))
+  return tf.stop_gradient(temperature) * log_prob - value
+
+
+def temperature_loss(
+  log_temperature: typing.Any, log_prob: tf.Tensor, target_entropy: float
+) -> tf.Tensor:
+  """Returns -log alpha (log pi(a | o) + target entropy): equation 18, [B].
+
+  As in the authors' code, the variable is log alpha, so alpha stays above 0.
+
+  Args:
+    log_temperature: [], log alpha, the variable that learns.
+    log_prob: [B], log-probabilities of actions, which get no gradient.
+    target_entropy: desired entropy of the policy, in nats.
+  """
+  output.check_ranks(log_prob=(log_prob, 1))
+  return -log_temperature * tf.stop_gradient(log_prob + target_entropy)
+
+
+def smooth_action(
+  action: tf.Tensor, noise: tf.Tensor, std: float, clip: float
+) -> tf.Tensor:
+  """Returns clip(a + clip(std noise, -c, c), -1, 1): TD3's next action, [B, A].
+
+  Fujimoto et al. 2018, equation 14 and algorithm 1.
+
+  Args:
+    action: [B, A], actions of the target policy, in [-1, 1].
+    noise: [B, A], standard normal numbers.
+    std: sigma, the standard deviation of the noise.
+    clip: c, the largest absolute noise.
+  """
+  output.check_ranks(action=(action, 2), noise=(noise, 2))
+  noise = tf.clip_by_value(std * noise, -clip, clip)
+  return tf.clip_by_value(action + noise, -1.0, 1.0)

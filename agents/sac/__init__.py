@@ -1,1 +1,0 @@
-"""SAC: soft actor-critic on a replay table."""

@@ -1,0 +1,268 @@
+"""Actor-critic: the config fields of DDPG, TD3, SAC and D4PG.
+
+The algorithms differ in the policy's loss, in the number and the outputs of the
+critics, and in how their targets are made robust.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+
+import ml_collections
+
+from slipway.configs import base, checks, fields, groups, presets, tasks
+
+Field = fields.Field
+
+# Sets values of a config.
+_Setter = Callable[[ml_collections.ConfigDict], None]
+
+# The values of "network.critic_head", "network.layer_norm",
+# "learner.policy_loss", "learner.policy_value" and "exploration.noise".
+HEADS = ("expected", "categorical")
+LAYER_NORMS = ("none", "first", "all")
+LOSSES = ("soft", "deterministic")
+POLICY_VALUES = ("lowest", "mean", "first")
+NOISES = ("gaussian", "ornstein_uhlenbeck")
+
+FIELDS: fields.Fields = {
+  **base.FIELDS,
+  **groups.POLICY,
+  **groups.ATOMS,
+  **groups.NORMALIZED_OBSERVATIONS,
+  **groups.NORMALIZED_REWARDS,
+  **groups.LEARNER,
+  **groups.REPLAY,
+  **groups.PRIORITIES,
+  **groups.N_STEP,
+  "network.critics": Field(
+    2,
+    "C, the number of critics, each with its own target network; Fujimoto et "
+    "al. 2018, section 4.2",
+    checks.at_least(1, "the policy would have no values to improve on").up_to(
+      100, "no memory holds their activations"
+    ),
+  ),
+  "network.critic_head": Field(
+    "expected",
+    "statistic of the returns' distribution that the critics learn: "
+    "'expected', the mean; 'categorical', Barth-Maron et al. 2018, appendix A",
+    checks.one_of(HEADS, "the critics would have no outputs"),
+  ),
+  "network.layer_norm": Field(
+    "none",
+    "layer normalization before the activations of policy and critics: 'none'; "
+    "'first', of the first linear layer, whose activation is tanh then (Acme); "
+    "'all' (Hiraoka et al. 2022)",
+    checks.one_of(LAYER_NORMS, "the layers could not be computed"),
+  ),
+  "learner.policy_loss": Field(
+    "soft",
+    "loss of the policy: 'soft', which rewards entropy, for a tanh-Gaussian, "
+    "Haarnoja et al. 2018; 'deterministic', for a deterministic policy with a "
+    "target network, Lillicrap et al. 2016",
+    checks.one_of(LOSSES, "the policy would not be learned"),
+  ),
+  "learner.policy_value": Field(
+    "lowest",
+    "value that the policy maximises: the 'lowest' of the critics, Haarnoja et "
+    "al. 2018; their 'mean', Chen et al. 2021; that of the 'first', Fujimoto "
+    "et al. 2018",
+    checks.one_of(POLICY_VALUES, "the policy would not be learned"),
+  ),
+  "learner.policy_period": Field(
+    1,
+    "trainer steps per update of the policy; Fujimoto et al. 2018, section "
+    "5.2: 2",
+    checks.at_least(1, "the policy would not be learned"),
+  ),
+  "learner.target_update_period": Field(
+    1,
+    "trainer steps per move of the target networks by tau; Fujimoto et al. "
+    "2018, section 5.2: 2",
+    checks.at_least(1, "the targets would never change"),
+  ),
+  "learner.tau": Field(
+    0.005,
+    "tau, the weight of the learned networks in the moving average that is "
+    "made of the target networks; Haarnoja et al. 2018, table 1",
+    checks.within(0, 1, "targets would not follow the critics"),
+  ),
+  "learner.target_critics": Field(
+    0,
+    "number of target critics, chosen anew at random for each update, whose "
+    "lowest value is the bootstrap; Chen et al. 2021, algorithm 1; 0: all",
+    checks.at_least(0, "there would be no bootstrap", "0: all"),
+  ),
+  "learner.target_noise": Field(
+    0.0,
+    "standard deviation of the noise on the target policy's actions, for "
+    "'deterministic'; Fujimoto et al. 2018, section 5.3: 0.2",
+    checks.at_least(0, "a deviation is never negative", "0: no noise").up_to(
+      1e3, "all actions would be at their bounds"
+    ),
+  ),
+  "learner.target_noise_clip": Field(
+    0.5,
+    "largest absolute noise on the target policy's actions; Fujimoto et al. "
+    "2018, section 6.1",
+    checks.above(0, "there would be no noise"),
+  ),
+  "learner.temperature": Field(
+    1.0,
+    "initial value of alpha, the weight of the entropy in the objective "
+    "'soft'; the learner adapts it",
+    checks.above(0, "the policy would become deterministic").up_to(
+      1e6, "the entropy would outweigh the returns"
+    ),
+  ),
+  "exploration.noise": Field(
+    "gaussian",
+    "noise on the actions of a deterministic policy: 'gaussian', independent "
+    "at each step; 'ornstein_uhlenbeck', correlated over time, Lillicrap et "
+    "al. 2016, section 3",
+    checks.one_of(NOISES, "the policy would not explore"),
+  ),
+  "exploration.noise_std": Field(
+    0.1,
+    "standard deviation of the noise, for actions in [-1, 1]; Fujimoto et al. "
+    "2018, section 6.1",
+    checks.at_least(0, "a deviation is never negative", "0: no noise").up_to(
+      1e3, "all actions would be at their bounds"
+    ),
+  ),
+  "exploration.lowest_noise_std": Field(
+    0.0,
+    "standard deviation of the last environment, down to which those of the "
+    "environments fall geometrically from noise_std; 0: all have noise_std",
+    checks.at_least(
+      0, "a deviation is never negative", "0: all have noise_std"
+    ),
+  ),
+  "exploration.random_steps": Field(
+    0,
+    "environment steps of all workers with uniformly random actions at the "
+    "start; RL Baselines3 Zoo uses 10,000 on MuJoCo's tasks",
+    checks.at_least(0, "a number of steps is never negative"),
+  ),
+}
+
+
+def make_config() -> ml_collections.ConfigDict:
+  """Returns the config from which all algorithms of the family start."""
+  c = fields.make_config(FIELDS)
+  c.agent = "actor_critic"
+  c.network.hidden_sizes = (256, 256)
+  c.adder.discount = 0.99
+  c.learner.batch_size = 256
+  c.learner.learning_rate = 3e-4
+  c.learner.max_gradient_norm = 1e6  # the papers do not clip gradients
+  c.learner.steps_per_call = 10
+  c.learner.threads = 0  # arithmetic-bound: all cores
+  c.replay.sampler = "uniform"
+  c.topology.workers = 1
+  c.variables.publish_period = 20
+  return c
+
+
+def make_presets(
+  learning_rate: float, learning_rates: Mapping[str, float]
+) -> presets.Presets:
+  """Returns the presets of an algorithm, one per task.
+
+  Args:
+    learning_rate: Adam's step size.
+    learning_rates: step sizes of presets with other ones, by preset name.
+  """
+
+  def make_preset(name: str, set_task: _Setter, set_replay: _Setter) -> _Setter:
+    def apply(c: ml_collections.ConfigDict) -> None:
+      set_task(c)
+      set_replay(c)
+      c.learner.learning_rate = learning_rates.get(name, learning_rate)
+
+    return apply
+
+  return {name: make_preset(name, *task) for name, task in _TASKS.items()}
+
+
+def _set_small_replay(c: ml_collections.ConfigDict) -> None:
+  """Sets replay and rates for tasks that are learned in some thousand steps."""
+  c.topology.environments_per_worker = 4
+  c.replay.capacity = 50_000
+  c.replay.min_size = 1_000
+  # One update per environment step.
+  c.replay.samples_per_insert = float(c.learner.batch_size)
+  c.sync.environment_steps = 100
+  c.evaluation.period_steps = 1_000
+  c.evaluation.period_s = 2.0
+
+
+def _set_large_replay(c: ml_collections.ConfigDict) -> None:
+  """Sets RL Baselines3 Zoo's replay and rates for MuJoCo's tasks."""
+  c.topology.environments_per_worker = 4
+  c.replay.capacity = 1_000_000
+  c.replay.min_size = 10_000
+  c.exploration.random_steps = 10_000
+  # One update per environment step.
+  c.replay.samples_per_insert = float(c.learner.batch_size)
+  c.sync.environment_steps = 1_000
+  c.evaluation.episodes = 10
+  c.evaluation.period_steps = 10_000
+  c.evaluation.period_s = 30.0
+
+
+def _make_mujoco_task(name: str) -> tuple[_Setter, _Setter]:
+  """Returns the setters of a task of MuJoCo, such as 'Hopper-v5'."""
+  return functools.partial(tasks.mujoco, name=name), _set_large_replay
+
+
+# The functions that set environment and replay, by preset name.
+_TASKS: Mapping[str, tuple[_Setter, _Setter]] = {
+  "pendulum": (tasks.pendulum, _set_small_replay),
+  "lunarlander": (tasks.continuous_lunarlander, _set_large_replay),
+  "bipedalwalker": (tasks.bipedalwalker, _set_large_replay),
+  "halfcheetah": _make_mujoco_task("HalfCheetah-v5"),
+  "hopper": _make_mujoco_task("Hopper-v5"),
+  "walker2d": _make_mujoco_task("Walker2d-v5"),
+  "ant": _make_mujoco_task("Ant-v5"),
+  "humanoid": _make_mujoco_task("Humanoid-v5"),
+}
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+  """Checks the rules between fields of an actor-critic config.
+
+  Args:
+    config: the whole config, valid field by field.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  groups.check_replay(config)
+  groups.check_atoms(config)
+  if config.network.torso != "mlp":
+    raise ValueError(
+      f"config.network.torso={config.network.torso!r} can't be used with "
+      f"config.agent={config.agent!r}, whose critics take flat vectors: use "
+      "'mlp'"
+    )
+  critics, targets = config.network.critics, config.learner.target_critics
+  if targets > critics:
+    raise ValueError(
+      f"config.learner.target_critics={targets} is more than config.network."
+      f"critics={critics}, so they can't be chosen: use at most {critics}, or "
+      "0 for all"
+    )
+  noise = config.exploration
+  if noise.lowest_noise_std > noise.noise_std:
+    raise ValueError(
+      f"config.exploration.lowest_noise_std={noise.lowest_noise_std} is above "
+      f"config.exploration.noise_std={noise.noise_std}, the largest one: lower "
+      "it"
+    )
+  if config.learner.policy_loss == "soft" and config.learner.target_noise:
+    raise ValueError(
+      f"config.learner.target_noise={config.learner.target_noise} has no "
+      "effect with config.learner.policy_loss='soft', whose next actions are "
+      "samples: leave it out, or use 'deterministic'"
+    )

@@ -1,0 +1,113 @@
+"""The exploration of actor-critic algorithms."""
+
+import numpy as np
+import pytest
+
+from slipway.agents import registry
+from slipway.configs import catalog
+from slipway.environments import factory
+
+ENVIRONMENTS = 4
+
+
+def make_config(name="ddpg", workers=1, **exploration):
+  config = catalog.algorithms()[name].get_config()
+  config.network.hidden_sizes = (8,)
+  config.topology.update(workers=workers, environments_per_worker=ENVIRONMENTS)
+  config.exploration.update(exploration)
+  return config
+
+
+def make_actors(config, worker=0, **options):
+  """An exploring and a greedy actor with the same variables."""
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder("actor_critic")
+  actors = [
+    builder.make_actor(config, spec, worker, **options),
+    builder.make_greedy_actor(config, spec),
+  ]
+  variables = builder.make_learner(config, spec).get_variables()
+  for actor in actors:
+    actor.load(variables)
+  return actors
+
+
+def act(actor, steps, first=False):
+  """Actions [steps, B, A] on one observation."""
+  observation = np.full((ENVIRONMENTS, 3), 0.1, np.float32)
+  reward = np.zeros(ENVIRONMENTS, np.float32)
+  firsts = np.full(ENVIRONMENTS, first)
+  return np.array(
+    [actor.act(observation, reward, firsts).action for _ in range(steps)]
+  )
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "ornstein_uhlenbeck"])
+def test_noise_has_its_deviation_and_correlation(noise):
+  config = make_config(noise=noise, noise_std=0.05)
+  exploring, greedy = make_actors(config)
+  found = act(exploring, 20_000) - act(greedy, 1)
+  assert found.mean() == pytest.approx(0.0, abs=0.01)
+  assert found.std() == pytest.approx(0.05, rel=0.1)
+  one = found[:, 0, 0]
+  correlation = np.corrcoef(one[1:], one[:-1])[0, 1]
+  expected = 0.85 if noise == "ornstein_uhlenbeck" else 0.0
+  assert correlation == pytest.approx(expected, abs=0.05)
+
+
+def test_the_process_restarts_with_an_episode():
+  config = make_config(noise="ornstein_uhlenbeck", noise_std=0.05)
+  exploring, greedy = make_actors(config)
+  found = act(exploring, 5_000, first=True) - act(greedy, 1)
+  # The first step from zero: sqrt(1 - 0.85^2) = 0.53 of the deviation.
+  assert found.std() == pytest.approx(0.53 * 0.05, rel=0.1)
+
+
+def test_deviations_fall_over_the_environments_of_all_workers():
+  config = make_config(workers=2, noise_std=0.1, lowest_noise_std=0.001)
+  found = []
+  for worker in range(2):
+    exploring, greedy = make_actors(config, worker)
+    noise = act(exploring, 3_000) - act(greedy, 1)
+    found.append(noise.std(axis=(0, 2)))
+  interleaved = np.stack(found, axis=1).ravel()
+  expected = np.geomspace(0.1, 0.001, 2 * ENVIRONMENTS)
+  np.testing.assert_allclose(interleaved, expected, rtol=0.1)
+
+
+def test_the_first_steps_are_uniform():
+  config = make_config(workers=2, random_steps=800)
+  uniform = np.sqrt(1 / 3)
+  exploring, _ = make_actors(config)
+  # 400 of them are this worker's, in 100 calls.
+  found = act(exploring, 100)
+  assert found.std() == pytest.approx(uniform, rel=0.1)
+  assert np.abs(found).max() <= 1.0
+  assert act(exploring, 100).std() < 0.5 * uniform
+  resumed, _ = make_actors(config, env_steps=400)
+  assert act(resumed, 100).std() < 0.5 * uniform
+
+
+def test_samples_of_a_soft_policy_differ_and_repeat_by_seed():
+  config = make_config("sac")
+  found = [act(make_actors(config)[0], 10) for _ in range(2)]
+  np.testing.assert_array_equal(*found)
+  assert found[0].std() > 0.1
+
+
+def test_actions_stay_within_their_bounds():
+  exploring, _ = make_actors(make_config(noise_std=10.0))
+  found = act(exploring, 100)
+  assert np.abs(found).max() == 1.0
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "ornstein_uhlenbeck"])
+def test_a_restored_actor_goes_on_the_same(noise):
+  config = make_config(noise=noise, random_steps=10)
+  one, _ = make_actors(config)
+  act(one, 5)
+  state = one.get_state()
+  expected = act(one, 5)
+  other, _ = make_actors(config)
+  other.set_state(state)
+  np.testing.assert_array_equal(act(other, 5), expected)

@@ -1,0 +1,229 @@
+"""The learner of DDPG, TD3, SAC and D4PG: what an update changes and reads."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from slipway.agents import policies, registry
+from slipway.configs import catalog
+from slipway.environments import factory
+from tests.agents import collected
+
+ITEMS = 32
+NAMES = ("ddpg", "td3", "sac", "d4pg")
+
+
+def make_config(name="sac", critics=None, **learner):
+  config = catalog.algorithms()[name].get_config()
+  config.network.hidden_sizes = (16, 16)
+  config.learner.update({"batch_size": ITEMS, **learner})
+  if critics:
+    config.network.critics = critics
+  return config
+
+
+def make_learner(config):
+  spec = factory.make_spec(config.environment)
+  return registry.make_builder("actor_critic").make_learner(config, spec)
+
+
+def make_batch(config):
+  spec = factory.make_spec(config.environment)
+  table = registry.make_builder("actor_critic").make_table(config, spec)
+  variables = make_learner(config).get_variables()
+  data = collected.collect(config, variables, ITEMS)
+  return collected.make_batch(table.schema, data)
+
+
+@pytest.fixture(scope="module")
+def batches():
+  return {name: make_batch(make_config(name)) for name in NAMES}
+
+
+@pytest.fixture
+def batch(batches):
+  return batches["sac"]
+
+
+def make_update(learner):
+  return tf.function(learner.update, autograph=False)
+
+
+def part(values, name):
+  return {key: x for key, x in values.items() if key.split("/")[0] == name}
+
+
+def equal(one, other, name):
+  one, other = part(one, name), part(other, name)
+  assert one.keys() == other.keys() and one
+  return all((one[key] == other[key]).all() for key in one)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_update_changes_all_networks(batches, name):
+  learner = make_learner(make_config(name))
+  before = collected.values_of(learner)
+  update = make_update(learner)
+  for _ in range(2):  # TD3's policy learns in each second update
+    metrics, priorities = update(batches[name])
+  after = collected.values_of(learner)
+  for network in (x for x in learner.checkpointed if x != "steps"):
+    assert not equal(before, after, network), network
+  assert learner.steps.numpy() == 2
+  assert (priorities is not None) == (name == "d4pg")
+  for metric, value in metrics.items():
+    assert value.shape == () and np.isfinite(value), metric
+
+
+def test_priorities_are_of_each_item(batches):
+  learner = make_learner(make_config("d4pg"))
+  _, priorities = make_update(learner)(batches["d4pg"])
+  assert priorities.shape == (ITEMS,)
+  assert (priorities.numpy() > 0).all()
+
+
+def test_the_critics_differ_and_their_targets_start_equal():
+  values = collected.values_of(make_learner(make_config(critics=3)))
+  critics = part(values, "critics")
+  weights = [x for x in critics.values() if x.shape == (16, 16)]
+  assert len(weights) == 3
+  assert all((x != weights[0]).any() for x in weights[1:])
+  for key, value in critics.items():
+    target = values[key.replace("critics", "target_critics")]
+    np.testing.assert_array_equal(value, target)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_the_policy_is_published(name):
+  names = make_learner(make_config(name)).get_variables()
+  assert names
+  assert all(name.startswith(f"{policies.POLICY}/") for name in names)
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize(
+  ("name", "network"), [("sac", "critics"), ("ddpg", "policy")]
+)
+def test_targets_follow_by_tau(batches, tau, name, network):
+  learner = make_learner(make_config(name, tau=tau))
+  update = make_update(learner)
+  for _ in range(3):
+    before = collected.values_of(learner)
+    update(batches[name])
+    after = collected.values_of(learner)
+    for key, online in part(after, network).items():
+      key = key.replace(network, f"target_{network}")
+      expected = (1 - tau) * before[key] + tau * online
+      np.testing.assert_allclose(after[key], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_policy_and_targets_wait_for_their_periods(batches):
+  config = make_config("td3", policy_period=3, target_update_period=2)
+  learner = make_learner(config)
+  update = make_update(learner)
+  periods = {"policy": 3, "target_policy": 2, "target_critics": 2, "critics": 1}
+  variables = collected.values_of(learner)
+  for name, value in part(variables, "policy").items():
+    # Else the target policy is equal to the policy until that has learned.
+    learner.checkpointed["target_policy"].variables[
+      int(name.split("/")[-1])
+    ].assign(value + 1.0)
+  for step in range(1, 7):
+    before = collected.values_of(learner)
+    update(batches["td3"])
+    after = collected.values_of(learner)
+    for network, period in periods.items():
+      assert equal(before, after, network) == (step % period != 0), network
+
+
+def test_the_critics_do_not_learn_from_the_policys_loss(batch):
+  """Their step is the same whatever else an update does after it."""
+  results = []
+  for temperature in (1.0, 1e-6):
+    learner = make_learner(make_config(temperature=temperature))
+    # Without a bootstrap, the critics' loss has no temperature.
+    data = batch.data._replace(discount_t=tf.zeros([ITEMS]))
+    make_update(learner)(batch._replace(data=data))
+    results.append(collected.values_of(learner))
+  assert equal(*results, "critics")
+  assert not equal(*results, "policy")
+
+
+@pytest.mark.parametrize(("log_std", "rises"), [(-6.0, True), (-0.3, False)])
+def test_the_temperature_moves_policies_to_their_target_entropy(
+  batch, log_std, rises
+):
+  # Pendulum's actions are one number: the target is -1 nats.
+  learner = make_learner(make_config())
+  variables = learner.get_variables()
+  name = f"{policies.POLICY}/output/b"
+  variables[name] = np.float32([0.0, log_std])
+  variables[f"{policies.POLICY}/output/w"] *= 0
+  learner.checkpointed["policy"].load(variables)
+  before = learner.checkpointed["log_temperature"].numpy()
+  metrics, _ = make_update(learner)(batch)
+  after = learner.checkpointed["log_temperature"].numpy()
+  assert (metrics["entropy"] < -1) == rises
+  assert (after > before) == rises
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_terminated_step_does_not_see_what_comes_after(batches, name):
+  batch, moved = batches[name], []
+  for noise in (0.0, 2.0):
+    data = batch.data._replace(
+      discount_t=tf.zeros([ITEMS]), o_t=batch.data.o_t + noise
+    )
+    moved.append(batch._replace(data=data))
+  one, other = collected.updated(make_learner(make_config(name)), moved)
+  for network in ("critics", "policy"):
+    for key, value in part(one, network).items():
+      # Rounding: the probabilities of a distribution add up to nearly 1.
+      np.testing.assert_allclose(value, other[key], rtol=1e-4, atol=1e-6)
+
+
+def test_importance_weights_scale_the_critics_loss(batches):
+  """Rare items count less: their weights are below those of common ones."""
+  batch = batches["d4pg"]
+  config = make_config("d4pg")
+  config.replay.importance_exponent_start = 1.0
+  probabilities = tf.constant([0.5] + [0.01] * (ITEMS - 1), tf.float64)
+  losses = []
+  for x in (batch.probabilities, probabilities):
+    learner = make_learner(config)
+    metrics, _ = make_update(learner)(batch._replace(probabilities=x))
+    losses.append(float(metrics["critic_loss"]))
+  assert losses[1] < losses[0]
+
+
+def test_targets_are_the_lowest_of_the_chosen_critics(batch):
+  """With one of five target critics chosen, seeds give different targets."""
+  found = set()
+  for step in range(6):
+    learner = make_learner(make_config(critics=5, target_critics=1, tau=0.0))
+    learner.steps.assign(step)
+    metrics, _ = make_update(learner)(batch)
+    found.add(round(float(metrics["critic_loss"]), 5))
+  assert len(found) > 1
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("name", ["td3", "sac", "d4pg"])
+def test_updates_are_equal_for_a_seed_and_a_step(
+  batches, name, restored, tmp_path
+):
+  first, second = (make_learner(make_config(name)) for _ in range(2))
+  updates, batch = [make_update(first), make_update(second)], batches[name]
+  for _ in range(3):
+    updates[0](batch)
+    if not restored:
+      updates[1](batch)
+  if restored:
+    collected.restored(first, second, tmp_path)
+  for _ in range(2):
+    for update in updates:
+      update(batch)
+  assert second.steps.numpy() == 5
+  values = [collected.values_of(learner) for learner in (first, second)]
+  for tracked in first.checkpointed:
+    assert equal(*values, tracked), tracked

@@ -1,0 +1,224 @@
+"""The losses of actor-critic algorithms against the papers' sums, by item."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from slipway.agents.losses import actor_critic
+from tests.agents.losses import checks
+
+BATCH, CRITICS = 9, 2
+TEMPERATURE = 0.3
+
+
+def make_inputs(seed):
+  random = np.random.default_rng(seed)
+  terminated = random.random(BATCH) < 0.4
+  return {
+    "r_t": random.normal(size=BATCH),
+    "discount_t": 0.9 * ~terminated,
+    "q_t": random.normal(size=(BATCH, CRITICS)),
+    "entropy_cost_t": TEMPERATURE * random.normal(size=BATCH),
+    "q_tm1": random.normal(size=(BATCH, CRITICS)),
+  }
+
+
+TARGET = ("r_t", "discount_t", "q_t", "entropy_cost_t")
+
+
+def slow_target(inputs):
+  """Haarnoja et al. 2018, equations 5 and 8."""
+  targets = []
+  for i in range(BATCH):
+    soft = min(inputs["q_t"][i]) - inputs["entropy_cost_t"][i]
+    targets.append(inputs["r_t"][i] + inputs["discount_t"][i] * soft)
+  return np.array(targets)
+
+
+def critic_loss(inputs, slow):
+  if slow:
+    targets = slow_target(inputs)
+    return np.array(
+      [
+        sum(0.5 * (q - targets[i]) ** 2 for q in inputs["q_tm1"][i])
+        for i in range(BATCH)
+      ]
+    )
+  target = actor_critic.soft_target(**{x: inputs[x] for x in TARGET})
+  return actor_critic.critic_loss(inputs["q_tm1"], target).loss
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_critics_targets_and_loss_equal_the_slow_ones(seed):
+  inputs = make_inputs(seed)
+  tensors = checks.to_tensors(inputs)
+  target = actor_critic.soft_target(**{x: tensors[x] for x in TARGET})
+  np.testing.assert_allclose(target, slow_target(inputs), rtol=1e-9)
+  found = actor_critic.critic_loss(tensors["q_tm1"], target)
+  np.testing.assert_allclose(found.loss, critic_loss(inputs, slow=True))
+  errors = slow_target(inputs)[:, None] - inputs["q_tm1"]
+  np.testing.assert_allclose(found.td_error, errors.mean(axis=1))
+
+
+def test_the_gradient_of_the_critics_loss():
+  found, expected = checks.gradients(critic_loss, make_inputs(0), "q_tm1")
+  np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_no_gradient_flows_into_targets():
+  assert checks.flows(critic_loss, make_inputs(0)) == {"q_tm1"}
+
+
+def test_without_an_entropy_cost_the_target_is_td3s():
+  inputs = make_inputs(0)
+  inputs["entropy_cost_t"] = np.zeros(BATCH)
+  tensors = checks.to_tensors(inputs)
+  target = actor_critic.soft_target(**{x: tensors[x] for x in TARGET[:3]})
+  np.testing.assert_allclose(target, slow_target(inputs), rtol=1e-9)
+
+
+ATOMS = np.linspace(-2.0, 3.0, 6)
+
+
+def categorical_inputs(seed, critics=CRITICS):
+  random = np.random.default_rng(seed)
+  inputs = make_inputs(seed)
+  return {
+    "logits_tm1": random.normal(size=(BATCH, critics, len(ATOMS))),
+    "logits_t": random.normal(size=(BATCH, critics, len(ATOMS))),
+    **{x: inputs[x] for x in ("r_t", "discount_t", "entropy_cost_t")},
+  }
+
+
+def softmax(x):
+  weights = np.exp(x - x.max())
+  return weights / weights.sum()
+
+
+def slow_distribution(inputs, i):
+  """Barth-Maron et al. 2018, appendix A, of the critic with the lowest mean."""
+  each = [softmax(logits) for logits in inputs["logits_t"][i]]
+  chosen = min(each, key=lambda p: (p * ATOMS).sum())
+  target = np.zeros(len(ATOMS))
+  gap = ATOMS[1] - ATOMS[0]
+  for p, z in zip(chosen, ATOMS, strict=True):
+    z = z - inputs["entropy_cost_t"][i]
+    z = inputs["r_t"][i] + inputs["discount_t"][i] * z
+    place = (min(max(z, ATOMS[0]), ATOMS[-1]) - ATOMS[0]) / gap
+    below = int(np.floor(place))
+    above = min(below + 1, len(ATOMS) - 1)
+    target[below] += p * (1 - (place - below))
+    target[above] += p * (place - below)
+  return target
+
+
+def categorical_loss(inputs, slow):
+  if slow:
+    return np.array(
+      [
+        sum(
+          -(slow_distribution(inputs, i) * np.log(softmax(logits))).sum()
+          for logits in inputs["logits_tm1"][i]
+        )
+        for i in range(BATCH)
+      ]
+    )
+  atoms = tf.constant(ATOMS)
+  return actor_critic.categorical_critic_loss(**inputs, atoms=atoms).loss
+
+
+@pytest.mark.parametrize("critics", [1, 2])
+def test_the_categorical_loss_equals_the_slow_one(critics):
+  inputs = categorical_inputs(3, critics)
+  found = actor_critic.categorical_critic_loss(
+    **checks.to_tensors(inputs), atoms=tf.constant(ATOMS)
+  )
+  slow = categorical_loss(inputs, slow=True)
+  np.testing.assert_allclose(found.loss, slow, rtol=1e-6)
+  entropy = []
+  for i in range(BATCH):
+    target = slow_distribution(inputs, i)
+    entropy.append(-sum(m * np.log(m) for m in target if m > 0))
+  np.testing.assert_allclose(found.td_error, slow / critics - entropy)
+
+
+def test_the_gradient_of_the_categorical_loss():
+  inputs = categorical_inputs(0)
+  found, expected = checks.gradients(categorical_loss, inputs, "logits_tm1")
+  np.testing.assert_allclose(found, expected, atol=1e-6)
+  assert checks.flows(categorical_loss, inputs) == {"logits_tm1"}
+
+
+def test_a_smoothed_action_equals_the_slow_one():
+  random = np.random.default_rng(0)
+  action = random.uniform(-1, 1, size=(BATCH, 3))
+  noise = random.normal(size=(BATCH, 3))
+  expected = [
+    [
+      min(1.0, max(-1.0, a + min(0.5, max(-0.5, 0.4 * e))))
+      for a, e in zip(actions, noises, strict=True)
+    ]
+    for actions, noises in zip(action, noise, strict=True)
+  ]
+  found = actor_critic.smooth_action(
+    tf.constant(action), tf.constant(noise), std=0.4, clip=0.5
+  )
+  np.testing.assert_allclose(found, expected)
+
+
+def policy_inputs(seed):
+  random = np.random.default_rng(seed)
+  return {
+    "value": random.normal(size=BATCH),
+    "log_prob": random.normal(size=BATCH),
+    "temperature": np.array(TEMPERATURE),
+  }
+
+
+def policy_loss(inputs, slow):
+  if slow:
+    return np.array(
+      [
+        TEMPERATURE * inputs["log_prob"][i] - inputs["value"][i]
+        for i in range(BATCH)
+      ]
+    )
+  return actor_critic.soft_policy_loss(**inputs)
+
+
+def test_the_policys_loss_equals_the_slow_one():
+  inputs = policy_inputs(0)
+  found = policy_loss(checks.to_tensors(inputs), slow=False)
+  np.testing.assert_allclose(found, policy_loss(inputs, slow=True))
+  for name in ("value", "log_prob"):
+    gradient, expected = checks.gradients(policy_loss, inputs, name)
+    np.testing.assert_allclose(gradient, expected, atol=1e-6)
+
+
+def test_the_policys_loss_does_not_change_the_temperature():
+  assert checks.flows(policy_loss, policy_inputs(0)) == {"value", "log_prob"}
+
+
+@pytest.mark.parametrize(("entropy", "falls"), [(5.0, True), (-5.0, False)])
+def test_the_temperature_falls_where_entropy_is_above_its_target(
+  entropy, falls
+):
+  log_temperature = tf.constant(0.2, tf.float64)
+  log_prob = tf.constant([-entropy - 1, -entropy + 1], tf.float64)
+  with tf.GradientTape() as tape:
+    tape.watch([log_temperature, log_prob])
+    loss = actor_critic.temperature_loss(
+      log_temperature, log_prob, target_entropy=1.0
+    )
+  np.testing.assert_allclose(loss, -0.2 * (log_prob.numpy() + 1.0))
+  gradient, other = tape.gradient(loss, [log_temperature, log_prob])
+  assert (gradient.numpy() > 0) == falls
+  assert other is None
+
+
+@pytest.mark.parametrize("name", ["r_t", "discount_t", "q_t", "entropy_cost_t"])
+def test_a_wrong_rank_names_the_argument(name):
+  tensors = checks.to_tensors(make_inputs(0))
+  tensors[name] = tf.zeros([BATCH, 1, 1])
+  with pytest.raises(ValueError, match=f"{name} must have rank"):
+    actor_critic.soft_target(**{x: tensors[x] for x in TARGET})
