@@ -147,6 +147,7 @@ class Connection:
     self._thread.join(_CLOSE_TIMEOUT_S)
 
   def __enter__(self) -> "Connection":
+    """Returns this connection."""
     return self
 
   def __exit__(
@@ -155,6 +156,7 @@ class Connection:
     error: BaseException | None,
     traceback: types.TracebackType | None,
   ) -> None:
+    """Closes the connection; the arguments are ignored."""
     self.close()
 
   def _run(self) -> None:

@@ -115,6 +115,8 @@ class Learner:
 
 # 3. The builder: table, adder and learner; the actors sample the policy.
 class Builder(policies.PolicyBuilder):
+  """Builder of A2C: its table, adder and learner."""
+
   fields = FIELDS
 
   def check(self, config, spec):

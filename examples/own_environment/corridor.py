@@ -17,11 +17,13 @@ class Corridor(gymnasium.Env):
   action_space = gymnasium.spaces.Discrete(2)
 
   def reset(self, *, seed=None, options=None):
+    """Moves to the first place; returns the observation and an empty dict."""
     super().reset(seed=seed)
     self.place = self.steps = 0
     return self._observe(), {}
 
   def step(self, action):
+    """Moves by one place; returns the results of `gymnasium.Env.step`."""
     self.place = max(0, self.place + (1 if action == 1 else -1))
     self.steps += 1
     arrived, late = self.place == _LENGTH - 1, self.steps == 100

@@ -84,9 +84,11 @@ class Panel:
     self._line_due_s = 0.0
 
   def __enter__(self) -> "Panel":
+    """Returns this panel."""
     return self
 
   def __exit__(self, *_: object) -> None:
+    """Closes the panel."""
     self.close()
 
   def update(self, status: run_status.RunStatus) -> None:
@@ -384,7 +386,10 @@ def _make_return_rows(
 
 
 def _count_shards(replay: run_status.ReplayStatus) -> str:
-  """Returns text such as ', 3/4 shards': those that reply; '' for one table."""
+  """Returns the number of replying shards, as ', 3/4 shards', or ''.
+
+  It is '' if the run has only one table.
+  """
   up = replay.shards_up
   return "" if up is None else f", {up}/{len(replay.shards)} shards"
 

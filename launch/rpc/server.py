@@ -45,9 +45,11 @@ class Server:
     self._server.close()
 
   def __enter__(self) -> "Server":
+    """Returns this server."""
     return self
 
   def __exit__(self, error_type, error, traceback) -> None:
+    """Closes the server; the arguments are ignored."""
     self.close()
 
   def _serve(self, connection: socket.socket) -> None:
