@@ -7,6 +7,7 @@ from slipway.environments import user_code
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
 
+# Text that begins the help.
 _USAGE = (
   "Shows all fields of a config, with their values, units and sources. The "
   "argument is a built-in name, ALGORITHM:PRESET, or the path of a file."

@@ -32,6 +32,7 @@ _COMMANDS = {
   "set": ("FIELD", "VALUE"),
   "workers": ("N",),
 }
+# Text that begins the help.
 _USAGE = (
   "Shows the status of an active run, or controls it: --run=FOLDER and one "
   f"of {', '.join(' '.join([name, *args]) for name, args in _COMMANDS.items())}"

@@ -14,6 +14,7 @@ from slipway.launch.nodes import evaluation
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.runs import run_folder
 
+# Sentence that begins the help.
 _USAGE = "Plays episodes by the greedy policy of a run, and prints the returns."
 _MAX_ENVS = 20  # maximum number of environments that are stepped together
 _MAX_VIDEO_STEPS = 10_000  # environment steps after which a video ends

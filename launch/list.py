@@ -15,6 +15,7 @@ from slipway.launch import memory
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
 
+# Sentence that begins the help.
 _USAGE = "Lists all algorithms and presets, or describes one algorithm."
 
 

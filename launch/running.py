@@ -8,7 +8,7 @@ from slipway.launch.runs import run_address, run_folder
 
 
 class NotRunningError(Exception):
-  """Raised if a run has ended or does not reply."""
+  """Raised if a run has ended, was not started, or does not reply."""
 
 
 def find(folder: run_folder.RunFolder) -> run_address.RunAddress:

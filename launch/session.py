@@ -294,7 +294,7 @@ class Training:
 
   @property
   def running(self) -> bool:
-    """Whether the run has not ended."""
+    """Whether the training's process has not ended."""
     return self._process.poll() is None
 
   def status(self) -> run_status.RunStatus | None:

@@ -248,7 +248,7 @@ class Single:
     self._command = command
 
   def _read_limits(self) -> None:
-    """Reads the current limits, which users may change during the run."""
+    """Updates this object's copies of the limits, which users may change."""
     limits = self._control.limits
     self._last_trainer_step = limits_lib.last_trainer_step(limits)
     self._step_limits = [(n, limits[n]) for n in _STEP_LIMITS if limits[n]]
@@ -290,10 +290,11 @@ class Single:
       self._best_is_new = True
 
   def _should_end(self) -> bool:
-    """Returns whether the run should end now.
+    """Returns whether to end the run now, after a check of limits and signals.
 
-    Limits on steps and episodes are checked at every step. Others are checked
-    several times a second, because a check takes as long as a step.
+    Limits on steps and episodes are checked at every step. Other limits and
+    signals are checked several times a second, because this check takes as long
+    as a step.
     """
     is_complete = self._is_complete()
     if time.monotonic() >= self._report_due_s or (

@@ -1,4 +1,4 @@
-"""A2C. Mnih et al. 2016, "Asynchronous methods for deep RL", synchronous.
+"""A2C, the synchronous form of A3C (Mnih et al. 2016, arXiv:1602.01783).
 
     slipway train --config=examples/own_algorithm/a2c.py
 

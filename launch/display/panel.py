@@ -92,10 +92,11 @@ class Panel:
     self.close()
 
   def update(self, status: run_status.RunStatus) -> None:
-    """Shows a status; drops it if the output can't be written at once.
+    """Shows a status, or drops it if the previous one is not written yet.
 
     The output may be a terminal that is stopped or closed, a pipe without a
-    reader, or a file on a full disk. Only the last status is waited for.
+    reader, or a file on a full disk. The last status of a run waits up to 2 s
+    for the previous one.
     """
     timeout_s = (
       _LAST_WRITE_TIMEOUT_S if status.phase == "stopped" else _WRITE_TIMEOUT_S
@@ -443,7 +444,7 @@ def _is_stalled(status: run_status.RunStatus) -> bool:
 
 
 def _make_labelled_table() -> rich.table.Table:
-  """Returns an empty table with a column of labels and one of texts."""
+  """Returns an empty table with two columns: labels and texts."""
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(ratio=1)

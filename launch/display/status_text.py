@@ -122,7 +122,7 @@ def needs_all(status: run_status.RunStatus) -> bool:
 
 
 def target_return(status: run_status.RunStatus) -> float | None:
-  """Returns the mean return at which the run ends, or None for no limit."""
+  """Returns the mean return that ends the run, or None if none is set."""
   return to_finite(status.limits.target_return)
 
 
@@ -142,7 +142,7 @@ def describe_target(write: Callable[[Any], str], value: Any) -> tuple[str, str]:
 
 
 def collects_steps(status: run_status.RunStatus) -> bool:
-  """Returns whether workers or external processes collect for the run."""
+  """Returns whether a run has workers or external processes, which collect."""
   return "worker" in status.nodes or "external" in status.nodes
 
 
@@ -275,7 +275,7 @@ def progress_line(status: run_status.RunStatus) -> str:
 
 
 def describe_unwritten(status: run_status.RunStatus) -> str:
-  """Returns a text with the files that wait for space on the disk."""
+  """Returns a text with the names of files that could not be written yet."""
   names = ("events" if n.startswith("events.") else n for n in status.unwritten)
   return f"not written yet: {', '.join(names)} (is the disk full?)"
 

@@ -1,1 +1,1 @@
-"""Options: the flags of commands."""
+"""Options: the flags of `slipway`'s commands, and overrides of config fields."""

@@ -1,4 +1,4 @@
-"""Flags: defines the flags of commands, and parses them with clear errors."""
+"""Flags: defines and parses the flags of commands, with errors that advise."""
 
 import sys
 import typing

@@ -26,7 +26,7 @@ _KWARGS = "environment.kwargs."
 
 
 class CommandLine(typing.NamedTuple):
-  """The arguments of a command line, grouped by the time of their parsing.
+  """The arguments of a command line in three groups, from `split`.
 
   Attributes:
     argv: the program's name and the arguments that are not in the other groups.
@@ -41,7 +41,7 @@ class CommandLine(typing.NamedTuple):
 
 
 def split(argv: Sequence[str]) -> CommandLine:
-  """Groups the arguments of a command line by the time of their parsing.
+  """Separates --config, --resume and environment arguments from other flags.
 
   A config must be read before its fields can become flags. An environment's
   keyword arguments need not be fields of the config, so they can't be flags.
