@@ -1,1 +1,1 @@
-"""Options: the flags of `slipway`'s commands, and overrides of config fields."""
+"""Options: the flags of the commands, and overrides of config fields."""
