@@ -38,7 +38,7 @@ def test_config_shows_each_field(capsys):
   assert cli.main(["slipway", "config", "sac:pendulum"]) == 0
   out = capsys.readouterr().out
   assert "--config.learner.learning_rate=" in out
-  assert "--config.exploration." not in out  # of other algorithms
+  assert "--config.variables.max_age" not in out  # of other algorithms
 
 
 @pytest.mark.parametrize("name", ["sac:pendulm", "sacc"])
