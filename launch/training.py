@@ -51,6 +51,7 @@ def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
   descendants.adopt()
   with contextlib.ExitStack() as resources:
     resources.callback(_kill_descendants)
+    resources.callback(signals_received.ignore)
     try:
       flags = train_flags.parse(argv, _USAGE)
       config = flags.config

@@ -11,7 +11,12 @@ from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.machines import host_agent
 from slipway.launch.machines import placement as placement_lib
 from slipway.launch.orchestration import messages
-from slipway.launch.processes import failures, node_log, restart_budget
+from slipway.launch.processes import (
+  failures,
+  node_log,
+  restart_budget,
+  signals,
+)
 from slipway.launch.runs import event_log, outbox, run_status
 from slipway.launch.runs import run as run_lib
 
@@ -203,7 +208,7 @@ class ClusterSupervisor:
     """
     cluster_lib.wait([m.agent for m in self._members.values()], _WAIT_S)
     if self._killed:
-      raise KeyboardInterrupt
+      raise signals.SecondInterrupt
     self._start_agents()
     for member in tuple(self._members.values()):
       self._update(member)

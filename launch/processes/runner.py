@@ -168,7 +168,7 @@ class Runner:
     was_called_before, self._killed = self._killed, True
     has_started = any(node.incarnations for node in self._nodes)
     if not was_called_before and not has_started:
-      raise KeyboardInterrupt
+      raise signals.SecondInterrupt
 
   @property
   def restarts(self) -> dict[str, int]:
@@ -209,7 +209,7 @@ class Runner:
     sentinels = [node.sentinel for node in alive]
     connection.wait([s for s in sentinels if s is not None], _WAIT_S)
     if self._killed:
-      raise KeyboardInterrupt
+      raise signals.SecondInterrupt
     now_s = time.monotonic()
     for node in alive:
       node.trim_log()

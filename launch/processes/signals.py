@@ -23,9 +23,18 @@ _READ_BYTES = 4_096
 _exit_now = os._exit
 
 
+class SecondInterrupt(KeyboardInterrupt):
+  """A second Ctrl-C, which kills the run at once.
+
+  It is a class of its own because of CPython 3.10: once a plain
+  KeyboardInterrupt has left a text that `eval` or `exec` runs, as in many
+  imports, the process ends by SIGINT instead of with its exit status.
+  """
+
+
 def _interrupt() -> None:
-  """Raises KeyboardInterrupt: the default effect of a second Ctrl-C."""
-  raise KeyboardInterrupt
+  """Raises SecondInterrupt: the default effect of a second Ctrl-C."""
+  raise SecondInterrupt
 
 
 class Signals:
@@ -67,7 +76,7 @@ class Signals:
   def set_second_interrupt_handler(self, handler: Callable[[], None]) -> None:
     """Sets the function that a second Ctrl-C calls.
 
-    The default function raises KeyboardInterrupt, which an import, for example,
+    The default function raises SecondInterrupt, which an import, for example,
     may catch. So if a second Ctrl-C has come already, `handler` is called now.
 
     Args:
@@ -76,6 +85,15 @@ class Signals:
     self._on_second_interrupt = handler
     if self._interrupted_again:
       handler()
+
+  def ignore(self) -> None:
+    """Makes this process ignore stop signals, because the run has ended.
+
+    A late Ctrl-C would otherwise replace the exit status: Python's own handlers
+    are gone before the interpreter ends.
+    """
+    for number in STOP_SIGNALS:
+      signal.signal(number, signal.SIG_IGN)
 
   def _set_handlers(self) -> None:
     """Installs the signal handlers, and the pipe that counts signals."""

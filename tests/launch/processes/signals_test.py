@@ -53,6 +53,29 @@ def test_ctrl_c_after_another_signal_interrupts(signals, first):
   assert signals.first == first
 
 
+_EXECUTED = """
+import os, signal, sys
+from slipway.launch.processes import signals
+taken = signals.Signals()
+taken.begin_run()
+try:
+  exec("for _ in range(2): os.kill(os.getpid(), signal.SIGINT)")
+except KeyboardInterrupt:
+  sys.exit(1)
+"""
+
+
+def test_a_second_ctrl_c_in_executed_text_keeps_the_exit_status(tmp_path):
+  """As in an import: CPython would end `python -m` by SIGINT."""
+  (tmp_path / "executed.py").write_text(_EXECUTED)
+  done = subprocess.run(
+    [sys.executable, "-m", "executed"],
+    env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    check=False,
+  )
+  assert done.returncode == 1
+
+
 @pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGUSR1])
 def test_another_signal_after_ctrl_c_does_not_interrupt(signals, again):
   _send(signal.SIGINT, again, again)
