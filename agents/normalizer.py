@@ -96,7 +96,7 @@ class Normalizer(tf.Module):
     spec: specs.EnvironmentSpec,
     name: str = "",
   ):
-    """Makes the configured statistics, without values.
+    """Makes the running statistics that the config selects, all at zero.
 
     Args:
       config: the whole config.

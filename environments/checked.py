@@ -237,7 +237,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
 class BatchChecker:
   """Function object that wraps each environment of a batch for checks.
 
-  gymnasium keeps this object with the environments, so it can be pickled.
+  The object can be pickled, because gymnasium stores it in the spec of the
+  environments, and `VectorEnvironment.get_state` pickles that spec.
 
   Attributes:
     count: number of environments wrapped so far, which is the index of the

@@ -144,11 +144,13 @@ def component_sizes(space: gymnasium.Space) -> tuple[int, ...] | None:
 
 
 def find_unsupported(space: gymnasium.Space) -> str | None:
-  """Returns a description of an observation space's first unsupported leaf.
+  """Returns a description of what agents don't support in an observation space.
 
   Returns:
-    A clause that follows 'observation space' in an error message, or None if
-    agents support the space.
+    None if agents support the space, or else words that follow 'whose
+    observation space' in an error message. They begin with a verb if a leaf is
+    unsupported, as in 'is Text(...)'. They begin with the space if it is
+    unsupported as a whole, as in 'Dict() has no parts'.
   """
   found = list(leaves(space))
   if not found:

@@ -17,7 +17,7 @@ class Layers:
   """Methods that compute layers with one network's variables.
 
   Attributes:
-    ops: module that computes, `numpy_ops` or `tf_ops`, or an ONNX graph.
+    ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
     variable: function of a name, a shape and an initializer that returns the
       variable, and creates it at its first use.
   """
@@ -163,19 +163,21 @@ def mlp(
 ) -> Array:
   """Returns the outputs [B, sizes[-1]] of a multi-layer perceptron.
 
-  Each linear layer is followed by the activation. Without layers, returns x.
+  The activation follows each linear layer. If `sizes` is empty, the result is
+  x.
 
   Args:
-    layers: layers with the network's variables.
-    name: prefix of the layers' names, 'NAME/linear_0' and so on.
+    layers: methods that compute layers with the network's variables.
+    name: prefix of the linear layers' names, 'NAME/linear_0' and so on.
     x: inputs [B, F].
-    sizes: number of units of each layer.
+    sizes: number of outputs of each linear layer.
     activation: 'relu', 'tanh', or another function of `layers.ops`.
     gain: gain of the initializers, as for `Layers.linear`.
-    layer_norm: linear layers that layer normalization follows, before the
-      activation: 'none'; 'first', whose activation is tanh then (Acme's
-      `LayerNormMLP`); 'all' (Hiraoka et al. 2022, "Dropout Q-functions",
-      https://arxiv.org/abs/2110.02034, section 3).
+    layer_norm: choice of the linear layers whose outputs are normalized before
+      the activation: 'none', 'first' or 'all'. With 'first', the activation of
+      the first layer is tanh, as in Acme's `LayerNormMLP`. 'all' is that of
+      Hiraoka et al. 2022, "Dropout Q-functions",
+      https://arxiv.org/abs/2110.02034, section 3.
   """
   activate = getattr(layers.ops, activation)
   for i, size in enumerate(sizes):

@@ -73,7 +73,7 @@ def apply(
   """Returns (observation - mean) * scale, clipped to [-CLIP, CLIP].
 
   Args:
-    ops: module that computes, `numpy_ops` or `tf_ops`.
+    ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
     observation: observations [B, ...].
     mean: mean of observations, [...].
     scale: reciprocal of the standard deviation of observations, [...].

@@ -78,7 +78,7 @@ class RecurrentQNetwork:
     """Returns the greedy actions and the LSTM states after the step.
 
     Args:
-      ops: module that computes, `numpy_ops` or `tf_ops`.
+      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
       outputs: action values [B, A], and LSTM states [B, 2 H] after the step.
 
     Returns:

@@ -18,19 +18,19 @@ class RecordedUpdates:
   """
 
   def __init__(self, learner: core.Learner, batches: core.Batches):
-    """Makes the update; the first `run` traces the graph.
+    """Stores the arguments, without tracing the update's graph.
 
     Args:
       learner: the learner whose `update` is traced.
       batches: batches of the recorded data.
     """
     self._learner, self._batches = learner, batches
-    self._names: list[str] = []
+    self._names: list[str] = []  # of the metrics, known once traced
     # Without AutoGraph, which would slowly rewrite all functions called.
     self._function: typing.Any = tf.function(self._update, autograph=False)
 
   def trace(self) -> None:
-    """Does nothing: data is available from the start, so `run` can trace."""
+    """Does nothing: the first `run` has data, so it traces the graph."""
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
     """Runs exactly `updates` updates, as batches never run out.

@@ -76,11 +76,12 @@ class Signals:
   def set_second_interrupt_handler(self, handler: Callable[[], None]) -> None:
     """Sets the function that a second Ctrl-C calls.
 
-    The default function raises SecondInterrupt, which an import, for example,
-    may catch. So if a second Ctrl-C has come already, `handler` is called now.
+    Until this call, a second Ctrl-C raises SecondInterrupt. Code that runs at
+    that time, such as an import, may catch it, and the run would continue.
+    Therefore this method calls `handler` if a second Ctrl-C has already come.
 
     Args:
-      handler: function without arguments.
+      handler: function without arguments, which kills the run.
     """
     self._on_second_interrupt = handler
     if self._interrupted_again:

@@ -73,7 +73,7 @@ class SnapshotLocation:
     return True
 
   def put(self, number: int, source: str) -> None:
-    """Copies a local snapshot to this location, unless it has the snapshot.
+    """Copies a local snapshot to this location, unless the location has it.
 
     Args:
       number: number of the snapshot; a different snapshot with the same number

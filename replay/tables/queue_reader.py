@@ -52,7 +52,14 @@ class QueueReader:
     self._blocked_calls: list[_SampleCall] = []  # as the server was down
 
   def status(self) -> table_status.TableStatus | None:
-    """Polls the counts of the queue; None: the server does not reply."""
+    """Polls the counts; drops the connection if the server has restarted.
+
+    Returns:
+      The counts of the queue; None: the server does not reply, and the queue
+      counts as empty.
+    """
+    # Read before the poll: if the server restarts during the poll, the next
+    # `take` notices that this incarnation is outdated, and polls again.
     incarnation = self._monitor.incarnation
     status = self._monitor.status()
     self._size = 0 if status is None else status.size

@@ -33,11 +33,11 @@ class TrajectoryManager:
       tables: tables to serve, at least one.
       port: TCP port to listen on, for clients on this host only (`loopback`).
       saving_dir: folder in which Reverb writes checkpoints for
-        `table_snapshot.Saving`. It is emptied, and must not be shared. None:
-        tables can't be saved or restored.
-      restore_from: folder with a checkpoint by `table_snapshot.Saving`, whose
-        items are restored with the settings of `tables`. None: the tables start
-        empty.
+        `table_snapshot.TableSaver`. It is emptied, and must not be shared.
+        None: tables can't be saved or restored.
+      restore_from: folder with a checkpoint by `table_snapshot.TableSaver`,
+        whose items are restored with the settings of `tables`. None: the tables
+        start empty.
       passing_path: path of a unix socket by which processes in other network
         namespaces connect; see `socket_passing`. None: no such socket.
 
@@ -71,7 +71,7 @@ class TrajectoryManager:
     return table_status.read(self._client, table)
 
   def close(self) -> None:
-    """Stops the server, with an error for blocked clients.
+    """Stops the server; blocked clients get an error.
 
     Also deletes the `saving_dir`.
     """

@@ -107,9 +107,10 @@ class Gateway:
   def stats(self) -> relay.RelayStats:
     """Returns the statistics of all relays, summed.
 
-    Callable from any thread, also after `close`. Rejected connections
-    (`connections_refused`) are those of peers without a certificate of the
-    cluster's authority, and of local clients that did not send the preface.
+    Callable from any thread, also after `close`. `connections_refused` counts
+    peers without a certificate of the cluster's authority, and local clients
+    that did not send the preface. It also counts clients that disconnect before
+    the end of their handshake or preface.
     """
     return relay.RelayStats.total(
       running.stats() for running in tuple(self._relays)
@@ -124,7 +125,7 @@ class Gateway:
     self._closing.close()
 
   def _start_relay(self, new_relay: relay.Relay) -> str:
-    """Starts a relay until `close`, and returns its address for clients."""
+    """Starts a relay, which runs until `close`; returns its address."""
     new_relay.start()
     self._relays.append(new_relay)
     self._closing.callback(new_relay.close)

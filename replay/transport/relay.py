@@ -55,9 +55,10 @@ class RelayStats(NamedTuple):
     bytes_down: bytes received from the upstream.
     bytes_buffered: bytes received and not yet forwarded, which back-pressure
       limits.
-    connections_refused: number of connections that were rejected: not
-      admitted, or without the HTTP/2 preface or, with TLS, a certificate of the
-      cluster's authority.
+    connections_refused: number of connections that were refused, because the
+      peer was not admitted, sent no preface, or had no certificate of the
+      cluster's authority (with TLS only). Clients that disconnected too early
+      also count; see `relay_link.Link.refused`.
     clients: statistics per client process, by process id; clients that connect
       by TCP share the id 0.
   """

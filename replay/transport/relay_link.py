@@ -106,14 +106,15 @@ class Link:
   def start_handshake(
     self, connection: socket.socket, tls: relay_tls.Tls
   ) -> None:
-    """Starts the TLS handshake with another relay as the client.
+    """Admits another relay as the client, and starts its TLS handshake.
 
-    After the handshake, the link connects to the upstream, and then sends the
-    ready message to the client (`relay_tls`).
+    If the relay is not admitted, its connection is closed. After the handshake,
+    the link connects to the upstream, and then sends the ready message to the
+    client (`relay_tls`).
 
     Args:
       connection: newly accepted connection, which the link will close.
-      tls: context that verifies the client; INSECURE: plaintext without
+      tls: context that verifies the client, or INSECURE, for plaintext without
         verification.
     """
     if self._callbacks.admit(self):

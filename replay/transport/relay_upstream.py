@@ -60,7 +60,11 @@ class Upstream:
     self._deciding_attempt = 0  # by which `_reachable` was set
 
   def probe(self) -> None:
-    """Starts a task that probes the upstream until it is reachable."""
+    """Starts a task that probes the upstream until it is reachable.
+
+    It has no effect without `on_change`, after `close`, or while such a task
+    runs.
+    """
     if self._on_change is None or self._closed:
       return
     if self._probing is None or self._probing.done():
