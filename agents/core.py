@@ -205,7 +205,7 @@ class Builder(typing.Protocol):
     spec: specs.EnvironmentSpec,
     worker: int,
     restarts: int = 0,
-    env_steps: int = 0,
+    earlier_env_steps: int = 0,
   ) -> Actor:
     """Makes the exploring actor of one worker.
 
@@ -215,8 +215,8 @@ class Builder(typing.Protocol):
       worker: index of the worker, from 0.
       restarts: number of earlier processes of this worker. Each number gives
         other random numbers.
-      env_steps: environment steps of those processes, at which exploration
-        schedules continue.
+      earlier_env_steps: environment steps of those processes, at which
+        exploration schedules continue.
     """
     ...
 

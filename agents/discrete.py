@@ -55,10 +55,13 @@ def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:
   return spec
 
 
-def make_mask(
+def make_mask_splitter(
   spec: specs.EnvironmentSpec,
 ) -> action_masks.MaskSplitter | None:
-  """Returns a splitter of action masks, or None if observations have none."""
+  """Returns a splitter that separates action masks from observations.
+
+  The result is None if the observations have no masks.
+  """
   if not isinstance(spec.observations, arrays.MaskedArray):
     return None
   return action_masks.MaskSplitter(number_actions(spec))

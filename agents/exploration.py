@@ -26,22 +26,22 @@ class EpsilonSchedule:
     exploration: ml_collections.ConfigDict,
     topology: ml_collections.ConfigDict,
     worker: int,
-    env_steps: int = 0,
+    earlier_env_steps: int = 0,
   ):
-    """Starts the schedule after `env_steps` environment steps.
+    """Starts the schedule after `earlier_env_steps` environment steps.
 
     Args:
       exploration: the `exploration` section of a config.
       topology: the `topology` section of a config.
       worker: index of this worker, from 0.
-      env_steps: environment steps of this worker's earlier processes.
+      earlier_env_steps: environment steps of this worker's earlier processes.
     """
     self._exploration = exploration.copy_and_resolve_references()
     self._num_envs = topology.environments_per_worker
     self._workers = topology.workers
     # Counts one step per environment and call of `next`. Since that includes
     # autoresets, it slightly exceeds the number of environment steps.
-    self.env_steps = env_steps
+    self.env_steps = earlier_env_steps
     self._constants = self._make_constant_epsilons(worker)
 
   def next(self) -> np.ndarray:

@@ -112,3 +112,19 @@ class Optimizer(tf.Module):
 def _zeros_like(variable: tf.Variable, name: str) -> tf.Variable:
   """Returns a new untrainable variable of zeros with the same shape."""
   return tf.Variable(tf.zeros_like(variable), trainable=False, name=name)
+
+
+def decay_factor(decay_steps: int, steps: tf.Variable) -> tf.Tensor:
+  """Returns the factor [] of a learning rate that decays linearly.
+
+  It is 1 - steps / decay_steps, but at least 0.05, so that a run beyond
+  `decay_steps` still learns. It is always 1 if `decay_steps` is 0.
+
+  Args:
+    decay_steps: updates after which the factor would be 0; 0 for no decay.
+    steps: updates done, int64 [].
+  """
+  if not decay_steps:
+    return tf.constant(1.0)
+  done = tf.cast(steps, tf.float32) / decay_steps
+  return tf.maximum(1.0 - done, 0.05)

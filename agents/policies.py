@@ -221,13 +221,14 @@ class PolicyBuilder:
     spec: specs.EnvironmentSpec,
     worker: int,
     restarts: int = 0,
-    env_steps: int = 0,
+    earlier_env_steps: int = 0,
   ) -> PolicyActor:
     """Makes the actor of one worker, which samples the policy's actions.
 
-    See `core.Builder`. `env_steps` is unused, since no schedule depends on it.
+    See `core.Builder`. `earlier_env_steps` is unused, since no schedule depends
+    on it.
     """
-    del env_steps
+    del earlier_env_steps
     seed = seeds.for_restart(config.seed + worker, restarts)
     return PolicyActor(
       self.make_network(config, spec), np.random.default_rng(seed)

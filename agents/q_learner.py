@@ -72,7 +72,10 @@ class QLearner:
     weights = batch_weights.compute(self._replay, batch, self.steps)
     with tape:
       loss = tf.reduce_mean(weights * losses)  # []
-    norm = self._optimizer.minimize(loss, tape, self._learner.learning_rate)
+    rate = self._learner.learning_rate * optimizer.decay_factor(
+      self._learner.decay_steps, self.steps
+    )
+    norm = self._optimizer.minimize(loss, tape, rate)
     # The control dependency delays the count until the batch is there, since
     # the iterator may end in this step.
     with tf.control_dependencies([norm]):

@@ -42,8 +42,8 @@ def make_builder(name: str) -> core.Builder:
       f"config.agent={name!r} is no algorithm, so nothing could learn: {advice}"
       f"give one of {', '.join(_BUILDERS)}, or 'module:Name' of your own"
     )
-  wanted = "a class that implements slipway.agents.core.Builder"
-  make = user_code.load(f"config.agent={name!r}", name, wanted)
+  expected = "a class that implements slipway.agents.core.Builder"
+  make = user_code.load(f"config.agent={name!r}", name, expected)
   try:
     builder = make()
   except KeyboardInterrupt:
@@ -51,7 +51,7 @@ def make_builder(name: str) -> core.Builder:
   except BaseException as error:
     line = (
       f"config.agent={name!r} can't be made ({user_code.describe(error)}), so "
-      f"nothing could learn: give {wanted}, and whose constructor takes no "
+      f"nothing could learn: give {expected}, and whose constructor takes no "
       "arguments"
     )
     if user_code.is_in_user_code(error):

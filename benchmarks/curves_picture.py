@@ -4,7 +4,7 @@ import pathlib
 import typing
 from collections.abc import Mapping, Sequence
 
-import numpy as np
+from slipway.launch.runs import comparison
 
 if typing.TYPE_CHECKING:
   from benchmarks import curves as curves_lib
@@ -12,24 +12,6 @@ if typing.TYPE_CHECKING:
 _ABREAST = 3  # algorithms per row of the picture
 _COLOR, _OTHERS = "#1f6fb4", "#c9ced4"
 _POINTS = 100  # points per line
-_CONFIDENCE = 0.95
-_RESAMPLED = 2_000
-
-
-class _Line(typing.NamedTuple):
-  """The mean learning curve of an algorithm, with its confidence interval.
-
-  Attributes:
-    at: environment steps or seconds of the points.  # [N]
-    mean: mean return over the seeds.  # [N]
-    low: lower bound of the interval.  # [N]
-    high: upper bound of the interval.  # [N]
-  """
-
-  at: np.ndarray
-  mean: np.ndarray
-  low: np.ndarray
-  high: np.ndarray
 
 
 def draw(
@@ -89,29 +71,9 @@ def draw(
   picture.savefig(path, format="png")
 
 
-def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the 95 % bootstrap confidence interval of the mean over seeds.
-
-  Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
-  statistical precipice", section 4.1.
-
-  Args:
-    lines: values [seeds, N].
-
-  Returns:
-    Lower and upper bounds, [N] each.
-  """
-  seeds = len(lines)
-  sampled = np.random.default_rng(0).integers(seeds, size=(_RESAMPLED, seeds))
-  means = lines[sampled].mean(axis=1)  # [resampled, N]
-  outside = 50 * (1 - _CONFIDENCE)
-  low, high = np.percentile(means, (outside, 100 - outside), axis=0)
-  return low, high
-
-
 def _line(
   curves: Sequence["curves_lib.Curve"], column: str, end: float
-) -> _Line:
+) -> comparison.Line:
   """Computes an algorithm's mean curve where all seeds have values.
 
   Args:
@@ -119,12 +81,5 @@ def _line(
     column: 'env_steps' or 'wall_s', the horizontal axis.
     end: largest value of the horizontal axis.
   """
-  start = max(getattr(curve, column)[0] for curve in curves)
-  at = np.linspace(start, max(start, end), _POINTS)
-  lines = np.stack(
-    [
-      np.interp(at, getattr(curve, column), curve.eval_return)
-      for curve in curves
-    ]
-  )  # [seeds, points]
-  return _Line(at, lines.mean(axis=0), *interval(lines))
+  runs = [(getattr(curve, column), curve.eval_return) for curve in curves]
+  return comparison.make_line(runs, _POINTS, end)

@@ -110,7 +110,7 @@ def measure(
 def _load(config_path: str) -> ml_collections.ConfigDict:
   """Loads a config for which plans can be made; raises like `measure`."""
   config = overrides.load(config_path)
-  if filling.make_table_spec(config).consumed:
+  if filling.make_table_spec(config).is_queue:
     raise ValueError(
       f"config.agent={config.agent!r} learns from each item once, so no ratio "
       "relates its trainer to its workers: choose an algorithm with replay"

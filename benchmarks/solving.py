@@ -15,10 +15,10 @@ from slipway.launch.runs import curves
 _METHOD = """\
 `slipway train --config=apex_dqn:{preset} --config.seed=S`
 for {seeds}, as anyone would run it: all processes and the evaluator on the same
-machine. A run is solved when the mean return of an evaluation ({episodes}
-greedy episodes) reaches {target:g}, which ends it; otherwise it ends after
-{limit_s:,.0f} s. Seconds count from the command, imports and start-up included;
-start-up is until the first update."""
+machine. A run is solved when the mean returns of {evaluations} evaluations in a
+row ({episodes} greedy episodes each) reach {target:g}, which ends it; otherwise
+it ends after {limit_s:,.0f} s. Seconds count from the command, imports and
+start-up included; start-up is until the first update."""
 
 _PART_SOLVED_GOAL = 0.9
 
@@ -77,6 +77,7 @@ def measure(
   method = _METHOD.format(
     preset=task.preset,
     seeds="seed 1" if seeds == 1 else f"seeds 1 to {seeds}, one by one",
+    evaluations=config.limits.target_evaluations,
     episodes=config.evaluation.episodes,
     target=target,
     limit_s=task.limit_s,
@@ -94,10 +95,11 @@ def measure(
 def _row(seed: int, watched: whole_run.Watched, target: float) -> report.Row:
   """Returns the row of one run."""
   summary = watched.summary
-  best = summary["best_eval_return"]
   return {
     "seed": seed,
-    "solved": best is not None and best >= target,
+    # Each of the last `limits.target_evaluations` mean returns has reached it.
+    "solved": summary["stopped_because"] == "target_return"
+    and summary["eval_return"] >= target,
     **{
       name: summary[name]
       for name in (

@@ -1,4 +1,4 @@
-"""Actor-critic: the config fields of DDPG, TD3, SAC and D4PG.
+"""Actor-critic: the config fields of DDPG, TD3, SAC, D4PG and MPO.
 
 The algorithms differ in the policy's loss, in the number and the outputs of the
 critics, and in how their targets are made robust.
@@ -20,7 +20,7 @@ _Setter = Callable[[ml_collections.ConfigDict], None]
 # "learner.policy_loss", "learner.policy_value" and "exploration.noise".
 HEADS = ("expected", "categorical")
 LAYER_NORMS = ("none", "first", "all")
-LOSSES = ("soft", "deterministic")
+LOSSES = ("soft", "deterministic", "constrained")
 POLICY_VALUES = ("lowest", "mean", "first")
 NOISES = ("gaussian", "ornstein_uhlenbeck")
 
@@ -59,7 +59,8 @@ FIELDS: fields.Fields = {
     "soft",
     "loss of the policy: 'soft', which rewards entropy, for a tanh-Gaussian, "
     "Haarnoja et al. 2018; 'deterministic', for a deterministic policy with a "
-    "target network, Lillicrap et al. 2016",
+    "target network, Lillicrap et al. 2016; 'constrained', which stays close "
+    "to a target network, for a tanh-Gaussian, Abdolmaleki et al. 2018",
     checks.one_of(LOSSES, "the policy would not be learned"),
   ),
   "learner.policy_value": Field(
@@ -109,11 +110,48 @@ FIELDS: fields.Fields = {
   ),
   "learner.temperature": Field(
     1.0,
-    "initial value of alpha, the weight of the entropy in the objective "
-    "'soft'; the learner adapts it",
+    "initial temperature, which the learner adapts: alpha, the weight of the "
+    "entropy in the loss 'soft'; eta of the actions' weights in 'constrained'",
     checks.above(0, "the policy would become deterministic").up_to(
       1e6, "the entropy would outweigh the returns"
     ),
+  ),
+  "learner.action_samples": Field(
+    20,
+    "N, the number of actions per observation in the loss 'constrained'; Acme",
+    checks.within(2, 10_000, "their values could not be compared"),
+  ),
+  "learner.temperature_bound": Field(
+    0.1,
+    "eps of the loss 'constrained', in nats: the bound that determines the "
+    "temperature; Abdolmaleki et al. 2018, appendix D.3",
+    checks.above(0, "all weight would go to one action"),
+  ),
+  "learner.kl_bound": Field(
+    2.5e-3,
+    "bound of the KL divergence between target policy and policy by the mean, "
+    "in nats per component of an action, for 'constrained'; Acme",
+    checks.above(0, "the means could not change"),
+  ),
+  "learner.std_kl_bound": Field(
+    1e-6,
+    "the same bound by the standard deviation; Acme",
+    checks.above(0, "standard deviations could not change"),
+  ),
+  "learner.kl_multiplier": Field(
+    10.0,
+    "initial Lagrange multiplier of learner.kl_bound; Acme",
+    checks.within(1e-6, 1e6, "the KL divergence would have no bound"),
+  ),
+  "learner.std_kl_multiplier": Field(
+    1e3,
+    "initial Lagrange multiplier of learner.std_kl_bound; Acme",
+    checks.within(1e-6, 1e6, "the KL divergence would have no bound"),
+  ),
+  "learner.dual_learning_rate": Field(
+    1e-2,
+    "Adam's step size of temperature and multipliers in 'constrained'; Acme",
+    checks.above(0, "temperature and multipliers would not change"),
   ),
   "exploration.noise": Field(
     "gaussian",
@@ -145,6 +183,25 @@ FIELDS: fields.Fields = {
     checks.at_least(0, "a number of steps is never negative"),
   ),
 }
+
+# The fields that have an effect only with certain losses.
+_REQUIREMENTS = tuple(
+  groups.Requirement(f"learner.{name}", "learner.policy_loss", losses)
+  for losses, names in {
+    ("deterministic",): ("target_noise", "target_noise_clip"),
+    ("soft", "constrained"): ("temperature",),
+    ("constrained",): (
+      "action_samples",
+      "temperature_bound",
+      "kl_bound",
+      "std_kl_bound",
+      "kl_multiplier",
+      "std_kl_multiplier",
+      "dual_learning_rate",
+    ),
+  }.items()
+  for name in names
+)
 
 
 def make_config() -> ml_collections.ConfigDict:
@@ -260,9 +317,4 @@ def check(config: ml_collections.ConfigDict) -> None:
       f"config.exploration.noise_std={noise.noise_std}, the largest one: lower "
       "it"
     )
-  if config.learner.policy_loss == "soft" and config.learner.target_noise:
-    raise ValueError(
-      f"config.learner.target_noise={config.learner.target_noise} has no "
-      "effect with config.learner.policy_loss='soft', whose next actions are "
-      "samples: leave it out, or use 'deterministic'"
-    )
+  groups.check_requirements(config, FIELDS, _REQUIREMENTS)

@@ -14,6 +14,9 @@ MODES = ("async", "sync", "single")
 # timers overflow at 292 years.
 _LONGEST_S = 1e9
 
+# Number of the last evaluations whose mean returns a run keeps.
+RETURNS_KEPT = 100
+
 # Declarations, by dotted name, of the config fields that all algorithms share.
 FIELDS: fields.Fields = {
   "agent": Field(
@@ -304,7 +307,17 @@ FIELDS: fields.Fields = {
   ),
   "limits.target_return": Field(
     math.inf,
-    "mean return of one evaluation at which the run ends; inf: no limit",
+    "mean return of an evaluation at which the run ends; inf: no limit",
+  ),
+  "limits.target_evaluations": Field(
+    3,
+    "number of consecutive evaluations that must reach target_return before "
+    "the run ends, since a single one may be lucky",
+    checks.within(
+      1,
+      RETURNS_KEPT,
+      f"a run ends at an evaluation, and keeps {RETURNS_KEPT} mean returns",
+    ),
   ),
   "limits.evaluations_without_improvement": Field(
     0,

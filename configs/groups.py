@@ -3,6 +3,9 @@
 The defaults are sized for CartPole-v1 on two cores.
 """
 
+import typing
+from collections.abc import Iterable
+
 import ml_collections
 
 from slipway.configs import checks, fields
@@ -33,6 +36,16 @@ TORSO: fields.Fields = {
       "the network would have no head, or weights that no memory holds",
       (64, 0),
     ),
+  ),
+}
+
+# The field of the decay of the learning rate.
+DECAY: fields.Fields = {
+  "learner.decay_steps": Field(
+    0,
+    "trainer steps over which learner.learning_rate, and learner.clip where "
+    "there is one, decay linearly to 5 % of their values; 0: no decay",
+    checks.at_least(0, "a number of steps is never negative", "0: no decay"),
   ),
 }
 
@@ -336,6 +349,45 @@ NORMALIZED_REWARDS: fields.Fields = {
     "2020, section 2; reported returns are not normalized",
   ),
 }
+
+
+class Requirement(typing.NamedTuple):
+  """A field that has no effect unless another field has certain values.
+
+  Attributes:
+    field: dotted name of the field, such as 'learner.clip'.
+    other: dotted name of the other field, such as 'learner.policy_loss'.
+    values: values of the other field with which `field` has an effect.
+  """
+
+  field: str
+  other: str
+  values: tuple[str, ...]
+
+
+def check_requirements(
+  config: ml_collections.ConfigDict,
+  declared: fields.Fields,
+  requirements: Iterable[Requirement],
+) -> None:
+  """Checks that fields without an effect have their default values.
+
+  Args:
+    config: the whole config, valid field by field.
+    declared: the declarations of the config's fields, by dotted name.
+    requirements: the fields that may have no effect.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  for field, other, values in requirements:
+    value, found = fields.get(config, field), fields.get(config, other)
+    if found not in values and value != declared[field].default:
+      wanted = " or ".join(map(repr, values))
+      raise ValueError(
+        f"config.{field}={value!r} has no effect with config.{other}="
+        f"{found!r}, so the run would ignore it: leave it out, or use {wanted}"
+      )
 
 
 def check_replay(config: ml_collections.ConfigDict) -> None:

@@ -5,7 +5,6 @@ the policy, and the regularizer (entropy bonus, clipping, or bounds of the KL
 divergence).
 """
 
-import typing
 from collections.abc import Callable
 
 import ml_collections
@@ -29,6 +28,7 @@ FIELDS: fields.Fields = {
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
   **groups.LEARNER,
+  **groups.DECAY,
   **groups.QUEUE,
   **groups.STACKED_FRAMES,
   "network.shared": Field(
@@ -145,12 +145,6 @@ FIELDS: fields.Fields = {
     "whether advantages are normalized to mean 0 and standard deviation 1 in "
     "each minibatch",
   ),
-  "learner.decay_steps": Field(
-    0,
-    "trainer steps over which learner.learning_rate and learner.clip decay "
-    "linearly to 5 % of their values; 0: no decay",
-    checks.at_least(0, "a number of steps is never negative", "0: no decay"),
-  ),
   "learner.temperature": Field(
     1.0,
     "initial eta of the loss 'vmpo', the temperature of the steps' weights; "
@@ -185,32 +179,27 @@ FIELDS: fields.Fields = {
 }
 
 
-class _Requirement(typing.NamedTuple):
-  """A `learner` field that has no effect unless another has certain values.
-
-  Attributes:
-    field: name of the field, such as 'clip'.
-    other: name of the other `learner` field, such as 'policy_loss'.
-    values: values of the other field with which `field` has an effect.
-  """
-
-  field: str
-  other: str
-  values: tuple[str, ...]
-
-
-# The `learner` fields that have an effect only with certain estimators of
-# advantages or certain losses; `check` rejects other values of these fields.
-_REQUIREMENTS = (
-  _Requirement("gae_lambda", "advantage_estimator", ("gae", "vtrace")),
-  _Requirement("max_rho", "advantage_estimator", ("vtrace",)),
-  _Requirement("max_c", "advantage_estimator", ("vtrace",)),
-  _Requirement("clip", "policy_loss", ("clipped",)),
-  _Requirement("temperature", "policy_loss", ("vmpo",)),
-  _Requirement("temperature_bound", "policy_loss", ("vmpo",)),
-  _Requirement("kl_multiplier", "policy_loss", ("vmpo",)),
-  _Requirement("kl_bound", "policy_loss", ("vmpo",)),
-  _Requirement("std_kl_bound", "policy_loss", ("vmpo",)),
+# The fields that have an effect only with certain estimators of advantages or
+# certain losses.
+_REQUIREMENTS = tuple(
+  groups.Requirement(f"learner.{name}", f"learner.{other}", values)
+  for other, values, names in (
+    ("advantage_estimator", ("gae", "vtrace"), ("gae_lambda",)),
+    ("advantage_estimator", ("vtrace",), ("max_rho", "max_c")),
+    ("policy_loss", ("clipped",), ("clip",)),
+    (
+      "policy_loss",
+      ("vmpo",),
+      (
+        "temperature",
+        "temperature_bound",
+        "kl_multiplier",
+        "kl_bound",
+        "std_kl_bound",
+      ),
+    ),
+  )
+  for name in names
 )
 
 
@@ -283,15 +272,7 @@ def check(config: ml_collections.ConfigDict) -> None:
   groups.check_queue(config)
   groups.check_stacked_frames(config)
   _check_minibatches(config)
-  for field, other, values in _REQUIREMENTS:
-    value, found = config.learner[field], config.learner[other]
-    if found not in values and value != FIELDS[f"learner.{field}"].default:
-      wanted = " or ".join(map(repr, values))
-      raise ValueError(
-        f"config.learner.{field}={value!r} has no effect with config.learner."
-        f"{other}={found!r}, so the run would ignore it: leave it out, or use "
-        f"{wanted}"
-      )
+  groups.check_requirements(config, FIELDS, _REQUIREMENTS)
   if config.network.lstm_size and config.network.shared is False:
     raise ValueError(
       f"config.network.lstm_size={config.network.lstm_size} with config."

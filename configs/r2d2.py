@@ -60,6 +60,7 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
+  **groups.DECAY,
   **_R2D2_FIELDS,
 }
 # The presets of Ape-X DQN; `get_config` changes their values to those of R2D2.
@@ -80,6 +81,8 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.adder.n_step = 5  # section 2.3
   c.replay.transitions_per_item = 1  # an item is one sequence
   c.learner.batch_size = 16  # sequences; table 2: 64
+  c.learner.huber_delta = 1.0  # values are rescaled: 100 to 9
+  c.learner.decay_steps = 0  # in updates, of which there are fewer
   c.replay.samples_per_insert = 4.0  # per sequence; each step is in two
   c.replay.priority_exponent = 0.9  # section 2.3
   c.replay.importance_exponent_start = 0.6  # section 2.3
@@ -99,7 +102,7 @@ def _atari(c: ml_collections.ConfigDict) -> None:
   c.adder.unroll, c.adder.period = 40, 20
   c.adder.burn_in = 20
   c.learner.adam_epsilon = 1e-3  # table 2
-  c.replay.samples_per_insert = 1.0  # section 2.3: 0.8
+  c.replay.samples_per_insert = 1.0  # the paper, section 2.3, has 0.8
 
 
 def check(config: ml_collections.ConfigDict) -> None:

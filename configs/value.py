@@ -87,6 +87,7 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
+  **groups.DECAY,
   **_DQN_ONLY_FIELDS,
 }
 

@@ -2,8 +2,8 @@
 
 Agents use the values of `specs`: float32 or uint8 observations, and actions
 that count from 0 or are in [-1, 1]. Environments and recorded episodes use the
-values of the space. Functions named `read` convert batches from the space to
-the spec; functions named `write` convert batches from the spec to the space.
+values of the space. The names of functions say whether they convert batches to
+the spec or to the space.
 """
 
 import math
@@ -22,7 +22,7 @@ from slipway.environments import spaces as spaces_lib
 Convert = Callable[[np.ndarray], np.ndarray]
 
 
-def make_observation_reader(
+def make_observation_converter_to_spec(
   space: gymnasium.Space, dtype: np.dtype, copy: bool
 ) -> Callable[[Any], np.ndarray]:
   """Makes the function that converts a space's observations to the spec's.
@@ -42,12 +42,12 @@ def make_observation_reader(
     return _make_flattener(space)
   (leaf,) = spaces_lib.leaves(space)
   if copy or dtype != box.dtype:
-    read = lambda values: np.array(values, dtype, order="C")  # noqa: E731
+    convert = lambda values: np.array(values, dtype, order="C")  # noqa: E731
   else:
-    read = lambda values: values  # noqa: E731
+    convert = lambda values: values  # noqa: E731
   if not leaf.path:
-    return read
-  return lambda observations: read(spaces_lib.select(observations, leaf.path))
+    return convert
+  return lambda batch: convert(spaces_lib.select(batch, leaf.path))
 
 
 def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
@@ -129,7 +129,7 @@ def make_recorded_space(
   return spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
 
-def write_observations(
+def convert_observations_to_space(
   space: gymnasium.Space, observations: np.ndarray
 ) -> np.ndarray:
   """Converts observations of the spec to observations of a space.
@@ -145,11 +145,11 @@ def write_observations(
   return own.astype(space.dtype, copy=False)
 
 
-def make_action_writer(space: gymnasium.Space) -> Convert | None:
+def make_action_converter_to_space(space: gymnasium.Space) -> Convert | None:
   """Makes the function that converts actions of the spec to a space's actions.
 
-  Actions for a Box are clipped to [-1, 1] and rescaled to the Box's bounds,
-  which -1 and 1 reach exactly.
+  Actions for a Box are clipped to [-1, 1] and rescaled. -1 becomes exactly the
+  Box's lower bound, and 1 its upper bound.
 
   Actions for a MultiDiscrete or MultiBinary are values of the components
   [B, K], or numbers of joint actions [B] (`arrays.JointActionArray`).
@@ -165,7 +165,7 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
     start = int(space.start)
     return (lambda actions: actions + start) if start else None
   if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
-    return _make_component_writer(space)
+    return _make_component_converter_to_space(space)
   low, high, dtype = *_bounds(space), space.dtype
 
   def rescale(actions: np.ndarray) -> np.ndarray:
@@ -177,15 +177,19 @@ def make_action_writer(space: gymnasium.Space) -> Convert | None:
   return rescale
 
 
-def write_actions_with(ops: Any, space: gymnasium.Space, actions: Any) -> Any:
+def convert_actions_to_space_with(
+  ops: Any, space: gymnasium.Space, actions: Any
+) -> Any:
   """Converts actions of the spec to actions of the space, by given operations.
 
-  The result equals that of `make_action_writer`, up to rounding and data types.
+  The result equals that of the function that `make_action_converter_to_space`
+  makes, up to rounding and data types.
 
   Args:
-    ops: module or object with `clip`, `take` and `reshape`, such as the builder
-      of an ONNX graph.
-    space: action space of one environment, as for `make_action_writer`.
+    ops: array operations `clip`, `take` and `reshape`, such as those of an ONNX
+      graph.
+    space: action space of one environment, as for
+      `make_action_converter_to_space`.
     actions: actions [B, ...] of the spec, which count from 0 or are in [-1, 1];
       or numbers of joint actions [B].
   """
@@ -202,7 +206,9 @@ def write_actions_with(ops: Any, space: gymnasium.Space, actions: Any) -> Any:
   return (ops.clip(actions, -1.0, 1.0) + 1.0) * (0.5 * (high - low)) + low
 
 
-def read_actions(space: gymnasium.Space, actions: np.ndarray) -> np.ndarray:
+def convert_actions_to_spec(
+  space: gymnasium.Space, actions: np.ndarray
+) -> np.ndarray:
   """Converts actions of the space to actions of the spec.
 
   Values outside of a Box's bounds become -1 or 1; a dimension whose bounds are
@@ -226,7 +232,7 @@ def read_actions(space: gymnasium.Space, actions: np.ndarray) -> np.ndarray:
   return np.clip(scaled, -1.0, 1.0).astype(np.float32)
 
 
-def _make_component_writer(
+def _make_component_converter_to_space(
   space: spaces.MultiDiscrete | spaces.MultiBinary,
 ) -> Convert:
   """Makes the function that converts actions of several discrete components.
@@ -241,7 +247,7 @@ def _make_component_writer(
   if math.prod(sizes) <= arrays.MAX_JOINT_ACTIONS:
     table = arrays.list_joint_actions(sizes)
 
-  def write(actions: np.ndarray) -> np.ndarray:
+  def convert(actions: np.ndarray) -> np.ndarray:
     """Converts actions [B, K] or [B] of the spec to those of the space."""
     if actions.ndim == 1:
       assert table is not None
@@ -249,7 +255,7 @@ def _make_component_writer(
     own = (actions + start).astype(space.dtype, copy=False)
     return own.reshape(len(own), *shape)
 
-  return write
+  return convert
 
 
 def _is_image(space: spaces.Box) -> bool:

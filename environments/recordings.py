@@ -107,7 +107,9 @@ class Recorder:
       environment.observation_space, arrays.remove_mask(self._spec)
     )
     self._action_space = environment.action_space
-    self._write_actions = conversion.make_action_writer(self._action_space)
+    self._convert_actions = conversion.make_action_converter_to_space(
+      self._action_space
+    )
     # The unfinished episode of each environment.
     self._observations: list[list] = [[] for _ in range(environment.num_envs)]
     self._steps: list[list] = [[] for _ in range(environment.num_envs)]
@@ -145,8 +147,8 @@ class Recorder:
       recorded: bool [B], whether each environment's steps are recorded. It may
         change only between episodes.
     """
-    if actions is not None and self._write_actions is not None:
-      actions = self._write_actions(actions)
+    if actions is not None and self._convert_actions is not None:
+      actions = self._convert_actions(actions)
     for env in np.flatnonzero(recorded):
       if step.first[env]:
         self._observations[env] = [step.observation[env]]
@@ -203,7 +205,9 @@ class Recorder:
     stacked = np.stack(observations)
     if isinstance(self._spec, arrays.MaskedArray):
       stacked, infos[masks.KEY] = self._spec.split(stacked)
-    own: Any = conversion.write_observations(self._observation_space, stacked)
+    own: Any = conversion.convert_observations_to_space(
+      self._observation_space, stacked
+    )
     columns: dict[str, Any] = {
       "observations": list(own) if own.ndim == 2 else own,
       "actions": actions,
@@ -259,7 +263,7 @@ def read(
         f"the environment are {expected}, so its episodes can't be used: give "
         "episodes of the same environment"
       )
-  convert = conversion.make_observation_reader(
+  convert = conversion.make_observation_converter_to_spec(
     dataset.observation_space, observations_spec.dtype, copy=False
   )
   columns: tuple[list, ...] = ([], [], [], [], [])
@@ -286,7 +290,7 @@ def read(
       columns,
       (
         observations,
-        conversion.read_actions(dataset.action_space, actions),
+        conversion.convert_actions_to_spec(dataset.action_space, actions),
         np.asarray(episode.rewards, np.float32),
         terminated,
         truncated,

@@ -31,6 +31,7 @@ class Catch(gymnasium.Env):
     self.observation_space = spaces.Box(0.0, 1.0, (rows, columns), np.float32)
     self.action_space = spaces.Discrete(3)
     self._rows, self._columns = rows, columns
+    # Row and column of the ball, and column of the paddle.
     self._ball, self._paddle = (0, 0), 0
 
   def reset(self, *, seed=None, options=None):
@@ -75,15 +76,22 @@ class MemoryChain(gymnasium.Env):
   """
 
   def __init__(self, length: int = 8):
-    """Makes an environment with episodes of `length + 1` steps."""
+    """Makes an environment whose episodes have `length + 1` steps.
+
+    Args:
+      length: number of steps for which an agent has to remember the sign: those
+        before the last step.
+    """
     self.observation_space = spaces.Box(-1.0, 1.0, (3,), np.float32)
     self.action_space = spaces.Discrete(2)
-    self._length, self._passed, self._sign = length, 0, 0
+    self._length = length
+    self._steps = 0  # steps of the episode so far
+    self._correct_action = 0  # of the last step: 1 for the sign 1, 0 for -1
 
   def reset(self, *, seed=None, options=None):
     """Chooses a random sign; returns the only observation with the sign."""
     super().reset(seed=seed)
-    self._passed, self._sign = 0, int(self.np_random.integers(2))
+    self._steps, self._correct_action = 0, int(self.np_random.integers(2))
     return self._observe(), {}
 
   def step(self, action):
@@ -94,17 +102,19 @@ class MemoryChain(gymnasium.Env):
     Args:
       action: 1 for the sign 1, or 0 for the sign -1.
     """
-    terminated = self._passed == self._length
-    self._passed += 1
-    result = 1.0 if int(action) == self._sign else -1.0
+    terminated = self._steps == self._length
+    self._steps += 1
+    result = 1.0 if int(action) == self._correct_action else -1.0
     reward = result if terminated else 0.0
     return self._observe(), reward, terminated, False, {}
 
   def _observe(self) -> np.ndarray:
     """Returns sign or 0, fraction of the episode, and 1 in the last step."""
-    shown = 2.0 * self._sign - 1.0 if self._passed == 0 else 0.0
-    passed = min(self._passed / self._length, 1.0)
-    return np.array([shown, passed, self._passed == self._length], np.float32)
+    sign = 2.0 * self._correct_action - 1.0
+    shown_sign = sign if self._steps == 0 else 0.0
+    fraction = min(self._steps / self._length, 1.0)
+    is_last = self._steps == self._length
+    return np.array([shown_sign, fraction, is_last], np.float32)
 
 
 class CartPoleWithoutVelocities(cartpole.CartPoleEnv):
@@ -116,10 +126,13 @@ class CartPoleWithoutVelocities(cartpole.CartPoleEnv):
   """
 
   def __init__(self):
-    """Defines the spaces of observations and actions."""
+    """Removes the velocities from CartPole's observation space."""
     super().__init__()
-    whole = self.observation_space
-    self.observation_space = spaces.Box(whole.low[::2], whole.high[::2])
+    full_space = self.observation_space
+    # [::2] selects position and angle, without their velocities.
+    self.observation_space = spaces.Box(
+      full_space.low[::2], full_space.high[::2]
+    )
 
   def reset(self, *, seed=None, options=None):
     """Starts an episode near balance, like CartPole-v1."""

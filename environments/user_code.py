@@ -136,19 +136,21 @@ def wrap(error: BaseException) -> UserCodeError:
   return UserCodeError(f"code of your own raised {describe(error)}", error)
 
 
-def load(shown: str, name: str, wanted: str) -> typing.Any:
+def load(error_prefix: str, name: str, expected: str) -> typing.Any:
   """Imports an object of the user's own code, and returns the object.
 
   Args:
-    shown: text with the config field and its value, which begins the error
-      message.
+    error_prefix: text with the config field and its value, which begins the
+      error message.
     name: 'module:Name'; the module is on Python's path or in the working
       directory of the command.
-    wanted: description of a valid object, for the error message.
+    expected: description of a valid object, for the error message.
 
   Raises:
-    ValueError: the module or the name does not exist.
-    UserCodeError: the module's own code failed.
+    ValueError: the module or the name does not exist, or the import failed
+      outside of user code, such as in a library that calls user code.
+    UserCodeError: the import failed in user code. Installed packages count as
+      user code, except for the libraries that call it.
   """
   module, _, attribute = name.partition(":")
   try:
@@ -157,8 +159,8 @@ def load(shown: str, name: str, wanted: str) -> typing.Any:
     raise
   except BaseException as error:
     line = (
-      f"{shown} can't be imported ({describe(error)}), so nothing could run: "
-      f"give 'module:Name' of {wanted}, in a module on the Python path"
+      f"{error_prefix} can't be imported ({describe(error)}), so nothing could "
+      f"run: give 'module:Name' of {expected}, in a module on the Python path"
     )
     is_missing = isinstance(error, ModuleNotFoundError) and (
       f"{module}.".startswith(f"{error.name}.")

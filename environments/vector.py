@@ -134,17 +134,21 @@ class VectorEnvironment:
     self._done: np.ndarray | None = None
     self.observation_space = envs.single_observation_space
     self.action_space = envs.single_action_space
-    self._observe = conversion.make_observation_reader(
+    self._observe = conversion.make_observation_converter_to_spec(
       self.observation_space, self.spec.observations.dtype, copy_observations
     )
     self._transform_rewards = transform_rewards
-    self._write_actions = conversion.make_action_writer(self.action_space)
+    self._convert_actions = conversion.make_action_converter_to_space(
+      self.action_space
+    )
     self._has_floats = self.spec.observations.dtype.kind == "f"
     # Shape of a batch of the space's observations; None for a Dict or Tuple.
     own_shape = self.observation_space.shape
     self._shape = None if own_shape is None else (self.num_envs, *own_shape)
 
-  def read_observations(self, observations: np.ndarray) -> np.ndarray:
+  def convert_observations_to_spec(
+    self, observations: np.ndarray
+  ) -> np.ndarray:
     """Converts observations of the gymnasium space to those of the spec.
 
     Args:
@@ -152,9 +156,9 @@ class VectorEnvironment:
     """
     return self._observe(observations)
 
-  def write_actions(self, actions: np.ndarray) -> np.ndarray:
+  def convert_actions_to_space(self, actions: np.ndarray) -> np.ndarray:
     """Converts actions [B, ...] of the spec to those of the gymnasium space."""
-    return self._write_actions(actions) if self._write_actions else actions
+    return self._convert_actions(actions) if self._convert_actions else actions
 
   @property
   def renders(self) -> bool:
@@ -182,13 +186,11 @@ class VectorEnvironment:
       if self._seed is not None:
         self._steps = 0
       self._seed = None
-      none = np.zeros(self.num_envs, np.bool_)
-      self._done = none
+      rewards = np.zeros(self.num_envs, np.float32)
+      terminated, truncated, self._done = np.zeros((3, self.num_envs), np.bool_)
+      first = np.ones(self.num_envs, np.bool_)
       return self._make_step(
-        "reset()",
-        *(observation, np.zeros(self.num_envs, np.float32)),
-        *(none.copy(), none.copy(), ~none),
-        infos,
+        "reset()", observation, rewards, terminated, truncated, first, infos
       )
     except KeyboardInterrupt:
       raise
@@ -213,7 +215,7 @@ class VectorEnvironment:
     first = self._done
     if first is None:
       raise RuntimeError("VectorEnvironment.step needs a reset before it")
-    actions = self.write_actions(actions)
+    actions = self.convert_actions_to_space(actions)
     self._steps += 1
     try:
       if self._threads is not None:

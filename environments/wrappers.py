@@ -34,8 +34,9 @@ class WrapperError(ValueError):
 def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
   """Returns the wrappers that a config defines, the innermost first.
 
-  gymnasium keeps the functions with the environments, so they can be pickled.
-  The wrapper of the time limit is not among them; see `make_time_limit`.
+  The functions can be pickled, because gymnasium stores them in the spec of the
+  environments, and `VectorEnvironment.get_state` pickles that spec. The wrapper
+  of the time limit is not among the functions; see `make_time_limit`.
 
   Args:
     config: The `environment` section of a config, with the optional fields
@@ -85,7 +86,7 @@ def check_atari(config: ml_collections.ConfigDict) -> None:
   """
   for field, argument in _ATARI_ARGUMENTS.items():
     value = config.get(field, 0)
-    if value > 1:
+    if value > 1:  # 0 and 1 need no wrapper
       raise ValueError(
         f"config.environment.{field} is {value!r}, but ale_py steps the games "
         "as one batch, in which no single game can be wrapped: set "
@@ -183,13 +184,13 @@ def _load_wrapper(name: str) -> Callable[[gymnasium.Env], Any]:
     ValueError: The name can't be imported, or can't be called.
     user_code.UserCodeError: The wrapper's module failed.
   """
-  shown = f"config.environment.wrappers has {name!r}, which"
+  error_prefix = f"config.environment.wrappers has {name!r}, which"
   wrap = user_code.load(
-    shown, name, "a function or class that takes an environment"
+    error_prefix, name, "a function or class that takes an environment"
   )
   if not callable(wrap):
     raise ValueError(
-      f"{shown} is a {type(wrap).__name__} and can't be called, so no "
+      f"{error_prefix} is a {type(wrap).__name__} and can't be called, so no "
       "environment could be made: give a function or class that takes one"
     )
   return wrap

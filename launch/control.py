@@ -53,19 +53,20 @@ def main(argv: Sequence[str]) -> int:
 
   Returns:
     Exit status: 0 if the command succeeded; 1 if the run has ended (`status`
-    then prints its summary) or does not reply; 2 if the command was rejected.
+    then prints its summary), does not reply, or does not end in time after
+    `stop`; 2 if the command was rejected.
   """
   try:
     values, words = _parse(argv)
     folder = run_folder.RunFolder.open(values.run)
     if words == ["status"] and running.has_ended(folder):
-      # The call below raises NotRunningError, which reports the end.
+      # The call below raises RunUnavailableError, which reports the end.
       _show_summary(folder, values.json)
     _execute(_RunClient(folder), words, values.json)
   except ValueError as error:
     print(f"control: {error}", file=sys.stderr)
     return 2
-  except running.NotRunningError as error:
+  except (running.RunUnavailableError, running.StillRunningError) as error:
     print(f"control: {error}", file=sys.stderr)
     return 1
   return 0
@@ -78,7 +79,7 @@ class _RunClient:
     """Finds the control node of the run in `folder`.
 
     Raises:
-      running.NotRunningError: the run is not active on this machine.
+      running.RunUnavailableError: the run is not active on this machine.
     """
     address = running.find(folder)
     self._name = str(folder.path)
@@ -96,13 +97,13 @@ class _RunClient:
 
     Raises:
       ValueError: the run has rejected the call.
-      running.NotRunningError: the control node does not reply.
+      running.RunUnavailableError: the control node does not reply.
     """
     try:
       return getattr(self._client, method)(*args)
     except rpc_client.UnreachableError as error:
       address = self._address
-      raise running.NotRunningError(
+      raise running.RunUnavailableError(
         f"run {self._name!r} does not reply (process {address.pid} on "
         f"{address.host}): {error}; try again, or stop the run by a signal to "
         "its launcher"
@@ -112,14 +113,16 @@ class _RunClient:
     """Stops the run, and waits until it has ended.
 
     Raises:
-      running.NotRunningError: the run has not ended within 15 s, or the control
-        node did not reply to the first call.
+      running.StillRunningError: the run has not ended within 15 s.
+      running.RunUnavailableError: the control node did not reply to the stop
+        request.
     """
-    self.call("stop", "control")
+    reason = "control"  # a user's request; see `status_text.describe_reason`
+    self.call("stop", reason)
     deadline_s = time.monotonic() + _STOP_TIMEOUT_S
     while self._is_active():
       if time.monotonic() > deadline_s:
-        raise running.NotRunningError(
+        raise running.StillRunningError(
           f"run {self._name!r} has not stopped within {_STOP_TIMEOUT_S:.0f} s; "
           "`status` shows how far it is"
         )
@@ -133,7 +136,7 @@ class _RunClient:
     """Returns whether the run is active; True if its control node is slow."""
     try:
       return self.status().phase != "stopped"
-    except running.NotRunningError:
+    except running.RunUnavailableError:
       # If the address is unchanged, the control node may only be slow.
       is_unchanged = run_address.read(self._folder) == self._address
       return is_unchanged and not self._address.is_down
@@ -222,13 +225,14 @@ def _parse(
     ValueError: a flag, the command or its arguments are wrong.
     SystemExit: help was requested and printed.
   """
-  flags, words = _split_flags(argv)
+  values = _define_flags()
+  flags, words = flags_lib.split_words(values, argv)
   if any(flag.lstrip("-").partition("=")[0] == "command" for flag in flags):
     raise ValueError(
       "--command is no flag, so nothing is done: the command is a word, such "
       "as `slipway control --run=runs/first status`"
     )
-  values = flags_lib.parse(_define_flags(), flags, _USAGE)
+  flags_lib.parse(values, flags, _USAGE)
   if not words:
     raise ValueError(
       f"there is no command, so nothing is done: give one of "
@@ -249,37 +253,6 @@ def _parse(
   if values.json and word != "status":
     raise ValueError(f"--json is an option of status only: {word} has none")
   return values, words
-
-
-def _split_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-  """Separates the flags of a command line from the command.
-
-  Args:
-    argv: the program's name and its arguments.
-
-  Returns:
-    A list of the program's name and all flags, and a list of all other
-    arguments: the command's name and its arguments.
-  """
-  flags, words = [argv[0]], []
-  arguments = iter(argv[1:])
-  for argument in arguments:
-    if argument in ("--run", "-run"):
-      flags.append(f"--run={next(arguments, '')}")
-    elif argument.startswith("-") and not _is_number(argument):
-      flags.append(argument)
-    else:
-      words.append(argument)
-  return flags, words
-
-
-def _is_number(text: str) -> bool:
-  """Returns whether a text is a number, such as '-1'."""
-  try:
-    float(text)
-  except ValueError:
-    return False
-  return True
 
 
 def _define_flags() -> absl_flags.FlagValues:

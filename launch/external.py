@@ -218,7 +218,7 @@ def connect(run: str | os.PathLike[str]) -> Connection:
   folder = run_folder.RunFolder.open(run)
   try:
     address = running.find(folder)
-  except running.NotRunningError as error:
+  except running.RunUnavailableError as error:
     raise RunEndedError(str(error)) from error
   config = run_config.read(run)
   _check_accepts_external(config, folder)

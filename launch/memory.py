@@ -123,7 +123,7 @@ def estimate(
     _FRAME_COMPRESSION_RATIO if has_frames and config.mode != "single" else 1.0
   )
   topology = config.topology
-  capacity = "variables.max_age" if table.consumed else "replay.capacity"
+  capacity = "variables.max_age" if table.is_queue else "replay.capacity"
   return [
     *needs,
     Need("replay", int(compression * replay_bytes(table)), capacity),

@@ -129,7 +129,7 @@ class Policy:
         missing.
     """
     is_single, batch = self._to_batch(observation)
-    observations = self._environment.read_observations(batch)
+    observations = self._environment.convert_observations_to_spec(batch)
     expected = self._environment.spec.observations
     if isinstance(expected, arrays.MaskedArray):
       if action_mask is None:
@@ -146,7 +146,7 @@ class Policy:
       np.full(len(observations), self._begins_episode),
     )
     self._begins_episode = False
-    actions = self._environment.write_actions(output.action)
+    actions = self._environment.convert_actions_to_space(output.action)
     return actions[0] if is_single else actions
 
   def _to_batch(self, observation: typing.Any) -> tuple[bool, typing.Any]:
@@ -211,7 +211,7 @@ class Policy:
         "`pip install --no-deps onnx==1.17.0`"
       ) from error
     named = dict(self._declaration.greedy(graph, outputs))
-    named["action"] = conversion.write_actions_with(
+    named["action"] = conversion.convert_actions_to_space_with(
       graph, self.action_space, named["action"]
     )
     graph.write(

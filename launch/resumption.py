@@ -185,10 +185,11 @@ def _check_fixed_fields(
   snapshot: snapshot_store.Snapshot,
   config: ml_collections.ConfigDict,
 ) -> None:
-  """Checks that no field has changed that must not change in a resume.
+  """Checks that no fixed field has changed (`_FIXED_FIELDS`).
 
   Two configs are compared with the copy of the config in the snapshot: the
-  run's config.json, which may be damaged, and the config of the resume.
+  run's config.json, which may have been edited since, and the config of the
+  resume.
 
   Args:
     folder: the run's folder.
@@ -196,30 +197,31 @@ def _check_fixed_fields(
     config: the config of the resume, with its overrides.
 
   Raises:
-    ValueError: a field has changed in one of the two configs.
+    ValueError: a fixed field has changed in one of the two configs.
   """
-  copy = snapshot.path / run_folder.CONFIG
-  saved = config_file.read(copy)
+  config_copy = snapshot.path / run_folder.CONFIG
+  saved = config_file.read(config_copy)
   if change := _find_forbidden_change(saved, run_config.read(folder.path)):
     name, old, new, why = change
     raise ValueError(
       f"{str(folder.config)!r} has {name}={fields.format_value(new)}, and the "
       f"run's snapshot {snapshot.number} was written with "
-      f"{fields.format_value(old)}: {why}; restore the file from {str(copy)!r}"
+      f"{fields.format_value(old)}: {why}; restore the file from "
+      f"{str(config_copy)!r}"
     )
   if change := _find_forbidden_change(saved, config):
     name, old, new, why = change
     raise ValueError(
       f"--config.{name}={fields.format_value(new)} can't change in a resume: "
-      f"{why}; it was {fields.format_value(old)}: leave it out, or start a new "
-      "run"
+      f"{why}; it was {fields.format_value(old)}: leave the flag out, or start "
+      "a new run"
     )
 
 
 def _find_forbidden_change(
   before: ml_collections.ConfigDict, after: ml_collections.ConfigDict
 ) -> tuple[str, typing.Any, typing.Any, str] | None:
-  """Returns the first changed field that must not change in a resume.
+  """Returns the first fixed field that has changed.
 
   Args:
     before: config of the saved run.
@@ -227,7 +229,7 @@ def _find_forbidden_change(
 
   Returns:
     The field's name, its old value, its new value and the reason why it must
-    not change; None if all changes are allowed.
+    not change; None if no fixed field has changed.
   """
   fixed = _FIXED_FIELDS | (
     _FIXED_FIELDS_IN_SINGLE if after.mode == "single" else {}
@@ -241,17 +243,18 @@ def _find_forbidden_change(
   return None
 
 
-def _check_mode(mode: str, saved: str) -> None:
-  """Raises ValueError if a snapshot can't be resumed in another mode.
+def _check_mode(mode: str, saved_mode: str) -> None:
+  """Raises ValueError if one of two modes is 'single' and the other is not.
 
   Args:
     mode: mode of the resumed run.
-    saved: mode of the run that wrote the snapshot.
+    saved_mode: mode of the run that wrote the snapshot.
   """
-  if (mode == "single") != (saved == "single"):
+  if (mode == "single") != (saved_mode == "single"):
     raise ValueError(
-      f"--mode={mode} can't resume from a snapshot of mode {saved!r}, whose "
-      "replay is saved in another form: leave it out, or start a new run"
+      f"--mode={mode} can't resume from a snapshot of mode {saved_mode!r}, "
+      "whose replay is saved in another form: leave --mode out, or start a new "
+      "run"
     )
 
 
@@ -267,7 +270,7 @@ def _check_capacity(
     table: specification of its table, or None if it has no table.
     items: number of items in the snapshot.
   """
-  if table is None or table.consumed or table.shards * table.capacity >= items:
+  if table is None or table.is_queue or table.shards * table.capacity >= items:
     return
   saved = items * table.steps_per_item
   raise ValueError(
@@ -286,7 +289,7 @@ def _check_limits(
     limits: section `limits` of the resumed run's config.
     counters: the run's counters at the snapshot.
   """
-  counts = limits_lib.Counts.from_counters(counters)
+  counts = limits_lib.Counts.from_counters(counters, limits)
   if limits_lib.find_reason(limits, counts) is None:
     return
   name = limits_lib.find_reached(limits, counts)[0]

@@ -7,8 +7,15 @@ from slipway.launch.display import status_text
 from slipway.launch.runs import run_address, run_folder
 
 
-class NotRunningError(Exception):
-  """Raised if a run has ended, was not started, or does not reply."""
+class RunUnavailableError(Exception):
+  """Error for a run that can't be reached from this machine.
+
+  The run has ended, has not started, is on another machine, or does not reply.
+  """
+
+
+class StillRunningError(Exception):
+  """Error for a run that has not ended in time after a request to stop."""
 
 
 def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
@@ -18,19 +25,19 @@ def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
     folder: the run's folder.
 
   Raises:
-    NotRunningError: the run is not active, or is on another machine.
+    RunUnavailableError: the run is not active, or is on another machine.
     ValueError: the file with the address can't be read.
   """
   address, name = run_address.read(folder), str(folder.path)
   if address is None:
-    raise NotRunningError(_why_not_found(folder))
+    raise RunUnavailableError(_why_not_found(folder))
   if address.host != socket.gethostname():
-    raise NotRunningError(
+    raise RunUnavailableError(
       f"run {name!r} is on {address.host}, and can only be reached there: use "
       "that machine"
     )
   if address.is_down:
-    raise NotRunningError(
+    raise RunUnavailableError(
       f"run {name!r} does not reply: its control node, process "
       f"{address.pid}, is down; the run was killed, or restarts the node"
     )

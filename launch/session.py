@@ -224,8 +224,9 @@ class Training:
     self._status: run_status.RunStatus | None = None
     self._control: tuple[run_address.RunAddress, typing.Any] | None = None
     self._stop_sent = False
-    # On a terminal, the run shows the panel and gets Ctrl-C from the terminal.
-    self._in_terminal = sys.stdout is sys.__stdout__ and sys.stdout.isatty()
+    # Whether the run uses this process's terminal. It then shows the panel, and
+    # Ctrl-C interrupts both processes.
+    self._shares_terminal = sys.stdout is sys.__stdout__ and sys.stdout.isatty()
     # The run stops when this process, and so the pipe's write end, is gone.
     read_end, self._alive_pipe = os.pipe()
     self._process = subprocess.Popen(
@@ -234,10 +235,10 @@ class Training:
         *arguments,
       ],
       stdin=subprocess.DEVNULL,
-      stdout=None if self._in_terminal else subprocess.PIPE,
+      stdout=None if self._shares_terminal else subprocess.PIPE,
       stderr=subprocess.PIPE,
       pass_fds=(read_end,),
-      start_new_session=not self._in_terminal,
+      start_new_session=not self._shares_terminal,
       # The run finds user modules where the caller finds them.
       env={
         **os.environ,
@@ -248,7 +249,7 @@ class Training:
     )
     os.close(read_end)
     self._printers = [threading.Thread(target=self._print_errors, daemon=True)]
-    if not self._in_terminal:
+    if not self._shares_terminal:
       self._printers.append(
         threading.Thread(target=self._print_lines, daemon=True)
       )
@@ -261,15 +262,18 @@ class Training:
 
   def __exit__(self, *error: typing.Any) -> None:
     """Stops the run, and waits until it has ended."""
+    # A first SIGINT stops the run, and a second one kills it. So the run must
+    # not get the same Ctrl-C both from a shared terminal and from here.
     interrupted = error[0] is KeyboardInterrupt
-    # On a terminal, the run has got the interrupt, too; a second one would kill
-    # it.
-    if self.running and not (interrupted and self._in_terminal):
+    run_has_interrupt = interrupted and self._shares_terminal
+    if self.running and not run_has_interrupt:
       self._process.send_signal(signal.SIGINT)
     try:
       self._process.wait()
     except KeyboardInterrupt:
-      if not self._in_terminal:
+      # Ctrl-C while the run stops: it is the run's second SIGINT. A shared
+      # terminal has sent it to the run already.
+      if not self._shares_terminal:
         self._process.send_signal(signal.SIGINT)
       self._process.wait()
       raise
@@ -312,7 +316,8 @@ class Training:
     if self._stop_sent or not self.running:
       return
     self._stop_sent = True
-    if not self._try_command("stop", "control"):
+    reason = "control"  # as for `slipway control stop`
+    if not self._try_command("stop", reason):
       self._process.send_signal(signal.SIGTERM)
 
   def pause(self) -> None:

@@ -13,7 +13,7 @@ import pathlib
 import pickle
 import time
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import msgspec
 import tensorflow as tf
@@ -24,8 +24,8 @@ from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import local_updates, recorded_updates
 from slipway.environments import hanging, saving
 from slipway.launch.display import panel as panel_lib
+from slipway.launch.nodes import evaluation, local_ports
 from slipway.launch.nodes import evaluator as evaluator_lib
-from slipway.launch.nodes import local_ports
 from slipway.launch.nodes import trainer as trainer_lib
 from slipway.launch.nodes import worker as worker_lib
 from slipway.launch.orchestration import (
@@ -184,7 +184,7 @@ class Single:
     try:
       self.save()
     except OSError as error:
-      raise RuntimeError(f"the last snapshot is missing: {error}") from error
+      raise RuntimeError(f"the final snapshot is missing: {error}") from error
     finally:
       self._close()
 
@@ -264,23 +264,27 @@ class Single:
 
   def _record_evaluation(
     self,
-    returns: Sequence[float],
-    lengths: Sequence[int],
+    episodes: evaluation.Episodes,
+    repeated: evaluation.Episodes,
     newest: variable_packing.VersionedVariables,
-  ) -> None:
+  ) -> float | None:
     """Records an evaluation, and saves its variables if it is the best so far.
 
     Args:
-      returns: undiscounted return of each episode.
-      lengths: environment steps of each episode.
+      episodes: the evaluation's episodes.
+      repeated: the episodes of its repetition; none if it was not repeated.
       newest: the evaluated variables.
+
+    Returns:
+      The highest mean return of a repetition so far, or None if there was none.
     """
     self.report()  # the evaluation is recorded with current counts
-    evaluation = messages.Evaluation(
-      list(returns), list(lengths), newest.version
+    reply = self._control.evaluated(
+      messages.Evaluation(
+        episodes.returns, episodes.lengths, newest.version, repeated.returns
+      )
     )
-    is_best = self._control.evaluated(evaluation)
-    if is_best:
+    if reply.is_best:
       best_variables.save(
         self._folder.best,
         newest.version,
@@ -288,6 +292,7 @@ class Single:
         self._control.outbox,
       )
       self._best_is_new = True
+    return reply.best_return
 
   def _should_end(self) -> bool:
     """Returns whether to end the run now, after a check of limits and signals.

@@ -20,10 +20,10 @@ def main(argv: Sequence[str]) -> int:
     Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
     rejected before anything was started.
   """
-  signals_received = signals.Signals()
+  signal_handler = signals.Signals()
   from slipway.launch import training
 
-  return training.run(argv, signals_received)
+  return training.run(argv, signal_handler)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Training: checks the command line of `slipway train`, and runs a training."""
+"""Training: checks the command line of `slipway train`, and executes it."""
 
 import contextlib
 import functools
@@ -35,12 +35,12 @@ _USAGE = "Trains an experiment until one of its limits is reached."
 
 
 @user_code.exit_as_error()
-def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
-  """Executes the command line of `slipway train`: runs a training to its end.
+def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
+  """Executes the command line of `slipway train`: trains until the run ends.
 
   Args:
     argv: the program's name and its arguments.
-    signals_received: handler of the signals that this process receives.
+    signal_handler: handler of the signals that this process receives.
 
   Returns:
     Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
@@ -51,7 +51,7 @@ def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
   descendants.adopt()
   with contextlib.ExitStack() as resources:
     resources.callback(_kill_descendants)
-    resources.callback(signals_received.ignore)
+    resources.callback(signal_handler.ignore)
     try:
       flags = train_flags.parse(argv, _USAGE)
       config = flags.config
@@ -61,16 +61,16 @@ def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
       builder.check(config, spec)
       hooks.check(config.hooks)
       on_cluster = flags.launch == "ray"
-      # This machine's memory matters only if it has the trainer.
+      # This machine's memory matters only if it runs the trainer.
       if not on_cluster or config.topology.trainer_machine == "home":
         available_bytes = memory.machine_bytes()
         memory.check(config, spec, builder, available_bytes, not on_cluster)
       launch = _prepare_launch(flags)
       if flags.resume is None:
-        folder, message = _begin_run(flags, signals_received, resources)
+        folder, message = _begin_run(flags, signal_handler, resources)
       else:
         table = builder.make_table(config, spec)
-        folder, message = _resume_run(flags, table, signals_received, resources)
+        folder, message = _resume_run(flags, table, signal_handler, resources)
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 2
@@ -79,7 +79,7 @@ def run(argv: Sequence[str], signals_received: signals.Signals) -> int:
       return 2
     try:
       print(message, flush=True)
-      launch(run_lib.Run(config, spec, folder, started_at_s), signals_received)
+      launch(run_lib.Run(config, spec, folder, started_at_s), signal_handler)
       print(ending.describe(folder, config), flush=True)
       ending.check_learned(folder, config)
     except (RuntimeError, OSError) as error:
@@ -103,14 +103,14 @@ def _kill_descendants() -> None:
 
 def _begin_run(
   flags: absl_flags.FlagValues,
-  signals_received: signals.Signals,
+  signal_handler: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
   """Makes and locks the folder of a new run.
 
   Args:
     flags: parsed flags of `slipway train`.
-    signals_received: handler of the signals that this process receives; from
+    signal_handler: handler of the signals that this process receives; from
       now on, signals stop the run.
     resources: stack that releases the lock at the end.
 
@@ -132,7 +132,7 @@ def _begin_run(
   run_folder.check_name(name)
   store = snapshot_store.open_store(flags.config, before)
   store.check_remote(may_exist=flags.overwrite)
-  signals_received.begin_run()
+  signal_handler.begin_run()
   folder = run_folder.RunFolder.create(flags.run_dir, name, flags.overwrite)
   resources.enter_context(run_lock.held(folder))
   folder.write_config(flags.config)
@@ -144,7 +144,7 @@ def _begin_run(
 def _resume_run(
   flags: absl_flags.FlagValues,
   table: table_spec.TableSpec | None,
-  signals_received: signals.Signals,
+  signal_handler: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
   """Locks the folder of a resumed run, and prepares it.
@@ -152,7 +152,7 @@ def _resume_run(
   Args:
     flags: parsed flags of `slipway train`.
     table: specification of the algorithm's table, or None if it has no table.
-    signals_received: handler of the signals that this process receives; from
+    signal_handler: handler of the signals that this process receives; from
       now on, signals stop the run.
     resources: stack that releases the lock at the end.
 
@@ -168,7 +168,7 @@ def _resume_run(
   store = snapshot_store.open_store(flags.config, folder)
   store.check_remote(may_exist=True)
   resumed = resumption.Resumption.from_folder(folder, flags.config, table)
-  signals_received.begin_run()
+  signal_handler.begin_run()
   resumed.begin()
   store.publish_config(clear=False)
   return folder, f"run folder: {folder.path}\n{resumed}"

@@ -86,7 +86,7 @@ class ExploringActor(policies.PolicyActor):
     random: np.random.Generator,
     noise: Noise | None,
     random_steps: int,
-    env_steps: int,
+    earlier_env_steps: int,
   ):
     """Starts without variables.
 
@@ -95,14 +95,15 @@ class ExploringActor(policies.PolicyActor):
       random: generator of the random numbers.
       noise: noise on the modes of the policy, or None to sample from it.
       random_steps: steps of this worker's environments with random actions.
-      env_steps: steps of this worker's environments in its earlier processes.
+      earlier_env_steps: steps of this worker's environments in its earlier
+        processes.
     """
     super().__init__(policy, random)
     self._generator = random
     self._noise, self._random_steps = noise, random_steps
     # Counts one step per environment and call. Since that includes autoresets,
     # it slightly exceeds the number of environment steps.
-    self._env_steps = env_steps
+    self._env_steps = earlier_env_steps
 
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray

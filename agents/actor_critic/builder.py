@@ -15,7 +15,7 @@ from slipway.replay.tables import table_spec
 
 
 class Builder:
-  """Builder of DDPG, TD3, SAC and D4PG, which differ in their configs."""
+  """Builder of DDPG, TD3, SAC, D4PG and MPO, which differ in their configs."""
 
   fields = actor_critic.FIELDS
 
@@ -57,7 +57,7 @@ class Builder:
     spec: specs.EnvironmentSpec,
     worker: int,
     restarts: int = 0,
-    env_steps: int = 0,
+    earlier_env_steps: int = 0,
   ) -> core.Actor:
     """Makes the exploring actor of a worker; see `core.Builder`."""
     noise = None
@@ -71,7 +71,7 @@ class Builder:
       np.random.default_rng(seed),
       noise,
       config.exploration.random_steps // max(1, config.topology.workers),
-      env_steps,
+      earlier_env_steps,
     )
 
   def make_greedy_actor(

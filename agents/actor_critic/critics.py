@@ -1,5 +1,6 @@
 """Critics: values of observations and actions, with their target networks."""
 
+import math
 import typing
 
 import ml_collections
@@ -65,7 +66,7 @@ class Critics:
 
     Args:
       data: batch of n-step transitions.
-      next_action: actions for o_t, [B, A].
+      next_action: N actions for each o_t, [N, B, A].
       entropy_cost: alpha log pi of these actions, [B], or None.
       weights: importance weights, [B].
       seed: int32 [2], seed of the choice of `target_critics`.
@@ -73,7 +74,7 @@ class Critics:
     Returns:
       Loss and error of each transition before the step, and metrics.
     """
-    outputs_t = self._choose(self._target(data.o_t, next_action), seed)
+    outputs_t = self._choose(self._expect(data.o_t, next_action), seed)
     with tf.GradientTape() as tape:
       outputs = self._online(data.o_tm1, data.a_tm1)
       if self._atoms is None:
@@ -92,17 +93,27 @@ class Critics:
         )
       loss = tf.reduce_mean(weights * found.loss)
     norm = self._optimizer.minimize(loss, tape, self._learner.learning_rate)
-    return found, {
+    metrics = {
       "critic_loss": loss,
       "q_mean": tf.reduce_mean(self._compute_values(outputs)),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(found.td_error)),
       "gradient_norm": norm,
     }
+    if found.outside_support is not None:
+      metrics["outside_support"] = tf.reduce_mean(found.outside_support)
+    return found, metrics
 
   def policy_value(
     self, observation: tf.Tensor, action: tf.Tensor
   ) -> tf.Tensor:
-    """Returns the values [B] that the policy maximises: `policy_value`."""
+    """Returns the values [B] that the policy maximises.
+
+    They are those of `learner.policy_value`.
+
+    Args:
+      observation: observations, [B, ...].
+      action: one action for each observation, [B, A].
+    """
     values = self._compute_values(self._online(observation, action))
     if self._learner.policy_value == "first":
       return values[:, 0]
@@ -133,6 +144,23 @@ class Critics:
       return outputs[:, :, 0]
     return tf.reduce_sum(tf.nn.softmax(outputs) * self._atoms, -1)
 
+  def _expect(self, observation: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+    """Returns the target critics' outputs, averaged over actions, [B, C, K].
+
+    Args:
+      observation: observations, [B, ...].
+      action: N actions for each observation, [N, B, A].
+    """
+    samples: typing.Any = action.shape[0]
+    if samples == 1:
+      return self._target(observation, action[0])
+    outputs = self._target(*flatten_samples(observation, action))
+    outputs = tf.reshape(outputs, [samples, -1, *outputs.shape[1:]])
+    if self._atoms is None:
+      return tf.reduce_mean(outputs, axis=0)
+    log_p = tf.reduce_logsumexp(tf.nn.log_softmax(outputs), axis=0)
+    return log_p - math.log(samples)
+
   def _choose(self, outputs: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Returns the outputs [B, M, K] of M random critics, of [B, C, K]."""
     chosen = self._learner.target_critics
@@ -140,3 +168,22 @@ class Critics:
       return outputs
     order = tf.argsort(tf.random.stateless_uniform([self._count], seed))
     return tf.gather(outputs, order[:chosen], axis=1)
+
+
+def flatten_samples(
+  observation: tf.Tensor, action: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Pairs each of N actions with its observation, in one batch of N * B.
+
+  Args:
+    observation: observations, [B, ...].
+    action: N actions for each observation, [N, B, A].
+
+  Returns:
+    The observations [N * B, ...] and the actions [N * B, A].
+  """
+  repeats: typing.Any = [action.shape[0]] + [1] * (len(observation.shape) - 1)
+  return (
+    tf.tile(observation, repeats),
+    tf.reshape(action, [-1, action.shape[-1]]),
+  )

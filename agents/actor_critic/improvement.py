@@ -12,8 +12,14 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents import optimizer, policies, targets
+from slipway.agents.actor_critic import critics
 from slipway.agents.losses import actor_critic as losses
-from slipway.agents.networks import actor_critic, tf_network, tf_ops
+from slipway.agents.networks import (
+  actor_critic,
+  distributions,
+  tf_network,
+  tf_ops,
+)
 
 # Returns the values [B] of observations [B, ...] and actions [B, A].
 ValueFunction = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -22,7 +28,7 @@ ValueFunction = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 class NextAction(typing.NamedTuple):
   """The next actions of a batch, and what their lack of entropy costs."""
 
-  action: tf.Tensor  # [B, A]
+  action: tf.Tensor  # N actions for each observation, [N, B, A]
   entropy_cost: tf.Tensor | None  # alpha log pi(action | o), [B], or None
 
 
@@ -107,7 +113,7 @@ class SoftImprovement:
   def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Samples actions; see `Improvement`."""
     action, log_prob = self._sample(observation, seed)
-    return NextAction(action, tf.exp(self._log_temperature) * log_prob)
+    return NextAction(action[None], tf.exp(self._log_temperature) * log_prob)
 
   def update(
     self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
@@ -161,15 +167,12 @@ class SoftImprovement:
     return policy.sample_with_log_prob(seed)
 
 
-class DeterministicImprovement:
-  """A deterministic policy with a target network: DDPG, TD3 and D4PG.
+class _PolicyWithTarget:
+  """A policy with a target network and an optimizer.
 
   Attributes:
     network: the policy.
-    metrics: names of the scalars that `update` returns.
   """
-
-  metrics: Sequence[str] = ("policy_loss",)
 
   def __init__(
     self,
@@ -180,7 +183,7 @@ class DeterministicImprovement:
 
     Args:
       config: the whole config.
-      policy: declaration of the policy's network, which outputs actions.
+      policy: declaration of the policy's network.
     """
     self._learner = config.learner.copy_and_resolve_references()
     self.network, self._target = (
@@ -189,30 +192,6 @@ class DeterministicImprovement:
     self._optimizer = _make_optimizer(
       self._learner, self.network.trainable_variables, "policy"
     )
-
-  def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
-    """Returns the target policy's actions, with TD3's noise if there is any."""
-    action = self._target(observation)
-    if self._learner.target_noise:
-      action = losses.smooth_action(
-        action,
-        tf_ops.Noise(seed).normal(tf.shape(action)),
-        self._learner.target_noise,
-        self._learner.target_noise_clip,
-      )
-    return NextAction(action, None)
-
-  def update(
-    self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
-  ) -> dict[str, tf.Tensor]:
-    """Takes a step along the gradient of the values; see `Improvement`."""
-    del seed
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-      # Gradients flow through the critics' inputs, not into their weights.
-      tape.watch(self.network.trainable_variables)
-      loss = -tf.reduce_mean(value(observation, self.network(observation)))
-    self._optimizer.minimize(loss, tape, self._learner.learning_rate)
-    return {"policy_loss": loss}
 
   def follow(self) -> None:
     """Moves the target policy towards the policy."""
@@ -232,6 +211,136 @@ class DeterministicImprovement:
     }
 
 
+class DeterministicImprovement(_PolicyWithTarget):
+  """A deterministic policy with a target network: DDPG, TD3 and D4PG.
+
+  Attributes:
+    metrics: names of the scalars that `update` returns.
+  """
+
+  metrics: Sequence[str] = ("policy_loss",)
+
+  def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
+    """Returns the target policy's actions, with TD3's noise if there is any."""
+    action = self._target(observation)
+    if self._learner.target_noise:
+      action = losses.smooth_action(
+        action,
+        tf_ops.Noise(seed).normal(tf.shape(action)),
+        self._learner.target_noise,
+        self._learner.target_noise_clip,
+      )
+    return NextAction(action[None], None)
+
+  def update(
+    self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+  ) -> dict[str, tf.Tensor]:
+    """Takes a step along the gradient of the values; see `Improvement`."""
+    del seed
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+      # Gradients flow through the critics' inputs, not into their weights.
+      tape.watch(self.network.trainable_variables)
+      loss = -tf.reduce_mean(value(observation, self.network(observation)))
+    self._optimizer.minimize(loss, tape, self._learner.learning_rate)
+    return {"policy_loss": loss}
+
+
+class ConstrainedImprovement(_PolicyWithTarget):
+  """A tanh-Gaussian policy that stays close to its target network: MPO.
+
+  Attributes:
+    metrics: names of the scalars that `update` returns.
+  """
+
+  metrics: Sequence[str] = ("policy_loss", "kl", "temperature", "kl_multiplier")
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    policy: actor_critic.PolicyNetwork,
+  ):
+    """Makes policy, target, temperature and multipliers.
+
+    Args:
+      config: the whole config.
+      spec: spec of an environment with continuous actions.
+      policy: declaration of the policy's network, a tanh-Gaussian.
+    """
+    super().__init__(config, policy)
+    learner, self._declaration = self._learner, policy
+    components = float(np.prod(spec.actions.shape))
+    # Bounds for the mean and the deviation of all components together.
+    self._kl_bounds = components * np.array(
+      (learner.kl_bound, learner.std_kl_bound), np.float32
+    )
+    self._log_temperature = tf.Variable(tf.math.log(learner.temperature))
+    multipliers = tf.stack([learner.kl_multiplier, learner.std_kl_multiplier])
+    self._log_multipliers = tf.Variable(tf.math.log(multipliers))
+    self._dual_optimizer = _make_optimizer(
+      learner, [self._log_temperature, self._log_multipliers], "dual"
+    )
+
+  def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
+    """Samples actions of the target policy; see `Improvement`."""
+    return NextAction(self._sample(self._target(observation), seed), None)
+
+  def update(
+    self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+  ) -> dict[str, tf.Tensor]:
+    """Takes a step for the policy, and one for temperature and multipliers."""
+    learner = self._learner
+    parameters = self._target(observation)
+    action = self._sample(parameters, seed)
+    target: typing.Any = self._declaration.distribution(tf_ops, parameters)
+    values = value(*critics.flatten_samples(observation, action))
+    values = tf.reshape(values, [learner.action_samples, -1])
+    with tf.GradientTape(persistent=True) as tape:
+      temperature = tf.exp(self._log_temperature)
+      multipliers = tf.exp(self._log_multipliers)
+      policy = self._declaration.distribution(tf_ops, self.network(observation))
+      parts, kl = distributions.kl_parts(target, policy)
+      mpo = losses.mpo(
+        values,
+        tf.stack([part.log_prob(action) for part in parts], axis=-1),
+        tf.stack(kl, axis=-1),
+        temperature,
+        multipliers,
+        learner.temperature_bound,
+        tf.constant(self._kl_bounds),
+      )
+      # The KL loss has gradients for the policy and for the multipliers.
+      policy_loss = mpo.policy_loss + mpo.kl_loss
+      dual_loss = mpo.temperature_loss + mpo.kl_loss
+    self._optimizer.minimize(policy_loss, tape, learner.learning_rate)
+    self._dual_optimizer.minimize(dual_loss, tape, learner.dual_learning_rate)
+    return {
+      "policy_loss": mpo.policy_loss,
+      "kl": tf.reduce_mean(target.kl(policy)),
+      "temperature": temperature,
+      "kl_multiplier": tf.reduce_mean(multipliers),
+    }
+
+  @property
+  def checkpointed(self) -> dict[str, typing.Any]:
+    """Policy, target, temperature, multipliers and optimizers."""
+    return {
+      **super().checkpointed,
+      "log_temperature": self._log_temperature,
+      "log_multipliers": self._log_multipliers,
+      "dual_optimizer": self._dual_optimizer,
+    }
+
+  def _sample(self, parameters: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Samples N actions [N, B, A] of policies with parameters [B, 2 A]."""
+    samples = self._learner.action_samples
+    policy = self._declaration.distribution(
+      tf_ops, tf.tile(parameters, [samples, 1])
+    )
+    action = policy.sample(seed)
+    return tf.reshape(action, [samples, -1, action.shape[-1]])
+
+
 def make_improvement(
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
@@ -246,6 +355,8 @@ def make_improvement(
   """
   if config.learner.policy_loss == "deterministic":
     return DeterministicImprovement(config, policy)
+  if config.learner.policy_loss == "constrained":
+    return ConstrainedImprovement(config, spec, policy)
   return SoftImprovement(config, spec, policy)
 
 

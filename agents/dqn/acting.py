@@ -22,7 +22,7 @@ class EpsilonGreedyActor:
     network: network_lib.ActingNetwork,
     epsilons: exploration.EpsilonSchedule | None,
     seed: int,
-    mask: action_masks.MaskSplitter | None = None,
+    mask_splitter: action_masks.MaskSplitter | None = None,
   ):
     """Makes the actor; `load` must be called before `act`.
 
@@ -30,9 +30,10 @@ class EpsilonGreedyActor:
       network: acting network of a `q_network.QNetwork`.
       epsilons: schedule of epsilons, or None if actions are always greedy.
       seed: seed of the actor's random numbers.
-      mask: splitter of action masks, or None if all actions are legal.
+      mask_splitter: splitter of masked observations, or None if observations
+        have no masks.
     """
-    self._network, self._mask = network, mask
+    self._network, self._mask_splitter = network, mask_splitter
     self._explorer = exploration.Explorer(epsilons, seed)
     self._noise = None if epsilons is None else self._explorer.random
 
@@ -48,7 +49,8 @@ class EpsilonGreedyActor:
     """
     del reward, first
     q_t = self._network(observation, random=self._noise).values
-    legal = None if self._mask is None else self._mask.find_legal(observation)
+    splitter = self._mask_splitter
+    legal = None if splitter is None else splitter.find_legal(observation)
     return self._explorer.choose(q_t, legal)
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:

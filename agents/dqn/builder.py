@@ -48,16 +48,16 @@ class Builder:
     spec: specs.EnvironmentSpec,
     worker: int,
     restarts: int = 0,
-    env_steps: int = 0,
+    earlier_env_steps: int = 0,
   ) -> core.Actor:
     """Makes the epsilon-greedy actor of one worker; see `core.Builder`."""
     return acting.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
       exploration.EpsilonSchedule(
-        config.exploration, config.topology, worker, env_steps
+        config.exploration, config.topology, worker, earlier_env_steps
       ),
       seeds.for_restart(config.seed + worker, restarts),
-      discrete.make_mask(spec),
+      discrete.make_mask_splitter(spec),
     )
 
   def make_greedy_actor(
@@ -68,7 +68,7 @@ class Builder:
       network.make_acting(self.make_network(config, spec)),
       None,
       config.seed,
-      discrete.make_mask(spec),
+      discrete.make_mask_splitter(spec),
     )
 
   def make_network(

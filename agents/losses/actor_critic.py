@@ -102,7 +102,8 @@ def categorical_critic_loss(
   entropy = -tf.reduce_sum(tf.math.xlogy(target, target), axis=1)
   # Rounding may give values below 0, which are invalid as priorities.
   error = tf.maximum(tf.reduce_mean(losses, axis=1) - entropy, 0.0)
-  return output.LossOutput(tf.reduce_sum(losses, axis=1), error)
+  outside = categorical.compute_outside_support(returns, p_t, atoms)
+  return output.LossOutput(tf.reduce_sum(losses, axis=1), error, outside)
 
 
 def soft_policy_loss(
@@ -137,6 +138,74 @@ def temperature_loss(
   """
   output.check_ranks(log_prob=(log_prob, 1))
   return -log_temperature * tf.stop_gradient(log_prob + target_entropy)
+
+
+class MPOOutput(typing.NamedTuple):
+  """MPO's losses of a batch.
+
+  Attributes:
+    policy_loss: [], weighted negative log-likelihood of the actions.
+    temperature_loss: [], loss of the temperature eta.
+    kl_loss: [], KL penalty of the policy, and loss of the multipliers alpha.
+  """
+
+  policy_loss: tf.Tensor
+  temperature_loss: tf.Tensor
+  kl_loss: tf.Tensor
+
+
+def mpo(
+  value: tf.Tensor,
+  log_prob: tf.Tensor,
+  kl: tf.Tensor,
+  temperature: tf.Tensor,
+  multipliers: tf.Tensor,
+  temperature_bound: float,
+  kl_bounds: tf.Tensor,
+) -> MPOOutput:
+  """Returns MPO's losses of the policy, the temperature and the KL bounds.
+
+  The N actions of each observation are samples of the target policy.
+
+    w_ij          = exp(q_ij / eta) / sum_i exp(q_ij / eta)
+    L_policy      = -mean_j sum_i sum_k w_ij log pi_k(a_ij | o_j)
+    L_temperature = eta eps + eta mean_j log mean_i exp(q_ij / eta)
+    L_kl          = sum_k alpha_k (eps_k - sg(KL_k)) + sg(alpha_k) KL_k
+
+  sg stops gradients. Part pi_k of the policy has the k-th parameter of the
+  learned policy, such as the mean of a Gaussian, and all others of the target
+  policy; KL_k is the mean divergence from the target policy to it.
+
+  Abdolmaleki et al. 2018, "Maximum a posteriori policy optimisation"
+  (https://arxiv.org/abs/1806.06920), section 4, and "Relative entropy
+  regularized policy iteration" (https://arxiv.org/abs/1812.02256), equations 4,
+  9 and 10.
+
+  Args:
+    value: [N, B], values q of the actions.
+    log_prob: [N, B, K], log-densities of the actions by the policy's parts.
+    kl: [B, K], divergences from the target policy to the parts.
+    temperature: [], eta, above 0.
+    multipliers: [K], alpha, the Lagrange multipliers of the KL bounds, above 0.
+    temperature_bound: eps, the bound of the temperature's loss, in nats.
+    kl_bounds: [K], eps_k, the upper bounds of the mean KL, in nats.
+
+  Returns:
+    `MPOOutput`. Gradients of `policy_loss` flow into `log_prob` only, those of
+    `temperature_loss` into `temperature`, and those of `kl_loss` into `kl` and
+    `multipliers`.
+  """
+  output.check_ranks(value=(value, 2), log_prob=(log_prob, 3), kl=(kl, 2))
+  scaled = tf.stop_gradient(value) / temperature
+  weights = tf.stop_gradient(tf.nn.softmax(scaled, axis=0))
+  likelihood = tf.reduce_sum(weights[:, :, None] * log_prob, axis=(0, 2))
+  samples = tf.cast(tf.shape(value)[0], value.dtype)
+  log_mean = tf.reduce_logsumexp(scaled, axis=0) - tf.math.log(samples)
+  return MPOOutput(
+    -tf.reduce_mean(likelihood),
+    temperature * (temperature_bound + tf.reduce_mean(log_mean)),
+    output.kl_penalty(tf.reduce_mean(kl, axis=0), multipliers, kl_bounds),
+  )
 
 
 def smooth_action(

@@ -59,7 +59,32 @@ def categorical_q_learning(
   )
   entropy = -tf.reduce_sum(tf.math.xlogy(target, target), axis=1)
   # Rounding may give values below 0, which are invalid as priorities.
-  return output.LossOutput(loss, tf.maximum(loss - entropy, 0.0))
+  error = tf.maximum(loss - entropy, 0.0)
+  outside = compute_outside_support(returns, p_t, atoms)
+  return output.LossOutput(loss, error, outside)
+
+
+def compute_outside_support(
+  returns: tf.Tensor, probabilities: tf.Tensor, atoms: tf.Tensor
+) -> tf.Tensor:
+  """Returns the probability of the returns beyond the atoms, [B].
+
+  `project` counts these returns for the first or the last atom. If they are
+  many, the network can't represent the values of the task. Returns that lie
+  beyond the atoms by less than 0.1 % of their range don't count.
+
+  Args:
+    returns: [B, K], returns.
+    probabilities: [B, K], probability of each return.
+    atoms: [K], returns of the atoms in ascending order.
+  """
+  tolerance = 1e-3 * (atoms[-1] - atoms[0])
+  outside = tf.logical_or(
+    returns < atoms[0] - tolerance, returns > atoms[-1] + tolerance
+  )
+  return tf.reduce_sum(
+    tf.where(outside, probabilities, tf.zeros_like(probabilities)), axis=1
+  )
 
 
 def project(

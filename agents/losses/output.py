@@ -12,10 +12,13 @@ class LossOutput(typing.NamedTuple):
     loss: [B], loss of each element, before importance weights.
     td_error: [B], or [B, T] for sequences: target - q(o_tm1, a_tm1), or another
       error from which the paper of the loss computes priorities.
+    outside_support: [B], probability of the target returns that lie beyond the
+      atoms of a categorical distribution; None for other losses.
   """
 
   loss: tf.Tensor
   td_error: tf.Tensor
+  outside_support: tf.Tensor | None = None
 
 
 def check_ranks(**ranked: tuple[tf.Tensor, int]) -> None:
@@ -31,6 +34,28 @@ def check_ranks(**ranked: tuple[tf.Tensor, int]) -> None:
   """
   for name, (tensor, rank) in ranked.items():
     tf.debugging.assert_rank(tensor, rank, f"{name} must have rank {rank}")
+
+
+def kl_penalty(
+  mean_kl: tf.Tensor, multipliers: tf.Tensor, kl_bounds: tf.Tensor
+) -> tf.Tensor:
+  """Returns the loss [] by which KL divergences stay below their bounds.
+
+    sum_k alpha_k (eps_k - sg(KL_k)) + sg(alpha_k) KL_k
+
+  sg stops gradients: the first term moves the Lagrange multipliers alpha, and
+  the second one the policy. Song et al. 2019, "V-MPO"
+  (https://arxiv.org/abs/1909.12238), equation 5.
+
+  Args:
+    mean_kl: [K], mean divergences of K constraints.
+    multipliers: [K], alpha, above 0.
+    kl_bounds: [K], eps, the upper bounds of the divergences.
+  """
+  return tf.reduce_sum(
+    multipliers * (kl_bounds - tf.stop_gradient(mean_kl))
+    + tf.stop_gradient(multipliers) * mean_kl
+  )
 
 
 def select_actions(values: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:

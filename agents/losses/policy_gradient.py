@@ -147,8 +147,5 @@ def vmpo(
   temperature_loss = temperature * (temperature_bound + mean)
   share = learned / tf.maximum(tf.reduce_sum(learned), 1.0)
   mean_kl = tf.reduce_sum(share[:, None] * kl, axis=0)  # [K]
-  kl_loss = tf.reduce_sum(
-    multipliers * (kl_bounds - tf.stop_gradient(mean_kl))
-    + tf.stop_gradient(multipliers) * mean_kl
-  )
+  kl_loss = output.kl_penalty(mean_kl, multipliers, kl_bounds)
   return VMPOOutput(policy_loss, temperature_loss, kl_loss, weights)

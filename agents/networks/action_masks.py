@@ -48,13 +48,17 @@ class MaskSplitter:
     self.observations = arrays.remove_mask(spec.observations)
     # The illegal outputs are a linear function of the illegal mask entries.
     # [M, A] of M mask entries and A outputs of the network.
-    self._weights: np.ndarray | None = None
-    self._padding: np.ndarray | None = None  # [A]
+    self._illegal_weights: np.ndarray | None = None
+    # 1 for outputs that are always illegal, else 0. [A]
+    self._always_illegal: np.ndarray | None = None
     if isinstance(spec.actions, arrays.JointActionArray):
-      self._weights = _make_joint_weights(spec.actions)
-      self._padding = np.zeros(self._weights.shape[1], np.float32)
+      weights = _make_joint_weights(spec.actions)
+      self._illegal_weights = weights
+      self._always_illegal = np.zeros(weights.shape[1], np.float32)
     elif isinstance(spec.actions, arrays.MultiDiscreteArray):
-      self._weights, self._padding = _make_component_weights(spec.actions)
+      self._illegal_weights, self._always_illegal = _make_component_weights(
+        spec.actions
+      )
 
   def split(
     self, ops: typing.Any, observation: Array
@@ -62,22 +66,22 @@ class MaskSplitter:
     """Returns observations without masks, and penalties of illegal actions.
 
     Args:
-      ops: module that computes, `numpy_ops` or `tf_ops`.
+      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
       observation: observations, possibly masked, [B, ...].
 
     Returns:
       Observations [B, ...], and penalties float32 [B, A] or [A], which are 0
-      for legal actions and `ILLEGAL` for others, or None if all actions are
-      legal.
+      for legal actions and `ILLEGAL` for others. The penalties are None if
+      observations have no masks and no output is always illegal.
     """
     if not isinstance(self._spec, arrays.MaskedArray):
-      if self._padding is None or not self._padding.any():
+      if self._always_illegal is None or not self._always_illegal.any():
         return observation, None
-      return observation, self._padding * ILLEGAL
+      return observation, self._always_illegal * ILLEGAL
     size = self._spec.mask_size
     illegal = 1.0 - ops.float32(observation[:, -size:])
-    if self._weights is not None:
-      illegal = ops.linear(illegal, self._weights, self._padding)
+    if self._illegal_weights is not None:
+      illegal = ops.linear(illegal, self._illegal_weights, self._always_illegal)
       illegal = ops.minimum(illegal, np.float32(1.0))
     shape = (-1, *self.observations.shape)
     unmasked = ops.reshape(observation[:, :-size], shape)
@@ -117,7 +121,7 @@ def _make_joint_weights(actions: arrays.JointActionArray) -> np.ndarray:
 def _make_component_weights(
   actions: arrays.MultiDiscreteArray,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the matrix from mask entries to a network's outputs, and padding.
+  """Returns the matrix from mask entries to outputs, and the illegal outputs.
 
   Args:
     actions: spec of actions with K components, the largest of N values. The
@@ -125,7 +129,8 @@ def _make_component_weights(
 
   Returns:
     float32 [M, K * N], 1 where mask entry m belongs to an output; and float32
-    [K * N], 1 for outputs beyond the size of their component.
+    [K * N], 1 for outputs beyond the size of their component, which are always
+    illegal.
   """
   used = np.arange(max(actions.sizes)) < np.array(actions.sizes)[:, None]
   outputs = np.flatnonzero(used)  # of each value of each component

@@ -64,9 +64,9 @@ class PolicyHead:
     """Returns parameters float32 [B, P] of B action distributions.
 
     For 'categorical', the parameters are A logits. For 'product_categorical',
-    they are N logits per component. For 'deterministic', they are the actions,
-    through a tanh. For Gaussians, they are A means followed by A log standard
-    deviations.
+    they are N logits per component. For 'deterministic', they are the actions
+    themselves, squashed by tanh. For Gaussians, they are A means followed by A
+    log standard deviations.
 
     The standard deviation of a 'gaussian' is a variable, independent of the
     observation: Schulman et al. 2017, "Proximal policy optimization", section
@@ -80,14 +80,14 @@ class PolicyHead:
         or None; see `action_masks.MaskSplitter.split`.
     """
     ops = layers.ops
-    has_free_std = self._kind == "gaussian"
-    size = self._actions if has_free_std else self.size
+    std_is_variable = self._kind == "gaussian"
+    size = self._actions if std_is_variable else self.size
     output = layers.linear("output", x, size, self._gain)
     if self._kind == distributions.DETERMINISTIC:
       return ops.tanh(output)
     if self._kind not in distributions.CONTINUOUS:
       return output if penalty is None else output + penalty
-    if has_free_std:
+    if std_is_variable:
       log_std = layers.variable("log_std", (size,), initializers.zeros)
       return ops.concat([output, ops.broadcast_to(log_std, ops.shape(output))])
     mean, log_std = ops.split(output, 2)
@@ -101,7 +101,7 @@ class PolicyHead:
     """Returns the B action distributions with the given parameters.
 
     Args:
-      ops: module that computes, `numpy_ops` or `tf_ops`.
+      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
       parameters: distribution parameters [B, P], as the network returns them.
     """
     return distributions.make_distribution(
@@ -153,7 +153,7 @@ class PolicyNetwork:
       torsos.is_small(torso),
     )
     self.head = PolicyHead(spec, kind, orthogonal)
-    self._mask = action_masks.MaskSplitter(spec)
+    self._mask_splitter = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation, self._gain = activation, hidden_gain(orthogonal)
     self._normalized, self._layer_norm = normalized, layer_norm
@@ -168,10 +168,10 @@ class PolicyNetwork:
     """Returns the inputs of the head for observations [B, ...].
 
     Returns:
-      Features [B, F], and penalties of illegal actions [B, P] or [P], or None
-      if all actions are legal.
+      Features [B, F], and penalties of illegal actions [B, P] or [P], or None;
+      see `action_masks.MaskSplitter.split`.
     """
-    observation, penalty = self._mask.split(layers.ops, observation)
+    observation, penalty = self._mask_splitter.split(layers.ops, observation)
     x = torsos.apply_torso(
       layers,
       self._torso,
@@ -188,7 +188,7 @@ class PolicyNetwork:
     """Returns the most probable actions, {'action': [B, ...]}.
 
     Args:
-      ops: module that computes, `numpy_ops` or `tf_ops`.
+      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
       outputs: distribution parameters [B, P].
     """
     return {"action": self.distribution(ops, outputs).mode()}
@@ -199,7 +199,7 @@ class PolicyNetwork:
     """Returns the B action distributions with the given parameters.
 
     Args:
-      ops: module that computes, `numpy_ops` or `tf_ops`.
+      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
       parameters: distribution parameters [B, P], as the network returns them.
     """
     return self.head.distribution(ops, parameters)
@@ -229,6 +229,7 @@ class ActorCriticNetwork:
     self, layers: layers_lib.Layers, observation: Array
   ) -> tuple[Array, Array]:
     """Returns distribution parameters [B, P] and state values [B]."""
+    # The penalty makes illegal actions improbable; see `action_masks`.
     x, penalty = self._policy.features(layers, observation)
     parameters = self._policy.head(layers, x, penalty)
     return parameters, compute_values(layers, "value", x, self._orthogonal)
@@ -304,7 +305,7 @@ class RecurrentPolicyNetwork:
     """Returns the greedy actions and the LSTM states after the step.
 
     Args:
-      ops: module that computes, `numpy_ops` or `tf_ops`.
+      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
       outputs: policy parameters [B, P], and LSTM states [B, 2 H] after the
         step.
 
@@ -322,7 +323,7 @@ class RecurrentPolicyNetwork:
     """Returns the B action distributions with the given parameters.
 
     Args:
-      ops: module that computes, `numpy_ops` or `tf_ops`.
+      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
       parameters: distribution parameters [B, P], as the network returns them.
     """
     return self.head.distribution(ops, parameters)
@@ -367,13 +368,13 @@ class ValueNetwork:
       (spec.observations,),
       torsos.is_small(torso),
     )
-    self._mask = action_masks.MaskSplitter(spec)
+    self._mask_splitter = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation, self._orthogonal = activation, orthogonal
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Returns state values [B] of observations [B, ...]."""
-    observation, _ = self._mask.split(layers.ops, observation)
+    observation, _ = self._mask_splitter.split(layers.ops, observation)
     x = torsos.apply_torso(
       layers,
       self._torso,

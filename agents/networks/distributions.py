@@ -1,6 +1,6 @@
 """Distributions of actions, for acting in NumPy and for learning in TensorFlow.
 
-Each class takes the module that computes, `numpy_ops` or `tf_ops`, and arrays
+Each class takes array operations, such as `numpy_ops` or `tf_ops`, and arrays
 or tensors of parameters for a batch of B distributions. In TensorFlow, samples
 of Gaussians are differentiable with respect to the parameters.
 """
@@ -11,7 +11,7 @@ import typing
 import numpy as np
 
 Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
-Ops = typing.Any  # the module `numpy_ops` or `tf_ops`
+Ops = typing.Any  # `numpy_ops`, `tf_ops` or an ONNX graph
 # Source of samples: np.random.Generator in NumPy, seed int32 [2] in TensorFlow.
 Random = typing.Any
 
@@ -62,9 +62,9 @@ class Categorical:
     difference = logs - self._ops.log_softmax(other.logits)
     return self._ops.sum(self._ops.exp(logs) * difference, -1)
 
-  def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """Returns KL(self || other) [B] in a tuple; see `Gaussian.kl_parts`."""
-    return (self.kl(other),)
+  def replace_parts(self, other: typing.Any) -> tuple[typing.Any, ...]:
+    """Returns `other` in a tuple; see `Gaussian.replace_parts`."""
+    return (other,)
 
 
 class ProductCategorical:
@@ -100,9 +100,9 @@ class ProductCategorical:
     """Returns KL(self || other) [B], the sum over the components."""
     return self._ops.sum(self._components.kl(other._components), -1)
 
-  def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """Returns KL(self || other) [B] in a tuple; see `Gaussian.kl_parts`."""
-    return (self.kl(other),)
+  def replace_parts(self, other: typing.Any) -> tuple[typing.Any, ...]:
+    """Returns `other` in a tuple; see `Gaussian.replace_parts`."""
+    return (other,)
 
 
 class Gaussian:
@@ -146,18 +146,20 @@ class Gaussian:
     each = 0.5 * (ops.exp(2.0 * ratio) + z * z - 1.0) - ratio
     return ops.sum(each, -1)
 
-  def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """Returns the KL divergences by the mean and by the deviation, [B] each.
+  def replace_parts(self, other: typing.Any) -> tuple[typing.Any, ...]:
+    """Returns two Gaussians, each with one parameter of another Gaussian.
 
-    The first result is the KL to a Gaussian with the mean of `other` and the
-    deviation of `self`. The second result is the KL to a Gaussian with the mean
-    of `self` and the deviation of `other`. V-MPO bounds both separately:
-    Abdolmaleki et al. 2018, "Relative entropy regularized policy iteration"
+    The first one has the mean of `other` and the deviation of `self`, the
+    second one the mean of `self` and the deviation of `other`. MPO and V-MPO
+    bound the KL divergence from `self` to each of them separately: Abdolmaleki
+    et al. 2018, "Relative entropy regularized policy iteration"
     (https://arxiv.org/abs/1812.02256), equations 9 and 10.
     """
-    moved = Gaussian(self._ops, other.mean, self.log_std)
-    scaled = Gaussian(self._ops, self.mean, other.log_std)
-    return self.kl(moved), self.kl(scaled)
+    ops = self._ops
+    return (
+      Gaussian(ops, other.mean, self.log_std),
+      Gaussian(ops, self.mean, other.log_std),
+    )
 
 
 class TanhGaussian:
@@ -210,9 +212,12 @@ class TanhGaussian:
     """Returns KL(self || other) [B], equal to the KL of the Gaussians of x."""
     return self._normal.kl(other._normal)
 
-  def kl_parts(self, other: typing.Any) -> tuple[Array, ...]:
-    """Returns the two results of `Gaussian.kl_parts` for the Gaussians of x."""
-    return self._normal.kl_parts(other._normal)
+  def replace_parts(self, other: typing.Any) -> tuple[typing.Any, ...]:
+    """Returns the two results of `Gaussian.replace_parts`, with tanh."""
+    return tuple(
+      TanhGaussian(self._ops, part.mean, part.log_std)
+      for part in self._normal.replace_parts(other._normal)
+    )
 
   def _log_prob_before_tanh(self, x: Array) -> Array:
     """Returns the log-densities [B] of actions tanh(x), given x [B, A].
@@ -263,7 +268,7 @@ def make_distribution(
 
   Args:
     kind: one of `KINDS`.
-    ops: `numpy_ops` or `tf_ops`.
+    ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
     parameters: logits [B, A] of 'categorical', logits [B, K * N] of
       'product_categorical', actions [B, A] of 'deterministic', or A means and A
       log deviations [B, 2 A].
@@ -284,6 +289,23 @@ def make_distribution(
   mean, log_std = ops.split(parameters, 2)
   make = TanhGaussian if kind == "tanh_gaussian" else Gaussian
   return make(ops, mean, log_std)
+
+
+def kl_parts(
+  one: typing.Any, other: typing.Any
+) -> tuple[tuple[typing.Any, ...], tuple[Array, ...]]:
+  """Splits KL(one || other) into constraints, as MPO and V-MPO need them.
+
+  Args:
+    one: B distributions.
+    other: B distributions of the same kind.
+
+  Returns:
+    The K results of `replace_parts`, and the divergence [B] from `one` to each
+    of them. K is 2 for Gaussians and 1 for categorical distributions.
+  """
+  parts = one.replace_parts(other)
+  return parts, tuple(one.kl(part) for part in parts)
 
 
 def check_kind(kind: str) -> None:

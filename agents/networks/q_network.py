@@ -52,10 +52,8 @@ class QNetwork:
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
     """
-    self.inputs, self._mask = (
-      (spec.observations,),
-      action_masks.MaskSplitter(spec),
-    )
+    self.inputs = (spec.observations,)
+    self._mask_splitter = action_masks.MaskSplitter(spec)
     self.prefers_numpy = torsos.is_small(config.torso)
     self._head = heads.make_head(config)
     self.needs_random = config.noisy or self._head.sampled
@@ -86,7 +84,7 @@ class QNetwork:
     """
     ops = layers.ops
     noise = None if random is None else ops.Noise(random)
-    observation, penalty = self._mask.split(ops, observation)
+    observation, penalty = self._mask_splitter.split(ops, observation)
     x = torsos.apply_torso(
       layers,
       self._torso,
@@ -202,7 +200,7 @@ def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:
   learning" (https://arxiv.org/abs/1511.06581), equation 9.
 
   Args:
-    ops: module that computes, `numpy_ops` or `tf_ops`.
+    ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
     value: [B, 1, ...], outputs of the value stream.
     advantage: [B, A, ...], outputs of the advantage stream.
 

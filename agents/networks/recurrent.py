@@ -90,7 +90,7 @@ class RecurrentTorso:
       specs.Array((2 * lstm_size,), np.float32),
     )
     self.prefers_numpy = torsos.is_small(torso)
-    self._mask = action_masks.MaskSplitter(spec)
+    self._mask_splitter = action_masks.MaskSplitter(spec)
     self._torso, self._sizes, self._lstm_size = torso, tuple(sizes), lstm_size
     self._activation, self._gain = activation, gain
     self._normalized = normalized
@@ -146,7 +146,7 @@ class RecurrentTorso:
       elsewhere; and penalties of illegal actions [B, A], [A] or None.
     """
     ops = layers.ops
-    observation, penalty = self._mask.split(ops, inputs.observation)
+    observation, penalty = self._mask_splitter.split(ops, inputs.observation)
     continues = 1.0 - ops.float32(inputs.first)[:, None]
     features = torsos.apply_torso(
       layers,

@@ -147,15 +147,15 @@ class PolicyGradientLearner:
     parameters, values = self._model.unroll(rollout)
     estimated = self._estimate_targets(rollout, parameters, values)
     units = self._model.split_into_units(rollout)
-    steps_per_unit = self._model.steps_per_unit
+    steps_per_minibatch_unit = self._model.steps_per_minibatch_unit
     count, size = (
-      self._batch_steps // steps_per_unit,
-      self._minibatch_steps // steps_per_unit,
+      self._batch_steps // steps_per_minibatch_unit,
+      self._minibatch_steps // steps_per_minibatch_unit,
     )
     minibatches = count // size
     # Each estimate as [number of units, steps per unit, ...].
     steps = {
-      name: tf.reshape(x, (count, steps_per_unit, *x.shape[2:]))
+      name: tf.reshape(x, (count, steps_per_minibatch_unit, *x.shape[2:]))
       for name, x in estimated.items()
     }
     decay_factor, names = self._decay_factor, list[str]()
@@ -260,16 +260,8 @@ class PolicyGradientLearner:
 
   @property
   def _decay_factor(self) -> tf.Tensor:
-    """Factor [] of learning rate and clip range, which decays over a run.
-
-    It is 1 - steps / decay_steps, but at least 0.05. It is always 1 if
-    `learner.decay_steps` is 0.
-    """
-    if not self._learner.decay_steps:
-      return tf.constant(1.0)
-    done = tf.cast(self.steps, tf.float32) / self._learner.decay_steps
-    # The factor stays above 0, so that a run beyond decay_steps still learns.
-    return tf.maximum(1.0 - done, 0.05)
+    """Factor [] of learning rate and clip range."""
+    return optimizer.decay_factor(self._learner.decay_steps, self.steps)
 
   def _make_seed(self, i: int | tf.Tensor) -> tf.Tensor:
     """Returns a seed int32 [2] for minibatch i of the current update."""

@@ -32,13 +32,13 @@ class Model(typing.Protocol):
     head: output layer of the policy, which converts parameters to
       distributions.
     networks: networks with the trained variables, by name.
-    steps_per_unit: number of steps of a unit: 1, or T if the network is
-      recurrent.
+    steps_per_minibatch_unit: number of steps of a unit: 1, or T if the network
+      is recurrent.
   """
 
   head: actor_critic.PolicyHead
   networks: Mapping[str, tf_network.Network]
-  steps_per_unit: int
+  steps_per_minibatch_unit: int
 
   def unroll(self, rollout: sequences.Sequence) -> Outputs:
     """Returns outputs [B, T + 1, ...] for all observations of rollouts.
@@ -97,7 +97,7 @@ class _FeedForwardModel:
   unit of a minibatch is one step.
   """
 
-  steps_per_unit = 1
+  steps_per_minibatch_unit = 1
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -172,16 +172,18 @@ class _RecurrentModel:
   ):
     """Makes the network, with variables initialized from `config.seed`."""
     settings = config.network
-    self.steps_per_unit = config.adder.unroll
-    self._policy = policies.make_recurrent_policy(
+    self.steps_per_minibatch_unit = config.adder.unroll
+    # The trained network computes policy and values. Actors need no values, so
+    # they have a network without the variables of the value head.
+    self._policy_with_values = policies.make_recurrent_policy(
       settings, spec, settings.distribution, with_values=True
     )
-    self._acting = policies.make_recurrent_policy(
+    self._acting_policy = policies.make_recurrent_policy(
       settings, spec, settings.distribution
     )
-    self.head = self._policy.head
+    self.head = self._policy_with_values.head
     self._network = tf_network.Network(
-      self._policy, config.seed, policies.POLICY
+      self._policy_with_values, config.seed, policies.POLICY
     )
     self.networks: Mapping[str, tf_network.Network] = {
       policies.POLICY: self._network
@@ -214,13 +216,13 @@ class _RecurrentModel:
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the policy's variables, as arrays by name."""
-    return _select_acting_variables(self._acting, self._network)
+    return _select_acting_variables(self._acting_policy, self._network)
 
   def _compute(self, units: Mapping[str, tf.Tensor]) -> Outputs:
     """Returns outputs [B * T, ...] of the LSTM over T steps."""
     inputs = recurrent.Inputs(*(units[x] for x in recurrent.Inputs._fields))
     state = units[recurrent.STATE]
-    return self._policy.unroll(self._network.layers, inputs, state)
+    return self._policy_with_values.unroll(self._network.layers, inputs, state)
 
 
 def _select_acting_variables(

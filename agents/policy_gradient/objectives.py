@@ -7,7 +7,7 @@ import ml_collections
 import tensorflow as tf
 
 from slipway.agents.losses import policy_gradient
-from slipway.agents.networks import actor_critic, tf_ops
+from slipway.agents.networks import actor_critic, distributions, tf_ops
 from slipway.agents.policy_gradient import models
 
 
@@ -158,7 +158,7 @@ class Objective:
     found = policy_gradient.vmpo(
       log_prob,
       advantage,
-      tf.stack(behaviour.kl_parts(policy), axis=1),
+      tf.stack(distributions.kl_parts(behaviour, policy)[1], axis=1),
       learned,
       temperature,
       multipliers,
@@ -178,4 +178,4 @@ class Objective:
     """
     parameters = tf.zeros([1, self._head.size])
     one = self._head.distribution(tf_ops, parameters)
-    return len(one.kl_parts(one))
+    return len(one.replace_parts(one))

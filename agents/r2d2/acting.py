@@ -22,7 +22,7 @@ class RecurrentActor:
     network: recurrent_q_network.RecurrentQNetwork,
     epsilons: exploration.EpsilonSchedule | None,
     seed: int,
-    mask: action_masks.MaskSplitter | None = None,
+    mask_splitter: action_masks.MaskSplitter | None = None,
   ):
     """Makes the actor; `load` must be called before `act`.
 
@@ -30,11 +30,13 @@ class RecurrentActor:
       network: declaration of the Q-network.
       epsilons: schedule of epsilons, or None if actions are always greedy.
       seed: seed of the actor's random numbers.
-      mask: splitter of action masks, or None if all actions are legal.
+      mask_splitter: splitter of masked observations, or None if observations
+        have no masks.
     """
     self._network = network_lib.make_acting(network)
     self._memory = recurrent.ActorMemory(network.inputs)
-    self._explorer, self._mask = exploration.Explorer(epsilons, seed), mask
+    self._explorer = exploration.Explorer(epsilons, seed)
+    self._mask_splitter = mask_splitter
 
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
@@ -49,7 +51,8 @@ class RecurrentActor:
     """
     action, state = self._memory.recall(len(observation))
     q_t, next_state = self._network(observation, action, reward, first, state)
-    legal = None if self._mask is None else self._mask.find_legal(observation)
+    splitter = self._mask_splitter
+    legal = None if splitter is None else splitter.find_legal(observation)
     output = self._explorer.choose(q_t, legal)
     self._memory.store(output.action, next_state)
     return output._replace(extras={**output.extras, recurrent.STATE: state})

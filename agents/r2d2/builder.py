@@ -62,11 +62,11 @@ class Builder:
     spec: specs.EnvironmentSpec,
     worker: int,
     restarts: int = 0,
-    env_steps: int = 0,
+    earlier_env_steps: int = 0,
   ) -> core.Actor:
     """Makes the epsilon-greedy actor of one worker; see `core.Builder`."""
     epsilons = exploration.EpsilonSchedule(
-      config.exploration, config.topology, worker, env_steps
+      config.exploration, config.topology, worker, earlier_env_steps
     )
     seed = seeds.for_restart(config.seed + worker, restarts)
     return self._make_actor(config, spec, epsilons, seed)
@@ -111,7 +111,7 @@ class Builder:
       self.make_network(config, spec),
       epsilons,
       seed,
-      discrete.make_mask(spec),
+      discrete.make_mask_splitter(spec),
     )
 
 

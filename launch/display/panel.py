@@ -150,6 +150,11 @@ class Panel:
     # Evaluations before a resume were printed by the earlier process.
     if status.evaluation.count > before and status.evaluation.episodes:
       lines.append(status_text.evaluation_line(status))
+    given = len(printed.advice) if printed else 0
+    lines += [
+      status_text.advice_line(status, sentence)
+      for sentence in status.advice[given:]
+    ]
     if status.wall_s >= self._line_due_s or status.phase == "stopped":
       lines.append(status_text.progress_line(status))
       self._line_due_s = status.wall_s + _LINE_PERIOD_S
@@ -334,7 +339,7 @@ def _make_rate_rows(status: run_status.RunStatus, collects: bool) -> list[_Row]:
   rows.append(
     ("learning", rate(rates.trainer_steps_per_s), "updates/s", "", "")
   )
-  if replay is not None and replay.consumed:
+  if replay is not None and replay.is_queue:
     rows.append(
       ("sampling", count(replay.size), "in queue", count(replay.sampled),
        "consumed")
@@ -379,10 +384,11 @@ def _make_return_rows(
   return [
     *rows,
     ("evaluation", decimal(evaluation.mean_return), "mean return",
-     count(evaluation.episodes), "episodes"),
+     decimal(evaluation.recent_mean_return), "last 10"),
     ("best", decimal(evaluation.best_mean_return),
      f"of {count(evaluation.count)} so far",
-     *(("", "") if goal is None else (decimal(goal), "target"))),
+     *(("", "") if goal is None
+       else (decimal(goal), status_text.describe_target_label(status)))),
   ]  # fmt: skip
 
 
@@ -494,7 +500,9 @@ def _make_facts_table(
 def _make_diagnosis_table(
   status: run_status.RunStatus, has_ended: bool
 ) -> rich.table.Table:
-  """Returns a table with one row: the waiting nodes, or the reason to stop.
+  """Returns a table with one row: the most important sentence.
+
+  It is the reason to stop, the waiting nodes, or else the newest advice.
 
   Args:
     status: the run's status.
@@ -505,6 +513,8 @@ def _make_diagnosis_table(
     table.add_row(
       "because", status_text.describe_reason(status.stopped_because)
     )
+  elif status.advice and not status.waiting:
+    table.add_row("advice", rich.text.Text(status.advice[-1], _ALERT_STYLE))
   else:
     waiting = rich.text.Text(
       status.waiting or "none", _ALERT_STYLE if _is_stalled(status) else ""

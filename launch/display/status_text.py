@@ -126,6 +126,19 @@ def target_return(status: run_status.RunStatus) -> float | None:
   return to_finite(status.limits.target_return)
 
 
+def describe_target_label(status: run_status.RunStatus) -> str:
+  """Returns 'target', and how many evaluations in a row have reached it.
+
+  An example is 'target 2/3'. The second part is left out if the last evaluation
+  has not reached the target, or if one evaluation is enough.
+  """
+  at_target = status.evaluation.at_target
+  needed = status.limits.target_evaluations
+  if not at_target or needed == 1:
+    return "target"
+  return f"target {min(at_target, needed)}/{needed}"
+
+
 def describe_mode(status: run_status.RunStatus) -> str:
   """Returns the run's mode, or '' for the default mode 'async'."""
   return "" if status.mode == "async" else status.mode
@@ -199,7 +212,7 @@ def describe_replay(replay: run_status.ReplayStatus) -> str:
   """
   capacity = format_count(replay.capacity)
   size = f"replay {format_count(replay.size)} of {capacity} items"
-  if replay.consumed:
+  if replay.is_queue:
     return f"{size} in queue, {format_count(replay.sampled)} consumed"
   wanted = describe_target(format_decimal, replay.samples_per_insert_target)
   return (
@@ -239,15 +252,17 @@ def progress_line(status: run_status.RunStatus) -> str:
     )
   parts.append(
     f"mean return {format_decimal(status.evaluation.mean_return)} "
-    f"({_describe_best(status)})"
+    f"({_describe_returns(status)})"
   )
   if snapshots.written:
     parts.append(
       f"snapshot {format_count(snapshots.age_s)} s old, "
       f"{format_count(snapshots.written)} written"
     )
-  ends = [f"{left} {limit}" for left, limit in describe_limits(status)]
-  parts += [" and ".join(ends)] if ends and needs_all(status) else ends
+  limits = [f"{left} {limit}" for left, limit in describe_limits(status)]
+  if limits and needs_all(status):
+    limits = [" and ".join(limits)]  # one part, as no limit alone ends the run
+  parts += limits
   parts += [
     f"{role} {up} of {expected} up"
     for role, up, expected in list_nodes(status)
@@ -288,6 +303,11 @@ def describe_failed_hooks(status: run_status.RunStatus) -> list[str]:
   ]
 
 
+def advice_line(status: run_status.RunStatus, sentence: str) -> str:
+  """Returns one line with a sentence of `RunStatus.advice`."""
+  return _prefix_line(status, f"advice: {sentence}")
+
+
 def evaluation_line(status: run_status.RunStatus) -> str:
   """Returns one line with the results of the last evaluation."""
   evaluation = status.evaluation
@@ -295,8 +315,9 @@ def evaluation_line(status: run_status.RunStatus) -> str:
     status,
     f"evaluation {format_count(evaluation.count)}: mean return "
     f"{format_decimal(evaluation.mean_return)} over "
-    f"{format_count(evaluation.episodes)} episodes ({_describe_best(status)}) "
-    f"after {format_count(status.env_steps)} environment steps",
+    f"{format_count(evaluation.episodes)} episodes "
+    f"({_describe_returns(status)}) after "
+    f"{format_count(status.env_steps)} environment steps",
   )
 
 
@@ -316,11 +337,16 @@ def _join_target(texts: tuple[str, str]) -> str:
   return " ".join(filter(None, texts))
 
 
-def _describe_best(status: run_status.RunStatus) -> str:
-  """Returns a text with the best mean return, and the target if it is set."""
-  best = f"best {format_decimal(status.evaluation.best_mean_return)}"
-  goal = target_return(status)
-  return best if goal is None else f"{best}, target {format_decimal(goal)}"
+def _describe_returns(status: run_status.RunStatus) -> str:
+  """Returns a text with the last 10 returns' mean, the best, and any target."""
+  evaluation, goal = status.evaluation, target_return(status)
+  parts = [
+    f"mean of last 10 {format_decimal(evaluation.recent_mean_return)}",
+    f"best {format_decimal(evaluation.best_mean_return)}",
+  ]
+  if goal is not None:
+    parts.append(f"{format_decimal(goal)} {describe_target_label(status)}")
+  return ", ".join(parts)
 
 
 def _prefix_line(status: run_status.RunStatus, text: str) -> str:

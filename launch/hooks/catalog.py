@@ -85,34 +85,34 @@ def _find_hook(name: str) -> typing.Any:
     ValueError: the hook can't be used; see `check`.
     user_code.UserCodeError: the user's own code failed in the import.
   """
-  shown = f"config.hooks has {name!r}"
+  setting = f"config.hooks has {name!r}"
   built_in = _BUILT_IN.get(name)
   if built_in is None and ":" not in name:
     raise ValueError(
-      f"{shown}, which is no built-in hook, so nothing would be called: "
+      f"{setting}, which is no built-in hook, so nothing would be called: "
       f"{names.advise(name, _BUILT_IN)}, or give 'module:name' of your own"
     )
   package = built_in.package if built_in else ""
   if built_in and package and importlib.util.find_spec(package) is None:
     raise ValueError(
-      f"{shown}, but this Python has no package {package!r}, so nothing would "
-      f"be logged: run `pip install {built_in.install}`"
+      f"{setting}, but this Python has no package {package!r}, so nothing "
+      f"would be logged: run `pip install {built_in.install}`"
     )
   path = built_in.path if built_in else name
-  found = user_code.load(f"{shown}, which", path, "a function or class")
+  found = user_code.load(f"{setting}, which", path, "a function or class")
   called = found.__call__ if isinstance(found, type) else found
   is_class_without_call = isinstance(found, type) and not any(
     "__call__" in base.__dict__ for base in found.__mro__
   )
   if is_class_without_call or not callable(called):
     raise ValueError(
-      f"{shown}, a {type(found).__name__} that can't be called, so nothing "
+      f"{setting}, a {type(found).__name__} that can't be called, so nothing "
       "would happen: give a function, or a class with a method __call__"
     )
   if not _takes_event(found):
     raise ValueError(
-      f"{shown}, which can't be called with one argument, so each event would "
-      "fail: define it as `def notify(event)`"
+      f"{setting}, which can't be called with one argument, so each event "
+      "would fail: define it as `def notify(event)`"
     )
   return found
 

@@ -46,6 +46,7 @@ class Event:
       "progress/environment_steps": self.status.env_steps,
       "evaluation/count": evaluation.count,
       "evaluation/mean_return": evaluation.mean_return,
+      "evaluation/recent_mean_return": evaluation.recent_mean_return,
       "evaluation/best_mean_return": evaluation.best_mean_return,
       "evaluation/episodes": evaluation.episodes,
       **scalars.from_status(self.status),

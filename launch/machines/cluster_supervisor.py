@@ -111,7 +111,7 @@ class ClusterSupervisor:
     # Address of the machine by node group, including groups that have ended.
     self._hosts: dict[str, str] = {}
     self._endpoints: dict[str, str] = {}  # addresses by service name
-    self._peers_rejected: dict[str, int] = {}  # by node group
+    self._connections_refused: dict[str, int] = {}  # by node group
     self._restart_budgets = collections.defaultdict(
       lambda: restart_budget.RestartBudget(
         config.restarts.budget, config.restarts.period_s
@@ -121,7 +121,7 @@ class ClusterSupervisor:
     self._log = event_log.EventLog(folder.logs / "cluster")
     self._outbox = outbox.Outbox()
     self._machines_due_s = 0.0
-    self._stopping = self._forced_shutdown = self._killed = False
+    self._stopping = self._forced_shutdown = self._kill_requested = False
     self._failure: failures.Failure | None = None
     self._deadline_s = float("inf")
 
@@ -158,7 +158,7 @@ class ClusterSupervisor:
 
     Signal handlers may call this method.
     """
-    self._killed = True
+    self._kill_requested = True
 
   def placement(self) -> messages.Placement:
     """Returns the current machines and node counts, for the control node."""
@@ -169,7 +169,7 @@ class ClusterSupervisor:
     }
     machines = {
       name: run_status.MachineStatus(
-        host, name in running, self._peers_rejected.get(name, 0)
+        host, name in running, self._connections_refused.get(name, 0)
       )
       for name, host in self._hosts.items()
     }
@@ -198,16 +198,19 @@ class ClusterSupervisor:
       agent.kill()
 
   def _step(self) -> bool:
-    """Waits up to 0.25 s for a reply of an agent, and handles all events.
+    """Waits up to 0.25 s for a reply of an agent, and handles what happened.
 
     It starts agents on new machines, handles replies, and replaces lost agents.
 
     Returns:
       Whether `run` has to continue: some agent still runs nodes, and the
-      deadline has not passed.
+      deadline after which agents are killed has not passed.
+
+    Raises:
+      signals.SecondInterrupt: `kill_at_once` was called.
     """
     cluster_lib.wait([m.agent for m in self._members.values()], _WAIT_S)
-    if self._killed:
+    if self._kill_requested:
       raise signals.SecondInterrupt
     self._start_agents()
     for member in tuple(self._members.values()):
@@ -317,7 +320,7 @@ class ClusterSupervisor:
       report: the agent's reply to a poll.
     """
     name = member.group.name
-    self._peers_rejected[name] = report.peers_rejected
+    self._connections_refused[name] = report.connections_refused
     for log, data in report.logs.items():
       path = self._run.folder.logs / _log_name(log, name)
       path.parent.mkdir(exist_ok=True)
@@ -329,7 +332,7 @@ class ClusterSupervisor:
     self._log.info("%s has ended", name)
     if report.failure is not None:
       self._fail(report.failure)
-    if name == placement_lib.DRIVER_HOST:
+    if name == placement_lib.HOME:
       self._shut_down_soon()  # the control node has ended
 
   def _start_if_ready(self, member: _Member) -> None:
@@ -338,7 +341,7 @@ class ClusterSupervisor:
     Args:
       member: an agent whose `start` was not called yet.
     """
-    on_driver = member.group.name == placement_lib.DRIVER_HOST
+    on_driver = member.group.name == placement_lib.HOME
     if not on_driver and host_agent.CONTROL not in self._endpoints:
       return
     member.stage = _Stage.STARTING
@@ -374,7 +377,7 @@ class ClusterSupervisor:
       member.agent.kill()
     if member.ended or self._forced_shutdown:
       return
-    if name == placement_lib.DRIVER_HOST:
+    if name == placement_lib.HOME:
       self._fail(
         failures.Failure(f"the node group {name!r} was lost: {why}", "")
       )

@@ -74,14 +74,14 @@ class AgentReport(typing.NamedTuple):
     failure: the failure that has ended the nodes, or None if there was none.
     logs: bytes that were appended to each log since the last report, by the
       log's name; empty on the driver host.
-    peers_rejected: number of connections of unauthenticated peers that were
-      rejected so far.
+    connections_refused: number of connections that the gateway has refused so
+      far; see `Gateway.stats`.
   """
 
   ended: bool
   failure: failures.Failure | None
   logs: Mapping[str, bytes]
-  peers_rejected: int
+  connections_refused: int
 
 
 class HostAgent:
@@ -104,10 +104,10 @@ class HostAgent:
       task: the nodes to run.
     """
     self._task = task
-    self._on_driver = task.group.name == placement.DRIVER_HOST
+    self._on_driver = task.group.name == placement.HOME
     self._resources = contextlib.ExitStack()
-    # The folder is made before the tmpfs directory, because that then becomes
-    # the folder of all temporary files.
+    # The run's folder is made first. Python makes all temporary files in the
+    # tmpfs directory once that exists, so a later folder would be in memory.
     self._folder = task.run.folder if self._on_driver else self._make_folder()
     self._memory_dir = self._resources.enter_context(tmpfs_directory.create())
     self._gateway: gateway.Gateway | None = None

@@ -11,7 +11,7 @@ from slipway.launch import host_plan
 
 # Name of the node group on the machine of the user's command. It also is the
 # value of config.topology.trainer_machine that places the trainer there.
-DRIVER_HOST = "home"
+HOME = "home"
 # Name of the node group of a trainer on another machine.
 TRAINER = "trainer"
 
@@ -86,29 +86,29 @@ class NodeGroups:
     self._evaluators = int(not config.environment.external)
 
   @property
-  def fixed(self) -> list[NodeGroup]:
-    """The node groups 'home' and 'trainer', in that order.
+  def fixed_groups(self) -> list[NodeGroup]:
+    """The node groups that do not depend on the cluster's size.
 
-    If the trainer runs on the driver host, 'home' includes the trainer's nodes,
-    and there is no group 'trainer'.
+    They are 'home', then 'trainer'. If the trainer runs on the driver host,
+    'home' includes the trainer's nodes, and there is no group 'trainer'.
     """
     topology = self._topology
-    driver = {
+    home = {
       "control": 1,
       "evaluator": self._evaluators,
       "proxy": 1,
       "worker": topology.home_workers,
     }
-    driver_cpus = topology.home_workers * topology.cpus_per_worker
+    home_cpus = topology.home_workers * topology.cpus_per_worker
     learning = {"trainer": 1}
     if topology.replay == "own_process":
       learning["replay"] = self._shards
     cpus, gpus = topology.trainer_cpus, topology.trainer_gpus
-    if topology.trainer_machine == DRIVER_HOST:
-      nodes = host_plan.list_nodes(driver | learning)
-      return [NodeGroup(DRIVER_HOST, nodes, driver_cpus + cpus, gpus)]
+    if topology.trainer_machine == HOME:
+      nodes = host_plan.list_nodes(home | learning)
+      return [NodeGroup(HOME, nodes, home_cpus + cpus, gpus)]
     return [
-      NodeGroup(DRIVER_HOST, host_plan.list_nodes(driver), driver_cpus),
+      NodeGroup(HOME, host_plan.list_nodes(home), home_cpus),
       NodeGroup(TRAINER, host_plan.list_nodes(learning), cpus, gpus),
     ]
 
@@ -136,7 +136,7 @@ class NodeGroups:
     count = collections.Counter(
       role
       for group in [
-        *self.fixed,
+        *self.fixed_groups,
         *map(self.make_workers, range(1, machines + 1)),
       ]
       for role, _ in group.nodes
@@ -166,7 +166,7 @@ class Placement:
     self._groups = NodeGroups(config)
     # Number of groups 'workers/N'; 0 means one for each further machine.
     self._machines_wanted = config.topology.machines
-    self._unplaced = list(self._groups.fixed)
+    self._unplaced = list(self._groups.fixed_groups)
     self._worker_groups = self._machines_wanted  # number of groups so far
     self._unplaced += map(
       self._groups.make_workers, range(1, self._worker_groups + 1)
@@ -268,7 +268,7 @@ class Placement:
   def _find_machine(
     self, group: NodeGroup, machines: Sequence[Machine], may_share: bool
   ) -> Machine | None:
-    """Returns a machine for a group: of those with room, the least used one.
+    """Returns a machine that may run a group, and has enough CPUs and GPUs.
 
     Args:
       group: the group to place.
@@ -276,7 +276,7 @@ class Placement:
       may_share: whether the machine may have other groups.
 
     Returns:
-      The machine with the fewest groups, or None if no machine has room.
+      Of such machines, the one with the fewest groups; None: there is none.
     """
     groups = collections.defaultdict(list)
     for other, machine in self._assigned.values():
@@ -290,9 +290,9 @@ class Placement:
 
 
 def _is_allowed(group: NodeGroup, machine: Machine) -> bool:
-  """Returns whether a group may be placed on a machine that has room.
+  """Returns whether a group may be placed on a machine.
 
-  The group 'home' runs on the driver host only, and the driver host runs no
-  other group.
+  The machine's free CPUs and GPUs are not checked. The group 'home' runs on the
+  driver host only, and the driver host runs no other group.
   """
-  return (group.name == DRIVER_HOST) == machine.is_driver_host
+  return (group.name == HOME) == machine.is_driver_host

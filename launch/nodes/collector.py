@@ -33,7 +33,7 @@ class Collector:
     builder: core.Builder,
     worker: int,
     restarts: int = 0,
-    env_steps: int = 0,
+    earlier_env_steps: int = 0,
     environment: vector.VectorEnvironment | None = None,
   ):
     """Makes the environments, the actor and the adder.
@@ -45,8 +45,8 @@ class Collector:
       worker: index of the worker, from 0; sets its seed and exploration.
       restarts: number of earlier processes of this worker; each process uses
         another seed.
-      env_steps: environment steps of the earlier processes, from which the
-        exploration schedule continues.
+      earlier_env_steps: environment steps of the earlier processes, from which
+        the exploration schedule continues.
       environment: a batch of `topology.environments_per_worker` environments,
         which the first step resets, or None to make them from the config.
     """
@@ -62,7 +62,9 @@ class Collector:
       )
       self._newest_step = environment.reset()
     self._environment = environment
-    self._actor = builder.make_actor(config, spec, worker, restarts, env_steps)
+    self._actor = builder.make_actor(
+      config, spec, worker, restarts, earlier_env_steps
+    )
     self._adder = builder.make_adder(config, spec)
     self._returns_so_far = np.zeros(num_envs)
     self._recent_returns: collections.deque[float] = collections.deque(

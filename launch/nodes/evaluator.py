@@ -5,6 +5,7 @@ import typing
 from collections.abc import Callable, Mapping
 
 import ml_collections
+import numpy as np
 from acme import specs
 
 from slipway.agents import core, seeds
@@ -14,8 +15,8 @@ from slipway.launch.orchestration import messages, waits
 from slipway.replay.variables import variable_packing
 
 # Added to config.seed, so that the evaluation environments do not repeat the
-# episodes of the workers.
-_SEED_OFFSET = 1_000_000
+# episodes of the workers, whose seeds are below 2^63.
+_SEED_OFFSET = 1 << 63
 # Seconds above which an evaluation in progress is reported as a wait.
 _WAITS_AFTER_S = 60.0
 
@@ -47,6 +48,8 @@ class Evaluator:
     """
     self._episodes = config.evaluation.episodes
     self._results, self._savable = results, savable
+    # Mean return of the best evaluation, as far as this process knows.
+    self._best_return: float | None = None
     # Monotonic seconds at which the evaluation in progress began, or None.
     self._since_s: float | None = None
     self._actor = builder.make_greedy_actor(config, spec)
@@ -63,6 +66,9 @@ class Evaluator:
   ) -> evaluation.Episodes | None:
     """Plays one evaluation, and passes its results to the function `results`.
 
+    An evaluation that may be the best so far is played a second time, since the
+    highest of many noisy means is too high. Both count as one evaluation.
+
     Args:
       newest: the variables to evaluate.
       should_stop: function called at each step; True stops the evaluation.
@@ -74,15 +80,17 @@ class Evaluator:
     before = self._environment.get_state() if self._savable else None
     self._actor.load(newest.variables)
     self._since_s = time.monotonic()
-    episodes = evaluation.play(
-      self._environment, self._actor, self._episodes, should_stop
-    )
+    episodes = self._play(should_stop)
+    repeated: evaluation.Episodes | None = evaluation.Episodes([], [])
+    if episodes is not None and self._may_be_best(episodes):
+      repeated = self._play(should_stop)
     self._since_s = None
-    if episodes is not None:
-      self._results(episodes.returns, episodes.lengths, newest)
-    elif before is not None:
+    if episodes is not None and repeated is not None:
+      self._best_return = self._results(episodes, repeated, newest)
+      return episodes
+    if before is not None:
       self._environment.set_state(before)
-    return episodes
+    return None
 
   def report(self) -> messages.EvaluatorReport:
     """Returns a report, which shows an evaluation of over 60 s as a wait.
@@ -104,6 +112,7 @@ class Evaluator:
     """
     return {
       "episodes": self._episodes,
+      "best_return": self._best_return,
       "actor": self._actor.get_state(),
       "environment": self._environment.get_state() if self._savable else None,
     }
@@ -115,9 +124,27 @@ class Evaluator:
     episodes per evaluation is the same.
     """
     self._actor.set_state(state["actor"])
+    self._best_return = state["best_return"]
     if self._savable and state["episodes"] == self._episodes:
       self._environment.set_state(state["environment"])
 
   def close(self) -> None:
     """Closes the environments."""
     self._environment.close()
+
+  def _play(
+    self, should_stop: Callable[[], bool]
+  ) -> evaluation.Episodes | None:
+    """Plays the episodes of an evaluation; returns None if it was stopped."""
+    return evaluation.play(
+      self._environment, self._actor, self._episodes, should_stop
+    )
+
+  def _may_be_best(self, episodes: evaluation.Episodes) -> bool:
+    """Returns whether an evaluation is at least as good as the best so far.
+
+    A restarted evaluator knows of no earlier evaluation, so the result of its
+    first one is True.
+    """
+    best = self._best_return
+    return best is None or float(np.mean(episodes.returns)) >= best

@@ -1,7 +1,6 @@
 """Evaluator node: runs the evaluator of a distributed run."""
 
 import uuid
-from collections.abc import Sequence
 
 import ml_collections
 import msgspec
@@ -9,7 +8,7 @@ from acme import specs
 
 from slipway.agents import registry
 from slipway.environments import hanging
-from slipway.launch.nodes import addresses, evaluator, link
+from slipway.launch.nodes import addresses, evaluation, evaluator, link
 from slipway.launch.orchestration import control_service, messages
 from slipway.launch.runs import best_variables, outbox, run_folder
 from slipway.replay.variables import variable_packing
@@ -64,27 +63,37 @@ class EvaluatorNode:
 
   def _send_result(
     self,
-    returns: Sequence[float],
-    lengths: Sequence[int],
+    episodes: evaluation.Episodes,
+    repeated: evaluation.Episodes,
     newest: variable_packing.VersionedVariables,
-  ) -> None:
+  ) -> float | None:
     """Sends an evaluation's results to the control node.
 
     If the evaluation is the best so far, its variables are saved in the run's
     folder.
 
     Args:
-      returns: undiscounted return of each episode.
-      lengths: environment steps of each episode.
+      episodes: the evaluation's episodes.
+      repeated: the episodes of its repetition; none if it was not repeated.
       newest: the variables that were evaluated.
+
+    Returns:
+      The highest mean return of a repetition so far, or None if there was none.
     """
-    evaluation = messages.Evaluation(
-      list(returns), list(lengths), newest.version, uuid.uuid4().hex
+    reply = self._control.evaluated(
+      messages.Evaluation(
+        episodes.returns,
+        episodes.lengths,
+        newest.version,
+        repeated.returns,
+        uuid.uuid4().hex,
+      )
     )
-    if self._control.evaluated(evaluation):
+    if reply.is_best:
       best_variables.save(
         self._folder.best, newest.version, newest.variables, self._outbox
       )
+    return reply.best_return
 
   def _report(self) -> messages.EvaluatorReport:
     """Returns the evaluator's report, with the files that wait for the disk."""

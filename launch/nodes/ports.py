@@ -7,10 +7,11 @@ their ports. In mode `single`, objects of the same process do
 """
 
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
+from slipway.launch.nodes import evaluation
 from slipway.replay.items import frames as frames_lib
 from slipway.replay.variables import variable_packing
 
@@ -134,15 +135,18 @@ class EvaluationSink(typing.Protocol):
 
   def __call__(
     self,
-    returns: Sequence[float],
-    lengths: Sequence[int],
+    episodes: evaluation.Episodes,
+    repeated: evaluation.Episodes,
     newest: variable_packing.VersionedVariables,
-  ) -> None:
+  ) -> float | None:
     """Receives the results of one evaluation.
 
     Args:
-      returns: undiscounted return of each episode.
-      lengths: environment steps of each episode.
+      episodes: the evaluation's episodes.
+      repeated: the episodes of its repetition; none if it was not repeated.
       newest: the variables that were evaluated, with their version.
+
+    Returns:
+      The highest mean return of a repetition so far, or None if there was none.
     """
     ...

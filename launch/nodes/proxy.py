@@ -10,8 +10,9 @@ from slipway.replay.transport import control_block
 # Seconds between two checks of the control node's command and the proxy.
 _CHECK_PERIOD_S = 0.05
 # Seconds that the machine's workers may take to drain when the run stops.
-# Closing the proxy takes up to 1 s more.
-_DRAIN_TIMEOUT_S = 4.0
+# Closing the proxy takes up to 1 s more: together less than the grace period of
+# 4.5 s in `stop_order`.
+_DRAIN_TIMEOUT_S = 3.4
 
 
 class Proxy:

@@ -120,7 +120,7 @@ class SnapshotWriter:
     """
     end_s = time.monotonic() + timeout_s
     self.wait(timeout_s)
-    while not self.writing:
+    while not self.writing:  # after the timeout, an earlier one may be
       self._begin(variables_version)
       self.wait(end_s - time.monotonic())
       unreachable = isinstance(self._error, rpc_client.UnreachableError)
@@ -128,16 +128,16 @@ class SnapshotWriter:
         break
       time.sleep(_RETRY_S)  # the control node may be restarting
     if self.writing:
-      last = self._store.last
+      newest = self._store.last
       logging.warning(
-        "the last snapshot was not written within %.0f s; %s",
+        "the final snapshot was not written within %.0f s; %s",
         timeout_s,
-        f"the run can be resumed from number {last.number}"
-        if last
+        f"the run can be resumed from number {newest.number}"
+        if newest
         else "it was the first, so the run can't be resumed",
       )
     elif self._error is not None:
-      raise RuntimeError("the last snapshot is missing") from self._error
+      raise RuntimeError("the final snapshot is missing") from self._error
     else:
       self._store.flush(end_s - time.monotonic())
 
@@ -211,18 +211,18 @@ class SnapshotWriter:
     with self._store.writing(steps, is_best) as path:
       counters.write(path)
       checkpoints.save(path, self._learner)
-      saving = self._save_tables(path)
-      while not saving.wait_copied(_POLL_S):
+      saver = self._save_tables(path)
+      while not saver.wait_copied(_POLL_S):
         pass
       self._copied.set()
-      saving.finish()
+      saver.finish()
     logging.info("snapshot %d is written", self._store.metrics()["written"])
     if is_best:
       self._best_return = best
 
   def _save_tables(
     self, path: pathlib.Path
-  ) -> table_snapshot.Saving | shards_snapshot.ShardsSaving:
+  ) -> table_snapshot.TableSaver | shards_snapshot.ShardsSaver:
     """Begins to save the tables of all servers into a snapshot's folder.
 
     Args:
@@ -242,7 +242,7 @@ class SnapshotWriter:
       for shard, server in enumerate(self._servers)
     ]
     if shards == 1:
-      return table_snapshot.Saving(*folders[0][:3])  # without `is_up`
+      return table_snapshot.TableSaver(*folders[0][:3])  # without `is_up`
 
     def last_folders() -> list[pathlib.Path] | None:
       """Returns the shards' folders in the last snapshot, or None."""
@@ -251,7 +251,7 @@ class SnapshotWriter:
         tables_path(last.path, shard, shards) for shard in range(shards)
       ]
 
-    return shards_snapshot.ShardsSaving(folders, last_folders)
+    return shards_snapshot.ShardsSaver(folders, last_folders)
 
 
 def tables_path(

@@ -45,7 +45,7 @@ class Trainer:
     """
     self._rates, self._learner, self._updates = rates, learner, updates
     self._variables = variables
-    self._publications = rates_lib.Publications(rates)
+    self._publication_schedule = rates_lib.PublicationSchedule(rates)
     self._steps = self._started_at = int(learner.steps)
     self._limit = limits.last_trainer_step(config.limits)  # 0 if there is none
     self._metrics: dict[str, float | None] = {}  # of the last update
@@ -65,7 +65,8 @@ class Trainer:
 
     It is always False in runs without rounds.
     """
-    return self._rates.in_rounds and self._publications.updates_left == 0
+    updates_left = self._publication_schedule.updates_left
+    return self._rates.in_rounds and updates_left == 0
 
   def step(self, command: messages.Command = _RUN) -> int:
     """Runs one call of the learner's updates, if any update is due.
@@ -123,12 +124,12 @@ class Trainer:
     if self.waits_for_round and collected_version >= self.version:
       granted = self._rates.updates_of_round(self._updates.statuses())
       if granted:
-        self._publications.begin_round(granted)
+        self._publication_schedule.begin_round(granted)
       else:
         # There is too little data for an update. A new version, with the same
         # variables, makes the workers collect another round.
         self.version = self._publish()
-    return min(updates, self._publications.updates_left)
+    return min(updates, self._publication_schedule.updates_left)
 
   def _update(self, updates: int) -> None:
     """Runs updates in one call, and publishes the variables if that is due.
@@ -148,7 +149,7 @@ class Trainer:
       self._waiting_since_s = None
     if self._steps > self._started_at:
       self._first_step_at_s = self._first_step_at_s or time.time()
-    if self._publications.is_due(before, self._steps):
+    if self._publication_schedule.record_updates(before, self._steps):
       self.version = self._publish()
 
   def _publish(self) -> int:

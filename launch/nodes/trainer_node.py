@@ -221,6 +221,6 @@ def _make_updates(
     return recorded_updates.RecordedUpdates(
       learner, builder.make_batches(config, spec)
     )
-  if table.consumed:
+  if table.is_queue:
     return queue_updates.QueueUpdates(learner, table, monitors)
   return replay_updates.ReplayUpdates(learner, table, limiter, monitors)

@@ -93,7 +93,7 @@ class WorkerNode:
         table.schema.kept_frame_records(
           config.topology.environments_per_worker
         ),
-        _MAX_UNCONFIRMED_FOR_QUEUE if table.consumed else _MAX_UNCONFIRMED,
+        _MAX_UNCONFIRMED_FOR_QUEUE if table.is_queue else _MAX_UNCONFIRMED,
       ),
       data.make_variables_source(self._rates.poll_period_s),
       control.register(*self._name),

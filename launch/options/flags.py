@@ -73,6 +73,19 @@ def define_list_flags() -> flags.FlagValues:
   return values
 
 
+def define_plot_flags() -> flags.FlagValues:
+  """Returns the flags of `slipway plot`, before parsing."""
+  values = flags.FlagValues()
+  flags.DEFINE_string(
+    "output",
+    "comparison.png",
+    "Path of the picture, a PNG file.",
+    flag_values=values,
+  )
+  flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
+
+
 def parse(
   values: flags.FlagValues,
   argv: Sequence[str],
@@ -117,6 +130,47 @@ def parse(
   return values
 
 
+def split_words(
+  values: flags.FlagValues, argv: Sequence[str]
+) -> tuple[list[str], list[str]]:
+  """Separates the flags of a command line from its other arguments.
+
+  Args:
+    values: the command's flags, before parsing.
+    argv: the program's name and its arguments.
+
+  Returns:
+    A list of the program's name and all flags, and a list of all other
+    arguments, which may be negative numbers.
+  """
+  # Flags whose value may be the next argument, with their dashes.
+  with_values = {
+    f"{dashes}{name}": name
+    for name in values
+    for dashes in ("-", "--")
+    if not values[name].boolean
+  }
+  given, words = [argv[0]], []
+  arguments = iter(argv[1:])
+  for argument in arguments:
+    if argument in with_values:
+      given.append(f"--{with_values[argument]}={next(arguments, '')}")
+    elif argument.startswith("-") and not _is_number(argument):
+      given.append(argument)
+    else:
+      words.append(argument)
+  return given, words
+
+
+def _is_number(text: str) -> bool:
+  """Returns whether a text is a number, such as '-1'."""
+  try:
+    float(text)
+  except ValueError:
+    return False
+  return True
+
+
 def requests_help(argv: Sequence[str]) -> bool:
   """Returns whether a command line has --help, -h or --helpfull.
 
@@ -132,7 +186,7 @@ def _suggest_flag(
   field_names: Collection[str],
   command: str,
 ) -> str:
-  """Returns the flag that the user probably meant, for an error message.
+  """Returns advice for an unknown flag, for an error message.
 
   Args:
     name: name of the unknown flag.

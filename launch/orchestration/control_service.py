@@ -10,7 +10,7 @@ from slipway.launch.runs import run_counters, run_status
 class ControlService(typing.Protocol):
   """The control node's RPC interface; `run_control.RunControl` implements it.
 
-  Methods that are marked `wire.repeated` are idempotent. Clients retry them,
+  Methods that are marked `wire.retried` are idempotent. Clients retry them,
   because the control node may be restarting.
   """
 
@@ -30,7 +30,7 @@ class ControlService(typing.Protocol):
     """Records a node's last report, and that the node has ended."""
     ...
 
-  @wire.repeated
+  @wire.retried
   def register(self, role: str, index: int) -> messages.Registration:
     """Returns counts of a node's earlier processes, to a process that starts.
 
@@ -57,13 +57,15 @@ class ControlService(typing.Protocol):
     """Returns the run's current counters, for a new snapshot."""
     ...
 
-  @wire.repeated
+  @wire.retried
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node reported."""
     ...
 
-  @wire.repeated
-  def evaluated(self, evaluation: messages.Evaluation) -> bool:
+  @wire.retried
+  def evaluated(
+    self, evaluation: messages.Evaluation
+  ) -> messages.EvaluationReply:
     """Records an evaluation, and returns whether it is the best so far."""
     ...
 

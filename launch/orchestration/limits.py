@@ -1,6 +1,7 @@
 """Limits: checks a run's counts against section `limits` of its config."""
 
 import typing
+from collections.abc import Sequence
 
 import ml_collections
 
@@ -18,9 +19,10 @@ class Counts(typing.NamedTuple):
     trainer_steps: updates of the learner.
     episodes: training episodes of all workers.
     wall_clock_s: duration of the run in seconds.
-    target_return: mean return of the last evaluation, or None before the first.
-    evaluations_without_improvement: evaluations since the mean return was last
-      higher than all before.
+    target_return: mean return of the last evaluation, or None if the last
+      `limits.target_evaluations` evaluations did not all reach the target.
+    evaluations_without_improvement: evaluations since the best mean return
+      last rose.
   """
 
   environment_steps: int = 0
@@ -33,26 +35,55 @@ class Counts(typing.NamedTuple):
   @classmethod
   def from_status(cls, status: run_status.RunStatus) -> "Counts":
     """Returns the counts of a run's status that have limits."""
+    evaluation, needed = status.evaluation, status.limits.target_evaluations
     return cls(
       status.env_steps,
       status.trainer_steps,
       status.episodes,
       status.wall_s,
-      status.evaluation.mean_return,
-      status.evaluation.without_improvement,
+      evaluation.mean_return if evaluation.at_target >= needed else None,
+      evaluation.without_improvement,
     )
 
   @classmethod
-  def from_counters(cls, counters: run_counters.RunCounters) -> "Counts":
-    """Returns the counts of a snapshot that have limits."""
+  def from_counters(
+    cls,
+    counters: run_counters.RunCounters,
+    limits: ml_collections.ConfigDict,
+  ) -> "Counts":
+    """Returns the counts of a snapshot that have limits.
+
+    Args:
+      counters: the counters of the snapshot.
+      limits: section `limits` of a config.
+    """
+    returns = counters.eval_returns
+    reached = count_at_target(limits, returns) >= limits.target_evaluations
     return cls(
       counters.environment_steps,
       counters.trainer_steps,
       counters.episodes,
       counters.wall_s,
-      counters.eval_return,
+      returns[-1] if reached else None,
       counters.evaluations_without_improvement,
     )
+
+
+def count_at_target(
+  limits: ml_collections.ConfigDict, returns: Sequence[float]
+) -> int:
+  """Returns the number of evaluations since the last one below the target.
+
+  Args:
+    limits: section `limits` of a config.
+    returns: mean returns of a run's last evaluations, in their order.
+  """
+  at_target = 0
+  for mean_return in reversed(returns):
+    if mean_return < limits.target_return:
+      break
+    at_target += 1
+  return at_target
 
 
 def find_configured(limits: ml_collections.ConfigDict) -> list[str]:

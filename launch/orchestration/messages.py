@@ -67,6 +67,9 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     returns: undiscounted return of each episode.
     lengths: environment steps of each episode.
     variables_version: version of the variables that was evaluated.
+    repeated: returns of a second evaluation of the same variables, with other
+      episodes, or empty if there was none. An evaluator repeats an evaluation
+      whose mean return is at least the best one.
     key: unique id of the evaluation, so that a retried call counts it only
       once; empty if the call is never retried.
   """
@@ -74,7 +77,21 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   returns: typing.Annotated[list[Return], msgspec.Meta(min_length=1)]
   lengths: typing.Annotated[list[Count], msgspec.Meta(min_length=1)]
   variables_version: Count
+  repeated: list[Return] = []
   key: typing.Annotated[str, msgspec.Meta(max_length=64)] = ""
+
+
+class EvaluationReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """The control node's reply to an evaluation.
+
+  Attributes:
+    is_best: whether the evaluated variables are the best ones so far.
+    best_return: highest mean return of a repeated evaluation so far, or None if
+      there was none.
+  """
+
+  is_best: bool = False
+  best_return: float | None = None
 
 
 class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -150,7 +150,7 @@ class Rates:
     table = self.table
     if table is None or not statuses:
       return 0
-    if table.consumed:
+    if table.is_queue:
       return sum(status.size // table.batch_size for status in statuses)
     filled = all(status.size >= table.min_size for status in statuses)
     return self._round_updates if filled else 0
@@ -177,28 +177,28 @@ class Rates:
     table = self.table
     if table is None:
       return 0, 0.0
-    if table.consumed:
+    if table.is_queue:
       return table.batch_size - 1, 1.0
     return table.min_size, table.samples_per_insert or table.batch_size
 
   @property
   def _is_queue(self) -> bool:
     """Whether the table is a queue, whose items are sampled once."""
-    return self.table is not None and self.table.consumed
+    return self.table is not None and self.table.is_queue
 
   @property
   def _round_updates(self) -> int:
     """Number of updates per round that gives the target samples per insert."""
     table = self.table
-    if table is None or table.consumed or table.round_steps is None:
+    if table is None or table.is_queue or table.round_steps is None:
       return 1
     inserts = table.round_steps / table.steps_per_item
     samples = inserts * table.samples_per_insert
     return max(1, round(samples / table.batch_size))
 
 
-class Publications:
-  """Decides after which updates the trainer publishes its variables.
+class PublicationSchedule:
+  """Schedule of the updates after which the trainer publishes its variables.
 
   Attributes:
     updates_left: number of updates that are left in the trainer's phase of a
@@ -222,18 +222,18 @@ class Publications:
     """
     self.updates_left = updates
 
-  def is_due(self, steps_before: int, steps: int) -> bool:
-    """Returns whether to publish after a call of the learner.
+  def record_updates(self, steps_before: int, steps_after: int) -> bool:
+    """Counts the updates of a learner call; returns whether to publish now.
 
-    Must be called once per call of the learner, because a round's updates are
-    counted here, too.
+    It must be called once per call of the learner, because a round's updates
+    are counted here.
 
     Args:
       steps_before: number of trainer steps before the call of the learner.
-      steps: number of trainer steps after the call.
+      steps_after: number of trainer steps after the call.
     """
     if not self._rates.in_rounds:
       period = self._rates.publish_period
-      return steps // period > steps_before // period
-    self.updates_left -= steps - steps_before
-    return self.updates_left <= 0 and steps > steps_before
+      return steps_after // period > steps_before // period
+    self.updates_left -= steps_after - steps_before
+    return self.updates_left <= 0 and steps_after > steps_before

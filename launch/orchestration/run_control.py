@@ -69,7 +69,7 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
     snapshot: number of the newest snapshot for which the hooks were called, or
       0 if there is none.
     evaluation_key: `Evaluation.key` of the last evaluation that was counted.
-    evaluation_is_best: whether that evaluation was the best so far.
+    evaluation_reply: the reply to that evaluation.
   """
 
   config: str
@@ -80,7 +80,7 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
   stop_grace_from_s: float = 0.0
   snapshot: int = 0
   evaluation_key: str = ""
-  evaluation_is_best: bool = False
+  evaluation_reply: messages.EvaluationReply = messages.EvaluationReply()
 
 
 class RunControl(control_service.ControlService):
@@ -251,7 +251,9 @@ class RunControl(control_service.ControlService):
     with self._lock:
       return self._state.variables_version()
 
-  def evaluated(self, evaluation: messages.Evaluation) -> bool:
+  def evaluated(
+    self, evaluation: messages.Evaluation
+  ) -> messages.EvaluationReply:
     """Records an evaluation, and returns whether it is the best so far.
 
     An evaluation that the evaluator sends again, because the reply was lost,
@@ -266,23 +268,24 @@ class RunControl(control_service.ControlService):
     with self._lock:
       saved = self._saved
       if evaluation.key and evaluation.key == saved.evaluation_key:
-        return saved.evaluation_is_best
+        return saved.evaluation_reply
       if self._closed or saved.stopped_because in _EVALUATION_LIMITS:
-        return False
+        return messages.EvaluationReply()
       row = results_lib.make_evaluation(
         self._state.status(),
         evaluation.returns,
         evaluation.lengths,
         evaluation.variables_version,
       )
-      best = self._state.add_evaluation(row)
-      saved.evaluation_key, saved.evaluation_is_best = evaluation.key, best
+      is_best = self._state.add_evaluation(row, evaluation.repeated)
+      reply = messages.EvaluationReply(is_best, self._state.saved.best_return)
+      saved.evaluation_key, saved.evaluation_reply = evaluation.key, reply
       # The state is saved before the row is written: a control node that is
       # restarted in between adds the missing row.
       self._save_state()
       self._results.add_evaluation(row)
       self._hooks.send("evaluation", self.status)
-      return best
+      return reply
 
   def stop(self, reason: str) -> None:
     """Stops the run: its nodes end in the order of `stop_order`.

@@ -3,12 +3,16 @@
 import math
 import time
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import ml_collections
 import msgspec
+import numpy as np
 
+from slipway.configs import base
 from slipway.launch.orchestration import (
+  advice,
+  limits,
   messages,
   node_state,
   rate,
@@ -40,14 +44,17 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
     name: the run's name.
     expected: number of nodes of each role that will report.
     started_at_s: unix seconds of the user's command.
-    resumed: counters of the snapshot from which the run was resumed, or None if
-      it was not resumed.
+    resumed_from: counters of the snapshot from which the run was resumed, or
+      None if it was not resumed.
     nodes: state of each node, by role and index.
     absent: role and index of each node that currently has no machine.
     evaluations: number of evaluations, including those before a resume.
     evaluation: last evaluation since the run was started or resumed, or None
       before the first.
-    best_return: highest mean return of an evaluation, or None before the first.
+    eval_returns: mean returns of the last evaluations, at most
+      `base.RETURNS_KEPT`, in their order.
+    best_return: highest mean return of a repeated evaluation, or None before
+      the first.
     without_improvement: number of evaluations since `best_return` last rose.
     first_step_at_s: unix seconds of the first update, or None before it.
     learning_since: the run's counts at the first update, or None before it.
@@ -57,11 +64,12 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
   name: str
   expected: dict[str, int]
   started_at_s: float
-  resumed: run_counters.RunCounters | None = None
+  resumed_from: run_counters.RunCounters | None = None
   nodes: dict[str, dict[int, node_state.NodeState]] = {}
   absent: list[tuple[str, int]] = []
   evaluations: int = 0
   evaluation: curves.Evaluation | None = None
+  eval_returns: list[float] = []
   best_return: float | None = None
   without_improvement: int = 0
   first_step_at_s: float | None = None
@@ -74,7 +82,7 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
     name: str,
     expected: Mapping[str, int],
     started_at_s: float,
-    resumed: run_counters.RunCounters | None = None,
+    resumed_from: run_counters.RunCounters | None = None,
   ) -> "SavedRun":
     """Returns the fields of a run that is started or resumed.
 
@@ -82,21 +90,22 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
       name: the run's name.
       expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
-      resumed: counters of the snapshot from which the run is resumed, or None
-        if the run is new.
+      resumed_from: counters of the snapshot from which the run is resumed, or
+        None if the run is new.
     """
-    run = cls(name, dict(expected), started_at_s, resumed)
-    if resumed:
-      run.evaluations = resumed.evaluations
-      run.best_return = resumed.best_eval_return
-      run.without_improvement = resumed.evaluations_without_improvement
-      run.lost = resumed.lost
+    run = cls(name, dict(expected), started_at_s, resumed_from)
+    if resumed_from:
+      run.evaluations = resumed_from.evaluations
+      run.eval_returns = list(resumed_from.eval_returns)
+      run.best_return = resumed_from.best_eval_return
+      run.without_improvement = resumed_from.evaluations_without_improvement
+      run.lost = resumed_from.lost
       run.nodes = {
         role: {
           index: node_state.NodeState.from_counters(counters)
           for index, counters in nodes.items()
         }
-        for role, nodes in resumed.nodes.items()
+        for role, nodes in resumed_from.nodes.items()
       }
     return run
 
@@ -105,7 +114,8 @@ class RunState:
   """Combines the reports of all nodes into the run's counts, rates and status.
 
   ```python
-  state = RunState(config, SavedRun.start('a-run', expected, time.time()))
+  saved = SavedRun.start('a-run', expected, time.time())
+  state = RunState(config, saved, schedule)
   state.report('worker', 0, messages.WorkerReport(env_steps=7))
   state.status().env_steps  # 7
   ```
@@ -118,17 +128,19 @@ class RunState:
     self,
     config: ml_collections.ConfigDict,
     saved: SavedRun,
-    rates: rates_lib.Rates,
+    schedule: rates_lib.Rates,
   ):
-    """Starts with the counts of `saved`, and with all rates at 0.
+    """Starts with the counts of `saved`, and with all measured rates at 0.
 
     Args:
       config: the whole config, whose limits may change during the run.
       saved: the fields that are saved, which this object changes in place.
-      rates: the run's schedule.
+      schedule: the run's schedule.
     """
     self._config = config
-    self._table_spec, self._publish_period = rates.table, rates.publish_period
+    self._table_spec = schedule.table
+    self._publish_period = schedule.publish_period
+    self._advisor = advice.Advisor(config)
     self.saved = saved
     self.clear_rates()
 
@@ -151,6 +163,8 @@ class RunState:
     if node.is_restarted(report):
       self._count_losses(node, getattr(report, "restored", None))
     node.record(report, finished)
+    if isinstance(report, messages.TrainerReport):
+      self._advisor.update(report.metrics)
     first_step_at_s = getattr(report, "first_step_at_s", None)
     if self.saved.first_step_at_s is None and first_step_at_s is not None:
       self.saved.first_step_at_s = first_step_at_s
@@ -193,22 +207,36 @@ class RunState:
     node = nodes.get(index) or node_state.NodeState()
     return messages.Registration(node.incarnations, node.counts.env_steps)
 
-  def add_evaluation(self, evaluation: curves.Evaluation) -> bool:
+  def add_evaluation(
+    self, evaluation: curves.Evaluation, repeated: Sequence[float] = ()
+  ) -> bool:
     """Records an evaluation, and returns whether it is the best so far.
 
-    An evaluation with the same mean return as the best one counts as the best,
-    but not as an improvement.
+    The highest of many noisy means overestimates the policy that it selects.
+    So an evaluation is compared by the mean return of its repetition, which has
+    other episodes; without a repetition it is never the best. One that equals
+    the best counts as the best, but not as an improvement.
+
+    Args:
+      evaluation: the row of the curves.
+      repeated: [N], returns of the repetition's episodes; empty if there was
+        none.
     """
     assert evaluation.eval_return is not None
-    self.saved.evaluations += 1
-    self.saved.evaluation = evaluation
-    best = self.saved.best_return
-    self.saved.without_improvement += 1
-    if best is not None and evaluation.eval_return < best:
+    saved = self.saved
+    saved.evaluations += 1
+    saved.evaluation = evaluation
+    saved.eval_returns.append(evaluation.eval_return)
+    del saved.eval_returns[: -base.RETURNS_KEPT]
+    saved.without_improvement += 1
+    if not repeated:
       return False
-    if best is None or evaluation.eval_return > best:
-      self.saved.without_improvement = 0
-    self.saved.best_return = evaluation.eval_return
+    mean_return = float(np.mean(repeated))
+    if saved.best_return is not None and mean_return < saved.best_return:
+      return False
+    if saved.best_return is None or mean_return > saved.best_return:
+      saved.without_improvement = 0
+    saved.best_return = mean_return
     return True
 
   def counters(self) -> run_counters.RunCounters:
@@ -223,7 +251,7 @@ class RunState:
       replay_size=status.replay.size if status.replay else 0,
       wall_s=status.wall_s,
       evaluations=self.saved.evaluations,
-      eval_return=status.evaluation.mean_return,
+      eval_returns=list(self.saved.eval_returns),
       best_eval_return=self.saved.best_return,
       evaluations_without_improvement=self.saved.without_improvement,
       resumes=status.resumes,
@@ -236,8 +264,8 @@ class RunState:
 
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node reported."""
-    resumed = self.saved.resumed
-    versions = [resumed.variables_version if resumed else 0]
+    resumed_from = self.saved.resumed_from
+    versions = [resumed_from.variables_version if resumed_from else 0]
     for role in ("trainer", "proxy", "worker"):
       versions += [
         getattr(node.report, "variables_version", 0)
@@ -347,7 +375,7 @@ class RunState:
     return None
 
   def clear_rates(self) -> None:
-    """Sets all rates to 0, and discards the samples of earlier counts."""
+    """Sets measured rates to 0, and discards the samples of earlier counts."""
     self._env_steps_rate = rate.Rate()
     self._trainer_steps_rate = rate.Rate()
     self._items_rate = rate.Rate()
@@ -395,7 +423,7 @@ class RunState:
       name=saved.name,
       mode=config.mode,
       waiting=self.describe_waits(),
-      resumes=saved.resumed.resumes + 1 if saved.resumed else 0,
+      resumes=saved.resumed_from.resumes + 1 if saved.resumed_from else 0,
       wall_s=self._wall_s(),
       start_up_s=(
         saved.first_step_at_s - saved.started_at_s
@@ -441,6 +469,7 @@ class RunState:
       },
       reconnects=workers.reconnects,
       metrics=trainer.metrics,
+      advice=list(self._advisor.sentences),
       proxy=self._proxy(),
       workers=self._workers(),
       externals=self._collectors(stop_order.EXTERNAL),
@@ -493,8 +522,8 @@ class RunState:
 
   def _wall_s(self) -> float:
     """Returns the run's duration in seconds, including time before a resume."""
-    resumed = self.saved.resumed
-    before_s = resumed.wall_s if resumed else 0.0
+    resumed_from = self.saved.resumed_from
+    before_s = resumed_from.wall_s if resumed_from else 0.0
     return time.time() - self.saved.started_at_s + before_s
 
   def _node(self, role: str, index: int) -> node_state.NodeState:
@@ -598,7 +627,8 @@ class RunState:
     """
     if self._reports("trainer", messages.TrainerReport):
       return self._trainer().trainer_steps
-    return self.saved.resumed.trainer_steps if self.saved.resumed else 0
+    resumed_from = self.saved.resumed_from
+    return resumed_from.trainer_steps if resumed_from else 0
 
   def _mean(self, name: str) -> float | None:
     """Returns the mean of a field over workers and external processes.
@@ -632,17 +662,15 @@ class RunState:
 
   def _evaluation(self) -> run_status.EvaluationStatus:
     """Returns the status's section about evaluations."""
-    last, resumed = self.saved.evaluation, self.saved.resumed
-    if last is not None:
-      mean_return = last.eval_return
-    else:  # the last evaluation before this resume, if there was one
-      mean_return = resumed.eval_return if resumed else None
+    last, returns = self.saved.evaluation, self.saved.eval_returns
     return run_status.EvaluationStatus(
       self.saved.evaluations,
-      mean_return,
+      returns[-1] if returns else None,
       (last and last.eval_episodes) or 0,
+      run_status.recent_mean_return(returns) if returns else None,
       self.saved.best_return,
       self.saved.without_improvement,
+      limits.count_at_target(self._config.limits, returns),
     )
 
   @property
@@ -676,7 +704,8 @@ class RunState:
     saved, spec = self.saved, self._table_spec
     if spec is None:
       return None
-    resumed_size = saved.resumed.replay_size if saved.resumed else 0
+    resumed_from = saved.resumed_from
+    resumed_size = resumed_from.replay_size if resumed_from else 0
     counts = self._table_counts() or messages.TableCounts(resumed_size)
     return run_status.ReplayStatus(
       counts.size,
@@ -685,7 +714,7 @@ class RunState:
       counts.sampled,
       counts.samples_per_insert,
       spec.samples_per_insert,
-      spec.consumed,
+      spec.is_queue,
       {
         index: node.report.replay
         for index, node in sorted(saved.nodes.get("replay", {}).items())

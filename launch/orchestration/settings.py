@@ -14,6 +14,7 @@ FIELDS = (
   "limits.episodes",
   "limits.wall_clock_s",
   "limits.target_return",
+  "limits.target_evaluations",
   "limits.evaluations_without_improvement",
   "limits.combine",
 )

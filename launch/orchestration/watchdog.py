@@ -111,12 +111,12 @@ class Watchdog:
       )
     if cause is None and not any(c.expected for c in collectors):
       cause = "no worker writes and the trainer hangs: its log may say where"
-    if cause is None and replay.consumed:
+    if cause is None and replay.is_queue:
       cause = _explain_queue(limiter, table, counts, self._batch_size)
     if cause is None:
       cause = _explain_table(limiter, table, counts, self._explain_rate_limit())
     return (
-      f"{text}{cause}; {_describe_counts(limiter, counts, replay.consumed)}"
+      f"{text}{cause}; {_describe_counts(limiter, counts, replay.is_queue)}"
     )
 
   def _explain_rate_limit(self) -> str:
@@ -151,7 +151,7 @@ def _limiting_table(
     limiter: limiter of each table.
     replay: counts of the table or of all shards.
   """
-  name = _QUEUE if replay.consumed else _TABLE
+  name = _QUEUE if replay.is_queue else _TABLE
   if not replay.shards:
     return name, run_status.TableCounts(
       replay.size, replay.inserted, replay.sampled
@@ -249,16 +249,16 @@ def _explain_absence(
 
 
 def _describe_counts(
-  limiter: limiter_lib.Limiter, counts: run_status.TableCounts, consumed: bool
+  limiter: limiter_lib.Limiter, counts: run_status.TableCounts, is_queue: bool
 ) -> str:
   """Returns a text with a table's counts and its limiter's bounds.
 
   Args:
     limiter: the table's limiter.
     counts: the table's counts.
-    consumed: whether the table is a queue, whose items are sampled once.
+    is_queue: whether the table is a queue, whose items are sampled once.
   """
-  if consumed:
+  if is_queue:
     return f"{counts.size:,} items in the queue, {counts.sampled:,} consumed"
   items = f"{counts.size:,} items of at least {limiter.min_size:,}"
   if not limiter.bounded:

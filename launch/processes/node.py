@@ -33,8 +33,8 @@ class Node:
   Attributes:
     prepared: the function and environment of the next process.
     incarnations: number of processes that were started so far.
-    due_s: monotonic seconds of the next restart, or None if the node will not
-      be restarted.
+    restart_due_s: monotonic seconds of the next restart, or None if the node
+      will not be restarted.
     ended_at_s: monotonic seconds at which the end of the newest process was
       detected; 0.0 before the first end.
     failure: failure that ended the newest process, or None if that process runs
@@ -56,7 +56,7 @@ class Node:
     """
     self.prepared = prepared
     self.incarnations = 0
-    self.due_s: float | None = None
+    self.restart_due_s: float | None = None
     self.ended_at_s = 0.0
     self.failure: failures.Failure | None = None
     self._budget = budget
@@ -112,7 +112,7 @@ class Node:
     Raises:
       EOFError, OSError: the fork server has ended.
     """
-    self.due_s, self.failure = None, None
+    self.restart_due_s, self.failure = None, None
     self._log.begin()
     prepared = self.prepared
     process = fork_server.CONTEXT.Process(

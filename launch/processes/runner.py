@@ -101,12 +101,12 @@ class Runner:
     )
     self._make_worker = make_worker
     self._nodes = [self._make_node(prepared) for prepared in nodes]
-    self._server_budget = restart_budget.RestartBudget(budget, period_s)
+    self._fork_server_budget = restart_budget.RestartBudget(budget, period_s)
     self._log = event_log.EventLog(logs / "runner")
     # None until `set_workers` is called: then the initial workers are kept.
     self._target: _WorkersTarget | None = None
     self._stopping = threading.Event()
-    self._killed = False
+    self._kill_requested = False
     self._shutdown_forced = threading.Event()
     self._failure: failures.Failure | None = None
     self._deadline_s = float("inf")
@@ -165,7 +165,7 @@ class Runner:
     Raises:
       KeyboardInterrupt: this is the first call, and no node has been started.
     """
-    was_called_before, self._killed = self._killed, True
+    was_called_before, self._kill_requested = self._kill_requested, True
     has_started = any(node.incarnations for node in self._nodes)
     if not was_called_before and not has_started:
       raise signals.SecondInterrupt
@@ -197,18 +197,22 @@ class Runner:
     )
 
   def _step(self) -> bool:
-    """Waits up to 0.2 s for the end of a node, and handles all events.
+    """Waits up to 0.2 s for the end of a node, and handles what happened.
 
-    It restarts failed nodes, starts missing workers, and kills nodes that are
+    It restarts failed nodes and the fork server, and starts missing workers.
+    If a shutdown was forced, it makes all nodes end. It kills nodes that are
     alive after the deadline.
 
     Returns:
       Whether any node is alive or will be restarted.
+
+    Raises:
+      signals.SecondInterrupt: `kill_at_once` was called.
     """
     alive = [node for node in self._nodes if node.alive]
     sentinels = [node.sentinel for node in alive]
     connection.wait([s for s in sentinels if s is not None], _WAIT_S)
-    if self._killed:
+    if self._kill_requested:
       raise signals.SecondInterrupt
     now_s = time.monotonic()
     for node in alive:
@@ -216,10 +220,10 @@ class Runner:
       # `_handle_end` of another node may have killed this one meanwhile.
       if node.alive and (status := node.poll()) is not None:
         self._handle_end(node, status, now_s)
-    self._restart_server_if_needed()
+    self._restart_fork_server_if_needed()
     for node in self._nodes:
-      if node.due_s is not None:
-        self._start_if_due(node, node.due_s, now_s)
+      if node.restart_due_s is not None:
+        self._start_if_due(node, node.restart_due_s, now_s)
     self._start_workers()
     if self._shutdown_forced.is_set():
       self._shutdown_forced.clear()
@@ -230,34 +234,38 @@ class Runner:
         "killed, because they did not end: %s", ", ".join(alive_names)
       )
       self._kill_all()
-    return any(node.alive or node.due_s is not None for node in self._nodes)
+    return any(
+      node.alive or node.restart_due_s is not None for node in self._nodes
+    )
 
   def _start_node(self, node: node_lib.Node) -> None:
     """Starts a process of a node; if that fails, schedules another attempt."""
-    self._restart_server_if_needed()
+    self._restart_fork_server_if_needed()
     try:
       node.start()
     except (EOFError, OSError) as error:
       time.sleep(_WAIT_S)  # the fork server's end is detected a moment later
-      node.due_s = time.monotonic()
-      self._restart_server_if_needed(f"{node.name} did not start ({error!r})")
+      node.restart_due_s = time.monotonic()
+      self._restart_fork_server_if_needed(
+        f"{node.name} did not start ({error!r})"
+      )
     else:
       self._log.info("%s is process %d", node.name, node.pid)
 
   def _start_if_due(
-    self, node: node_lib.Node, due_s: float, now_s: float
+    self, node: node_lib.Node, restart_due_s: float, now_s: float
   ) -> None:
     """Restarts a node once its delay is over, or cancels the restart.
 
     Args:
       node: a node that has ended, and whose restart is scheduled.
-      due_s: monotonic seconds at which the restart is due. If the run is
-        stopping, the node is restarted at once.
+      restart_due_s: monotonic seconds of the restart. If the run is stopping,
+        the node is restarted at once.
       now_s: current monotonic seconds.
     """
     if self._failure is not None or self._can_do_without(node):
-      node.due_s = None
-    elif now_s >= due_s or self._stopping.is_set():
+      node.restart_due_s = None
+    elif now_s >= restart_due_s or self._stopping.is_set():
       self._start_node(node)
 
   def _start_workers(self) -> None:
@@ -275,7 +283,7 @@ class Runner:
         self._start_node(node)
       elif (
         not node.alive
-        and node.due_s is None
+        and node.restart_due_s is None
         and node.ended_at_s < target.read_at_s
       ):
         node.prepared = self._make_worker(index, target.workers)
@@ -295,15 +303,15 @@ class Runner:
       role == "worker" and target is not None and int(index) >= target.workers
     )
 
-  def _restart_server_if_needed(self, problem: str = "") -> None:
+  def _restart_fork_server_if_needed(self, problem: str = "") -> None:
     """Restarts the fork server if its process has ended; the nodes continue.
 
-    If the server fails more often than a node's restart budget allows, the run
-    fails.
+    If the fork server fails more often than a node's restart budget allows, the
+    run fails.
 
     Args:
       problem: text about a node that could not be forked, which also counts as
-        a failure of the server; empty if there is no such node.
+        a failure of the fork server; empty if there is no such node.
     """
     if how := fork_server.restart_if_ended():
       problem = f"the fork server {how}"
@@ -311,7 +319,7 @@ class Runner:
       return
     self._log.error("%s; the nodes continue", problem)
     self._kill_orphans()
-    delay_s = self._server_budget.count_failure(time.monotonic())
+    delay_s = self._fork_server_budget.count_failure(time.monotonic())
     if delay_s is None and self._failure is None:
       line = (
         f"{problem}, more often than config.restarts.budget allows, so no node "
@@ -366,14 +374,14 @@ class Runner:
       self._fail(node.first_failure)
       return
     self._log.info("%s will be restarted in %.1f s", node.name, delay_s)
-    node.due_s = now_s + delay_s
+    node.restart_due_s = now_s + delay_s
     for other in self._nodes:
       if (
         other.prepared.role in self._policies[node.prepared.role].also_restarted
       ):
         self._log.info("%s will be restarted with it", other.name)
         other.kill()
-        other.due_s = node.due_s
+        other.restart_due_s = node.restart_due_s
 
   def _fail(self, failure: failures.Failure) -> None:
     """Makes the run fail: all nodes shut down, and `run` raises the failure."""
@@ -381,7 +389,10 @@ class Runner:
     self._shut_down_nodes()
 
   def _shut_down_nodes(self) -> None:
-    """Sends the shutdown signal to each node, and sets the deadline."""
+    """Sends the shutdown signal to each node, and sets the deadline.
+
+    Nodes that are alive after the deadline are killed.
+    """
     self._set_deadline()
     for node in self._nodes:
       if node.alive:

@@ -14,7 +14,7 @@ from slipway.replay.transport import unix_server
 
 # Default timeout in seconds of each socket operation of a call.
 _CALL_TIMEOUT_S = 3.0
-# Seconds for which a method marked `wire.repeated` is retried; longer than a
+# Seconds for which a method marked `wire.retried` is retried; longer than a
 # server's restart takes.
 _RETRY_TIMEOUT_S = 30.0
 _RETRY_PERIOD_S = 0.1  # seconds between two attempts of a retried call
@@ -41,7 +41,7 @@ def connect(
 
   - ValueError if the service has rejected the call;
   - UnreachableError if there was no reply or the method failed. Methods that
-    are marked `wire.repeated` are retried for 30 s first.
+    are marked `wire.retried` are retried for 30 s first.
 
   Args:
     service: class that declares the methods; see `wire`.
@@ -69,13 +69,13 @@ class _Client:
     if name not in self.__dict__.get("_methods", ()):
       raise AttributeError(name)
     method = self._methods[name]
-    call = self._call_with_retry if method.repeated else self._call
+    call = self._call_with_retry if method.retried else self._call
     return functools.partial(call, name, method)
 
   def _call_with_retry(
     self, name: str, method: wire.Method, *arguments: typing.Any
   ) -> typing.Any:
-    """Calls a method, and repeats a call without a result for 30 s.
+    """Calls a method, and retries a call without a result for 30 s.
 
     Args:
       name: the method's name.

@@ -25,9 +25,9 @@ _MAX_FRAME_BYTES = 16 * 2**20
 # Header of a frame: the length of the rest, in big-endian order.
 _LENGTH_HEADER = struct.Struct("!I")
 # Attribute that marks the methods which clients retry.
-_REPEATED_MARK = "_rpc_repeated"
+_RETRIED_MARK = "_rpc_retried"
 
-# Type of a method that `repeated` decorates.
+# Type of a method that `retried` decorates.
 Function = typing.TypeVar("Function", bound=Callable)
 
 
@@ -58,31 +58,33 @@ class Reply(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class Method(typing.NamedTuple):
-  """Decoders of a service method, made from its type annotations.
+  """Decoders of a service method, and whether clients retry its calls.
+
+  The decoders are made from the method's type annotations.
 
   Attributes:
     arguments: decoder of the tuple of all arguments.
     result: decoder of the result.
-    repeated: whether clients retry the call until there is a reply.
+    retried: whether clients retry the call until there is a reply.
   """
 
   arguments: msgspec.msgpack.Decoder
   result: msgspec.msgpack.Decoder
-  repeated: bool
+  retried: bool
 
 
-def repeated(function: Function) -> Function:
+def retried(function: Function) -> Function:
   """Marks a service's method as one that clients retry; a decorator.
 
   A client calls the method again while the server restarts, until there is a
   reply. So the server may execute one call twice.
   """
-  setattr(function, _REPEATED_MARK, True)
+  setattr(function, _RETRIED_MARK, True)
   return function
 
 
 def methods(service: type) -> dict[str, Method]:
-  """Returns the decoders of a service's public methods, by method name.
+  """Returns how a service's public methods are called, by method name.
 
   Args:
     service: a class whose methods have annotations that msgspec supports.
@@ -97,7 +99,7 @@ def methods(service: type) -> dict[str, Method]:
     found[name] = Method(
       msgspec.msgpack.Decoder(arguments),
       msgspec.msgpack.Decoder(result),
-      hasattr(function, _REPEATED_MARK),
+      hasattr(function, _RETRIED_MARK),
     )
   return found
 

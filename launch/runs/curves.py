@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from absl import logging
 
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import run_folder, run_status
 
 
 class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,6 +47,7 @@ _ENV_STEPS = COLUMNS.index("env_steps")  # index of the column
 _MAX_STEPS = 2**53
 
 _RETURN_COLOUR = "#1f6fb4"  # of the mean return and its band
+_RECENT_COLOUR = "#12395b"  # of the mean of the last evaluations
 _TARGET_COLOUR = "#c2571a"  # of the line at the target return
 _LABEL_COLOUR = "#5c6570"  # of the texts at the axes and in the legend
 
@@ -164,11 +165,16 @@ def draw(folder: run_folder.RunFolder) -> bytes:
     handles,
     labels,
     loc="outside lower center",
-    ncols=3,
+    ncols=4,
     frameon=False,
     fontsize=9,
     labelcolor=_LABEL_COLOUR,
   )
+  return to_png(picture)
+
+
+def to_png(picture) -> bytes:
+  """Returns a matplotlib Figure as the bytes of a PNG file."""
   png = io.BytesIO()
   picture.savefig(png, format="png")
   return png.getvalue()
@@ -204,6 +210,16 @@ def _draw_return(axes, x, mean, std) -> None:
     marker=marker,
     markersize=3.5,
     label="mean return",
+  )
+  recent = [
+    run_status.recent_mean_return(mean[:end]) for end in range(1, len(mean) + 1)
+  ]
+  axes.plot(
+    x,
+    recent,
+    color=_RECENT_COLOUR,
+    linewidth=1.2,
+    label=f"mean of last {run_status.RECENT_EVALUATIONS}",
   )
 
 

@@ -39,7 +39,9 @@ class Summary(msgspec.Struct, frozen=True):
   Attributes:
     eval_return: mean return of the last evaluation.
     eval_episodes: number of episodes of the last evaluation.
-    best_eval_return: highest mean return of an evaluation.
+    recent_eval_return: mean of the last 10 evaluations' mean returns.
+    best_eval_return: highest mean return of an evaluation, from a repetition
+      with other episodes.
     samples_per_insert: measured samples per inserted item, or null without a
       table.
     variables_age_s: mean seconds since the workers' variables were published.
@@ -57,6 +59,7 @@ class Summary(msgspec.Struct, frozen=True):
   mode: str
   eval_return: float | None
   eval_episodes: int
+  recent_eval_return: float | None
   best_eval_return: float | None
   env_steps: int
   episodes: int
@@ -89,6 +92,7 @@ class Summary(msgspec.Struct, frozen=True):
       mode=status.mode,
       eval_return=status.evaluation.mean_return,
       eval_episodes=status.evaluation.episodes,
+      recent_eval_return=status.evaluation.recent_mean_return,
       best_eval_return=status.evaluation.best_mean_return,
       env_steps=status.env_steps,
       episodes=status.episodes,

@@ -96,10 +96,12 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wall_s: duration of the run in seconds, without the time between a stop and
       a resume.
     evaluations: number of evaluations, each of which is a row of curves.csv.
-    eval_return: mean return of the last evaluation, or None if there was none.
-    best_eval_return: highest mean return so far, or None without an evaluation.
-    evaluations_without_improvement: evaluations since the mean return was last
-      higher than all before.
+    eval_returns: mean returns of the last evaluations, at most
+      `base.RETURNS_KEPT`, in their order.
+    best_eval_return: highest mean return of a repeated evaluation, or None
+      without an evaluation.
+    evaluations_without_improvement: evaluations since `best_eval_return` last
+      rose.
     resumes: number of resumes of the run.
     lost: work that was lost so far.
     nodes: counters of each node, by role and index.
@@ -113,7 +115,7 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   replay_size: Count
   wall_s: Seconds
   evaluations: Count
-  eval_return: float | None
+  eval_returns: list[float]
   best_eval_return: float | None
   evaluations_without_improvement: Count
   resumes: Count

@@ -5,6 +5,8 @@ and the watchdog. Each field has a default, for a run that has just begun.
 """
 
 import math
+import statistics
+from collections.abc import Sequence
 
 import msgspec
 
@@ -38,9 +40,9 @@ class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       reached its minimum size.
     samples_per_insert_target: target of `samples_per_insert`, or 0 if there is
       none.
-    consumed: whether the table is a queue, whose items are sampled once.
-    shards: counts of each shard, by its index; empty if there is only one.
-    shards_up: number of shards that reply, or None if there is only one.
+    is_queue: whether the table is a queue, whose items are sampled once.
+    shards: counts of each shard, by its index; empty without shards.
+    shards_up: number of shards that reply, or None without shards.
   """
 
   size: int = 0
@@ -49,7 +51,7 @@ class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   sampled: int = 0
   samples_per_insert: float = 0.0
   samples_per_insert_target: float = 0.0
-  consumed: bool = False
+  is_queue: bool = False
   shards: dict[int, TableCounts] = {}
   shards_up: int | None = None
 
@@ -109,6 +111,19 @@ class VariablesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   loads_per_trainer_step_target: float | None = None
 
 
+# Number of evaluations whose mean is `EvaluationStatus.recent_mean_return`.
+RECENT_EVALUATIONS = 10
+
+
+def recent_mean_return(returns: Sequence[float]) -> float:
+  """Returns the mean of the last `RECENT_EVALUATIONS` mean returns.
+
+  Args:
+    returns: mean returns of at least one evaluation, in their order.
+  """
+  return statistics.fmean(returns[-RECENT_EVALUATIONS:])
+
+
 class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Counts and mean returns of the run's evaluations.
 
@@ -117,17 +132,24 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mean_return: mean return of the last evaluation, or None if there was none.
     episodes: number of episodes of the last evaluation, or 0 if the run was
       resumed after it.
-    best_mean_return: highest mean return so far, or None without an
-      evaluation.
-    without_improvement: number of evaluations since the last one whose mean
-      return was higher than all before.
+    recent_mean_return: mean of the last `RECENT_EVALUATIONS` mean returns, or
+      of all if there are fewer; None if there are none.
+    best_mean_return: highest mean return of a repeated evaluation, or None
+      without an evaluation. An evaluation that is at least as good as the best
+      is repeated with other episodes, whose mean decides.
+    without_improvement: number of evaluations since `best_mean_return` last
+      rose.
+    at_target: number of consecutive evaluations, up to the last one, that have
+      reached `limits.target_return`.
   """
 
   count: int = 0
   mean_return: float | None = None
   episodes: int = 0
+  recent_mean_return: float | None = None
   best_mean_return: float | None = None
   without_improvement: int = 0
+  at_target: int = 0
 
 
 class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,6 +181,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     episodes: training episodes of all workers.
     wall_clock_s: duration of the run in seconds.
     target_return: mean return of an evaluation.
+    target_evaluations: number of consecutive evaluations that must reach
+      `target_return`.
     evaluations_without_improvement: evaluations in a row without a new highest
       mean return.
     combine: 'any' if the first limit that is reached ends the run, or 'all' if
@@ -170,6 +194,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   episodes: int = 0
   wall_clock_s: float = 0.0
   target_return: float = math.inf
+  target_evaluations: int = 1
   evaluations_without_improvement: int = 0
   combine: str = "any"
 
@@ -243,7 +268,8 @@ class MachineStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   Attributes:
     host: address of the machine.
     up: whether the node group is running there.
-    connections_refused: unauthenticated peers that the gateway has rejected.
+    connections_refused: connections that the gateway has refused; see
+      `Gateway.stats`.
   """
 
   host: str
@@ -305,6 +331,7 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node_restarts: restarts of each restarted node, by name ('worker/0').
     reconnects: streams that workers have reopened.
     metrics: metrics of the learner's last update, by name.
+    advice: sentences about configs whose values can't be learned well.
     proxy: sums over all proxies, or None if the run has no proxy.
     workers: counts of each worker, by index.
     externals: counts of each external process, by index, disconnected ones
@@ -345,6 +372,7 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   node_restarts: dict[str, int] = {}
   reconnects: int = 0
   metrics: dict[str, float | None] = {}
+  advice: list[str] = []
   proxy: ProxyStatus | None = None
   workers: dict[int, WorkerStatus] = {}
   externals: dict[int, WorkerStatus] = {}

@@ -31,7 +31,7 @@ from slipway.replay.items import frames as frames_lib
 from slipway.replay.items import packing
 
 # Name of the record's field with its N frames, uint8 [N, frame_bytes]. Each 8
-# bytes are combined with `frames.MASK`.
+# bytes are combined with `frames.XOR_PATTERN`.
 FRAMES = "frames"
 
 # Name of the record's field with the frames of each observation, int32
@@ -56,14 +56,15 @@ class FrameWindows:
       steps: T, steps of a sequence.
     """
     self.shape = shape
-    self.frame_bytes = frames_lib.padded_bytes(shape)
-    self._steps, self._stack = steps, shape[0]
+    self.frame_bytes = frames_lib.padded_frame_bytes(shape)
+    self._steps, self._stack = steps, shape[0]  # T, S
     self._black = steps + self._stack  # number of the black frame
     self.num_frames = self._black + 1
+    # The field NUMBERS of a sequence without resets.
     self._numbers = np.add.outer(
       np.arange(steps + 1), np.arange(self._stack)
     ).astype(np.int32)
-    self._checked = 0  # environments, in rotation
+    self._checked = 0  # index of the environment checked last, at first 0
 
   @property
   def fields(self) -> Mapping[str, packing.Field]:
@@ -97,15 +98,15 @@ class FrameWindows:
     """
     num_envs, size = len(first), math.prod(self.shape[1:])
     frames = np.zeros((num_envs, self.num_frames, self.frame_bytes), np.uint8)
-    older = observations[0][:, :-1]
-    frames[:, : self._stack - 1, :size] = older.reshape(
+    older_frames = observations[0][:, :-1]
+    frames[:, : self._stack - 1, :size] = older_frames.reshape(
       num_envs, self._stack - 1, size
     )
     newest = np.stack([x[:, -1] for x in observations], axis=1)
     frames[:, self._stack - 1 : self._black, :size] = newest.reshape(
       num_envs, self._steps + 1, size
     )
-    frames.view(np.int64)[...] ^= frames_lib.MASK
+    frames.view(np.int64)[...] ^= frames_lib.XOR_PATTERN
     self._check_shifts(observations, first)
     numbers = np.repeat(self._numbers[None], num_envs, axis=0)
     # The stack of a window's first observation is in the record as it is.
@@ -116,27 +117,29 @@ class FrameWindows:
     return {FRAMES: frames, NUMBERS: numbers}
 
   def _renumber_after_reset(
-    self, numbers: np.ndarray, t: int, before: np.ndarray, opening: np.ndarray
+    self, numbers: np.ndarray, t: int, previous: np.ndarray, current: np.ndarray
   ) -> None:
     """Corrects the frame indices of the stacks that follow a reset, in place.
 
     Args:
       numbers: frame indices of one environment, int32 [T + 1, S].
       t: index of the observation that begins an episode.
-      before: observation t - 1, [S, ...].
-      opening: observation t, [S, ...].
+      previous: observation t - 1, [S, ...].
+      current: observation t, [S, ...].
 
     Raises:
       ValueError: observation t is not a stack at a reset as the module
         describes.
     """
     newest = t + self._stack - 1
-    older = opening[:-1]
-    if not older.any():
+    older_frames = current[:-1]
+    if not older_frames.any():
       padding = self._black
-    elif np.array_equal(older, np.broadcast_to(opening[-1], older.shape)):
+    elif np.array_equal(
+      older_frames, np.broadcast_to(current[-1], older_frames.shape)
+    ):
       padding = newest
-    elif np.array_equal(older, before[1:]):
+    elif np.array_equal(older_frames, previous[1:]):
       return
     else:
       raise frames_lib.not_stacked_error(self._stack)
@@ -152,11 +155,14 @@ class FrameWindows:
       observations: T + 1 arrays uint8 [B, S, ...].
       first: [B, T + 1] bool, whether an observation begins an episode.
     """
-    # One environment per step, in rotation: checking all of them would cost as
-    # much as the rest of `pack`, and a wrong environment is wrong at most
-    # steps.
+    # Each step is checked in one environment; they take turns. To check all of
+    # them would cost as much as the rest of `pack`. An environment whose
+    # observations are no stacks is found soon, as most of its steps fail.
     for t in range(1, len(observations)):
       self._checked = env = (self._checked + 1) % len(first)
-      older, before = observations[t][env, :-1], observations[t - 1][env, 1:]
-      if not first[env, t] and not np.array_equal(older, before):
+      older_frames = observations[t][env, :-1]
+      expected_frames = observations[t - 1][env, 1:]
+      if not first[env, t] and not np.array_equal(
+        older_frames, expected_frames
+      ):
         raise frames_lib.not_stacked_error(self._stack)

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 import numpy as np
 from acme import specs
 
-# Mask that is combined with each 8 bytes of a stored frame by exclusive or, for
-# faster sampling. Snappy, Reverb's compression, decompresses runs of equal
+# Pattern that is combined with each 8 bytes of a stored frame by exclusive or,
+# for faster sampling. Snappy, Reverb's compression, decompresses runs of equal
 # bytes half as fast as runs that repeat every 8 bytes (docs/libraries.md).
-MASK = np.int64(0x0102040810204080)
+XOR_PATTERN = np.int64(0x0102040810204080)
 
 # Names of the attributes of `FrameRing` that `get_state` saves.
 _STATE_ATTRIBUTES = ("_ring", "_ids", "_last", "_opening", "_next")
@@ -29,7 +29,7 @@ class FrameRing:
   Numbers count up from 0 over the frames of all environments.
 
   Attributes:
-    frame_bytes: bytes of a stored frame, a multiple of 8.
+    frame_bytes: bytes of one stored frame, a multiple of 8.
   """
 
   def __init__(self, num_envs: int, shape: tuple[int, ...], steps: int):
@@ -40,13 +40,16 @@ class FrameRing:
       shape: shape of an observation, [S, ...]: S frames, oldest first.
       steps: minimum number of steps for which a frame stays stored.
     """
-    self._stack = shape[0]
-    self.frame_bytes = padded_bytes(shape)
+    self._stack = shape[0]  # S
+    self.frame_bytes = padded_frame_bytes(shape)
     # An observation that begins an episode has S new frames.
     size = (steps + 1) * num_envs * self._stack
+    # The frame with number i is in row i % size.
     self._ring = np.zeros((size, self.frame_bytes), np.uint8)
-    self._ids = np.zeros((num_envs, self._stack), np.int64)
+    # The last observation of each environment, and the numbers of its frames.
     self._last = np.empty((num_envs, *shape), np.uint8)
+    self._ids = np.zeros((num_envs, self._stack), np.int64)
+    # Whether the next observation of each environment begins an episode.
     self._opening = np.ones(num_envs, bool)
     self._next = 0  # number of the next frame
 
@@ -84,7 +87,8 @@ class FrameRing:
       ids: frame numbers, int64 of any shape [...].
 
     Returns:
-      Frames, uint8 [..., frame_bytes], each 8 bytes combined with MASK.
+      Frames, uint8 [..., frame_bytes], each 8 bytes combined with
+        `XOR_PATTERN`.
     """
     return self._ring[ids % len(self._ring)]
 
@@ -103,7 +107,7 @@ class FrameRing:
     ids = np.arange(self._next, self._next + len(frames))
     slots, size = ids % len(self._ring), math.prod(frames.shape[1:])
     self._ring[slots, :size] = frames.reshape(-1, size)
-    self._ring.view(np.int64)[slots] ^= MASK
+    self._ring.view(np.int64)[slots] ^= XOR_PATTERN
     self._next += len(frames)
     return ids
 
@@ -113,8 +117,9 @@ class FrameRing:
     Args:
       observation: uint8 [B, S, ...]; one environment per call is checked.
     """
-    # One environment per step, in rotation: checking all of them would cost as
-    # much as the rest of `add`, and a wrong environment is wrong at most steps.
+    # Each call checks one environment; they take turns. To check all of them
+    # would cost as much as the rest of `add`. An environment whose observations
+    # are no stacks is found soon, as most of its steps fail.
     env = self._next % len(observation)
     if self._opening[env]:
       return
@@ -160,7 +165,7 @@ def check_spec(spec: specs.EnvironmentSpec, stacked_frames: int) -> None:
     )
 
 
-def padded_bytes(shape: tuple[int, ...]) -> int:
+def padded_frame_bytes(shape: tuple[int, ...]) -> int:
   """Returns the bytes of one frame, rounded up to a multiple of 8.
 
   Args:

@@ -126,7 +126,7 @@ class TransitionSchema:
   @property
   def frame_bytes(self) -> int:
     """Bytes of the frame in a frame record, a multiple of 8."""
-    return frames.padded_bytes(self.observation_shape)
+    return frames.padded_frame_bytes(self.observation_shape)
 
   def kept_frame_records(self, num_envs: int) -> int:
     """Returns how many sent frame records a writer keeps for later items.

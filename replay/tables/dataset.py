@@ -83,13 +83,13 @@ def make_dataset(
 def unpack(schema: typing.Any, samples: typing.Any) -> Batch:
   """Converts an element of the dataset to a `Batch`.
 
-  Call it in the graph of the update. As a `map` of the dataset it would need a
-  graph call per batch: an eighth of the CPU time of a small network's update.
+  Call it in the graph of the update. In `Dataset.map`, it would cost one more
+  graph call per batch, an eighth of the CPU time of a small network's update.
 
   Args:
     schema: schema of an item.
-    samples: `reverb.ReplaySample` of I = B / G items, G transitions each, with
-      data uint8 [I, *item_shape].
+    samples: `reverb.ReplaySample` of I items of G transitions each (B = I * G),
+      with data uint8 [I, *item_shape].
   """
   info = samples.info
   return make_batch(
@@ -125,9 +125,7 @@ def make_batch(
     if schema.windows is not None:
       del fields[frame_windows.FRAMES]
       numbers = fields.pop(frame_windows.NUMBERS)
-      fields["observation"] = _window_observations(
-        schema, schema.windows, data, numbers
-      )
+      fields["observation"] = _window_observations(schema, data, numbers)
     versions = fields.pop(transitions.VERSION)
     learned: typing.Any = schema.make_sequence(fields)
   else:
@@ -172,12 +170,13 @@ def _gather_stacks(
   """
   stack, size = schema.stacked_frames, schema.frames_per_item
   records = tf.reshape(frame_records, (-1, schema.item_shape[1]))
-  words = _unmask_frames(records[:, : schema.frame_bytes], schema.frame_bytes)
+  frame_bytes = schema.frame_bytes
+  frame_words = _undo_frame_xor(records[:, :frame_bytes], frame_bytes)
   newest = size * tf.range(tf.shape(offsets)[0]) + size - 1  # [B]
 
   def stacks_until(newest: tf.Tensor) -> tf.Tensor:
     index = newest[:, None] + tf.range(1 - stack, 1)  # [B, S]
-    taken = _gather_frames(words, index, schema.observation_shape)
+    taken = _gather_frames(frame_words, index, schema.observation_shape)
     return tf.reshape(taken, (-1, *schema.observation_shape))
 
   return stacks_until(newest - offsets), stacks_until(newest)
@@ -185,7 +184,6 @@ def _gather_stacks(
 
 def _window_observations(
   schema: sequences.SequenceSchema,
-  windows: frame_windows.FrameWindows,
   records: tf.Tensor,
   frame_indices: tf.Tensor,
 ) -> tf.Tensor:
@@ -193,7 +191,6 @@ def _window_observations(
 
   Args:
     schema: schema of an item, with stacked frames.
-    windows: packing of the observations, `schema.windows`.
     records: packed records, uint8 [B, record_bytes], which begin with frames.
     frame_indices: index in the record of each observation's S frames, int32
       [B, T + 1, S].
@@ -201,20 +198,22 @@ def _window_observations(
   Returns:
     Observations, uint8 [B, T + 1, S, ...].
   """
-  # A record is seen as rows of a frame's size. The rows after its frames hold
+  windows = schema.windows
+  assert windows is not None
+  # A record is viewed as rows of a frame's size. The rows after its frames hold
   # other fields, and no index refers to them.
   size = windows.frame_bytes
-  words = _unmask_frames(tf.reshape(records, (-1, size)), size)
+  frame_words = _undo_frame_xor(tf.reshape(records, (-1, size)), size)
   rows = schema.record.record_bytes // size
   start = rows * tf.range(tf.shape(frame_indices)[0])  # [B]
   taken = _gather_frames(
-    words, start[:, None, None] + frame_indices, windows.shape
+    frame_words, start[:, None, None] + frame_indices, windows.shape
   )
   return tf.reshape(taken, (-1, schema.steps + 1, *windows.shape))
 
 
-def _unmask_frames(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
-  """Removes `frames.MASK` from M frames.
+def _undo_frame_xor(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
+  """Undoes the exclusive or of M frames with `frames.XOR_PATTERN`.
 
   Args:
     frames_as_bytes: uint8 [M, frame_bytes].
@@ -225,27 +224,27 @@ def _unmask_frames(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
   """
   # With two dimensions and words of 8 bytes: more dimensions, or single bytes,
   # cost three times as much.
-  words = tf.bitcast(
+  frame_words = tf.bitcast(
     tf.reshape(frames_as_bytes, (-1, frame_bytes // 8, 8)), tf.int64
   )
-  return tf.bitwise.bitwise_xor(words, tf.constant(frames.MASK))
+  return tf.bitwise.bitwise_xor(frame_words, tf.constant(frames.XOR_PATTERN))
 
 
 def _gather_frames(
-  words: tf.Tensor, index: tf.Tensor, shape: tuple[int, ...]
+  frame_words: tf.Tensor, index: tf.Tensor, shape: tuple[int, ...]
 ) -> tf.Tensor:
   """Gathers frames by their indices, and removes the frames' padding.
 
   Args:
-    words: M frames as words of 8 bytes, int64 [M, frame_bytes / 8].
+    frame_words: M frames as words of 8 bytes, int64 [M, frame_bytes / 8].
     index: indices of K frames, int32 of any shape.
     shape: shape of an observation, [S, ...].
 
   Returns:
     Frames, uint8 [K, bytes of a frame without padding].
   """
-  taken = tf.bitcast(tf.gather(words, tf.reshape(index, [-1])), tf.uint8)
-  taken = tf.reshape(taken, (-1, frames.padded_bytes(shape)))
+  taken = tf.bitcast(tf.gather(frame_words, tf.reshape(index, [-1])), tf.uint8)
+  taken = tf.reshape(taken, (-1, frames.padded_frame_bytes(shape)))
   return taken[:, : math.prod(shape[1:])]
 
 

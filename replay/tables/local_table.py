@@ -20,11 +20,11 @@ def make_table(
   """Makes the in-process table or queue of a spec.
 
   Args:
-    spec: spec of the table; `spec.consumed` selects a queue.
+    spec: spec of the table; `spec.is_queue` selects a queue.
     seed: seed of the table's random sampling; a queue does not need it.
   """
   record_bytes = math.prod(spec.schema.item_shape)
-  if spec.consumed:
+  if spec.is_queue:
     return local_queue.LocalQueue(record_bytes)
   return LocalTable(spec.capacity, record_bytes, spec.priority_exponent, seed)
 

@@ -24,21 +24,21 @@ class ShardFolder(NamedTuple):
 
   Attributes:
     address: address of the server, on this machine.
-    root: the `saving_dir` of the server's TrajectoryManager.
-    path: new folder for the tables, on the same file system as `root`.
+    saving_dir: the `saving_dir` of the server's TrajectoryManager.
+    path: new folder for the tables, on the same file system as `saving_dir`.
     is_up: function that returns whether the server is up.
   """
 
   address: str
-  root: pathlib.Path
+  saving_dir: pathlib.Path
   path: pathlib.Path
   is_up: Callable[[], bool]
 
 
-class ShardsSaving:
+class ShardsSaver:
   """Snapshot of the tables of several servers, saved in parallel.
 
-  The methods are those of `table_snapshot.Saving`. None of them waits for a
+  The methods are those of `table_snapshot.TableSaver`. None of them waits for a
   server that is down.
   """
 
@@ -57,15 +57,17 @@ class ShardsSaving:
     self._folders, self._last = folders, last
     for folder in folders:
       folder.path.parent.mkdir(exist_ok=True)
-    self._savings = [
-      table_snapshot.Saving(folder.address, folder.root, folder.path)
+    self._savers = [
+      table_snapshot.TableSaver(folder.address, folder.saving_dir, folder.path)
       if folder.is_up()
       else None
       for folder in folders
     ]
 
   def wait_copied(self, timeout_s: float) -> bool:
-    """Waits until later inserts and samples no longer change the snapshot.
+    """Waits until the snapshot's content is fixed.
+
+    Inserts and samples then no longer change it.
 
     Args:
       timeout_s: seconds to wait at most for each server.
@@ -74,8 +76,8 @@ class ShardsSaving:
       False after the timeout of a server that is up.
     """
     return all(
-      saving is None or saving.wait_copied(timeout_s) or not folder.is_up()
-      for folder, saving in zip(self._folders, self._savings, strict=True)
+      saver is None or saver.wait_copied(timeout_s) or not folder.is_up()
+      for folder, saver in zip(self._folders, self._savers, strict=True)
     )
 
   def finish(self) -> None:
@@ -102,16 +104,16 @@ class ShardsSaving:
 
   def _wait_until_saved(self, shard: int) -> bool:
     """Waits until a shard's tables are written; False: it is down or failed."""
-    folder, saving = self._folders[shard], self._savings[shard]
-    if saving is None:
+    folder, saver = self._folders[shard], self._savers[shard]
+    if saver is None:
       return False
     # A call of a server that is down may block for ever.
-    while saving.is_alive() and folder.is_up():
-      saving.join(_CHECK_S)
-    if saving.is_alive():
+    while saver.is_alive() and folder.is_up():
+      saver.join(_CHECK_S)
+    if saver.is_alive():
       return False
     try:
-      saving.finish()
+      saver.finish()
     except (RuntimeError, OSError, reverb.errors.ReverbError) as error:
       message = " ".join(str(error).split())
       logging.warning("replay shard %d was not saved: %s", shard, message)

@@ -33,7 +33,7 @@ _TABLES, _ITEMS, _CHUNKS = (
 _DONE = "DONE"
 # Compression of the TFRecord files in a checkpoint of Reverb.
 _COMPRESSION = "ZLIB"
-# Seconds between two checks of `Saving.wait_copied`.
+# Seconds between two checks of `TableSaver.wait_copied`.
 _CHECK_PERIOD_S = 0.005
 # Reply time in seconds above which a server has been listing a table, and has
 # finished. The listing starts microseconds after the server has made the
@@ -43,31 +43,35 @@ _LOCKED_S = 0.05
 _REPLY_S = 5
 
 
-class Saving(threading.Thread):
+class TableSaver(threading.Thread):
   """Thread that saves the tables of one Reverb server as a checkpoint.
 
   ```python
-  saving = table_snapshot.Saving(address, root, path)
-  while not saving.wait_copied(timeout_s=0.1):  # the tables are locked
+  saver = table_snapshot.TableSaver(address, saving_dir, path)
+  while not saver.wait_copied(timeout_s=0.1):  # the tables are locked
     ...
   learn()  # the checkpoint does not change any more
-  saving.finish()
+  saver.finish()
   ```
   """
 
-  def __init__(self, address: str, root: pathlib.Path, path: pathlib.Path):
-    """Empties `root` and starts the thread; only one may run per server.
+  def __init__(
+    self, address: str, saving_dir: pathlib.Path, path: pathlib.Path
+  ):
+    """Empties `saving_dir` and starts the thread; only one may run per server.
 
     Args:
       address: address of the server, on this machine.
-      root: the `saving_dir` of the server's TrajectoryManager.
-      path: new folder for the checkpoint, on the same file system as `root`.
+      saving_dir: the `saving_dir` of the server's TrajectoryManager.
+      path: new folder for the checkpoint, on the same file system as
+        `saving_dir`.
     """
     super().__init__(name="table-saving", daemon=True)
     self._client = reverb.Client(address)
-    self._root, self._path = root, path
-    # Files of one that failed half-way would look like those of this one.
-    empty(root)
+    self._saving_dir, self._path = saving_dir, path
+    # Files of an earlier checkpoint that failed would be taken for files of
+    # this one.
+    empty(saving_dir)
     self._error: Exception | None = None
     self.start()
 
@@ -79,7 +83,9 @@ class Saving(threading.Thread):
       self._error = error
 
   def wait_copied(self, timeout_s: float) -> bool:
-    """Waits until later inserts and samples no longer change the checkpoint.
+    """Waits until the checkpoint's content is fixed.
+
+    Inserts and samples then no longer change it.
 
     Args:
       timeout_s: seconds to wait at most.
@@ -96,9 +102,9 @@ class Saving(threading.Thread):
 
   def _is_copied(self) -> bool:
     """Returns whether the server has listed all items and released the lock."""
-    if any(self._root.glob(f"*/{_ITEMS}")):
+    if any(self._saving_dir.glob(f"*/{_ITEMS}")):
       return True
-    if not any(self._root.iterdir()):
+    if not any(self._saving_dir.iterdir()):
       return False  # not begun
     requested_s = time.monotonic()
     try:

@@ -50,7 +50,7 @@ class TableSpec:
       fraction of the samples that `min_size` inserts grant.
     priority_exponent: alpha, to which priorities are raised; None: items are
       sampled uniformly and have no priorities.
-    consumed: whether the table is a queue, from which each item is sampled
+    is_queue: whether the table is a queue, from which each item is sampled
       once, the oldest first.
     shards: number of servers that share the items.
     round_steps: environment steps of all workers in a round of mode 'sync';
@@ -65,7 +65,7 @@ class TableSpec:
   samples_per_insert: float = 0.0
   tolerance: float = 0.5
   priority_exponent: float | None = None
-  consumed: bool = False
+  is_queue: bool = False
   shards: int = 1
   round_steps: int | None = None
 
@@ -127,7 +127,7 @@ class TableSpec:
       batch_size=config.learner.batch_size,
       steps_per_item=steps_per_item,
       samples_per_insert=1.0,
-      consumed=True,
+      is_queue=True,
       shards=config.replay.shards,
     )
 
@@ -139,7 +139,7 @@ class TableSpec:
   @property
   def limiter(self) -> limiter_lib.Limiter:
     """Limiter of each server's table in all modes except 'sync'."""
-    if self.consumed:
+    if self.is_queue:
       return limiter_lib.Limiter.from_queue(self.capacity)
     if not self.samples_per_insert:
       return limiter_lib.Limiter.from_min_size(self.min_size)
@@ -153,7 +153,7 @@ class TableSpec:
 
     It never blocks inserts, because the rounds limit collection and updates.
     """
-    if self.consumed:
+    if self.is_queue:
       return limiter_lib.Limiter.from_queue(limiter_lib.UNBOUNDED)
     return limiter_lib.Limiter.from_min_size(self.min_size)
 

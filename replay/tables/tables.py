@@ -27,7 +27,7 @@ def make_table(
   """
   limiter = limiter or spec.limiter
   sampler = reverb.selectors.Uniform()
-  if spec.consumed:
+  if spec.is_queue:
     sampler = reverb.selectors.Fifo()
   elif spec.priority_exponent is not None:
     sampler = reverb.selectors.Prioritized(spec.priority_exponent)
@@ -35,8 +35,8 @@ def make_table(
     name=TRANSITIONS,
     sampler=sampler,
     remover=reverb.selectors.Fifo(),
-    max_size=_QUEUE_SIZE if spec.consumed else spec.capacity,
-    max_times_sampled=1 if spec.consumed else 0,
+    max_size=_QUEUE_SIZE if spec.is_queue else spec.capacity,
+    max_times_sampled=1 if spec.is_queue else 0,
     rate_limiter=reverb.rate_limiters.RateLimiter(
       samples_per_insert=limiter.samples_per_insert,
       min_size_to_sample=limiter.min_size,

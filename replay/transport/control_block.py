@@ -166,10 +166,11 @@ class ProxyHandle(_Handle):
   """
 
   def __init__(self, path: str):
-    """Opens the control block of an earlier proxy, or creates it.
+    """Opens or creates the control block.
 
-    Marks all streams through an earlier proxy as broken. Keeps that proxy's
-    last command, except that DRAIN becomes RUN.
+    Marks all streams through an earlier proxy as broken, and all servers as
+    unreachable. Keeps that proxy's last command, but replaces DRAIN by RUN,
+    because DRAIN would make the workers of the new proxy exit.
 
     Args:
       path: path of the file, in a directory on a tmpfs.
@@ -301,16 +302,18 @@ class WorkerHandle(_Handle):
   """Access of one worker to the control block of its machine.
 
   Attributes:
-    server: description of the server that the worker writes to, for messages.
+    server_description: text for messages about the server that the worker
+      writes to, such as 'the replay server'.
   """
 
   def __init__(self, path: str, index: int, shard: int | None = None):
     """Opens or creates the control block, and locks the worker's slot.
 
     Args:
-      path: the path that is passed to `ProxyHandle`, before or afterwards.
-      index: index of the worker on its machine, below `MAX_WORKERS`; external
-        processes have indices from `MAX_WORKERS` on.
+      path: the path that the proxy's `ProxyHandle` has; either may be opened
+        first.
+      index: index of the worker on its machine: below `MAX_WORKERS` for a
+        worker of the run, and from there on for an external process.
       shard: index of the shard that the worker writes to; None: there is one
         server.
 
@@ -325,16 +328,22 @@ class WorkerHandle(_Handle):
         " processes; start fewer of them per machine."
       )
     super().__init__(path, 1 + index, f"worker {index}")
-    self.server = "the replay server"
+    self.server_description = "the replay server"
     if shard is not None:
-      self.server = f"the server of replay shard {shard}"
-    self._reachable = _REACHABLE + (shard or 0)
+      self.server_description = f"the server of replay shard {shard}"
+    # Indices of fields: the flag whether the worker's server can be reached,
+    # and the first field of the worker's slot.
+    self._reachable_field = _REACHABLE + (shard or 0)
     self._slot = _HEADER + _SLOT * index
-    self.acknowledge()
+    # A stream that broke before this worker began is not this worker's.
+    self.acknowledge_broken_stream()
     self._fields[self._slot + _PID] = os.getpid()
 
   def close(self) -> None:
-    """Releases the worker's slot; other slots of the process stay locked."""
+    """Releases the worker's slot.
+
+    Slots that other handles of this process hold stay locked.
+    """
     self._fields[self._slot + _PID] = 0
     super().close()
 
@@ -350,14 +359,15 @@ class WorkerHandle(_Handle):
 
   @property
   def stream_is_broken(self) -> bool:
-    """Whether the worker's stream has broken since the last `acknowledge`."""
+    """Whether a stream has broken that the worker has not acknowledged."""
     fields, slot = self._fields, self._slot
     return fields[slot + _EPOCH] != fields[slot + _ACKNOWLEDGED]
 
-  def acknowledge(self) -> None:
-    """Confirms that the worker has closed its broken stream.
+  def acknowledge_broken_stream(self) -> None:
+    """Confirms that the worker knows of its broken stream, and has closed it.
 
-    The proxy then admits a new stream of this process.
+    The proxy admits a new stream of this process once all workers of the
+    process have confirmed this.
     """
     fields, slot = self._fields, self._slot
     fields[slot + _ACKNOWLEDGED] = fields[slot + _EPOCH]
@@ -370,4 +380,4 @@ class WorkerHandle(_Handle):
   @property
   def server_is_reachable(self) -> bool:
     """Whether the proxy's last attempt to reach the server succeeded."""
-    return bool(self._fields[self._reachable])
+    return bool(self._fields[self._reachable_field])

@@ -55,7 +55,7 @@ class ProxyRoute:
     if not self._handle.proxy_is_alive:
       return f"the proxy at {self.address}, which is down"
     if not self._handle.server_is_reachable:
-      return f"{self._handle.server}, which its proxy cannot reach"
+      return f"{self._handle.server_description}, which its proxy cannot reach"
     return None
 
   def is_broken(self, stalled: bool = False) -> bool:
@@ -70,7 +70,7 @@ class ProxyRoute:
 
   def renew(self) -> None:
     """Acknowledges a broken stream, so that the proxy admits a new stream."""
-    self._handle.acknowledge()
+    self._handle.acknowledge_broken_stream()
 
 
 class DirectRoute:

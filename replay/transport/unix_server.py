@@ -63,11 +63,15 @@ class UnixServer:
       try:
         connection, _ = self._listener.socket.accept()
       except OSError:
-        time.sleep(_PAUSE_S * (not self._closed))
+        if not self._closed:
+          time.sleep(_PAUSE_S)
         continue
       try:
         threading.Thread(
-          target=self._run, args=(connection,), name="serves", daemon=True
+          target=self._run,
+          args=(connection,),
+          name="serves a connection",
+          daemon=True,
         ).start()
       except RuntimeError:  # The process has reached its limit of threads.
         connection.close()

@@ -103,7 +103,7 @@ class VariablesPublisher:
     self._address = server_address
     self._client = reverb.Client(server_address)
     self._writer: reverb.TrajectoryWriter | None = None
-    self._sizes = (-1, -1)  # of header and blob, which the writer is for
+    self._sizes = (-1, -1)  # bytes of header and blob that the writer is for
     self._next_version = first_version
     self._timeout_ms = timeout_ms
 
@@ -152,17 +152,21 @@ class VariablesPublisher:
       self._writer.close()
     self._writer = None
 
-  def _open_writer(self, *sizes: int) -> reverb.TrajectoryWriter:
+  def _open_writer(
+    self, header_bytes: int, blob_bytes: int
+  ) -> reverb.TrajectoryWriter:
     """Returns a writer for the given sizes; a new one if they have changed.
 
     The first append of a Reverb writer fixes the shape of each column.
 
     Args:
-      *sizes: bytes of the header and bytes of the blob.
+      header_bytes: bytes of the header.
+      blob_bytes: bytes of the blob.
     """
+    sizes = header_bytes, blob_bytes
     if self._writer is None or sizes != self._sizes:
       self.close()
-      # To validate items, Reverb calls the server without a timeout.
+      # Validation is off, because it would call the server without a timeout.
       self._writer = self._client.trajectory_writer(
         num_keep_alive_refs=1, validate_items=False
       )
@@ -348,14 +352,14 @@ class ServerVariables:
     Args:
       address: 'host:port' of the Reverb server.
       period_s: minimum seconds between two requests to the server.
-      timeout_ms: milliseconds that a poll waits for the server. After the first
-        timeout, polls don't wait until the server has replied again.
+      timeout_ms: milliseconds that a poll waits for the server. If the last
+        poll got no reply, the next one does not wait.
     """
     self._client = VariablesClient(address)
     self._period_s = period_s
     self._timeout_ms = timeout_ms
     self._next_s = time.monotonic()
-    self._waiting = False
+    self._last_poll_failed = False  # no reply from the server
 
   def poll(self) -> variable_packing.VersionedVariables | None:
     """Returns the newest version if it has changed since the last call.
@@ -371,12 +375,13 @@ class ServerVariables:
     if now_s < self._next_s:
       return None
     self._next_s = now_s + self._period_s
+    timeout_ms = 0 if self._last_poll_failed else self._timeout_ms
     try:
-      packed = self._client.poll(0 if self._waiting else self._timeout_ms)
+      packed = self._client.poll(timeout_ms)
     except (TimeoutError, ConnectionError):
-      self._waiting = True
+      self._last_poll_failed = True
       return None
-    self._waiting = False
+    self._last_poll_failed = False
     if packed is None:
       return None
     variables = variable_packing.unpack(packed.header, packed.blob)

@@ -5,7 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from benchmarks import curves, curves_picture
+from benchmarks import curves
+from slipway.launch.runs import comparison
 
 
 def keep(path, slope, seeds=3):
@@ -49,12 +50,12 @@ def test_a_file_is_a_curve_a_seed(tmp_path):
 def test_the_interval_of_a_mean():
   random = np.random.default_rng(1)
   lines = random.normal(5.0, 2.0, size=(400, 2))
-  low, high = curves_picture.interval(lines)
+  low, high = comparison.interval(lines)
   # Of so many it is the normal distribution's.
   half = 1.96 * lines.std(axis=0) / 20
   np.testing.assert_allclose(low, lines.mean(axis=0) - half, atol=0.02)
   np.testing.assert_allclose(high, lines.mean(axis=0) + half, atol=0.02)
-  for end in curves_picture.interval(lines[:1]):
+  for end in comparison.interval(lines[:1]):
     np.testing.assert_array_equal(end, lines[0])
 
 

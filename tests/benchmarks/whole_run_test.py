@@ -17,7 +17,11 @@ _SMALL = (
 @pytest.mark.benchmarks
 def test_cartpole_runs_each_seed_and_draws_them(tmp_path):
   # A first evaluation reaches this return, which ends the run.
-  easy = (*_SMALL, "--config.limits.target_return=1.0")
+  easy = (
+    *_SMALL,
+    "--config.limits.target_return=1.0",
+    "--config.limits.target_evaluations=1",
+  )
   task = dataclasses.replace(solving.CARTPOLE, limit_s=60.0)
   report = solving.measure(task, 1, tmp_path, easy)
   (row,) = report.raw

@@ -120,7 +120,10 @@ def test_replay_apart_and_no_proxy_until_environment_steps(
 THREADS = [
   (("--config.limits.episodes=100",), "episodes"),
   pytest.param(
-    ("--config.limits.target_return=1",),
+    (
+      "--config.limits.target_return=1",
+      "--config.limits.target_evaluations=1",
+    ),
     "target_return",
     marks=pytest.mark.chaos,
   ),

@@ -62,8 +62,8 @@ def test_a_run_is_stopped_then_killed_and_goes_on_each_time(start_run):
   assert summary["trainer_steps"] == limit
   assert summary["env_steps"] > counters.environment_steps
   assert summary["resumes"] == 2
-  best = max(row["eval_return"] for row in third.evaluations)
-  assert summary["best_eval_return"] == pytest.approx(best)
+  # Each is the mean of an evaluation's repetition, which has no row.
+  assert summary["best_eval_return"] >= counters.best_eval_return
   version, _ = best_variables.load(_folder(third).best)
   # Of an evaluation, maybe of one that was lost with the second life.
   evaluated = (*rows, *third.evaluations)

@@ -25,11 +25,11 @@ RESCALED = [
 @pytest.mark.parametrize(("low", "high", "actions", "own"), RESCALED)
 def test_actions_are_rescaled_to_the_bounds(low, high, actions, own, dtype):
   space = spaces.Box(low, high, (1,), dtype)
-  write = conversion.make_action_writer(space)
+  write = conversion.make_action_converter_to_space(space)
   written = write(np.array(actions, np.float32)[:, None])
   assert written.dtype == dtype
   np.testing.assert_array_equal(written, np.array(own, dtype)[:, None])
-  read = conversion.read_actions(space, written)
+  read = conversion.convert_actions_to_spec(space, written)
   assert read.dtype == np.float32
   back = np.clip(actions, -1, 1) if low < high else np.zeros(len(actions))
   np.testing.assert_allclose(read[:, 0], back, atol=1e-6)
@@ -37,7 +37,7 @@ def test_actions_are_rescaled_to_the_bounds(low, high, actions, own, dtype):
 
 def test_each_dimension_has_its_own_bounds():
   space = spaces.Box(np.float32([-1, 0]), np.float32([1, 10]))
-  write = conversion.make_action_writer(space)
+  write = conversion.make_action_converter_to_space(space)
   actions = np.float32([[0.5, 0.5], [-1, 1]])
   np.testing.assert_array_equal(write(actions), [[0.5, 7.5], [-1, 10]])
 
@@ -46,7 +46,7 @@ def test_no_rounding_leaves_the_bounds():
   random = np.random.default_rng(0)
   actions = random.uniform(-1, 1, (10_000, 3)).astype(np.float32)
   space = spaces.Box(np.float32([0.1, -1e-7, 1.0]), np.float32([0.3, 1e7, 1.1]))
-  own = conversion.make_action_writer(space)(actions)
+  own = conversion.make_action_converter_to_space(space)(actions)
   assert all(map(space.contains, own))
 
 
@@ -55,15 +55,17 @@ def test_no_rounding_leaves_the_bounds():
 )
 def test_discrete_values_come_back(space):
   own = np.arange(space.start, space.start + space.n)
-  actions = conversion.read_actions(space, own)
+  actions = conversion.convert_actions_to_spec(space, own)
   assert actions.dtype == np.int32
   np.testing.assert_array_equal(actions, np.arange(space.n))
-  write = conversion.make_action_writer(space)
+  write = conversion.make_action_converter_to_space(space)
   np.testing.assert_array_equal(write(actions) if write else actions, own)
-  read = conversion.make_observation_reader(space, np.dtype(np.float32), True)
+  read = conversion.make_observation_converter_to_spec(
+    space, np.dtype(np.float32), True
+  )
   np.testing.assert_array_equal(read(own), np.eye(space.n))
   np.testing.assert_array_equal(
-    conversion.write_observations(space, read(own)), own
+    conversion.convert_observations_to_space(space, read(own)), own
   )
 
 

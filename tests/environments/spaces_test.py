@@ -25,7 +25,9 @@ def read_batch(space, values):
   batch = gymnasium.vector.utils.create_empty_array(space, len(values))
   batch = gymnasium.vector.utils.concatenate(space, values, batch)
   spec = specs.make_spec("Own-v0", space, DISCRETE).observations
-  read = conversion.make_observation_reader(space, spec.dtype, copy=True)
+  read = conversion.make_observation_converter_to_spec(
+    space, spec.dtype, copy=True
+  )
   read_values = read(batch)
   assert read_values.dtype == spec.dtype
   assert read_values.shape == (len(values), *spec.shape)
@@ -87,13 +89,13 @@ def test_actions_of_components_arrive(action, masked):
 def test_numbers_of_joint_actions_stand_for_their_components(action):
   sizes = shaped.SIZES[action]
   joint = arrays.JointActionArray(sizes)
-  write = conversion.make_action_writer(shaped.ACTIONS[action])
+  write = conversion.make_action_converter_to_space(shaped.ACTIONS[action])
   expected = list(np.ndindex(*sizes))
   assert joint.num_values == len(expected)
   np.testing.assert_array_equal(joint.components, expected)
   own = write(np.arange(len(expected)))
   np.testing.assert_array_equal(own, write(np.array(expected)))
-  back = conversion.read_actions(shaped.ACTIONS[action], own)
+  back = conversion.convert_actions_to_spec(shaped.ACTIONS[action], own)
   np.testing.assert_array_equal(back, expected)
   assert all(map(shaped.ACTIONS[action].contains, own))
 

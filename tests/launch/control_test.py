@@ -181,6 +181,19 @@ def test_a_run_obeys(run, tell):
   )
 
 
+def test_a_run_that_does_not_end_in_time(run, tell, monkeypatch):
+  monkeypatch.setattr(control_command, "_STOP_TIMEOUT_S", 0.0)
+  monkeypatch.setattr(
+    control_command._RunClient, "_is_active", lambda client: True
+  )
+  status, out, err = tell(run, "stop")
+  assert (status, out) == (1, "")
+  assert err == (
+    f"control: run {str(run.path)!r} has not stopped within 0 s; `status` "
+    "shows how far it is\n"
+  )
+
+
 def test_what_the_run_refuses_is_one_line(run, tell):
   status, out, err = tell(run, "set", "limits.trainer_steps", "-1")
   assert (status, out) == (2, "")

@@ -258,7 +258,7 @@ def test_a_limit_of_the_run_itself(make_run):
 
 
 def test_a_run_that_was_not_evaluated_has_reached_no_return(make_run):
-  folder = make_run(eval_return=None, best_eval_return=None)
+  folder = make_run(eval_returns=[], best_eval_return=None)
   resume(folder, "--config.limits.target_return=-1")
 
 

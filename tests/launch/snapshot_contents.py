@@ -32,7 +32,7 @@ def read(path: pathlib.Path) -> dict[str, typing.Any]:
     "trainer_steps": counters.trainer_steps,
     "variables_version": counters.variables_version,
     "evaluations": counters.evaluations,
-    "eval_return": counters.eval_return,
+    "eval_returns": counters.eval_returns,
     "best_eval_return": counters.best_eval_return,
     "others": _read_others(path / "single.pkl"),
   }

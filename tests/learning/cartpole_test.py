@@ -86,6 +86,7 @@ def test_behaviour_cloning_reaches_the_recorded_policy(train, tmp_path):
     "--config=bc:cartpole",
     f"--config.dataset.path={recorded}",
     f"--config.limits.target_return={expected}",
+    "--config.limits.target_evaluations=1",
     "--config.limits.wall_clock_s=600",
   )
   assert summary["stopped_because"] == "target_return"

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.mark.learning
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("algorithm", ["ddpg", "td3", "sac", "d4pg"])
+@pytest.mark.parametrize("algorithm", ["ddpg", "td3", "sac", "d4pg", "mpo"])
 def test_each_reaches_minus_200(train, algorithm):
   # They took 3,700 to 8,000 environment steps: one to three minutes.
   summary = train(

@@ -102,6 +102,8 @@ def main() -> None:
   overrides["limits.target_return"] = (
     "inf" if args.until is None else args.until
   )
+  # As the other libraries' programs, which end at the first such evaluation.
+  overrides["limits.target_evaluations"] = 1
   root = pathlib.Path(__file__).resolve().parents[3]
   began_s = time.monotonic()
   launcher = subprocess.Popen(

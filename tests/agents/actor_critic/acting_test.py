@@ -84,7 +84,7 @@ def test_the_first_steps_are_uniform():
   assert found.std() == pytest.approx(uniform, rel=0.1)
   assert np.abs(found).max() <= 1.0
   assert act(exploring, 100).std() < 0.5 * uniform
-  resumed, _ = make_actors(config, env_steps=400)
+  resumed, _ = make_actors(config, earlier_env_steps=400)
   assert act(resumed, 100).std() < 0.5 * uniform
 
 

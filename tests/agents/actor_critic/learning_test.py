@@ -1,20 +1,24 @@
-"""The learner of DDPG, TD3, SAC and D4PG: what an update changes and reads."""
+"""The learner of actor-critic algorithms: what an update changes and reads."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from slipway.agents import policies, registry
+from slipway.agents.actor_critic import improvement
+from slipway.agents.networks import tf_ops
 from slipway.configs import catalog
 from slipway.environments import factory
 from tests.agents import collected
 
 ITEMS = 32
-NAMES = ("ddpg", "td3", "sac", "d4pg")
+NAMES = ("ddpg", "td3", "sac", "d4pg", "mpo")
 
 
 def make_config(name="sac", critics=None, **learner):
   config = catalog.algorithms()[name].get_config()
+  if name == "mpo":  # its targets would be constant for 100 updates
+    config.learner.update({"action_samples": 3, "target_update_period": 2})
   config.network.hidden_sizes = (16, 16)
   config.learner.update({"batch_size": ITEMS, **learner})
   if critics:
@@ -149,6 +153,45 @@ def test_the_critics_do_not_learn_from_the_policys_loss(batch):
   assert not equal(*results, "policy")
 
 
+@pytest.mark.parametrize("head", ["expected", "categorical"])
+def test_targets_of_mpo_are_means_over_its_samples(batches, head):
+  """With more samples, the targets of different seeds differ less."""
+  spreads = []
+  for samples in (2, 200):
+    # Its variables hardly change, so only the seeds of the samples do.
+    config = make_config("mpo", action_samples=samples, learning_rate=1e-12)
+    config.network.critic_head = head
+    config.network.lowest_return = -100.0
+    config.network.highest_return = 0.0
+    update = make_update(make_learner(config))
+    losses = [
+      float(update(batches["mpo"]).metrics["critic_loss"]) for _ in range(6)
+    ]
+    spreads.append(np.std(losses))
+  assert spreads[1] < 0.5 * spreads[0]
+
+
+def test_mpo_moves_the_policy_to_better_actions(batches):
+  """By a critic whose values rise with the action, the mode rises."""
+  config = make_config("mpo", learning_rate=1e-2, action_samples=20)
+  spec = factory.make_spec(config.environment)
+  policy = registry.make_builder("actor_critic").make_network(config, spec)
+  constrained = improvement.ConstrainedImprovement(config, spec, policy)
+  observation = batches["mpo"].data.o_tm1
+
+  def find_mode():
+    parameters = constrained.network(observation)
+    return policy.distribution(tf_ops, parameters).mode().numpy()
+
+  before = find_mode()
+  for step in range(20):
+    constrained.update(
+      observation, lambda o, a: 10.0 * a[:, 0], tf.constant([1, step])
+    )
+    constrained.follow()
+  assert (find_mode() > before + 0.05).mean() > 0.9
+
+
 @pytest.mark.parametrize(("log_std", "rises"), [(-6.0, True), (-0.3, False)])
 def test_the_temperature_moves_policies_to_their_target_entropy(
   batch, log_std, rises
@@ -208,7 +251,7 @@ def test_targets_are_the_lowest_of_the_chosen_critics(batch):
 
 
 @pytest.mark.parametrize("restored", [False, True])
-@pytest.mark.parametrize("name", ["td3", "sac", "d4pg"])
+@pytest.mark.parametrize("name", ["td3", "sac", "d4pg", "mpo"])
 def test_updates_are_equal_for_a_seed_and_a_step(
   batches, name, restored, tmp_path
 ):

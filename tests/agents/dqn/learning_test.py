@@ -23,7 +23,9 @@ SPEC = specs.EnvironmentSpec(
 def make_config(base=dqn, **learner):
   config = base.get_config()
   config.network.hidden_sizes = (5,)
-  config.learner.update({"target_update_period": 3, **learner})
+  config.learner.update(
+    {"target_update_period": 3, "huber_delta": 1.0, "decay_steps": 0, **learner}
+  )
   return config
 
 
@@ -99,9 +101,10 @@ class ByHand:
 
   def _adam(self, gradients):
     """Kingma and Ba 2015, end of section 2: epsilon beside sqrt(v)."""
-    self._steps += 1
-    t, c = self._steps, self._config.learner
-    rate = c.learning_rate * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+    t, c = self._steps + 1, self._config.learner
+    decay = max(0.05, 1 - self._steps / c.decay_steps) if c.decay_steps else 1
+    self._steps = t
+    rate = decay * c.learning_rate * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
     for i, g in enumerate(gradients):
       self._m[i] = 0.9 * self._m[i] + 0.1 * g
       self._v[i] = 0.999 * self._v[i] + 0.001 * g**2
@@ -116,6 +119,7 @@ class ByHand:
     {"double": True, "learning_rate": 0.05, "target_update_period": 100},
     {"max_gradient_norm": 0.05},
     {"huber_delta": 0.3, "learning_rate": 0.01, "adam_epsilon": 1e-3},
+    {"decay_steps": 5},
   ],
   ids=lambda learner: ",".join(learner) or "dqn",
 )

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from slipway.agents.losses import actor_critic
+from slipway.agents.networks import distributions, tf_ops
 from tests.agents.losses import checks
 
 BATCH, CRITICS = 9, 2
@@ -222,3 +223,115 @@ def test_a_wrong_rank_names_the_argument(name):
   tensors[name] = tf.zeros([BATCH, 1, 1])
   with pytest.raises(ValueError, match=f"{name} must have rank"):
     actor_critic.soft_target(**{x: tensors[x] for x in TARGET})
+
+
+SAMPLES, COMPONENTS = 5, 3
+ETA, ALPHA = 0.7, np.array([2.0, 0.5])
+ETA_BOUND, KL_BOUNDS = 0.1, np.array([0.02, 0.003])
+
+
+def make_mpo(seed):
+  random = np.random.default_rng(seed)
+  return {
+    "value": random.normal(size=(SAMPLES, BATCH)),
+    "log_prob": random.normal(size=(SAMPLES, BATCH, 2)),
+    "kl": random.random(size=(BATCH, 2)),
+    "temperature": np.array(ETA),
+    "multipliers": ALPHA.copy(),
+  }
+
+
+MPO_KL = make_mpo(1)["kl"]
+
+
+def slow_mpo(inputs):
+  """Abdolmaleki et al. 2018: the sum of the three losses, by observation."""
+  total, eta = 0.0, inputs["temperature"]
+  for j in range(BATCH):
+    values = inputs["value"][:, j]
+    fixed = [np.exp(q / ETA) for q in values]
+    for i in range(SAMPLES):
+      for k in range(2):
+        total -= fixed[i] / sum(fixed) * inputs["log_prob"][i, j, k]
+    mean = sum(np.exp(q / eta) for q in values) / SAMPLES
+    total += eta * ETA_BOUND + eta * np.log(mean)
+    for k in range(2):
+      total += ALPHA[k] * inputs["kl"][j, k]
+      total += inputs["multipliers"][k] * (KL_BOUNDS[k] - MPO_KL[j, k])
+  return total / BATCH
+
+
+def mpo_loss(inputs, slow):
+  if slow:
+    return np.array([slow_mpo(inputs)])
+  found = actor_critic.mpo(
+    **inputs,
+    temperature_bound=ETA_BOUND,
+    kl_bounds=tf.constant(KL_BOUNDS),
+  )
+  return found.policy_loss + found.temperature_loss + found.kl_loss
+
+
+def test_mpo_equals_the_slow_sum():
+  inputs = make_mpo(1)
+  found = mpo_loss(checks.to_tensors(inputs), slow=False)
+  np.testing.assert_allclose(found, slow_mpo(inputs), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+  "name", ["log_prob", "temperature", "multipliers", "kl"]
+)
+def test_the_gradients_of_mpo(name):
+  found, expected = checks.gradients(mpo_loss, make_mpo(1), name)
+  np.testing.assert_allclose(found, expected, atol=1e-6)
+  assert (found != 0).any()
+
+
+def test_mpo_has_no_gradient_for_values():
+  assert "value" not in checks.flows(mpo_loss, make_mpo(1))
+
+
+def test_mpo_equals_acmes_loss():
+  from acme.tf.losses import mpo
+  from tensorflow_probability import distributions as tfd
+
+  random = np.random.default_rng(3)
+  target, online = (
+    distributions.Gaussian(
+      tf_ops,
+      tf.constant(random.normal(size=(BATCH, COMPONENTS)), tf.float32),
+      tf.constant(random.normal(size=(BATCH, COMPONENTS)) / 4, tf.float32),
+    )
+    for _ in range(2)
+  )
+  samples = [target.sample(tf.constant([7, i])) for i in range(SAMPLES)]
+  action = tf.stack(samples)
+  value = tf.constant(random.normal(size=(SAMPLES, BATCH)), tf.float32)
+  parts, kl = distributions.kl_parts(target, online)
+  found = actor_critic.mpo(
+    value,
+    tf.stack([part.log_prob(action) for part in parts], axis=-1),
+    tf.stack(kl, axis=-1),
+    tf.constant(ETA),
+    tf.constant(ALPHA, tf.float32),
+    ETA_BOUND,
+    tf.constant(KL_BOUNDS, tf.float32),
+  )
+  acme = mpo.MPO(
+    ETA_BOUND,
+    *KL_BOUNDS.tolist(),
+    # Acme's values are softplus of these.
+    *np.log(np.expm1([ETA, *ALPHA])).astype(np.float32),
+    per_dim_constraining=False,
+    action_penalization=False,
+  )
+  expected, _ = acme(
+    *(
+      tfd.MultivariateNormalDiag(x.mean, tf.exp(x.log_std))
+      for x in (online, target)
+    ),
+    action,
+    value,
+  )
+  total = found.policy_loss + found.temperature_loss + found.kl_loss
+  np.testing.assert_allclose(total, expected, rtol=1e-5)

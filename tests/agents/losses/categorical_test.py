@@ -139,3 +139,11 @@ def test_a_distribution_that_is_its_own_target_has_no_error():
   output = categorical.categorical_q_learning(**checks.to_tensors(inputs))
   np.testing.assert_allclose(output.td_error, 0.0, atol=1e-6)
   assert (output.td_error.numpy() >= 0).all()
+
+
+def test_the_probability_outside_the_support():
+  atoms = tf.linspace(0.0, 10.0, 3)
+  returns = tf.constant([[0.0, 5.0, 10.005], [-1.0, 4.0, 9.0], [1.0, 9.0, 11]])
+  probabilities = tf.constant([[0.2, 0.3, 0.5]] * 3)
+  found = categorical.compute_outside_support(returns, probabilities, atoms)
+  np.testing.assert_allclose(found, [0.0, 0.2, 0.5])

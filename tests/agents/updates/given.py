@@ -81,7 +81,7 @@ def make_spec(**fields: typing.Any):
     SCHEMA,
     **{
       "prioritized": False,
-      "consumed": True,
+      "is_queue": True,
       "capacity": 100,
       "batch_size": 8,
       "min_size": 1,

@@ -9,7 +9,7 @@ from slipway.agents.updates import graph_loop, local_updates
 from slipway.replay.tables import local_table
 from tests.agents.updates import given
 
-UNIFORM = given.make_spec(consumed=False)
+UNIFORM = given.make_spec(is_queue=False)
 PRIORITIZED = dataclasses.replace(UNIFORM, priority_exponent=1.0)
 
 

@@ -28,7 +28,7 @@ STATUS = run_status.RunStatus(
   reconnects=5,
   replay=run_status.ReplayStatus(42_310, 50_000, 123_000, 987_000, 8.024, 8.0),
   variables=run_status.VariablesStatus(771, 0.2134, 0.04931, 0.05),
-  evaluation=run_status.EvaluationStatus(17, 312.35, 20, 340.05),
+  evaluation=run_status.EvaluationStatus(17, 312.35, 20, 301.5, 340.05),
   training_return=188.2,
   limits=run_status.Limits(
     environment_steps=1_000_000, wall_clock_s=1800.0, target_return=475.0
@@ -86,7 +86,7 @@ SHOWN = (
   "4 streams",
   "188.20 mean return",
   "312.35 mean return",
-  "20 episodes",
+  "301.50 last 10",
   "340.05 of 17",
   "475.00 target",
   "5 min to 1,000,000 environment steps",
@@ -161,7 +161,7 @@ def test_the_panel_keeps_its_height_while_running(height):
 
 
 def test_a_queue_shows_what_was_consumed():
-  status = changed(replay={"consumed": True})
+  status = changed(replay={"is_queue": True})
   text = " ".join(" ".join(drawn(status)).split())
   assert "sampling 42,310 in queue 987,000 consumed" in text
   assert "samples/insert" not in text
@@ -492,7 +492,8 @@ def test_a_plain_line_says_all_of_it():
     "15,432 trainer steps (401/s); replay 42,310 of 50,000 items, 8.02 samples "
     "per insert (8.00 target); variables 0.21 s old, 0.0493 loads per trainer "
     "step (0.05 target); mean return 312.35 "
-    "(best 340.05, target 475.00); snapshot 12 s old, 3 written; "
+    "(mean of last 10 301.50, best 340.05, 475.00 target); "
+    "snapshot 12 s old, 3 written; "
     "5 min to 1,000,000 environment steps; "
     "29 min to 0:30:00 of wall-clock time; worker 3 of 4 up; "
     "17 items lost; 128 environment steps lost; 40 trainer steps lost; "
@@ -501,7 +502,8 @@ def test_a_plain_line_says_all_of_it():
   )
   assert status_text.evaluation_line(STATUS) == (
     "0:01:23 apex-cartpole-3: evaluation 17: mean return 312.35 over 20 "
-    "episodes (best 340.05, target 475.00) after 123,456 environment steps"
+    "episodes (mean of last 10 301.50, best 340.05, 475.00 target) after "
+    "123,456 environment steps"
   )
 
 
@@ -544,3 +546,25 @@ def test_a_terminal_that_is_closed_ends_the_output_only(
         shown.update(STATUS)
       os.close(ours)
       shown.update(changed(phase="stopped"))
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_evaluations_at_the_target_are_counted(width):
+  for at_target, label in ((0, "target"), (2, "target 2/3"), (5, "target 3/3")):
+    status = changed(
+      limits={"target_evaluations": 3}, evaluation={"at_target": at_target}
+    )
+    (line,) = (line for line in drawn(status, width=width) if "best" in line)
+    assert line.rstrip("│ ").endswith(f"475.00 {label}")
+    assert f"475.00 {label})" in status_text.evaluation_line(status)
+
+
+def test_advice_is_shown_while_no_node_waits():
+  sentence = "TD errors are clipped"
+  status = changed(waiting=None, advice=["an older one", sentence])
+  text = " ".join(" ".join(drawn(status)).split())
+  assert f"advice {sentence}" in text
+  assert "waiting" not in text
+  assert sentence not in " ".join(drawn(changed(advice=[sentence])))
+  line = status_text.advice_line(status, sentence)
+  assert line == f"0:01:23 apex-cartpole-3: advice: {sentence}"

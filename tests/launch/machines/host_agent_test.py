@@ -40,7 +40,7 @@ def started(tmp_path, monkeypatch):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(config)
   groups = placement.NodeGroups(config)
-  (group,) = groups.fixed
+  (group,) = groups.fixed_groups
   agent = host_agent.HostAgent(
     host_agent.AgentTask(
       group=group,
@@ -81,14 +81,14 @@ def test_other_machines_reach_what_it_offers(started, tmp_path):
   learned = poll_until(agent, lambda _: steps_of(control) > 20)
   assert learned.failure is None
   assert not learned.ended
-  assert learned.peers_rejected == 0
+  assert learned.connections_refused == 0
   # Without one.
   host, _, port = services["control"].rpartition(":")
   with socket.create_connection((host, int(port)), 5.0) as stranger:
     stranger.sendall(wire.PREFACE)
     with contextlib.suppress(ConnectionResetError):
       assert stranger.recv(1) == b""
-  poll_until(agent, lambda report: report.peers_rejected > 0)
+  poll_until(agent, lambda report: report.connections_refused > 0)
   control.stop("a test")
   ended = poll_until(agent, lambda report: report.ended)
   assert ended.failure is None

@@ -193,7 +193,7 @@ def test_another_incarnation_explores_as_much_as_the_last_one():
   last = config.exploration.decay_steps
   for env_steps, epsilon in ((0, 1.0), (last // 2, 0.525), (last, 0.05)):
     collector = collector_lib.Collector(
-      config, spec, builder, 0, restarts=1, env_steps=env_steps
+      config, spec, builder, 0, restarts=1, earlier_env_steps=env_steps
     )
     found = collector._actor._explorer._epsilons.next()
     np.testing.assert_allclose(found, epsilon)

@@ -1,5 +1,6 @@
 """Evaluator: whole evaluations of a version, on a sink of this process."""
 
+import math
 import pickle
 
 import pytest
@@ -13,6 +14,7 @@ class Evaluated:
 
   def __init__(self, episodes=3, restarts=0):
     self.results = []
+    self.best_return = math.inf
     config = local_run.make_config()
     config.evaluation.episodes = episodes
     run = local_run.LocalRun(config)
@@ -20,10 +22,14 @@ class Evaluated:
     self.snapshot = run.variables.newest
     self.evaluator = evaluator_lib.Evaluator(
       *(config, run.spec, run.builder),
-      lambda *result: self.results.append(result),
+      self._take,
       restarts,
       savable=True,
     )
+
+  def _take(self, *result):
+    self.results.append(result)
+    return self.best_return
 
   def play(self, steps=None):
     """Evaluates; `steps` are those after which it is stopped."""
@@ -48,11 +54,25 @@ def make():
 def test_a_result_has_its_episodes_and_its_variables(make):
   evaluated = make()
   played = evaluated.play()
-  ((returns, lengths, snapshot),) = evaluated.results
-  assert (returns, lengths) == (played.returns, played.lengths)
-  assert len(returns) == 3
-  assert returns == lengths  # CartPole: 1 per step
+  ((episodes, _, snapshot),) = evaluated.results
+  assert episodes == played
+  assert len(episodes.returns) == 3
+  assert episodes.returns == episodes.lengths  # CartPole: 1 per step
   assert snapshot.version == 1
+
+
+def test_an_evaluation_that_may_be_the_best_is_repeated(make):
+  evaluated = make()
+  for _ in range(2):
+    evaluated.play()
+    evaluated.best_return = 1.0
+  evaluated.play()
+  # The first is compared with none, the second with inf, the third with 1.
+  assert [len(repeated.returns) for _, repeated, _ in evaluated.results] == [
+    *(3, 0, 3)
+  ]
+  for episodes, repeated, _ in evaluated.results:
+    assert episodes != repeated
 
 
 def test_an_evaluation_that_is_stopped_is_as_if_it_had_not_begun(make):
@@ -77,7 +97,7 @@ def test_a_state_of_another_size_starts_from_its_own_environments(make):
   first.play()
   second.evaluator.set_state(first.evaluator.get_state())
   assert second.play() == fresh.play()
-  assert len(second.results[0][0]) == 5
+  assert len(second.results[0][0].returns) == 5
 
 
 def test_another_incarnation_plays_other_episodes(make):

@@ -150,7 +150,7 @@ def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
   write(first, config)
   while first.trainer.step() < 50:
     pass
-  first.control.evaluated(messages.Evaluation([30.0, 40.0], [30, 40], 7))
+  first.control.evaluated(messages.Evaluation([33.0], [33], 7, [30.0, 40.0]))
   report(first, env_steps=900, items_written=220, items_confirmed=200)
   save(first)
   before = learned(first), held(first), first.control.status()
@@ -216,7 +216,7 @@ def test_a_snapshot_that_fails_costs_nothing_else(start, config, folder):
   write(node, config)
   save(node)
   (folder.snapshots / ".000002").write_text("in the way")
-  with pytest.raises(RuntimeError, match="the last snapshot is missing"):
+  with pytest.raises(RuntimeError, match="the final snapshot is missing"):
     save(node)
   assert node.report().snapshots.written == 1
   (folder.snapshots / ".000002").unlink()
@@ -243,7 +243,7 @@ def test_what_was_lost_here_comes_back_from_the_store(
   write(first, config)
   while first.trainer.step() < 50:
     pass
-  first.control.evaluated(messages.Evaluation([30.0, 40.0], [30, 40], 7))
+  first.control.evaluated(messages.Evaluation([33.0], [33], 7, [30.0, 40.0]))
   report(first, env_steps=900)
   save(first)  # uploaded, too, where there is time
   assert first.report().snapshots.uploaded == 1

@@ -24,7 +24,7 @@ QUEUE = given.make_table_spec(
   batch_size=8,
   steps_per_item=32,
   samples_per_insert=1.0,
-  consumed=True,
+  is_queue=True,
 )
 TABLES = {
   "replay": REPLAY,
@@ -128,7 +128,7 @@ def test_worker_steps_of_a_queue(
     batch_size=batch_size,
     steps_per_item=unroll,
     shards=shards,
-    consumed=True,
+    is_queue=True,
   )
   rates = make_rates("sync", table, environments)
   assert rates.worker_steps(workers) == steps
@@ -228,23 +228,23 @@ PUBLICATIONS = [(5, False), (6, False), (7, True), (7, False), (30, True)]
 
 
 def test_publications_every_period():
-  publications, before = rates_lib.Publications(make_rates("async")), 0
+  schedule, before = rates_lib.PublicationSchedule(make_rates("async")), 0
   for steps, due in PUBLICATIONS:
-    assert publications.is_due(before, steps) == due, steps
+    assert schedule.record_updates(before, steps) == due, steps
     before = steps
 
 
 def test_publications_at_the_end_of_a_round():
-  publications = rates_lib.Publications(make_rates("sync"))
-  assert publications.updates_left == 0
-  publications.begin_round(12)
-  assert not publications.is_due(0, 0)
-  assert not publications.is_due(0, 5)
-  assert not publications.is_due(5, 10)
-  assert publications.updates_left == 2
-  assert publications.is_due(10, 12)
-  assert publications.updates_left == 0
-  assert not publications.is_due(12, 12), "the round has ended before"
+  schedule = rates_lib.PublicationSchedule(make_rates("sync"))
+  assert schedule.updates_left == 0
+  schedule.begin_round(12)
+  assert not schedule.record_updates(0, 0)
+  assert not schedule.record_updates(0, 5)
+  assert not schedule.record_updates(5, 10)
+  assert schedule.updates_left == 2
+  assert schedule.record_updates(10, 12)
+  assert schedule.updates_left == 0
+  assert not schedule.record_updates(12, 12), "the round has ended before"
 
 
 @pytest.mark.parametrize("algorithm", [dqn, apex_dqn, ppo])
@@ -253,7 +253,7 @@ def test_rates_of_a_config(algorithm):
   spec = factory.make_spec(config.environment)
   rates = rates_lib.Rates.from_config(config, spec)
   assert rates.table is not None
-  assert rates.table.consumed == (algorithm is ppo)
+  assert rates.table.is_queue == (algorithm is ppo)
   assert rates.in_rounds == (config.mode == "sync")
   if algorithm is not ppo:
     assert rates.samples_per_insert == config.replay.samples_per_insert

@@ -91,21 +91,35 @@ def may_stop(control):
   return {role for role, i in NODES if command(control, role, i).stop}
 
 
-def evaluate(control, value):
-  return control.evaluated(
-    messages.Evaluation([value - 1, value + 1], [10, 30], 3)
-  )
+def evaluate(control, *values):
+  """Whether the last evaluation, repeated with equal results, is the best."""
+  for value in values:
+    returns = [value - 1, value + 1]
+    reply = control.evaluated(
+      messages.Evaluation(returns, [10, 30], 3, returns)
+    )
+  return reply.is_best
 
 
 # limits, what happens, the reason
 LIMITS = [
   ({}, lambda c: c.report("worker", 0, Worker(env_steps=10**9)), None),
   ({}, lambda c: c.report("trainer", 0, Trainer(trainer_steps=10**9)), None),
-  ({}, lambda c: evaluate(c, 474.9), None),
-  ({}, lambda c: evaluate(c, 475.0), "target_return"),
-  ({"target_return": float("inf")}, lambda c: evaluate(c, 1e9), None),
+  ({}, lambda c: evaluate(c, 475.0, 475.0), None),
+  ({}, lambda c: evaluate(c, 475.0, 475.0, 474.9, 475.0, 475.0), None),
+  ({}, lambda c: evaluate(c, 9.0, 475.0, 480.0, 475.0), "target_return"),
+  ({"target_evaluations": 1}, lambda c: evaluate(c, 475.0), "target_return"),
+  (
+    {"target_return": float("inf")},
+    lambda c: evaluate(c, 1e9, 1e9, 1e9),
+    None,
+  ),
   ({"target_return": -5.0}, lambda c: None, None),
-  ({"target_return": -5.0}, lambda c: evaluate(c, -4.0), "target_return"),
+  (
+    {"target_return": -5.0},
+    lambda c: evaluate(c, -4.0, -4.0, -4.0),
+    "target_return",
+  ),
   (
     {"environment_steps": 30},
     lambda c: [c.report("worker", i, Worker(env_steps=14)) for i in range(2)],
@@ -159,7 +173,7 @@ LIMITS = [
     {"combine": "all", "trainer_steps": 7},
     lambda c: [
       c.report("trainer", 0, Trainer(trainer_steps=8)),
-      evaluate(c, 480.0),
+      evaluate(c, 480.0, 480.0, 480.0),
     ],
     "all_limits",
   ),
@@ -167,13 +181,16 @@ LIMITS = [
   (
     {"combine": "all", "trainer_steps": 7},
     lambda c: [
-      evaluate(c, 480.0),
-      evaluate(c, 470.0),
+      evaluate(c, 480.0, 480.0, 480.0, 470.0),
       c.report("trainer", 0, Trainer(trainer_steps=8)),
     ],
     None,
   ),
-  ({"combine": "all"}, lambda c: evaluate(c, 480.0), "target_return"),
+  (
+    {"combine": "all"},
+    lambda c: evaluate(c, 480.0, 480.0, 480.0),
+    "target_return",
+  ),
 ]
 
 
@@ -373,8 +390,11 @@ def test_a_limit_that_changes(make_control):
   control.tick()
   assert control.status().phase == "starting"
   assert control.status().limits.environment_steps == 1_000
+  evaluate(control, -20.0, -20.0)
   control.set("limits.target_return", "-inf")
-  evaluate(control, -20.0)
+  control.tick()
+  assert control.status().stopped_because is None
+  control.set("limits.target_evaluations", 2)
   control.tick()
   assert control.status().stopped_because == "target_return"
 
@@ -654,18 +674,19 @@ def test_an_evaluation_that_is_sent_again_counts_once(
   first = make_control(state_path=path)
   assert evaluate(first, 20.0)
   before = first.folder.curves_csv.read_bytes()
-  evaluation = messages.Evaluation([30.0], [30], 4, key="a")
-  assert first.evaluated(evaluation)
+  evaluation = messages.Evaluation([31.0], [31], 4, [30.0], key="a")
+  assert first.evaluated(evaluation).is_best
   if lacks_row:  # killed between its state and the row
     first.folder.curves_csv.write_bytes(before)
   # Its reply is lost, and the evaluator repeats the call.
   second = make_control(state_path=path)
-  assert second.evaluated(evaluation)
+  assert second.evaluated(evaluation) == messages.EvaluationReply(True, 30.0)
   assert second.status().evaluation.count == 2
-  assert second.evaluated(msgspec.structs.replace(evaluation, key="b"))
+  again = msgspec.structs.replace(evaluation, key="b")
+  assert second.evaluated(again).is_best
   assert second.status().evaluation.count == 3
   rows = list(csv.DictReader(first.folder.curves_csv.open()))
-  assert [row["eval_return"] for row in rows] == ["20", "30", "30"]
+  assert [row["eval_return"] for row in rows] == ["20", "31", "31"]
 
 
 def test_a_state_that_does_not_decode_is_named(make_control, tmp_path):
@@ -772,7 +793,7 @@ def test_limits_without_workers(without_workers, limits, report, reason):
 
 
 def test_evaluations_after_the_one_that_ended_the_run_are_ignored(make_control):
-  control = make_control(target_return=100.0)
+  control = make_control(target_return=100.0, target_evaluations=1)
   evaluate(control, 120.0)
   control.tick()
   assert not evaluate(control, 150.0)

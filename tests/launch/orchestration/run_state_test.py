@@ -177,7 +177,7 @@ def test_targets_are_in_the_status():
   assert (
     status.replay.samples_per_insert_target == config.replay.samples_per_insert
   )
-  assert not status.replay.consumed
+  assert not status.replay.is_queue
   assert msgspec.structs.asdict(status.limits) == config.limits.to_dict()
   assert status.name == "a-run"
 
@@ -187,7 +187,7 @@ def test_targets_of_a_queue_are_in_the_status():
   replay = make_state(config=config).status().replay
   assert replay.capacity == 16  # 8 in progress, 8 in the trainer, of 4 versions
   assert replay.samples_per_insert_target == 1.0
-  assert replay.consumed
+  assert replay.is_queue
 
 
 def test_a_run_without_workers_and_without_a_table():
@@ -410,17 +410,30 @@ def test_all_are_up():
   assert state.have_all_reported()
 
 
-def test_the_best_evaluation():
+def test_the_best_evaluation_is_that_with_the_best_repetition():
   state = make_state()
-  returns = [(3.0, True), (1.0, False), (3.0, True), (4.0, True)]
-  for count, (value, best) in enumerate(returns, start=1):
+  # mean return, mean returns of the repetition's episodes, whether the best
+  evaluations = [
+    (5.0, [2.0, 4.0], True),
+    (1.0, [], False),
+    (9.0, [2.0, 3.0], False),
+    (3.0, [3.0], True),
+    (4.0, [6.0, 2.0], True),
+    (9.0, [], False),
+  ]
+  for count, (value, repeated, is_best) in enumerate(evaluations, start=1):
     row = curves.Evaluation(eval_return=value, eval_episodes=20)
-    assert state.add_evaluation(row) == best
+    assert state.add_evaluation(row, repeated) == is_best
     evaluation = state.status().evaluation
     assert evaluation.count == count
     assert evaluation.mean_return == value
     assert evaluation.episodes == 20
-  assert state.status().evaluation.best_mean_return == 4.0
+  assert evaluation.best_mean_return == 4.0
+  assert evaluation.without_improvement == 1
+  assert evaluation.recent_mean_return == pytest.approx(31 / 6)
+  for _ in range(10):
+    state.add_evaluation(curves.Evaluation(eval_return=2.5))
+  assert state.status().evaluation.recent_mean_return == 2.5
 
 
 def test_rates_of_the_status(clock):
@@ -512,7 +525,7 @@ def run_with_a_past():
     0,
     Trainer(trainer_steps=7, variables_version=3, replay=Table(size=25)),
   )
-  state.add_evaluation(curves.Evaluation(eval_return=8.0))
+  state.add_evaluation(curves.Evaluation(eval_return=8.0), [8.0])
   state.add_evaluation(curves.Evaluation(eval_return=6.0))
   return state
 
@@ -541,7 +554,8 @@ def test_a_resumed_run_continues_its_counts(clock):
   assert resumed.status().env_steps == 135
   assert resumed.status().restarts == before.restarts, "a resume is none"
   assert resumed.registration("worker", 0) == messages.Registration(3, 115)
-  assert not resumed.add_evaluation(curves.Evaluation(eval_return=7.0))
+  evaluation = curves.Evaluation(eval_return=9.0)
+  assert not resumed.add_evaluation(evaluation, [7.0])
   assert resumed.status().evaluation.count == 3
 
 

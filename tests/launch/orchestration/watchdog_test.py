@@ -34,7 +34,7 @@ def make_watchdog(ratio=8.0, steps_per_s=0.0, **table):
 
 
 def status_of(
-  size=0, inserted=None, sampled=0, nodes=NODES, consumed=False, **counts
+  size=0, inserted=None, sampled=0, nodes=NODES, is_queue=False, **counts
 ):
   return run_status.RunStatus(
     nodes=nodes,
@@ -42,7 +42,7 @@ def status_of(
       size=size,
       inserted=size if inserted is None else inserted,
       sampled=sampled,
-      consumed=consumed,
+      is_queue=is_queue,
     ),
     **counts,
   )
@@ -230,20 +230,20 @@ def test_what_is_said(case, says):
     assert said == head + says
 
 
-QUEUE = {"capacity": 100, "consumed": True}
+QUEUE = {"capacity": 100, "is_queue": True}
 QUEUES = [
   (
-    status_of(20, 52, 32, consumed=True),
+    status_of(20, 52, 32, is_queue=True),
     "the trainer waits for 12 more items in queue 'transitions', a batch of "
     "32: workers must write; 20 items in the queue, 32 consumed",
   ),
   (
-    status_of(100, 132, 32, consumed=True),
+    status_of(100, 132, 32, is_queue=True),
     "workers wait because queue 'transitions' is full: the trainer must "
     "consume items; 100 items in the queue, 32 consumed",
   ),
   (
-    status_of(40, 72, 32, consumed=True),
+    status_of(40, 72, 32, is_queue=True),
     "the limiter of queue 'transitions' blocks no node: a node hangs, and its "
     "log may say where; 40 items in the queue, 32 consumed",
   ),

@@ -39,7 +39,7 @@ class Service:
   def reject(self, text: str) -> int: ...  # type: ignore
   def fail(self) -> int: ...  # type: ignore
   def wait(self, seconds: float) -> int: ...  # type: ignore
-  @wire.repeated
+  @wire.retried
   def important(self) -> int: ...  # type: ignore
 
 

@@ -33,7 +33,7 @@ def make_spec(min_size, ratio, tolerance, batch_size=2):
 def make_queue(capacity, limiter=None):
   """The spec of a queue, and its table."""
   spec = given.make_table_spec(
-    4, prioritized=False, capacity=capacity, consumed=True
+    4, prioritized=False, capacity=capacity, is_queue=True
   )
   return spec, tables.make_table(spec, limiter)
 
@@ -68,7 +68,7 @@ def test_reverbs_queue_has_the_same_numbers(capacity):
   assert spec.limiter.bounded
 
 
-def check_against_reverb(table, counts, consumed=False):
+def check_against_reverb(table, counts, is_queue=False):
   """Random inserts and samples, none of which would block."""
   server = reverb.Server([table])
   client = reverb.Client(f"localhost:{server.port}")
@@ -76,7 +76,7 @@ def check_against_reverb(table, counts, consumed=False):
   inserted = sampled = blocked = 0
   record = np.zeros(4, np.uint8)
   for _ in range(60):
-    now = (inserted - sampled * consumed, inserted, sampled)
+    now = (inserted - sampled * is_queue, inserted, sampled)
     if random.random() < 0.5:
       free = counts.samples_missing(*now) == 0
       assert table.can_insert(1) == free
@@ -104,14 +104,14 @@ def test_reverb_blocks_the_same_side(replay):
 @pytest.mark.parametrize("capacity", [1, 3])
 def test_reverb_blocks_the_same_side_of_a_queue(capacity):
   spec, table = make_queue(capacity)
-  check_against_reverb(table, spec.limiter, consumed=True)
+  check_against_reverb(table, spec.limiter, is_queue=True)
 
 
 def test_a_queue_of_rounds_only_blocks_samples():
   spec, _ = make_queue(1)
   _, table = make_queue(1, spec.round_limiter)
   assert not spec.round_limiter.bounded
-  check_against_reverb(table, spec.round_limiter, consumed=True)
+  check_against_reverb(table, spec.round_limiter, is_queue=True)
 
 
 # min_size, samples_per_insert, tolerance, batch_size

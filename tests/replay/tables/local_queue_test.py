@@ -7,7 +7,7 @@ from slipway.replay.tables import local_queue, local_table
 from tests.replay import given
 
 TABLES = {
-  "queue": {"consumed": True, "priority_exponent": None},
+  "queue": {"is_queue": True, "priority_exponent": None},
   "uniform": {"priority_exponent": None},
   "prioritized": {},
 }
@@ -38,7 +38,7 @@ def test_tables_and_queues_have_one_interface(tmp_path, kind):
   )
   np.testing.assert_array_equal(records.view(np.uint64)[:, 0], keys)
   assert (size, table.inserted, table.sampled) == (12, 12, 5)
-  assert table.size == (7 if spec.consumed else 12)
+  assert table.size == (7 if spec.is_queue else 12)
   table.save(tmp_path)
   loaded = local_table.make_table(spec, seed=2)
   loaded.load(tmp_path)

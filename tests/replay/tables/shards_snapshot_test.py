@@ -24,11 +24,11 @@ class Server:
       PACKING.record_bytes, min_size=1, samples_per_insert=0.0
     )
     self.up, self.shard = True, shard
-    self.root = folder / f"root-{shard}"
+    self.saving_dir = folder / f"root-{shard}"
     self.manager = trajectory_manager.TrajectoryManager(
       [tables.make_table(spec)],
       portpicker.pick_unused_port(),
-      self.root,
+      self.saving_dir,
       restored_from,
     )
 
@@ -50,7 +50,7 @@ class Server:
   def part(self, snapshot):
     return shards_snapshot.ShardFolder(
       self.manager.address,
-      self.root,
+      self.saving_dir,
       snapshot / "replay" / str(self.shard),
       lambda: self.up,
     )
@@ -68,10 +68,10 @@ def save(servers, snapshot, last=None):
   snapshot.mkdir()
   parts = [server.part(snapshot) for server in servers]
   paths = last and [last / "replay" / str(server.shard) for server in servers]
-  saving = shards_snapshot.ShardsSaving(parts, lambda: paths)
-  while not saving.wait_copied(timeout_s=0.1):
+  saver = shards_snapshot.ShardsSaver(parts, lambda: paths)
+  while not saver.wait_copied(timeout_s=0.1):
     pass
-  saving.finish()
+  saver.finish()
   return [part.path for part in parts]
 
 
@@ -123,11 +123,11 @@ def test_one_that_dies_meanwhile(servers, tmp_path):
     .part(tmp_path / "second")
     ._replace(is_up=lambda: next(ups, False))
   )
-  saving = shards_snapshot.ShardsSaving(
+  saver = shards_snapshot.ShardsSaver(
     [servers[0].part(tmp_path / "second"), dies],
     lambda: [tmp_path / "first" / "replay" / str(shard) for shard in range(2)],
   )
-  saving.finish()
+  saver.finish()
   for shard in range(2):
     again = Server(
       tmp_path, shard + 2, tmp_path / "second" / "replay" / str(shard)

@@ -33,9 +33,9 @@ def serve(tmp_path, restored=False, others=(), packing=PACKING, **fields):
   )
 
 
-def start_saving(manager, path, root=None):
-  return table_snapshot.Saving(
-    manager.address, root or path.parent / "replay", path
+def start_saver(manager, path, saving_dir=None):
+  return table_snapshot.TableSaver(
+    manager.address, saving_dir or path.parent / "replay", path
   )
 
 
@@ -70,7 +70,7 @@ def saved(tmp_path):
   drawn = draw(manager, 30)
   client = reverb.Client(manager.address)
   client.mutate_priorities(tables.TRANSITIONS, {drawn[0].info.key: 1e12})
-  start_saving(manager, tmp_path / "saved").finish()
+  start_saver(manager, tmp_path / "saved").finish()
   manager.close()
   return tmp_path / "saved"
 
@@ -134,7 +134,7 @@ def test_another_ratio_leaves_nothing_to_catch_up(tmp_path, saved, ratio):
   manager.close()
 
 
-QUEUE = {"consumed": True, "priority_exponent": None}
+QUEUE = {"is_queue": True, "priority_exponent": None}
 
 
 @pytest.mark.parametrize("capacity", [50, 12, 5])
@@ -143,7 +143,7 @@ def test_a_queue_keeps_what_waits_in_it(tmp_path, capacity):
   manager = serve(tmp_path, **QUEUE)
   write(manager, 20)
   assert len(draw(manager, 8)) == 8
-  start_saving(manager, tmp_path / "saved").finish()
+  start_saver(manager, tmp_path / "saved").finish()
   manager.close()
   manager = serve(tmp_path, restored=True, **QUEUE, capacity=capacity)
   limiter = info(manager).rate_limiter_info
@@ -210,13 +210,13 @@ def test_what_comes_after_the_copy_is_not_saved(tmp_path):
   while manager.status(tables.TRANSITIONS).size < 5_000:
     stop.wait(0.01)
   before = manager.status(tables.TRANSITIONS).inserted
-  saving = start_saving(manager, tmp_path / "saved")
-  while not saving.wait_copied(timeout_s=0.1):
+  saver = start_saver(manager, tmp_path / "saved")
+  while not saver.wait_copied(timeout_s=0.1):
     pass
   after = manager.status(tables.TRANSITIONS).inserted
   stop.set()
   thread.join()
-  saving.finish()
+  saver.finish()
   manager.close()
   manager = serve(
     tmp_path, restored=True, samples_per_insert=0.0, capacity=60_000
@@ -230,14 +230,14 @@ def test_what_comes_after_the_copy_is_not_saved(tmp_path):
 def test_a_failed_saving_is_told_to_its_owner(tmp_path):
   manager = serve(tmp_path)
   write(manager, 5)
-  saving = start_saving(
+  saver = start_saver(
     manager, tmp_path / "missing" / "saved", tmp_path / "replay"
   )
-  while not saving.wait_copied(timeout_s=0.1):
+  while not saver.wait_copied(timeout_s=0.1):
     pass
   with pytest.raises(FileNotFoundError):
-    saving.finish()
-  start_saving(manager, tmp_path / "saved").finish()
+    saver.finish()
+  start_saver(manager, tmp_path / "saved").finish()
   manager.close()
 
 

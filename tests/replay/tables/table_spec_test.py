@@ -79,7 +79,7 @@ def test_only_a_prioritized_table_has_an_exponent(sampler, exponent):
   spec = make_spec(make_config(sampler=sampler))
   assert spec.priority_exponent == exponent
   assert spec.prioritized == (exponent is not None)
-  assert not spec.consumed
+  assert not spec.is_queue
   assert spec.round_steps == 256
 
 
@@ -103,7 +103,7 @@ def test_a_queue_holds_what_may_wait():
   # each server that are in progress.
   spec = make_queue(4)
   assert (spec.capacity, spec.batch_size, spec.shards) == (32, 16, 2)
-  assert spec.consumed and not spec.prioritized
+  assert spec.is_queue and not spec.prioritized
   assert spec.round_steps is None
   assert spec.limiter == limiter.Limiter(1.0, 1, 0.0, 32)
   assert spec.round_limiter == limiter.Limiter(1.0, 1, 0.0, limiter.UNBOUNDED)

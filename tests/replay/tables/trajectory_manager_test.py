@@ -36,8 +36,8 @@ def serve(port=None, folder=None, restore_from=None):
 
 def save(manager, folder, name):
   """Saves what a manager with `folder`/replay holds in `folder`/`name`."""
-  root = folder / "replay"
-  table_snapshot.Saving(manager.address, root, folder / name).finish()
+  saving_dir = folder / "replay"
+  table_snapshot.TableSaver(manager.address, saving_dir, folder / name).finish()
 
 
 def write(manager, priorities):

@@ -96,7 +96,7 @@ def test_a_process_with_a_broken_stream_is_let_in_when_it_knows(path):
   assert not proxy.admit(here)
   assert proxy.admit(there)
   proxy.mark_broken(here)  # The next one, before the first was noticed.
-  worker.acknowledge()
+  worker.acknowledge_broken_stream()
   assert not worker.stream_is_broken
   assert proxy.admit(here)
   other.kill()
@@ -109,9 +109,9 @@ def test_each_worker_of_a_process_has_to_know(path):
     control_block.WorkerHandle(path, 1),
   )
   proxy.mark_broken(os.getpid())
-  first.acknowledge()
+  first.acknowledge_broken_stream()
   assert not proxy.admit(os.getpid())
-  second.acknowledge()
+  second.acknowledge_broken_stream()
   assert proxy.admit(os.getpid())
 
 
@@ -123,7 +123,7 @@ def test_a_new_proxy_has_broken_the_streams_of_the_old(path):
   # A worker that comes later never had a stream.
   late = control_block.WorkerHandle(path, 1)
   assert not late.stream_is_broken
-  worker.acknowledge()
+  worker.acknowledge_broken_stream()
   assert proxy.admit(os.getpid())
 
 
@@ -213,6 +213,6 @@ def test_an_external_process_has_a_slot_of_its_own(path):
   # A slot that is released does not keep its process from being admitted.
   external.close()
   proxy.mark_broken(os.getpid())
-  worker.acknowledge()
+  worker.acknowledge_broken_stream()
   assert proxy.admit(os.getpid())
   assert sorted(proxy.workers()) == [0]

@@ -1,0 +1,70 @@
+"""The command `slipway plot`, which compares the curves of runs."""
+
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+
+from slipway.launch.options import flags as flags_lib
+from slipway.launch.runs import comparison, run_folder
+
+# Sentences that begin the help.
+_USAGE = """\
+Draws the mean returns of runs, active or ended, in one picture.
+
+  slipway plot runs/first runs/second --output=first_and_second.png
+
+Runs whose configs differ only in the seed form one line: their mean, with its
+95 % confidence interval."""
+
+
+def main(argv: Sequence[str]) -> int:
+  """Draws the picture, and prints a line per group of runs.
+
+  Args:
+    argv: the program's name, the folders of the runs, and flags.
+
+  Returns:
+    Exit status: 0, or 2 if a run can't be drawn or a flag is invalid.
+  """
+  values = flags_lib.define_plot_flags()
+  given, runs = flags_lib.split_words(values, argv)
+  try:
+    flags = flags_lib.parse(values, given, _USAGE)
+    if not runs:
+      raise ValueError(
+        "no run is given, so there is nothing to draw: give the folders of "
+        "runs, such as runs/first"
+      )
+    groups = comparison.read([run_folder.RunFolder.open(run) for run in runs])
+    output = pathlib.Path(flags.output)
+    _write(output, comparison.draw(groups))
+  except ValueError as error:
+    print(f"plot: {error}", file=sys.stderr)
+    return 2
+  print("\n".join(_describe(groups)))
+  print(f"picture: {output}")
+  return 0
+
+
+def _write(path: pathlib.Path, content: bytes) -> None:
+  """Writes the picture; raises ValueError if the file can't be written."""
+  try:
+    path.write_bytes(content)
+  except OSError as error:
+    raise ValueError(
+      f"--output={path} can't be written ({error.strerror}), so there is no "
+      "picture: give another path"
+    ) from error
+
+
+def _describe(groups: Sequence[comparison.Group]) -> Iterator[str]:
+  """Yields a line per group: the mean of the last 10 evaluations."""
+  for group in groups:
+    returns = group.recent_returns
+    text = (
+      f"{group.name}: mean of the last 10 evaluations {returns.mean():,.2f}"
+    )
+    if len(returns) > 1:
+      low, high = comparison.interval(returns)
+      text += f" (95 % interval {low:,.2f} to {high:,.2f})"
+    yield text

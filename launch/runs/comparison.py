@@ -1,0 +1,198 @@
+"""Comparison: reads the curves of several runs, and draws them together.
+
+Runs whose configs differ only in the seed form a group, which has one line: the
+mean over its runs.
+"""
+
+import typing
+from collections.abc import Sequence
+
+import numpy as np
+
+from slipway.configs import fields
+from slipway.launch.runs import curves, run_folder, run_status
+
+_POINTS = 200  # points per line
+_CONFIDENCE = 0.95
+_RESAMPLED = 2_000
+# Columns of curves.csv that are horizontal axes, with their labels.
+_AXES = {
+  "env_steps": "environment steps",
+  "trainer_steps": "updates",
+  "wall_s": "wall-clock time (s)",
+}
+# Distinguishable with the most common colour blindnesses: Okabe and Ito 2008.
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+
+
+class Group(typing.NamedTuple):
+  """Runs whose configs differ only in the seed.
+
+  Attributes:
+    name: name of the first run, with the number of seeds if there are more.
+    curves: columns of each run's curves.csv, by name; see `curves.read`.
+  """
+
+  name: str
+  curves: list[dict[str, np.ndarray]]
+
+  @property
+  def recent_returns(self) -> np.ndarray:
+    """Mean of the last 10 mean returns of each run, [R]."""
+    returns = (rows["eval_return"].tolist() for rows in self.curves)
+    return np.array([run_status.recent_mean_return(x) for x in returns])
+
+
+class Line(typing.NamedTuple):
+  """The mean return of runs along one horizontal axis.
+
+  Attributes:
+    at: environment steps, updates or seconds of N points.  # [N]
+    mean: mean return over the runs.  # [N]
+    low: lower bound of the 95 % confidence interval of the mean.  # [N]
+    high: upper bound of the interval.  # [N]
+  """
+
+  at: np.ndarray
+  mean: np.ndarray
+  low: np.ndarray
+  high: np.ndarray
+
+
+def read(folders: Sequence[run_folder.RunFolder]) -> list[Group]:
+  """Reads the curves of runs, and groups the runs by their configs.
+
+  Args:
+    folders: folders of runs, which may be active.
+
+  Returns:
+    The groups, in the order of their first runs.
+
+  Raises:
+    ValueError: a run's files can't be read, or it has no evaluation yet.
+  """
+  groups: dict[tuple, list[tuple[str, dict[str, np.ndarray]]]] = {}
+  for folder in folders:
+    values = fields.flatten(folder.read_config())
+    values.pop("seed", None)
+    rows = curves.read(folder.curves_csv)
+    known = np.isfinite(rows["eval_return"])
+    if not known.any():
+      raise ValueError(
+        f"run {str(folder.path)!r} has no evaluation yet, so it has no curve: "
+        "leave it out, or wait for the first one"
+      )
+    rows = {name: column[known] for name, column in rows.items()}
+    key = tuple(sorted((name, repr(value)) for name, value in values.items()))
+    groups.setdefault(key, []).append((folder.name, rows))
+  return [_make_group(runs) for runs in groups.values()]
+
+
+def draw(groups: Sequence[Group]) -> bytes:
+  """Draws returns against environment steps, updates and wall-clock time.
+
+  A group of several runs is drawn where all of them have values, with the 95 %
+  confidence interval of its mean.
+
+  Args:
+    groups: at least one group.
+
+  Returns:
+    The picture, as the bytes of a PNG file.
+  """
+  # Imported late, because the import takes a second.
+  from matplotlib import figure, ticker
+
+  picture = figure.Figure(figsize=(12.6, 4.2), dpi=150, layout="constrained")
+  panels = picture.subplots(1, len(_AXES), sharey=True)
+  for axes, (column, label) in zip(panels, _AXES.items(), strict=True):
+    for index, group in enumerate(groups):
+      line = _make_group_line(group, column)
+      color = _COLORS[index % len(_COLORS)]
+      style = "-" if index < len(_COLORS) else "--"
+      if len(group.curves) > 1:
+        axes.fill_between(
+          line.at, line.low, line.high, color=color, alpha=0.18, linewidth=0
+        )
+      axes.plot(
+        line.at,
+        line.mean,
+        color=color,
+        linestyle=style,
+        linewidth=1.6,
+        label=group.name,
+      )
+    axes.set_xlabel(label)
+    axes.set_xlim(left=0)
+    axes.grid(axis="y", color="#e4e7ea", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+  panels[0].set_ylabel("mean return of an evaluation")
+  picture.legend(
+    *panels[0].get_legend_handles_labels(),
+    loc="outside lower center",
+    ncols=min(len(groups), 3),
+    frameon=False,
+    fontsize=9,
+  )
+  return curves.to_png(picture)
+
+
+def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the 95 % bootstrap confidence interval of the mean over seeds.
+
+  Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
+  statistical precipice" (https://arxiv.org/abs/2108.13264), section 4.1.
+
+  Args:
+    lines: values [R, ...] of R seeds.
+
+  Returns:
+    Lower and upper bounds, [...] each.
+  """
+  seeds = len(lines)
+  sampled = np.random.default_rng(0).integers(seeds, size=(_RESAMPLED, seeds))
+  means = lines[sampled].mean(axis=1)  # [resampled, ...]
+  outside = 50 * (1 - _CONFIDENCE)
+  low, high = np.percentile(means, (outside, 100 - outside), axis=0)
+  return low, high
+
+
+def _make_group(runs: Sequence[tuple[str, dict[str, np.ndarray]]]) -> Group:
+  """Makes a group of the names and the curves of its runs."""
+  name = runs[0][0]
+  if len(runs) > 1:
+    name = f"{name} ({len(runs)} seeds)"
+  return Group(name, [rows for _, rows in runs])
+
+
+def make_line(
+  runs: Sequence[tuple[np.ndarray, np.ndarray]],
+  points: int,
+  end: float | None = None,
+) -> Line:
+  """Computes the mean return of runs where all of them have values.
+
+  Args:
+    runs: per run, environment steps, updates or seconds, and mean returns, of
+      its evaluations.
+    points: N, the number of points of the line.
+    end: largest value of the horizontal axis, or None for the end of the
+      shortest run.
+  """
+  start = max(x[0] for x, _ in runs)
+  if end is None:
+    end = min(x[-1] for x, _ in runs)
+  at = np.linspace(start, max(start, end), points)
+  lines = np.stack([np.interp(at, x, y) for x, y in runs])  # [R, points]
+  return Line(at, lines.mean(axis=0), *interval(lines))
+
+
+def _make_group_line(group: Group, column: str) -> Line:
+  """Computes a group's mean return along a column of curves.csv."""
+  runs = [(rows[column], rows["eval_return"]) for rows in group.curves]
+  if len(runs) > 1:
+    return make_line(runs, _POINTS)
+  ((at, mean),) = runs  # a single run is drawn by its own points
+  return Line(at, mean, mean, mean)

@@ -1,0 +1,72 @@
+"""Advice: what a learner's metrics say about a config."""
+
+import math
+import types
+
+import pytest
+
+from slipway.configs import catalog
+from slipway.launch.orchestration import advice
+
+
+@pytest.fixture
+def clock(monkeypatch):
+  clock = types.SimpleNamespace(now_s=100.0)
+  clock.monotonic = lambda: clock.now_s
+  monkeypatch.setattr(advice, "time", clock)
+  return clock
+
+
+def make_advisor(algorithm, **changes):
+  config = catalog.algorithms()[algorithm].get_config()
+  for name, value in changes.items():
+    section, _, field = name.partition("__")
+    config[section][field] = value
+  return advice.Advisor(config)
+
+
+CASES = [
+  ("c51", {}, {"outside_support": 0.09}, None),
+  ("c51", {}, {"outside_support": 0.5}, "50% of the target returns"),
+  ("d4pg", {}, {"outside_support": 0.5}, "config.network.lowest_return=-1600"),
+  ("dqn", {"learner__huber_delta": 2.0}, {"td_error_abs_mean": 7.9}, None),
+  (
+    "dqn",
+    {"learner__huber_delta": 2.0},
+    {"td_error_abs_mean": 8.1},
+    "clipped at config.learner.huber_delta=2,",
+  ),
+  # The delta of quantile losses, and of rescaled values, is another quantity.
+  ("qr_dqn", {}, {"td_error_abs_mean": 1e3}, None),
+  ("r2d2", {}, {"td_error_abs_mean": 1e3}, None),
+  ("ppo", {}, {"td_error_abs_mean": 1e3}, None),
+  ("dqn", {}, {"td_error_abs_mean": None}, None),
+  ("dqn", {}, {"td_error_abs_mean": math.nan}, None),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "changes", "metrics", "words"), CASES)
+def test_advice_is_given_once_after_10_s(
+  clock, algorithm, changes, metrics, words
+):
+  advisor = make_advisor(algorithm, **changes)
+  advisor.update(metrics)
+  clock.now_s += 9.0
+  advisor.update(metrics)
+  assert advisor.sentences == []
+  for _ in range(3):
+    clock.now_s += 10.0
+    advisor.update(metrics)
+  if words is None:
+    assert advisor.sentences == []
+  else:
+    (sentence,) = advisor.sentences
+    assert words in sentence and "\n" not in sentence
+
+
+def test_a_short_excess_is_none(clock):
+  advisor = make_advisor("c51")
+  for seconds, value in ((0, 0.9), (9, 0.9), (1, 0.0), (1, 0.9), (9, 0.9)):
+    clock.now_s += seconds
+    advisor.update({"outside_support": value})
+  assert advisor.sentences == []

@@ -1,0 +1,85 @@
+"""The command `slipway plot`, on folders of runs."""
+
+import pathlib
+
+import msgspec
+import numpy as np
+import pytest
+
+from slipway.configs import catalog
+from slipway.launch import cli
+from slipway.launch.runs import comparison, curves, run_folder
+
+
+@pytest.fixture
+def make_run(tmp_path):
+  def make(name, seed, returns, algorithm="dqn"):
+    folder = run_folder.RunFolder(tmp_path / name)
+    folder.path.mkdir()
+    config = catalog.algorithms()[algorithm].get_config()
+    config.seed = seed
+    folder.write_config(config)
+    lines = [",".join(curves.COLUMNS)]
+    for index, value in enumerate(returns):
+      row = curves.Evaluation(
+        wall_s=2.0 * index,
+        env_steps=100 * index,
+        trainer_steps=10 * index,
+        eval_return=value,
+      )
+      cells = msgspec.structs.astuple(row)
+      lines.append(",".join("" if x is None else str(x) for x in cells))
+    folder.curves_csv.write_text("\n".join(lines) + "\n")
+    return folder
+
+  return make
+
+
+def plot(*arguments):
+  return cli.main(["slipway", "plot", *map(str, arguments)])
+
+
+def test_runs_that_differ_only_in_the_seed_are_one_group(make_run):
+  runs = [
+    make_run("a", 1, [0.0, 10.0]),
+    make_run("b", 1, [5.0] * 12, "ppo"),
+    make_run("c", 2, [20.0, 30.0]),
+  ]
+  first, second = comparison.read(runs)
+  assert first.name == "a (2 seeds)"
+  np.testing.assert_array_equal(first.recent_returns, [5.0, 25.0])
+  assert second.name == "b"
+  np.testing.assert_array_equal(second.recent_returns, [5.0])
+
+
+def test_the_picture_and_its_lines(make_run, tmp_path, capsys):
+  runs = [
+    make_run(str(seed), seed, [seed, *range(1, 30)]).path for seed in range(3)
+  ]
+  runs.append(make_run("other", 1, [9.0] * 4, "ppo").path)
+  output = tmp_path / "out.png"
+  assert plot(*runs, "--output", output) == 0
+  assert output.read_bytes().startswith(b"\x89PNG")
+  assert output.stat().st_size > 10_000
+  assert capsys.readouterr().out.splitlines() == [
+    "0 (3 seeds): mean of the last 10 evaluations 24.50 "
+    "(95 % interval 24.50 to 24.50)",
+    "other: mean of the last 10 evaluations 9.00",
+    f"picture: {output}",
+  ]
+
+
+def test_what_can_not_be_drawn_is_one_line(make_run, tmp_path, capsys):
+  whole = make_run("whole", 1, [1.0]).path
+  empty = make_run("empty", 1, []).path
+  for arguments, words in (
+    ([], "no run is given"),
+    ([tmp_path / "none"], "is not a run"),
+    ([whole, empty], "has no evaluation yet"),
+    ([whole, "--outptu=x"], "did you mean --output"),
+    ([whole, f"--output={pathlib.Path(whole)}"], "can't be written"),
+  ):
+    assert plot(*arguments) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.startswith("plot: ") and error.count("\n") == 1
