@@ -7,7 +7,7 @@ import importlib.util
 import pathlib
 import sys
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import psutil
 from absl import flags as absl_flags
@@ -49,8 +49,10 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
   plain_warnings.enable()
   started_at_s = psutil.Process().create_time()
   descendants.adopt()
+  # Children that the caller of this function has started before are spared.
+  spared = psutil.Process().children()
   with contextlib.ExitStack() as resources:
-    resources.callback(_kill_descendants)
+    resources.callback(_kill_descendants, spared)
     resources.callback(signal_handler.ignore)
     try:
       flags = train_flags.parse(argv, _USAGE)
@@ -96,9 +98,14 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
     return 0
 
 
-def _kill_descendants() -> None:
-  """Kills all child processes, such as those that environments have started."""
-  descendants.kill_and_wait(psutil.Process().children())
+def _kill_descendants(spared: Collection[psutil.Process]) -> None:
+  """Kills child processes, such as those that environments have started.
+
+  Args:
+    spared: children that are not killed.
+  """
+  children = psutil.Process().children()
+  descendants.kill_and_wait(child for child in children if child not in spared)
 
 
 def _begin_run(

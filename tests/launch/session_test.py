@@ -55,7 +55,7 @@ def test_a_run_continues_with_changes_and_is_changed_meanwhile(result, run_dir):
   limit = None
   for status in training:
     if status.trainer_steps > 650 and limit is None:
-      limit = status.trainer_steps + 300
+      limit = status.trainer_steps + 2_000
       training.set("limits.trainer_steps", limit)
   resumed = training.wait()
   assert resumed.summary.trainer_steps == limit

@@ -38,7 +38,8 @@ class Forked:
     """
     output, its_output = os.pipe()
     try:
-      forker, _ = _start_forker()
+      forker, process = _start_forker()
+      assert process.poll() is None, f"the forker has ended: {process}"
       request = json.dumps([function, args]).encode()
       socket.send_fds(forker, [request], [its_output])
       pid, (self._ended,), *_ = socket.recv_fds(forker, _REQUEST_BYTES, 1)
