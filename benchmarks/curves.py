@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks import command_line, curves_picture, machine, whole_run
 from slipway.configs import catalog
-from slipway.launch.runs import comparison
 from slipway.launch.runs import curves as run_curves
+from slipway.launch.runs import statistics
 
 # The columns of a run's curves.csv that are saved.
 _KEPT = ("wall_s", "env_steps", "trainer_steps", "eval_return")
@@ -203,7 +203,7 @@ def _table(
     last = np.array([curve.eval_return[-_LAST:].mean() for curve in curves])
     best = np.array([curve.eval_return.max() for curve in curves])
     seconds = np.mean([curve.wall_s[-1] for curve in curves])
-    low, high = comparison.interval(last)
+    low, high = statistics.interval(statistics.mean, last)
     lines.append(
       f"| {name} | {len(curves)} "
       f"| {last.mean():,.1f} ({low:,.1f} to {high:,.1f}) | {best.mean():,.1f} "

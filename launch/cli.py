@@ -17,6 +17,7 @@ _COMMANDS = {
     "play episodes by a run's policy; film or record them",
   ),
   "control": ("control", "show, pause, save or stop an active run"),
+  "sweep": ("sweep", "train several seeds and settings, and compare them"),
   "plot": ("plot", "compare the curves of runs in one picture"),
   "list": ("list", "list the algorithms and their presets"),
   "config": ("config", "show all fields of a config, with value and meaning"),

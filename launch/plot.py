@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from slipway.launch.options import flags as flags_lib
-from slipway.launch.runs import comparison, run_folder
+from slipway.launch.runs import comparison, run_folder, statistics
 
 # Sentences that begin the help.
 _USAGE = """\
@@ -65,6 +65,6 @@ def _describe(groups: Sequence[comparison.Group]) -> Iterator[str]:
       f"{group.name}: mean of the last 10 evaluations {returns.mean():,.2f}"
     )
     if len(returns) > 1:
-      low, high = comparison.interval(returns)
+      low, high = statistics.interval(statistics.mean, returns)
       text += f" (95 % interval {low:,.2f} to {high:,.2f})"
     yield text

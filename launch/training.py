@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 import psutil
 from absl import flags as absl_flags
 
-from slipway.agents import registry
+from slipway.agents import core, registry
 from slipway.configs import fields
-from slipway.environments import factory, user_code
+from slipway.environments import factory, specs, user_code
 from slipway.launch import ending, memory, resumption, train_flags
 from slipway.launch.display import plain_warnings
 from slipway.launch.hooks import catalog as hooks
@@ -57,16 +57,7 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
     try:
       flags = train_flags.parse(argv, _USAGE)
       config = flags.config
-      fields.validate(config, overrides.declared_fields(config))
-      spec = factory.make_spec(config.environment)
-      builder = registry.make_builder(config.agent)
-      builder.check(config, spec)
-      hooks.check(config.hooks)
-      on_cluster = flags.launch == "ray"
-      # This machine's memory matters only if it runs the trainer.
-      if not on_cluster or config.topology.trainer_machine == "home":
-        available_bytes = memory.machine_bytes()
-        memory.check(config, spec, builder, available_bytes, not on_cluster)
+      spec, builder = check(flags)
       launch = _prepare_launch(flags)
       if flags.resume is None:
         folder, message = _begin_run(flags, signal_handler, resources)
@@ -96,6 +87,35 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
       print(f"train: {user_code.wrap(error)}", file=sys.stderr)
       return 1
     return 0
+
+
+def check(
+  flags: absl_flags.FlagValues,
+) -> tuple[specs.EnvironmentSpec, core.Builder]:
+  """Checks that a config can be trained on this machine.
+
+  Args:
+    flags: parsed flags of `slipway train`.
+
+  Returns:
+    The environment's spec, and the algorithm's builder.
+
+  Raises:
+    ValueError: the config can't be trained.
+    user_code.UserCodeError: the environment or the algorithm has failed.
+  """
+  config = flags.config
+  fields.validate(config, overrides.declared_fields(config))
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  builder.check(config, spec)
+  hooks.check(config.hooks)
+  on_cluster = flags.launch == "ray"
+  # This machine's memory matters only if it runs the trainer.
+  if not on_cluster or config.topology.trainer_machine == "home":
+    available_bytes = memory.machine_bytes()
+    memory.check(config, spec, builder, available_bytes, not on_cluster)
+  return spec, builder
 
 
 def _kill_descendants(spared: Collection[psutil.Process]) -> None:

@@ -86,6 +86,120 @@ def define_plot_flags() -> flags.FlagValues:
   return values
 
 
+def define_sweep_flags() -> flags.FlagValues:
+  """Returns the flags of `slipway sweep`, before parsing."""
+  values = flags.FlagValues()
+  flags.DEFINE_multi_string(
+    "vary",
+    [],
+    "Field of the config and its values, FIELD=VALUE,VALUE; given several "
+    "times, all combinations are trained. FIELD,FIELD=VALUE,VALUE;VALUE,VALUE "
+    "varies fields together. FIELD=LOW..HIGH is a range, whose logarithm is "
+    "uniform with FIELD=log:LOW..HIGH. The field 'config' varies the config "
+    "itself: config=dqn:cartpole,rainbow:cartpole.",
+    flag_values=values,
+  )
+  flags.DEFINE_enum(
+    "search",
+    "grid",
+    ["grid", "random", "optuna"],
+    "Choice of the settings: grid, all combinations; random, independent "
+    "draws; optuna, by the scores of earlier settings (needs the package "
+    "optuna).",
+    flag_values=values,
+  )
+  flags.DEFINE_integer(
+    "settings",
+    20,
+    "Number of settings with --search=random or optuna.",
+    lower_bound=1,
+    upper_bound=100_000,
+    flag_values=values,
+  )
+  flags.DEFINE_integer(
+    "search_seed",
+    0,
+    "Seed of the search.",
+    lower_bound=0,
+    upper_bound=2**31 - 1,
+    flag_values=values,
+  )
+  flags.DEFINE_integer(
+    "seeds",
+    1,
+    "Number of runs of each setting; their seeds are 1, 2, 3, ...",
+    lower_bound=1,
+    upper_bound=100_000,
+    flag_values=values,
+  )
+  flags.DEFINE_integer(
+    "at_once",
+    None,
+    "Number of runs that are trained at the same time. Default: what this "
+    "machine's cores allow, with a core per run in mode 'single' and two per "
+    "run otherwise.",
+    lower_bound=1,
+    upper_bound=10_000,
+    flag_values=values,
+  )
+  flags.DEFINE_string(
+    "name",
+    None,
+    "Name of the sweep's folder inside --run_dir. Default: 'sweep' and the "
+    "time.",
+    flag_values=values,
+  )
+  flags.DEFINE_string(
+    "run_dir",
+    "runs",
+    "Folder that contains the folders of all runs and sweeps.",
+    flag_values=values,
+  )
+  flags.DEFINE_bool(
+    "overwrite",
+    False,
+    "Replace the sweep of this name, with all its runs, if there is one.",
+    flag_values=values,
+  )
+  flags.DEFINE_string(
+    "resume",
+    None,
+    "Folder of a sweep, runs/<name>, whose unfinished runs are resumed or "
+    "trained again. A larger --seeds or --settings adds runs.",
+    flag_values=values,
+  )
+  flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
+
+
+def parse_known(
+  values: flags.FlagValues, argv: Sequence[str], usage: str
+) -> tuple[flags.FlagValues, list[str]]:
+  """Parses the flags of a command that has flags of another command, too.
+
+  Args:
+    values: the command's flags, which get the values of the command line.
+    argv: the program's name and its arguments.
+    usage: sentences that begin the help.
+
+  Returns:
+    `values`, and the arguments that are no flags of `values`, in their order.
+
+  Raises:
+    ValueError: a value is invalid, or an argument is no flag.
+    SystemExit: help was requested and printed.
+  """
+  own: list[str] = [argv[0]]
+  others: list[str] = []
+  known = {*values, *(f"no{name}" for name in values if values[name].boolean)}
+  to = own
+  for argument in argv[1:]:
+    if argument.startswith("-"):
+      to = own if argument.lstrip("-").partition("=")[0] in known else others
+    to.append(argument)  # a value that is an argument of its own follows
+  return parse(values, own, usage), others
+
+
 def parse(
   values: flags.FlagValues,
   argv: Sequence[str],

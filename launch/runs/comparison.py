@@ -10,11 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from slipway.configs import fields
-from slipway.launch.runs import curves, run_folder, run_status
+from slipway.launch.runs import curves, run_folder, run_status, statistics
+
+if typing.TYPE_CHECKING:
+  from matplotlib import figure
 
 _POINTS = 200  # points per line
-_CONFIDENCE = 0.95
-_RESAMPLED = 2_000
 # Columns of curves.csv that are horizontal axes, with their labels.
 _AXES = {
   "env_steps": "environment steps",
@@ -101,23 +102,40 @@ def draw(groups: Sequence[Group]) -> bytes:
     The picture, as the bytes of a PNG file.
   """
   # Imported late, because the import takes a second.
-  from matplotlib import figure, ticker
+  from matplotlib import figure
 
   picture = figure.Figure(figsize=(12.6, 4.2), dpi=150, layout="constrained")
+  draw_panels(picture, groups)
+  return curves.to_png(picture)
+
+
+def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
+  """Draws the panels and the legend of `draw` into a picture or a part of one.
+
+  Args:
+    picture: the picture, in a constrained layout.
+    groups: at least one group.
+  """
+  from matplotlib import ticker
+
   panels = picture.subplots(1, len(_AXES), sharey=True)
   for axes, (column, label) in zip(panels, _AXES.items(), strict=True):
     for index, group in enumerate(groups):
       line = _make_group_line(group, column)
-      color = _COLORS[index % len(_COLORS)]
       style = "-" if index < len(_COLORS) else "--"
       if len(group.curves) > 1:
         axes.fill_between(
-          line.at, line.low, line.high, color=color, alpha=0.18, linewidth=0
+          line.at,
+          line.low,
+          line.high,
+          color=color(index),
+          alpha=0.18,
+          linewidth=0,
         )
       axes.plot(
         line.at,
         line.mean,
-        color=color,
+        color=color(index),
         linestyle=style,
         linewidth=1.6,
         label=group.name,
@@ -136,27 +154,11 @@ def draw(groups: Sequence[Group]) -> bytes:
     frameon=False,
     fontsize=9,
   )
-  return curves.to_png(picture)
 
 
-def interval(lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the 95 % bootstrap confidence interval of the mean over seeds.
-
-  Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
-  statistical precipice" (https://arxiv.org/abs/2108.13264), section 4.1.
-
-  Args:
-    lines: values [R, ...] of R seeds.
-
-  Returns:
-    Lower and upper bounds, [...] each.
-  """
-  seeds = len(lines)
-  sampled = np.random.default_rng(0).integers(seeds, size=(_RESAMPLED, seeds))
-  means = lines[sampled].mean(axis=1)  # [resampled, ...]
-  outside = 50 * (1 - _CONFIDENCE)
-  low, high = np.percentile(means, (outside, 100 - outside), axis=0)
-  return low, high
+def color(index: int) -> str:
+  """Returns the color of the group with an index."""
+  return _COLORS[index % len(_COLORS)]
 
 
 def _make_group(runs: Sequence[tuple[str, dict[str, np.ndarray]]]) -> Group:
@@ -186,7 +188,9 @@ def make_line(
     end = min(x[-1] for x, _ in runs)
   at = np.linspace(start, max(start, end), points)
   lines = np.stack([np.interp(at, x, y) for x, y in runs])  # [R, points]
-  return Line(at, lines.mean(axis=0), *interval(lines))
+  return Line(
+    at, lines.mean(axis=0), *statistics.interval(statistics.mean, lines)
+  )
 
 
 def _make_group_line(group: Group, column: str) -> Line:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import curves
-from slipway.launch.runs import comparison
+from slipway.launch.runs import statistics
 
 
 def keep(path, slope, seeds=3):
@@ -50,12 +50,12 @@ def test_a_file_is_a_curve_a_seed(tmp_path):
 def test_the_interval_of_a_mean():
   random = np.random.default_rng(1)
   lines = random.normal(5.0, 2.0, size=(400, 2))
-  low, high = comparison.interval(lines)
+  low, high = statistics.interval(statistics.mean, lines)
   # Of so many it is the normal distribution's.
   half = 1.96 * lines.std(axis=0) / 20
   np.testing.assert_allclose(low, lines.mean(axis=0) - half, atol=0.02)
   np.testing.assert_allclose(high, lines.mean(axis=0) + half, atol=0.02)
-  for end in comparison.interval(lines[:1]):
+  for end in statistics.interval(statistics.mean, lines[:1]):
     np.testing.assert_array_equal(end, lines[0])
 
 

@@ -1,0 +1,94 @@
+"""Statistics of returns over seeds, with bootstrap confidence intervals.
+
+The measures are those of Agarwal et al. 2021, "Deep reinforcement learning at
+the edge of the statistical precipice" (https://arxiv.org/abs/2108.13264),
+section 4, for a single task.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+_CONFIDENCE = 0.95
+_RESAMPLED = 2_000  # bootstrap samples per interval
+_TRIMMED = 0.25  # part of the seeds that the IQM leaves out on each side
+
+
+def mean(scores: np.ndarray) -> np.ndarray:
+  """Returns the mean over the seeds, [...] for scores [R, ...]."""
+  return scores.mean(axis=0)
+
+
+def interquartile_mean(scores: np.ndarray) -> np.ndarray:
+  """Returns the mean of the middle half of the seeds (IQM).
+
+  It ignores outliers, as the median does, and uses more of the seeds.
+
+  Args:
+    scores: [R, ...] of R seeds, at least one.
+
+  Returns:
+    The mean over the seeds, [...].
+  """
+  cut = int(_TRIMMED * len(scores))
+  return np.sort(scores, axis=0)[cut : len(scores) - cut].mean(axis=0)
+
+
+def optimality_gap(scores: np.ndarray, target: float) -> np.ndarray:
+  """Returns by how much the seeds fall short of a target, on average.
+
+  Args:
+    scores: [R, ...] of R seeds.
+    target: score from which a seed counts as optimal.
+
+  Returns:
+    The mean over the seeds of max(0, target - score), [...].
+  """
+  return np.maximum(target - scores, 0.0).mean(axis=0)
+
+
+def probability_of_improvement(
+  scores: np.ndarray, reference: np.ndarray
+) -> np.ndarray:
+  """Returns the probability that one seed scores more than a reference seed.
+
+  This is the statistic of the Mann-Whitney U test, divided by the number of
+  pairs; an equal pair counts as half.
+
+  Args:
+    scores: [R, ...] of R seeds.
+    reference: [S, ...] of S seeds of the reference.
+
+  Returns:
+    The probability, [...].
+  """
+  scores, reference = scores[:, None], reference[None]
+  better = (scores > reference) + 0.5 * (scores == reference)
+  return better.mean(axis=(0, 1))
+
+
+def interval(
+  measure: Callable[..., np.ndarray], *scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the 95 % percentile bootstrap interval of a measure over seeds.
+
+  Section 4.1. The seeds of each argument are drawn independently. The random
+  draws are the same in each call.
+
+  Args:
+    measure: function of as many arrays as there are `scores`.
+    *scores: [R, ...] each, with a number of seeds R of its own.
+
+  Returns:
+    Lower and upper bounds, each of the shape that `measure` returns.
+  """
+  generator = np.random.default_rng(0)
+  # The samples are the last axis, since measures reduce the first one.
+  drawn = [
+    np.moveaxis(x[generator.integers(len(x), size=(len(x), _RESAMPLED))], 1, -1)
+    for x in scores
+  ]
+  measured = measure(*drawn)  # [..., samples]
+  outside = 50 * (1 - _CONFIDENCE)
+  low, high = np.percentile(measured, (outside, 100 - outside), axis=-1)
+  return low, high

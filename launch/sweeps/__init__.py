@@ -1,0 +1,1 @@
+"""Sweeps: runs of one config with several seeds and settings."""

@@ -1,0 +1,101 @@
+"""Processes: trains the runs of a sweep, several at the same time."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from slipway.launch.sweeps import space, sweep_folder
+
+_LOG_TAIL_BYTES = 4_096
+
+
+class TrainProcess:
+  """The process of one run; `slipway train` with its output in a file."""
+
+  def __init__(
+    self,
+    run: sweep_folder.SweepRun,
+    flags: list[str],
+    setting: space.Setting,
+  ):
+    """Starts or resumes the run.
+
+    Args:
+      run: the run, whose folder may exist from an earlier process.
+      flags: flags of `slipway train` for all runs of the sweep.
+      setting: the values of the run's setting.
+
+    Raises:
+      OSError: the log can't be written.
+    """
+    self.run = run
+    # The run stops when this process, and so the pipe's write end, is gone.
+    read_end, self._alive_pipe = os.pipe()
+    try:
+      with run.log.open("ab") as log:
+        self._process = subprocess.Popen(
+          [
+            *(sys.executable, "-m", "slipway.launch.attached", str(read_end)),
+            *make_flags(run, flags, setting),
+          ],
+          stdin=subprocess.DEVNULL,
+          stdout=log,
+          stderr=subprocess.STDOUT,
+          pass_fds=(read_end,),
+          start_new_session=True,  # a Ctrl-C reaches only this process
+        )
+    except BaseException:
+      os.close(self._alive_pipe)
+      raise
+    finally:
+      os.close(read_end)
+
+  def poll(self) -> int | None:
+    """Returns the exit status, or None while the process runs."""
+    status = self._process.poll()
+    if status is not None and self._alive_pipe >= 0:
+      os.close(self._alive_pipe)
+      self._alive_pipe = -1
+    return status
+
+  def stop(self) -> None:
+    """Requests that the run stops with a last snapshot; a second call kills."""
+    self._process.send_signal(signal.SIGINT)
+
+  def wait(self) -> None:
+    """Waits until the process has ended."""
+    self._process.wait()
+    self.poll()
+
+  def read_error(self) -> str:
+    """Returns the last line of the log, which says why a run has failed."""
+    with self.run.log.open("rb") as log:
+      log.seek(0, os.SEEK_END)
+      log.seek(max(0, log.tell() - _LOG_TAIL_BYTES))
+      lines = log.read().decode("utf-8", "replace").splitlines()
+    said = [line for line in lines if line.startswith("train: ")] or lines
+    return said[-1].removeprefix("train: ") if said else "no output"
+
+
+def make_flags(
+  run: sweep_folder.SweepRun, flags: list[str], setting: space.Setting
+) -> list[str]:
+  """Returns the flags of `slipway train` that start or resume a run.
+
+  Args:
+    run: the run.
+    flags: flags for all runs of the sweep.
+    setting: the values of the run's setting.
+  """
+  folder = run.folder
+  if folder.is_run() and any(folder.snapshots.glob("[0-9]*")):
+    return [f"--resume={folder.path}"]
+  return [
+    *flags,
+    *space.to_flags(setting),
+    f"--config.seed={run.seed}",
+    f"--run_dir={folder.path.parent}",
+    f"--name={folder.path.name}",
+    "--overwrite",  # a run that has saved nothing begins again
+  ]

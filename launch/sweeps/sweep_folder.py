@@ -1,0 +1,227 @@
+"""Sweep folder: the plan of a sweep, and the state and results of its runs.
+
+    runs/NAME/sweep.json    the plan
+    runs/NAME/0-1/          the run of setting 0 with seed 1
+    runs/NAME/0-1.log       its output
+    runs/NAME/runs.csv, settings.csv, sweep.png    results
+
+Only the plan and the runs' own files have state, so a sweep that was killed
+loses nothing.
+"""
+
+import pathlib
+import shutil
+import typing
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from slipway.launch.orchestration import limits
+from slipway.launch.runs import curves, results, run_folder
+from slipway.launch.sweeps import space
+
+_PLAN = "sweep.json"
+# Reasons of a stop after which a run has no more to do.
+_FINAL_REASONS = {*limits.Counts._fields, limits.ALL_LIMITS}
+
+
+class Plan(msgspec.Struct):
+  """What a sweep trains.
+
+  Attributes:
+    flags: flags of `slipway train` for all runs.
+    vary: the axes of the space, as values of --vary.
+    search: name of the search.
+    search_seed: seed of the search.
+    max_settings: number of settings of a random search or of Optuna.
+    seeds: the seeds with which each setting is trained.
+    target_return: mean return of the config's target, or None.
+    target_evaluations: number of evaluations in a row that meet the target.
+    settings: the settings that the search has chosen so far.
+  """
+
+  flags: list[str]
+  vary: list[str]
+  search: str
+  search_seed: int
+  max_settings: int
+  seeds: list[int]
+  target_return: float | None = None
+  target_evaluations: int = 1
+  settings: list[space.Setting] = []
+
+  @property
+  def target(self) -> float:
+    """Mean return of the config's target, infinite without one."""
+    return np.inf if self.target_return is None else self.target_return
+
+
+class SweepRun(typing.NamedTuple):
+  """One run of a sweep.
+
+  Attributes:
+    setting: index of the setting.
+    seed: the run's seed.
+    folder: the run's folder.
+    log: path of the file with its output.
+  """
+
+  setting: int
+  seed: int
+  folder: run_folder.RunFolder
+  log: pathlib.Path
+
+  def is_done(self) -> bool:
+    """Returns whether the run has ended at one of its limits."""
+    summary = self.read_summary()
+    return summary is not None and summary.stopped_because in _FINAL_REASONS
+
+  def read_summary(self) -> results.Summary | None:
+    """Returns the run's summary.json, or None if it has no readable one."""
+    try:
+      return msgspec.json.decode(
+        self.folder.summary.read_bytes(), type=results.Summary
+      )
+    except (OSError, msgspec.DecodeError):
+      return None
+
+  def read_evaluations(self) -> dict[str, np.ndarray]:
+    """Returns the rows of curves.csv with a mean return, by column.
+
+    Each column is [N] for N evaluations; there are none before the first one.
+    """
+    if not self.folder.curves_csv.exists():
+      return dict.fromkeys(curves.COLUMNS, np.zeros(0))
+    rows = curves.read(self.folder.curves_csv)
+    known = np.isfinite(rows["eval_return"])
+    return {name: column[known] for name, column in rows.items()}
+
+
+class SweepFolder:
+  """The folder of a sweep.
+
+  Attributes:
+    path: path of the folder.
+  """
+
+  def __init__(self, path: pathlib.Path):
+    """Sets the folder's path, without access to the disk."""
+    self.path = path
+
+  @classmethod
+  def create(cls, run_dir: str, name: str, overwrite: bool) -> "SweepFolder":
+    """Makes the folder of a new sweep.
+
+    Args:
+      run_dir: folder of all runs and sweeps; made if it is missing.
+      name: name of the sweep's folder.
+      overwrite: whether to delete an older sweep of that name with all its
+        runs. Any other folder is never deleted.
+
+    Raises:
+      ValueError: the name is invalid, or the folder exists or can't be made.
+    """
+    run_folder.check_name(name)
+    folder = cls(pathlib.Path(run_dir, name))
+    try:
+      if folder.path.exists():
+        folder._check_replaceable(overwrite)
+        shutil.rmtree(folder.path)
+      folder.path.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+      raise ValueError(
+        f"sweep folder {str(folder.path)!r} can't be made ({error.strerror}): "
+        "choose another --name or --run_dir"
+      ) from error
+    return folder
+
+  @classmethod
+  def open(cls, path: str) -> "SweepFolder":
+    """Returns the folder of an existing sweep.
+
+    Raises:
+      ValueError: there is no sweep at `path`.
+    """
+    folder = cls(pathlib.Path(path))
+    if not folder._plan.is_file():
+      raise ValueError(
+        f"{path!r} has no {_PLAN}, so it is not a sweep: give the folder that "
+        "`slipway sweep` has made"
+      )
+    return folder
+
+  def write_plan(self, plan: Plan) -> None:
+    """Writes the plan, which is replaced atomically.
+
+    Raises:
+      OSError: the file can't be written; the message has its path.
+    """
+    self.write(_PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=2))
+
+  def read_plan(self) -> Plan:
+    """Reads the plan.
+
+    Raises:
+      ValueError: it can't be read.
+    """
+    try:
+      return msgspec.json.decode(self._plan.read_bytes(), type=Plan)
+    except (OSError, msgspec.DecodeError) as error:
+      raise ValueError(
+        f"{str(self._plan)!r} can't be read ({error}), so the sweep can't go "
+        "on: restore the file, or begin a new sweep"
+      ) from error
+
+  def write(self, name: str, content: bytes) -> pathlib.Path:
+    """Writes a file of the sweep, which is replaced atomically.
+
+    Args:
+      name: name of the file.
+      content: the whole content.
+
+    Returns:
+      The file's path.
+
+    Raises:
+      OSError: the file can't be written; the message has its path.
+    """
+    path = self.path / name
+    with run_folder.writing(path), run_folder.replacing(path) as temporary:
+      temporary.write_bytes(content)
+    return path
+
+  def list_runs(self, setting: int, seeds: Sequence[int]) -> list[SweepRun]:
+    """Returns the runs of a setting, whether they have begun or not."""
+    return [
+      SweepRun(
+        setting,
+        seed,
+        run_folder.RunFolder(self.path / f"{setting}-{seed}"),
+        self.path / f"{setting}-{seed}.log",
+      )
+      for seed in seeds
+    ]
+
+  @property
+  def _plan(self) -> pathlib.Path:
+    """Path of the plan."""
+    return self.path / _PLAN
+
+  def _check_replaceable(self, overwrite: bool) -> None:
+    """Checks that the existing folder may be deleted.
+
+    Raises:
+      ValueError: the user does not allow it, or it is no sweep.
+    """
+    shown = f"sweep folder {str(self.path)!r}"
+    if not overwrite:
+      raise ValueError(
+        f"{shown} exists: choose another --name, go on with it by --resume, or "
+        "give --overwrite, which deletes it with all its runs"
+      )
+    if self.path.is_symlink() or not self._plan.is_file():
+      raise ValueError(
+        f"{shown} exists but is no sweep, so it is not overwritten: choose "
+        "another --name"
+      )
