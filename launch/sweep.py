@@ -188,8 +188,9 @@ class _Sweep:
       OSError: a file can't be written.
     """
     print(f"sweep folder: {self._folder.path}", flush=True)
-    # As Ctrl-C; the runs save what they have.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Also where the shell has made this process ignore Ctrl-C.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+      signal.signal(number, signal.default_int_handler)
     live = (
       rich.live.Live(console=self._console, auto_refresh=False)
       if self._console.is_terminal

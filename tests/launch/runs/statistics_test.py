@@ -1,0 +1,37 @@
+"""Statistics over seeds, against rliable 1.2.0 (50,000 bootstrap samples)."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from slipway.launch.runs import statistics
+
+_SCORES = np.array([1.0, 2.0, 3.5, 4.0, 10.0, 0.5, 7.0])
+_REFERENCE = np.array([2.0, 3.0, 4.0, 4.5])
+_gap = functools.partial(statistics.optimality_gap, target=5.0)
+
+
+@pytest.mark.parametrize(
+  ("measure", "scores", "value", "low", "high"),
+  [
+    (statistics.interquartile_mean, (_SCORES,), 3.5, 1.4, 6.9),
+    (_gap, (_SCORES,), 2.0, 0.7857, 3.2857),
+    (
+      statistics.probability_of_improvement,
+      (_SCORES, _REFERENCE),
+      *(0.4643, 0.1429, 0.8036),
+    ),
+  ],
+)
+def test_a_measure_and_its_interval(measure, scores, value, low, high):
+  assert measure(*scores) == pytest.approx(value, abs=1e-4)
+  # The width of what two bootstraps of so few seeds differ by.
+  interval = statistics.interval(measure, *scores)
+  assert interval == pytest.approx((low, high), abs=0.15)
+
+
+def test_one_seed_has_an_interval_of_its_score():
+  low, high = statistics.interval(statistics.mean, np.array([[3.0, 4.0]]))
+  np.testing.assert_array_equal(low, [3.0, 4.0])
+  np.testing.assert_array_equal(high, [3.0, 4.0])

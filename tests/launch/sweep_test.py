@@ -1,0 +1,157 @@
+"""The command `slipway sweep`, with runs in processes of their own."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from slipway.launch import cli
+
+_FLAGS = [
+  "--config=apex_dqn:cartpole",
+  "--mode=single",
+  "--config.replay.min_size=100",
+  "--config.network.hidden_sizes=(16,)",
+  "--config.evaluation.episodes=2",
+]
+
+
+def start(*flags, **options):
+  return subprocess.Popen(
+    [sys.executable, "-m", "slipway.launch.cli", "sweep", *flags],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
+    text=True,
+    **options,
+  )
+
+
+def read(path):
+  with path.open(newline="") as file:
+    return list(csv.DictReader(file))
+
+
+def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
+  folder = tmp_path / "swept"
+  process = start(
+    *(f"--run_dir={tmp_path}", "--name=swept", "--at_once=2", *_FLAGS),
+    "--vary=learner.learning_rate=1e-3,0.0001",
+    "--config.limits.environment_steps=40_000",
+  )
+  wait_until(lambda: (folder / "0-1" / "curves.csv").exists())
+  process.send_signal(signal.SIGINT)
+  output, _ = process.communicate()
+  assert process.returncode == 1
+  assert "2 of 2 runs have not ended at a limit" in output
+  assert any((folder / "0-1" / "snapshots").iterdir())
+  assert not list_processes(folder)
+
+  process = start(f"--resume={folder}", "--at_once=1")
+  wait_until(lambda: list_processes(folder / "0-1"))
+  process.kill()
+  process.communicate()
+  wait_until(lambda: not list_processes(folder))
+
+  process = start(f"--resume={folder}", "--seeds=2", "--at_once=2")
+  output, _ = process.communicate()
+  assert process.returncode == 0, output
+  runs = read(folder / "runs.csv")
+  assert [(x["setting"], x["seed"]) for x in runs] == [
+    *(("0", "1"), ("0", "2")),
+    *(("1", "1"), ("1", "2")),
+  ]
+  assert [x["learner.learning_rate"] for x in runs] == [
+    *(("1e-3",) * 2),
+    *(("0.0001",) * 2),
+  ]
+  for run in runs:
+    path = folder / f"{run['setting']}-{run['seed']}"
+    summary = json.loads((path / "summary.json").read_text())
+    config = json.loads((path / "config.json").read_text())
+    assert summary["stopped_because"] == "environment_steps"
+    assert summary["resumes"] == 0 or run["seed"] == "1"
+    assert config["seed"] == int(run["seed"])
+    assert float(run["score"]) == pytest.approx(summary["recent_eval_return"])
+  settings = read(folder / "settings.csv")
+  assert [x["done"] for x in settings] == ["2", "2"]
+  assert 0 <= float(settings[1]["improvement"]) <= 1
+  assert (folder / "sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_failed_run_is_told_and_the_others_go_on(tmp_path):
+  (tmp_path / "fails.py").write_text(
+    "import gymnasium\n"
+    "from gymnasium.envs import classic_control\n"
+    "class Env(classic_control.CartPoleEnv):\n"
+    "  def step(self, action):\n"
+    "    if self.fails_after and self._count > self.fails_after: 1 / 0\n"
+    "    self._count += 1\n"
+    "    return super().step(action)\n"
+    "  def __init__(self, fails_after=0, **kwargs):\n"
+    "    self.fails_after, self._count = fails_after, 0\n"
+    "    super().__init__(**kwargs)\n"
+    "gymnasium.register('Fails-v0', entry_point=Env, max_episode_steps=500)\n"
+  )
+  process = start(
+    *_FLAGS,
+    *("--name=swept", "--search=optuna", "--settings=2", "--at_once=1"),
+    "--config.environment.name=fails:Fails-v0",
+    "--config.limits.trainer_steps=40",
+    "--vary=environment.kwargs.fails_after=5,0",
+    cwd=tmp_path,
+  )
+  output, _ = process.communicate()
+  folder = tmp_path / "runs/swept"
+  settings = json.loads((folder / "sweep.json").read_text())["settings"]
+  failed = [x["environment.kwargs.fails_after"] == "5" for x in settings]
+  assert len(failed) == 2
+  assert process.returncode == int(any(failed)), output
+  assert output.count("ZeroDivisionError") == 2 * sum(failed)
+  ended = [x["is_done"] == "True" for x in read(folder / "runs.csv")]
+  assert ended == [not x for x in failed]
+
+
+@pytest.mark.parametrize(
+  ("flags", "line"),
+  [
+    (["--vary=learner.lr=1,2"], "did you mean --config.learner.learning_rate"),
+    (["--vary=learner.learning_rate=-1,1.0"], "setting 0 (learning_rate=-1)"),
+    (["--config.seed=3"], "give --seeds=NUMBER"),
+    (["--name=x"], "the config has no limit"),
+    (["--resume=nothing"], "is not a sweep"),
+    (["--resume=nothing", "--vary=a=1"], "--vary is for a new sweep"),
+    (["--nam=x"], "did you mean --name?"),
+    (["--at_once=0"], "--at_once=0 can't be used"),
+    (["word"], "'word' is no flag"),
+  ],
+)
+def test_a_rejected_sweep_is_one_line(flags, line, tmp_path, capsys):
+  where = [] if "--resume=nothing" in flags else [f"--run_dir={tmp_path}"]
+  assert cli.main(["slipway", "sweep", *where, *flags]) == 2
+  printed = capsys.readouterr()
+  assert printed.err.startswith("sweep: ")
+  assert printed.err.count("\n") == 1
+  assert line in printed.err
+  assert not list(tmp_path.iterdir())
+
+
+def wait_until(condition):
+  deadline_s = time.monotonic() + 60
+  while not condition():
+    assert time.monotonic() < deadline_s
+    time.sleep(0.05)
+
+
+def list_processes(folder):
+  """The trainings in a sweep's folder."""
+  found = []
+  for process in psutil.process_iter(["cmdline"]):
+    words = process.info["cmdline"] or []
+    if any(str(folder) in word for word in words[1:]):
+      found.append(process)
+  return found

@@ -1,0 +1,55 @@
+"""Searches, told scores of a function with a known maximum."""
+
+import math
+
+import pytest
+
+from slipway.launch.sweeps import search, space
+
+_AXES = [
+  space.parse("learner.learning_rate=log:1e-6..1.0"),
+  space.parse("replay.sampler=uniform,prioritized"),
+  space.parse("learner.batch_size=1..512"),
+]
+
+
+def _score(setting):
+  """Highest at a rate of 1e-3 with a prioritized sampler."""
+  distance = abs(math.log10(float(setting["learner.learning_rate"])) + 3)
+  return -distance - 2 * (setting["replay.sampler"] == "uniform")
+
+
+def _run(searcher, settings, start=0):
+  scores = []
+  for index in range(start, settings):
+    setting = searcher.ask(index)
+    scores.append(_score(setting))
+    searcher.tell(index, scores[-1])
+  assert searcher.ask(settings) is None
+  return scores
+
+
+def test_optuna_finds_better_settings_than_random_draws():
+  found = _run(search.make("optuna", _AXES, 60, 1), 60)
+  drawn = _run(search.make("random", _AXES, 60, 1), 60)
+  assert sum(found[30:]) > sum(drawn[30:]) + 15
+
+
+@pytest.mark.parametrize("name", ["random", "optuna"])
+def test_a_resumed_search_keeps_its_settings(name):
+  first = search.make(name, _AXES, 12, 1)
+  known = [first.ask(index) for index in range(5)]
+  resumed = search.make(name, _AXES, 12, 1, known)
+  assert [resumed.ask(index) for index in range(5)] == known
+  for index in range(5):
+    resumed.tell(index, None if index == 2 else float(index))
+  assert len(_run(resumed, 12, start=5)) == 7
+
+
+def test_a_grid_is_a_list():
+  searcher = search.make("grid", [space.parse("learner.tau=1,2")], 1, 0)
+  assert [searcher.ask(i) for i in range(3)] == [
+    {"learner.tau": "1"},
+    {"learner.tau": "2"},
+    None,
+  ]

@@ -1,0 +1,87 @@
+"""The axes of a sweep, as they are written on the command line."""
+
+import math
+
+import pytest
+
+from slipway.launch.sweeps import space
+
+
+def test_a_grid_has_all_combinations():
+  axes = [
+    space.parse("learner.learning_rate,learner.batch_size=1e-4,32;3e-4,64"),
+    space.parse("config.network.hidden_sizes=(64,64),(256,)"),
+  ]
+  space.check(axes)
+  grid = space.make_grid(axes)
+  assert len(grid) == 4
+  assert grid[1] == {
+    "learner.learning_rate": "1e-4",
+    "learner.batch_size": "32",
+    "network.hidden_sizes": "(256,)",
+  }
+  assert space.to_flags(grid[3]) == [
+    "--config.learner.learning_rate=3e-4",
+    "--config.learner.batch_size=64",
+    "--config.network.hidden_sizes=(256,)",
+  ]
+
+
+def test_without_an_axis_there_is_one_setting():
+  assert space.make_grid([]) == [{}]
+  assert space.describe({}) == "as configured"
+
+
+def test_configs_are_an_axis():
+  (axis,) = [space.parse("config=dqn:cartpole,ppo:cartpole")]
+  assert space.to_flags(space.make_grid([axis])[1]) == ["--config=ppo:cartpole"]
+
+
+def test_draws_stay_in_their_ranges_and_repeat():
+  axes = [
+    space.parse("learner.learning_rate=log:1e-5..1e-1"),
+    space.parse("learner.batch_size=8..64"),
+    space.parse("learner.tau=0.0..2.0"),
+    space.parse("mode_of_mine=a,b"),
+  ]
+  drawn = [space.draw(axes, seed=3, index=i) for i in range(400)]
+  rates = sorted(float(x["learner.learning_rate"]) for x in drawn)
+  assert rates[0] >= 1e-5
+  assert rates[-1] <= 1e-1
+  assert math.log10(rates[200]) == pytest.approx(-3, abs=0.3)
+  sizes = {int(x["learner.batch_size"]) for x in drawn}
+  assert min(sizes) == 8
+  assert max(sizes) == 64
+  assert all("." in x["learner.tau"] or "e" in x["learner.tau"] for x in drawn)
+  assert {x["mode_of_mine"] for x in drawn} == {"a", "b"}
+  assert drawn[7] == space.draw(axes, seed=3, index=7)
+  assert drawn[7] != space.draw(axes, seed=4, index=7)
+
+
+@pytest.mark.parametrize(
+  ("text", "line"),
+  [
+    ("learner.tau", "has no field or no values"),
+    ("=1,2", "has no field or no values"),
+    ("a,b=1,2;3", "'3' has 1 values for 2 fields"),
+    ("a=1,,2", "'' has 1 values"),
+    ("a,a=1,2", "names a field twice"),
+    ("a=2..1", "is no range"),
+    ("a=log:0..1", "is no range"),
+    ("a=x..1", "is no range"),
+  ],
+)
+def test_what_is_no_axis_is_one_line(text, line):
+  with pytest.raises(ValueError, match=line) as caught:
+    space.parse(text)
+  assert "\n" not in str(caught.value)
+
+
+def test_a_field_has_one_axis():
+  with pytest.raises(ValueError, match=r"sets learner\.tau twice"):
+    space.check([space.parse("learner.tau=1,2"), space.parse("learner.tau=3")])
+
+
+def test_a_range_is_no_grid():
+  with pytest.raises(ValueError, match="is a range"):
+    space.make_grid([space.parse("learner.tau=0.1..0.2")])
