@@ -4,16 +4,19 @@ The run continues: the sentences explain to the user why it may learn nothing.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import ml_collections
 
-from slipway.configs import fields
+from slipway.configs import base, fields
 
 # Metrics of the learner's newest update, by name.
 _Metrics = Mapping[str, float | None]
-# Function that returns a sentence about a config and its metrics, or None.
-_Rule = Callable[[ml_collections.ConfigDict, _Metrics], str | None]
+# Function that returns a sentence about a config, its metrics and the mean
+# returns of the evaluations, or None.
+_Rule = Callable[
+  [ml_collections.ConfigDict, _Metrics, Sequence[float]], str | None
+]
 
 # Seconds for which a rule must have advice before it is given.
 _AFTER_S = 10.0
@@ -21,6 +24,11 @@ _AFTER_S = 10.0
 _MAX_OUTSIDE_SUPPORT = 0.1
 # Largest mean absolute TD error, as a multiple of the Huber loss's delta.
 _MAX_CLIPPING = 4.0
+# Largest norm of the gradients, as a multiple of the norm to which they are
+# clipped. Presets have medians below 1 and single updates up to 20.
+_MAX_GRADIENT = 1_000.0
+# Number of evaluations after which equal returns cause advice.
+_EQUAL_RETURNS = 30
 
 
 class Advisor:
@@ -44,15 +52,16 @@ class Advisor:
     self._given: set[_Rule] = set()  # rules whose sentence has been given
     self.sentences: list[str] = []
 
-  def update(self, metrics: _Metrics) -> None:
-    """Records metrics, and adds the sentence of each new cause.
+  def update(self, metrics: _Metrics, returns: Sequence[float] = ()) -> None:
+    """Records metrics and returns, and adds the sentence of each new cause.
 
     Args:
       metrics: metrics of the learner's newest update, by name.
+      returns: mean returns of the last `base.RETURNS_KEPT` evaluations.
     """
     now_s = time.monotonic()
     for rule in _RULES:
-      sentence = rule(self._config, metrics)
+      sentence = rule(self._config, metrics, returns)
       if sentence is None:
         self._since_s.pop(rule, None)
         continue
@@ -63,7 +72,9 @@ class Advisor:
 
 
 def _advise_on_support(
-  config: ml_collections.ConfigDict, metrics: _Metrics
+  config: ml_collections.ConfigDict,
+  metrics: _Metrics,
+  returns: Sequence[float],
 ) -> str | None:
   """Returns advice if many returns are outside a categorical head's support."""
   outside = metrics.get("outside_support")
@@ -79,7 +90,9 @@ def _advise_on_support(
 
 
 def _advise_on_clipping(
-  config: ml_collections.ConfigDict, metrics: _Metrics
+  config: ml_collections.ConfigDict,
+  metrics: _Metrics,
+  returns: Sequence[float],
 ) -> str | None:
   """Returns advice if the Huber loss of action values clips most TD errors."""
   error = metrics.get("td_error_abs_mean")
@@ -96,4 +109,46 @@ def _advise_on_clipping(
   )
 
 
-_RULES: tuple[_Rule, ...] = (_advise_on_support, _advise_on_clipping)
+def _advise_on_gradients(
+  config: ml_collections.ConfigDict,
+  metrics: _Metrics,
+  returns: Sequence[float],
+) -> str | None:
+  """Returns advice if gradients are far larger than their limit."""
+  norm = metrics.get("gradient_norm")
+  limit = fields.get(config, "learner.max_gradient_norm")
+  if norm is None or limit is None or not norm > _MAX_GRADIENT * limit:
+    return None
+  return (
+    f"gradients have a norm of {norm:.3g}, and are clipped at config.learner."
+    f"max_gradient_norm={limit:g}: set config.environment.reward_scale or "
+    "config.normalization.rewards so that returns are of the order of 1 to "
+    "100, or lower config.learner.learning_rate if the norm still grows"
+  )
+
+
+def _advise_on_equal_returns(
+  config: ml_collections.ConfigDict,
+  metrics: _Metrics,
+  returns: Sequence[float],
+) -> str | None:
+  """Returns advice if no evaluation of the whole run differs from another."""
+  # Of a longer run, the first evaluations are no longer known.
+  is_known = _EQUAL_RETURNS <= len(returns) < base.RETURNS_KEPT
+  if not is_known or min(returns) != max(returns):
+    return None
+  if returns[-1] >= config.limits.target_return:
+    return None
+  return (
+    f"all {len(returns)} evaluations so far had a mean return of "
+    f"{returns[-1]:g}, so the policy may never have seen a better one: raise "
+    "the exploration or its noise, or let the environment reward progress"
+  )
+
+
+_RULES: tuple[_Rule, ...] = (
+  _advise_on_support,
+  _advise_on_clipping,
+  _advise_on_gradients,
+  _advise_on_equal_returns,
+)

@@ -164,7 +164,7 @@ class RunState:
       self._count_losses(node, getattr(report, "restored", None))
     node.record(report, finished)
     if isinstance(report, messages.TrainerReport):
-      self._advisor.update(report.metrics)
+      self._advisor.update(report.metrics, self.saved.eval_returns)
     first_step_at_s = getattr(report, "first_step_at_s", None)
     if self.saved.first_step_at_s is None and first_step_at_s is not None:
       self.saved.first_step_at_s = first_step_at_s

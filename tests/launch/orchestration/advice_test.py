@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from slipway.configs import catalog
+from slipway.configs import base, catalog
 from slipway.launch.orchestration import advice
 
 
@@ -40,6 +40,8 @@ CASES = [
   ("qr_dqn", {}, {"td_error_abs_mean": 1e3}, None),
   ("r2d2", {}, {"td_error_abs_mean": 1e3}, None),
   ("ppo", {}, {"td_error_abs_mean": 1e3}, None),
+  ("ppo", {}, {"gradient_norm": 499.0}, None),
+  ("ppo", {}, {"gradient_norm": 501.0}, "learner.max_gradient_norm=0.5:"),
   ("dqn", {}, {"td_error_abs_mean": None}, None),
   ("dqn", {}, {"td_error_abs_mean": math.nan}, None),
 ]
@@ -69,4 +71,31 @@ def test_a_short_excess_is_none(clock):
   for seconds, value in ((0, 0.9), (9, 0.9), (1, 0.0), (1, 0.9), (9, 0.9)):
     clock.now_s += seconds
     advisor.update({"outside_support": value})
+  assert advisor.sentences == []
+
+
+@pytest.mark.parametrize(
+  ("returns", "says"),
+  [
+    ([-200.0] * 29, False),
+    ([-200.0] * 30, True),
+    ([-200.0] * 29 + [-199.0], False),
+    # What came before them is unknown.
+    ([500.0] * base.RETURNS_KEPT, False),
+  ],
+)
+def test_returns_that_never_change(clock, returns, says):
+  advisor = make_advisor("dqn")
+  for _ in range(2):
+    advisor.update({}, returns)
+    clock.now_s += 11.0
+  assert [x for x in advisor.sentences if "-200" in x] == advisor.sentences
+  assert bool(advisor.sentences) == says
+
+
+def test_a_target_that_is_met_at_once_is_no_cause(clock):
+  advisor = make_advisor("dqn", limits__target_return=1.0)
+  for _ in range(2):
+    advisor.update({}, [1.0] * 50)
+    clock.now_s += 11.0
   assert advisor.sentences == []
