@@ -116,6 +116,14 @@ FIELDS: fields.Fields = {
       1e6, "the entropy would outweigh the returns"
     ),
   ),
+  "learner.discrete_entropy": Field(
+    0.5,
+    "target entropy of a policy of A discrete actions in the loss 'soft', as a "
+    "part of the largest one, log A; Christodoulou 2019, section 3: 0.98, with "
+    "which it stays nearly random. For continuous actions: minus the number of "
+    "dimensions, Haarnoja et al. 2018, appendix D",
+    checks.within(1e-3, 0.99, "the policy would not learn, or not explore"),
+  ),
   "learner.action_samples": Field(
     20,
     "N, the number of actions per observation in the loss 'constrained'; Acme",
@@ -190,6 +198,7 @@ _REQUIREMENTS = tuple(
   for losses, names in {
     ("deterministic",): ("target_noise", "target_noise_clip"),
     ("soft", "constrained"): ("temperature",),
+    ("soft",): ("discrete_entropy",),
     ("constrained",): (
       "action_samples",
       "temperature_bound",
@@ -242,7 +251,7 @@ def make_presets(
   return {name: make_preset(name, *task) for name, task in _TASKS.items()}
 
 
-def _set_small_replay(c: ml_collections.ConfigDict) -> None:
+def set_small_replay(c: ml_collections.ConfigDict) -> None:
   """Sets replay and rates for tasks that are learned in some thousand steps."""
   c.topology.environments_per_worker = 4
   c.replay.capacity = 50_000
@@ -275,7 +284,7 @@ def _make_mujoco_task(name: str) -> tuple[_Setter, _Setter]:
 
 # The functions that set environment and replay, by preset name.
 _TASKS: Mapping[str, tuple[_Setter, _Setter]] = {
-  "pendulum": (tasks.pendulum, _set_small_replay),
+  "pendulum": (tasks.pendulum, set_small_replay),
   "lunarlander": (tasks.continuous_lunarlander, _set_large_replay),
   "bipedalwalker": (tasks.bipedalwalker, _set_large_replay),
   "halfcheetah": _make_mujoco_task("HalfCheetah-v5"),

@@ -1,12 +1,14 @@
 """SAC. Haarnoja et al. 2018, "Soft actor-critic algorithms and applications".
 
 The learner adapts the temperature to a target entropy. The targets of the
-critics use the lower value of two target networks.
+critics use the lower value of two target networks. For discrete actions:
+Christodoulou 2019, "Soft actor-critic for discrete action settings"
+(https://arxiv.org/abs/1910.07207).
 """
 
 import ml_collections
 
-from slipway.configs import actor_critic, presets
+from slipway.configs import actor_critic, presets, tasks
 
 
 def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
@@ -23,9 +25,20 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
   return c
 
 
+def _cartpole(c: ml_collections.ConfigDict) -> None:
+  """Sets CartPole-v1, with discrete actions: Christodoulou 2019."""
+  tasks.cartpole(c)
+  actor_critic.set_small_replay(c)
+  c.network.hidden_sizes = (64, 64)
+  c.learner.learning_rate = 1e-3
+
+
 # The presets of SAC, by name.
-PRESETS: presets.Presets = actor_critic.make_presets(
-  3e-4,
-  # RL Baselines3 Zoo
-  {"pendulum": 1e-3, "lunarlander": 7.3e-4, "bipedalwalker": 7.3e-4},
-)
+PRESETS: presets.Presets = {
+  **actor_critic.make_presets(
+    3e-4,
+    # RL Baselines3 Zoo
+    {"pendulum": 1e-3, "lunarlander": 7.3e-4, "bipedalwalker": 7.3e-4},
+  ),
+  "cartpole": _cartpole,
+}

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 
 import ml_collections
 import numpy as np
+from acme import specs
 
 from slipway.agents import policies
 from slipway.agents.networks import actor_critic, numpy_ops
+from slipway.environments import arrays
 from slipway.replay.items import adder
 
 # Lillicrap et al. 2016, section 7: theta of the Ornstein-Uhlenbeck process.
@@ -83,6 +85,7 @@ class ExploringActor(policies.PolicyActor):
   def __init__(
     self,
     policy: actor_critic.PolicyNetwork,
+    spec: specs.EnvironmentSpec,
     random: np.random.Generator,
     noise: Noise | None,
     random_steps: int,
@@ -92,6 +95,7 @@ class ExploringActor(policies.PolicyActor):
 
     Args:
       policy: declaration of the policy's network.
+      spec: spec of one environment.
       random: generator of the random numbers.
       noise: noise on the modes of the policy, or None to sample from it.
       random_steps: steps of this worker's environments with random actions.
@@ -99,7 +103,7 @@ class ExploringActor(policies.PolicyActor):
         processes.
     """
     super().__init__(policy, random)
-    self._generator = random
+    self._generator, self._spec = random, spec
     self._noise, self._random_steps = noise, random_steps
     # Counts one step per environment and call. Since that includes autoresets,
     # it slightly exceeds the number of environment steps.
@@ -110,14 +114,17 @@ class ExploringActor(policies.PolicyActor):
   ) -> adder.ActorOutput:
     """Acts on observations [B, ...]; see `core.Actor`."""
     del reward
-    parameters = self._network(observation)
-    policy = self._policy.distribution(numpy_ops, parameters)
     is_random = self._env_steps < self._random_steps
     self._env_steps += len(observation)
     if is_random:
-      mode = policy.mode()
-      action = self._generator.uniform(-1, 1, mode.shape).astype(mode.dtype)
-    elif self._noise is None:
+      spec = self._spec
+      action = arrays.sample_actions(
+        spec.observations, spec.actions, observation, self._generator
+      )
+      return adder.ActorOutput(action, {})
+    parameters = self._network(observation)
+    policy = self._policy.distribution(numpy_ops, parameters)
+    if self._noise is None:
       action = policy.sample(self._generator)
     else:
       noise = self._noise.sample(self._generator, first)

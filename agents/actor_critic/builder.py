@@ -1,4 +1,4 @@
-"""The builder of actor-critic algorithms with continuous actions."""
+"""The builder of actor-critic algorithms with a replay."""
 
 import ml_collections
 import numpy as np
@@ -24,14 +24,7 @@ class Builder:
   ) -> None:
     """Raises ValueError if config and environment don't fit."""
     actor_critic.check(config)
-    sizes = arrays.component_sizes(spec.actions)
-    if sizes is not None:
-      raise ValueError(
-        f"config.agent={config.agent!r} takes continuous actions, but "
-        f"config.environment.name={config.environment.name!r} has "
-        f"{' x '.join(map(str, sizes))} discrete ones: choose another "
-        "environment or algorithm"
-      )
+    _check_actions(config, arrays.component_sizes(spec.actions))
     normalization.check(config, spec)
     self.make_table(config, spec)
 
@@ -68,6 +61,7 @@ class Builder:
     seed = seeds.for_restart(config.seed + worker, restarts)
     return acting.ExploringActor(
       self.make_network(config, spec),
+      spec,
       np.random.default_rng(seed),
       noise,
       config.exploration.random_steps // max(1, config.topology.workers),
@@ -102,13 +96,41 @@ class Builder:
     )
 
 
+def _check_actions(
+  config: ml_collections.ConfigDict, sizes: tuple[int, ...] | None
+) -> None:
+  """Raises ValueError if an algorithm can't take an environment's actions.
+
+  Args:
+    config: the whole config.
+    sizes: number of values of each component of a discrete action, or None for
+      continuous ones.
+  """
+  name, loss = config.environment.name, config.learner.policy_loss
+  if sizes is None:
+    return
+  if loss != "soft" or len(sizes) > 1:
+    raise ValueError(
+      f"config.environment.name={name!r} has {' x '.join(map(str, sizes))} "
+      f"discrete actions, but config.learner.policy_loss={loss!r} takes "
+      f"{'a single one' if loss == 'soft' else 'continuous ones'}: choose "
+      "another environment or algorithm"
+    )
+  if config.network.critic_head != "expected":
+    raise ValueError(
+      f"config.network.critic_head={config.network.critic_head!r} is for "
+      f"continuous actions, but config.environment.name={name!r} has "
+      f"{sizes[0]} discrete ones: use 'expected'"
+    )
+
+
 def _make_policy(
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
   normalized: bool,
 ) -> networks.PolicyNetwork:
   """Declares the policy; `normalized` as for `networks.PolicyNetwork`."""
-  kind = "tanh_gaussian"  # actions are bounded, unlike a Gaussian's
+  kind = policies.choose_distribution_kind(spec, "tanh_gaussian")
   if config.learner.policy_loss == "deterministic":
     kind = distributions.DETERMINISTIC
   network = config.network

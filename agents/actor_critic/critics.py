@@ -11,6 +11,7 @@ from slipway.agents import optimizer, targets
 from slipway.agents.losses import actor_critic as losses
 from slipway.agents.losses import output
 from slipway.agents.networks import actor_critic, tf_network
+from slipway.environments import arrays
 from slipway.replay.items import transitions
 
 
@@ -30,20 +31,13 @@ class Critics:
     self._learner = config.learner.copy_and_resolve_references()
     self._count = network.critics
     self._atoms: tf.Tensor | None = None
-    outputs = 1
     if network.critic_head == "categorical":
-      outputs = network.atoms
       self._atoms = tf.linspace(
-        float(network.lowest_return), float(network.highest_return), outputs
+        float(network.lowest_return),
+        float(network.highest_return),
+        network.atoms,
       )
-    declaration = actor_critic.CriticNetwork(
-      spec,
-      network.hidden_sizes,
-      self._count,
-      outputs,
-      network.activation,
-      network.layer_norm,
-    )
+    declaration = self._declare(network, spec)
     self._online, self._target = (
       tf_network.Network(declaration, config.seed, "critics") for _ in range(2)
     )
@@ -74,9 +68,9 @@ class Critics:
     Returns:
       Loss and error of each transition before the step, and metrics.
     """
-    outputs_t = self._choose(self._expect(data.o_t, next_action), seed)
+    outputs_t = self._bootstrap(data.o_t, next_action, seed)
     with tf.GradientTape() as tape:
-      outputs = self._online(data.o_tm1, data.a_tm1)
+      outputs = self._evaluate(data.o_tm1, data.a_tm1)
       if self._atoms is None:
         target = losses.soft_target(
           data.r_t, data.discount_t, outputs_t[:, :, 0], entropy_cost
@@ -115,11 +109,7 @@ class Critics:
       action: one action for each observation, [B, A].
     """
     values = self._compute_values(self._online(observation, action))
-    if self._learner.policy_value == "first":
-      return values[:, 0]
-    if self._learner.policy_value == "mean":
-      return tf.reduce_mean(values, axis=1)
-    return tf.reduce_min(values, axis=1)
+    return self._combine(values)
 
   def follow(self) -> None:
     """Moves the target networks towards the critics."""
@@ -137,6 +127,37 @@ class Critics:
       "target_critics": self._target,
       "critic_optimizer": self._optimizer,
     }
+
+  def _declare(
+    self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> actor_critic.CriticNetwork:
+    """Declares the critics' network, from the `network` section of a config."""
+    return actor_critic.CriticNetwork(
+      spec,
+      network.hidden_sizes,
+      self._count,
+      1 if self._atoms is None else network.atoms,
+      network.activation,
+      network.layer_norm,
+    )
+
+  def _evaluate(self, observation: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+    """Returns the critics' outputs [B, C, K] for a batch's actions."""
+    return self._online(observation, action)
+
+  def _bootstrap(
+    self, observation: tf.Tensor, action: tf.Tensor, seed: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the outputs [B, M, K] of M target critics; see `update`."""
+    return self._choose(self._expect(observation, action), seed)
+
+  def _combine(self, values: tf.Tensor) -> tf.Tensor:
+    """Returns the values [B, ...] for the policy, of C critics' [B, C, ...]."""
+    if self._learner.policy_value == "first":
+      return values[:, 0]
+    if self._learner.policy_value == "mean":
+      return tf.reduce_mean(values, axis=1)
+    return tf.reduce_min(values, axis=1)
 
   def _compute_values(self, outputs: tf.Tensor) -> tf.Tensor:
     """Returns the values [B, C] of outputs [B, C, K]."""
@@ -168,6 +189,68 @@ class Critics:
       return outputs
     order = tf.argsort(tf.random.stateless_uniform([self._count], seed))
     return tf.gather(outputs, order[:chosen], axis=1)
+
+
+class DiscreteCritics(Critics):
+  """Critics of A discrete actions, of which policies give probabilities.
+
+  So expectations over actions are exact: Christodoulou 2019, "Soft actor-critic
+  for discrete action settings" (https://arxiv.org/abs/1910.07207), section 3.
+  In place of actions, methods take probabilities: `update` takes those of o_t,
+  [1, B, A], with the expectation of alpha log pi as their entropy cost, and
+  `policy_value` those of its observations, [B, A].
+  """
+
+  def policy_value(
+    self, observation: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the expected values [B] that the policy maximises.
+
+    Args:
+      observation: observations, [B, ...].
+      action: probabilities of the actions, [B, A].
+    """
+    values = self._combine(self._online(observation))
+    return tf.reduce_sum(action * values, axis=-1)
+
+  def _declare(
+    self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> actor_critic.CriticNetwork:
+    """Declares the critics' network."""
+    return actor_critic.DiscreteCriticNetwork(
+      spec,
+      network.hidden_sizes,
+      self._count,
+      network.activation,
+      network.layer_norm,
+    )
+
+  def _evaluate(self, observation: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+    """Returns the critics' values [B, C, 1] of actions int [B]."""
+    values = self._online(observation)
+    chosen = tf.one_hot(action, values.shape[-1])[:, None]
+    return tf.reduce_sum(values * chosen, axis=-1, keepdims=True)
+
+  def _bootstrap(
+    self, observation: tf.Tensor, action: tf.Tensor, seed: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns sum_a pi(a) min_c q_c(a), [B, 1, 1]: equation 3 of the paper."""
+    values = self._choose(self._target(observation), seed)
+    lowest = tf.reduce_min(values, axis=1)
+    return tf.reduce_sum(action[0] * lowest, axis=-1)[:, None, None]
+
+
+def make_critics(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> Critics:
+  """Makes the critics for an environment's kind of actions.
+
+  Args:
+    config: the whole config.
+    spec: spec of the environment.
+  """
+  is_discrete = arrays.component_sizes(spec.actions) is not None
+  return (DiscreteCritics if is_discrete else Critics)(config, spec)
 
 
 def flatten_samples(

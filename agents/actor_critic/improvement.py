@@ -3,6 +3,7 @@
 The next actions of the critics' targets come from the same policy.
 """
 
+import math
 import typing
 from collections.abc import Callable, Sequence
 
@@ -20,6 +21,7 @@ from slipway.agents.networks import (
   tf_network,
   tf_ops,
 )
+from slipway.environments import arrays
 
 # Returns the values [B] of observations [B, ...] and actions [B, A].
 ValueFunction = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -75,7 +77,11 @@ class Improvement(typing.Protocol):
 
 
 class SoftImprovement:
-  """A tanh-Gaussian policy that is rewarded for entropy: SAC.
+  """A policy that is rewarded for entropy: SAC.
+
+  It is a tanh-Gaussian, or categorical for discrete actions. Then probabilities
+  take the place of actions, and expectations that of samples; see
+  `critics.DiscreteCritics`.
 
   Attributes:
     network: the policy.
@@ -95,14 +101,22 @@ class SoftImprovement:
     Args:
       config: the whole config.
       spec: spec of an environment with continuous actions.
-      policy: declaration of the policy's network, a tanh-Gaussian.
+      policy: declaration of the policy's network, a tanh-Gaussian or
+        categorical.
     """
     self._learner = config.learner.copy_and_resolve_references()
     self._declaration = policy
     self.network = tf_network.Network(policy, config.seed, policies.POLICY)
     self._log_temperature = tf.Variable(tf.math.log(self._learner.temperature))
-    # Minus the number of action dimensions: appendix D.
-    self._target_entropy = -float(np.prod(spec.actions.shape))
+    sizes = arrays.component_sizes(spec.actions)
+    self._is_discrete = sizes is not None
+    # Minus the number of action dimensions: appendix D. Discrete: a part
+    # of the largest entropy, Christodoulou 2019, section 3.
+    self._target_entropy = (
+      -float(np.prod(spec.actions.shape))
+      if sizes is None
+      else self._learner.discrete_entropy * math.log(sizes[0])
+    )
     self._optimizer = _make_optimizer(
       self._learner, self.network.trainable_variables, "policy"
     )
@@ -160,10 +174,15 @@ class SoftImprovement:
   def _sample(
     self, observation: tf.Tensor, seed: tf.Tensor
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Samples actions [B, A] of the policy; also returns log-densities [B]."""
+    """Samples actions [B, A] of the policy; also returns log-densities [B].
+
+    For discrete actions: probabilities [B, A], and expected log-probabilities.
+    """
     policy: typing.Any = self._declaration.distribution(
       tf_ops, self.network(observation)
     )
+    if self._is_discrete:
+      return tf.nn.softmax(policy.logits), -policy.entropy()
     return policy.sample_with_log_prob(seed)
 
 

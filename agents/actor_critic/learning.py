@@ -42,7 +42,7 @@ class ActorCriticLearner:
     self._target_period = config.learner.target_update_period
     self._replay = config.replay.copy_and_resolve_references()
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
-    self._critics = critics.Critics(config, spec)
+    self._critics = critics.make_critics(config, spec)
     self._policy = improvement.make_improvement(config, spec, policy)
     # The policy's newest metrics, for updates in which it does not learn.
     self._metrics = tf.Variable(tf.zeros(len(self._policy.metrics)))

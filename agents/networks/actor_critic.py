@@ -442,10 +442,12 @@ class CriticNetwork:
     self, layers: layers_lib.Layers, observation: Array, action: Array
   ) -> Array:
     """Returns outputs [B, C, K] for observations and actions [B, ...]."""
+    return self._apply(layers, observation, action)
+
+  def _apply(self, layers: layers_lib.Layers, *parts: Array) -> Array:
+    """Returns outputs [B, C, K] for inputs [B, ...]."""
     ops = layers.ops
-    inputs = ops.concat(
-      [ops.float32(ops.flatten(part)) for part in (observation, action)]
-    )
+    inputs = ops.concat([ops.float32(ops.flatten(part)) for part in parts])
     outputs = []
     for i in range(self._critics):
       x = layers_lib.mlp(
@@ -458,3 +460,37 @@ class CriticNetwork:
       )
       outputs.append(layers.linear(f"critic_{i}/output", x, self._outputs))
     return ops.stack(outputs, 1)
+
+
+class DiscreteCriticNetwork(CriticNetwork):
+  """Declaration of C MLPs that value all A discrete actions: q_i(o, .)."""
+
+  def __init__(
+    self,
+    spec: specs.EnvironmentSpec,
+    sizes: tuple[int, ...],
+    critics: int = 1,
+    activation: str = "relu",
+    layer_norm: str = "none",
+  ):
+    """Declares the network; arguments as for `CriticNetwork`.
+
+    Args:
+      spec: spec of an environment with A discrete actions.
+      sizes: number of units of each linear layer before the output.
+      critics: C, the number of critics.
+      activation: 'relu' or 'tanh'.
+      layer_norm: see `layers.mlp`.
+    """
+    actions = typing.cast(specs.DiscreteArray, spec.actions).num_values
+    super().__init__(spec, sizes, critics, actions, activation, layer_norm)
+    self.inputs = (spec.observations,)
+    self._mask_splitter = action_masks.MaskSplitter(spec)
+
+  def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
+    """Returns values [B, C, A] for observations [B, ...].
+
+    Those of illegal actions have no meaning.
+    """
+    unmasked, _ = self._mask_splitter.split(layers.ops, observation)
+    return self._apply(layers, unmasked)

@@ -204,9 +204,17 @@ REFUSED = [
   ("sac", {"network__torso": "nature_cnn"}, "critics take flat vectors"),
   (
     "sac",
-    {"environment__name": "CartPole-v1"},
-    "config.agent='actor_critic' takes continuous actions, but "
-    "config.environment.name='CartPole-v1' has 2 discrete ones",
+    {
+      "environment__name": "CartPole-v1",
+      "learner__policy_loss": "deterministic",
+    },
+    "config.environment.name='CartPole-v1' has 2 discrete actions, but "
+    "config.learner.policy_loss='deterministic' takes continuous ones",
+  ),
+  (
+    "sac",
+    {"environment__name": "CartPole-v1", "network__critic_head": "categorical"},
+    "config.network.critic_head='categorical' is for continuous actions",
   ),
   (
     "sac",

@@ -12,11 +12,13 @@ from slipway.environments import factory
 from tests.agents import collected
 
 ITEMS = 32
-NAMES = ("ddpg", "td3", "sac", "d4pg", "mpo")
+# With the presets of the learners that are tested.
+NAMES = ("ddpg", "td3", "sac", "sac:cartpole", "d4pg", "mpo")
 
 
 def make_config(name="sac", critics=None, **learner):
-  config = catalog.algorithms()[name].get_config()
+  name, _, preset = name.partition(":")
+  config = catalog.algorithms()[name].get_config(preset or "pendulum")
   if name == "mpo":  # its targets would be constant for 100 updates
     config.learner.update({"action_samples": 3, "target_update_period": 2})
   config.network.hidden_sizes = (16, 16)
@@ -251,7 +253,7 @@ def test_targets_are_the_lowest_of_the_chosen_critics(batch):
 
 
 @pytest.mark.parametrize("restored", [False, True])
-@pytest.mark.parametrize("name", ["td3", "sac", "d4pg", "mpo"])
+@pytest.mark.parametrize("name", ["td3", "sac", "sac:cartpole", "d4pg", "mpo"])
 def test_updates_are_equal_for_a_seed_and_a_step(
   batches, name, restored, tmp_path
 ):
@@ -270,3 +272,57 @@ def test_updates_are_equal_for_a_seed_and_a_step(
   values = [collected.values_of(learner) for learner in (first, second)]
   for tracked in first.checkpointed:
     assert equal(*values, tracked), tracked
+
+
+def test_discrete_soft_targets_and_losses_are_exact_expectations(batches):
+  """Christodoulou 2019, equations 3, 4, 10 and 11, as slow sums in float64."""
+  batch = batches["sac:cartpole"]
+  learner = make_learner(make_config("sac:cartpole", temperature=0.3, tau=0.0))
+  critics, policy = (
+    learner.checkpointed[name] for name in ("critics", "policy")
+  )
+  data = batch.data
+  q_tm1, q_t = (np.float64(critics(x)) for x in (data.o_tm1, data.o_t))
+  logits_tm1, logits_t = (np.float64(policy(x)) for x in (data.o_tm1, data.o_t))
+  metrics, _ = make_update(learner)(batch)
+
+  critic_loss = errors = 0.0
+  for i in range(ITEMS):
+    p = np.exp(logits_t[i]) / np.exp(logits_t[i]).sum()
+    value = sum(
+      p[a] * (min(q_t[i, c, a] for c in range(2)) - 0.3 * np.log(p[a]))
+      for a in range(2)
+    )
+    target = float(data.r_t[i]) + float(data.discount_t[i]) * value
+    taken = [target - q_tm1[i, c, int(data.a_tm1[i])] for c in range(2)]
+    critic_loss += 0.5 * sum(x**2 for x in taken) / ITEMS
+    errors += abs(sum(taken) / 2) / ITEMS
+  assert float(metrics["critic_loss"]) == pytest.approx(critic_loss, rel=1e-4)
+  assert float(metrics["td_error_abs_mean"]) == pytest.approx(errors, rel=1e-4)
+
+  # The policy improves on the critics after their step.
+  q_tm1 = np.float64(critics(data.o_tm1))
+  policy_loss = entropy = 0.0
+  for i in range(ITEMS):
+    p = np.exp(logits_tm1[i]) / np.exp(logits_tm1[i]).sum()
+    for a in range(2):
+      lowest = min(q_tm1[i, c, a] for c in range(2))
+      policy_loss += p[a] * (0.3 * np.log(p[a]) - lowest) / ITEMS
+      entropy -= p[a] * np.log(p[a]) / ITEMS
+  assert float(metrics["policy_loss"]) == pytest.approx(policy_loss, rel=1e-4)
+  assert float(metrics["entropy"]) == pytest.approx(entropy, rel=1e-4)
+
+
+@pytest.mark.parametrize(("bias", "rises"), [(9.0, True), (0.0, False)])
+def test_the_temperature_of_discrete_actions(batches, bias, rises):
+  """It rises for a policy that is nearly deterministic, and falls otherwise."""
+  learner = make_learner(make_config("sac:cartpole", discrete_entropy=0.7))
+  variables = learner.get_variables()
+  variables[f"{policies.POLICY}/output/b"] = np.float32([0.0, bias])
+  variables[f"{policies.POLICY}/output/w"] *= 0
+  learner.checkpointed["policy"].load(variables)
+  before = learner.checkpointed["log_temperature"].numpy()
+  metrics, _ = make_update(learner)(batches["sac:cartpole"])
+  after = learner.checkpointed["log_temperature"].numpy()
+  assert (metrics["entropy"] < 0.7 * np.log(2)) == rises
+  assert (after > before) == rises
