@@ -120,7 +120,7 @@ def _check_actions(
     raise ValueError(
       f"config.network.critic_head={config.network.critic_head!r} is for "
       f"continuous actions, but config.environment.name={name!r} has "
-      f"{sizes[0]} discrete ones: use 'expected'"
+      "discrete ones: use 'expected'"
     )
 
 
