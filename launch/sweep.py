@@ -49,6 +49,7 @@ given, too: they apply to all runs."""
 _NO_TARGET = "--config.limits.target_return=inf"
 _POLL_S = 0.2  # seconds between two checks of the processes
 _REPORT_PERIOD_S = 2.0  # seconds between two updates of the table
+_FILE_WIDTH = 120  # columns of the table where the output is no terminal
 _MIN_ROWS = 5  # rows of the table on the smallest terminal
 _OTHER_LINES = 8  # lines of the table that are no rows
 
@@ -175,7 +176,10 @@ class _Sweep:
     self._active: list[processes.TrainProcess] = []
     self._errors: dict[str, str] = {}
     self._told: set[int] = set()
-    self._console = rich.console.Console(highlight=False)
+    # A file has no width, and gets all columns.
+    self._console = rich.console.Console(
+      highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH
+    )
 
   def train(self) -> int:
     """Trains until all runs have ended, or until an interrupt.

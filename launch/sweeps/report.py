@@ -141,7 +141,7 @@ def make_table(
   seeds, has_target = len(plan.seeds), np.isfinite(plan.target)
   table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
   table.add_column("#", justify="right")
-  table.add_column("setting", min_width=20, overflow="fold")
+  table.add_column("setting", min_width=14, overflow="fold")
   target = [f"met {plan.target:,g}"] if has_target else []
   for column in ("runs", "IQM", "95 % interval", "beats 0", *target):
     table.add_column(column, justify="right", no_wrap=True)

@@ -180,8 +180,11 @@ def to_flags(setting: Setting) -> list[str]:
 
 
 def describe(setting: Setting) -> str:
-  """Returns a setting as text: 'learning_rate=1e-4 batch_size=32'."""
-  words = [f"{name.rpartition('.')[2]}={x}" for name, x in setting.items()]
+  """Returns a setting as text: 'ppo:cartpole learning_rate=1e-4'."""
+  words = [
+    x if name == CONFIG_FIELD else f"{name.rpartition('.')[2]}={x}"
+    for name, x in setting.items()
+  ]
   return " ".join(words) or "as configured"
 
 
