@@ -35,9 +35,10 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.topology.environments_per_worker = 8
   c.learner.batch_size = 8
   c.adder.unroll = 512  # an episode has at most 500 steps
-  c.adder.discount = 0.98
-  c.learner.learning_rate = 2e-2  # few updates, on whole episodes
-  c.learner.decay_steps = 50  # batches: 204,800 environment steps
+  c.adder.discount = 0.99
+  # With 2e-2, it meets the target sooner and loses it; docs/learning.md.
+  c.learner.learning_rate = 5e-3
+  c.learner.decay_steps = 250  # batches: 1,024,000 environment steps
   c.evaluation.period_steps = 5  # batches
 
 

@@ -65,21 +65,26 @@ def main(argv: Sequence[str]) -> int:
     Exit status: 0 if all runs have ended at a limit; 1 if some have not; 2 if
     the sweep was rejected before anything was started.
   """
-  try:
-    flags, train_flags_given = flags_lib.parse_known(
-      flags_lib.define_sweep_flags(), argv, _USAGE
-    )
-    if flags.resume is None:
-      folder, plan = _begin(flags, train_flags_given)
-    else:
-      folder, plan = _reopen(flags, train_flags_given)
-    with run_lock.held(run_folder.RunFolder(folder.path)):
+  with contextlib.ExitStack() as resources:
+    try:
+      flags, train_flags_given = flags_lib.parse_known(
+        flags_lib.define_sweep_flags(), argv, _USAGE
+      )
+      if flags.resume is None:
+        folder, plan = _begin(flags, train_flags_given)
+      else:
+        folder, plan = _reopen(flags, train_flags_given)
+      resources.enter_context(run_lock.held(run_folder.RunFolder(folder.path)))
       folder.write_plan(plan)
-      at_once = flags.at_once or _default_at_once(plan)
-      return _Sweep(folder, plan, at_once).train()
-  except (ValueError, OSError, user_code.UserCodeError) as error:
-    print(f"sweep: {error}", file=sys.stderr)
-    return 2
+      sweep = _Sweep(folder, plan, flags.at_once or _default_at_once(plan))
+    except (ValueError, OSError, user_code.UserCodeError) as error:
+      print(f"sweep: {error}", file=sys.stderr)
+      return 2
+    try:
+      return sweep.train()
+    except (ValueError, OSError, user_code.UserCodeError) as error:
+      print(f"sweep: {error}", file=sys.stderr)
+      return 1
 
 
 def _begin(
@@ -176,6 +181,8 @@ class _Sweep:
     self._active: list[processes.TrainProcess] = []
     self._errors: dict[str, str] = {}
     self._told: set[int] = set()
+    # The scores of runs that have ended at a limit, by folder.
+    self._final: dict[pathlib.Path, report.RunScore] = {}
     # A file has no width, and gets all columns.
     self._console = rich.console.Console(
       highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH
@@ -345,8 +352,13 @@ class _Sweep:
 
   def _score_run(self, run: sweep_folder.SweepRun) -> report.RunScore:
     """Returns what a run has reached so far."""
-    plan = self._plan
-    return report.score_run(run, plan.target, plan.target_evaluations)
+    path, plan = run.folder.path, self._plan
+    if path in self._final:
+      return self._final[path]
+    score = report.score_run(run, plan.target, plan.target_evaluations)
+    if score.is_done:
+      self._final[path] = score
+    return score
 
 
 def _make_search(plan: sweep_folder.Plan) -> search.Search:
