@@ -26,6 +26,7 @@ from slipway.configs import fields
 from slipway.launch import run_config
 from slipway.launch.options import overrides
 from slipway.launch.orchestration import control_service
+from slipway.launch.processes import attached_process
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import (
   config_file,
@@ -227,27 +228,14 @@ class Training:
     # Whether the run uses this process's terminal. It then shows the panel, and
     # Ctrl-C interrupts both processes.
     self._shares_terminal = sys.stdout is sys.__stdout__ and sys.stdout.isatty()
-    # The run stops when this process, and so the pipe's write end, is gone.
-    read_end, self._alive_pipe = os.pipe()
-    self._process = subprocess.Popen(
-      [
-        *(sys.executable, "-m", "slipway.launch.attached", str(read_end)),
-        *arguments,
-      ],
-      stdin=subprocess.DEVNULL,
+    self._process, self._alive_pipe = attached_process.start(
+      arguments,
       stdout=None if self._shares_terminal else subprocess.PIPE,
       stderr=subprocess.PIPE,
-      pass_fds=(read_end,),
       start_new_session=not self._shares_terminal,
-      # The run finds user modules where the caller finds them.
-      env={
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-      },
       text=True,
       errors="replace",
     )
-    os.close(read_end)
     self._printers = [threading.Thread(target=self._print_errors, daemon=True)]
     if not self._shares_terminal:
       self._printers.append(

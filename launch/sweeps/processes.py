@@ -3,8 +3,8 @@
 import os
 import signal
 import subprocess
-import sys
 
+from slipway.launch.processes import attached_process
 from slipway.launch.sweeps import space, sweep_folder
 
 _LOG_TAIL_BYTES = 4_096
@@ -30,26 +30,13 @@ class TrainProcess:
       OSError: the log can't be written.
     """
     self.run = run
-    # The run stops when this process, and so the pipe's write end, is gone.
-    read_end, self._alive_pipe = os.pipe()
-    try:
-      with run.log.open("ab") as log:
-        self._process = subprocess.Popen(
-          [
-            *(sys.executable, "-m", "slipway.launch.attached", str(read_end)),
-            *make_flags(run, flags, setting),
-          ],
-          stdin=subprocess.DEVNULL,
-          stdout=log,
-          stderr=subprocess.STDOUT,
-          pass_fds=(read_end,),
-          start_new_session=True,  # a Ctrl-C reaches only this process
-        )
-    except BaseException:
-      os.close(self._alive_pipe)
-      raise
-    finally:
-      os.close(read_end)
+    with run.log.open("ab") as log:
+      self._process, self._alive_pipe = attached_process.start(
+        make_flags(run, flags, setting),
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # a Ctrl-C reaches only this process
+      )
 
   def poll(self) -> int | None:
     """Returns the exit status, or None while the process runs."""
