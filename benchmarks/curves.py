@@ -65,7 +65,7 @@ class Task:
 TASKS = {
   "cartpole": Task("cartpole", "CartPole-v1", 100_000, 300.0),
   "cartpole_policy_gradients": Task(
-    "cartpole", "CartPole-v1, policy gradients", 200_000, 600.0
+    "cartpole", "CartPole-v1, policy gradients", 600_000, 600.0
   ),
   "lunarlander": Task("lunarlander", "LunarLander-v3", 150_000, 900.0),
   "minatar_breakout": Task(

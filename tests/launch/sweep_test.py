@@ -36,12 +36,13 @@ def read(path):
     return list(csv.DictReader(file))
 
 
+@pytest.mark.timeout(400)
 def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
   folder = tmp_path / "swept"
   process = start(
     *(f"--run_dir={tmp_path}", "--name=swept", "--at_once=2", *_FLAGS),
     "--vary=learner.learning_rate=1e-3,0.0001",
-    "--config.limits.environment_steps=40_000",
+    "--config.limits.environment_steps=20_000",
   )
   wait_until(lambda: (folder / "0-1" / "curves.csv").exists())
   process.send_signal(signal.SIGINT)
@@ -141,7 +142,7 @@ def test_a_rejected_sweep_is_one_line(flags, line, tmp_path, capsys):
 
 
 def wait_until(condition):
-  deadline_s = time.monotonic() + 60
+  deadline_s = time.monotonic() + 100
   while not condition():
     assert time.monotonic() < deadline_s
     time.sleep(0.05)
