@@ -14,13 +14,15 @@ from collections.abc import Iterator, Sequence
 
 import rich.console
 import rich.live
+import rich.table
 from absl import flags as absl_flags
 
 from slipway.environments import user_code
 from slipway.launch import train_flags, training
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.orchestration import limits
-from slipway.launch.runs import run_folder, run_lock
+from slipway.launch.processes import signals
+from slipway.launch.runs import run_folder
 from slipway.launch.sweeps import (
   processes,
   report,
@@ -50,7 +52,7 @@ _NO_TARGET = "--config.limits.target_return=inf"
 _POLL_S = 0.2  # seconds between two checks of the processes
 _REPORT_PERIOD_S = 2.0  # seconds between two updates of the table
 _FILE_WIDTH = 120  # columns of the table where the output is no terminal
-_MIN_ROWS = 5  # rows of the table on the smallest terminal
+_MIN_ROWS = 3  # rows of the table on the smallest terminal
 _OTHER_LINES = 8  # lines of the table that are no rows
 
 
@@ -70,13 +72,25 @@ def main(argv: Sequence[str]) -> int:
       flags, train_flags_given = flags_lib.parse_known(
         flags_lib.define_sweep_flags(), argv, _USAGE
       )
+      train_flags_given = _join_values(train_flags_given)
       if flags.resume is None:
-        folder, plan = _begin(flags, train_flags_given)
+        plan = _make_plan(flags, train_flags_given)
+        folder = sweep_folder.SweepFolder.create(
+          flags.run_dir,
+          flags.name or run_folder.make_name("sweep", ""),
+          flags.overwrite,
+        )
+        resources.enter_context(folder.locked())
       else:
-        folder, plan = _reopen(flags, train_flags_given)
-      resources.enter_context(run_lock.held(run_folder.RunFolder(folder.path)))
+        _check_resume_flags(flags, train_flags_given)
+        folder = sweep_folder.SweepFolder.open(flags.resume)
+        resources.enter_context(folder.locked())
+        plan = _extend_plan(flags, folder.read_plan())
       folder.write_plan(plan)
       sweep = _Sweep(folder, plan, flags.at_once or _default_at_once(plan))
+    except KeyboardInterrupt:
+      print("sweep: interrupted; nothing was started", file=sys.stderr)
+      return 1
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"sweep: {error}", file=sys.stderr)
       return 2
@@ -87,17 +101,17 @@ def main(argv: Sequence[str]) -> int:
       return 1
 
 
-def _begin(
+def _make_plan(
   flags: absl_flags.FlagValues, train_flags_given: Sequence[str]
-) -> tuple[sweep_folder.SweepFolder, sweep_folder.Plan]:
-  """Checks the settings of a new sweep, and makes its folder.
+) -> sweep_folder.Plan:
+  """Returns the plan of a new sweep, after a check of its settings.
 
   Args:
     flags: the flags of `slipway sweep`.
     train_flags_given: the flags for `slipway train`.
 
   Raises:
-    ValueError: a setting can't be trained, or the folder can't be made.
+    ValueError: a setting can't be trained.
   """
   given = {x.lstrip("-").partition("=")[0] for x in train_flags_given}
   if "config.seed" in given:
@@ -106,7 +120,8 @@ def _begin(
     )
   no_target = [] if "config.limits.target_return" in given else [_NO_TARGET]
   plan = sweep_folder.Plan(
-    flags=[*_make_path_absolute(train_flags_given), *no_target],
+    flags=[*train_flags_given, *no_target],
+    working_folder=os.getcwd(),
     vary=list(flags.vary),
     search=flags.search,
     search_seed=flags.search_seed,
@@ -118,30 +133,25 @@ def _begin(
     plan.settings.append(setting)
     if plan.search == "optuna":
       break  # the next ones depend on scores
+  for index in range(len(plan.settings)):
+    _check_setting(plan, index)
   first = [*train_flags_given, *space.to_flags(plan.settings[0])]
   limits_config = train_flags.parse(["sweep", *first], "").config.limits
   plan.target_evaluations = limits_config.target_evaluations
   if math.isfinite(limits_config.target_return):
     plan.target_return = limits_config.target_return
-  for index in range(len(plan.settings)):
-    _check_setting(plan, index)
-  name = flags.name or run_folder.make_name("sweep", "")
-  folder = sweep_folder.SweepFolder.create(flags.run_dir, name, flags.overwrite)
-  return folder, plan
+  return plan
 
 
-def _reopen(
+def _check_resume_flags(
   flags: absl_flags.FlagValues, train_flags_given: Sequence[str]
-) -> tuple[sweep_folder.SweepFolder, sweep_folder.Plan]:
-  """Reads the plan of a sweep that is resumed, perhaps with more runs.
+) -> None:
+  """Raises ValueError if --resume is given with a flag for new sweeps.
 
   Args:
     flags: the flags of `slipway sweep`.
     train_flags_given: the flags for `slipway train`, of which there must be
       none.
-
-  Raises:
-    ValueError: there is no such sweep, or a flag is for new sweeps.
   """
   fixed = ("name", "run_dir", "overwrite", "vary", "search", "search_seed")
   given = [f"--{name}" for name in fixed if flags[name].present]
@@ -151,13 +161,27 @@ def _reopen(
       f"{given[0]} is for a new sweep, and --resume={flags.resume} goes on "
       "with a sweep as it was planned: leave it out, or begin a new sweep"
     )
-  folder = sweep_folder.SweepFolder.open(flags.resume)
-  plan = folder.read_plan()
+
+
+def _extend_plan(
+  flags: absl_flags.FlagValues, plan: sweep_folder.Plan
+) -> sweep_folder.Plan:
+  """Adds seeds and settings to the plan of a sweep that is resumed.
+
+  Also enters the folder to which its relative paths refer, if it still exists.
+
+  Args:
+    flags: the flags of `slipway sweep`.
+    plan: the plan so far, which is changed and returned.
+  """
   if flags["seeds"].present:
     plan.seeds = list(range(1, max(flags.seeds, len(plan.seeds)) + 1))
   if flags["settings"].present:
     plan.max_settings = max(flags.settings, len(plan.settings))
-  return folder, plan
+  if os.path.isdir(plan.working_folder):
+    os.chdir(plan.working_folder)
+    sys.path.insert(0, plan.working_folder)
+  return plan
 
 
 class _Sweep:
@@ -179,7 +203,7 @@ class _Sweep:
     self._folder, self._plan, self._at_once = folder, plan, at_once
     self._search = _make_search(plan)
     self._active: list[processes.TrainProcess] = []
-    self._errors: dict[str, str] = {}
+    self._errors: list[str] = []  # one line each
     self._told: set[int] = set()
     # The scores of runs that have ended at a limit, by folder.
     self._final: dict[pathlib.Path, report.RunScore] = {}
@@ -198,12 +222,13 @@ class _Sweep:
       ValueError: a new setting of the search can't be trained.
       OSError: a file can't be written.
     """
-    print(f"sweep folder: {self._folder.path}", flush=True)
-    # Also where the shell has made this process ignore Ctrl-C.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-      signal.signal(number, signal.default_int_handler)
+    self._say(f"sweep folder: {self._folder.path}")
+    # SIGINT also where the shell has made this process ignore Ctrl-C.
+    for number in signals.STOP_SIGNALS:
+      if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler)
     live = (
-      rich.live.Live(console=self._console, auto_refresh=False)
+      rich.live.Live(console=self._console, auto_refresh=False, transient=True)
       if self._console.is_terminal
       else None
     )
@@ -211,9 +236,7 @@ class _Sweep:
       with live or contextlib.nullcontext():
         self._train_all(live)
     except KeyboardInterrupt:
-      print(
-        "sweep: stopping the active runs, which save themselves", flush=True
-      )
+      self._say("sweep: stopping the active runs, which save themselves")
     finally:
       self._stop_all()
     return self._end()
@@ -228,11 +251,12 @@ class _Sweep:
     shown_s = -math.inf
     while True:
       for process in [x for x in self._active if x.poll() is not None]:
-        self._handle_end(process, live is None)
+        self._handle_end(process)
       while len(self._active) < self._at_once:
         run = next(waiting, None)
         if run is None:
           break
+        processes.wait_until_ended(run)
         setting = self._plan.settings[run.setting]
         self._active.append(
           processes.TrainProcess(run, self._plan.flags, setting)
@@ -257,10 +281,17 @@ class _Sweep:
         if setting is None:
           return
         self._plan.settings.append(setting)
-        _check_setting(self._plan, index)
         self._folder.write_plan(self._plan)
       runs = self._folder.list_runs(index, self._plan.seeds)
-      yield from (run for run in runs if not run.is_done())
+      waiting = [run for run in runs if not run.is_done()]
+      try:
+        if waiting:
+          _check_setting(self._plan, index)
+      except ValueError as error:  # of a setting that was drawn later
+        self._errors.append(str(error))
+        self._say(str(error))
+        continue
+      yield from waiting
 
   def _tell_scores(self) -> None:
     """Tells the search the mean score of each setting that has ended."""
@@ -268,42 +299,59 @@ class _Sweep:
     for index in range(len(self._plan.settings)):
       if index in self._told or index in active:
         continue
-      scores = [x.score for x in self._score(index) if math.isfinite(x.score)]
+      runs = [x for x in self._score(index) if x.is_done]
+      scores = [x.score for x in runs if math.isfinite(x.score)]
       self._search.tell(index, statistics.fmean(scores) if scores else None)
       self._told.add(index)
 
-  def _handle_end(self, process: processes.TrainProcess, prints: bool) -> None:
-    """Removes an ended process, and prints a line about its run.
-
-    Args:
-      process: the process, which has ended.
-      prints: whether to print the line.
-    """
+  def _handle_end(self, process: processes.TrainProcess) -> None:
+    """Removes an ended process, and prints a line about its run."""
     self._active.remove(process)
     run = process.run
     name = f"run {run.folder.name}"
-    score = self._score_run(run)
-    if process.poll() == 0:
-      text = f"mean of the last 10 evaluations {score.score:,.2f}"
+    score = self._score_run(run).score
+    if process.poll():
+      text = process.read_error()
+      self._errors.append(f"{name} failed: {text}")
+    elif math.isfinite(score):
+      text = f"mean of the last 10 evaluations {score:,.2f}"
     else:
-      text = self._errors[name] = process.read_error()
-    if prints:
-      setting = space.describe(self._plan.settings[run.setting])
-      print(f"{name} ({setting}, seed {run.seed}): {text}", flush=True)
+      text = "no evaluation"
+    setting = space.describe(self._plan.settings[run.setting])
+    self._say(f"{name} ({setting}, seed {run.seed}): {text}")
+
+  def _say(self, shown: str | rich.table.Table) -> None:
+    """Prints lines or a table; above the live table, if that is shown.
+
+    Nobody may read the output, which is no reason to end the sweep.
+    """
+    is_text = isinstance(shown, str)
+    if self._console.is_terminal:
+      self._console.print(shown, markup=False, soft_wrap=is_text)
+      return
+    if not is_text:
+      with self._console.capture() as capture:
+        self._console.print(shown)
+      shown = capture.get().rstrip()
+    try:
+      print(shown, flush=True)
+    except BrokenPipeError:
+      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
   def _stop_all(self) -> None:
     """Stops the active runs; a second interrupt kills them."""
-    for process in self._active:
-      process.stop()
-    try:
-      self._wait_all()
-    except KeyboardInterrupt:
+    for _ in range(2):
       for process in self._active:
         process.stop()
-      self._wait_all()
-
-  def _wait_all(self) -> None:
-    """Waits until the active runs have ended."""
+      try:
+        for process in self._active:
+          process.wait()
+      except KeyboardInterrupt:
+        continue
+      break
+    # Further interrupts change nothing; only the results are left to write.
+    for number in signals.STOP_SIGNALS:
+      signal.signal(number, signal.SIG_IGN)
     for process in self._active:
       process.wait()
 
@@ -315,12 +363,12 @@ class _Sweep:
     """
     plan, folder = self._plan, self._folder
     scores = [self._score(index) for index in range(len(plan.settings))]
-    report.write(folder, plan, scores)
+    files = report.write(folder, plan, scores)
     measures = report.score_settings(plan, scores)
-    self._console.print(report.make_table(measures, plan, len(measures)))
-    for name, error in self._errors.items():
-      print(f"{name} failed: {error}", file=sys.stderr)
-    print(f"results: {folder.path} (settings.csv, runs.csv, sweep.png)")
+    self._say(report.make_table(measures, plan, len(measures)))
+    for error in self._errors:
+      print(f"sweep: {error}", file=sys.stderr)
+    self._say(f"results: {folder.path} ({', '.join(files)})")
     settings = (
       len(plan.settings) if plan.search == "grid" else plan.max_settings
     )
@@ -329,21 +377,23 @@ class _Sweep:
     if not missing:
       return 0
     path = shlex.quote(str(folder.path))
-    print(f"{missing} of {planned} runs have not ended at a limit")
-    print(f"resume:  slipway sweep --resume={path}")
+    self._say(f"{missing} of {planned} runs have not ended at a limit")
+    self._say(f"resume:  slipway sweep --resume={path}")
     return 1
 
   def _make_display(self) -> rich.console.Group:
     """Returns the table of the settings, and a line about the active runs."""
     plan = self._plan
     scores = [self._score(index) for index in range(len(plan.settings))]
-    rows = max(_MIN_ROWS, self._console.height - _OTHER_LINES)
+    lines = max(1, *(len(setting) for setting in plan.settings))
+    free = self._console.height - _OTHER_LINES
+    rows = max(_MIN_ROWS, free // lines)
     table = report.make_table(report.score_settings(plan, scores), plan, rows)
     active = ", ".join(
       f"{x.run.folder.name} at {self._score_run(x.run).env_steps:,.0f} steps"
       for x in self._active
     )
-    return rich.console.Group(table, f"active: {active}")
+    return rich.console.Group(f"active: {active}", table)
 
   def _score(self, index: int) -> list[report.RunScore]:
     """Returns what the runs of a setting have reached so far."""
@@ -398,19 +448,19 @@ def _check_setting(plan: sweep_folder.Plan, index: int) -> None:
     ) from error
 
 
-def _make_path_absolute(train_flags_given: Sequence[str]) -> list[str]:
-  """Returns the flags with an absolute path of a config file.
+def _join_values(train_flags_given: Sequence[str]) -> list[str]:
+  """Returns flags with their values, as --NAME=VALUE.
 
-  So the sweep can be resumed from any folder.
+  Args:
+    train_flags_given: flags, whose values may be arguments of their own.
   """
-  made = []
-  for flag in train_flags_given:
-    name, _, value = flag.partition("=")
-    path, *preset = value.split(":", 1)
-    if name.lstrip("-") == "config" and pathlib.Path(path).is_file():
-      flag = "=".join((name, ":".join((os.path.abspath(path), *preset))))
-    made.append(flag)
-  return made
+  joined: list[str] = []
+  for argument in train_flags_given:
+    if joined and not argument.startswith("-"):
+      joined[-1] += f"={argument}"
+    else:
+      joined.append(argument)
+  return joined
 
 
 def _default_at_once(plan: sweep_folder.Plan) -> int:

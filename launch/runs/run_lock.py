@@ -10,7 +10,7 @@ from slipway.launch.runs import run_folder
 
 
 @contextlib.contextmanager
-def held(folder: run_folder.RunFolder) -> Iterator[None]:
+def held(folder: run_folder.RunFolder, kind: str = "run") -> Iterator[None]:
   """Holds an exclusive lock on a run's folder while the block runs.
 
   The lock needs no file, and the kernel releases it when the process ends.
@@ -18,6 +18,7 @@ def held(folder: run_folder.RunFolder) -> Iterator[None]:
 
   Args:
     folder: the run's folder, which must exist.
+    kind: what the folder belongs to, for the error message.
 
   Raises:
     ValueError: another process holds the lock.
@@ -29,7 +30,7 @@ def held(folder: run_folder.RunFolder) -> Iterator[None]:
       fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
       raise ValueError(
-        f"run {str(folder.path)!r} is still active, "
+        f"{kind} {str(folder.path)!r} is still active, "
         f"{_describe_holder(folder.path)}: stop it, or wait until it has ended"
       ) from error
     except OSError:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import rich.box
 import rich.table
+import rich.text
 
 from slipway.launch.runs import comparison, curves, run_status, statistics
 from slipway.launch.sweeps import space, sweep_folder
@@ -45,6 +46,8 @@ class RunScore(typing.NamedTuple):
 
 class SettingScore(typing.NamedTuple):
   """What the runs of a setting have reached, by the measures of `statistics`.
+
+  Only runs that have ended at a limit count. A single one has no intervals.
 
   Attributes:
     index: index of the setting.
@@ -92,7 +95,6 @@ def score_run(
   if not len(returns):
     return RunScore(run, np.nan, np.nan, 0.0, 0.0, np.nan, run.is_done())
   recent = run_status.recent_mean_return(returns.tolist())
-  assert recent is not None
   met = np.convolve(returns >= target, np.ones(evaluations), "valid")
   first = np.flatnonzero(met == evaluations)
   steps = rows["env_steps"]
@@ -117,7 +119,8 @@ def score_settings(
     runs: [S] lists of the runs' scores.
   """
   scores = [
-    np.array([x.score for x in group if np.isfinite(x.score)]) for group in runs
+    np.array([x.score for x in group if x.is_done and np.isfinite(x.score)])
+    for group in runs
   ]
   return [
     _score_setting(plan, index, group, scores)
@@ -152,7 +155,7 @@ def make_table(
     at = "" if np.isnan(steps) else f" at {steps / 1_000:,.0f}k"
     table.add_row(
       str(score.index),
-      score.name.replace(" ", "\n"),
+      rich.text.Text(score.name.replace(" ", "\n"), overflow="fold"),
       f"{score.done}/{seeds}",
       "" if np.isnan(score.iqm) else f"{score.iqm:,.1f}",
       "" if np.isnan(low) else f"{low:,.1f} to {high:,.1f}",
@@ -168,13 +171,16 @@ def write(
   folder: sweep_folder.SweepFolder,
   plan: sweep_folder.Plan,
   runs: Sequence[Sequence[RunScore]],
-) -> None:
-  """Writes runs.csv, settings.csv and sweep.png.
+) -> list[str]:
+  """Writes runs.csv, settings.csv and, if a run has ended, sweep.png.
 
   Args:
     folder: the sweep's folder.
     plan: the plan, with S settings.
     runs: [S] lists of the runs' scores.
+
+  Returns:
+    The names of the files.
 
   Raises:
     OSError: a file can't be written.
@@ -211,8 +217,10 @@ def write(
   for name in intervals:
     header += [name, f"{name}_low", f"{name}_high"]
   folder.write("settings.csv", _to_csv(header, rows))
-  if any(np.isfinite(score.iqm) for score in scores):
-    folder.write("sweep.png", _draw(plan, scores, runs))
+  if not any(np.isfinite(score.iqm) for score in scores):
+    return ["settings.csv", "runs.csv"]
+  folder.write("sweep.png", _draw(plan, scores, runs))
+  return ["settings.csv", "runs.csv", "sweep.png"]
 
 
 def rank(scores: Sequence[SettingScore]) -> list[SettingScore]:
@@ -264,7 +272,9 @@ def _score_setting(
 def _measure(
   measure: typing.Callable[..., np.ndarray], *scores: np.ndarray
 ) -> tuple[float, tuple[float, float]]:
-  """Returns a measure of scores, and its 95 % interval."""
+  """Returns a measure of scores, and its 95 % interval if there are several."""
+  if min(map(len, scores)) < 2:
+    return float(measure(*scores)), (np.nan, np.nan)
   low, high = statistics.interval(measure, *scores)
   return float(measure(*scores)), (float(low), float(high))
 
@@ -294,7 +304,7 @@ def _draw(
       [
         x.run.read_evaluations()
         for x in runs[score.index]
-        if np.isfinite(x.score)
+        if x.is_done and np.isfinite(x.score)
       ],
     )
     for score in ranked[:_MAX_CURVES]

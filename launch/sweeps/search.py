@@ -104,7 +104,10 @@ class _Optuna:
     self._study = optuna.create_study(
       direction="maximize",
       # Running trials count as bad ones, so that parallel runs differ.
-      sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True),
+      # A resumed search does not draw the same settings again.
+      sampler=optuna.samplers.TPESampler(
+        seed=seed + len(known), constant_liar=True
+      ),
     )
     self._failed = optuna.trial.TrialState.FAIL
     self._trials: dict[int, typing.Any] = {}

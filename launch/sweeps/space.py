@@ -17,9 +17,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Field of an axis that varies the config itself, as in 'config=dqn,rainbow'.
-CONFIG_FIELD = "config"
+# Names of flags that an axis can vary in place of a field of the config, as in
+# 'config=dqn,rainbow'.
+_FLAGS = ("config", "mode")
 _LOG = "log:"
+_MAX_BOUND = 2.0**62  # beyond it, integers can't be drawn
 
 # Values as text, by field: what makes the runs of a sweep differ.
 Setting = dict[str, str]
@@ -74,11 +76,11 @@ class Range(typing.NamedTuple):
     return self.to_setting(generator.uniform(self.low, self.high))
 
   def to_setting(self, value: float) -> Setting:
-    """Returns a value as text, a float with four significant digits."""
-    text = str(round(value)) if self.is_integer else f"{value:.4g}"
-    if not self.is_integer and text.lstrip("-").isdigit():
-      text += ".0"  # a field of floats takes no integer
-    return {self.field: text}
+    """Returns a value as text, a float with six significant digits."""
+    if self.is_integer:
+      return {self.field: str(round(value))}
+    rounded = min(max(float(f"{value:.6g}"), self.low), self.high)
+    return {self.field: repr(rounded)}
 
 
 Axis = Choices | Range
@@ -95,7 +97,7 @@ def parse(text: str) -> Axis:
   """
   names, given, values = text.partition("=")
   fields = tuple(
-    name if name == CONFIG_FIELD else name.removeprefix("config.")
+    name if name in _FLAGS else name.removeprefix("config.")
     for name in _split(names.lstrip("-"), ",")
   )
   if not given or not values or not all(fields):
@@ -103,18 +105,28 @@ def parse(text: str) -> Axis:
       f"--vary={text} has no field or no values, so nothing would vary: give "
       "FIELD=VALUE,VALUE, such as learner.learning_rate=1e-4,3e-4"
     )
+  if "seed" in fields:
+    raise ValueError(
+      f"--vary={text}: each setting is trained with the same seeds, so this "
+      "would have no effect: give --seeds=NUMBER"
+    )
   if len({*fields}) < len(fields):
     raise ValueError(
       f"--vary={text} names a field twice, so one of its values would be "
       "lost: name it once"
     )
-  if len(fields) == 1 and ".." in values:
+  if len(fields) == 1 and ".." in values and fields[0] != "config":
     return _parse_range(text, fields[0], values)
   groups = _split(values, ";" if len(fields) > 1 else ",")
   split = tuple(
     tuple(_split(group, ",")) if len(fields) > 1 else (group,)
     for group in groups
   )
+  if len(fields) == 1 and not all(groups):
+    raise ValueError(
+      f"--vary={text} has an empty value, which no field can take: remove the "
+      "surplus ','"
+    )
   for group, parts in zip(groups, split, strict=True):
     if len(parts) != len(fields) or not all(parts):
       raise ValueError(
@@ -174,16 +186,19 @@ def draw(axes: Sequence[Axis], seed: int, index: int) -> Setting:
 def to_flags(setting: Setting) -> list[str]:
   """Returns a setting as flags of `slipway train`."""
   return [
-    f"--{name}={value}" if name == CONFIG_FIELD else f"--config.{name}={value}"
+    f"--{name}={value}" if name in _FLAGS else f"--config.{name}={value}"
     for name, value in setting.items()
   ]
 
 
 def describe(setting: Setting) -> str:
   """Returns a setting as text: 'ppo:cartpole learning_rate=1e-4'."""
+  short = {name: name.rpartition(".")[2] for name in setting}
+  if len({*short.values()}) < len(short):
+    short = {name: name for name in setting}
   words = [
-    x if name == CONFIG_FIELD else f"{name.rpartition('.')[2]}={x}"
-    for name, x in setting.items()
+    value if name == "config" else f"{short[name]}={value}"
+    for name, value in setting.items()
   ]
   return " ".join(words) or "as configured"
 
@@ -229,7 +244,7 @@ def _parse_range(text: str, field: str, values: str) -> Range:
     is_integer = all(
       x.replace("_", "").lstrip("+-").isdigit() for x in (low, high)
     )
-    if not -math.inf < bounds[0] < bounds[1] < math.inf:
+    if not -_MAX_BOUND < bounds[0] < bounds[1] < _MAX_BOUND:
       raise ValueError
     if is_log and bounds[0] <= 0:
       raise ValueError

@@ -9,6 +9,7 @@ Only the plan and the runs' own files have state, so a sweep that was killed
 loses nothing.
 """
 
+import contextlib
 import pathlib
 import shutil
 import typing
@@ -18,7 +19,7 @@ import msgspec
 import numpy as np
 
 from slipway.launch.orchestration import limits
-from slipway.launch.runs import curves, results, run_folder
+from slipway.launch.runs import curves, results, run_folder, run_lock
 from slipway.launch.sweeps import space
 
 _PLAN = "sweep.json"
@@ -30,7 +31,9 @@ class Plan(msgspec.Struct):
   """What a sweep trains.
 
   Attributes:
-    flags: flags of `slipway train` for all runs.
+    flags: flags of `slipway train` for all runs, each as --NAME=VALUE or
+      --NAME.
+    working_folder: folder to which relative paths in flags refer.
     vary: the axes of the space, as values of --vary.
     search: name of the search.
     search_seed: seed of the search.
@@ -42,14 +45,17 @@ class Plan(msgspec.Struct):
   """
 
   flags: list[str]
+  working_folder: str
   vary: list[str]
-  search: str
+  search: typing.Literal["grid", "random", "optuna"]
   search_seed: int
   max_settings: int
-  seeds: list[int]
+  seeds: typing.Annotated[list[int], msgspec.Meta(min_length=1)]
   target_return: float | None = None
   target_evaluations: int = 1
-  settings: list[space.Setting] = []
+  settings: typing.Annotated[
+    list[space.Setting], msgspec.Meta(min_length=1)
+  ] = []
 
   @property
   def target(self) -> float:
@@ -127,7 +133,8 @@ class SweepFolder:
     try:
       if folder.path.exists():
         folder._check_replaceable(overwrite)
-        shutil.rmtree(folder.path)
+        with folder.locked():
+          shutil.rmtree(folder.path)
       folder.path.mkdir(mode=0o700, parents=True)
     except OSError as error:
       raise ValueError(
@@ -150,6 +157,13 @@ class SweepFolder:
         "`slipway sweep` has made"
       )
     return folder
+
+  def locked(self) -> contextlib.AbstractContextManager[None]:
+    """Returns a context that excludes other processes from the sweep.
+
+    Entering raises ValueError if another process trains the sweep.
+    """
+    return run_lock.held(run_folder.RunFolder(self.path), "sweep")
 
   def write_plan(self, plan: Plan) -> None:
     """Writes the plan, which is replaced atomically.

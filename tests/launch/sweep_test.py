@@ -39,10 +39,11 @@ def read(path):
 @pytest.mark.timeout(400)
 def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
   folder = tmp_path / "swept"
+  limit = ["--config.limits.environment_steps=20_000"]
   process = start(
     *(f"--run_dir={tmp_path}", "--name=swept", "--at_once=2", *_FLAGS),
     "--vary=learner.learning_rate=1e-3,0.0001",
-    "--config.limits.environment_steps=20_000",
+    *limit,
   )
   wait_until(lambda: (folder / "0-1" / "curves.csv").exists())
   process.send_signal(signal.SIGINT)
@@ -54,11 +55,18 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
 
   process = start(f"--resume={folder}", "--at_once=1")
   wait_until(lambda: list_processes(folder / "0-1"))
+  other = start(*(f"--run_dir={tmp_path}", "--name=swept"), *_FLAGS, *limit)
+  assert "--overwrite" in other.communicate()[0]
+  other = start(f"--run_dir={tmp_path}", "--name=swept", "--overwrite", *limit)
+  assert "is still active, in process" in other.communicate()[0]
+  assert other.returncode == 2
   process.kill()
   process.communicate()
-  wait_until(lambda: not list_processes(folder))
 
-  process = start(f"--resume={folder}", "--seeds=2", "--at_once=2")
+  # From another folder, while the killed sweep's run may still save itself.
+  process = start(
+    *(f"--resume={folder}", "--seeds=2", "--at_once=2"), cwd=tmp_path
+  )
   output, _ = process.communicate()
   assert process.returncode == 0, output
   runs = read(folder / "runs.csv")
@@ -115,6 +123,31 @@ def test_a_failed_run_is_told_and_the_others_go_on(tmp_path):
   assert output.count("ZeroDivisionError") == 2 * sum(failed)
   ended = [x["is_done"] == "True" for x in read(folder / "runs.csv")]
   assert ended == [not x for x in failed]
+
+
+def test_a_setting_that_can_not_be_trained_later_is_left_out(tmp_path):
+  process = start(
+    *(f"--run_dir={tmp_path}", "--name=swept", "--search=optuna"),
+    *("--settings=4", "--search_seed=1", "--vary=adder.discount=0.5..1.5"),
+    *(*_FLAGS, "--config.limits.trainer_steps=5"),
+  )
+  output, _ = process.communicate()
+  assert process.returncode == 1, output
+  settings = read(tmp_path / "swept" / "settings.csv")
+  invalid = [x for x in settings if float(x["adder.discount"]) > 1]
+  assert len(invalid) == 1
+  assert output.count("sweep: setting 3 (discount=1.0") == 1
+  assert [x["done"] for x in settings].count("1") == 4 - len(invalid)
+
+
+def test_nobody_needs_to_read_the_output(tmp_path):
+  process = start(
+    *(f"--run_dir={tmp_path}", "--name=swept", *_FLAGS),
+    "--config.limits.trainer_steps=5",
+  )
+  process.stdout.close()
+  assert process.wait() == 0
+  assert read(tmp_path / "swept" / "settings.csv")[0]["done"] == "1"
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,11 @@ def test_a_resumed_search_keeps_its_settings(name):
   assert [resumed.ask(index) for index in range(5)] == known
   for index in range(5):
     resumed.tell(index, None if index == 2 else float(index))
-  assert len(_run(resumed, 12, start=5)) == 7
+  for index in range(5, 12):
+    setting = resumed.ask(index)
+    assert setting not in known
+    resumed.tell(index, _score(setting))
+  assert resumed.ask(12) is None
 
 
 def test_a_grid_is_a_list():

@@ -64,7 +64,9 @@ def test_draws_stay_in_their_ranges_and_repeat():
     ("learner.tau", "has no field or no values"),
     ("=1,2", "has no field or no values"),
     ("a,b=1,2;3", "'3' has 1 values for 2 fields"),
-    ("a=1,,2", "'' has 1 values"),
+    ("a=1,,2", "has an empty value"),
+    ("seed=1,2", "give --seeds=NUMBER"),
+    ("a=0..99999999999999999999", "is no range"),
     ("a,a=1,2", "names a field twice"),
     ("a=2..1", "is no range"),
     ("a=log:0..1", "is no range"),
@@ -85,3 +87,26 @@ def test_a_field_has_one_axis():
 def test_a_range_is_no_grid():
   with pytest.raises(ValueError, match="is a range"):
     space.make_grid([space.parse("learner.tau=0.1..0.2")])
+
+
+def test_a_narrow_range_keeps_its_bounds_and_its_digits():
+  axis = space.parse("adder.discount=0.999..0.99999")
+  drawn = [
+    float(space.draw([axis], 1, i)["adder.discount"]) for i in range(300)
+  ]
+  assert min(drawn) >= 0.999
+  assert max(drawn) <= 0.99999
+  assert len({*drawn}) > 200
+
+
+def test_modes_and_paths_of_configs_are_values_too():
+  axes = [space.parse("mode=sync,single"), space.parse("config=../a.py,b.py")]
+  assert space.to_flags(space.make_grid(axes)[0]) == [
+    "--mode=sync",
+    "--config=../a.py",
+  ]
+
+
+def test_a_name_says_which_field():
+  assert space.describe({"a.x": "1", "b.y": "2"}) == "x=1 y=2"
+  assert space.describe({"a.x": "1", "b.x": "2"}) == "a.x=1 b.x=2"
