@@ -156,5 +156,7 @@ if __name__ == "__main__":
   try:
     print("made", *_enter_new_namespaces(), flush=True)
     sys.stdin.read()  # until the parent has opened the namespaces
+  except BrokenPipeError:
+    os._exit(1)  # the parent was killed; nobody reads what is said
   except OSError as failure:
     print("failed", failure.strerror or failure, flush=True)
