@@ -92,9 +92,7 @@ def load_result(run: str | os.PathLike[str]) -> RunResult:
   """
   folder = run_folder.RunFolder.open(run)
   try:
-    summary = msgspec.json.decode(
-      folder.summary.read_bytes(), type=results.Summary
-    )
+    summary = results.Summary.read(folder)
   except (OSError, msgspec.DecodeError) as error:
     raise ValueError(
       f"run {str(folder.path)!r} has no readable summary.json ({error}), so it "

@@ -158,8 +158,8 @@ def _check_resume_flags(
   given += train_flags_given
   if given:
     raise ValueError(
-      f"{given[0]} is for a new sweep, and --resume={flags.resume} goes on "
-      "with a sweep as it was planned: leave it out, or begin a new sweep"
+      f"{given[0]} is for a new sweep, and --resume={flags.resume} continues "
+      "a sweep as it was planned: leave it out, or begin a new sweep"
     )
 
 
@@ -219,7 +219,7 @@ class _Sweep:
       0 if all runs have ended at a limit, else 1.
 
     Raises:
-      ValueError: a new setting of the search can't be trained.
+      ValueError: a run's curves.csv can't be read.
       OSError: a file can't be written.
     """
     self._say(f"sweep folder: {self._folder.path}")
@@ -272,7 +272,7 @@ class _Sweep:
     """Yields the runs that have not ended, setting by setting.
 
     Before a setting that depends on scores, the scores of all settings whose
-    runs have ended are told to the search.
+    runs have ended are reported to the search.
     """
     for index in itertools.count():
       if index == len(self._plan.settings):
@@ -294,7 +294,7 @@ class _Sweep:
       yield from waiting
 
   def _tell_scores(self) -> None:
-    """Tells the search the mean score of each setting that has ended."""
+    """Reports the mean score of each setting that has ended to the search."""
     active = {process.run.setting for process in self._active}
     for index in range(len(self._plan.settings)):
       if index in self._told or index in active:
@@ -323,7 +323,7 @@ class _Sweep:
   def _say(self, shown: str | rich.table.Table) -> None:
     """Prints lines or a table; above the live table, if that is shown.
 
-    Nobody may read the output, which is no reason to end the sweep.
+    The sweep continues if the reader of the output has closed it.
     """
     is_text = isinstance(shown, str)
     if self._console.is_terminal:

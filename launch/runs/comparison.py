@@ -76,14 +76,12 @@ def read(folders: Sequence[run_folder.RunFolder]) -> list[Group]:
   for folder in folders:
     values = fields.flatten(folder.read_config())
     values.pop("seed", None)
-    rows = curves.read(folder.curves_csv)
-    known = np.isfinite(rows["eval_return"])
-    if not known.any():
+    rows = curves.read_evaluations(folder.curves_csv)
+    if not len(rows["eval_return"]):
       raise ValueError(
         f"run {str(folder.path)!r} has no evaluation yet, so it has no curve: "
         "leave it out, or wait for the first one"
       )
-    rows = {name: column[known] for name, column in rows.items()}
     key = tuple(sorted((name, repr(value)) for name, value in values.items()))
     groups.setdefault(key, []).append((folder.name, rows))
   return [_make_group(runs) for runs in groups.values()]

@@ -85,6 +85,13 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
   return dict(zip(COLUMNS, valid.reshape(-1, len(COLUMNS)).T, strict=True))
 
 
+def read_evaluations(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+  """Reads the rows of a curves.csv that have a mean return; see `read`."""
+  rows = read(path)
+  known = np.isfinite(rows["eval_return"])
+  return {name: column[known] for name, column in rows.items()}
+
+
 def is_row(line: bytes) -> bool:
   """Returns whether a line of curves.csv is a valid row, not the header."""
   return bool(line.strip()) and _parse_row(line) is not None

@@ -85,6 +85,17 @@ class Summary(msgspec.Struct, frozen=True):
   trainer_steps_per_env_step: float | None
 
   @classmethod
+  def read(cls, folder: run_folder.RunFolder) -> "Summary":
+    """Reads a run's summary.json.
+
+    Raises:
+      OSError: the file can't be read, for example because the run has not
+        ended.
+      msgspec.DecodeError: it has no valid content.
+    """
+    return msgspec.json.decode(folder.summary.read_bytes(), type=cls)
+
+  @classmethod
   def from_status(cls, status: run_status.RunStatus) -> "Summary":
     """Returns the summary of a run, from its last status."""
     env_steps, trainer_steps, wall_s = scalars.count_since_first_update(status)

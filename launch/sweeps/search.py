@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from slipway.launch.sweeps import space
 
-SEARCHES = ("grid", "random", "optuna")
-
 
 class Search(typing.Protocol):
   """Chooses settings one after the other."""
@@ -146,7 +144,7 @@ class _Optuna:
     return setting
 
   def tell(self, index: int, score: float | None) -> None:
-    """Tells Optuna the score of a setting, or that it has none."""
+    """Reports the score of a setting to Optuna, or that it has none."""
     if score is None:
       self._study.tell(self._trials[index], state=self._failed)
     else:

@@ -80,17 +80,11 @@ class SweepRun(typing.NamedTuple):
 
   def is_done(self) -> bool:
     """Returns whether the run has ended at one of its limits."""
-    summary = self.read_summary()
-    return summary is not None and summary.stopped_because in _FINAL_REASONS
-
-  def read_summary(self) -> results.Summary | None:
-    """Returns the run's summary.json, or None if it has no readable one."""
     try:
-      return msgspec.json.decode(
-        self.folder.summary.read_bytes(), type=results.Summary
-      )
+      summary = results.Summary.read(self.folder)
     except (OSError, msgspec.DecodeError):
-      return None
+      return False
+    return summary.stopped_because in _FINAL_REASONS
 
   def read_evaluations(self) -> dict[str, np.ndarray]:
     """Returns the rows of curves.csv with a mean return, by column.
@@ -99,9 +93,7 @@ class SweepRun(typing.NamedTuple):
     """
     if not self.folder.curves_csv.exists():
       return dict.fromkeys(curves.COLUMNS, np.zeros(0))
-    rows = curves.read(self.folder.curves_csv)
-    known = np.isfinite(rows["eval_return"])
-    return {name: column[known] for name, column in rows.items()}
+    return curves.read_evaluations(self.folder.curves_csv)
 
 
 class SweepFolder:
@@ -187,15 +179,12 @@ class SweepFolder:
         "on: restore the file, or begin a new sweep"
       ) from error
 
-  def write(self, name: str, content: bytes) -> pathlib.Path:
+  def write(self, name: str, content: bytes) -> None:
     """Writes a file of the sweep, which is replaced atomically.
 
     Args:
       name: name of the file.
       content: the whole content.
-
-    Returns:
-      The file's path.
 
     Raises:
       OSError: the file can't be written; the message has its path.
@@ -203,7 +192,6 @@ class SweepFolder:
     path = self.path / name
     with run_folder.writing(path), run_folder.replacing(path) as temporary:
       temporary.write_bytes(content)
-    return path
 
   def list_runs(self, setting: int, seeds: Sequence[int]) -> list[SweepRun]:
     """Returns the runs of a setting, whether they have begun or not."""
@@ -231,7 +219,7 @@ class SweepFolder:
     shown = f"sweep folder {str(self.path)!r}"
     if not overwrite:
       raise ValueError(
-        f"{shown} exists: choose another --name, go on with it by --resume, or "
+        f"{shown} exists: choose another --name, continue it with --resume, or "
         "give --overwrite, which deletes it with all its runs"
       )
     if self.path.is_symlink() or not self._plan.is_file():
