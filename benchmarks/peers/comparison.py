@@ -21,6 +21,7 @@ SPEED_GOALS = {
   "appo_cartpole": {entries.SAMPLE_FACTORY: 1.0},
 }
 PONG_GOAL = 1.5  # goal for the ratio to the best peer on Pong
+_STEPS_PEER = "CleanRL, PPO"  # whose return is the goal on tasks without target
 
 _TITLES = {
   "cartpole": "DQN on CartPole: Slipway and other libraries",
@@ -28,6 +29,8 @@ _TITLES = {
   "pong": "DQN on Pong: Slipway and other libraries",
   "ppo_cartpole": "PPO on CartPole: Slipway and other libraries",
   "ppo_lunarlander": "PPO on LunarLander: Slipway and other libraries",
+  "ppo_halfcheetah": "PPO on HalfCheetah: Slipway and other libraries",
+  "ppo_pong": "PPO on Pong: Slipway and other libraries",
   "appo_cartpole": "Asynchronous PPO on CartPole: Slipway and Sample Factory",
 }
 
@@ -42,6 +45,11 @@ _LEARNING = """\
 Learning: seconds from the command, start-up included, until the mean return of
 20 episodes, of training or of a greedy evaluation, reaches {target:g}. A peer's
 evaluations are not counted. The limit is {cap_s:.0f} s."""
+
+_STEPS = """\
+Learning: seconds from the command, start-up included, until {steps:,}
+environment steps, and the mean return of the last 20 training episodes then,
+whose actions are drawn from the policy. The limit is {cap_s:.0f} s."""
 
 
 def measure(
@@ -81,6 +89,10 @@ def compare(task: str, raw: Sequence[report.Row]) -> report.Report:
   if task in entries.TARGETS:
     method.append(
       _LEARNING.format(target=entries.TARGETS[task], cap_s=entries.CAPS_S[task])
+    )
+  if task in entries.STEPS:
+    method.append(
+      _STEPS.format(steps=entries.STEPS[task], cap_s=entries.CAPS_S[task])
     )
   name = f"peers_{task}"
   method.append(f"![Speed and learning of all libraries]({name}.png)")
@@ -164,7 +176,7 @@ def _medians(task: str, raw: Sequence[report.Row], name: str) -> report.Row:
       ("Slipway / it, per CPU second", "env_steps_per_cpu_s"),
     ):
       found[title] = ratio(raw, name, column) if is_peer else None
-  if task in entries.TARGETS:
+  if task in entries.CAPS_S:
     mine = [
       row
       for row in raw
@@ -172,7 +184,10 @@ def _medians(task: str, raw: Sequence[report.Row], name: str) -> report.Row:
     ]
     median_s = median_seconds(raw, name)
     cap = f">{entries.CAPS_S[task]:.0f}"
-    found["median s to the target"] = cap if median_s == math.inf else median_s
+    until = "the target" if task in entries.TARGETS else "the last step"
+    found[f"median s to {until}"] = cap if median_s == math.inf else median_s
+    if task in entries.STEPS:
+      found["median return"] = _median(raw, name, "mean_return")
     found["seeds that reached it"] = (
       f"{sum(row['seconds'] is not None for row in mine)} of {len(mine)}"
       if mine
@@ -208,7 +223,7 @@ def _speed_goals(task: str, raw: Sequence[report.Row]) -> list[str]:
     _speed_goal(name, ratio(raw, name, "env_steps_per_s"), goal)
     for name, goal in goals.items()
   ]
-  if task == "pong":
+  if task.endswith("pong"):
     ratios = {
       name: value
       for name in present
@@ -233,8 +248,8 @@ def _speed_goal(name: str, value: float | None, goal: float) -> str:
 
 
 def _learning_goals(task: str, raw: Sequence[report.Row]) -> list[str]:
-  """Returns the sentence on the goal to learn a task faster than all peers."""
-  if task not in entries.TARGETS:
+  """Returns the sentences on the goals to learn a task before all peers."""
+  if task not in entries.CAPS_S:
     return []
   ours = entries.find_learner(task).name
   mine = median_seconds(raw, ours)
@@ -246,13 +261,25 @@ def _learning_goals(task: str, raw: Sequence[report.Row]) -> list[str]:
   if mine is None or not others:
     return []
   best = min(others, key=others.__getitem__)
-  return [
+  lines = [
     goal_lib.verdict(
       f"learned in {_format_seconds(mine)}, the fastest peer, {best}, in "
       f"{_format_seconds(others[best])}, goal to be ahead of all",
       mine < others[best],
     )
   ]
+  mine = _median(raw, ours, "mean_return")
+  theirs = _median(raw, _STEPS_PEER, "mean_return")
+  if task in entries.STEPS and mine is not None and theirs is not None:
+    lines.append(
+      goal_lib.verdict(
+        f"a mean return of {mine:,.0f} after {entries.STEPS[task]:,} "
+        f"environment steps, that of {_STEPS_PEER}: {theirs:,.0f}, goal to be "
+        "at least as high",
+        mine >= theirs,
+      )
+    )
+  return lines
 
 
 def _format_seconds(value: float) -> str:

@@ -10,6 +10,8 @@ TASKS = (
   "pong",
   "ppo_cartpole",
   "ppo_lunarlander",
+  "ppo_halfcheetah",
+  "ppo_pong",
   "appo_cartpole",
 )
 
@@ -20,18 +22,23 @@ TARGETS = {
   "ppo_cartpole": 475.0,
   "ppo_lunarlander": 200.0,
 }
+# Environment steps after which the return is measured, of tasks without a
+# target.
+STEPS = {"ppo_halfcheetah": 1_000_000}
 # Seconds after which learning is aborted: several times Slipway's duration.
 CAPS_S = {
   "cartpole": 60.0,
   "lunarlander": 200.0,
   "ppo_cartpole": 60.0,
   "ppo_lunarlander": 600.0,
+  "ppo_halfcheetah": 1_800.0,
 }
 # Seconds over which speed is measured; LunarLander's would add nothing new.
 WINDOWS_S = {
   "cartpole": 15.0,
   "pong": 60.0,
   "ppo_cartpole": 15.0,
+  "ppo_pong": 60.0,
   "appo_cartpole": 15.0,
 }
 
@@ -45,8 +52,8 @@ class Entry:
     folder: folder, next to this file, of program.py and requirements.txt.
     variant: value of the program's flag --variant.
     speed: names of the tasks on which the speed is measured.
-    learning: names of the tasks on which the seconds to the target return are
-      measured.
+    learning: names of the tasks on which the seconds to the target return, or
+      to the number of environment steps, are measured.
     compared_with: key in `OURS` of Slipway's entry for the ratio of speeds.
     python: Python version of the program's virtual environment; None: the
       program uses Slipway's packages.
@@ -82,8 +89,8 @@ OURS = {
     "Slipway, PPO",
     "slipway",
     "ppo",
-    ("ppo_cartpole",),
-    ("ppo_cartpole", "ppo_lunarlander"),
+    ("ppo_cartpole", "ppo_pong"),
+    ("ppo_cartpole", "ppo_lunarlander", "ppo_halfcheetah"),
   ),
   "appo": Entry("Slipway, APPO", "slipway", "appo", ("appo_cartpole",)),
 }
@@ -95,17 +102,31 @@ RLLIB_APEX = "RLlib, Ape-X, 2 workers"
 SAMPLE_FACTORY = "Sample Factory, APPO"
 
 _LEARNING = ("cartpole", "lunarlander")
-_PPO_LEARNING = ("ppo_cartpole", "ppo_lunarlander")
 
 
-def _make_ppo(library: str, folder: str, variant: str, python: str) -> Entry:
-  """Makes the entry of a peer's PPO, which is compared with Slipway's PPO."""
+def _make_ppo(
+  library: str, folder: str, variant: str, python: str, *others: str
+) -> Entry:
+  """Makes the entry of a peer's PPO, which is compared with Slipway's PPO.
+
+  Args:
+    library: name of the peer.
+    folder: folder of its program.
+    variant: variant of its program.
+    python: version of its Python.
+    *others: names of the tasks that it can learn besides CartPole and
+      LunarLander.
+  """
   return Entry(
     f"{library}, PPO",
     folder,
     variant,
-    ("ppo_cartpole",),
-    _PPO_LEARNING,
+    tuple(x for x in ("ppo_cartpole", *others) if x in WINDOWS_S),
+    tuple(
+      x
+      for x in ("ppo_cartpole", "ppo_lunarlander", *others)
+      if x in TARGETS or x in STEPS
+    ),
     compared_with="ppo",
     python=python,
   )
@@ -175,10 +196,16 @@ PEERS = (
     compared_with="prioritized",
     python="3.10",
   ),
-  _make_ppo("Stable-Baselines3", "stable_baselines3", "ppo", "3.11"),
-  _make_ppo("CleanRL", "cleanrl", "ppo", "3.11"),
+  _make_ppo(
+    "Stable-Baselines3", "stable_baselines3", "ppo", "3.11",
+    "ppo_halfcheetah", "ppo_pong",
+  ),
+  _make_ppo("CleanRL", "cleanrl", "ppo", "3.11", "ppo_halfcheetah"),
   _make_ppo("RLlib", "rllib", "ppo", "3.10"),
-  _make_ppo("Sample Factory", "sample_factory", "sync", "3.11"),
+  _make_ppo(
+    "Sample Factory", "sample_factory", "sync", "3.11",
+    "ppo_halfcheetah", "ppo_pong",
+  ),
   Entry(
     SAMPLE_FACTORY,
     "sample_factory",

@@ -115,7 +115,12 @@ def _draw_dots(axes, raw: Sequence[report.Row], task: str):
   axes.set_xlim(0, cap_s)
   axes.set_ylim(len(names) - 0.5, -0.5)
   limit = "; arrow: over the limit" if _has_missed_target(rows) else ""
-  _format_axes(axes, f"seconds to a return of {entries.TARGETS[task]:g}{limit}")
+  until = (
+    f"a return of {entries.TARGETS[task]:g}"
+    if task in entries.TARGETS
+    else f"{entries.STEPS[task]:,} environment steps"
+  )
+  _format_axes(axes, f"seconds to {until}{limit}")
 
 
 def _has_missed_target(rows: Sequence[report.Row]) -> bool:

@@ -1,6 +1,7 @@
 """Rounds: measures all entries of a task one after the other, once per seed."""
 
 import sys
+import typing
 from collections.abc import Sequence
 
 from benchmarks import machine, report
@@ -13,6 +14,7 @@ _COLUMNS = (
   "repetition",
   *speed.Speed._fields,
   "seconds",
+  "mean_return",
   "note",
 )
 
@@ -70,20 +72,18 @@ def _measure(
     file=sys.stderr,
     flush=True,
   )
-  values = {}
+  values: dict[str, typing.Any] = {}
   try:
     if measured == "speed":
       with watched.start_program(*_make_command(entry, task, seed)) as program:
         values = speed.measure(program, entries.WINDOWS_S[task])._asdict()
     else:
-      until, cap_s = entries.TARGETS[task], entries.CAPS_S[task]
+      until, cap_s = entries.TARGETS.get(task), entries.CAPS_S[task]
       with watched.start_program(
         *_make_command(entry, task, seed, until)
       ) as program:
-        seconds = learning.measure(program, cap_s)
-      values["seconds"] = seconds
-      if seconds is None:
-        values["note"] = f">{cap_s:.0f}"
+        learned = learning.measure(program, cap_s, entries.STEPS.get(task))
+      values = learned._asdict() if learned else {"note": f">{cap_s:.0f}"}
   except installation.NotInstalledError as error:
     values["note"] = f"not installed: {error}"
   except watched.FailedError as error:

@@ -51,7 +51,7 @@ _LEARNING = """
     time.sleep(1.0)
     return [9.0, 11.0]
   reporter.evaluate(play)
-  time.sleep(100)
+  time.sleep(3)
 """
 
 _FAMILY = """
@@ -115,10 +115,22 @@ def test_program_that_makes_no_steps_has_no_speed(tmp_path):
 def test_seconds_of_evaluations_are_taken_off(tmp_path):
   began_s = time.monotonic()
   with watched.start_program(_program(tmp_path, _LEARNING)) as program:
-    seconds = learning.measure(program, _PATIENCE_S)
+    learned = learning.measure(program, _PATIENCE_S)
     passed_s = time.monotonic() - began_s
-  assert seconds is not None
-  assert 0 < seconds < passed_s - 0.9
+  assert learned is not None
+  assert 0 < learned.seconds < passed_s - 0.9
+  assert learned.mean_return == 9.0
+
+
+def test_seconds_and_return_after_a_number_of_steps_are_measured(tmp_path):
+  text = _LEARNING.replace("until=10.0", "")
+  text = text.replace("assert reporter.evaluation_due(2_000)", "")
+  with watched.start_program(_program(tmp_path, text)) as program:
+    learned = learning.measure(program, _PATIENCE_S, env_steps=2_000)
+    with pytest.raises(watched.FailedError):
+      learning.measure(program, _PATIENCE_S, env_steps=3_000)
+  assert learned is not None
+  assert learned.mean_return == 9.0
 
 
 def test_program_over_its_cap_has_no_seconds(tmp_path):
@@ -218,14 +230,17 @@ def test_tasks_have_the_numbers_of_our_presets(name):
     assert task.min_size == config.replay.min_size
 
 
-@pytest.mark.parametrize("preset", ["cartpole", "lunarlander"])
+@pytest.mark.parametrize(
+  "preset", ["cartpole", "lunarlander", "halfcheetah", "pong"]
+)
 def test_rollouts_have_the_numbers_of_our_presets(preset):
   task, config = rollouts.TASKS[f"ppo_{preset}"], ppo.get_config(preset)
   learner = config.learner
-  assert task.environment == config.environment.name
+  assert task.environment == factory.get_name_and_kwargs(config.environment)[0]
   assert task.hidden_sizes == config.network.hidden_sizes
-  assert config.network.activation == "tanh"
-  assert not config.network.shared
+  pixels = preset == "pong"
+  assert config.network.activation == ("relu" if pixels else "tanh")
+  assert config.network.shared == pixels
   assert task.environments == learner.batch_size
   assert task.environments == config.topology.environments_per_worker
   assert task.unroll == config.adder.unroll
@@ -237,11 +252,14 @@ def test_rollouts_have_the_numbers_of_our_presets(preset):
     "gae_lambda",
     "clip",
     "entropy_weight",
+    "value_clip",
   ):
     assert getattr(task, name) == learner[name], name
-  assert task.decay_steps == learner.decay_steps * task.batch_size
-  period = config.evaluation.period_steps * task.batch_size
-  assert task.evaluation_period == period
+  if not pixels:  # only its speed is measured, soon after the start
+    assert task.decay_steps == learner.decay_steps * task.batch_size
+  if task.evaluation_period:
+    period = config.evaluation.period_steps * task.batch_size
+    assert task.evaluation_period == period
 
 
 def test_peer_that_cannot_be_installed_is_reported(monkeypatch, tmp_path):

@@ -1,8 +1,11 @@
-"""CleanRL's dqn.py and ppo.py, unchanged from its PyPI package: learn a task.
+"""CleanRL's scripts, unchanged from its PyPI package: learn a task.
+
+They are dqn.py, ppo.py, and for HalfCheetah ppo_continuous_action.py.
 
 The scripts report no progress, so this program replaces classes that they use.
 It replaces dqn.py's layers of 120 and 84 units by layers of the task's sizes;
-ppo.py has these sizes. The installed gymnasium and gym have LunarLander-v2.
+those of PPO have these sizes. The installed gymnasium and gym have
+LunarLander-v2 and HalfCheetah-v4.
 """
 # pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 # pyright: reportArgumentType=false
@@ -123,15 +126,31 @@ def _learn_ppo(
       *_make_shared_flags(environment, seed, task.learning_rate),
       # Annealing needs the number of all steps, which is infinite here.
       "--anneal-lr=False",
-      f"--num-envs={task.environments}",
-      f"--num-steps={task.unroll}",
-      f"--gamma={task.discount}",
-      f"--gae-lambda={task.gae_lambda}",
-      f"--num-minibatches={task.batch_size // task.minibatch_size}",
-      f"--update-epochs={task.epochs}",
-      f"--clip-coef={task.clip}",
-      f"--ent-coef={task.entropy_weight}",
-      "--clip-vloss=False",
+      *_make_ppo_flags(task),
+    ],
+  )
+
+
+def _learn_continuous_ppo(
+  reporter: progress.Reporter, task: rollouts.Task, seed: int
+) -> None:
+  """Runs ppo_continuous_action.py on HalfCheetah, for a million steps."""
+
+  class Environments(gymnasium.vector.SyncVectorEnv):
+    def step(self, actions):
+      reporter.env_steps += self.num_envs
+      return super().step(actions)
+
+  gymnasium.vector.SyncVectorEnv = Environments
+  _run(
+    _make_scope("ppo_continuous_action"),
+    [
+      *_make_shared_flags(
+        task.environment.replace("-v5", "-v4"), seed, task.learning_rate
+      ),
+      # One batch more, so that the last report is not before their end.
+      f"--total-timesteps={task.decay_steps + 2 * task.batch_size}",
+      *_make_ppo_flags(task),
     ],
   )
 
@@ -139,13 +158,28 @@ def _learn_ppo(
 def _make_shared_flags(
   environment: str, seed: int, learning_rate: float
 ) -> list[str]:
-  """Returns the flags that dqn.py and ppo.py share."""
+  """Returns the flags that all scripts share."""
   return [
     f"--env-id={environment}",
     f"--seed={seed}",
     "--cuda=False",
     f"--total-timesteps={_FOR_EVER}",
     f"--learning-rate={learning_rate}",
+  ]
+
+
+def _make_ppo_flags(task: rollouts.Task) -> list[str]:
+  """Returns the flags of a task's rollouts and PPO's losses."""
+  return [
+    f"--num-envs={task.environments}",
+    f"--num-steps={task.unroll}",
+    f"--gamma={task.discount}",
+    f"--gae-lambda={task.gae_lambda}",
+    f"--num-minibatches={task.batch_size // task.minibatch_size}",
+    f"--update-epochs={task.epochs}",
+    f"--clip-coef={task.clip}",
+    f"--ent-coef={task.entropy_weight}",
+    f"--clip-vloss={task.value_clip > 0}",
   ]
 
 
@@ -182,7 +216,9 @@ def main() -> None:
     reporter.updates += 1
 
   optimizers.register_optimizer_step_post_hook(count_update)
-  if args.variant == "ppo":
+  if args.task == "ppo_halfcheetah":
+    _learn_continuous_ppo(reporter, rollouts.TASKS[args.task], args.seed)
+  elif args.variant == "ppo":
     _learn_ppo(reporter, rollouts.TASKS[args.task], args.seed)
   else:
     _learn_dqn(reporter, tasks.TASKS[args.task], args.seed)

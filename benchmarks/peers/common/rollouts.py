@@ -10,13 +10,15 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """Hyperparameters of PPO on one task, for separate networks.
+  """Hyperparameters of PPO on one task.
 
-  The policy and the state values share no layers.
+  Policy and state values have an MLP each, with tanh activations. For Pong they
+  share a Nature CNN.
 
   Attributes:
     environment: gymnasium id.
-    hidden_sizes: units of each MLP's hidden layers, with tanh activations.
+    hidden_sizes: units of each MLP's hidden layers, or of the hidden layer
+      after the CNN.
     environments: number of environments.
     unroll: environment steps per environment in a batch.
     epochs: passes over a batch.
@@ -30,6 +32,7 @@ class Task:
       linearly to 5 % of their values; 0: no decay.
     evaluation_period: environment steps between two greedy evaluations; 0: only
       speed is measured, without evaluations.
+    value_clip: largest change of a state value in one update; 0: no limit.
   """
 
   environment: str
@@ -45,6 +48,7 @@ class Task:
   entropy_weight: float
   decay_steps: int
   evaluation_period: int
+  value_clip: float = 0.0
 
   @property
   def batch_size(self) -> int:
@@ -97,6 +101,35 @@ TASKS = {
     entropy_weight=0.01,
     decay_steps=0,
     evaluation_period=16_384,
+  ),
+  # Observations and rewards are normalized, and clipped to [-10, 10].
+  "ppo_halfcheetah": dataclasses.replace(
+    _CARTPOLE,
+    environment="HalfCheetah-v5",
+    unroll=256,
+    epochs=10,
+    minibatch_size=64,
+    learning_rate=3e-4,
+    discount=0.99,
+    gae_lambda=0.95,
+    value_clip=0.2,
+    decay_steps=999_424,
+    evaluation_period=0,
+  ),
+  # A step of Pong is 4 frames.
+  "ppo_pong": dataclasses.replace(
+    _CARTPOLE,
+    environment="ALE/Pong-v5",
+    hidden_sizes=(512,),
+    unroll=128,
+    epochs=4,
+    learning_rate=2.5e-4,
+    discount=0.99,
+    gae_lambda=0.95,
+    clip=0.1,
+    entropy_weight=0.01,
+    decay_steps=0,
+    evaluation_period=0,
   ),
   # For speed: workers collect the next batch during one gradient step.
   "appo_cartpole": dataclasses.replace(

@@ -19,6 +19,7 @@ from sample_factory.envs import env_utils
 from sample_factory.train import make_runner
 
 _FOR_EVER = 10**9
+_PONG = "ALE/Pong-v5"
 
 
 def _make_flags(task: rollouts.Task, variant: str, seed: int) -> list[str]:
@@ -37,7 +38,8 @@ def _make_flags(task: rollouts.Task, variant: str, seed: int) -> list[str]:
     # other's actions.
     "worker_num_splits": 2,
     "policy_workers_per_policy": 1,
-    "rollout": task.unroll,
+    # Each of its minibatches has whole rollouts, so a long rollout is several.
+    "rollout": min(task.unroll, task.minibatch_size),
     "recurrence": 1,
     "use_rnn": False,
     "batch_size": task.minibatch_size,
@@ -50,24 +52,59 @@ def _make_flags(task: rollouts.Task, variant: str, seed: int) -> list[str]:
     "exploration_loss_coeff": task.entropy_weight,
     "max_grad_norm": 0.5,
     "nonlinearity": "tanh",
-    "actor_critic_share_weights": False,
+    "actor_critic_share_weights": task.environment == _PONG,
     # Sample Factory's own normalization, without which it learns little with
     # these values.
-    "normalize_input": True,
+    "normalize_input": task.environment != _PONG,
     "normalize_returns": True,
+    "ppo_clip_value": task.value_clip or 1.0,  # 1: its default
+    # One parameter for all observations, as the other libraries have.
+    "adaptive_stddev": False,
+    "encoder_conv_architecture": "convnet_atari",
+    "obs_scale": 255.0 if task.environment == _PONG else 1.0,
     "train_for_env_steps": _FOR_EVER,
     "save_every_sec": 3_600,
     "save_best_every_sec": 3_600,
     "log_to_file": False,
   }
   flags = [f"--{name}={value}" for name, value in values.items()]
-  return [*flags, "--encoder_mlp_layers", *map(str, task.hidden_sizes)]
+  sizes = map(str, task.hidden_sizes)
+  return [
+    *flags,
+    "--encoder_conv_mlp_layers"
+    if task.environment == _PONG
+    else "--encoder_mlp_layers",
+    *sizes,
+  ]
 
 
 def _make_environment(name: str, cfg=None, env_config=None, render_mode=None):
   """Makes an environment, with the arguments that Sample Factory passes."""
   del cfg, env_config
-  return gymnasium.make(name.replace("Lander-v3", "Lander-v2"))
+  if name == _PONG:
+    return _make_pong()
+  name = name.replace("Lander-v3", "Lander-v2")
+  return gymnasium.make(name.replace("Cheetah-v5", "Cheetah-v4"))
+
+
+def _make_pong() -> gymnasium.Env:
+  """Makes Pong with 4 stacked grey frames, each action repeated for 4."""
+  import ale_py.registration
+
+  if _PONG not in gymnasium.registry:
+    ale_py.registration.register_v5_envs()
+  environment = gymnasium.make(
+    _PONG, frameskip=1, repeat_action_probability=0.0
+  )
+  environment = gymnasium.wrappers.AtariPreprocessing(environment)
+  return _AsArray(gymnasium.wrappers.FrameStack(environment, 4))
+
+
+class _AsArray(gymnasium.ObservationWrapper):
+  """Converts stacked frames to one array."""
+
+  def observation(self, observation):
+    return np.asarray(observation)
 
 
 class _Counter(runner_lib.AlgoObserver):

@@ -43,6 +43,8 @@ def _make_overrides(variant: str, name: str) -> dict[str, typing.Any]:
   Returns:
     Values by dotted name of the config field; none for unchanged presets.
   """
+  if name == "ppo_halfcheetah":
+    return {"limits.environment_steps": 0}  # it is stopped when it has learned
   if variant in ("preset", "ppo"):
     return {}
   if variant == "appo":
@@ -126,7 +128,7 @@ def main() -> None:
         out,
         env_steps=status.env_steps,
         updates=status.trainer_steps * updates_per_step,
-        mean_return=None,
+        mean_return=status.training_return,
         evaluated=status.evaluation.mean_return,
         paused_s=0.0,
         reached=False,

@@ -3,7 +3,7 @@
 Variants `8_environments` and `1_environment` run DQN with the task's values.
 Variant `zoo` runs DQN with the values that RL Baselines3 Zoo (rl_zoo3 2.9.2,
 hyperparameters/dqn.yml) has tuned. Variant `ppo` runs PPO with the task's
-values, which are the Zoo's.
+values, which are the Zoo's, or CleanRL's for HalfCheetah.
 """
 # pyright: reportMissingImports=false
 
@@ -56,15 +56,18 @@ _ZOO = {
 
 def _make_environments(name: str, count: int, seed: int):
   """Makes a vector of `count` environments of a task."""
-  if name in rollouts.TASKS:
-    return env_util.make_vec_env(rollouts.TASKS[name].environment, count, seed)
-  task = tasks.TASKS[name]
-  if name != "pong":
-    return env_util.make_vec_env(task.environment, count, seed)
+  environment = {**tasks.TASKS, **rollouts.TASKS}[name].environment
+  if name == "ppo_halfcheetah":
+    return vec_env.VecNormalize(
+      env_util.make_vec_env(environment, count, seed),
+      gamma=rollouts.TASKS[name].discount,
+    )
+  if not name.endswith("pong"):
+    return env_util.make_vec_env(environment, count, seed)
   gymnasium.register_envs(ale_py)
   return vec_env.VecFrameStack(
     env_util.make_atari_env(
-      task.environment,
+      environment,
       count,
       seed,
       env_kwargs={"frameskip": 1, "repeat_action_probability": 0.0},
@@ -106,9 +109,10 @@ class _ProgressCallback(callbacks.BaseCallback):
     super().__init__()
     self._reporter = reporter
     self._period = {**tasks.TASKS, **rollouts.TASKS}[name].evaluation_period
-    self._evaluation_environments = _make_environments(
-      name, progress.EPISODES, seed + 1_000
-    )
+    if self._period:
+      self._evaluation_environments = _make_environments(
+        name, progress.EPISODES, seed + 1_000
+      )
 
   def _on_step(self) -> bool:
     self._reporter.env_steps = self.num_timesteps
@@ -116,7 +120,7 @@ class _ProgressCallback(callbacks.BaseCallback):
     for info in self.locals["infos"]:
       if "episode" in info:
         self._reporter.add_return(info["episode"]["r"])
-    if self._reporter.evaluation_due(self._period):
+    if self._period and self._reporter.evaluation_due(self._period):
       self._reporter.evaluate(self._play)
     return True
 
@@ -157,8 +161,9 @@ def _make_ppo(args) -> ppo.PPO:
       value * task.decay_factor((1.0 - remaining) * _FOR_EVER)
     )
 
+  pixels = args.task == "ppo_pong"  # the CNN's hidden layer has 512 units
   return ppo.PPO(
-    "MlpPolicy",
+    "CnnPolicy" if pixels else "MlpPolicy",
     _make_environments(args.task, task.environments, args.seed),
     learning_rate=decay(task.learning_rate),
     n_steps=task.unroll,
@@ -167,8 +172,11 @@ def _make_ppo(args) -> ppo.PPO:
     gamma=task.discount,
     gae_lambda=task.gae_lambda,
     clip_range=decay(task.clip),
+    clip_range_vf=decay(task.value_clip) if task.value_clip else None,
     ent_coef=task.entropy_weight,
-    policy_kwargs={"net_arch": list(task.hidden_sizes)},
+    # Its value loss has no factor of a half.
+    vf_coef=0.25 if task.value_clip else 0.5,
+    policy_kwargs={} if pixels else {"net_arch": list(task.hidden_sizes)},
     seed=args.seed,
     device="cpu",
   )
@@ -181,7 +189,7 @@ def main() -> None:
   )
   reporter = progress.Reporter(args.until)
   # A second thread slows small networks down.
-  torch.set_num_threads(2 if args.task == "pong" else 1)
+  torch.set_num_threads(2 if args.task.endswith("pong") else 1)
   model = _make_ppo(args) if args.variant == "ppo" else _make_dqn(args)
   model.learn(
     _FOR_EVER,
