@@ -1,7 +1,6 @@
 """Benchmark `rounds`: the cost of a round of `sync` beyond its work."""
 
 import pathlib
-import statistics
 import tempfile
 import timeit
 
@@ -16,23 +15,27 @@ ENVIRONMENTS = 16  # observations per call of the actor
 CALLS = 2_000  # calls of the actor per repetition
 _WARM_UP_CALLS = 100
 
-_CONFIG = "ppo:cartpole"
+# Presets of PPO, and what a round of each is.
+PRESETS = {
+  "cartpole": "8 x 32 environment steps, 20 epochs of one minibatch",
+  "halfcheetah": "8 x 256 environment steps, 10 epochs of 32 minibatches",
+}
 _FLAGS = (
-  f"--config={_CONFIG}",
   "--config.limits.target_return=inf",
+  "--config.limits.environment_steps=0",
+  "--config.limits.trainer_steps=1_000_000_000",
   "--config.evaluation.period_steps=1_000_000_000",
 )
 
 _METHOD = """\
-`slipway train --config={config}`, one worker, without evaluations. A round
-collects 8 x 32 environment steps and learns from them in 20 epochs. In mode
-`single`, one process does all of this, so the duration of its rounds is that of
-the work. In mode `sync`, the items go through a proxy and a server to the
+`slipway train --config=ppo:PRESET`, one worker, without evaluations. In mode
+`single`, one process collects and learns, so the duration of its rounds is that
+of the work. In mode `sync`, the items go through a proxy and a server to the
 trainer, and the variables back to the worker; the difference of the durations
 is what both hand-overs of a round cost. The two modes alternate, for
 {seconds:g} s each after 2 s of steady progress. Acting: a call of the actor for
-{environments} observations of CartPole, MLP 64-64, on one thread. Medians of
-{runs} repetitions, differences and ratios within a repetition."""
+{environments} observations, MLP 64-64, on one thread. Medians of {runs}
+repetitions, differences and ratios within a repetition."""
 
 
 def measure(
@@ -47,74 +50,96 @@ def measure(
   """
   raw = []
   for repetition in range(runs):
-    work_ms, round_ms = (
-      _measure_round_ms(mode, seconds) for mode in ("single", "sync")
-    )
-    raw.append(
-      {
-        "repetition": repetition,
-        "work_ms": work_ms,
-        "round_ms": round_ms,
-        "hand_over_ms": round_ms - work_ms,
-        "share": 1 - work_ms / round_ms,
-        "acting_us": processes.call(
-          _measure_acting_us, calls, environment=processes.ONE_THREAD
-        ),
-      }
-    )
-  medians = {
-    column: statistics.median(row[column] for row in raw)
-    for column in raw[0]
-    if column != "repetition"
-  }
-  hand_over_ms, share = medians["hand_over_ms"], medians["share"]
+    for preset in PRESETS:
+      work_ms, round_ms = (
+        _measure_round_ms(preset, mode, seconds) for mode in ("single", "sync")
+      )
+      raw.append(
+        {
+          "preset": preset,
+          "repetition": repetition,
+          "work_ms": work_ms,
+          "round_ms": round_ms,
+          "hand_over_ms": round_ms - work_ms,
+          "share": 1 - work_ms / round_ms,
+          "acting_us": processes.call(
+            _measure_acting_us,
+            preset,
+            calls,
+            environment=processes.ONE_THREAD,
+          ),
+        }
+      )
+  rows = [_summarize(raw, preset) for preset in PRESETS]
   return report.Report(
     name="rounds",
     title="Rounds of `sync`: what the hand-overs cost",
     method=_METHOD.format(
-      config=_CONFIG, seconds=seconds, environments=ENVIRONMENTS, runs=runs
+      seconds=seconds, environments=ENVIRONMENTS, runs=runs
     ),
     raw=raw,
-    medians=[
-      {
-        "work, ms": medians["work_ms"],
-        "round, ms": medians["round_ms"],
-        "hand-overs, ms": hand_over_ms,
-        "hand-overs, share of a round": share,
-        "acting, us per call": medians["acting_us"],
-      }
-    ],
-    goals=[
-      goal.at_most(
-        f"both hand-overs of a round take {hand_over_ms:.1f} ms, goal at most "
-        f"{HAND_OVER_GOAL_MS:g} ms",
-        max(0.0, hand_over_ms),
-        HAND_OVER_GOAL_MS,
-      ),
-      goal.at_most(
-        f"{share:.0%} of a round is neither collection nor learning, goal at "
-        f"most {IDLE_GOAL:.0%}",
-        max(0.0, share),
-        IDLE_GOAL,
-      ),
-      goal.at_most(
-        f"acting for {ENVIRONMENTS} environments takes "
-        f"{medians['acting_us']:.0f} us, goal at most {ACTING_GOAL_US:g} us",
-        medians["acting_us"],
-        ACTING_GOAL_US,
-      ),
-    ],
+    medians=rows,
+    goals=[line for row in rows for line in _compare_with_goals(row)],
   )
 
 
-def _measure_round_ms(mode: str, seconds: float) -> float:
+def _summarize(raw: list[report.Row], preset: str) -> report.Row:
+  """Returns the row of medians of a preset, by title of the column."""
+  titles = {
+    "work, ms": "work_ms",
+    "round, ms": "round_ms",
+    "hand-overs, ms": "hand_over_ms",
+    "hand-overs, share of a round": "share",
+    "acting, us per call": "acting_us",
+  }
+  return {
+    "preset": preset,
+    "round": PRESETS[preset],
+    **{
+      title: report.median(raw, column, preset=preset)
+      for title, column in titles.items()
+    },
+  }
+
+
+def _compare_with_goals(row: report.Row) -> list[str]:
+  """Returns a sentence per goal, with the medians of a preset."""
+  preset, hand_over_ms = row["preset"], row["hand-overs, ms"]
+  share, acting_us = (
+    row["hand-overs, share of a round"],
+    row["acting, us per call"],
+  )
+  return [
+    goal.at_most(
+      f"{preset}: both hand-overs of a round take {hand_over_ms:.1f} ms, goal "
+      f"at most {HAND_OVER_GOAL_MS:g} ms",
+      max(0.0, hand_over_ms),
+      HAND_OVER_GOAL_MS,
+    ),
+    goal.at_most(
+      f"{preset}: {share:.0%} of a round is neither collection nor learning, "
+      f"goal at most {IDLE_GOAL:.0%}",
+      max(0.0, share),
+      IDLE_GOAL,
+    ),
+    goal.at_most(
+      f"{preset}: acting for {ENVIRONMENTS} environments takes "
+      f"{acting_us:.0f} us, goal at most {ACTING_GOAL_US:g} us",
+      acting_us,
+      ACTING_GOAL_US,
+    ),
+  ]
+
+
+def _measure_round_ms(preset: str, mode: str, seconds: float) -> float:
   """Returns the mean duration of a round in a mode, in milliseconds."""
   from slipway.configs import ppo
 
-  config = ppo.get_config("cartpole")
+  config = ppo.get_config(preset)
   steps = config.learner.batch_size * config.adder.unroll
   with tempfile.TemporaryDirectory() as folder:
-    flags = [*_FLAGS, f"--mode={mode}", f"--run_dir={folder}", f"--name={mode}"]
+    flags = [f"--config=ppo:{preset}", *_FLAGS, f"--mode={mode}"]
+    flags += [f"--run_dir={folder}", f"--name={mode}"]
     with running.start_run(flags, pathlib.Path(folder) / mode) as run:
       run.watch_until_progress()
       first = run.statuses[-1]
@@ -124,7 +149,7 @@ def _measure_round_ms(mode: str, seconds: float) -> float:
   return 1e3 * (last.at_s - first.at_s) / rounds
 
 
-def _measure_acting_us(calls: int) -> float:
+def _measure_acting_us(preset: str, calls: int) -> float:
   """Returns the mean duration of a call of the actor, in microseconds."""
   import numpy as np
 
@@ -132,13 +157,15 @@ def _measure_acting_us(calls: int) -> float:
   from slipway.configs import ppo
   from slipway.environments import factory
 
-  config = ppo.get_config("cartpole")
+  config = ppo.get_config(preset)
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   actor = builder.make_actor(config, spec, worker=0)
   actor.load(builder.make_learner(config, spec).get_variables())
   inputs = (
-    np.random.default_rng(1).normal(size=(ENVIRONMENTS, 4)).astype(np.float32),
+    np.random.default_rng(1)
+    .normal(size=(ENVIRONMENTS, *spec.observations.shape))
+    .astype(np.float32),
     np.ones(ENVIRONMENTS, np.float32),
     np.zeros(ENVIRONMENTS, bool),
   )

@@ -9,9 +9,11 @@ pytestmark = pytest.mark.benchmarks
 
 def test_both_modes_and_the_actor_are_measured():
   measured = rounds.measure(runs=1, seconds=2.0, calls=100)
-  (row,) = measured.raw
-  assert row["work_ms"] > 0
-  assert row["round_ms"] - row["work_ms"] == pytest.approx(row["hand_over_ms"])
-  assert row["share"] < 1
-  assert row["acting_us"] > 0
-  assert len(measured.goals) == 3
+  assert len(measured.raw) == len(rounds.PRESETS)
+  for row in measured.raw:
+    cost_ms = row["round_ms"] - row["work_ms"]
+    assert row["work_ms"] > 0
+    assert cost_ms == pytest.approx(row["hand_over_ms"])
+    assert row["share"] < 1
+    assert row["acting_us"] > 0
+  assert len(measured.goals) == 3 * len(rounds.PRESETS)
