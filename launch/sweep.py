@@ -1,6 +1,7 @@
 """The command `slipway sweep`, which trains several settings and seeds."""
 
 import contextlib
+import importlib.util
 import itertools
 import math
 import os
@@ -10,7 +11,8 @@ import signal
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import typing
+from collections.abc import Callable, Iterator, Sequence
 
 import rich.console
 import rich.live
@@ -22,7 +24,7 @@ from slipway.launch import train_flags, training
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.orchestration import limits
 from slipway.launch.processes import signals
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import run_folder, user_modules
 from slipway.launch.sweeps import (
   processes,
   report,
@@ -30,6 +32,9 @@ from slipway.launch.sweeps import (
   space,
   sweep_folder,
 )
+
+if typing.TYPE_CHECKING:
+  from slipway.launch.sweeps import slots as slots_lib
 
 # Sentences that begin the help.
 _USAGE = """\
@@ -49,6 +54,7 @@ given, too: they apply to all runs."""
 
 # Flag without which runs would end as soon as they meet the config's target.
 _NO_TARGET = "--config.limits.target_return=inf"
+_LAUNCH_RAY = "--launch=ray"
 _POLL_S = 0.2  # seconds between two checks of the processes
 _REPORT_PERIOD_S = 2.0  # seconds between two updates of the table
 _FILE_WIDTH = 120  # columns of the table where the output is no terminal
@@ -87,7 +93,7 @@ def main(argv: Sequence[str]) -> int:
         resources.enter_context(folder.locked())
         plan = _extend_plan(flags, folder.read_plan())
       folder.write_plan(plan)
-      sweep = _Sweep(folder, plan, flags.at_once or _default_at_once(plan))
+      sweep = _make_sweep(flags, folder, plan, resources)
     except KeyboardInterrupt:
       print("sweep: interrupted; nothing was started", file=sys.stderr)
       return 1
@@ -119,6 +125,11 @@ def _make_plan(
       "--config.seed would give all runs the same seed: give --seeds=NUMBER"
     )
   no_target = [] if "config.limits.target_return" in given else [_NO_TARGET]
+  if _LAUNCH_RAY in train_flags_given and flags.ray_address:
+    train_flags_given = [
+      *train_flags_given,
+      f"--ray_address={flags.ray_address}",
+    ]
   plan = sweep_folder.Plan(
     flags=[*train_flags_given, *no_target],
     working_folder=os.getcwd(),
@@ -184,6 +195,16 @@ def _extend_plan(
   return plan
 
 
+class _Process(typing.Protocol):
+  """What trains a run, here or on another machine; see TrainProcess."""
+
+  run: sweep_folder.SweepRun
+
+  def poll(self) -> int | None: ...
+  def stop(self) -> None: ...
+  def wait(self) -> None: ...
+
+
 class _Sweep:
   """Trains the runs of a sweep, and shows how far they are."""
 
@@ -191,18 +212,22 @@ class _Sweep:
     self,
     folder: sweep_folder.SweepFolder,
     plan: sweep_folder.Plan,
-    at_once: int,
+    count_slots: Callable[[], int],
+    start: Callable[[sweep_folder.SweepRun], _Process],
   ):
     """Starts nothing yet.
 
     Args:
       folder: the sweep's folder.
       plan: the sweep's plan; settings of the search are added to it.
-      at_once: number of runs that are trained at the same time.
+      count_slots: function that returns how many runs are to be trained at the
+        same time, which may change.
+      start: function that starts a run.
     """
-    self._folder, self._plan, self._at_once = folder, plan, at_once
+    self._folder, self._plan = folder, plan
+    self._count_slots, self._start = count_slots, start
     self._search = _make_search(plan)
-    self._active: list[processes.TrainProcess] = []
+    self._active: list[_Process] = []
     self._errors: list[str] = []  # one line each
     self._told: set[int] = set()
     # The scores of runs that have ended at a limit, by folder.
@@ -252,15 +277,12 @@ class _Sweep:
     while True:
       for process in [x for x in self._active if x.poll() is not None]:
         self._handle_end(process)
-      while len(self._active) < self._at_once:
+      while len(self._active) < self._count_slots():
         run = next(waiting, None)
         if run is None:
           break
         processes.wait_until_ended(run)
-        setting = self._plan.settings[run.setting]
-        self._active.append(
-          processes.TrainProcess(run, self._plan.flags, setting)
-        )
+        self._active.append(self._start(run))
       if not self._active:
         return
       if live is not None and time.monotonic() - shown_s > _REPORT_PERIOD_S:
@@ -304,14 +326,14 @@ class _Sweep:
       self._search.tell(index, statistics.fmean(scores) if scores else None)
       self._told.add(index)
 
-  def _handle_end(self, process: processes.TrainProcess) -> None:
+  def _handle_end(self, process: _Process) -> None:
     """Removes an ended process, and prints a line about its run."""
     self._active.remove(process)
     run = process.run
     name = f"run {run.folder.name}"
     score = self._score_run(run).score
     if process.poll():
-      text = process.read_error()
+      text = run.read_error()
       self._errors.append(f"{name} failed: {text}")
     elif math.isfinite(score):
       text = f"mean of the last 10 evaluations {score:,.2f}"
@@ -432,8 +454,7 @@ def _check_setting(plan: sweep_folder.Plan, index: int) -> None:
   """
   setting = plan.settings[index]
   try:
-    arguments = [*plan.flags, *space.to_flags(setting)]
-    flags = train_flags.parse(["slipway train", *arguments], "")
+    flags = _parse(plan, index)
     training.check(flags)
     if not limits.find_configured(flags.config.limits):
       raise ValueError(
@@ -446,6 +467,90 @@ def _check_setting(plan: sweep_folder.Plan, index: int) -> None:
     raise ValueError(
       f"setting {index} ({space.describe(setting)}): {error}"
     ) from error
+
+
+def _make_sweep(
+  flags: absl_flags.FlagValues,
+  folder: sweep_folder.SweepFolder,
+  plan: sweep_folder.Plan,
+  resources: contextlib.ExitStack,
+) -> _Sweep:
+  """Makes the sweep, which trains on this machine or on a cluster.
+
+  Args:
+    flags: the flags of `slipway sweep`.
+    folder: the sweep's folder.
+    plan: the sweep's plan.
+    resources: gets the connection to the cluster.
+
+  Raises:
+    ValueError: the cluster can't be used.
+  """
+  cores = _count_cores(plan)
+  if not flags.ray_address or _LAUNCH_RAY in plan.flags:
+    # A run on all machines of a cluster leaves no room for another one.
+    fit = len(os.sched_getaffinity(0)) // cores
+    fit = 1 if _LAUNCH_RAY in plan.flags else max(1, fit)
+    at_once = flags.at_once or fit
+    return _Sweep(
+      folder,
+      plan,
+      lambda: at_once,
+      lambda run: processes.TrainProcess(
+        run, plan.flags, plan.settings[run.setting]
+      ),
+    )
+  slots = _connect(flags.ray_address, plan, cores)
+  resources.callback(slots.close)
+  return _Sweep(
+    folder,
+    plan,
+    lambda: flags.at_once or slots.count(),
+    lambda run: slots.start(run, _parse(plan, run.setting).config),
+  )
+
+
+def _connect(
+  address: str, plan: sweep_folder.Plan, cores: int
+) -> "slots_lib.Slots":
+  """Connects to a Ray cluster.
+
+  Args:
+    address: 'host:port' of Ray's head node.
+    plan: the sweep's plan.
+    cores: CPUs that each run needs.
+
+  Raises:
+    ValueError: Ray is missing, or the cluster can't be used.
+  """
+  if importlib.util.find_spec("ray") is None:
+    raise ValueError(
+      "--ray_address needs Ray, which is not installed: run `make setup-ray`, "
+      "and then .venv-ray/bin/slipway sweep"
+    )
+  from slipway.launch.machines import admission
+
+  insecure = _parse(plan, 0).insecure
+  address = admission.authenticate(address, insecure)
+  from slipway.launch.machines import cluster  # loads Ray
+  from slipway.launch.sweeps import slots as slots_lib
+
+  modules = {
+    path: None
+    for index in range(len(plan.settings))
+    for path in user_modules.find_files(_parse(plan, index).config)
+  }
+  return slots_lib.Slots(cluster.Cluster(address, list(modules)), cores)
+
+
+def _parse(plan: sweep_folder.Plan, index: int) -> absl_flags.FlagValues:
+  """Returns the flags of `slipway train` for a setting of the plan.
+
+  Raises:
+    ValueError: a flag is invalid.
+  """
+  arguments = [*plan.flags, *space.to_flags(plan.settings[index])]
+  return train_flags.parse(["slipway train", *arguments], "")
 
 
 def _join_values(train_flags_given: Sequence[str]) -> list[str]:
@@ -463,16 +568,13 @@ def _join_values(train_flags_given: Sequence[str]) -> list[str]:
   return joined
 
 
-def _default_at_once(plan: sweep_folder.Plan) -> int:
-  """Returns how many runs this machine's cores can train at the same time.
+def _count_cores(plan: sweep_folder.Plan) -> int:
+  """Returns how many cores a run keeps busy.
 
-  A run in mode 'single' has one busy process; any other run has at least two,
-  the trainer and a worker.
+  In mode 'single' it is one; otherwise one per worker and one for the trainer.
   """
-  arguments = [*plan.flags, *space.to_flags(plan.settings[0])]
-  config = train_flags.parse(["slipway train", *arguments], "").config
-  busy = 1 if config.mode == "single" else 2
-  return max(1, len(os.sched_getaffinity(0)) // busy)
+  config = _parse(plan, 0).config
+  return 1 if config.mode == "single" else 1 + max(1, config.topology.workers)
 
 
 if __name__ == "__main__":

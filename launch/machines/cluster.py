@@ -1,4 +1,7 @@
-"""Cluster: starts, calls and kills host agents as actors of a Ray cluster."""
+"""Cluster: starts, calls and kills actors of a Ray cluster.
+
+The actors are the host agents of a run, or the slots of a sweep.
+"""
 
 import contextlib
 import logging
@@ -13,6 +16,7 @@ from ray import exceptions
 from ray.util import scheduling_strategies
 
 from slipway.launch.machines import host_agent, placement
+from slipway.launch.sweeps import slot
 
 # Folder that contains the package's subpackages, whatever the folder's name.
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -43,8 +47,8 @@ def _link_package() -> Iterator[pathlib.Path]:
     yield package
 
 
-class AgentDiedError(Exception):
-  """Raised if the Ray actor that runs a host agent has died."""
+class ActorDiedError(Exception):
+  """Raised if the Ray actor of a host agent or a slot has died."""
 
 
 class Cluster:
@@ -106,7 +110,7 @@ class Cluster:
 
   def start(
     self, machine: placement.Machine, task: host_agent.AgentTask
-  ) -> "RemoteAgent":
+  ) -> "RemoteActor":
     """Starts a host agent on a machine, without waiting for the agent.
 
     Args:
@@ -130,15 +134,28 @@ class Cluster:
       )
       .remote(task)
     )
-    return RemoteAgent(actor)
+    return RemoteActor(actor)
+
+  def start_slot(self, task: slot.SlotTask, cpus: int) -> "RemoteActor":
+    """Starts a slot of a sweep on any machine, once one has the CPUs for it.
+
+    Args:
+      task: the run that the slot will train.
+      cpus: CPUs that Ray reserves for it.
+
+    Returns:
+      The handle by which to call the slot.
+    """
+    actor = ray.remote(slot.Slot).options(num_cpus=cpus).remote(task)
+    return RemoteActor(actor)
 
   def close(self) -> None:
-    """Disconnects from the cluster; Ray then ends all remaining agents."""
+    """Disconnects from the cluster; Ray then ends all remaining actors."""
     ray.shutdown()
 
 
-class RemoteAgent:
-  """A handle by which the driver calls a host agent, one call at a time.
+class RemoteActor:
+  """A handle by which the driver calls an actor, one call at a time.
 
   Calls are asynchronous:
 
@@ -153,7 +170,7 @@ class RemoteAgent:
     """Makes a handle without a pending call.
 
     Args:
-      actor: Ray's handle of the actor that runs the host agent.
+      actor: Ray's handle of the actor.
     """
     self._actor = actor
     self._call: typing.Any = None
@@ -164,14 +181,14 @@ class RemoteAgent:
     There must be no pending call.
 
     Args:
-      method: name of a method of `host_agent.HostAgent`.
+      method: name of a method of `host_agent.HostAgent` or `slot.Slot`.
       *args: arguments of the method.
     """
     assert self._call is None
     self._call = getattr(self._actor, method).remote(*args)
 
   def shut_down(self) -> None:
-    """Starts a call of the agent's `close`; a pending call is abandoned."""
+    """Starts a call of the actor's `close`; a pending call is abandoned."""
     self._call = self._actor.close.remote()
 
   @property
@@ -184,7 +201,7 @@ class RemoteAgent:
 
     Raises:
       TimeoutError: the call has not returned yet, and stays pending.
-      AgentDiedError: the agent has died.
+      ActorDiedError: the actor has died.
       RuntimeError: the method has raised an error.
     """
     call, self._call = self._call, None
@@ -197,16 +214,16 @@ class RemoteAgent:
       # Ray does not know yet whether the agent has died.
       raise TimeoutError from None
     except exceptions.RayActorError as error:
-      raise AgentDiedError(" ".join(str(error).split())) from None
+      raise ActorDiedError(" ".join(str(error).split())) from None
     except exceptions.RayTaskError as error:
       raise RuntimeError(" ".join(str(error.cause).split())) from error
 
   def kill(self) -> None:
-    """Kills the agent's process at once."""
+    """Kills the actor's process at once."""
     ray.kill(self._actor)
 
 
-def wait(agents: Sequence[RemoteAgent], timeout_s: float) -> None:
+def wait(agents: Sequence[RemoteActor], timeout_s: float) -> None:
   """Waits until the pending call of any agent has returned, or for a timeout.
 
   If no agent has a pending call, this function returns at once.

@@ -65,7 +65,7 @@ class _Member:
     self,
     group: placement_lib.NodeGroup,
     machine: placement_lib.Machine,
-    agent: cluster_lib.RemoteAgent,
+    agent: cluster_lib.RemoteActor,
   ):
     """Stores the arguments, for an agent whose `start` was not called yet."""
     self.group, self.machine, self.agent = group, machine, agent
@@ -255,7 +255,7 @@ class ClusterSupervisor:
     name = member.group.name
     try:
       self._communicate(member)
-    except cluster_lib.AgentDiedError as error:
+    except cluster_lib.ActorDiedError as error:
       self._replace_lost(name, str(error), crashed=True)
     except RuntimeError as error:
       self._fail(
@@ -270,7 +270,7 @@ class ClusterSupervisor:
       member: the agent and its node group.
 
     Raises:
-      AgentDiedError: the agent has died.
+      ActorDiedError: the agent has died.
       RuntimeError: the called method has raised an error.
     """
     if member.agent.pending:

@@ -135,11 +135,20 @@ def define_sweep_flags() -> flags.FlagValues:
   flags.DEFINE_integer(
     "at_once",
     None,
-    "Number of runs that are trained at the same time. Default: what this "
-    "machine's cores allow, with a core per run in mode 'single' and two per "
-    "run otherwise.",
+    "Number of runs that are trained at the same time. Default: what the "
+    "cores allow, with a core per run in mode 'single', and otherwise one per "
+    "worker and one for the trainer.",
     lower_bound=1,
     upper_bound=10_000,
+    flag_values=values,
+  )
+  flags.DEFINE_string(
+    "ray_address",
+    None,
+    "Address of a Ray cluster, as HOST:PORT, on whose machines the runs are "
+    "trained, each whole on one machine; with --launch=ray, each on all "
+    "machines. This machine must belong to the cluster. Without this flag, all "
+    "runs are trained on this machine.",
     flag_values=values,
   )
   flags.DEFINE_string(

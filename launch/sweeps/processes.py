@@ -10,7 +10,6 @@ from slipway.launch.processes import attached_process
 from slipway.launch.runs import run_lock
 from slipway.launch.sweeps import space, sweep_folder
 
-_LOG_TAIL_BYTES = 4_096
 _END_TIMEOUT_S = 30.0  # seconds to wait for the end of an earlier process
 _POLL_S = 0.2  # seconds between two attempts
 
@@ -60,15 +59,6 @@ class TrainProcess:
     self._process.wait()
     self.poll()
 
-  def read_error(self) -> str:
-    """Returns the last line of the log, which says why a run has failed."""
-    with self.run.log.open("rb") as log:
-      log.seek(0, os.SEEK_END)
-      log.seek(max(0, log.tell() - _LOG_TAIL_BYTES))
-      lines = log.read().decode("utf-8", "replace").splitlines()
-    said = [line for line in lines if line.startswith("train: ")] or lines
-    return said[-1].removeprefix("train: ") if said else "no output"
-
 
 def make_flags(
   run: sweep_folder.SweepRun, flags: list[str], setting: space.Setting
@@ -81,7 +71,7 @@ def make_flags(
     setting: the values of the run's setting.
   """
   folder = run.folder
-  if folder.is_run() and any(folder.snapshots.glob("[0-9]*")):
+  if run.can_resume():
     # A resume takes the run's own config, and all flags that place its nodes.
     fields = ("--config", "--noconfig.", "-config", "-noconfig.")
     placing = (flag for flag in flags if not flag.startswith(fields))

@@ -10,6 +10,7 @@ loses nothing.
 """
 
 import contextlib
+import os
 import pathlib
 import shutil
 import typing
@@ -23,6 +24,7 @@ from slipway.launch.runs import curves, results, run_folder, run_lock
 from slipway.launch.sweeps import space
 
 _PLAN = "sweep.json"
+_LOG_TAIL_BYTES = 4_096
 # Reasons of a stop after which a run has no more to do.
 _FINAL_REASONS = {*limits.Counts._fields, limits.ALL_LIMITS}
 
@@ -85,6 +87,22 @@ class SweepRun(typing.NamedTuple):
     except (OSError, msgspec.DecodeError):
       return False
     return summary.stopped_because in _FINAL_REASONS
+
+  def can_resume(self) -> bool:
+    """Returns whether the run has saved a snapshot."""
+    return self.folder.is_run() and any(self.folder.snapshots.glob("[0-9]*"))
+
+  def read_error(self) -> str:
+    """Returns the last line of the log, which says why a run has failed."""
+    try:
+      with self.log.open("rb") as log:
+        log.seek(0, os.SEEK_END)
+        log.seek(max(0, log.tell() - _LOG_TAIL_BYTES))
+        lines = log.read().decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+      lines = []
+    said = [line for line in lines if line.startswith("train: ")] or lines
+    return said[-1].removeprefix("train: ") if said else "no output"
 
   def read_evaluations(self) -> dict[str, np.ndarray]:
     """Returns the rows of curves.csv with a mean return, by column.

@@ -1,0 +1,192 @@
+"""Slots: trains the runs of a sweep on the machines of a Ray cluster."""
+
+import tarfile
+import time
+
+import ml_collections
+
+from slipway.launch.machines import cluster as cluster_lib
+from slipway.launch.runs import config_file, run_folder, user_modules
+from slipway.launch.sweeps import slot, sweep_folder
+
+_PERIOD_S = 2.0  # seconds between two polls of a run
+_WAIT_PERIOD_S = 0.2  # seconds between two looks at a run that is to end
+_FAILED = 1  # exit status of a run that a slot could not train
+
+
+class Slots:
+  """The slots of a cluster, each of which has the CPUs that one run needs."""
+
+  def __init__(self, cluster: cluster_lib.Cluster, cpus: int):
+    """Keeps the cluster.
+
+    Args:
+      cluster: connection to the cluster.
+      cpus: CPUs of a slot.
+
+    Raises:
+      ValueError: no machine has so many CPUs.
+    """
+    self._cluster, self._cpus = cluster, cpus
+    if not self.count():
+      most = max((x.cpus for x in cluster.machines()), default=0)
+      raise ValueError(
+        f"a run of this sweep needs {cpus} CPUs, and no machine of the cluster "
+        f"at {cluster.address} has more than {most:g}, so none could be "
+        "trained: use --mode=single or fewer topology.workers, or add a machine"
+      )
+
+  def count(self) -> int:
+    """Returns how many slots the machines that are alive have."""
+    return sum(int(x.cpus) // self._cpus for x in self._cluster.machines())
+
+  def start(
+    self, run: sweep_folder.SweepRun, config: ml_collections.ConfigDict
+  ) -> "SlotProcess":
+    """Starts or resumes a run on any machine with a free slot.
+
+    Args:
+      run: the run.
+      config: the config of the run's setting.
+    """
+    return SlotProcess(self._cluster, self._cpus, run, config)
+
+  def close(self) -> None:
+    """Disconnects from the cluster; Ray then ends all remaining runs."""
+    self._cluster.close()
+
+
+class SlotProcess:
+  """One run on a machine of the cluster, with the interface of TrainProcess.
+
+  A run whose machine is lost begins again on another one, from the sweep's
+  folder.
+  """
+
+  def __init__(
+    self,
+    cluster: cluster_lib.Cluster,
+    cpus: int,
+    run: sweep_folder.SweepRun,
+    config: ml_collections.ConfigDict,
+  ):
+    """Starts the run.
+
+    Args:
+      cluster: connection to the cluster.
+      cpus: CPUs that Ray reserves for the run.
+      run: the run, whose folder may exist from an earlier process.
+      config: the config of the run's setting.
+    """
+    self.run = run
+    self._cluster, self._cpus = cluster, cpus
+    self._config = ml_collections.ConfigDict({**config, "seed": run.seed})
+    self._stops = 0  # interrupts so far
+    self._status: int | None = None
+    folder = run.folder
+    folder.path.mkdir(mode=0o700, exist_ok=True)
+    if not folder.is_run():
+      # It is a run from now on, which `--resume` without the cluster can train.
+      folder.config.write_text(config_file.to_json(self._config), "utf-8")
+    self._start()
+
+  def poll(self) -> int | None:
+    """Returns the exit status, or None while the run lasts."""
+    if self._status is None:
+      self._receive()
+    return self._status
+
+  def stop(self) -> None:
+    """Requests that the run stops with a last snapshot; a second call kills."""
+    self._stops += 1
+
+  def wait(self) -> None:
+    """Waits until the run has ended."""
+    while self.poll() is None:
+      time.sleep(_WAIT_PERIOD_S)
+
+  def _start(self) -> None:
+    """Starts the slot, which waits until a machine has the CPUs for it."""
+    run = self.run
+    archive = slot.pack(run.folder.path) if run.can_resume() else None
+    self._slot = self._cluster.start_slot(
+      slot.SlotTask(
+        run.folder.name, config_file.to_json(self._config), run.seed, archive
+      ),
+      self._cpus,
+    )
+    self._began = False
+    self._ended: int | None = None  # exit status, before the folder is here
+    self._call_poll()
+
+  def _call_poll(self) -> None:
+    self._called_at_s, self._told_stops = time.monotonic(), self._stops
+    self._slot.call("poll", self._stops)
+
+  def _receive(self) -> None:
+    """Handles the slot's reply, if there is one, and calls it again."""
+    if not self._slot.pending:
+      waited_s = time.monotonic() - self._called_at_s
+      if waited_s > _PERIOD_S or self._told_stops < self._stops:
+        self._call_poll()
+      return
+    try:
+      reply = self._slot.get_result()
+      self._began = True
+      if isinstance(reply, bytes):
+        self._keep_folder(reply)
+      else:
+        self._keep_report(reply)
+    except TimeoutError:
+      if self._stops and not self._began:  # it still waits for a machine
+        self._fail("stopped before a machine was free")
+    except cluster_lib.ActorDiedError as error:
+      if self._stops:
+        self._fail(f"its machine was lost: {error}")
+      else:
+        self._start()
+    except (RuntimeError, OSError, tarfile.TarError) as error:
+      self._fail(" ".join(str(error).split()))
+
+  def _keep_report(self, report: slot.SlotReport) -> None:
+    """Writes what a report has to the sweep's folder.
+
+    Raises:
+      OSError: a file can't be written.
+    """
+    with self.run.log.open("ab") as log:
+      log.write(report.log)
+    for name, content in report.files.items():
+      path = self.run.folder.path / name
+      with run_folder.writing(path), run_folder.replacing(path) as temporary:
+        temporary.write_bytes(content)
+    if report.status is not None:
+      self._ended = report.status
+      self._slot.call("read_folder")
+
+  def _keep_folder(self, archive: bytes) -> None:
+    """Writes the run's whole folder, and ends the slot.
+
+    Raises:
+      OSError: a file can't be written.
+      tarfile.TarError: the archive is damaged.
+    """
+    folder = self.run.folder
+    slot.unpack(archive, folder.path)
+    # Those of this machine, in place of the slot's.
+    user_modules.write(folder, self._config)
+    assert self._ended is not None
+    self._end(self._ended)
+
+  def _fail(self, error: str) -> None:
+    """Ends the slot, and writes an error to the log."""
+    with self.run.log.open("ab") as log:
+      log.write(f"train: {error}\n".encode())
+    self._end(_FAILED)
+
+  def _end(self, status: int) -> None:
+    """Ends the slot, and sets the exit status."""
+    self._status = status
+    self._slot.shut_down()
+    # Ray ends an actor without a handle once the last call has returned.
+    del self._slot

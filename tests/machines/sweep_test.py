@@ -1,0 +1,135 @@
+"""Sweeps over several hosts, each run whole on one of them."""
+
+import csv
+import json
+import signal
+import sys
+
+import pytest
+
+from tests.machines import runs
+
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
+
+# A module of the user's own, which only the sweep's host can import.
+_MODULE = """
+from slipway.environments import toys
+
+class Own(toys.Catch):
+  pass
+"""
+_TRAINING = "slipway.launch.attached"  # in the command line of each run
+
+
+class MachineSweep:
+  """One sweep, started on a cluster's head."""
+
+  def __init__(self, cluster, *flags: str):
+    """Starts it.
+
+    Args:
+      cluster: a `conftest.Cluster`.
+      flags: of `slipway sweep`; the folder is given for a new one.
+    """
+    self._cluster = cluster
+    self.path = cluster.network.shared / "runs" / "swept"
+    self._said = cluster.network.folder / "said"
+    modules = cluster.network.folder / "modules"
+    modules.mkdir(exist_ok=True)
+    (modules / "own.py").write_text(_MODULE)
+    new = not any(flag.startswith("--resume") for flag in flags)
+    self.process = cluster.head.start(
+      [sys.executable, "-m", "slipway.launch.cli", "sweep"]
+      + [f"--ray_address={cluster.address}", *flags]
+      + [f"--run_dir={self.path.parent}", "--name=swept"] * new,
+      self._said,
+      {**cluster.environment, "PYTHONPATH": str(modules)},
+    )
+
+  @property
+  def said(self) -> str:
+    """What it has printed."""
+    return self._said.read_text()
+
+  def count_done(self) -> int:
+    """Runs that have ended at a limit."""
+    reasons = [
+      json.loads(path.read_text())["stopped_because"]
+      for path in self.path.glob("*/summary.json")
+    ]
+    return reasons.count("environment_steps")
+
+  def interrupt(self) -> int:
+    """Sends SIGINT; returns the exit status."""
+    for process in self._cluster.head.processes("slipway.launch.cli"):
+      process.send_signal(signal.SIGINT)
+    return self.process.wait(100)
+
+
+def count_training(host) -> int:
+  return len(host.processes(_TRAINING))
+
+
+def test_all_machines_train(cluster):
+  sweep = MachineSweep(
+    cluster,
+    *("--config=ppo:cartpole", "--mode=single", "--seeds=3"),
+    "--config.environment.name=own:Own",
+    "--vary=learner.learning_rate=1e-3,1e-4",
+    "--config.limits.environment_steps=60_000",
+  )
+  runs.wait_until(lambda: all(map(count_training, cluster.hosts)), 120.0)
+  assert [count_training(host) for host in cluster.hosts] == [2, 2, 2]
+  assert sweep.process.wait(200) == 0, sweep.said
+  with (sweep.path / "settings.csv").open(newline="") as file:
+    assert [row["done"] for row in csv.DictReader(file)] == ["3", "3"]
+  for setting in (0, 1):
+    for seed in (1, 2, 3):
+      run = sweep.path / f"{setting}-{seed}"
+      assert json.loads((run / "config.json").read_text())["seed"] == seed
+      for name in ("best.npz", "curves.png", "snapshots/000001/run.json"):
+        assert (run / name).stat().st_size, name
+      assert "environment steps" in run.with_suffix(".log").read_text()
+  for host in cluster.hosts:
+    runs.wait_until(lambda host=host: not count_training(host))
+    folders = host.run(["ls", "/dev/shm", "/tmp"]).stdout
+    assert "slipway-" not in folders, host.name
+
+
+def test_an_interrupt_and_a_lost_machine(cluster):
+  flags = (
+    *("--config=ppo:cartpole", "--mode=single", "--seeds=5"),
+    "--config.limits.environment_steps=400_000",
+  )
+  sweep = MachineSweep(cluster, *flags)
+  runs.wait_until(
+    lambda: len([*sweep.path.glob("*/curves.csv")]) == 5, timeout_s=120.0
+  )
+  assert sweep.interrupt() == 1, sweep.said
+  assert "5 of 5 runs have not ended at a limit" in sweep.said
+  assert len([*sweep.path.glob("*/snapshots/0*")]) >= 5
+
+  sweep = MachineSweep(cluster, f"--resume={sweep.path}")
+  runs.wait_until(lambda: all(map(count_training, cluster.hosts)), 120.0)
+  lost = cluster.hosts[-1]
+  lost.cut()
+  lost.kill()
+  assert sweep.process.wait(250) == 0, sweep.said
+  assert sweep.count_done() == 5
+  resumes = [
+    json.loads(path.read_text())["resumes"]
+    for path in sweep.path.glob("*/summary.json")
+  ]
+  assert resumes == [1] * 5
+
+
+def test_a_cluster_without_room(start_cluster):
+  cluster = start_cluster(1)
+  sweep = MachineSweep(
+    cluster,
+    *("--config=apex_dqn:cartpole", "--config.topology.workers=4"),
+    "--config.limits.environment_steps=1_000",
+  )
+  assert sweep.process.wait(60) == 2
+  assert "needs 5 CPUs" in sweep.said
+  assert len(sweep.said.splitlines()) == 1
