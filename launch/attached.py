@@ -28,6 +28,8 @@ def main(argv: Sequence[str]) -> int:
     Exit status of `train.main`.
   """
   program, descriptor, *flags = argv
+  # Ray's processes block SIGINT, and so do those that they start.
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.STOP_SIGNALS)
   threading.Thread(
     target=_stop_when_process_ends, args=(int(descriptor),), daemon=True
   ).start()

@@ -202,7 +202,6 @@ class _Process(typing.Protocol):
 
   def poll(self) -> int | None: ...
   def stop(self) -> None: ...
-  def wait(self) -> None: ...
 
 
 class _Sweep:
@@ -366,16 +365,19 @@ class _Sweep:
       for process in self._active:
         process.stop()
       try:
-        for process in self._active:
-          process.wait()
+        self._wait_for_all()
       except KeyboardInterrupt:
         continue
       break
     # Further interrupts change nothing; only the results are left to write.
     for number in signals.STOP_SIGNALS:
       signal.signal(number, signal.SIG_IGN)
-    for process in self._active:
-      process.wait()
+    self._wait_for_all()
+
+  def _wait_for_all(self) -> None:
+    """Waits until all active runs have ended."""
+    while None in [process.poll() for process in self._active]:
+      time.sleep(_POLL_S)
 
   def _end(self) -> int:
     """Writes and prints the results.

@@ -54,11 +54,6 @@ class TrainProcess:
     """Requests that the run stops with a last snapshot; a second call kills."""
     self._process.send_signal(signal.SIGINT)
 
-  def wait(self) -> None:
-    """Waits until the process has ended."""
-    self._process.wait()
-    self.poll()
-
 
 def make_flags(
   run: sweep_folder.SweepRun, flags: list[str], setting: space.Setting

@@ -19,6 +19,8 @@ from slipway.launch.sweeps import processes, sweep_folder
 
 # Name of the file with the run's config.
 _CONFIG = "config.json"
+# Most bytes of one part of a folder: a part arrives within seconds.
+PART_BYTES = 2**23
 
 
 class SlotTask(typing.NamedTuple):
@@ -64,6 +66,7 @@ class Slot:
     self._resources = contextlib.ExitStack()
     self._run: sweep_folder.SweepRun | None = None
     self._process: processes.TrainProcess | None = None
+    self._archive = b""  # the packed folder, once it is read
     self._stops = 0  # interrupts sent so far
     self._log_bytes = 0  # reported so far
     self._sent: dict[str, tuple[int, int]] = {}  # time and size, by name
@@ -91,10 +94,19 @@ class Slot:
     self._log_bytes += len(log)
     return SlotReport(status, log, self._read_changed())
 
-  def read_folder(self) -> bytes:
-    """Returns the run's whole folder, as `pack` does."""
+  def read_folder(self, offset: int) -> bytes:
+    """Returns a part of the run's whole folder, as packed by `pack`.
+
+    Args:
+      offset: index of the part's first byte.
+
+    Returns:
+      At most `PART_BYTES`; none at the end.
+    """
     assert self._run is not None
-    return pack(self._run.folder.path)
+    if not self._archive:
+      self._archive = pack(self._run.folder.path)
+    return self._archive[offset : offset + PART_BYTES]
 
   def close(self) -> None:
     """Removes the temporary folder."""

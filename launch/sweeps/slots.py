@@ -10,7 +10,7 @@ from slipway.launch.runs import config_file, run_folder, user_modules
 from slipway.launch.sweeps import slot, sweep_folder
 
 _PERIOD_S = 2.0  # seconds between two polls of a run
-_WAIT_PERIOD_S = 0.2  # seconds between two looks at a run that is to end
+_PART_TIMEOUT_S = 10.0  # seconds that a part of a folder may take
 _FAILED = 1  # exit status of a run that a slot could not train
 
 
@@ -57,7 +57,7 @@ class Slots:
 
 
 class SlotProcess:
-  """One run on a machine of the cluster, with the interface of TrainProcess.
+  """One run on a machine of the cluster; has the methods of `TrainProcess`.
 
   A run whose machine is lost begins again on another one, from the sweep's
   folder.
@@ -100,11 +100,6 @@ class SlotProcess:
     """Requests that the run stops with a last snapshot; a second call kills."""
     self._stops += 1
 
-  def wait(self) -> None:
-    """Waits until the run has ended."""
-    while self.poll() is None:
-      time.sleep(_WAIT_PERIOD_S)
-
   def _start(self) -> None:
     """Starts the slot, which waits until a machine has the CPUs for it."""
     run = self.run
@@ -117,6 +112,7 @@ class SlotProcess:
     )
     self._began = False
     self._ended: int | None = None  # exit status, before the folder is here
+    self._archive = bytearray()  # the parts of the folder that are here
     self._call_poll()
 
   def _call_poll(self) -> None:
@@ -130,11 +126,14 @@ class SlotProcess:
       if waited_s > _PERIOD_S or self._told_stops < self._stops:
         self._call_poll()
       return
+    if self._ended is not None:
+      # Ray moves large results only while somebody waits for them.
+      cluster_lib.wait([self._slot], _PART_TIMEOUT_S)
     try:
       reply = self._slot.get_result()
       self._began = True
       if isinstance(reply, bytes):
-        self._keep_folder(reply)
+        self._keep_part(reply)
       else:
         self._keep_report(reply)
     except TimeoutError:
@@ -162,17 +161,21 @@ class SlotProcess:
         temporary.write_bytes(content)
     if report.status is not None:
       self._ended = report.status
-      self._slot.call("read_folder")
+      self._slot.call("read_folder", 0)
 
-  def _keep_folder(self, archive: bytes) -> None:
-    """Writes the run's whole folder, and ends the slot.
+  def _keep_part(self, part: bytes) -> None:
+    """Keeps a part of the run's folder; writes it after the last part.
 
     Raises:
       OSError: a file can't be written.
       tarfile.TarError: the archive is damaged.
     """
+    if part:
+      self._archive += part
+      self._slot.call("read_folder", len(self._archive))
+      return
     folder = self.run.folder
-    slot.unpack(archive, folder.path)
+    slot.unpack(bytes(self._archive), folder.path)
     # Those of this machine, in place of the slot's.
     user_modules.write(folder, self._config)
     assert self._ended is not None
