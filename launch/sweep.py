@@ -19,7 +19,7 @@ import rich.live
 import rich.table
 from absl import flags as absl_flags
 
-from slipway.environments import user_code
+from slipway.environments import factory, user_code
 from slipway.launch import train_flags, training
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.orchestration import limits
@@ -229,6 +229,7 @@ class _Sweep:
     self._active: list[_Process] = []
     self._errors: list[str] = []  # one line each
     self._told: set[int] = set()
+    self._environments: dict[int, str] = {}  # gymnasium's ids, by setting
     # The scores of runs that have ended at a limit, by folder.
     self._final: dict[pathlib.Path, report.RunScore] = {}
     # A file has no width, and gets all columns.
@@ -390,6 +391,8 @@ class _Sweep:
     files = report.write(folder, plan, scores)
     measures = report.score_settings(plan, scores)
     self._say(report.make_table(measures, plan, len(measures)))
+    if games := report.score_games(plan, scores):
+      self._say(report.make_games_table(games))
     for error in self._errors:
       print(f"sweep: {error}", file=sys.stderr)
     self._say(f"results: {folder.path} ({', '.join(files)})")
@@ -429,7 +432,16 @@ class _Sweep:
     path, plan = run.folder.path, self._plan
     if path in self._final:
       return self._final[path]
-    score = report.score_run(run, plan.target, plan.target_evaluations)
+    if run.setting not in self._environments:
+      config = _parse(plan, run.setting).config
+      name, _ = factory.get_name_and_kwargs(config.environment)
+      self._environments[run.setting] = name
+    score = report.score_run(
+      run,
+      self._environments[run.setting],
+      plan.target,
+      plan.target_evaluations,
+    )
     if score.is_done:
       self._final[path] = score
     return score

@@ -2,10 +2,10 @@
 
 The measures are those of Agarwal et al. 2021, "Deep reinforcement learning at
 the edge of the statistical precipice" (https://arxiv.org/abs/2108.13264),
-section 4, for a single task.
+section 4.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -88,7 +88,33 @@ def interval(
     np.moveaxis(x[generator.integers(len(x), size=(len(x), _RESAMPLED))], 1, -1)
     for x in scores
   ]
-  measured = measure(*drawn)  # [..., samples]
+  return _find_bounds(measure(*drawn))
+
+
+def stratified_interval(
+  measure: Callable[[np.ndarray], np.ndarray], tasks: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the 95 % bootstrap interval of a measure over tasks and seeds.
+
+  Section 4.1. The seeds of each task are drawn independently, and the measure
+  is of the scores of all tasks together.
+
+  Args:
+    measure: function of scores [R, ...].
+    tasks: scores [R] of each task, with a number of seeds R of its own.
+
+  Returns:
+    Lower and upper bound, [] each.
+  """
+  generator = np.random.default_rng(0)
+  drawn = [
+    x[generator.integers(len(x), size=(len(x), _RESAMPLED))] for x in tasks
+  ]
+  return _find_bounds(measure(np.concatenate(drawn)))
+
+
+def _find_bounds(measured: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the bounds [...] of a 95 % interval of samples [..., samples]."""
   outside = 50 * (1 - _CONFIDENCE)
   low, high = np.percentile(measured, (outside, 100 - outside), axis=-1)
   return low, high

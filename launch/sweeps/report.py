@@ -14,11 +14,14 @@ import rich.box
 import rich.table
 import rich.text
 
+from slipway.environments import atari_scores
 from slipway.launch.runs import comparison, curves, run_status, statistics
 from slipway.launch.sweeps import space, sweep_folder
 
 # Settings whose curves are drawn, those with the highest scores.
 _MAX_CURVES = 6
+# Fields by which settings differ that train other games.
+_GAME_FIELDS = ("environment.game", "environment.name")
 
 
 class RunScore(typing.NamedTuple):
@@ -27,6 +30,7 @@ class RunScore(typing.NamedTuple):
   Attributes:
     run: the run.
     score: mean of the last 10 evaluations, nan before the first one.
+    human_normalized: the score of an Atari game, human-normalized; else nan.
     best: highest mean return, nan before the first evaluation.
     env_steps: environment steps at the last evaluation.
     wall_s: seconds at the last evaluation.
@@ -37,6 +41,7 @@ class RunScore(typing.NamedTuple):
 
   run: sweep_folder.SweepRun
   score: float
+  human_normalized: float
   best: float
   env_steps: float
   wall_s: float
@@ -55,6 +60,7 @@ class SettingScore(typing.NamedTuple):
     done: number of runs that have ended at a limit.
     iqm: interquartile mean of the scores; nan without a score, as all others.
     iqm_interval: its 95 % interval.
+    human_normalized: the IQM, human-normalized; nan if this is no Atari game.
     gap: optimality gap to the target; nan without a target.
     gap_interval: its 95 % interval.
     improvement: probability that a run scores more than one of setting 0; nan
@@ -69,6 +75,7 @@ class SettingScore(typing.NamedTuple):
   done: int
   iqm: float
   iqm_interval: tuple[float, float]
+  human_normalized: float
   gap: float
   gap_interval: tuple[float, float]
   improvement: float
@@ -77,13 +84,32 @@ class SettingScore(typing.NamedTuple):
   target_steps: float
 
 
+class GamesScore(typing.NamedTuple):
+  """What settings that differ only in the Atari game have reached together.
+
+  Attributes:
+    name: what the settings have in common, as text.
+    games: number of games with a run that has ended at a limit.
+    done: number of such runs.
+    iqm: interquartile mean of the human-normalized scores of all these runs.
+    iqm_interval: its stratified 95 % interval; nan if all games have one seed.
+  """
+
+  name: str
+  games: int
+  done: int
+  iqm: float
+  iqm_interval: tuple[float, float]
+
+
 def score_run(
-  run: sweep_folder.SweepRun, target: float, evaluations: int
+  run: sweep_folder.SweepRun, environment: str, target: float, evaluations: int
 ) -> RunScore:
   """Reads what a run has reached.
 
   Args:
     run: the run, which may be active or not begun.
+    environment: gymnasium's id of its environment.
     target: mean return of the target, or infinity.
     evaluations: number of evaluations in a row that meet the target.
 
@@ -93,7 +119,9 @@ def score_run(
   rows = run.read_evaluations()
   returns = rows["eval_return"]
   if not len(returns):
-    return RunScore(run, np.nan, np.nan, 0.0, 0.0, np.nan, run.is_done())
+    return RunScore(
+      run, np.nan, np.nan, np.nan, 0.0, 0.0, np.nan, run.is_done()
+    )
   recent = run_status.recent_mean_return(returns.tolist())
   met = np.convolve(returns >= target, np.ones(evaluations), "valid")
   first = np.flatnonzero(met == evaluations)
@@ -101,6 +129,7 @@ def score_run(
   return RunScore(
     run,
     recent,
+    atari_scores.normalize(environment, recent),
     float(returns.max()),
     steps[-1],
     rows["wall_s"][-1],
@@ -126,6 +155,74 @@ def score_settings(
     _score_setting(plan, index, group, scores)
     for index, group in enumerate(runs)
   ]
+
+
+def score_games(
+  plan: sweep_folder.Plan, runs: Sequence[Sequence[RunScore]]
+) -> list[GamesScore]:
+  """Returns the measures over all games of settings that differ in the game.
+
+  Args:
+    plan: the plan, with S settings.
+    runs: [S] lists of the runs' scores.
+
+  Returns:
+    The measures, the highest first; none if fewer than two games are trained.
+  """
+  # Scores of the games' runs, by what the settings have in common.
+  groups: dict[str, list[np.ndarray]] = {}
+  for setting, group in zip(plan.settings, runs, strict=True):
+    scores = _list_human_normalized(group)
+    common = {x: y for x, y in setting.items() if x not in _GAME_FIELDS}
+    if len(scores) and len(common) < len(setting):
+      groups.setdefault(space.describe(common), []).append(scores)
+  found = []
+  for name, games in groups.items():
+    if len(games) < 2:
+      continue
+    measure, scores = statistics.interquartile_mean, np.concatenate(games)
+    low, high = (np.nan, np.nan)
+    if max(map(len, games)) > 1:
+      low, high = statistics.stratified_interval(measure, games)
+    found.append(
+      GamesScore(
+        name,
+        len(games),
+        len(scores),
+        float(measure(scores)),
+        (float(low), float(high)),
+      )
+    )
+  return sorted(found, key=lambda x: -x.iqm)
+
+
+def _list_human_normalized(runs: Sequence[RunScore]) -> np.ndarray:
+  """Returns the human-normalized scores [R] of runs that have ended."""
+  scores = [x.human_normalized for x in runs if x.is_done]
+  return np.array([x for x in scores if np.isfinite(x)])
+
+
+def make_games_table(scores: Sequence[GamesScore]) -> rich.table.Table:
+  """Returns the measures over all games as a table."""
+  table = rich.table.Table(
+    box=rich.box.SIMPLE_HEAD,
+    pad_edge=False,
+    title="all games, human-normalized",
+    title_justify="left",
+  )
+  table.add_column("setting", min_width=14, overflow="fold")
+  for column in ("games", "runs", "IQM", "95 % interval"):
+    table.add_column(column, justify="right", no_wrap=True)
+  for score in scores:
+    low, high = score.iqm_interval
+    table.add_row(
+      rich.text.Text(score.name.replace(" ", "\n"), overflow="fold"),
+      str(score.games),
+      str(score.done),
+      f"{score.iqm:.3f}",
+      "" if np.isnan(low) else f"{low:.3f} to {high:.3f}",
+    )
+  return table
 
 
 def make_table(
@@ -172,7 +269,10 @@ def write(
   plan: sweep_folder.Plan,
   runs: Sequence[Sequence[RunScore]],
 ) -> list[str]:
-  """Writes runs.csv, settings.csv and, if a run has ended, sweep.png.
+  """Writes the results to the sweep's folder.
+
+  These are runs.csv, settings.csv, games.csv if several Atari games are
+  trained, and sweep.png if a run has ended.
 
   Args:
     folder: the sweep's folder.
@@ -213,14 +313,22 @@ def write(
     for name in intervals:
       row += [getattr(score, name), *getattr(score, f"{name}_interval")]
     rows.append(row)
+    row.append(score.human_normalized)
   header = ["setting", *names, "done", "at_target", "target_steps"]
   for name in intervals:
     header += [name, f"{name}_low", f"{name}_high"]
+  header.append("human_normalized")
   folder.write("settings.csv", _to_csv(header, rows))
-  if not any(np.isfinite(score.iqm) for score in scores):
-    return ["settings.csv", "runs.csv"]
-  folder.write("sweep.png", _draw(plan, scores, runs))
-  return ["settings.csv", "runs.csv", "sweep.png"]
+  files = ["settings.csv", "runs.csv"]
+  if games := score_games(plan, runs):
+    header = ["setting", *GamesScore._fields[1:-1], "iqm_low", "iqm_high"]
+    rows = [[*score[:-1], *score.iqm_interval] for score in games]
+    folder.write("games.csv", _to_csv(header, rows))
+    files.append("games.csv")
+  if any(np.isfinite(score.iqm) for score in scores):
+    folder.write("sweep.png", _draw(plan, scores, runs))
+    files.append("sweep.png")
+  return files
 
 
 def rank(scores: Sequence[SettingScore]) -> list[SettingScore]:
@@ -246,6 +354,7 @@ def _score_setting(
   improvement = (np.nan, (np.nan, np.nan))
   gap = improvement
   iqm = improvement
+  human = _list_human_normalized(runs)
   if len(own):
     iqm = _measure(statistics.interquartile_mean, own)
     if np.isfinite(plan.target):
@@ -262,6 +371,7 @@ def _score_setting(
     space.describe(plan.settings[index]),
     sum(x.is_done for x in runs),
     *iqm,
+    float(statistics.interquartile_mean(human)) if len(human) else np.nan,
     *gap,
     *improvement,
     len(steps),

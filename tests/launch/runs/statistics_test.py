@@ -31,6 +31,14 @@ def test_a_measure_and_its_interval(measure, scores, value, low, high):
   assert interval == pytest.approx((low, high), abs=0.15)
 
 
+def test_seeds_are_drawn_within_each_task():
+  tasks = [_SCORES[:5], np.array([0.2, 0.9, 0.4, 1.5, 0.1])]
+  measure = statistics.interquartile_mean
+  assert measure(np.concatenate(tasks)) == pytest.approx(1.55)
+  low, high = statistics.stratified_interval(measure, tasks)
+  assert (low, high) == pytest.approx((0.85, 3.1167), abs=0.2)
+
+
 def test_one_seed_has_an_interval_of_its_score():
   low, high = statistics.interval(statistics.mean, np.array([[3.0, 4.0]]))
   np.testing.assert_array_equal(low, [3.0, 4.0])
