@@ -292,6 +292,7 @@ _TASKS: Mapping[str, tuple[_Setter, _Setter]] = {
   "walker2d": _make_mujoco_task("Walker2d-v5"),
   "ant": _make_mujoco_task("Ant-v5"),
   "humanoid": _make_mujoco_task("Humanoid-v5"),
+  "dm_control": (tasks.dm_control, _set_large_replay),
 }
 
 

@@ -19,6 +19,7 @@ _RETURNS = {
   "walker2d": (-100.0, 650.0),
   "ant": (-200.0, 750.0),
   "humanoid": (-100.0, 1_000.0),
+  "dm_control": (0.0, 100.0),  # rewards from 0 to 1
 }
 
 

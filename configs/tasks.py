@@ -25,6 +25,17 @@ def mujoco(c: ml_collections.ConfigDict, name: str) -> None:
   c.limits.environment_steps = 1_000_000
 
 
+def dm_control(c: ml_collections.ConfigDict) -> None:
+  """Sets a task of the DeepMind Control Suite; ends after 1,000,000 steps.
+
+  `environment.game` is the task. Rewards are in [0, 1], episodes have 1,000
+  steps: Tassa et al. 2018, section 2 (https://arxiv.org/abs/1801.00690).
+  """
+  c.environment.name = "shimmy:dm_control/{game}-v0"
+  c.environment.game = "cheetah-run"
+  c.limits.environment_steps = 1_000_000
+
+
 def continuous_lunarlander(c: ml_collections.ConfigDict) -> None:
   """Sets LunarLander-v3 with continuous actions; solved at a return of 200."""
   lunarlander(c)

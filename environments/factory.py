@@ -19,6 +19,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import warnings
 from typing import Any
 
 import gymnasium
@@ -49,6 +50,8 @@ _FIELDS_OF_ATARI_ARGUMENTS = {
 }
 # The vector entry point in gymnasium's registry that marks an id as Atari.
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
+# The module that registers the DeepMind Control Suite, an optional extra.
+_DM_CONTROL_MODULE = "shimmy"
 # The default of AtariVectorEnv's argument `frameskip`, in frames per step.
 _ATARI_FRAME_SKIP = 4
 # Prefix of the vector entry points that are not used: they need JAX, and in
@@ -269,7 +272,10 @@ def _find_spec(name: str) -> registration.EnvSpec:
   module, _, env_id = name.rpartition(":")
   try:
     if module:
-      importlib.import_module(module)
+      with warnings.catch_warnings():
+        # dm_control looks for a display, which only its viewer needs.
+        warnings.filterwarnings("ignore", ".*DISPLAY", module="glfw")
+        importlib.import_module(module)
     elif env_id not in gymnasium.registry and importlib.util.find_spec(
       "ale_py"
     ):
@@ -277,10 +283,15 @@ def _find_spec(name: str) -> registration.EnvSpec:
   except KeyboardInterrupt:
     raise
   except BaseException as error:
+    advice = (
+      "run pip install 'slipway[dm_control]'"
+      if module == _DM_CONTROL_MODULE
+      else "correct the module, or the text before the colon"
+    )
     line = (
       f"config.environment.name is {name!r}, but importing {module or 'ale_py'}"
       f" failed ({user_code.describe(error)}), so the id is not registered: "
-      "correct the module, or the text before the colon"
+      f"{advice}"
     )
     if user_code.is_in_user_code(error):
       raise user_code.UserCodeError(line, error) from error
@@ -290,6 +301,8 @@ def _find_spec(name: str) -> registration.EnvSpec:
   if module and callable(getattr(sys.modules[module], env_id, None)):
     return registration.EnvSpec(f"{env_id}-v0", f"{module}:{env_id}")
   near = _nearest_id(env_id)
+  if near and module:
+    near = f"{module}:{near}"
   advice = f"did you mean {near!r}? " if near else ""
   raise ValueError(
     f"config.environment.name is {name!r}, which neither gymnasium nor a "

@@ -11,9 +11,17 @@ from slipway.environments import factory
 from tests.environments import given
 
 
-# Of gymnasium's, torques in [-1, 1], [-0.4, 0.4] and [-3, 3].
+# Of gymnasium's, torques in [-1, 1], [-0.4, 0.4] and [-3, 3]. The control suite
+# has several observations.
 @pytest.mark.parametrize(
-  "name", ["HalfCheetah-v5", "Humanoid-v5", "InvertedPendulum-v5"]
+  "name",
+  [
+    "HalfCheetah-v5",
+    "Humanoid-v5",
+    "InvertedPendulum-v5",
+    "shimmy:dm_control/cheetah-run-v0",
+    "shimmy:dm_control/walker-walk-v0",
+  ],
 )
 def test_environments_are_silent_and_write_no_file(
   tmp_path, monkeypatch, capfd, name
