@@ -89,6 +89,16 @@ class Reporter:
       self._evaluated = statistics.fmean(returns)
       self._end_at(self._evaluated)
 
+  def end(self, returns: Sequence[float]) -> None:
+    """Reports greedy episodes that were played at the end; exits the process.
+
+    Args:
+      returns: returns of the episodes.
+    """
+    self._evaluated = statistics.fmean(returns)
+    self._write(reached=True)
+    os._exit(0)
+
   def _mean(self) -> float | None:
     if len(self._returns) < EPISODES:
       return None
@@ -155,18 +165,20 @@ def write_line(
 def parse_arguments(
   variants: Sequence[str], arguments: Sequence[str] | None = None
 ) -> typing.Any:
-  """Parses a peer program's flags --task, --seed, --until and --variant.
+  """Parses a peer program's flags.
 
   Args:
     variants: variants of the program; the first is the default.
     arguments: arguments of the command line; None: those of this process.
 
   Returns:
-    The flags as attributes: task, seed, until (None: no target), variant.
+    The flags as attributes: task, seed, until (None: no target), steps (None:
+    no limit), variant.
   """
   parser = argparse.ArgumentParser()
   parser.add_argument("--task", required=True)
   parser.add_argument("--seed", type=int, default=1)
   parser.add_argument("--until", type=float)
+  parser.add_argument("--steps", type=int)
   parser.add_argument("--variant", choices=variants, default=variants[0])
   return parser.parse_args(arguments)

@@ -2,8 +2,9 @@
 
 Variants `8_environments` and `1_environment` run DQN with the task's values.
 Variant `zoo` runs DQN with the values that RL Baselines3 Zoo (rl_zoo3 2.9.2,
-hyperparameters/dqn.yml) has tuned. Variant `ppo` runs PPO with the task's
-values, which are the Zoo's, or CleanRL's for HalfCheetah.
+hyperparameters/dqn.yml) has tuned, and SAC with those of sac.yml on Pendulum.
+Variant `ppo` runs PPO with the task's values, which are the Zoo's, or CleanRL's
+for HalfCheetah.
 """
 # pyright: reportMissingImports=false
 
@@ -13,7 +14,7 @@ import progress
 import rollouts
 import tasks
 import torch
-from stable_baselines3 import dqn, ppo
+from stable_baselines3 import dqn, ppo, sac
 from stable_baselines3.common import (
   callbacks,
   env_util,
@@ -23,8 +24,12 @@ from stable_baselines3.common import (
 
 _FOR_EVER = 10**9
 
-# DQN's arguments from RL Baselines3 Zoo, by task.
+# Tasks that are in neither of the modules.
+_ENVIRONMENTS = {"pendulum": "Pendulum-v1"}
+
+# Arguments of DQN and SAC from RL Baselines3 Zoo, by task.
 _ZOO = {
+  "pendulum": {"learning_rate": 1e-3},
   "cartpole": {
     "learning_rate": 2.3e-3,
     "batch_size": 64,
@@ -56,7 +61,9 @@ _ZOO = {
 
 def _make_environments(name: str, count: int, seed: int):
   """Makes a vector of `count` environments of a task."""
-  environment = {**tasks.TASKS, **rollouts.TASKS}[name].environment
+  environment = _ENVIRONMENTS.get(name)
+  if environment is None:
+    environment = {**tasks.TASKS, **rollouts.TASKS}[name].environment
   if name == "ppo_halfcheetah":
     return vec_env.VecNormalize(
       env_util.make_vec_env(environment, count, seed),
@@ -105,11 +112,15 @@ def _make_arguments(name: str, count: int) -> dict:
 class _ProgressCallback(callbacks.BaseCallback):
   """A callback of a model that reports its counts, and evaluates the model."""
 
-  def __init__(self, reporter: progress.Reporter, name: str, seed: int):
+  def __init__(
+    self, reporter: progress.Reporter, name: str, seed: int, steps: int | None
+  ):
     super().__init__()
-    self._reporter = reporter
-    self._period = {**tasks.TASKS, **rollouts.TASKS}[name].evaluation_period
-    if self._period:
+    self._reporter, self._steps = reporter, steps
+    self._period = 0
+    if name not in _ENVIRONMENTS:
+      self._period = {**tasks.TASKS, **rollouts.TASKS}[name].evaluation_period
+    if self._period or steps:
       self._evaluation_environments = _make_environments(
         name, progress.EPISODES, seed + 1_000
       )
@@ -122,6 +133,8 @@ class _ProgressCallback(callbacks.BaseCallback):
         self._reporter.add_return(info["episode"]["r"])
     if self._period and self._reporter.evaluation_due(self._period):
       self._reporter.evaluate(self._play)
+    if self._steps and self.num_timesteps >= self._steps:
+      self._reporter.end(self._play())
     return True
 
   def _play(self) -> list[float]:
@@ -134,8 +147,16 @@ class _ProgressCallback(callbacks.BaseCallback):
     return returns
 
 
-def _make_dqn(args) -> dqn.DQN:
-  """Makes DQN for the task and the variant of the flags."""
+def _make_off_policy(args) -> dqn.DQN | sac.SAC:
+  """Makes DQN, or SAC for Pendulum, for the task and variant of the flags."""
+  if args.task == "pendulum":
+    return sac.SAC(
+      "MlpPolicy",
+      _make_environments(args.task, 1, args.seed),
+      seed=args.seed,
+      device="cpu",
+      **_ZOO[args.task],
+    )
   count = 8 if args.variant == "8_environments" else 1
   arguments = (
     _ZOO[args.task]
@@ -190,10 +211,10 @@ def main() -> None:
   reporter = progress.Reporter(args.until)
   # A second thread slows small networks down.
   torch.set_num_threads(2 if args.task.endswith("pong") else 1)
-  model = _make_ppo(args) if args.variant == "ppo" else _make_dqn(args)
+  model = _make_ppo(args) if args.variant == "ppo" else _make_off_policy(args)
   model.learn(
     _FOR_EVER,
-    callback=_ProgressCallback(reporter, args.task, args.seed),
+    callback=_ProgressCallback(reporter, args.task, args.seed, args.steps),
     log_interval=_FOR_EVER,
   )
 

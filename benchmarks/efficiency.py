@@ -1,0 +1,244 @@
+"""Sample efficiency: `python -m benchmarks.efficiency --tasks=... --seeds=...`.
+
+Trains Slipway's presets and Stable-Baselines3 for the same number of
+environment steps, and compares the returns of their final policies over seeds.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import typing
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchmarks import command_line, goal, machine, report, whole_run
+from benchmarks.peers import entries, installation, watched
+from slipway.launch.runs import statistics
+
+PEER = "Stable-Baselines3, tuned by its Zoo"
+_EPISODES = 20
+_LIMIT_S = 3_600.0  # seconds after which a run is aborted
+_MEAN = re.compile(r"mean return (-?[\d.]+)")
+
+_METHOD = """\
+Each preset and Stable-Baselines3 with the values of RL Baselines3 Zoo are
+trained for {steps:,} environment steps, without a target, with the seeds 1 to
+{seeds}, one after the other. Then the final policy, not the best one, plays
+{episodes} greedy episodes; *return* is their mean. IQM: the interquartile mean
+over the seeds, with its 95 % bootstrap interval (Agarwal et al. 2021).
+*seconds* is the median duration of a run, from the command, without these
+episodes."""
+
+
+class Task(typing.NamedTuple):
+  """A task, and who learns it.
+
+  Attributes:
+    title: title of the page.
+    env_steps: environment steps of each run.
+    presets: Slipway's configs; the goal is for the first one.
+    peer: values of --task and --variant of Stable-Baselines3's program.
+  """
+
+  title: str
+  env_steps: int
+  presets: tuple[str, ...]
+  peer: tuple[str, str]
+
+
+TASKS = {
+  "dqn_cartpole": Task(
+    "DQN on CartPole",
+    50_000,
+    ("dqn:cartpole", "apex_dqn:cartpole", "rainbow:cartpole"),
+    ("cartpole", "zoo"),
+  ),
+  "dqn_lunarlander": Task(
+    "DQN on LunarLander",
+    100_000,
+    ("dqn:lunarlander", "apex_dqn:lunarlander", "rainbow:lunarlander"),
+    ("lunarlander", "zoo"),
+  ),
+  "ppo_cartpole": Task(
+    "PPO on CartPole", 50_000, ("ppo:cartpole",), ("ppo_cartpole", "ppo")
+  ),
+  "sac_pendulum": Task(
+    "SAC on Pendulum", 10_000, ("sac:pendulum",), ("pendulum", "zoo")
+  ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+  """Compares on the given tasks, and writes a page for each.
+
+  Args:
+    arguments: arguments of the command line; None: those of this process.
+
+  Returns:
+    Exit status 0, whatever the results are.
+  """
+  parser = argparse.ArgumentParser(
+    prog="benchmarks.efficiency", description=__doc__
+  )
+  parser.add_argument(
+    "--tasks",
+    type=lambda text: command_line.names(text, tuple(TASKS), "task"),
+    default=tuple(TASKS),
+    help=f"tasks, separated by commas; default: all, {','.join(TASKS)}",
+  )
+  parser.add_argument(
+    "--seeds",
+    type=command_line.positive,
+    default=10,
+    help="number of seeds; default: 10",
+  )
+  parser.add_argument(
+    "--without_peer",
+    action="store_true",
+    help="train Slipway only, and don't install Stable-Baselines3",
+  )
+  command_line.add_out(parser)
+  args = parser.parse_args(arguments)
+  for name in args.tasks:
+    head = machine.describe()
+    found = measure(name, args.seeds, with_peer=not args.without_peer)
+    found.write(args.out, head)
+    print(found.markdown(head), flush=True)
+  return 0
+
+
+def measure(
+  name: str,
+  seeds: int,
+  env_steps: int | None = None,
+  with_peer: bool = True,
+) -> report.Report:
+  """Trains all learners of a task with all seeds.
+
+  Args:
+    name: a name from `TASKS`.
+    seeds: number of seeds.
+    env_steps: environment steps of each run; None: those of the task.
+    with_peer: whether Stable-Baselines3 is trained, too.
+  """
+  task = TASKS[name]
+  learners = (*task.presets, *([PEER] if with_peer else []))
+  task = task._replace(env_steps=env_steps or task.env_steps)
+  raw = []
+  for seed in range(1, seeds + 1):
+    for learner in learners:
+      print(f"{name}: {learner}, seed {seed} ...", file=sys.stderr, flush=True)
+      mean_return, seconds = (
+        _train_peer(task, seed)
+        if learner == PEER
+        else _train(learner, task.env_steps, seed)
+      )
+      raw.append(
+        {
+          "learner": learner,
+          "seed": seed,
+          "return": mean_return,
+          "seconds": seconds,
+        }
+      )
+  rows = [_summarize(raw, learner) for learner in learners]
+  goals = []
+  if with_peer:
+    mine, theirs = rows[0]["IQM"], rows[-1]["IQM"]
+    goals.append(
+      goal.verdict(
+        f"{learners[0]} has an IQM of {mine:.1f}, {PEER}, of {theirs:.1f}, goal "
+        "to be at least as high",
+        mine >= theirs,
+      )
+    )
+  return report.Report(
+    name=f"efficiency_{name}",
+    title=f"{task.title}: sample efficiency",
+    method=_METHOD.format(
+      steps=task.env_steps, seeds=seeds, episodes=_EPISODES
+    ),
+    raw=raw,
+    medians=rows,
+    goals=goals,
+  )
+
+
+def _summarize(raw: Sequence[report.Row], learner: str) -> report.Row:
+  """Returns a learner's row of the table, by title of the column."""
+  mine = [row for row in raw if row["learner"] == learner]
+  returns = np.array([row["return"] for row in mine])
+  iqm = statistics.interquartile_mean
+  low, high = statistics.interval(iqm, returns)
+  return {
+    "learner": learner,
+    "IQM": float(iqm(returns)),
+    "95 % interval": f"{low:.1f} to {high:.1f}",
+    "lowest": float(returns.min()),
+    "seconds": report.median(mine, "seconds"),
+  }
+
+
+def _train(config: str, env_steps: int, seed: int) -> tuple[float, float]:
+  """Trains a preset of Slipway.
+
+  Args:
+    config: value of --config.
+    env_steps: environment steps of the run.
+    seed: seed of the run.
+
+  Returns:
+    The mean return of the final policy, and the run's seconds.
+  """
+  with tempfile.TemporaryDirectory() as folder:
+    run_dir = pathlib.Path(folder)
+    flags = [
+      "--config.limits.target_return=inf",
+      f"--config.limits.environment_steps={env_steps}",
+      f"--config.seed={seed}",
+    ]
+    done = whole_run.run(config, flags, _LIMIT_S, run_dir, "run")
+    played = subprocess.run(
+      [
+        *(sys.executable, "-m", "slipway.launch.evaluate", "--which=latest"),
+        *(f"--run={run_dir / 'run'}", f"--episodes={_EPISODES}"),
+      ],
+      cwd=machine.ROOT,
+      check=True,
+      capture_output=True,
+      text=True,
+    )
+    match = _MEAN.search(played.stdout)
+    assert match is not None, played.stdout
+    return float(match[1]), done.summary["wall_s"]
+
+
+def _train_peer(task: Task, seed: int) -> tuple[float, float]:
+  """Trains Stable-Baselines3; returns what `_train` returns."""
+  (entry,) = [x for x in entries.PEERS if x.name == PEER]
+  name, variant = task.peer
+  command = [
+    *(str(installation.install_for(entry)),),
+    str(entries.FOLDER / entry.folder / "program.py"),
+    *(f"--task={name}", f"--variant={variant}", f"--seed={seed}"),
+    f"--steps={task.env_steps}",
+  ]
+  with watched.start_program(command) as program:
+    last_s = [program.began_s]  # of the last line before the episodes
+
+    def is_end(line: watched.Line) -> bool:
+      if not line.reached and line.env_steps < task.env_steps:
+        last_s[0] = line.at_s
+      return line.reached
+
+    line = program.wait(is_end, program.began_s + _LIMIT_S)
+    assert line.evaluated is not None
+    return line.evaluated, last_s[0] - program.began_s
+
+
+if __name__ == "__main__":
+  sys.exit(main())

@@ -1,0 +1,28 @@
+"""The benchmark of sample efficiency, in small and without its peer."""
+
+import math
+
+import pytest
+
+from benchmarks import efficiency
+from slipway.configs import catalog
+
+pytestmark = pytest.mark.benchmarks
+
+
+@pytest.mark.parametrize("task", efficiency.TASKS.values())
+def test_tasks_have_presets(task):
+  for config in task.presets:
+    algorithm, preset = config.split(":")
+    assert preset in catalog.algorithms()[algorithm].PRESETS
+
+
+def test_final_policies_are_played():
+  found = efficiency.measure(
+    "ppo_cartpole", seeds=2, env_steps=2_000, with_peer=False
+  )
+  assert [row["seed"] for row in found.raw] == [1, 2]
+  assert all(8 <= row["return"] <= 500 for row in found.raw)
+  assert all(row["seconds"] > 0 for row in found.raw)
+  (row,) = found.medians
+  assert math.isfinite(row["IQM"])
