@@ -151,8 +151,8 @@ def measure(
     mine, theirs = rows[0]["IQM"], rows[-1]["IQM"]
     goals.append(
       goal.verdict(
-        f"{learners[0]} has an IQM of {mine:.1f}, {PEER}, of {theirs:.1f}, goal "
-        "to be at least as high",
+        f"{learners[0]} has an IQM of {mine:.1f}, {PEER}, of {theirs:.1f}, "
+        "goal to be at least as high",
         mine >= theirs,
       )
     )
