@@ -36,6 +36,8 @@ class RunScore(typing.NamedTuple):
     wall_s: seconds at the last evaluation.
     target_steps: environment steps at the evaluation that has met the target,
       nan if none has.
+    held: part of the evaluations that are at the target, from the first of
+      those that have met it on; nan if none has.
     is_done: whether the run has ended at one of its limits.
   """
 
@@ -46,6 +48,7 @@ class RunScore(typing.NamedTuple):
   env_steps: float
   wall_s: float
   target_steps: float
+  held: float
   is_done: bool
 
 
@@ -68,6 +71,7 @@ class SettingScore(typing.NamedTuple):
     improvement_interval: its 95 % interval.
     at_target: number of runs that have met the target.
     target_steps: median of their environment steps until then, or nan.
+    held: mean over these runs of `RunScore.held`, or nan.
   """
 
   index: int
@@ -82,6 +86,7 @@ class SettingScore(typing.NamedTuple):
   improvement_interval: tuple[float, float]
   at_target: int
   target_steps: float
+  held: float
 
 
 class GamesScore(typing.NamedTuple):
@@ -119,11 +124,11 @@ def score_run(
   rows = run.read_evaluations()
   returns = rows["eval_return"]
   if not len(returns):
-    return RunScore(
-      run, np.nan, np.nan, np.nan, 0.0, 0.0, np.nan, run.is_done()
-    )
+    none = (np.nan, np.nan, np.nan)
+    return RunScore(run, *none, 0.0, 0.0, np.nan, np.nan, run.is_done())
   recent = run_status.recent_mean_return(returns.tolist())
-  met = np.convolve(returns >= target, np.ones(evaluations), "valid")
+  at_target = returns >= target
+  met = np.convolve(at_target, np.ones(evaluations), "valid")
   first = np.flatnonzero(met == evaluations)
   steps = rows["env_steps"]
   return RunScore(
@@ -134,6 +139,7 @@ def score_run(
     steps[-1],
     rows["wall_s"][-1],
     steps[first[0] + evaluations - 1] if len(first) else np.nan,
+    float(at_target[first[0] :].mean()) if len(first) else np.nan,
     run.is_done(),
   )
 
@@ -230,8 +236,9 @@ def make_table(
 ) -> rich.table.Table:
   """Returns the settings with the highest scores as a table.
 
-  Column 'beats 0' has the probability of a higher score than setting 0, and
-  'met' the runs that have met the target, with the median of their steps.
+  Column 'beats 0' has the probability of a higher score than setting 0, 'met'
+  the runs that have met the target, with the median of their steps, and 'held'
+  how often they were at the target from then on.
 
   Args:
     scores: the settings.
@@ -242,7 +249,7 @@ def make_table(
   table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
   table.add_column("#", justify="right")
   table.add_column("setting", min_width=14, overflow="fold")
-  target = [f"met {plan.target:,g}"] if has_target else []
+  target = [f"met {plan.target:,g}", "held"] if has_target else []
   for column in ("runs", "IQM", "95 % interval", "beats 0", *target):
     table.add_column(column, justify="right", no_wrap=True)
   ranked = rank(scores)
@@ -250,6 +257,7 @@ def make_table(
     low, high = score.iqm_interval
     steps = score.target_steps
     at = "" if np.isnan(steps) else f" at {steps / 1_000:,.0f}k"
+    held = "" if np.isnan(score.held) else f"{score.held:.0%}"
     table.add_row(
       str(score.index),
       rich.text.Text(score.name.replace(" ", "\n"), overflow="fold"),
@@ -257,7 +265,7 @@ def make_table(
       "" if np.isnan(score.iqm) else f"{score.iqm:,.1f}",
       "" if np.isnan(low) else f"{low:,.1f} to {high:,.1f}",
       "" if np.isnan(score.improvement) else f"{score.improvement:.0%}",
-      *([f"{score.at_target}/{seeds}{at}"] if has_target else []),
+      *([f"{score.at_target}/{seeds}{at}", held] if has_target else []),
     )
   if len(ranked) > rows:
     table.caption = f"and {len(ranked) - rows} more settings"
@@ -309,12 +317,12 @@ def write(
   for score in scores:
     setting = plan.settings[score.index]
     row = [score.index, *(setting.get(name, "") for name in names)]
-    row += [score.done, score.at_target, score.target_steps]
+    row += [score.done, score.at_target, score.target_steps, score.held]
     for name in intervals:
       row += [getattr(score, name), *getattr(score, f"{name}_interval")]
     rows.append(row)
     row.append(score.human_normalized)
-  header = ["setting", *names, "done", "at_target", "target_steps"]
+  header = ["setting", *names, "done", "at_target", "target_steps", "held"]
   for name in intervals:
     header += [name, f"{name}_low", f"{name}_high"]
   header.append("human_normalized")
@@ -366,6 +374,7 @@ def _score_setting(
         statistics.probability_of_improvement, own, scores[0]
       )
   steps = [x.target_steps for x in runs if np.isfinite(x.target_steps)]
+  held = [x.held for x in runs if np.isfinite(x.held)]
   return SettingScore(
     index,
     space.describe(plan.settings[index]),
@@ -376,6 +385,7 @@ def _score_setting(
     *improvement,
     len(steps),
     float(np.median(steps)) if steps else np.nan,
+    float(np.mean(held)) if held else np.nan,
   )
 
 

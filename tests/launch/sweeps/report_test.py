@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import curves, run_folder
 from slipway.launch.sweeps import report, sweep_folder
 
 
@@ -33,10 +33,30 @@ def make_runs(setting, *normalized, is_done=True):
       env_steps=100.0,
       wall_s=1.0,
       target_steps=np.nan,
+      held=np.nan,
       is_done=is_done,
     )
     for seed, score in enumerate(normalized, 1)
   ]
+
+
+def test_a_target_that_is_met_and_lost_again(tmp_path):
+  folder = run_folder.RunFolder(tmp_path)
+  returns = [480.0, 20.0, 475.0, 500.0, 490.0, 30.0, 500.0, 100.0]
+  lines = [",".join(curves.COLUMNS)]
+  for index, value in enumerate(returns):
+    row = dict.fromkeys(curves.COLUMNS, 1.0)
+    row |= {"env_steps": 1_000 * index, "eval_return": value}
+    lines.append(",".join(str(row[name]) for name in curves.COLUMNS))
+  folder.curves_csv.write_text("\n".join(lines) + "\n")
+  run = sweep_folder.SweepRun(0, 1, folder, tmp_path / "a.log")
+  score = report.score_run(run, "CartPole-v1", target=475.0, evaluations=3)
+  assert score.target_steps == 4_000
+  assert score.held == 4 / 6
+  assert not score.is_done
+  score = report.score_run(run, "CartPole-v1", target=475.0, evaluations=4)
+  assert np.isnan(score.target_steps)
+  assert np.isnan(score.held)
 
 
 def test_games_are_measured_together():
