@@ -10,7 +10,11 @@ from slipway.launch.runs import config_file, run_folder, user_modules
 from slipway.launch.sweeps import slot, sweep_folder
 
 _PERIOD_S = 2.0  # seconds between two polls of a run
-_PART_TIMEOUT_S = 10.0  # seconds that a part of a folder may take
+# Seconds that a report, and a part of a folder, may take. Ray moves results of
+# more than 100 KB only while somebody waits for them.
+_REPORT_TIMEOUT_S = 1.0
+_PART_TIMEOUT_S = 10.0
+_MAX_LOSSES = 5  # of its machine, after which a run has failed
 _FAILED = 1  # exit status of a run that a slot could not train
 
 
@@ -82,6 +86,7 @@ class SlotProcess:
     self._cluster, self._cpus = cluster, cpus
     self._config = ml_collections.ConfigDict({**config, "seed": run.seed})
     self._stops = 0  # interrupts so far
+    self._losses = 0  # of its machine so far
     self._status: int | None = None
     folder = run.folder
     folder.path.mkdir(mode=0o700, exist_ok=True)
@@ -126,9 +131,11 @@ class SlotProcess:
       if waited_s > _PERIOD_S or self._told_stops < self._stops:
         self._call_poll()
       return
-    if self._ended is not None:
-      # Ray moves large results only while somebody waits for them.
-      cluster_lib.wait([self._slot], _PART_TIMEOUT_S)
+    if self._began:
+      in_parts = self._ended is not None
+      cluster_lib.wait(
+        [self._slot], _PART_TIMEOUT_S if in_parts else _REPORT_TIMEOUT_S
+      )
     try:
       reply = self._slot.get_result()
       self._began = True
@@ -140,8 +147,10 @@ class SlotProcess:
       if self._stops and not self._began:  # it still waits for a machine
         self._fail("stopped before a machine was free")
     except cluster_lib.ActorDiedError as error:
-      if self._stops:
-        self._fail(f"its machine was lost: {error}")
+      self._losses += 1
+      self._write_log(f"the run's machine was lost: {error}")
+      if self._stops or self._losses == _MAX_LOSSES:
+        self._end(_FAILED)
       else:
         self._start()
     except (RuntimeError, OSError, tarfile.TarError) as error:
@@ -183,9 +192,13 @@ class SlotProcess:
 
   def _fail(self, error: str) -> None:
     """Ends the slot, and writes an error to the log."""
-    with self.run.log.open("ab") as log:
-      log.write(f"train: {error}\n".encode())
+    self._write_log(error)
     self._end(_FAILED)
+
+  def _write_log(self, line: str) -> None:
+    """Appends a line to the run's log."""
+    with self.run.log.open("ab") as log:
+      log.write(f"train: {line}\n".encode())
 
   def _end(self, status: int) -> None:
     """Ends the slot, and sets the exit status."""
