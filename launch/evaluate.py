@@ -1,12 +1,19 @@
 """The command `slipway evaluate`, which plays episodes with a run's policy."""
 
+import math
 import statistics
 import sys
 from collections.abc import Sequence
 
 import numpy as np
 
-from slipway.environments import factory, recordings, user_code, video
+from slipway.environments import (
+  atari_scores,
+  factory,
+  recordings,
+  user_code,
+  video,
+)
 from slipway.launch import policy as policy_lib
 from slipway.launch import run_config
 from slipway.launch.display import plain_warnings
@@ -54,7 +61,8 @@ def main(argv: Sequence[str]) -> int:
       episodes = evaluation.play(environment, actor, flags.episodes)
     environment.close()
     assert episodes is not None
-    print(_describe(episodes, policy.version))
+    name, _ = factory.get_name_and_kwargs(config.environment)
+    print(_describe(episodes, policy.version, name))
     if flags.record is not None:
       print(f"{flags.episodes} episodes recorded: {flags.record}")
     if flags.video:
@@ -100,20 +108,28 @@ def _check_playable(run: str) -> None:
     )
 
 
-def _describe(episodes: evaluation.Episodes, version: int) -> str:
+def _describe(
+  episodes: evaluation.Episodes, version: int, environment: str
+) -> str:
   """Returns a line with the mean, error and range of episodes' returns.
 
   Args:
     episodes: returns and lengths of the episodes.
     version: version of the variables that played them.
+    environment: gymnasium's id of the environment; an Atari game has a
+      human-normalized mean, too.
   """
   returns = episodes.returns
   count = len(returns)
   error = np.std(returns, ddof=1) / count**0.5 if count > 1 else float("nan")
+  normalized = atari_scores.normalize(environment, statistics.fmean(returns))
+  human = (
+    "" if math.isnan(normalized) else f", human-normalized {normalized:.3f}"
+  )
   return (
     f"{count} episodes of version {version}: mean return "
-    f"{statistics.fmean(returns):.2f} +- {error:.2f} (standard error), min "
-    f"{min(returns):.2f}, max {max(returns):.2f}, mean length "
+    f"{statistics.fmean(returns):.2f} +- {error:.2f} (standard error){human}, "
+    f"min {min(returns):.2f}, max {max(returns):.2f}, mean length "
     f"{statistics.fmean(episodes.lengths):.1f} environment steps"
   )
 

@@ -25,6 +25,10 @@ def run(tmp_path, request):
   """The folder of a run with untrained variables."""
   config = dqn.get_config()
   config.normalization.observations = request.param
+  return write_run(config, tmp_path)
+
+
+def write_run(config, tmp_path):
   folder = run_folder.RunFolder.create(tmp_path / "runs", "a", overwrite=False)
   folder.write_config(config)
   spec = factory.make_spec(config.environment)
@@ -44,6 +48,16 @@ def test_recorded_episodes_are_those_it_reports(run, tmp_path, capsys):
   assert mean is not None
   assert float(mean[1]) == pytest.approx(episodes.rewards.sum() / 23, abs=0.01)
   assert f"23 episodes recorded: {tmp_path / 'b'}" in printed
+
+
+def test_an_atari_game_has_a_human_normalized_mean(tmp_path, capsys):
+  run = write_run(dqn.get_config("pong"), tmp_path)
+  assert evaluate.main(["evaluate", f"--run={run.path}", "--episodes=1"]) == 0
+  printed = capsys.readouterr().out
+  found = re.search(r"mean return (-[\d.]+).*normalized (-?[\d.]+)", printed)
+  assert found is not None
+  expected = (float(found[1]) + 20.7) / (14.6 + 20.7)
+  assert float(found[2]) == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_folder_with_files_is_left_alone(run, capsys):
