@@ -34,6 +34,7 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.N_STEP,
+  **groups.STACKED_FRAMES,
   "network.critics": Field(
     2,
     "C, the number of critics, each with its own target network; Fujimoto et "
@@ -307,12 +308,7 @@ def check(config: ml_collections.ConfigDict) -> None:
   """
   groups.check_replay(config)
   groups.check_atoms(config)
-  if config.network.torso != "mlp":
-    raise ValueError(
-      f"config.network.torso={config.network.torso!r} can't be used with "
-      f"config.agent={config.agent!r}, whose critics take flat vectors: use "
-      "'mlp'"
-    )
+  groups.check_stacked_frames(config)
   critics, targets = config.network.critics, config.learner.target_critics
   if targets > critics:
     raise ValueError(

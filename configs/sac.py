@@ -33,6 +33,20 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.learner.learning_rate = 1e-3
 
 
+def _minatar(c: ml_collections.ConfigDict) -> None:
+  """Sets MinAtar's Breakout, whose actions are discrete, too."""
+  tasks.minatar(c, "Breakout")
+  c.topology.environments_per_worker = 4
+  c.replay.capacity = 100_000  # Young and Tian, section 4
+  c.replay.min_size = 5_000  # the same
+  c.learner.batch_size = 64
+  # An update for four environment steps: Christodoulou 2019, appendix A.
+  c.replay.samples_per_insert = 16.0
+  c.sync.environment_steps = 100
+  c.evaluation.period_s = 10.0
+  c.evaluation.period_steps = 2_500
+
+
 # The presets of SAC, by name.
 PRESETS: presets.Presets = {
   **actor_critic.make_presets(
@@ -41,4 +55,5 @@ PRESETS: presets.Presets = {
     {"pendulum": 1e-3, "lunarlander": 7.3e-4, "bipedalwalker": 7.3e-4},
   ),
   "cartpole": _cartpole,
+  "minatar_breakout": _minatar,
 }

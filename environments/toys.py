@@ -270,10 +270,67 @@ class Scales(gymnasium.Env):
     return self._observation, 1.0 if correct else -1.0, True, False, {}
 
 
+class Pointing(gymnasium.Env):
+  """A task to point at a dot in an image, with a continuous action.
+
+  Observations are float32 [S, S], with a one at the dot, whose row and column
+  are random in each step. The reward is minus the distance between the action
+  and the dot's column, where columns are numbers from -1 to 1. So the return is
+  0 at best, and -5.6 (with S = 10) for the best action that does not depend on
+  the image.
+  """
+
+  # Number of steps per episode.
+  STEPS = 10
+
+  def __init__(self, size: int = 10):
+    """Makes an environment.
+
+    Args:
+      size: S, the width and height of the image in pixels.
+    """
+    self.observation_space = spaces.Box(0.0, 1.0, (size, size), np.float32)
+    self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    self._size, self._steps = size, 0
+    self._dot = 0, 0  # row and column
+
+  def reset(self, *, seed=None, options=None):
+    """Places the first dot."""
+    super().reset(seed=seed)
+    self._steps = 0
+    return self._place_dot(), {}
+
+  def step(self, action):
+    """Gives the reward for the last dot, and places the next one.
+
+    Args:
+      action: column at which the agent points, float32 [1] in [-1, 1].
+    """
+    column = 2.0 * self._dot[1] / (self._size - 1) - 1.0
+    reward = -abs(float(action[0]) - column)
+    self._steps += 1
+    return self._place_dot(), reward, self._steps == self.STEPS, False, {}
+
+  def _place_dot(self) -> np.ndarray:
+    """Places the dot at random; returns the image, float32 [S, S]."""
+    row, column = self.np_random.integers(self._size, size=2)
+    self._dot = int(row), int(column)
+    image = np.zeros((self._size, self._size), np.float32)
+    image[self._dot] = 1.0
+    return image
+
+
 gymnasium.register(
   "CartPoleWithoutVelocities-v0",
   f"{__name__}:CartPoleWithoutVelocities",
   max_episode_steps=500,  # as CartPole-v1
 )
-for _class in (Catch, MemoryChain, CombinationLock, NoisyReward, Scales):
+for _class in (
+  Catch,
+  MemoryChain,
+  CombinationLock,
+  NoisyReward,
+  Scales,
+  Pointing,
+):
   gymnasium.register(f"{_class.__name__}-v0", f"{__name__}:{_class.__name__}")

@@ -7,7 +7,7 @@ from acme import specs
 from slipway.agents import core, policies, seeds
 from slipway.agents.actor_critic import acting
 from slipway.agents.networks import actor_critic as networks
-from slipway.agents.networks import distributions, normalization
+from slipway.agents.networks import distributions, normalization, torsos
 from slipway.configs import actor_critic
 from slipway.environments import arrays
 from slipway.replay.items import adder, transitions
@@ -24,6 +24,7 @@ class Builder:
   ) -> None:
     """Raises ValueError if config and environment don't fit."""
     actor_critic.check(config)
+    torsos.check(config.network, spec)
     _check_actions(config, arrays.component_sizes(spec.actions))
     normalization.check(config, spec)
     self.make_table(config, spec)
@@ -41,7 +42,10 @@ class Builder:
   ) -> networks.PolicyNetwork:
     """Declares the policy, the network that acts."""
     return _make_policy(
-      config, spec, normalization.normalizes_observations(config)
+      config,
+      spec,
+      config.network.torso,
+      normalization.normalizes_observations(config),
     )
 
   def make_actor(
@@ -81,8 +85,14 @@ class Builder:
     # Imported here, since workers and evaluators don't need TensorFlow.
     from slipway.agents.actor_critic import learning
 
-    policy = _make_policy(config, spec, normalized=False)
-    return learning.ActorCriticLearner(config, spec, policy)
+    encoder, features = None, spec
+    if config.network.torso != "mlp":
+      encoder = networks.EncoderNetwork(
+        spec, config.network.torso, config.network.orthogonal
+      )
+      features = encoder.spec
+    policy = _make_policy(config, features, "mlp", normalized=False)
+    return learning.ActorCriticLearner(config, spec, policy, encoder)
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -127,16 +137,24 @@ def _check_actions(
 def _make_policy(
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
+  torso: str,
   normalized: bool,
 ) -> networks.PolicyNetwork:
-  """Declares the policy; `normalized` as for `networks.PolicyNetwork`."""
+  """Declares the policy.
+
+  Args:
+    config: the whole config.
+    spec: spec of one environment, or that of an encoder's features.
+    torso: see `networks.PolicyNetwork`.
+    normalized: the same.
+  """
   kind = policies.choose_distribution_kind(spec, "tanh_gaussian")
   if config.learner.policy_loss == "deterministic":
     kind = distributions.DETERMINISTIC
   network = config.network
   return networks.PolicyNetwork(
     spec,
-    network.torso,
+    torso,
     network.hidden_sizes,
     kind,
     network.activation,
@@ -154,6 +172,7 @@ def _make_schema(
   return transitions.TransitionSchema(
     spec,
     config.adder.n_step,
-    transitions_per_item=config.replay.transitions_per_item,
-    running_returns=config.normalization.rewards,
+    config.adder.stacked_frames,
+    config.replay.transitions_per_item,
+    config.normalization.rewards,
   )

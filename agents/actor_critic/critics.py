@@ -4,28 +4,53 @@ import math
 import typing
 
 import ml_collections
+import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import optimizer, targets
+from slipway.agents import optimizer, policies, targets
 from slipway.agents.losses import actor_critic as losses
-from slipway.agents.losses import output
 from slipway.agents.networks import actor_critic, tf_network
 from slipway.environments import arrays
 from slipway.replay.items import transitions
 
 
+class CriticUpdate(typing.NamedTuple):
+  """Result of `Critics.update` for a batch of B transitions.
+
+  Attributes:
+    td_error: error of each transition before the step, [B].
+    features: features of o_tm1 before the step, [B, ...]; see `encode`.
+    metrics: scalars by name.
+  """
+
+  td_error: tf.Tensor
+  features: tf.Tensor
+  metrics: dict[str, tf.Tensor]
+
+
 class Critics:
-  """C critics, with one optimizer for all, and a target network for each."""
+  """C critics, with one optimizer for all, and a target network for each.
+
+  If there is an encoder, it computes the features of all critics and of the
+  policy, and only the critics' loss trains it: Kostrikov et al. 2021, "Image
+  augmentation is all you need" (https://arxiv.org/abs/2004.13649), appendix B.
+  Otherwise the features are the observations themselves.
+  """
 
   def __init__(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    encoder: actor_critic.EncoderNetwork | None = None,
   ):
-    """Makes critics and targets, with equal variables.
+    """Makes critics, encoder and targets, with equal variables.
 
     Args:
       config: the whole config.
-      spec: spec of an environment with continuous actions.
+      spec: spec of the environment, with features in place of observations.
+      encoder: declaration of the encoder, or None if the features are the
+        observations.
     """
     network = config.network
     self._learner = config.learner.copy_and_resolve_references()
@@ -37,16 +62,27 @@ class Critics:
         float(network.highest_return),
         network.atoms,
       )
+    self._encoder = self._target_encoder = None
+    if encoder is not None:
+      # Its variables have the names that they have in the acting policy.
+      self._encoder, self._target_encoder = (
+        tf_network.Network(encoder, config.seed, policies.POLICY)
+        for _ in range(2)
+      )
     declaration = self._declare(network, spec)
     self._online, self._target = (
       tf_network.Network(declaration, config.seed, "critics") for _ in range(2)
     )
     self._optimizer = optimizer.Optimizer(
-      self._online.trainable_variables,
+      _join_variables(self._encoder, self._online),
       self._learner.adam_epsilon,
       self._learner.max_gradient_norm,
       "critics",
     )
+
+  def encode(self, observation: tf.Tensor) -> tf.Tensor:
+    """Returns the features [B, ...] of observations [B, ...]."""
+    return observation if self._encoder is None else self._encoder(observation)
 
   def update(
     self,
@@ -55,8 +91,8 @@ class Critics:
     entropy_cost: tf.Tensor | None,
     weights: tf.Tensor,
     seed: tf.Tensor,
-  ) -> tuple[output.LossOutput, dict[str, tf.Tensor]]:
-    """Takes a gradient step.
+  ) -> CriticUpdate:
+    """Takes a gradient step of the critics and their encoder.
 
     Args:
       data: batch of n-step transitions.
@@ -64,13 +100,14 @@ class Critics:
       entropy_cost: alpha log pi of these actions, [B], or None.
       weights: importance weights, [B].
       seed: int32 [2], seed of the choice of `target_critics`.
-
-    Returns:
-      Loss and error of each transition before the step, and metrics.
     """
-    outputs_t = self._bootstrap(data.o_t, next_action, seed)
+    features_t = data.o_t
+    if self._target_encoder is not None:
+      features_t = self._target_encoder(data.o_t)
+    outputs_t = self._bootstrap(features_t, next_action, seed)
     with tf.GradientTape() as tape:
-      outputs = self._evaluate(data.o_tm1, data.a_tm1)
+      features = self.encode(data.o_tm1)
+      outputs = self._evaluate(features, data.a_tm1)
       if self._atoms is None:
         target = losses.soft_target(
           data.r_t, data.discount_t, outputs_t[:, :, 0], entropy_cost
@@ -95,34 +132,43 @@ class Critics:
     }
     if found.outside_support is not None:
       metrics["outside_support"] = tf.reduce_mean(found.outside_support)
-    return found, metrics
+    return CriticUpdate(found.td_error, features, metrics)
 
-  def policy_value(
-    self, observation: tf.Tensor, action: tf.Tensor
-  ) -> tf.Tensor:
+  def policy_value(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the values [B] that the policy maximises.
 
     They are those of `learner.policy_value`.
 
     Args:
-      observation: observations, [B, ...].
+      features: features of B observations, [B, ...].
       action: one action for each observation, [B, A].
     """
-    values = self._compute_values(self._online(observation, action))
+    values = self._compute_values(self._online(features, action))
     return self._combine(values)
 
   def follow(self) -> None:
-    """Moves the target networks towards the critics."""
+    """Moves the target networks towards the critics and their encoder."""
     targets.soft_update(
-      self._target.trainable_variables,
-      self._online.trainable_variables,
+      _join_variables(self._target_encoder, self._target),
+      _join_variables(self._encoder, self._online),
       self._learner.tau,
     )
+
+  def get_encoder_variables(self) -> dict[str, np.ndarray]:
+    """Returns a copy of the encoder's variables, as the policy's, by name."""
+    return {} if self._encoder is None else self._encoder.get_variables()
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
     """Networks and optimizer, for `core.Learner.checkpointed`."""
+    encoders = {}
+    if self._encoder is not None:
+      encoders = {
+        "encoder": self._encoder,
+        "target_encoder": self._target_encoder,
+      }
     return {
+      **encoders,
       "critics": self._online,
       "target_critics": self._target,
       "critic_optimizer": self._optimizer,
@@ -141,15 +187,15 @@ class Critics:
       network.layer_norm,
     )
 
-  def _evaluate(self, observation: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+  def _evaluate(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the critics' outputs [B, C, K] for a batch's actions."""
-    return self._online(observation, action)
+    return self._online(features, action)
 
   def _bootstrap(
-    self, observation: tf.Tensor, action: tf.Tensor, seed: tf.Tensor
+    self, features: tf.Tensor, action: tf.Tensor, seed: tf.Tensor
   ) -> tf.Tensor:
     """Returns the outputs [B, M, K] of M target critics; see `update`."""
-    return self._choose(self._expect(observation, action), seed)
+    return self._choose(self._expect(features, action), seed)
 
   def _combine(self, values: tf.Tensor) -> tf.Tensor:
     """Returns the values [B, ...] for the policy, of C critics' [B, C, ...]."""
@@ -165,17 +211,17 @@ class Critics:
       return outputs[:, :, 0]
     return tf.reduce_sum(tf.nn.softmax(outputs) * self._atoms, -1)
 
-  def _expect(self, observation: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+  def _expect(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the target critics' outputs, averaged over actions, [B, C, K].
 
     Args:
-      observation: observations, [B, ...].
+      features: features of B observations, [B, ...].
       action: N actions for each observation, [N, B, A].
     """
     samples: typing.Any = action.shape[0]
     if samples == 1:
-      return self._target(observation, action[0])
-    outputs = self._target(*flatten_samples(observation, action))
+      return self._target(features, action[0])
+    outputs = self._target(*flatten_samples(features, action))
     outputs = tf.reshape(outputs, [samples, -1, *outputs.shape[1:]])
     if self._atoms is None:
       return tf.reduce_mean(outputs, axis=0)
@@ -201,16 +247,14 @@ class DiscreteCritics(Critics):
   `policy_value` those of its observations, [B, A].
   """
 
-  def policy_value(
-    self, observation: tf.Tensor, action: tf.Tensor
-  ) -> tf.Tensor:
+  def policy_value(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the expected values [B] that the policy maximises.
 
     Args:
-      observation: observations, [B, ...].
+      features: features of B observations, [B, ...].
       action: probabilities of the actions, [B, A].
     """
-    values = self._combine(self._online(observation))
+    values = self._combine(self._online(features))
     return tf.reduce_sum(action * values, axis=-1)
 
   def _declare(
@@ -225,48 +269,59 @@ class DiscreteCritics(Critics):
       network.layer_norm,
     )
 
-  def _evaluate(self, observation: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+  def _evaluate(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the critics' values [B, C, 1] of actions int [B]."""
-    values = self._online(observation)
+    values = self._online(features)
     chosen = tf.one_hot(action, values.shape[-1])[:, None]
     return tf.reduce_sum(values * chosen, axis=-1, keepdims=True)
 
   def _bootstrap(
-    self, observation: tf.Tensor, action: tf.Tensor, seed: tf.Tensor
+    self, features: tf.Tensor, action: tf.Tensor, seed: tf.Tensor
   ) -> tf.Tensor:
     """Returns sum_a pi(a) min_c q_c(a), [B, 1, 1]: equation 3 of the paper."""
-    values = self._choose(self._target(observation), seed)
+    values = self._choose(self._target(features), seed)
     lowest = tf.reduce_min(values, axis=1)
     return tf.reduce_sum(action[0] * lowest, axis=-1)[:, None, None]
 
 
 def make_critics(
-  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  encoder: actor_critic.EncoderNetwork | None,
 ) -> Critics:
   """Makes the critics for an environment's kind of actions.
 
   Args:
     config: the whole config.
-    spec: spec of the environment.
+    spec: spec of the environment; see `Critics`.
+    encoder: see `Critics`.
   """
   is_discrete = arrays.component_sizes(spec.actions) is not None
-  return (DiscreteCritics if is_discrete else Critics)(config, spec)
+  return (DiscreteCritics if is_discrete else Critics)(config, spec, encoder)
 
 
 def flatten_samples(
-  observation: tf.Tensor, action: tf.Tensor
+  features: tf.Tensor, action: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Pairs each of N actions with its observation, in one batch of N * B.
 
   Args:
-    observation: observations, [B, ...].
+    features: features of B observations, [B, ...].
     action: N actions for each observation, [N, B, A].
 
   Returns:
-    The observations [N * B, ...] and the actions [N * B, A].
+    The features [N * B, ...] and the actions [N * B, A].
   """
-  repeats: typing.Any = [action.shape[0]] + [1] * (len(observation.shape) - 1)
+  repeats: typing.Any = [action.shape[0]] + [1] * (len(features.shape) - 1)
   return (
-    tf.tile(observation, repeats),
+    tf.tile(features, repeats),
     tf.reshape(action, [-1, action.shape[-1]]),
   )
+
+
+def _join_variables(
+  encoder: tf_network.Network | None, critics: tf_network.Network
+) -> list[tf.Variable]:
+  """Returns the trained variables of critics, and of an encoder if any."""
+  shared = () if encoder is None else encoder.trainable_variables
+  return [*shared, *critics.trainable_variables]

@@ -1,6 +1,7 @@
 """Improvement: how a policy learns from critics, and what the critics expect.
 
-The next actions of the critics' targets come from the same policy.
+The next actions of the critics' targets come from the same policy. Its inputs
+are the critics' features; see `critics.Critics`.
 """
 
 import math
@@ -23,7 +24,7 @@ from slipway.agents.networks import (
 )
 from slipway.environments import arrays
 
-# Returns the values [B] of observations [B, ...] and actions [B, A].
+# Returns the values [B] of features [B, ...] and actions [B, A].
 ValueFunction = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -45,23 +46,23 @@ class Improvement(typing.Protocol):
   network: tf_network.Network
   metrics: Sequence[str]
 
-  def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
-    """Returns the actions for o_t [B, ...] that the critics' targets expect.
+  def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
+    """Returns the actions in o_t that the critics' targets expect.
 
     Args:
-      observation: observations o_t, [B, ...].
+      features: features of the observations o_t, [B, ...].
       seed: int32 [2], seed of the noise.
     """
     ...
 
   def update(
-    self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+    self, features: tf.Tensor, value: ValueFunction, seed: tf.Tensor
   ) -> dict[str, tf.Tensor]:
     """Takes a gradient step towards higher values; returns `metrics`.
 
     Args:
-      observation: observations, [B, ...].
-      value: returns values of observations and actions.
+      features: features of B observations, [B, ...].
+      value: returns values of features and actions.
       seed: int32 [2], seed of the noise.
     """
     ...
@@ -124,13 +125,13 @@ class SoftImprovement:
       self._learner, [self._log_temperature], "temperature"
     )
 
-  def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
+  def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Samples actions; see `Improvement`."""
-    action, log_prob = self._sample(observation, seed)
+    action, log_prob = self._sample(features, seed)
     return NextAction(action[None], tf.exp(self._log_temperature) * log_prob)
 
   def update(
-    self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+    self, features: tf.Tensor, value: ValueFunction, seed: tf.Tensor
   ) -> dict[str, tf.Tensor]:
     """Takes a step for the policy, and one for the temperature."""
     rate = self._learner.learning_rate
@@ -138,11 +139,9 @@ class SoftImprovement:
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
       tape.watch(self.network.trainable_variables)
-      action, log_prob = self._sample(observation, seed)
+      action, log_prob = self._sample(features, seed)
       loss = tf.reduce_mean(
-        losses.soft_policy_loss(
-          value(observation, action), log_prob, temperature
-        )
+        losses.soft_policy_loss(value(features, action), log_prob, temperature)
       )
     self._optimizer.minimize(loss, tape, rate)
     with tf.GradientTape() as tape:
@@ -172,14 +171,14 @@ class SoftImprovement:
     }
 
   def _sample(
-    self, observation: tf.Tensor, seed: tf.Tensor
+    self, features: tf.Tensor, seed: tf.Tensor
   ) -> tuple[tf.Tensor, tf.Tensor]:
     """Samples actions [B, A] of the policy; also returns log-densities [B].
 
     For discrete actions: probabilities [B, A], and expected log-probabilities.
     """
     policy: typing.Any = self._declaration.distribution(
-      tf_ops, self.network(observation)
+      tf_ops, self.network(features)
     )
     if self._is_discrete:
       return tf.nn.softmax(policy.logits), -policy.entropy()
@@ -239,9 +238,9 @@ class DeterministicImprovement(_PolicyWithTarget):
 
   metrics: Sequence[str] = ("policy_loss",)
 
-  def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
+  def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Returns the target policy's actions, with TD3's noise if there is any."""
-    action = self._target(observation)
+    action = self._target(features)
     if self._learner.target_noise:
       action = losses.smooth_action(
         action,
@@ -252,14 +251,14 @@ class DeterministicImprovement(_PolicyWithTarget):
     return NextAction(action[None], None)
 
   def update(
-    self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+    self, features: tf.Tensor, value: ValueFunction, seed: tf.Tensor
   ) -> dict[str, tf.Tensor]:
     """Takes a step along the gradient of the values; see `Improvement`."""
     del seed
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
       tape.watch(self.network.trainable_variables)
-      loss = -tf.reduce_mean(value(observation, self.network(observation)))
+      loss = -tf.reduce_mean(value(features, self.network(features)))
     self._optimizer.minimize(loss, tape, self._learner.learning_rate)
     return {"policy_loss": loss}
 
@@ -300,24 +299,24 @@ class ConstrainedImprovement(_PolicyWithTarget):
       learner, [self._log_temperature, self._log_multipliers], "dual"
     )
 
-  def next_action(self, observation: tf.Tensor, seed: tf.Tensor) -> NextAction:
+  def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Samples actions of the target policy; see `Improvement`."""
-    return NextAction(self._sample(self._target(observation), seed), None)
+    return NextAction(self._sample(self._target(features), seed), None)
 
   def update(
-    self, observation: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+    self, features: tf.Tensor, value: ValueFunction, seed: tf.Tensor
   ) -> dict[str, tf.Tensor]:
     """Takes a step for the policy, and one for temperature and multipliers."""
     learner = self._learner
-    parameters = self._target(observation)
+    parameters = self._target(features)
     action = self._sample(parameters, seed)
     target: typing.Any = self._declaration.distribution(tf_ops, parameters)
-    values = value(*critics.flatten_samples(observation, action))
+    values = value(*critics.flatten_samples(features, action))
     values = tf.reshape(values, [learner.action_samples, -1])
     with tf.GradientTape(persistent=True) as tape:
       temperature = tf.exp(self._log_temperature)
       multipliers = tf.exp(self._log_multipliers)
-      policy = self._declaration.distribution(tf_ops, self.network(observation))
+      policy = self._declaration.distribution(tf_ops, self.network(features))
       parts, kl = distributions.kl_parts(target, policy)
       mpo = losses.mpo(
         values,

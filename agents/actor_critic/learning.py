@@ -1,4 +1,4 @@
-"""The learner of actor-critic algorithms with continuous actions."""
+"""The learner of actor-critic algorithms with a replay."""
 
 import typing
 from collections.abc import Callable, Mapping
@@ -29,20 +29,24 @@ class ActorCriticLearner:
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     policy: actor_critic.PolicyNetwork,
+    encoder: actor_critic.EncoderNetwork | None,
   ):
     """Makes the networks.
 
     Args:
       config: the whole config.
-      spec: spec of an environment with continuous actions.
-      policy: declaration of the policy's network.
+      spec: spec of the environment.
+      policy: declaration of the policy's network on the features.
+      encoder: declaration of the network that computes the features, or None if
+        they are the observations.
     """
     self._seed = config.seed
     self._policy_period = config.learner.policy_period
     self._target_period = config.learner.target_update_period
     self._replay = config.replay.copy_and_resolve_references()
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
-    self._critics = critics.make_critics(config, spec)
+    features = spec if encoder is None else encoder.spec
+    self._critics = critics.make_critics(config, features, encoder)
     self._policy = improvement.make_improvement(config, spec, policy)
     # The policy's newest metrics, for updates in which it does not learn.
     self._metrics = tf.Variable(tf.zeros(len(self._policy.metrics)))
@@ -53,18 +57,20 @@ class ActorCriticLearner:
     data = self._normalizer.normalize_transitions(batch.data)
     seeds = [self._make_seed(i) for i in range(_SEEDS)]
     weights = batch_weights.compute(self._replay, batch, self.steps)
-    chosen = self._policy.next_action(data.o_t, seeds[0])
-    found, metrics = self._critics.update(
+    chosen = self._policy.next_action(self._critics.encode(data.o_t), seeds[0])
+    found = self._critics.update(
       data, chosen.action, chosen.entropy_cost, weights, seeds[1]
     )
+    metrics = found.metrics
     # The control dependency delays the count until the batch is there, since
     # the iterator may end in this step.
     with tf.control_dependencies([metrics["gradient_norm"]]):
       steps = self.steps.assign_add(1)
 
     def improve() -> None:
+      # The critics' features, of before their step, save a pass of the encoder.
       own = self._policy.update(
-        data.o_tm1, self._critics.policy_value, seeds[2]
+        found.features, self._critics.policy_value, seeds[2]
       )
       self._metrics.assign([own[name] for name in self._policy.metrics])
 
@@ -83,7 +89,9 @@ class ActorCriticLearner:
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the policy's variables, by name."""
     return (
-      self._policy.network.get_variables() | self._normalizer.get_variables()
+      self._critics.get_encoder_variables()
+      | self._policy.network.get_variables()
+      | self._normalizer.get_variables()
     )
 
   @property

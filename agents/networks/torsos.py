@@ -115,8 +115,33 @@ def apply_torso(
 ) -> typing.Any:
   """Returns features [B, F] of observations [B, ...].
 
-  Applies the convolutions of `kind`, each followed by a ReLU, and then linear
-  layers. F is the last of `sizes`.
+  Applies `encode`, and then linear layers. F is the last of `sizes`.
+
+  Args:
+    layers: layers with the network's variables.
+    kind: see `encode`.
+    sizes: number of units of each linear layer.
+    observation: see `encode`.
+    activation: activation of the linear layers, as for `layers.mlp`.
+    gain: gain of orthogonal initializers, or None for truncated normal ones.
+    normalized: see `encode`.
+    layer_norm: layer normalization of the linear layers; see `layers.mlp`.
+  """
+  x = encode(layers, kind, observation, gain, normalized)
+  return layers_lib.mlp(layers, "torso", x, sizes, activation, gain, layer_norm)
+
+
+def encode(
+  layers: layers_lib.Layers,
+  kind: str,
+  observation: typing.Any,
+  gain: float | None = None,
+  normalized: bool = False,
+) -> typing.Any:
+  """Returns features float32 [B, F] of observations [B, ...].
+
+  Applies the convolutions of `kind`, each followed by a ReLU. Without
+  convolutions, the features are the observation's values.
 
   Args:
     layers: layers with the network's variables.
@@ -124,14 +149,11 @@ def apply_torso(
       section 4), 'nature_cnn' (Mnih et al. 2015, methods, "Model
       architecture"), or 'module:name' of a user's function, which takes
       `layers` and the observations, and returns features [B, ...].
-    sizes: number of units of each linear layer.
     observation: observations that `check` accepts for the kind; 'nature_cnn'
       scales pixels to [0, 1].
-    activation: activation of the linear layers, as for `layers.mlp`.
     gain: gain of orthogonal initializers, or None for truncated normal ones.
     normalized: whether observations are normalized first, by
       `normalization.normalize`.
-    layer_norm: layer normalization of the linear layers; see `layers.mlp`.
   """
   if normalized:
     observation = normalization.normalize(layers, observation)
@@ -152,8 +174,17 @@ def apply_torso(
     x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, gain))
   elif checks.is_user_code(kind):
     x = _load_user_torso(kind)(layers, x)
-  x = layers.ops.float32(layers.ops.flatten(x))
-  return layers_lib.mlp(layers, "torso", x, sizes, activation, gain, layer_norm)
+  return layers.ops.float32(layers.ops.flatten(x))
+
+
+def count_features(kind: str, spec: specs.Array) -> int:
+  """Returns F, the number of features that `encode` computes.
+
+  Args:
+    kind: see `encode`.
+    spec: spec of observations without action masks.
+  """
+  return encode(_make_layers(), kind, _make_zeros(spec)).shape[1]
 
 
 def _load_user_torso(kind: str) -> typing.Any:
@@ -171,16 +202,10 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
   The torso is called once in NumPy, and must return features [2, ...] for a
   batch of 2.
   """
-  random = np.random.default_rng(0)
-  layers = layers_lib.Layers(
-    numpy_ops,
-    lambda name, shape, initializer: initializer(random, shape),
-  )
-  seen = arrays.remove_mask(spec.observations)
-  observation = np.zeros((2, *seen.shape), seen.dtype)
+  observation = _make_zeros(arrays.remove_mask(spec.observations))
   function = _load_user_torso(kind)
   try:
-    shape = np.shape(function(layers, observation))
+    shape = np.shape(function(_make_layers(), observation))
   except KeyboardInterrupt:
     raise
   except BaseException as error:
@@ -195,6 +220,20 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
       f"config.network.torso={kind!r} returns {list(shape)} for a batch of 2, "
       "so there would be no features: return [B, ...]"
     )
+
+
+def _make_layers() -> layers_lib.Layers:
+  """Returns layers in NumPy with random variables, which are not kept."""
+  random = np.random.default_rng(0)
+  return layers_lib.Layers(
+    numpy_ops,
+    lambda name, shape, initializer: initializer(random, shape),
+  )
+
+
+def _make_zeros(spec: specs.Array) -> np.ndarray:
+  """Returns a batch of two observations of a spec, with zeros: [2, ...]."""
+  return np.zeros((2, *spec.shape), spec.dtype)
 
 
 def _to_channels_last(ops: typing.Any, x: typing.Any) -> typing.Any:

@@ -59,7 +59,7 @@ def test_masked_actions_are_neither_taken_nor_learned_from(name, action):
     assert 0 < metrics["entropy"] < np.log(shaped.SIZES[action]).sum()
 
 
-@pytest.mark.parametrize("name", ["dqn", "ppo"])
+@pytest.mark.parametrize("name", ["dqn", "ppo", "sac"])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
   "observation", ["hw", "hwc", "chw", "shwc", "schw", "inner_image"]

@@ -201,7 +201,6 @@ REFUSED = [
     {"exploration__lowest_noise_std": 0.5},
     "config.exploration.lowest_noise_std=0.5 is above",
   ),
-  ("sac", {"network__torso": "nature_cnn"}, "critics take flat vectors"),
   (
     "sac",
     {

@@ -39,6 +39,20 @@ def test_catch_pays_who_follows_the_ball():
   assert kept == {1.0, -1.0}
 
 
+def test_pointing_pays_who_points_at_the_dot():
+  env = toys.Pointing(size=5)
+  env.reset(seed=1)
+
+  def point(image):
+    return np.float32([2 * image.max(axis=0).argmax() / 4 - 1])
+
+  rewards, seen = play(env, point)
+  assert rewards == [0.0] * toys.Pointing.STEPS
+  assert {image.sum() for image in seen} == {1.0}
+  blind = [sum(play(env, lambda _: np.zeros(1))[0]) for _ in range(200)]
+  assert np.mean(blind) == pytest.approx(-6.0, abs=0.3)
+
+
 def test_only_positions_of_cartpole_are_seen():
   whole = gymnasium.make("CartPole-v1")
   env = gymnasium.make(f"{toys.__name__}:CartPoleWithoutVelocities-v0")

@@ -75,6 +75,25 @@ def test_all_learn_catch(learn, algorithm):
   assert summary["stopped_because"] == "target_return"
 
 
+@pytest.mark.parametrize("algorithm", ["ddpg", "td3", "sac"])
+def test_policies_share_the_critics_view_of_images(train, algorithm):
+  summary = train(
+    f"--config={algorithm}:pendulum",
+    "--config.environment.name=slipway.environments.toys:Pointing-v0",
+    "--config.network.torso=minatar_cnn",
+    "--config.network.hidden_sizes=(64,)",
+    # Without it, DDPG's policy soon ignores the image.
+    "--config.network.layer_norm=first",
+    "--config.learner.learning_rate=3e-4",
+    "--config.adder.discount=0.9",
+    "--mode=single",
+    # A policy that ignores the image has -5.6.
+    "--config.limits.target_return=-2.0",
+    "--config.limits.environment_steps=30_000",
+  )
+  assert summary["stopped_because"] == "target_return"
+
+
 MEMORY = (
   "--config.evaluation.episodes=100",
   "--config.limits.target_return=0.95",

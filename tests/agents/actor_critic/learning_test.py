@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from slipway.agents import policies, registry
 from slipway.agents.actor_critic import improvement
+from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import tf_ops
 from slipway.configs import catalog
 from slipway.environments import factory
@@ -13,7 +14,15 @@ from tests.agents import collected
 
 ITEMS = 32
 # With the presets of the learners that are tested.
-NAMES = ("ddpg", "td3", "sac", "sac:cartpole", "d4pg", "mpo")
+NAMES = (
+  "ddpg",
+  "td3",
+  "sac",
+  "sac:cartpole",
+  "sac:minatar_breakout",
+  "d4pg",
+  "mpo",
+)
 
 
 def make_config(name="sac", critics=None, **learner):
@@ -73,8 +82,8 @@ def test_an_update_changes_all_networks(batches, name):
   for _ in range(2):  # TD3's policy learns in each second update
     metrics, priorities = update(batches[name])
   after = collected.values_of(learner)
-  for network in (x for x in learner.checkpointed if x != "steps"):
-    assert not equal(before, after, network), network
+  for tracked in (x for x in learner.checkpointed if x != "steps"):
+    assert not equal(before, after, tracked), tracked
   assert learner.steps.numpy() == 2
   assert (priorities is not None) == (name == "d4pg")
   for metric, value in metrics.items():
@@ -142,17 +151,37 @@ def test_policy_and_targets_wait_for_their_periods(batches):
       assert equal(before, after, network) == (step % period != 0), network
 
 
-def test_the_critics_do_not_learn_from_the_policys_loss(batch):
-  """Their step is the same whatever else an update does after it."""
-  results = []
+@pytest.mark.parametrize("name", ["sac", "sac:minatar_breakout"])
+def test_the_critics_do_not_learn_from_the_policys_loss(batches, name):
+  """Nor does their encoder: their step is the same whatever comes after it."""
+  batch, results = batches[name], []
   for temperature in (1.0, 1e-6):
-    learner = make_learner(make_config(temperature=temperature))
+    learner = make_learner(make_config(name, temperature=temperature))
     # Without a bootstrap, the critics' loss has no temperature.
     data = batch.data._replace(discount_t=tf.zeros([ITEMS]))
     make_update(learner)(batch._replace(data=data))
     results.append(collected.values_of(learner))
   assert equal(*results, "critics")
+  assert name == "sac" or equal(*results, "encoder")
   assert not equal(*results, "policy")
+
+
+def test_the_acting_policy_has_the_encoders_variables(batches):
+  name = "sac:minatar_breakout"
+  config, data = make_config(name), batches[name].data
+  learner = make_learner(config)
+  make_update(learner)(batches[name])
+  spec = factory.make_spec(config.environment)
+  declaration = registry.make_builder("actor_critic").make_network(config, spec)
+  acting = network_lib.make_acting(declaration, policies.POLICY)
+  acting.load(learner.get_variables())
+  tracked = learner.checkpointed
+  np.testing.assert_allclose(
+    acting(data.o_tm1.numpy()),
+    tracked["policy"](tracked["encoder"](data.o_tm1)),
+    rtol=1e-4,
+    atol=1e-5,
+  )
 
 
 @pytest.mark.parametrize("head", ["expected", "categorical"])
@@ -217,11 +246,12 @@ def test_a_terminated_step_does_not_see_what_comes_after(batches, name):
   batch, moved = batches[name], []
   for noise in (0.0, 2.0):
     data = batch.data._replace(
-      discount_t=tf.zeros([ITEMS]), o_t=batch.data.o_t + noise
+      discount_t=tf.zeros([ITEMS]),
+      o_t=batch.data.o_t + tf.cast(noise, batch.data.o_t.dtype),
     )
     moved.append(batch._replace(data=data))
   one, other = collected.updated(make_learner(make_config(name)), moved)
-  for network in ("critics", "policy"):
+  for network in ("critics", "encoder", "policy"):
     for key, value in part(one, network).items():
       # Rounding: the probabilities of a distribution add up to nearly 1.
       np.testing.assert_allclose(value, other[key], rtol=1e-4, atol=1e-6)
@@ -253,7 +283,7 @@ def test_targets_are_the_lowest_of_the_chosen_critics(batch):
 
 
 @pytest.mark.parametrize("restored", [False, True])
-@pytest.mark.parametrize("name", ["td3", "sac", "sac:cartpole", "d4pg", "mpo"])
+@pytest.mark.parametrize("name", [x for x in NAMES if x != "ddpg"])
 def test_updates_are_equal_for_a_seed_and_a_step(
   batches, name, restored, tmp_path
 ):
