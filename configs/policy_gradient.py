@@ -232,6 +232,7 @@ def make_image_presets(
   def minatar(c: ml_collections.ConfigDict) -> None:
     tasks.minatar(c, "Breakout")
     set_learner(c)
+    c.evaluation.period_s = 10.0
     _set_batches(c, environments=16, evaluations=50)
 
   def atari57(c: ml_collections.ConfigDict) -> None:
@@ -239,12 +240,14 @@ def make_image_presets(
     set_learner(c)
     c.learner.threads = 0
     c.evaluation.episodes = 5
+    c.evaluation.period_s = 600.0  # an evaluation takes 10 s of a core
     _set_batches(c, environments, evaluations=100)
 
   def pong(c: ml_collections.ConfigDict) -> None:
     atari57(c)
     c.limits.environment_steps = 0
     c.limits.target_return = 18.0  # of at most 21
+    c.evaluation.period_s = 180.0
 
   return {"minatar_breakout": minatar, "pong": pong, "atari57": atari57}
 

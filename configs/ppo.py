@@ -56,6 +56,7 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
   c.learner.minibatch_size = 64
   c.learner.learning_rate = 3e-4
   c.learner.entropy_weight = 0.01
+  c.evaluation.period_s = 5.0
   c.evaluation.period_steps = 1
 
 
@@ -76,6 +77,7 @@ def _halfcheetah(c: ml_collections.ConfigDict) -> None:
   c.learner.value_weight = 0.5
   c.learner.decay_steps = 488  # batches: 1,000,000 environment steps
   c.evaluation.episodes = 5
+  c.evaluation.period_s = 10.0
   c.evaluation.period_steps = 20
 
 
