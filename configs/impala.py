@@ -57,5 +57,5 @@ def _image_learner(c: ml_collections.ConfigDict) -> None:
 # The presets of IMPALA, by name.
 PRESETS: presets.Presets = {
   "cartpole": _cartpole,
-  **policy_gradient.make_image_presets(_image_learner, environments=16),
+  **policy_gradient.make_image_presets(_image_learner, environments=32),
 }

@@ -225,23 +225,28 @@ def make_image_presets(
 
   Args:
     set_learner: sets the network, rollouts and learner in a config.
-    environments: environments per worker of Atari games; those of MinAtar,
-      which take little time, are 16.
+    environments: environments of all workers together, for Atari games; those
+      of MinAtar, which take little time, are 16 per worker.
   """
 
   def minatar(c: ml_collections.ConfigDict) -> None:
     tasks.minatar(c, "Breakout")
     set_learner(c)
+    c.topology.environments_per_worker = 16
     c.evaluation.period_s = 10.0
-    _set_batches(c, environments=16, evaluations=50)
+    _set_batches(c, evaluations=50)
 
   def atari57(c: ml_collections.ConfigDict) -> None:
     tasks.atari(c, "Pong")
     set_learner(c)
+    # A worker acts on one core: half of the environments each take half the
+    # time.
+    c.topology.workers = 2
+    c.topology.environments_per_worker = environments // c.topology.workers
     c.learner.threads = 0
     c.evaluation.episodes = 5
     c.evaluation.period_s = 600.0  # an evaluation takes 10 s of a core
-    _set_batches(c, environments, evaluations=100)
+    _set_batches(c, evaluations=100)
 
   def pong(c: ml_collections.ConfigDict) -> None:
     atari57(c)
@@ -252,12 +257,9 @@ def make_image_presets(
   return {"minatar_breakout": minatar, "pong": pong, "atari57": atari57}
 
 
-def _set_batches(
-  c: ml_collections.ConfigDict, environments: int, evaluations: int
-) -> None:
+def _set_batches(c: ml_collections.ConfigDict, evaluations: int) -> None:
   """Sets the size of batches, and the periods that depend on their number."""
-  c.topology.environments_per_worker = environments
-  c.learner.batch_size = environments * c.topology.workers
+  c.learner.batch_size = c.topology.environments_per_worker * c.topology.workers
   steps_per_batch = c.learner.batch_size * c.adder.unroll
   c.learner.decay_steps = c.limits.environment_steps // steps_per_batch
   c.evaluation.period_steps = c.learner.decay_steps // evaluations

@@ -19,7 +19,7 @@ from slipway.replay.transport import (
   relay_listener,
   relay_tls,
 )
-from slipway.replay.variables import shared_variables
+from slipway.replay.variables import poll_schedule, shared_variables
 
 # Timeout of one fetch of variables, in seconds. Between two fetches, the thread
 # checks whether it has to stop.
@@ -93,7 +93,8 @@ class WorkerProxy:
         `shared_variables`.
       control_block_path: path of the file that workers read commands from; see
         `control_block`.
-      poll_period_s: seconds between two polls for a new version.
+      poll_period_s: shortest time in seconds between two polls for a new
+        version; see `poll_schedule`.
       tls: context, or `relay_tls.INSECURE`, for a server behind a gateway.
         None: the server is not behind a gateway, or it is and `server_address`
         is a function, which implies INSECURE.
@@ -128,7 +129,7 @@ class WorkerProxy:
     passed = relay_listener.path_of(str(server_address), relay_listener.PASSED)
     direct = tls is None and passed is None
     self._server_address = str(server_address) if direct else None
-    self._poll_period_s = poll_period_s
+    self._polls = poll_schedule.PollSchedule(poll_period_s)
     self._stop = threading.Event()
     self._thread: threading.Thread | None = None
     self._error: BaseException | None = None
@@ -284,7 +285,7 @@ class WorkerProxy:
         )
       while not self._stop.is_set():
         self._fetch_once(client)
-        self._stop.wait(self._poll_period_s)
+        self._stop.wait(self._polls.period_s)
     except BaseException as error:  # `check` raises it.
       self._error = error
     finally:
@@ -311,6 +312,7 @@ class WorkerProxy:
       return
     self._waiting_since_s = None
     if packed is not None:
+      self._polls.record_version()
       self._writer.write(*packed)
       self._version = packed.version
       self._published_at_s = packed.published_at_s

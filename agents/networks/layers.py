@@ -30,6 +30,13 @@ class Layers:
     """Keeps the arguments; see the attributes of the class."""
     self.ops, self.variable = ops, variable
 
+  def in_bfloat16(self) -> "Layers":
+    """Returns layers with the same variables, and products in bfloat16.
+
+    Only TensorFlow computes in bfloat16; other `ops` stay as they are.
+    """
+    return Layers(getattr(self.ops, "bfloat16", self.ops), self.variable)
+
   def linear(
     self, name: str, x: Array, size: int, gain: float | None = None
   ) -> Array:

@@ -1,5 +1,6 @@
 """Torsos: the first layers of networks, from observations to features."""
 
+import functools
 import math
 import typing
 
@@ -14,6 +15,10 @@ from slipway.environments import arrays, user_code
 
 # Torsos that act faster in NumPy than in TensorFlow.
 _FASTER_IN_NUMPY = ("mlp", "minatar_cnn")
+# The Nature CNN whose products are computed in bfloat16, and the names in
+# /proc/cpuinfo of the instructions that it needs to be fast.
+_BFLOAT16_CNN = "nature_cnn_bfloat16"
+_BFLOAT16_INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
 
 
 def is_small(kind: str) -> bool:
@@ -30,7 +35,7 @@ def is_small(kind: str) -> bool:
 
 # Smallest height and width of images, in pixels, that a torso's convolutions
 # support, by name of the torso.
-_MIN_IMAGE_SIZES = {"minatar_cnn": 3, "nature_cnn": 36}
+_MIN_IMAGE_SIZES = {"minatar_cnn": 3, "nature_cnn": 36, _BFLOAT16_CNN: 36}
 
 
 class ImageAxes(typing.NamedTuple):
@@ -89,7 +94,7 @@ def check(
     find_image_axes(observations.shape),
     _MIN_IMAGE_SIZES[config.torso],
   )
-  only = "uint8 " if config.torso == "nature_cnn" else ""
+  only = "" if config.torso == "minatar_cnn" else "uint8 "
   if (
     axes is None
     or min(axes.height, axes.width) < smallest
@@ -100,6 +105,13 @@ def check(
       f"[C, H, W] or [H, W, C] of H and W >= {smallest}, also stacked along a "
       f"first axis, but the environment gives {observations.dtype} "
       f"{list(observations.shape)}: use --config.network.torso=mlp"
+    )
+  if config.torso == _BFLOAT16_CNN and not _has_bfloat16():
+    raise ValueError(
+      f"config.network.torso={config.torso!r} needs a processor with one of the "
+      f"instructions {', '.join(sorted(_BFLOAT16_INSTRUCTIONS))}, and this one "
+      "has none of them, so the network would be slower than in float32: use "
+      "--config.network.torso=nature_cnn"
     )
 
 
@@ -128,6 +140,8 @@ def apply_torso(
     layer_norm: layer normalization of the linear layers; see `layers.mlp`.
   """
   x = encode(layers, kind, observation, gain, normalized)
+  if kind == _BFLOAT16_CNN:
+    layers = layers.in_bfloat16()
   return layers_lib.mlp(layers, "torso", x, sizes, activation, gain, layer_norm)
 
 
@@ -147,9 +161,10 @@ def encode(
     layers: layers with the network's variables.
     kind: `config.network.torso`: 'mlp', 'minatar_cnn' (Young and Tian 2019,
       section 4), 'nature_cnn' (Mnih et al. 2015, methods, "Model
-      architecture"), or 'module:name' of a user's function, which takes
-      `layers` and the observations, and returns features [B, ...].
-    observation: observations that `check` accepts for the kind; 'nature_cnn'
+      architecture"), 'nature_cnn_bfloat16', or 'module:name' of a user's
+      function, which takes `layers` and the observations, and returns features
+      [B, ...].
+    observation: observations that `check` accepts for the kind; the Nature CNN
       scales pixels to [0, 1].
     gain: gain of orthogonal initializers, or None for truncated normal ones.
     normalized: whether observations are normalized first, by
@@ -157,6 +172,8 @@ def encode(
   """
   if normalized:
     observation = normalization.normalize(layers, observation)
+  if kind == _BFLOAT16_CNN:
+    layers, kind = layers.in_bfloat16(), "nature_cnn"
   x, relu = observation, layers.ops.relu
   if kind == "nature_cnn":
     axes = _get_axes(x)
@@ -185,6 +202,13 @@ def count_features(kind: str, spec: specs.Array) -> int:
     spec: spec of observations without action masks.
   """
   return encode(_make_layers(), kind, _make_zeros(spec)).shape[1]
+
+
+@functools.cache
+def _has_bfloat16() -> bool:
+  """Returns whether this machine's processor computes in bfloat16."""
+  with open("/proc/cpuinfo", encoding="utf-8") as file:
+    return not _BFLOAT16_INSTRUCTIONS.isdisjoint(file.read().split())
 
 
 def _load_user_torso(kind: str) -> typing.Any:

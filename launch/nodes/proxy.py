@@ -34,7 +34,8 @@ class Proxy:
     Args:
       index: index of the proxy in the run, from 0; each machine has one proxy.
       data: addresses of the replay servers and of the proxy's sockets.
-      poll_period_s: seconds between two polls of the server for new variables.
+      poll_period_s: shortest time in seconds between two polls of the server
+        for new variables.
       control: client of the control node.
     """
     self._index, self._data, self._control = index, data, control

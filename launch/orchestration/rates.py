@@ -93,7 +93,11 @@ class Rates:
 
   @property
   def poll_period_s(self) -> float:
-    """Seconds between two checks of a proxy or worker for new variables."""
+    """Shortest time in seconds between two polls for new variables.
+
+    Proxies poll, and workers without a proxy; see
+    `replay/variables/poll_schedule.py`.
+    """
     if self.in_rounds:
       return 0.002
     # A queue bounds the age of its batches in versions, and each update

@@ -25,7 +25,7 @@ import reverb
 import tensorflow as tf
 
 from slipway.replay.transport import routes
-from slipway.replay.variables import variable_packing
+from slipway.replay.variables import poll_schedule, variable_packing
 
 # Name of the Reverb table with the variables.
 TABLE = "variables"
@@ -351,12 +351,13 @@ class ServerVariables:
 
     Args:
       address: 'host:port' of the Reverb server.
-      period_s: minimum seconds between two requests to the server.
+      period_s: shortest time in seconds between two requests to the server;
+        see `poll_schedule`.
       timeout_ms: milliseconds that a poll waits for the server. If the last
         poll got no reply, the next one does not wait.
     """
     self._client = VariablesClient(address)
-    self._period_s = period_s
+    self._polls = poll_schedule.PollSchedule(period_s)
     self._timeout_ms = timeout_ms
     self._next_s = time.monotonic()
     self._last_poll_failed = False  # no reply from the server
@@ -374,7 +375,7 @@ class ServerVariables:
     now_s = time.monotonic()
     if now_s < self._next_s:
       return None
-    self._next_s = now_s + self._period_s
+    self._next_s = now_s + self._polls.period_s
     timeout_ms = 0 if self._last_poll_failed else self._timeout_ms
     try:
       packed = self._client.poll(timeout_ms)
@@ -384,5 +385,6 @@ class ServerVariables:
     self._last_poll_failed = False
     if packed is None:
       return None
+    self._polls.record_version()
     variables = variable_packing.unpack(packed.header, packed.blob)
     return variable_packing.VersionedVariables(*packed[:2], variables)

@@ -242,7 +242,10 @@ def test_rollouts_have_the_numbers_of_our_presets(preset):
   assert config.network.activation == ("relu" if pixels else "tanh")
   assert config.network.shared == pixels
   assert task.environments == learner.batch_size
-  assert task.environments == config.topology.environments_per_worker
+  topology = config.topology
+  assert task.environments == (
+    topology.workers * topology.environments_per_worker
+  )
   assert task.unroll == config.adder.unroll
   assert task.discount == config.adder.discount
   for name in (

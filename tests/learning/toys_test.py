@@ -113,10 +113,28 @@ def test_recurrent_policies_remember(learn, algorithm):
   assert summary["stopped_because"] == "target_return"
 
 
-def test_a_recurrent_policy_infers_velocities(learn):
+# V-MPO forgets what it has learned with PPO's batches of 8 x 32 steps, or with a
+# KL bound of 0.01.
+WITHOUT_VELOCITIES = {
+  "ppo": (),
+  "vmpo": (
+    "--config.topology.environments_per_worker=16",
+    "--config.learner.batch_size=16",
+    "--config.adder.unroll=64",
+    "--config.learner.normalize_advantages",
+    "--config.learner.kl_bound=0.003",
+    "--config.learner.decay_steps=290",
+    "--config.evaluation.period_steps=5",
+  ),
+}
+
+
+@pytest.mark.parametrize("algorithm", WITHOUT_VELOCITIES)
+def test_a_recurrent_policy_infers_velocities(learn, algorithm):
   summary = learn(
-    "ppo",
+    algorithm,
     "CartPoleWithoutVelocities",
+    *WITHOUT_VELOCITIES[algorithm],
     "--config.network.lstm_size=32",
     "--config.network.shared",
     # The loss of larger values would outweigh the policy's in a shared network.

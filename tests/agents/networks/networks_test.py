@@ -193,6 +193,52 @@ def test_smallest_frames_that_pass_the_check_pass_the_network():
   assert values_of(network, observation).shape == (2, 3)
 
 
+def _gradients(network, observation):
+  """Outputs [B, A], and all gradients of their sum of squares as one vector."""
+  with tf.GradientTape() as tape:
+    outputs = values_of(network, observation)
+    loss = tf.reduce_sum(outputs**2)
+  gradients = tape.gradient(loss, network.trainable_variables)
+  return outputs, tf.concat([tf.reshape(x, [-1]) for x in gradients], 0).numpy()
+
+
+def test_products_in_bfloat16_are_nearly_equal():
+  spec = given.make_spec(FRAMES, np.uint8)
+  exact, rounded = (
+    make_network(make_config(kind, (64,)), spec)
+    for kind in ("nature_cnn", "nature_cnn_bfloat16")
+  )
+  rounded.load(exact.get_variables())
+  assert all(x.dtype == tf.float32 for x in rounded.trainable_variables)
+  frames = np.random.default_rng(1).integers(0, 256, (8, *FRAMES), np.uint8)
+  wanted, wanted_gradient = _gradients(exact, frames)
+  found, gradient = _gradients(rounded, frames)
+  assert found.dtype == tf.float32
+  # bfloat16 has 8 bits: each product is off by at most 2^-8 of its size.
+  np.testing.assert_allclose(
+    found, wanted, atol=0.02 * float(tf.reduce_max(tf.abs(wanted)))
+  )
+  assert np.any(found != wanted)
+  cosine = (
+    gradient
+    @ wanted_gradient
+    / (np.linalg.norm(gradient) * np.linalg.norm(wanted_gradient))
+  )
+  assert cosine > 0.995
+
+
+def test_bfloat16_needs_a_processor_that_has_it():
+  spec = given.make_spec(FRAMES, np.uint8)
+  config = make_config("nature_cnn_bfloat16")
+  with open("/proc/cpuinfo", encoding="utf-8") as file:
+    flags = file.read()
+  if "avx512_bf16" in flags or "amx_bf16" in flags:
+    torsos.check(config, spec)
+  else:
+    with pytest.raises(ValueError, match="would be slower than in float32"):
+      torsos.check(config, spec)
+
+
 HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
 

@@ -1,0 +1,26 @@
+"""Polls for new variables: often after a version, and rarely long after it."""
+
+import time
+
+from slipway.replay.variables import poll_schedule
+
+
+def test_the_period_grows_with_the_age_of_the_last_version():
+  schedule = poll_schedule.PollSchedule(0.001)
+  time.sleep(0.2)
+  aged_s = schedule.period_s
+  assert aged_s >= 0.02 * 0.2
+  time.sleep(0.1)
+  assert schedule.period_s > aged_s
+  time.sleep(2.5)
+  longest_s = schedule.period_s
+  assert longest_s <= 0.05
+  schedule.record_version()
+  assert schedule.period_s < aged_s
+
+
+def test_the_shortest_period_is_never_undercut():
+  schedule = poll_schedule.PollSchedule(0.5)
+  assert schedule.period_s == 0.5
+  time.sleep(0.1)
+  assert schedule.period_s == 0.5
