@@ -242,8 +242,8 @@ def _bfloat16_frames_conv(
 
 
 # The operations with products in bfloat16, which a CPU with instructions for it
-# computes twice as fast. Variables and their gradients are float32 all the same,
-# and oneDNN sums products in float32.
+# computes twice as fast. Variables and their gradients are float32 all the
+# same, and oneDNN sums products in float32.
 bfloat16 = types.SimpleNamespace(
   **globals()
   | {

@@ -108,9 +108,9 @@ def check(
     )
   if config.torso == _BFLOAT16_CNN and not _has_bfloat16():
     raise ValueError(
-      f"config.network.torso={config.torso!r} needs a processor with one of the "
-      f"instructions {', '.join(sorted(_BFLOAT16_INSTRUCTIONS))}, and this one "
-      "has none of them, so the network would be slower than in float32: use "
+      f"config.network.torso={config.torso!r} needs a processor with the "
+      f"instructions {' or '.join(sorted(_BFLOAT16_INSTRUCTIONS))}, and this "
+      "one has neither, so the network would be slower than in float32: use "
       "--config.network.torso=nature_cnn"
     )
 

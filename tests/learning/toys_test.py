@@ -113,8 +113,8 @@ def test_recurrent_policies_remember(learn, algorithm):
   assert summary["stopped_because"] == "target_return"
 
 
-# V-MPO forgets what it has learned with PPO's batches of 8 x 32 steps, or with a
-# KL bound of 0.01.
+# V-MPO forgets what it has learned with PPO's batches of 8 x 32 steps, or with
+# a KL bound of 0.01.
 WITHOUT_VELOCITIES = {
   "ppo": (),
   "vmpo": (
