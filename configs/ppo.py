@@ -95,10 +95,27 @@ def _image_learner(c: ml_collections.ConfigDict) -> None:
   c.learner.entropy_weight = 0.01
 
 
+_IMAGE_PRESETS = policy_gradient.make_image_presets(
+  _image_learner, environments=8
+)
+
+
+def _pong(c: ml_collections.ConfigDict) -> None:
+  """Sets Pong, with the learning rate of rlpyt's PPO, and its linear decay.
+
+  Stooke and Abbeel 2019 (https://arxiv.org/abs/1909.01500), whose PPO has the
+  same epochs, minibatches, clip and entropy weight.
+  """
+  _IMAGE_PRESETS["pong"](c)
+  c.learner.learning_rate = 1e-3
+  c.learner.decay_steps = 2_500  # batches: 2,560,000 environment steps
+
+
 # The presets of PPO and APPO, by name.
 PRESETS: presets.Presets = {
   "cartpole": _cartpole,
   "lunarlander": _lunarlander,
   "halfcheetah": _halfcheetah,
-  **policy_gradient.make_image_presets(_image_learner, environments=8),
+  **_IMAGE_PRESETS,
+  "pong": _pong,
 }
