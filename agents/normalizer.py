@@ -9,7 +9,7 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents.networks import normalization, tf_ops
-from slipway.replay.items import transitions
+from slipway.replay.items import returns, sequences, transitions
 
 # Added to variances, so that no scale is infinite; the value of gymnasium's
 # NormalizeObservation.
@@ -150,6 +150,22 @@ class Normalizer(tf.Module):
       o_tm1=self.normalize_observations(batch.o_tm1),
       o_t=self.normalize_observations(batch.o_t),
       r_t=self.normalize_rewards(batch.r_t, batch.running_return),
+    )
+
+  def normalize_sequences(
+    self, batch: sequences.Sequence
+  ) -> sequences.Sequence:
+    """Adds a batch to the statistics, then returns normalized sequences.
+
+    The statistics of observations use those before each step. Fields that the
+    config does not normalize are returned unchanged.
+    """
+    self.add_observations(batch.observation[:, :-1])
+    return batch._replace(
+      observation=self.normalize_observations(batch.observation),
+      reward=self.normalize_rewards(
+        batch.reward, batch.extras.get(returns.FIELD), batch.first[:, 1:]
+      ),
     )
 
   def add_observations(

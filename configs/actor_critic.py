@@ -17,11 +17,13 @@ Field = fields.Field
 _Setter = Callable[[ml_collections.ConfigDict], None]
 
 # The values of "network.critic_head", "network.layer_norm",
-# "learner.policy_loss", "learner.policy_value" and "exploration.noise".
+# "learner.policy_loss", "learner.policy_value", "learner.critic_target" and
+# "exploration.noise".
 HEADS = ("expected", "categorical")
 LAYER_NORMS = ("none", "first", "all")
 LOSSES = ("soft", "deterministic", "constrained")
 POLICY_VALUES = ("lowest", "mean", "first")
+CRITIC_TARGETS = ("n_step", "retrace")
 NOISES = ("gaussian", "ornstein_uhlenbeck")
 
 FIELDS: fields.Fields = {
@@ -34,7 +36,15 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.N_STEP,
+  **groups.SEQUENCES,
   **groups.STACKED_FRAMES,
+  "adder.unroll": Field(
+    10,
+    "T, the steps of a sequence, for 'retrace'",
+    checks.at_least(2, "there would be no later steps to trace").up_to(
+      1_000, "no memory holds the values of a batch"
+    ),
+  ),
   "network.critics": Field(
     2,
     "C, the number of critics, each with its own target network; Fujimoto et "
@@ -70,6 +80,19 @@ FIELDS: fields.Fields = {
     "al. 2018; their 'mean', Chen et al. 2021; that of the 'first', Fujimoto "
     "et al. 2018",
     checks.one_of(POLICY_VALUES, "the policy would not be learned"),
+  ),
+  "learner.critic_target": Field(
+    "n_step",
+    "target of the critics: 'n_step', the sum of adder.n_step rewards and a "
+    "bootstrap; 'retrace', from sequences of adder.unroll steps, corrected for "
+    "the policy that collected them, Munos et al. 2016",
+    checks.one_of(CRITIC_TARGETS, "the critics would learn nothing"),
+  ),
+  "learner.retrace_lambda": Field(
+    0.95,
+    "lambda of 'retrace', the weight of longer returns; Acme. Munos et al. "
+    "2016: 1",
+    checks.within(0, 1, "targets would diverge"),
   ),
   "learner.policy_period": Field(
     1,
@@ -193,23 +216,50 @@ FIELDS: fields.Fields = {
   ),
 }
 
-# The fields that have an effect only with certain losses.
+# The fields that have an effect only with certain targets or losses.
 _REQUIREMENTS = tuple(
-  groups.Requirement(f"learner.{name}", "learner.policy_loss", losses)
-  for losses, names in {
-    ("deterministic",): ("target_noise", "target_noise_clip"),
-    ("soft", "constrained"): ("temperature",),
-    ("soft",): ("discrete_entropy",),
-    ("constrained",): (
-      "action_samples",
-      "temperature_bound",
-      "kl_bound",
-      "std_kl_bound",
-      "kl_multiplier",
-      "std_kl_multiplier",
-      "dual_learning_rate",
+  groups.Requirement(name, other, values)
+  for other, values, names in (
+    (
+      "learner.critic_target",
+      ("n_step",),
+      ("adder.n_step", "replay.transitions_per_item"),
     ),
-  }.items()
+    (
+      "learner.critic_target",
+      ("retrace",),
+      (
+        "adder.unroll",
+        "adder.period",
+        "replay.eta",
+        "learner.retrace_lambda",
+      ),
+    ),
+    (
+      "learner.policy_loss",
+      ("deterministic",),
+      ("learner.target_noise", "learner.target_noise_clip"),
+    ),
+    (
+      "learner.policy_loss",
+      ("soft", "constrained"),
+      ("learner.temperature",),
+    ),
+    ("learner.policy_loss", ("soft",), ("learner.discrete_entropy",)),
+    (
+      "learner.policy_loss",
+      ("constrained",),
+      (
+        "learner.action_samples",
+        "learner.temperature_bound",
+        "learner.kl_bound",
+        "learner.std_kl_bound",
+        "learner.kl_multiplier",
+        "learner.std_kl_multiplier",
+        "learner.dual_learning_rate",
+      ),
+    ),
+  )
   for name in names
 )
 
@@ -323,4 +373,30 @@ def check(config: ml_collections.ConfigDict) -> None:
       f"config.exploration.noise_std={noise.noise_std}, the largest one: lower "
       "it"
     )
+  if config.learner.critic_target == "retrace":
+    _check_retrace(config)
   groups.check_requirements(config, FIELDS, _REQUIREMENTS)
+
+
+def _check_retrace(config: ml_collections.ConfigDict) -> None:
+  """Checks that a config's other fields fit the critics' target 'retrace'.
+
+  Args:
+    config: the whole config, valid field by field.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  if config.learner.policy_loss == "deterministic":
+    raise ValueError(
+      "config.learner.critic_target='retrace' needs the probabilities of "
+      "actions, which the policy of config.learner.policy_loss='deterministic' "
+      "does not have: use 'n_step'"
+    )
+  if config.network.critic_head != "expected":
+    raise ValueError(
+      f"config.network.critic_head={config.network.critic_head!r} learns "
+      "distributions, but config.learner.critic_target='retrace' gives single "
+      "returns: use 'expected', or 'n_step'"
+    )
+  groups.check_period(config)

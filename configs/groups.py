@@ -249,6 +249,24 @@ N_STEP: fields.Fields = {
   ),
 }
 
+# Fields of sequences of a replay table.
+SEQUENCES: fields.Fields = {
+  "adder.period": Field(
+    10,
+    "steps from the start of one sequence to the start of the next; "
+    "Kapturowski et al. 2019 use 40, table 2",
+    checks.at_least(
+      1, "the same sequence would be written again and again"
+    ).up_to(1_000, "a sequence has no more steps"),
+  ),
+  "replay.eta": Field(
+    0.9,
+    "eta of a sequence's priority, eta max |TD error| + (1 - eta) mean |TD "
+    "error|; Kapturowski et al. 2019, section 2.3",
+    checks.within(0, 1, "priorities could be negative"),
+  ),
+}
+
 # Fields of the storage of observations that are stacks of frames.
 STACKED_FRAMES: fields.Fields = {
   "adder.stacked_frames": Field(
@@ -410,6 +428,23 @@ def check_replay(config: ml_collections.ConfigDict) -> None:
       "the number of updates per round would be unknown: use a ratio above 0"
     )
   _check_shards(config)
+
+
+def check_period(config: ml_collections.ConfigDict) -> None:
+  """Checks that the sequences of a replay table contain each step.
+
+  Args:
+    config: the whole config, with `adder.unroll` and the fields of `SEQUENCES`.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  period, unroll = config.adder.period, config.adder.unroll
+  if period > unroll:
+    raise ValueError(
+      f"config.adder.period={period} is above config.adder.unroll={unroll}: "
+      "the steps between two sequences would never be learned; lower the period"
+    )
 
 
 def check_stacked_frames(config: ml_collections.ConfigDict) -> None:

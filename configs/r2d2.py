@@ -33,20 +33,6 @@ _R2D2_FIELDS: fields.Fields = {
       1_000, "the unrolled graph could not be built"
     ),
   ),
-  "adder.period": fields.Field(
-    10,
-    "steps from the start of one sequence to the start of the next; "
-    "Kapturowski et al. 2019 use 40, table 2",
-    checks.at_least(
-      1, "the same sequence would be written again and again"
-    ).up_to(1_000, "a sequence has no more steps"),
-  ),
-  "replay.eta": fields.Field(
-    0.9,
-    "eta of a sequence's priority, eta max |TD error| + (1 - eta) mean |TD "
-    "error|; Kapturowski et al. 2019, section 2.3",
-    checks.within(0, 1, "priorities could be negative"),
-  ),
 }
 
 # All config fields of R2D2, by dotted name.
@@ -56,6 +42,7 @@ FIELDS: fields.Fields = {
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.Q_LEARNING,
   **groups.N_STEP,
+  **groups.SEQUENCES,
   **groups.EPSILON,
   **groups.REPLAY,
   **groups.PRIORITIES,
@@ -115,12 +102,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     ValueError: names the fields, their values and the consequence.
   """
   groups.check_replay(config)
-  period, unroll = config.adder.period, config.adder.unroll
-  if period > unroll:
-    raise ValueError(
-      f"config.adder.period={period} is above config.adder.unroll={unroll}: "
-      "the steps between two sequences would never be learned; lower the period"
-    )
+  groups.check_period(config)
   grouped = config.replay.transitions_per_item
   if grouped != 1:
     raise ValueError(

@@ -90,6 +90,7 @@ class ExploringActor(policies.PolicyActor):
     noise: Noise | None,
     random_steps: int,
     earlier_env_steps: int,
+    with_log_prob: bool,
   ):
     """Starts without variables.
 
@@ -101,9 +102,12 @@ class ExploringActor(policies.PolicyActor):
       random_steps: steps of this worker's environments with random actions.
       earlier_env_steps: steps of this worker's environments in its earlier
         processes.
+      with_log_prob: whether the extras have the log-density of each action,
+        `policies.LOG_PROB`; only for policies that have a density.
     """
     super().__init__(policy, random)
     self._generator, self._spec = random, spec
+    self._with_log_prob = with_log_prob
     self._noise, self._random_steps = noise, random_steps
     # Counts one step per environment and call. Since that includes autoresets,
     # it slightly exceeds the number of environment steps.
@@ -121,7 +125,7 @@ class ExploringActor(policies.PolicyActor):
       action = arrays.sample_actions(
         spec.observations, spec.actions, observation, self._generator
       )
-      return adder.ActorOutput(action, {})
+      return self._make_output(action, None)
     parameters = self._network(observation)
     policy = self._policy.distribution(numpy_ops, parameters)
     if self._noise is None:
@@ -129,7 +133,7 @@ class ExploringActor(policies.PolicyActor):
     else:
       noise = self._noise.sample(self._generator, first)
       action = np.clip(policy.mode() + noise, -1.0, 1.0)
-    return adder.ActorOutput(action, {})
+    return self._make_output(action, policy)
 
   def get_state(self) -> dict[str, typing.Any]:
     """Returns the state of random numbers, noise, and steps."""
@@ -145,3 +149,29 @@ class ExploringActor(policies.PolicyActor):
     self._env_steps = state["env_steps"]
     if self._noise is not None:
       self._noise.set_state(state["noise"])
+
+  def _make_output(
+    self, action: np.ndarray, policy: typing.Any
+  ) -> adder.ActorOutput:
+    """Returns actions [B, ...], and log-densities [B] if these are stored.
+
+    Args:
+      action: the actions.
+      policy: the distributions of the actions, or None if they are uniform.
+    """
+    if not self._with_log_prob:
+      return adder.ActorOutput(action, {})
+    if policy is None:
+      log_prob = np.full(len(action), self._uniform_log_prob, np.float32)
+    else:
+      # The density of the stored action, which may be rounded to a bound, and
+      # not that of the sample: the learner evaluates the stored one, too.
+      log_prob = policy.log_prob(action)
+    return adder.ActorOutput(action, {policies.LOG_PROB: log_prob})
+
+  @property
+  def _uniform_log_prob(self) -> float:
+    """Log-density of uniformly random actions: -sum_a log(max_a - min_a)."""
+    bounds = typing.cast(specs.BoundedArray, self._spec.actions)
+    widths = np.broadcast_to(bounds.maximum - bounds.minimum, bounds.shape)
+    return -float(np.log(widths).sum())

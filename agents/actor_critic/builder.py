@@ -10,7 +10,13 @@ from slipway.agents.networks import actor_critic as networks
 from slipway.agents.networks import distributions, normalization, torsos
 from slipway.configs import actor_critic
 from slipway.environments import arrays
-from slipway.replay.items import adder, transitions
+from slipway.replay.items import (
+  adder,
+  packing,
+  returns,
+  sequences,
+  transitions,
+)
 from slipway.replay.tables import table_spec
 
 
@@ -32,7 +38,12 @@ class Builder:
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
-    """Returns the spec of a table of n-step transitions."""
+    """Returns the spec of a table of n-step transitions, or of sequences."""
+    if config.learner.critic_target == "retrace":
+      # Sequences may overlap, so each adds only `period` new steps.
+      return table_spec.TableSpec.from_replay_config(
+        config, _make_sequence_schema(config, spec), config.adder.period
+      )
     return table_spec.TableSpec.from_replay_config(
       config, _make_schema(config, spec), config.replay.transitions_per_item
     )
@@ -70,6 +81,7 @@ class Builder:
       noise,
       config.exploration.random_steps // max(1, config.topology.workers),
       earlier_env_steps,
+      with_log_prob=config.learner.critic_target == "retrace",
     )
 
   def make_greedy_actor(
@@ -98,6 +110,13 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Adder:
     """Makes the adder of one worker's environments."""
+    if config.learner.critic_target == "retrace":
+      return sequences.SequenceAdder(
+        _make_sequence_schema(config, spec),
+        config.topology.environments_per_worker,
+        config.adder.period,
+        config.adder.discount,
+      )
     return adder.NStepAdder(
       _make_schema(config, spec),
       config.topology.environments_per_worker,
@@ -131,6 +150,12 @@ def _check_actions(
       f"config.network.critic_head={config.network.critic_head!r} is for "
       f"continuous actions, but config.environment.name={name!r} has "
       "discrete ones: use 'expected'"
+    )
+  if config.learner.critic_target != "n_step":
+    raise ValueError(
+      f"config.learner.critic_target={config.learner.critic_target!r} is for "
+      f"continuous actions, but config.environment.name={name!r} has "
+      "discrete ones: use 'n_step'"
     )
 
 
@@ -175,4 +200,20 @@ def _make_schema(
     config.adder.stacked_frames,
     config.replay.transitions_per_item,
     config.normalization.rewards,
+  )
+
+
+def _make_sequence_schema(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> sequences.SequenceSchema:
+  """Returns the item schema of sequences with the actions' log-densities."""
+  number: packing.Field = (np.dtype(np.float32), ())
+  extras = {policies.LOG_PROB: number}
+  if config.normalization.rewards:
+    extras[returns.FIELD] = number
+  return sequences.SequenceSchema(
+    spec,
+    config.adder.unroll,
+    extras,
+    stacked_frames=config.adder.stacked_frames,
   )

@@ -2,6 +2,7 @@
 
 import math
 import typing
+from collections.abc import Callable
 
 import ml_collections
 import numpy as np
@@ -10,17 +11,38 @@ from acme import specs
 
 from slipway.agents import optimizer, policies, targets
 from slipway.agents.losses import actor_critic as losses
+from slipway.agents.losses import output
 from slipway.agents.networks import actor_critic, tf_network
 from slipway.environments import arrays
 from slipway.replay.items import transitions
 
+# Returns the losses of the critics' outputs [B, C, K].
+LossFunction = Callable[[tf.Tensor], output.LossOutput]
 
-class CriticUpdate(typing.NamedTuple):
-  """Result of `Critics.update` for a batch of B transitions.
+
+class CriticInputs(typing.NamedTuple):
+  """B steps from which critics learn, with their targets.
 
   Attributes:
-    td_error: error of each transition before the step, [B].
-    features: features of o_tm1 before the step, [B, ...]; see `encode`.
+    observation: observations before the steps, [B, ...].
+    action: actions of the steps, [B, ...].
+    loss: loss of the critics' outputs for these, which has the targets.
+    weights: factors of the losses, such as importance weights, [B].
+  """
+
+  observation: tf.Tensor
+  action: tf.Tensor
+  loss: LossFunction
+  weights: tf.Tensor
+
+
+class CriticUpdate(typing.NamedTuple):
+  """Result of `Critics.update` for B steps.
+
+  Attributes:
+    td_error: error of each step before the update, [B].
+    features: features of the observations before the update, [B, ...]; see
+      `Critics.encode`.
     metrics: scalars by name.
   """
 
@@ -84,45 +106,23 @@ class Critics:
     """Returns the features [B, ...] of observations [B, ...]."""
     return observation if self._encoder is None else self._encoder(observation)
 
-  def update(
-    self,
-    data: transitions.Transition,
-    next_action: tf.Tensor,
-    entropy_cost: tf.Tensor | None,
-    weights: tf.Tensor,
-    seed: tf.Tensor,
-  ) -> CriticUpdate:
-    """Takes a gradient step of the critics and their encoder.
+  def encode_for_targets(self, observation: tf.Tensor) -> tf.Tensor:
+    """Returns features [B, ...] by the encoder's moving average.
 
     Args:
-      data: batch of n-step transitions.
-      next_action: N actions for each o_t, [N, B, A].
-      entropy_cost: alpha log pi of these actions, [B], or None.
-      weights: importance weights, [B].
-      seed: int32 [2], seed of the choice of `target_critics`.
+      observation: observations [B, ...].
     """
-    features_t = data.o_t
-    if self._target_encoder is not None:
-      features_t = self._target_encoder(data.o_t)
-    outputs_t = self._bootstrap(features_t, next_action, seed)
+    if self._target_encoder is None:
+      return observation
+    return self._target_encoder(observation)
+
+  def update(self, inputs: CriticInputs) -> CriticUpdate:
+    """Takes a gradient step of the critics and their encoder."""
     with tf.GradientTape() as tape:
-      features = self.encode(data.o_tm1)
-      outputs = self._evaluate(features, data.a_tm1)
-      if self._atoms is None:
-        target = losses.soft_target(
-          data.r_t, data.discount_t, outputs_t[:, :, 0], entropy_cost
-        )
-        found = losses.critic_loss(outputs[:, :, 0], target)
-      else:
-        found = losses.categorical_critic_loss(
-          outputs,
-          data.r_t,
-          data.discount_t,
-          outputs_t,
-          self._atoms,
-          entropy_cost,
-        )
-      loss = tf.reduce_mean(weights * found.loss)
+      features = self.encode(inputs.observation)
+      outputs = self._evaluate(features, inputs.action)
+      found = inputs.loss(outputs)
+      loss = tf.reduce_mean(inputs.weights * found.loss)
     norm = self._optimizer.minimize(loss, tape, self._learner.learning_rate)
     metrics = {
       "critic_loss": loss,
@@ -133,6 +133,50 @@ class Critics:
     if found.outside_support is not None:
       metrics["outside_support"] = tf.reduce_mean(found.outside_support)
     return CriticUpdate(found.td_error, features, metrics)
+
+  def make_transition_loss(
+    self,
+    data: transitions.Transition,
+    next_action: tf.Tensor,
+    entropy_cost: tf.Tensor | None,
+    seed: tf.Tensor,
+  ) -> LossFunction:
+    """Returns the loss of n-step transitions, with the targets' bootstrap.
+
+    Args:
+      data: batch of n-step transitions.
+      next_action: N actions for each o_t, [N, B, A].
+      entropy_cost: alpha log pi of these actions, [B], or None.
+      seed: int32 [2], seed of the choice of `target_critics`.
+    """
+    outputs_t = self._bootstrap(
+      self.encode_for_targets(data.o_t), next_action, seed
+    )
+    atoms = self._atoms
+    if atoms is not None:
+      return lambda outputs: losses.categorical_critic_loss(
+        outputs, data.r_t, data.discount_t, outputs_t, atoms, entropy_cost
+      )
+    return make_squared_loss(
+      losses.soft_target(
+        data.r_t, data.discount_t, outputs_t[:, :, 0], entropy_cost
+      )
+    )
+
+  def compute_target_values(
+    self, features: tf.Tensor, action: tf.Tensor, seed: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the lowest values [B] of the target critics.
+
+    Each critic's value is its mean over the N actions.
+
+    Args:
+      features: results of `encode_for_targets`, [B, ...].
+      action: N actions for each observation, [N, B, A].
+      seed: int32 [2], seed of the choice of `target_critics`.
+    """
+    outputs = self._bootstrap(features, action, seed)
+    return tf.reduce_min(self._compute_values(outputs), axis=1)
 
   def policy_value(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the values [B] that the policy maximises.
@@ -194,7 +238,13 @@ class Critics:
   def _bootstrap(
     self, features: tf.Tensor, action: tf.Tensor, seed: tf.Tensor
   ) -> tf.Tensor:
-    """Returns the outputs [B, M, K] of M target critics; see `update`."""
+    """Returns the outputs [B, M, K] of M target critics.
+
+    Args:
+      features: results of `encode_for_targets`, [B, ...].
+      action: N actions for each observation, [N, B, A].
+      seed: int32 [2], seed of the choice of `target_critics`.
+    """
     return self._choose(self._expect(features, action), seed)
 
   def _combine(self, values: tf.Tensor) -> tf.Tensor:
@@ -242,9 +292,9 @@ class DiscreteCritics(Critics):
 
   So expectations over actions are exact: Christodoulou 2019, "Soft actor-critic
   for discrete action settings" (https://arxiv.org/abs/1910.07207), section 3.
-  In place of actions, methods take probabilities: `update` takes those of o_t,
-  [1, B, A], with the expectation of alpha log pi as their entropy cost, and
-  `policy_value` those of its observations, [B, A].
+  In place of actions, methods take probabilities: `make_transition_loss` takes
+  those of o_t, [1, B, A], with the expectation of alpha log pi as their entropy
+  cost, and `policy_value` those of its observations, [B, A].
   """
 
   def policy_value(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
@@ -298,6 +348,11 @@ def make_critics(
   """
   is_discrete = arrays.component_sizes(spec.actions) is not None
   return (DiscreteCritics if is_discrete else Critics)(config, spec, encoder)
+
+
+def make_squared_loss(target: tf.Tensor) -> LossFunction:
+  """Returns the loss of 'expected' critics for targets [B]."""
+  return lambda outputs: losses.critic_loss(outputs[:, :, 0], target)
 
 
 def flatten_samples(

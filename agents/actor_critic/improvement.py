@@ -157,6 +157,18 @@ class SoftImprovement:
       "temperature": temperature,
     }
 
+  def log_prob(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+    """Returns the policy's log-densities [B] of continuous actions.
+
+    Args:
+      features: features of B observations, [B, ...].
+      action: one action for each observation, [B, A].
+    """
+    policy: typing.Any = self._declaration.distribution(
+      tf_ops, self.network(features)
+    )
+    return policy.log_prob(action)
+
   def follow(self) -> None:
     """Does nothing, since there is no target policy."""
 
@@ -303,6 +315,18 @@ class ConstrainedImprovement(_PolicyWithTarget):
     """Samples actions of the target policy; see `Improvement`."""
     return NextAction(self._sample(self._target(features), seed), None)
 
+  def log_prob(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+    """Returns the target policy's log-densities [B] of actions.
+
+    Args:
+      features: features of B observations, [B, ...].
+      action: one action for each observation, [B, A].
+    """
+    target: typing.Any = self._declaration.distribution(
+      tf_ops, self._target(features)
+    )
+    return target.log_prob(action)
+
   def update(
     self, features: tf.Tensor, value: ValueFunction, seed: tf.Tensor
   ) -> dict[str, tf.Tensor]:
@@ -357,6 +381,10 @@ class ConstrainedImprovement(_PolicyWithTarget):
     )
     action = policy.sample(seed)
     return tf.reshape(action, [samples, -1, action.shape[-1]])
+
+
+# Policies that have a density, which Retrace needs.
+StochasticImprovement = SoftImprovement | ConstrainedImprovement
 
 
 def make_improvement(

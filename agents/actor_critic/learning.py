@@ -9,16 +9,15 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents import batch_weights, core, normalizer, policies
-from slipway.agents.actor_critic import critics, improvement
+from slipway.agents.actor_critic import critics, evaluation, improvement
 from slipway.agents.networks import actor_critic
-from slipway.replay.items import priorities
 from slipway.replay.tables import dataset as dataset_lib
 
-_SEEDS = 3  # random numbers per update: next actions, policy, target critics
+_SEEDS = 3  # random numbers per update: next actions, target critics, policy
 
 
 class ActorCriticLearner:
-  """Learns critics from n-step transitions, and a policy from the critics.
+  """Learns critics from transitions or sequences, and a policy from critics.
 
   Attributes:
     steps: updates done, int64.
@@ -48,18 +47,19 @@ class ActorCriticLearner:
     features = spec if encoder is None else encoder.spec
     self._critics = critics.make_critics(config, features, encoder)
     self._policy = improvement.make_improvement(config, spec, policy)
+    self._evaluation = evaluation.make_evaluation(
+      config, self._normalizer, self._critics, self._policy
+    )
     # The policy's newest metrics, for updates in which it does not learn.
     self._metrics = tf.Variable(tf.zeros(len(self._policy.metrics)))
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes a gradient step of the critics and, if it is due, of the policy."""
-    data = self._normalizer.normalize_transitions(batch.data)
     seeds = [self._make_seed(i) for i in range(_SEEDS)]
     weights = batch_weights.compute(self._replay, batch, self.steps)
-    chosen = self._policy.next_action(self._critics.encode(data.o_t), seeds[0])
     found = self._critics.update(
-      data, chosen.action, chosen.entropy_cost, weights, seeds[1]
+      self._evaluation.make_inputs(batch.data, weights, seeds[0], seeds[1])
     )
     metrics = found.metrics
     # The control dependency delays the count until the batch is there, since
@@ -84,7 +84,9 @@ class ActorCriticLearner:
     metrics |= dict(zip(self._policy.metrics, newest, strict=True))
     if self._replay.sampler == "uniform":
       return core.Update(metrics)
-    return core.Update(metrics, priorities.from_td_errors(found.td_error))
+    return core.Update(
+      metrics, self._evaluation.compute_priorities(batch.data, found.td_error)
+    )
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the policy's variables, by name."""

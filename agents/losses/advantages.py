@@ -10,7 +10,7 @@ import typing
 
 import tensorflow as tf
 
-from slipway.agents.losses import output
+from slipway.agents.losses import output, traces
 
 
 class Advantages(typing.NamedTuple):
@@ -58,8 +58,8 @@ def generalized_advantages(
   _check_ranks(reward, discount, ended, values)
   values = tf.stop_gradient(values)
   deltas = reward + discount * values[:, 1:] - values[:, :-1]
-  advantages = _discounted_sums(
-    deltas, lambda_ * _zero_at_ends(discount, ended)
+  advantages = traces.discounted_sums(
+    deltas, lambda_ * traces.zero_at_ends(discount, ended)
   )
   return Advantages(advantages, advantages + values[:, :-1])
 
@@ -108,9 +108,9 @@ def vtrace(
   output.check_ranks(log_ratio=(log_ratio, 2))
   values, ratio = tf.stop_gradient(values), tf.exp(tf.stop_gradient(log_ratio))
   rho, c = tf.minimum(ratio, max_rho), lambda_ * tf.minimum(ratio, max_c)
-  continued = _zero_at_ends(discount, ended)
+  continued = traces.zero_at_ends(discount, ended)
   errors = reward + discount * values[:, 1:] - values[:, :-1]
-  corrections = _discounted_sums(rho * errors, c * continued)  # G_t - v_t
+  corrections = traces.discounted_sums(rho * errors, c * continued)  # G_t - v_t
   later = tf.pad(corrections[:, 1:], [[0, 0], [0, 1]])  # G_{t+1} - v_{t+1}
   advantages = errors + continued * later
   return Advantages(advantages, corrections + values[:, :-1]), rho
@@ -145,34 +145,10 @@ def monte_carlo_advantages(
   """
   _check_ranks(reward, discount, ended, values)
   values = tf.stop_gradient(values)
-  returns = _discounted_sums(reward, _zero_at_ends(discount, ended))
+  returns = traces.discounted_sums(reward, traces.zero_at_ends(discount, ended))
   last = tf.cast(ended, reward.dtype)
-  complete = _discounted_sums(last, 1.0 - last)
+  complete = traces.discounted_sums(last, 1.0 - last)
   return Advantages(returns - values[:, :-1], returns), complete
-
-
-def _zero_at_ends(discount: tf.Tensor, ended: tf.Tensor) -> tf.Tensor:
-  """Returns discounts [B, T], set to 0 where the step ended its episode."""
-  return discount * (1.0 - tf.cast(ended, discount.dtype))
-
-
-def _discounted_sums(x: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-  """Returns sums y [B, T] with y_t = x_t + factor_t y_{t+1} and y_T = 0.
-
-  Each pass doubles the number of terms: Hillis and Steele 1986, "Data parallel
-  algorithms". So 128 steps take 7 passes over [B, T], not 128 small operations.
-
-  Args:
-    x: terms [B, T] of steps 0 to T - 1.
-    factor: weights [B, T] of the next step's sum.
-  """
-  shift, steps = 1, typing.cast(int, x.shape[1])
-  while shift < steps:
-    padding = [[0, 0], [0, shift]]
-    x += factor * tf.pad(x[:, shift:], padding)
-    factor *= tf.pad(factor[:, shift:], padding)
-    shift *= 2
-  return x
 
 
 def _check_ranks(

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from slipway.agents import normalizer, policies, registry
 from slipway.agents.networks import normalization
-from slipway.configs import bc, c51, dqn, ppo, r2d2, sac
+from slipway.configs import bc, c51, dqn, mpo, ppo, r2d2, sac
 from slipway.environments import factory
 from slipway.replay.items import returns, transitions
 from tests.agents import collected
@@ -20,7 +20,11 @@ GET_CONFIG = {
   "r2d2": r2d2.get_config,
   "ppo": ppo.get_config,
   "sac": sac.get_config,
+  "retrace": mpo.get_config,
 }
+# Rollouts: an observation after one of them begins the next one.
+ROLLOUTS = ("ppo", "retrace")
+POLICIES = ("ppo", "sac", "retrace")
 
 
 def make_config(name, rewards=False):
@@ -35,8 +39,10 @@ def make_config(name, rewards=False):
   if name == "r2d2":
     config.network.lstm_size = 8
     config.adder.update({"burn_in": 2, "unroll": 4, "period": 3})
-  if name == "sac":
+  if name in ("sac", "retrace"):
     config.environment.time_limit = 30  # episodes end
+  if name == "retrace":
+    config.learner.update({"critic_target": "retrace", "batch_size": 8})
   return config
 
 
@@ -114,11 +120,16 @@ def seen(batch):
 def test_a_learner_publishes_the_statistics_of_its_batches(name):
   config = make_config(name)
   learner, batches = learn(config)
-  prefix = f"{policies.POLICY}/" if name in ("ppo", "sac") else ""
+  prefix = f"{policies.POLICY}/" if name in POLICIES else ""
   variables = learner.get_variables()
-  if name == "ppo":  # each observation once: the last begins the next rollout
+  if name in ROLLOUTS:  # each observation once
     values = np.concatenate(
-      [b.data.observation[:, :-1].numpy().reshape(-1, 4) for b in batches]
+      [
+        b.data.observation[:, :-1]
+        .numpy()
+        .reshape(-1, b.data.observation.shape[-1])
+        for b in batches
+      ]
     )
   else:
     values = np.concatenate([seen(batch) for batch in batches])
@@ -159,7 +170,7 @@ def test_what_acts_computes_what_learns(name):
   np.testing.assert_allclose(action, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["dqn", "ppo", "sac"])
+@pytest.mark.parametrize("name", ["dqn", "ppo", "sac", "retrace"])
 def test_rewards_have_the_scale_of_running_returns(name):
   config = make_config(name, rewards=True)
   if name == "dqn":
@@ -168,7 +179,7 @@ def test_rewards_have_the_scale_of_running_returns(name):
     config.learner.batch_size = 32
   learner, batches = learn(config, 1)
   (batch,) = batches
-  if name == "ppo":
+  if name in ROLLOUTS:
     values = batch.data.extras[returns.FIELD].numpy()
     values = values[~batch.data.first.numpy()[:, 1:]]
   else:
@@ -194,7 +205,8 @@ def test_ppo_starts_at_ratios_of_one():
 
 
 @pytest.mark.parametrize(
-  ("name", "rewards"), [("dqn", True), ("r2d2", False), ("ppo", True)]
+  ("name", "rewards"),
+  [("dqn", True), ("r2d2", False), ("ppo", True), ("retrace", True)],
 )
 def test_a_checkpoint_has_the_statistics(name, rewards, tmp_path):
   config = make_config(name, rewards)

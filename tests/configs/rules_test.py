@@ -3,10 +3,19 @@
 import pytest
 
 from slipway.agents import registry
-from slipway.configs import bc, catalog, dqn, ppo, r2d2, sac
+from slipway.configs import bc, catalog, d4pg, dqn, mpo, ppo, r2d2, sac
 from slipway.environments import factory
 
-CONFIGS = {"bc": bc, "dqn": dqn, "ppo": ppo, "r2d2": r2d2, "sac": sac}
+CONFIGS = {
+  "bc": bc,
+  "d4pg": d4pg,
+  "dqn": dqn,
+  "mpo": mpo,
+  "ppo": ppo,
+  "r2d2": r2d2,
+  "sac": sac,
+}
+RETRACE = {"learner__critic_target": "retrace"}
 
 
 def check(config):
@@ -219,6 +228,61 @@ REFUSED = [
     "sac",
     {"replay__capacity": 255},
     "config.replay.capacity=255 is below config.learner.batch_size=256: ",
+  ),
+  (
+    "d4pg",
+    RETRACE,
+    "config.learner.critic_target='retrace' needs the probabilities of "
+    "actions, which the policy of config.learner.policy_loss='deterministic'",
+  ),
+  (
+    "mpo",
+    {**RETRACE, "network__critic_head": "categorical"},
+    "config.network.critic_head='categorical' learns distributions",
+  ),
+  (
+    "sac",
+    {**RETRACE, "environment__name": "CartPole-v1"},
+    "config.learner.critic_target='retrace' is for continuous actions, but "
+    "config.environment.name='CartPole-v1' has discrete ones",
+  ),
+  (
+    "mpo",
+    {**RETRACE, "adder__n_step": 5},
+    "config.adder.n_step=5 has no effect with "
+    "config.learner.critic_target='retrace'",
+  ),
+  (
+    "mpo",
+    {**RETRACE, "replay__transitions_per_item": 4},
+    "config.replay.transitions_per_item=4 has no effect with",
+  ),
+  ("mpo", {**RETRACE, "adder__period": 11}, "would never be learned"),
+  (
+    "mpo",  # 63 sequences, which start 10 steps apart
+    {**RETRACE, "replay__capacity": 639},
+    "config.replay.capacity=639 is below config.learner.batch_size=64: ",
+  ),
+  (
+    "mpo",
+    {"adder__unroll": 20},
+    "config.adder.unroll=20 has no effect with "
+    "config.learner.critic_target='n_step'",
+  ),
+  (
+    "mpo",
+    {"adder__period": 5},
+    "config.adder.period=5 has no effect with",
+  ),
+  (
+    "mpo",
+    {"learner__retrace_lambda": 1.0},
+    "config.learner.retrace_lambda=1.0 has no effect with",
+  ),
+  (
+    "mpo",
+    {"replay__eta": 0.5},
+    "config.replay.eta=0.5 has no effect with",
   ),
   (
     "bc",

@@ -32,6 +32,7 @@ EVALUATION, UPDATE, COLLECTION = "evaluation", "update", "collection"
 # By algorithm, what is due where it is saved: each restart is traced again.
 SAVED_BEFORE = {
   "apex_dqn": (EVALUATION, COLLECTION, UPDATE),
+  "mpo": (UPDATE,),
   "ppo": (UPDATE, COLLECTION),
   "r2d2": (UPDATE,),
   "rainbow": (COLLECTION,),
@@ -81,6 +82,12 @@ def make_config(algorithm: str):
   if config.agent == "r2d2":
     config.network.lstm_size = 4
     config.adder.update({"burn_in": 2, "unroll": 4, "period": 2})
+  if algorithm == "mpo":
+    config.learner.update({"critic_target": "retrace", "action_samples": 2})
+    config.adder.update({"unroll": 4, "period": 2})
+    config.replay.sampler = "prioritized"
+    config.exploration.random_steps = 50
+    config.environment.time_limit = 7  # episodes end in many sequences
   if "exploration" in config:
     config.exploration.schedule = "linear"
     config.learner.target_update_period = 9

@@ -14,6 +14,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # algorithm, checks of `single_steps`, which share a process
 CHECKS = [
   ("apex_dqn", ["saved_between_any_two_steps"]),
+  ("mpo", ["saved_between_any_two_steps"]),
   ("ppo", ["saved_between_any_two_steps"]),
   ("r2d2", ["saved_between_any_two_steps"]),
   pytest.param(

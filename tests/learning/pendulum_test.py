@@ -15,3 +15,22 @@ def test_each_reaches_minus_200(train, algorithm):
   assert summary["stopped_because"] == "target_return"
   assert summary["eval_return"] >= -200.0
   assert summary["eval_episodes"] == 20
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(1_800)
+def test_mpo_with_retrace_reaches_minus_200(train):
+  # It took 7,000 environment steps.
+  summary = train(
+    "--config=mpo:pendulum",
+    "--mode=single",
+    "--config.learner.critic_target=retrace",
+    "--config.adder.unroll=5",
+    "--config.adder.period=5",
+    "--config.learner.batch_size=32",
+    "--config.replay.samples_per_insert=160",
+    "--config.seed=1",
+    "--config.limits.wall_clock_s=1_700",
+  )
+  assert summary["stopped_because"] == "target_return"
+  assert summary["eval_return"] >= -200.0

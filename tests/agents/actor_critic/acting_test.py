@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from slipway.agents import registry
+from slipway.agents import policies, registry
+from slipway.agents.networks import network as network_lib
+from slipway.agents.networks import tf_ops
 from slipway.configs import catalog
 from slipway.environments import factory
 
@@ -11,11 +13,18 @@ ENVIRONMENTS = 4
 
 
 def make_config(name="ddpg", workers=1, **exploration):
-  config = catalog.algorithms()[name].get_config()
+  name, _, preset = name.partition(":")
+  config = catalog.algorithms()[name].get_config(preset or "pendulum")
   config.network.hidden_sizes = (8,)
   config.topology.update(workers=workers, environments_per_worker=ENVIRONMENTS)
   config.exploration.update(exploration)
   return config
+
+
+def make_variables(config):
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder("actor_critic")
+  return builder.make_learner(config, spec).get_variables()
 
 
 def make_actors(config, worker=0, **options):
@@ -26,7 +35,7 @@ def make_actors(config, worker=0, **options):
     builder.make_actor(config, spec, worker, **options),
     builder.make_greedy_actor(config, spec),
   ]
-  variables = builder.make_learner(config, spec).get_variables()
+  variables = make_variables(config)
   for actor in actors:
     actor.load(variables)
   return actors
@@ -93,6 +102,43 @@ def test_samples_of_a_soft_policy_differ_and_repeat_by_seed():
   found = [act(make_actors(config)[0], 10) for _ in range(2)]
   np.testing.assert_array_equal(*found)
   assert found[0].std() > 0.1
+
+
+@pytest.mark.parametrize("preset", ["pendulum", "lunarlander"])
+def test_log_densities_are_those_of_the_actions(preset):
+  config = make_config(f"mpo:{preset}", random_steps=2 * ENVIRONMENTS)
+  config.learner.critic_target = "retrace"
+  exploring, _ = make_actors(config)
+  spec = factory.make_spec(config.environment)
+  policy = registry.make_builder("actor_critic").make_network(config, spec)
+  acting = network_lib.make_acting(policy, policies.POLICY)
+  variables = make_variables(config)
+  # The samples of a wide distribution are often at the bounds.
+  size = spec.actions.shape[0]
+  variables[f"{policies.POLICY}/output/b"][size:] = 2.0
+  for loaded in (exploring, acting):
+    loaded.load(variables)
+  observation = np.full((ENVIRONMENTS, *spec.observations.shape), 0.1)
+  observation = observation.astype(np.float32)
+  inputs = (observation, np.zeros(ENVIRONMENTS, np.float32), np.zeros(4, bool))
+  for step in range(50):
+    output = exploring.act(*inputs)
+    found = output.extras[policies.LOG_PROB]
+    assert (found.dtype, found.shape) == (np.float32, (ENVIRONMENTS,))
+    if step < 2:  # uniform in [-1, 1]
+      np.testing.assert_allclose(found, -size * np.log(2.0), rtol=1e-6)
+      continue
+    expected = policy.distribution(tf_ops, acting(observation)).log_prob(
+      output.action
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["ddpg", "mpo"])
+def test_without_retrace_there_are_no_log_densities(name):
+  exploring, _ = make_actors(make_config(name))
+  inputs = (np.zeros((4, 3), np.float32), np.zeros(4, np.float32))
+  assert not exploring.act(*inputs, np.zeros(4, bool)).extras
 
 
 def test_actions_stay_within_their_bounds():

@@ -14,7 +14,7 @@ from tests.agents import collected
 
 ITEMS = 32
 # With the presets of the learners that are tested.
-NAMES = (
+TRANSITIONS = (
   "ddpg",
   "td3",
   "sac",
@@ -23,13 +23,22 @@ NAMES = (
   "d4pg",
   "mpo",
 )
+# Those that learn from sequences, by Retrace.
+SEQUENCES = ("retrace sac", "retrace mpo")
+NAMES = (*TRANSITIONS, *SEQUENCES)
 
 
 def make_config(name="sac", critics=None, **learner):
+  is_retrace, name = name in SEQUENCES, name.removeprefix("retrace ")
   name, _, preset = name.partition(":")
   config = catalog.algorithms()[name].get_config(preset or "pendulum")
   if name == "mpo":  # its targets would be constant for 100 updates
     config.learner.update({"action_samples": 3, "target_update_period": 2})
+  if is_retrace:
+    config.learner.critic_target = "retrace"
+    config.adder.update({"unroll": 6, "period": 4})
+    config.environment.time_limit = 5  # episodes end in each sequence
+    config.replay.sampler = "prioritized"
   config.network.hidden_sizes = (16, 16)
   config.learner.update({"batch_size": ITEMS, **learner})
   if critics:
@@ -85,14 +94,15 @@ def test_an_update_changes_all_networks(batches, name):
   for tracked in (x for x in learner.checkpointed if x != "steps"):
     assert not equal(before, after, tracked), tracked
   assert learner.steps.numpy() == 2
-  assert (priorities is not None) == (name == "d4pg")
+  assert (priorities is not None) == (name in ("d4pg", *SEQUENCES))
   for metric, value in metrics.items():
     assert value.shape == () and np.isfinite(value), metric
 
 
-def test_priorities_are_of_each_item(batches):
-  learner = make_learner(make_config("d4pg"))
-  _, priorities = make_update(learner)(batches["d4pg"])
+@pytest.mark.parametrize("name", ["d4pg", *SEQUENCES])
+def test_priorities_are_of_each_item(batches, name):
+  learner = make_learner(make_config(name))
+  _, priorities = make_update(learner)(batches[name])
   assert priorities.shape == (ITEMS,)
   assert (priorities.numpy() > 0).all()
 
@@ -241,7 +251,7 @@ def test_the_temperature_moves_policies_to_their_target_entropy(
   assert (after > before) == rises
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TRANSITIONS)
 def test_a_terminated_step_does_not_see_what_comes_after(batches, name):
   batch, moved = batches[name], []
   for noise in (0.0, 2.0):
@@ -257,10 +267,10 @@ def test_a_terminated_step_does_not_see_what_comes_after(batches, name):
       np.testing.assert_allclose(value, other[key], rtol=1e-4, atol=1e-6)
 
 
-def test_importance_weights_scale_the_critics_loss(batches):
+@pytest.mark.parametrize("name", ["d4pg", *SEQUENCES])
+def test_importance_weights_scale_the_critics_loss(batches, name):
   """Rare items count less: their weights are below those of common ones."""
-  batch = batches["d4pg"]
-  config = make_config("d4pg")
+  batch, config = batches[name], make_config(name)
   config.replay.importance_exponent_start = 1.0
   probabilities = tf.constant([0.5] + [0.01] * (ITEMS - 1), tf.float64)
   losses = []

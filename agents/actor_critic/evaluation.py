@@ -1,0 +1,211 @@
+"""Evaluation: how a batch from the replay becomes steps with critics' targets.
+
+The critics evaluate a policy: that of `improvement`, or its target network.
+"""
+
+import typing
+
+import ml_collections
+import tensorflow as tf
+
+from slipway.agents import normalizer as normalizer_lib
+from slipway.agents import policies
+from slipway.agents.actor_critic import critics as critics_lib
+from slipway.agents.actor_critic import improvement
+from slipway.agents.losses import retrace
+from slipway.replay.items import priorities, sequences, transitions
+
+
+class Evaluation(typing.Protocol):
+  """The critics' targets of `config.learner.critic_target`."""
+
+  def make_inputs(
+    self,
+    data: typing.Any,
+    weights: tf.Tensor,
+    action_seed: tf.Tensor,
+    critic_seed: tf.Tensor,
+  ) -> critics_lib.CriticInputs:
+    """Normalizes a batch, and returns its steps with their targets.
+
+    Args:
+      data: B items of the replay table.
+      weights: importance weights of the items, [B].
+      action_seed: int32 [2], seed of the next actions.
+      critic_seed: int32 [2], seed of the choice of `target_critics`.
+    """
+    ...
+
+  def compute_priorities(
+    self, data: typing.Any, td_error: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the new priorities [B] of a batch's items.
+
+    Args:
+      data: B items of the replay table.
+      td_error: the critics' error of each step of `make_inputs`.
+    """
+    ...
+
+
+class TransitionEvaluation:
+  """Targets of n-step transitions, each of which is one step."""
+
+  def __init__(
+    self,
+    normalizer: normalizer_lib.Normalizer,
+    critics: critics_lib.Critics,
+    policy: improvement.Improvement,
+  ):
+    """Makes the evaluation of a learner's policy by its critics."""
+    self._normalizer, self._critics = normalizer, critics
+    self._policy = policy
+
+  def make_inputs(
+    self,
+    data: transitions.Transition,
+    weights: tf.Tensor,
+    action_seed: tf.Tensor,
+    critic_seed: tf.Tensor,
+  ) -> critics_lib.CriticInputs:
+    """Returns B transitions with their targets; see `Evaluation`."""
+    data = self._normalizer.normalize_transitions(data)
+    chosen = self._policy.next_action(
+      self._critics.encode(data.o_t), action_seed
+    )
+    loss = self._critics.make_transition_loss(
+      data, chosen.action, chosen.entropy_cost, critic_seed
+    )
+    return critics_lib.CriticInputs(data.o_tm1, data.a_tm1, loss, weights)
+
+  def compute_priorities(
+    self, data: transitions.Transition, td_error: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the priorities of B transitions; see `Evaluation`."""
+    del data
+    return priorities.from_td_errors(td_error)
+
+
+class RetraceEvaluation:
+  """Targets of the steps of sequences, by Retrace.
+
+  The policy's N actions in each observation, and the lowest of the target
+  critics, give the expected values, as for transitions. Autoresets are no steps
+  of an episode, so they are left out of the inputs of the critics.
+  """
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    normalizer: normalizer_lib.Normalizer,
+    critics: critics_lib.Critics,
+    policy: improvement.StochasticImprovement,
+  ):
+    """Makes the evaluation of a learner's policy by its critics.
+
+    Args:
+      config: the whole config.
+      normalizer: the learner's normalizer.
+      critics: critics with one value per action.
+      policy: the policy, which has a density.
+    """
+    self._lambda, self._eta = config.learner.retrace_lambda, config.replay.eta
+    self._normalizer, self._critics = normalizer, critics
+    self._policy = policy
+
+  def make_inputs(
+    self,
+    data: sequences.Sequence,
+    weights: tf.Tensor,
+    action_seed: tf.Tensor,
+    critic_seed: tf.Tensor,
+  ) -> critics_lib.CriticInputs:
+    """Returns the steps of B sequences of T steps; see `Evaluation`."""
+    data = self._normalizer.normalize_sequences(data)
+    targets = self._compute_targets(data, action_seed, critic_seed)
+    learned = _find_learned(data)
+    each = tf.broadcast_to(weights[:, None], tf.shape(data.reward))
+    return critics_lib.CriticInputs(
+      tf.boolean_mask(data.observation[:, :-1], learned),
+      tf.boolean_mask(data.action, learned),
+      critics_lib.make_squared_loss(tf.boolean_mask(targets, learned)),
+      tf.boolean_mask(each, learned),
+    )
+
+  def compute_priorities(
+    self, data: sequences.Sequence, td_error: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the priorities of B sequences; see `Evaluation`."""
+    learned = _find_learned(data)
+    errors = tf.scatter_nd(
+      tf.where(learned), td_error, tf.shape(learned, tf.int64)
+    )  # [B, T]
+    return priorities.from_sequences(
+      errors, tf.cast(learned, tf.float32), self._eta
+    )
+
+  def _compute_targets(
+    self,
+    data: sequences.Sequence,
+    action_seed: tf.Tensor,
+    critic_seed: tf.Tensor,
+  ) -> tf.Tensor:
+    """Returns Retrace's targets [B, T] of normalized sequences."""
+    critics, shape = self._critics, tf.shape(data.reward)
+    action = _flatten(data.action)
+
+    def split(features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+      """Returns the features [B * T, ...] before and after the steps."""
+      both = tf.reshape(
+        features, [-1, data.observation.shape[1], *features.shape[1:]]
+      )
+      return _flatten(both[:, :-1]), _flatten(both[:, 1:])
+
+    observation = _flatten(data.observation)
+    before, after = split(critics.encode(observation))
+    log_prob = self._policy.log_prob(before, action)
+    chosen = self._policy.next_action(after, action_seed)
+    before, after = split(critics.encode_for_targets(observation))
+    q = critics.compute_target_values(before, action[None], critic_seed)
+    values = critics.compute_target_values(after, chosen.action, critic_seed)
+    if chosen.entropy_cost is not None:
+      values -= chosen.entropy_cost
+    return retrace.retrace_targets(
+      data.reward,
+      data.discount,
+      data.ended,
+      tf.reshape(q, shape),
+      tf.reshape(values, shape),
+      tf.reshape(log_prob, shape) - data.extras[policies.LOG_PROB],
+      self._lambda,
+    )
+
+
+def make_evaluation(
+  config: ml_collections.ConfigDict,
+  normalizer: normalizer_lib.Normalizer,
+  critics: critics_lib.Critics,
+  policy: improvement.Improvement,
+) -> Evaluation:
+  """Makes the evaluation of `config.learner.critic_target`.
+
+  Args:
+    config: the whole config.
+    normalizer: the learner's normalizer.
+    critics: the learner's critics.
+    policy: the learner's policy.
+  """
+  if config.learner.critic_target == "n_step":
+    return TransitionEvaluation(normalizer, critics, policy)
+  assert isinstance(policy, improvement.StochasticImprovement)
+  return RetraceEvaluation(config, normalizer, critics, policy)
+
+
+def _find_learned(data: sequences.Sequence) -> tf.Tensor:
+  """Returns whether each step is part of an episode, bool [B, T]."""
+  return tf.logical_not(data.first[:, 1:])
+
+
+def _flatten(x: tf.Tensor) -> tf.Tensor:
+  """Returns x [B, T, ...] reshaped to [B * T, ...]."""
+  return tf.reshape(x, [-1, *x.shape[2:]])

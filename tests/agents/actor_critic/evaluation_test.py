@@ -1,0 +1,178 @@
+"""Retrace's targets of a learner's policy and critics, against slow sums."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from slipway.agents import normalizer, policies, registry
+from slipway.agents.actor_critic import critics as critics_lib
+from slipway.agents.actor_critic import evaluation, improvement
+from slipway.configs import catalog
+from slipway.environments import factory
+from slipway.replay.items import priorities, sequences
+
+BATCH, STEPS, GAMMA, SAMPLES = 8, 7, 0.9, 3
+WEIGHTS = np.linspace(0.1, 1.0, BATCH).astype(np.float32)
+ACTION_SEED, CRITIC_SEED = tf.constant([1, 2]), tf.constant([3, 4])
+
+
+def make_config(name):
+  config = catalog.algorithms()[name].get_config("pendulum")
+  config.network.hidden_sizes = (16, 16)
+  config.network.critics = 2
+  config.learner.update({"critic_target": "retrace", "retrace_lambda": 0.8})
+  if name == "mpo":
+    config.learner.action_samples = SAMPLES
+  config.adder.update({"unroll": STEPS, "period": 1})
+  config.replay.sampler = "prioritized"
+  return config
+
+
+def make_sequences(seed=0):
+  """Sequences with several ends each: terminated, truncated, autoresets."""
+  random = np.random.default_rng(seed)
+  ended = np.zeros((BATCH, STEPS), bool)
+  first = np.zeros((BATCH, STEPS + 1), bool)
+  first[:, 0] = random.random(BATCH) < 0.5
+  resets = ~first[:, 0] & (random.random(BATCH) < 0.5)
+  for t in range(STEPS):
+    ended[:, t] = ~resets & (random.random(BATCH) < 0.4)
+    first[:, t + 1], resets = resets, ended[:, t]
+  terminated = ended & (random.random((BATCH, STEPS)) < 0.5)
+
+  def normal(*shape):
+    return random.normal(size=shape).astype(np.float32)
+
+  return sequences.Sequence(
+    observation=normal(BATCH, STEPS + 1, 3),
+    action=np.tanh(normal(BATCH, STEPS, 1)),
+    reward=normal(BATCH, STEPS),
+    discount=(GAMMA * ~terminated).astype(np.float32),
+    ended=ended,
+    first=first,
+    action_before=normal(BATCH, 1),
+    reward_before=normal(BATCH),
+    extras={policies.LOG_PROB: normal(BATCH, STEPS)},
+  )
+
+
+def to_tensors(data):
+  return tf.nest.map_structure(tf.constant, data)
+
+
+class Parts:
+  """Policy and critics of a learner, and the evaluation that joins them."""
+
+  def __init__(self, name):
+    config = make_config(name)
+    spec = factory.make_spec(config.environment)
+    builder = registry.make_builder("actor_critic")
+    builder.check(config, spec)
+    declaration = builder.make_network(config, spec)
+    self.critics = critics_lib.make_critics(config, spec, None)
+    self.policy = improvement.make_improvement(config, spec, declaration)
+    # Else the target networks are equal to the learned ones.
+    for tracked in (self.critics, self.policy):
+      for key, network in tracked.checkpointed.items():
+        if key in ("target_critics", "target_policy"):
+          for variable in network.trainable_variables:
+            variable.assign_add(tf.fill(variable.shape, 0.05))
+    self.evaluation = evaluation.make_evaluation(
+      config, normalizer.Normalizer(config, spec), self.critics, self.policy
+    )
+
+  def make_inputs(self, data):
+    return self.evaluation.make_inputs(
+      to_tensors(data), tf.constant(WEIGHTS), ACTION_SEED, CRITIC_SEED
+    )
+
+  def find_targets(self, data):
+    """Returns the targets [N] of the critics: errors of outputs that are 0."""
+    inputs = self.make_inputs(data)
+    outputs = tf.zeros([inputs.action.shape[0], 2, 1])
+    return inputs.loss(outputs).td_error.numpy()
+
+
+def learned_steps(data):
+  """Indices of the steps that belong to an episode, (b, t) each."""
+  return list(zip(*np.nonzero(~data.first[:, 1:]), strict=True))
+
+
+def slow_targets(parts, data, lambda_=0.8):
+  """Munos et al. 2016, equation 3: of the target critics, by step (b, t)."""
+  target = parts.critics.checkpointed["target_critics"]
+  before = data.observation[:, :-1].reshape(-1, 3)
+  after = data.observation[:, 1:].reshape(-1, 3)
+  actions = data.action.reshape(-1, 1)
+  shape = (BATCH, STEPS)
+  log_prob = parts.policy.log_prob(before, actions)
+  ratio = np.exp(np.reshape(log_prob, shape) - data.extras[policies.LOG_PROB])
+  chosen = parts.policy.next_action(tf.constant(after), ACTION_SEED)
+  values = np.mean(
+    [target(after, action)[:, :, 0] for action in chosen.action], axis=0
+  ).min(axis=1)
+  if chosen.entropy_cost is not None:
+    values = values - chosen.entropy_cost.numpy()
+  values = values.reshape(shape)
+  q = target(before, actions)[:, :, 0].numpy().min(axis=1).reshape(shape)
+  found = []
+  for b, t in learned_steps(data):
+    total = float(q[b, t])
+    for s in range(t, STEPS):
+      weight = 1.0
+      for i in range(t + 1, s + 1):
+        weight *= GAMMA * lambda_ * min(1.0, float(ratio[b, i]))
+      bootstrap = data.discount[b, s] * values[b, s]
+      total += weight * float(data.reward[b, s] + bootstrap - q[b, s])
+      if data.ended[b, s]:
+        break
+    found.append(total)
+  return np.array(found)
+
+
+@pytest.mark.parametrize("name", ["mpo", "sac"])
+def test_targets_equal_the_slow_sum(name):
+  parts, data = Parts(name), make_sequences()
+  assert data.ended.sum(axis=1).max() >= 2
+  inputs = parts.make_inputs(data)
+  found = parts.find_targets(data)
+  np.testing.assert_allclose(
+    found, slow_targets(parts, data), rtol=1e-4, atol=1e-4
+  )
+  for i, (b, t) in enumerate(learned_steps(data)):
+    np.testing.assert_array_equal(inputs.observation[i], data.observation[b, t])
+    np.testing.assert_array_equal(inputs.action[i], data.action[b, t])
+    assert inputs.weights[i] == WEIGHTS[b]
+
+
+@pytest.mark.parametrize("name", ["mpo", "sac"])
+def test_autoresets_have_no_effect(name):
+  parts, data = Parts(name), make_sequences()
+  resets = data.first[:, 1:]
+  assert resets.sum() > BATCH / 2
+  other = data._replace(
+    reward=np.where(resets, 9.0, data.reward).astype(np.float32),
+    action=np.where(resets[..., None], 0.9, data.action).astype(np.float32),
+    extras={
+      policies.LOG_PROB: np.where(
+        resets, -5.0, data.extras[policies.LOG_PROB]
+      ).astype(np.float32)
+    },
+  )
+  found, expected = (parts.find_targets(x) for x in (other, data))
+  assert len(found) == (~resets).sum()
+  np.testing.assert_array_equal(found, expected)
+
+
+def test_priorities_are_of_the_sequences_errors():
+  parts, data = Parts("mpo"), make_sequences()
+  errors = np.arange(1.0, len(learned_steps(data)) + 1.0, dtype=np.float32)
+  found = parts.evaluation.compute_priorities(
+    to_tensors(data), tf.constant(errors)
+  )
+  for b in range(BATCH):
+    own = [
+      x for x, (i, _) in zip(errors, learned_steps(data), strict=True) if i == b
+    ]
+    expected = 0.9 * max(own) + 0.1 * np.mean(own) + priorities.OFFSET
+    np.testing.assert_allclose(found[b], expected, rtol=1e-5)
