@@ -15,6 +15,7 @@ from benchmarks.peers import (
   entries,
   installation,
   learning,
+  medians,
   picture,
   rounds,
   speed,
@@ -335,11 +336,9 @@ def test_ratios_are_taken_within_a_round():
       entries.ACME_DISTRIBUTED: [1.0, 10.0, 10.0],
     },
   )
-  assert comparison.ratio(raw, entries.SB3_8, "env_steps_per_s") == 3.0
-  assert (
-    comparison.ratio(raw, entries.ACME_DISTRIBUTED, "env_steps_per_s") == 8.0
-  )
-  assert comparison.ratio(raw, entries.CLEANRL, "env_steps_per_s") is None
+  assert medians.ratio(raw, entries.SB3_8, "env_steps_per_s") == 3.0
+  assert medians.ratio(raw, entries.ACME_DISTRIBUTED, "env_steps_per_s") == 8.0
+  assert medians.ratio(raw, entries.CLEANRL, "env_steps_per_s") is None
   goals = comparison.compare("cartpole", raw).goals
   assert [goal.endswith(": reached.") for goal in goals] == [True, True]
 
@@ -360,9 +359,9 @@ def test_runs_over_the_cap_are_slower_than_any():
   raw = _rows("learning", "seconds", {entries.SB3_8: [10.0]})
   cap = f">{entries.CAPS_S['cartpole']:.0f}"
   raw += _rows("learning", "seconds", {entries.CLEANRL: [None]}, note=cap)
-  assert comparison.median_seconds(raw, entries.SB3_8) == 10.0
-  assert comparison.median_seconds(raw, entries.CLEANRL) == math.inf
-  assert comparison.median_seconds(raw, entries.RLLIB_APEX) is None
+  assert medians.median_seconds(raw, entries.SB3_8) == 10.0
+  assert medians.median_seconds(raw, entries.CLEANRL) == math.inf
+  assert medians.median_seconds(raw, entries.RLLIB_APEX) is None
   page = comparison.compare("cartpole", raw).markdown({})
   assert f"{cap} | 0 of 1" in page
 
