@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks import report
 from benchmarks.peers import entries, goals, medians, picture, rounds
+from benchmarks.peers.common import continuous
 
 _TITLES = {
   "cartpole": "DQN on CartPole: Slipway and other libraries",
@@ -16,6 +17,11 @@ _TITLES = {
   "ppo_halfcheetah": "PPO on HalfCheetah: Slipway and other libraries",
   "ppo_pong": "PPO on Pong: Slipway and other libraries",
   "appo_cartpole": "Asynchronous PPO on CartPole: Slipway and Sample Factory",
+  "sac_halfcheetah": "SAC on HalfCheetah: Slipway and other libraries",
+  "td3_halfcheetah": "TD3 on HalfCheetah: Slipway and other libraries",
+  "sac_lunarlander": "SAC on LunarLander: Slipway and other libraries",
+  "sac_pendulum": "SAC on Pendulum: Slipway and other libraries",
+  "d4pg_pendulum": "D4PG on Pendulum: Slipway and Acme",
 }
 
 _SPEED = """\
@@ -103,10 +109,13 @@ def _medians(task: str, raw: Sequence[report.Row], name: str) -> report.Row:
       ("MiB", "memory_mib"),
     ):
       found[title] = medians.median(raw, name, column)
-    for title, column in (
+    ratios = [
       ("Slipway / it, per second", "env_steps_per_s"),
       ("Slipway / it, per CPU second", "env_steps_per_cpu_s"),
-    ):
+    ]
+    if task in continuous.TASKS:  # which the updates limit
+      ratios.insert(0, ("Slipway / it, updates/s", "updates_per_s"))
+    for title, column in ratios:
       found[title] = medians.ratio(raw, name, column) if is_peer else None
   if task in entries.CAPS_S:
     mine = [

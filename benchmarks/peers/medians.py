@@ -45,14 +45,28 @@ def median_seconds(raw: Sequence[report.Row], name: str) -> float | None:
   Returns:
     Seconds; inf if most runs were over the limit, None if there are no runs.
   """
-  values = [
+  values = all_seconds(raw, name)
+  return statistics.median(values) if values else None
+
+
+def all_seconds(raw: Sequence[report.Row], name: str) -> list[float]:
+  """Returns the seconds in which each run of an entry reached the target.
+
+  Args:
+    raw: rows of measurements, from `rounds.run`.
+    name: name of the entry.
+
+  Returns:
+    Seconds per run, in the order of the rows; inf for runs over the limit.
+    Runs that failed have none.
+  """
+  return [
     math.inf if row["seconds"] is None else row["seconds"]
     for row in raw
     if row["entry"] == name
     and row["measured"] == "learning"
     and (row["seconds"] is not None or row["note"].startswith(">"))
   ]
-  return statistics.median(values) if values else None
 
 
 def entry_names(raw: Sequence[report.Row]) -> list[str]:
