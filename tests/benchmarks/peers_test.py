@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from benchmarks import machine
+from benchmarks import dm_environment, machine
 from benchmarks.peers import (
   comparison,
   entries,
@@ -308,6 +308,16 @@ def test_learning_rate_decays_linearly():
   rates = [task.learning_rate_at(x) for x in (0, 250_000, 500_000, 600_000)]
   assert rates == pytest.approx([7.3e-4, 3.65e-4, 0.0, 0.0])
   assert continuous.ZOO["sac_pendulum"].learning_rate_at(10**9) == 1e-3
+
+
+def test_dm_env_of_continuous_actions_is_truncated_without_an_end():
+  environment = dm_environment.GymnasiumEnvironment("Pendulum-v1")
+  spec = environment.action_spec()
+  assert (spec.shape, spec.minimum, spec.maximum) == ((1,), -2.0, 2.0)
+  environment.reset()
+  steps = [environment.step(spec.generate_value()) for _ in range(200)]
+  assert [step.last() for step in steps] == [False] * 199 + [True]
+  assert steps[-1].discount == 1.0  # the time limit: values are bootstrapped
 
 
 def test_peer_that_cannot_be_installed_is_reported(monkeypatch, tmp_path):
