@@ -7,7 +7,9 @@ from acme import specs
 
 
 class GymnasiumEnvironment(dm_env.Environment):
-  """One environment with float observations and discrete actions, as a dm_env.
+  """One environment with float observations as a dm_env.
+
+  Its actions are discrete, or continuous within bounds.
 
   Acme's own GymWrapper requires environments of the older package `gym`.
   """
@@ -31,7 +33,7 @@ class GymnasiumEnvironment(dm_env.Environment):
     if self._ended:
       return self.reset()
     observation, reward, terminated, truncated, _ = self._environment.step(
-      int(action)
+      action if np.shape(action) else int(action)
     )
     # Of the specs' types: the adder's table checks them.
     reward = np.float32(reward)
@@ -48,9 +50,12 @@ class GymnasiumEnvironment(dm_env.Environment):
     space = self._environment.observation_space
     return specs.Array(space.shape, space.dtype, "observation")
 
-  def action_spec(self) -> specs.DiscreteArray:
-    """Returns the spec of actions, counted from 0."""
-    return specs.DiscreteArray(int(self._environment.action_space.n))
+  def action_spec(self) -> specs.DiscreteArray | specs.BoundedArray:
+    """Returns the spec of actions; discrete ones are counted from 0."""
+    space = self._environment.action_space
+    if isinstance(space, gymnasium.spaces.Box):
+      return specs.BoundedArray(space.shape, space.dtype, space.low, space.high)
+    return specs.DiscreteArray(int(space.n))
 
   def reward_spec(self) -> specs.Array:
     """Returns the spec of rewards, float32."""

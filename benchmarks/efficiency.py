@@ -67,7 +67,10 @@ TASKS = {
     "PPO on CartPole", 50_000, ("ppo:cartpole",), ("ppo_cartpole", "ppo")
   ),
   "sac_pendulum": Task(
-    "SAC on Pendulum", 10_000, ("sac:pendulum",), ("pendulum", "zoo")
+    "SAC on Pendulum",
+    10_000,
+    ("sac:pendulum",),
+    ("sac_pendulum", "actor_critic"),
   ),
 }
 

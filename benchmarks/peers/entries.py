@@ -13,6 +13,11 @@ TASKS = (
   "ppo_halfcheetah",
   "ppo_pong",
   "appo_cartpole",
+  "sac_halfcheetah",
+  "td3_halfcheetah",
+  "sac_lunarlander",
+  "sac_pendulum",
+  "d4pg_pendulum",
 )
 
 # Mean returns at which a task counts as learned; Pong takes too many hours.
@@ -21,6 +26,9 @@ TARGETS = {
   "lunarlander": 200.0,
   "ppo_cartpole": 475.0,
   "ppo_lunarlander": 200.0,
+  "sac_lunarlander": 200.0,
+  "sac_pendulum": -200.0,
+  "d4pg_pendulum": -200.0,
 }
 # Environment steps after which the return is measured, of tasks without a
 # target.
@@ -32,6 +40,9 @@ CAPS_S = {
   "ppo_cartpole": 60.0,
   "ppo_lunarlander": 600.0,
   "ppo_halfcheetah": 1_800.0,
+  "sac_lunarlander": 1_200.0,
+  "sac_pendulum": 300.0,
+  "d4pg_pendulum": 300.0,
 }
 # Seconds over which speed is measured; LunarLander's would add nothing new.
 WINDOWS_S = {
@@ -40,6 +51,9 @@ WINDOWS_S = {
   "ppo_cartpole": 15.0,
   "ppo_pong": 60.0,
   "appo_cartpole": 15.0,
+  "sac_halfcheetah": 30.0,
+  "td3_halfcheetah": 30.0,
+  "d4pg_pendulum": 30.0,
 }
 
 
@@ -93,6 +107,21 @@ OURS = {
     ("ppo_cartpole", "ppo_lunarlander", "ppo_halfcheetah"),
   ),
   "appo": Entry("Slipway, APPO", "slipway", "appo", ("appo_cartpole",)),
+  "sac": Entry(
+    "Slipway, SAC",
+    "slipway",
+    "sac",
+    ("sac_halfcheetah",),
+    ("sac_lunarlander", "sac_pendulum"),
+  ),
+  "td3": Entry("Slipway, TD3", "slipway", "td3", ("td3_halfcheetah",)),
+  "d4pg": Entry(
+    "Slipway, D4PG, 4 workers",
+    "slipway",
+    "d4pg",
+    ("d4pg_pendulum",),
+    ("d4pg_pendulum",),
+  ),
 }
 
 SB3_8 = "Stable-Baselines3, 8 environments"
@@ -100,6 +129,15 @@ CLEANRL = "CleanRL"
 ACME_DISTRIBUTED = "Acme, distributed, 2 actors"
 RLLIB_APEX = "RLlib, Ape-X, 2 workers"
 SAMPLE_FACTORY = "Sample Factory, APPO"
+SB3_SAC = "Stable-Baselines3, SAC"
+SB3_SAC_4 = "Stable-Baselines3, SAC, 4 environments"
+SB3_TD3 = "Stable-Baselines3, TD3"
+SB3_TD3_4 = "Stable-Baselines3, TD3, 4 environments"
+SBX_SAC = "SBX, SAC"
+SBX_SAC_4 = "SBX, SAC, 4 environments"
+SBX_TD3 = "SBX, TD3"
+SBX_TD3_4 = "SBX, TD3, 4 environments"
+ACME_D4PG = "Acme, D4PG, 4 actors"
 
 _LEARNING = ("cartpole", "lunarlander")
 
@@ -129,6 +167,27 @@ def _make_ppo(
     ),
     compared_with="ppo",
     python=python,
+  )
+
+
+def _make_actor_critic(name: str, folder: str, algorithm: str) -> Entry:
+  """Makes the entry of a peer's SAC or TD3, with the tasks of Slipway's entry.
+
+  Args:
+    name: name of the row; with 4 environments, only the speed is measured.
+    folder: folder of its program.
+    algorithm: 'sac' or 'td3'.
+  """
+  several = name.endswith("4 environments")
+  ours = OURS[algorithm]
+  return Entry(
+    name,
+    folder,
+    "actor_critic_4" if several else "actor_critic",
+    ours.speed,
+    () if several else ours.learning,
+    compared_with=algorithm,
+    python="3.11",
   )
 
 
@@ -213,6 +272,22 @@ PEERS = (
     ("appo_cartpole",),
     compared_with="appo",
     python="3.11",
+  ),
+  _make_actor_critic(SB3_SAC, "stable_baselines3", "sac"),
+  _make_actor_critic(SB3_SAC_4, "stable_baselines3", "sac"),
+  _make_actor_critic(SBX_SAC, "sbx", "sac"),
+  _make_actor_critic(SBX_SAC_4, "sbx", "sac"),
+  _make_actor_critic(SB3_TD3, "stable_baselines3", "td3"),
+  _make_actor_critic(SB3_TD3_4, "stable_baselines3", "td3"),
+  _make_actor_critic(SBX_TD3, "sbx", "td3"),
+  _make_actor_critic(SBX_TD3_4, "sbx", "td3"),
+  Entry(
+    ACME_D4PG,
+    "acme",
+    "d4pg",
+    ("d4pg_pendulum",),
+    ("d4pg_pendulum",),
+    compared_with="d4pg",
   ),
 )  # fmt: skip
 

@@ -9,20 +9,21 @@ import time
 
 import pytest
 
-from benchmarks import machine
+from benchmarks import dm_environment, machine
 from benchmarks.peers import (
   comparison,
   entries,
   installation,
   learning,
+  medians,
   picture,
   rounds,
   speed,
   tree,
   watched,
 )
-from benchmarks.peers.common import progress, rollouts, tasks
-from slipway.configs import dqn, ppo
+from benchmarks.peers.common import continuous, progress, rollouts, tasks
+from slipway.configs import catalog, dqn, ppo
 from slipway.environments import factory
 
 _COMMON = entries.FOLDER / "common"
@@ -265,6 +266,63 @@ def test_rollouts_have_the_numbers_of_our_presets(preset):
     assert task.evaluation_period == period
 
 
+@pytest.mark.parametrize("name", continuous.TASKS)
+def test_continuous_tasks_have_the_numbers_of_our_presets(name):
+  algorithm, preset = name.split("_")
+  task = continuous.TASKS[name]
+  config = catalog.algorithms()[algorithm].get_config(preset)
+  network, learner, replay = config.network, config.learner, config.replay
+  assert (task.environment, task.kwargs) == factory.get_name_and_kwargs(
+    config.environment
+  )
+  assert task.hidden_sizes == network.hidden_sizes
+  for field in (
+    "batch_size",
+    "learning_rate",
+    "tau",
+    "policy_period",
+    "target_noise",
+    "target_noise_clip",
+  ):
+    assert getattr(task, field) == learner[field], field
+  assert learner.target_update_period == task.policy_period
+  assert network.critics == (1 if algorithm == "d4pg" else 2)
+  assert (task.discount, task.n_step) == (
+    config.adder.discount,
+    config.adder.n_step,
+  )
+  assert (task.capacity, task.min_size) == (replay.capacity, replay.min_size)
+  # The peers act at random until the replay has its smallest size.
+  assert config.exploration.random_steps in (0, task.min_size)
+  if algorithm != "sac":  # whose policy samples
+    assert task.noise_std == config.exploration.noise_std
+  if algorithm == "d4pg":
+    for field in ("atoms", "lowest_return", "highest_return"):
+      assert getattr(task, field) == network[field], field
+  else:  # D4PG has Acme's rate of updates, also in Slipway's runs
+    assert task.batch_size / task.steps_per_update == replay.samples_per_insert
+  if task.evaluation_period:  # of one update per environment step
+    assert task.evaluation_period == config.evaluation.period_steps
+  assert not task.decay_steps
+
+
+def test_learning_rate_decays_linearly():
+  task = continuous.ZOO["sac_lunarlander"]
+  rates = [task.learning_rate_at(x) for x in (0, 250_000, 500_000, 600_000)]
+  assert rates == pytest.approx([7.3e-4, 3.65e-4, 0.0, 0.0])
+  assert continuous.ZOO["sac_pendulum"].learning_rate_at(10**9) == 1e-3
+
+
+def test_dm_env_of_continuous_actions_is_truncated_without_an_end():
+  environment = dm_environment.GymnasiumEnvironment("Pendulum-v1")
+  spec = environment.action_spec()
+  assert (spec.shape, spec.minimum, spec.maximum) == ((1,), -2.0, 2.0)
+  environment.reset()
+  steps = [environment.step(spec.generate_value()) for _ in range(200)]
+  assert [step.last() for step in steps] == [False] * 199 + [True]
+  assert steps[-1].discount == 1.0  # the time limit: values are bootstrapped
+
+
 def test_peer_that_cannot_be_installed_is_reported(monkeypatch, tmp_path):
   def refuse(*unused):
     raise installation.NotInstalledError("no wheel for this machine")
@@ -338,13 +396,34 @@ def test_ratios_are_taken_within_a_round():
       entries.ACME_DISTRIBUTED: [1.0, 10.0, 10.0],
     },
   )
-  assert comparison.ratio(raw, entries.SB3_8, "env_steps_per_s") == 3.0
-  assert (
-    comparison.ratio(raw, entries.ACME_DISTRIBUTED, "env_steps_per_s") == 8.0
-  )
-  assert comparison.ratio(raw, entries.CLEANRL, "env_steps_per_s") is None
+  assert medians.ratio(raw, entries.SB3_8, "env_steps_per_s") == 3.0
+  assert medians.ratio(raw, entries.ACME_DISTRIBUTED, "env_steps_per_s") == 8.0
+  assert medians.ratio(raw, entries.CLEANRL, "env_steps_per_s") is None
   goals = comparison.compare("cartpole", raw).goals
   assert [goal.endswith(": reached.") for goal in goals] == [True, True]
+
+
+def test_page_of_actor_critic_has_the_ratio_of_updates():
+  ours = entries.OURS["td3"].name
+  raw = _rows(
+    "speed",
+    "updates_per_s",
+    {ours: [30.0], entries.SB3_TD3: [10.0], entries.SBX_TD3: [30.0]},
+  )
+  found = comparison.compare("td3_halfcheetah", raw)
+  ratios = [row["Slipway / it, updates/s"] for row in found.medians]
+  assert ratios == [None, 3.0, 1.0]
+  assert [goal.endswith(": reached.") for goal in found.goals] == [True, False]
+  assert "3.0 times the updates per second of Stable-" in found.goals[0]
+
+
+def test_goal_for_all_seeds_is_that_of_the_slowest():
+  ours = entries.OURS["sac"].name
+  for slowest, reached in ((39.0, True), (41.0, False), (None, False)):
+    raw = _rows("learning", "seconds", {ours: [10.0, 20.0]})
+    raw += _rows("learning", "seconds", {ours: [slowest]}, note=">300")
+    (goal,) = comparison.compare("sac_pendulum", raw).goals
+    assert goal.endswith(": reached.") == reached
 
 
 def test_learning_goal_wants_to_be_ahead_of_all():
@@ -363,9 +442,9 @@ def test_runs_over_the_cap_are_slower_than_any():
   raw = _rows("learning", "seconds", {entries.SB3_8: [10.0]})
   cap = f">{entries.CAPS_S['cartpole']:.0f}"
   raw += _rows("learning", "seconds", {entries.CLEANRL: [None]}, note=cap)
-  assert comparison.median_seconds(raw, entries.SB3_8) == 10.0
-  assert comparison.median_seconds(raw, entries.CLEANRL) == math.inf
-  assert comparison.median_seconds(raw, entries.RLLIB_APEX) is None
+  assert medians.median_seconds(raw, entries.SB3_8) == 10.0
+  assert medians.median_seconds(raw, entries.CLEANRL) == math.inf
+  assert medians.median_seconds(raw, entries.RLLIB_APEX) is None
   page = comparison.compare("cartpole", raw).markdown({})
   assert f"{cap} | 0 of 1" in page
 

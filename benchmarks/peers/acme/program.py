@@ -1,19 +1,14 @@
-"""Acme's DQN: learns a task, with Slipway's own packages.
+"""Acme's DQN and D4PG: learn a task, with Slipway's own packages.
 
 Variant `agent` is `acme.agents.tf.dqn.DQN`, all in one process. Variant
 `distributed` runs the agent's learner, and two actors with adders, as processes
 that Launchpad starts. It follows Acme's distributed agents, since Acme 0.4.0
-has no distributed DQN on TensorFlow. An evaluator would take a core, so there
-is none.
+has no distributed DQN on TensorFlow. Variant `d4pg` runs D4PG with four actors.
 """
 
 # pyright: reportMissingImports=false, reportArgumentType=false
 
-import os
-import time
-
 import acme
-import launchpad as lp
 import pong
 import progress
 import reverb
@@ -31,6 +26,7 @@ from acme.tf import utils as tf2_utils
 from acme.utils import counting, loggers
 
 from benchmarks import dm_environment
+from benchmarks.peers.acme import d4pg, distributed
 
 _ACTORS = 2
 _PRIORITY_EXPONENT = 0.6
@@ -52,16 +48,6 @@ class _Environment(dm_environment.GymnasiumEnvironment):
   def seed(self, seed: int) -> None:
     """Seeds the environment's random numbers for all later episodes."""
     self._environment.reset(seed=seed)
-
-
-def _patch_reverb() -> None:
-  """Makes Reverb 0.11 ignore an argument that Acme 0.4.0 passes to writers."""
-  write = reverb.Client.trajectory_writer
-
-  def trajectory_writer(self, num_keep_alive_refs, **unused):
-    return write(self, num_keep_alive_refs)
-
-  reverb.Client.trajectory_writer = trajectory_writer
 
 
 def _make_network(name: str, actions: int) -> snt.Module:
@@ -229,7 +215,7 @@ def _make_learner(name: str, replay: reverb.Client, counter):
 
 
 def _make_actor(name: str, replay: reverb.Client, learner, counter):
-  _patch_reverb()  # here too, since Launchpad starts a new process
+  distributed.patch_reverb()  # in this process, which Launchpad has started
   flags.FLAGS.mark_as_parsed()
   task = tasks.TASKS[name]
   environment = _Environment(name)
@@ -256,64 +242,18 @@ def _make_actor(name: str, replay: reverb.Client, learner, counter):
   )
 
 
-def _report_counts(counter, path: str) -> None:
-  """Writes the counter node's counts once per second, for ever.
-
-  Args:
-    counter: handle of the counter node.
-    path: path of the file to which the lines of progress are written.
-  """
-  out = os.open(path, os.O_WRONLY)
-  while True:
-    time.sleep(1.0)
-    counts = counter.get_counts()
-    progress.write_line(
-      out,
-      env_steps=counts.get("actor_steps", 0),
-      updates=counts.get("learner_steps", 0),
-      mean_return=None,
-      evaluated=None,
-      paused_s=0.0,
-      reached=False,
-    )
-
-
-def _run_distributed(args) -> None:
-  """Runs variant `distributed`, until its processes are killed."""
-  program = lp.Program("acme")
-  with program.group("replay"):
-    replay = program.add_node(lp.ReverbNode(lambda: _make_tables(args.task)))
-  with program.group("counter"):
-    counter = program.add_node(lp.CourierNode(counting.Counter))
-  with program.group("learner"):
-    learner = program.add_node(
-      lp.CourierNode(_make_learner, args.task, replay, counter)
-    )
-  with program.group("actor"):
-    for _ in range(_ACTORS):
-      program.add_node(
-        lp.CourierNode(_make_actor, args.task, replay, learner, counter)
-      )
-  with program.group("reporter"):
-    # This process's stdout, since Launchpad sends that of nodes to files.
-    path = f"/proc/{os.getpid()}/fd/{os.dup(1)}"
-    program.add_node(lp.PyNode(_report_counts, counter, path))
-  lp.launch(
-    program,
-    launch_type=lp.LaunchType.LOCAL_MULTI_PROCESSING,
-    terminal="output_to_files",
-  ).wait()
-
-
 def main() -> None:
   """Learns a task until its target is reached, or the process is killed."""
-  args = progress.parse_arguments(("agent", "distributed"))
+  args = progress.parse_arguments(("agent", "distributed", "d4pg"))
   flags.FLAGS.mark_as_parsed()  # Acme's loop reads Launchpad's flags
-  _patch_reverb()
   if args.variant == "agent":
+    distributed.patch_reverb()
     _run_agent(args)
+  elif args.variant == "distributed":
+    agent = distributed.Agent(_make_tables, _make_learner, _make_actor)
+    distributed.run(agent, args, _ACTORS)
   else:
-    _run_distributed(args)
+    d4pg.run(args)
 
 
 if __name__ == "__main__":

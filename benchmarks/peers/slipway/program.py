@@ -1,8 +1,9 @@
 """Slipway: learns a task in a run that is started and polled like a user's.
 
 Variants `prioritized` and `uniform` do the same work as the other libraries, to
-measure the speed. Variants `preset` (Ape-X) and `ppo` are unchanged presets, to
-measure learning. Variant `appo` makes fewer gradient steps per batch.
+measure the speed. Variants `preset` (Ape-X), `ppo`, `sac` and `td3` are
+unchanged presets. Variant `appo` makes fewer gradient steps per batch, and
+`d4pg` has Acme's number of workers, rate of updates and uniform sampling.
 """
 # pyright: reportMissingImports=false
 
@@ -13,6 +14,7 @@ import sys
 import time
 import typing
 
+import continuous
 import progress
 import rollouts
 import tasks
@@ -29,7 +31,7 @@ _PERIOD_S = 1.0
 def _config_name(variant: str, name: str) -> str:
   """Returns the value of --config for a task, such as 'ppo:cartpole'."""
   preset = name.rpartition("_")[2]
-  algorithm = variant if name in rollouts.TASKS else "apex_dqn"
+  algorithm = "apex_dqn" if name in tasks.TASKS else variant
   return f"{algorithm}:{preset}"
 
 
@@ -45,8 +47,15 @@ def _make_overrides(variant: str, name: str) -> dict[str, typing.Any]:
   """
   if name == "ppo_halfcheetah":
     return {"limits.environment_steps": 0}  # it is stopped when it has learned
-  if variant in ("preset", "ppo"):
+  if variant in ("preset", "ppo", "sac", "td3"):
     return {}
+  if variant == "d4pg":
+    task = continuous.TASKS[name]
+    return {
+      "replay.sampler": "uniform",
+      "replay.samples_per_insert": task.batch_size / task.steps_per_update,
+      "topology.workers": 4,
+    }
   if variant == "appo":
     task = rollouts.TASKS[name]
     return {
@@ -92,7 +101,7 @@ def _find_first_reached(path: pathlib.Path, until: float) -> dict | None:
 def main() -> None:
   """Learns a task until its target is reached, or the process is killed."""
   args = progress.parse_arguments(
-    ("prioritized", "uniform", "preset", "ppo", "appo")
+    ("prioritized", "uniform", "preset", "ppo", "appo", "sac", "td3", "d4pg")
   )
   out = os.dup(1)
   runs = os.getcwd()
@@ -106,6 +115,8 @@ def main() -> None:
   )
   # As the other libraries' programs, which end at the first such evaluation.
   overrides["limits.target_evaluations"] = 1
+  if args.until is not None:
+    overrides["evaluation.episodes"] = progress.EPISODES
   root = pathlib.Path(__file__).resolve().parents[3]
   began_s = time.monotonic()
   launcher = subprocess.Popen(

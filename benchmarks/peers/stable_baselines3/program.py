@@ -1,35 +1,28 @@
-"""Stable-Baselines3's DQN and PPO: learn a task.
+"""Stable-Baselines3's DQN, PPO, SAC and TD3: learn a task.
 
 Variants `8_environments` and `1_environment` run DQN with the task's values.
 Variant `zoo` runs DQN with the values that RL Baselines3 Zoo (rl_zoo3 2.9.2,
-hyperparameters/dqn.yml) has tuned, and SAC with those of sac.yml on Pendulum.
-Variant `ppo` runs PPO with the task's values, which are the Zoo's, or CleanRL's
-for HalfCheetah.
+hyperparameters/dqn.yml) has tuned. Variant `ppo` runs PPO with the task's
+values, which are the Zoo's, or CleanRL's for HalfCheetah. Variants
+`actor_critic` and `actor_critic_4` run SAC or TD3 with 1 and 4 environments.
 """
 # pyright: reportMissingImports=false
 
 import ale_py
+import baselines
+import continuous
 import gymnasium
 import progress
 import rollouts
 import tasks
 import torch
-from stable_baselines3 import dqn, ppo, sac
-from stable_baselines3.common import (
-  callbacks,
-  env_util,
-  evaluation,
-  vec_env,
-)
+from stable_baselines3 import dqn, ppo, sac, td3
+from stable_baselines3.common import env_util, vec_env
 
-_FOR_EVER = 10**9
+_TASKS = {**tasks.TASKS, **rollouts.TASKS, **continuous.TASKS}
 
-# Tasks that are in neither of the modules.
-_ENVIRONMENTS = {"pendulum": "Pendulum-v1"}
-
-# Arguments of DQN and SAC from RL Baselines3 Zoo, by task.
+# Arguments of DQN from RL Baselines3 Zoo, by task.
 _ZOO = {
-  "pendulum": {"learning_rate": 1e-3},
   "cartpole": {
     "learning_rate": 2.3e-3,
     "batch_size": 64,
@@ -39,7 +32,7 @@ _ZOO = {
     "target_update_interval": 10,
     "train_freq": 256,
     "gradient_steps": 128,
-    "exploration_fraction": 0.16 * 5e4 / _FOR_EVER,
+    "exploration_fraction": 0.16 * 5e4 / baselines.FOR_EVER,
     "exploration_final_eps": 0.04,
     "policy_kwargs": {"net_arch": [256, 256]},
   },
@@ -52,7 +45,7 @@ _ZOO = {
     "target_update_interval": 250,
     "train_freq": 4,
     "gradient_steps": -1,
-    "exploration_fraction": 0.12 * 1e5 / _FOR_EVER,
+    "exploration_fraction": 0.12 * 1e5 / baselines.FOR_EVER,
     "exploration_final_eps": 0.1,
     "policy_kwargs": {"net_arch": [256, 256]},
   },
@@ -61,9 +54,9 @@ _ZOO = {
 
 def _make_environments(name: str, count: int, seed: int):
   """Makes a vector of `count` environments of a task."""
-  environment = _ENVIRONMENTS.get(name)
-  if environment is None:
-    environment = {**tasks.TASKS, **rollouts.TASKS}[name].environment
+  if name in continuous.TASKS:
+    return baselines.make_environments(name, count, seed)
+  environment = _TASKS[name].environment
   if name == "ppo_halfcheetah":
     return vec_env.VecNormalize(
       env_util.make_vec_env(environment, count, seed),
@@ -101,7 +94,7 @@ def _make_arguments(name: str, count: int) -> dict:
     # Steps of the vector between two rounds of updates, and updates per round.
     "train_freq": max(1, task.steps_per_update // count),
     "gradient_steps": max(1, count // task.steps_per_update),
-    "exploration_fraction": task.decay_steps / _FOR_EVER,
+    "exploration_fraction": task.decay_steps / baselines.FOR_EVER,
     "exploration_final_eps": task.epsilon_end,
   }
   if name != "pong":  # the CNN's hidden layer has 512 units by default
@@ -109,54 +102,8 @@ def _make_arguments(name: str, count: int) -> dict:
   return arguments
 
 
-class _ProgressCallback(callbacks.BaseCallback):
-  """A callback of a model that reports its counts, and evaluates the model."""
-
-  def __init__(
-    self, reporter: progress.Reporter, name: str, seed: int, steps: int | None
-  ):
-    super().__init__()
-    self._reporter, self._steps = reporter, steps
-    self._period = 0
-    if name not in _ENVIRONMENTS:
-      self._period = {**tasks.TASKS, **rollouts.TASKS}[name].evaluation_period
-    if self._period or steps:
-      self._evaluation_environments = _make_environments(
-        name, progress.EPISODES, seed + 1_000
-      )
-
-  def _on_step(self) -> bool:
-    self._reporter.env_steps = self.num_timesteps
-    self._reporter.updates = self.model._n_updates
-    for info in self.locals["infos"]:
-      if "episode" in info:
-        self._reporter.add_return(info["episode"]["r"])
-    if self._period and self._reporter.evaluation_due(self._period):
-      self._reporter.evaluate(self._play)
-    if self._steps and self.num_timesteps >= self._steps:
-      self._reporter.end(self._play())
-    return True
-
-  def _play(self) -> list[float]:
-    returns, _ = evaluation.evaluate_policy(
-      self.model,
-      self._evaluation_environments,
-      n_eval_episodes=progress.EPISODES,
-      return_episode_rewards=True,
-    )
-    return returns
-
-
-def _make_off_policy(args) -> dqn.DQN | sac.SAC:
-  """Makes DQN, or SAC for Pendulum, for the task and variant of the flags."""
-  if args.task == "pendulum":
-    return sac.SAC(
-      "MlpPolicy",
-      _make_environments(args.task, 1, args.seed),
-      seed=args.seed,
-      device="cpu",
-      **_ZOO[args.task],
-    )
+def _make_dqn(args) -> dqn.DQN:
+  """Makes DQN for the task and variant of the flags."""
   count = 8 if args.variant == "8_environments" else 1
   arguments = (
     _ZOO[args.task]
@@ -179,7 +126,7 @@ def _make_ppo(args) -> ppo.PPO:
   def decay(value: float):
     # Stable-Baselines3 passes the share of all steps that remains.
     return lambda remaining: (
-      value * task.decay_factor((1.0 - remaining) * _FOR_EVER)
+      value * task.decay_factor((1.0 - remaining) * baselines.FOR_EVER)
     )
 
   pixels = args.task == "ppo_pong"  # the CNN's hidden layer has 512 units
@@ -203,19 +150,36 @@ def _make_ppo(args) -> ppo.PPO:
   )
 
 
+def _make_model(args):
+  """Makes the model for the task and variant of the flags."""
+  if args.variant == "ppo":
+    return _make_ppo(args)
+  if args.task in continuous.TASKS:
+    return baselines.make_actor_critic({"sac": sac.SAC, "td3": td3.TD3}, args)
+  return _make_dqn(args)
+
+
 def main() -> None:
   """Learns a task until its target is reached, or the process is killed."""
   args = progress.parse_arguments(
-    ("8_environments", "1_environment", "zoo", "ppo")
+    (
+      "8_environments",
+      "1_environment",
+      "zoo",
+      "ppo",
+      "actor_critic",
+      "actor_critic_4",
+    )
   )
   reporter = progress.Reporter(args.until)
   # A second thread slows small networks down.
   torch.set_num_threads(2 if args.task.endswith("pong") else 1)
-  model = _make_ppo(args) if args.variant == "ppo" else _make_off_policy(args)
-  model.learn(
-    _FOR_EVER,
-    callback=_ProgressCallback(reporter, args.task, args.seed, args.steps),
-    log_interval=_FOR_EVER,
+  baselines.learn(
+    _make_model(args),
+    reporter,
+    args,
+    _TASKS[args.task].evaluation_period,
+    _make_environments,
   )
 
 
