@@ -106,6 +106,9 @@ OURS = {
     ("ppo_cartpole", "ppo_pong"),
     ("ppo_cartpole", "ppo_lunarlander", "ppo_halfcheetah"),
   ),
+  "ppo_bfloat16": Entry(
+    "Slipway, PPO, bfloat16", "slipway", "ppo_bfloat16", ("ppo_pong",)
+  ),
   "appo": Entry("Slipway, APPO", "slipway", "appo", ("appo_cartpole",)),
   "sac": Entry(
     "Slipway, SAC",

@@ -8,19 +8,23 @@ from benchmarks import report
 from benchmarks.peers import entries
 
 
-def ratio(raw: Sequence[report.Row], name: str, column: str) -> float | None:
+def ratio(
+  raw: Sequence[report.Row], name: str, column: str, ours: str | None = None
+) -> float | None:
   """Returns the ratio of Slipway's rate to a peer's, as the median of rounds.
 
   Args:
     raw: rows of measurements, from `rounds.run`.
     name: name of the peer's entry.
     column: column of the rate, such as 'env_steps_per_s'.
+    ours: name of Slipway's entry, or None for the one that the peer is compared
+      with.
 
   Returns:
     The ratio; None if no round has measured both rates.
   """
   (peer,) = [entry for entry in entries.PEERS if entry.name == name]
-  ours = entries.OURS[peer.compared_with].name
+  ours = ours or entries.OURS[peer.compared_with].name
   rows = [row for row in raw if row[column] is not None]
   both = {row["repetition"] for row in rows if row["entry"] == ours} & {
     row["repetition"] for row in rows if row["entry"] == name

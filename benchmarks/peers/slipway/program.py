@@ -2,8 +2,9 @@
 
 Variants `prioritized` and `uniform` do the same work as the other libraries, to
 measure the speed. Variants `preset` (Ape-X), `ppo`, `sac` and `td3` are
-unchanged presets. Variant `appo` makes fewer gradient steps per batch, and
-`d4pg` has Acme's number of workers, rate of updates and uniform sampling.
+unchanged presets; `ppo_bfloat16` multiplies in bfloat16. Variant `appo` makes
+fewer gradient steps per batch, and `d4pg` has Acme's number of workers, rate of
+updates and uniform sampling.
 """
 # pyright: reportMissingImports=false
 
@@ -31,7 +32,9 @@ _PERIOD_S = 1.0
 def _config_name(variant: str, name: str) -> str:
   """Returns the value of --config for a task, such as 'ppo:cartpole'."""
   preset = name.rpartition("_")[2]
-  algorithm = "apex_dqn" if name in tasks.TASKS else variant
+  algorithm = variant.partition("_")[0]
+  if name in tasks.TASKS:
+    algorithm = "apex_dqn"
   return f"{algorithm}:{preset}"
 
 
@@ -49,6 +52,8 @@ def _make_overrides(variant: str, name: str) -> dict[str, typing.Any]:
     return {"limits.environment_steps": 0}  # it is stopped when it has learned
   if variant in ("preset", "ppo", "sac", "td3"):
     return {}
+  if variant == "ppo_bfloat16":
+    return {"network.torso": "nature_cnn_bfloat16"}
   if variant == "d4pg":
     task = continuous.TASKS[name]
     return {
@@ -101,7 +106,10 @@ def _find_first_reached(path: pathlib.Path, until: float) -> dict | None:
 def main() -> None:
   """Learns a task until its target is reached, or the process is killed."""
   args = progress.parse_arguments(
-    ("prioritized", "uniform", "preset", "ppo", "appo", "sac", "td3", "d4pg")
+    (
+      *("prioritized", "uniform", "preset", "ppo", "ppo_bfloat16", "appo"),
+      *("sac", "td3", "d4pg"),
+    )
   )
   out = os.dup(1)
   runs = os.getcwd()
