@@ -17,6 +17,9 @@ from slipway.replay.tables import dataset
 class QLearner:
   """Base class of learners with an online network and a target network.
 
+  With `learner.averaging`, actors get a moving average of the online network,
+  since networks a few updates apart may differ a lot in how well they act.
+
   Attributes:
     normalizer: normalizer of batches, which subclasses apply before the
       networks.
@@ -45,6 +48,7 @@ class QLearner:
     self.normalizer = normalizer.Normalizer(config, spec)
     self.online = make_network()
     self.target = make_network()
+    self._average = make_network() if self._learner.averaging else None
     self._optimizer = optimizer.Optimizer(
       self.online.trainable_variables,
       self._learner.adam_epsilon,
@@ -58,7 +62,8 @@ class QLearner:
     """Takes one gradient step, and updates the target network if due.
 
     Also counts `steps` up. The online network is copied to the target network
-    every `learner.target_update_period` updates.
+    every `learner.target_update_period` updates: Mnih et al. 2015, "Human-level
+    control through deep reinforcement learning", algorithm 1.
 
     Args:
       tape: tape that has recorded the losses.
@@ -80,17 +85,20 @@ class QLearner:
     # the iterator may end in this step.
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
-    targets.copy_periodically(
-      self.target.variables,
-      self.online.variables,
-      self.steps,
-      self._learner.target_update_period,
+    tf.cond(
+      self.steps % self._learner.target_update_period == 0,
+      self._update_target,
+      lambda: None,
     )
     return {"loss": loss, "gradient_norm": norm}
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables that actors need, as arrays by name."""
-    return self.online.get_variables() | self.normalizer.get_variables()
+    """Returns a copy of the variables that actors need, as arrays by name.
+
+    They are those of the moving average of networks, if there is one.
+    """
+    network = self._average or self.online
+    return network.get_variables() | self.normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
@@ -102,9 +110,28 @@ class QLearner:
       **self.normalizer.checkpointed,
       "online": self.online,
       "target": self.target,
+      **({"average": self._average} if self._average else {}),
       "optimizer": self._optimizer,
       "steps": self.steps,
     }
+
+  def _update_target(self) -> None:
+    """Copies the online network to the target, and adds it to the average.
+
+    Izmailov et al. 2018, "Averaging weights leads to wider optima and better
+    generalization" (https://arxiv.org/abs/1803.05407), section 3.2. The average
+    is the mean of all copies, until `learner.averaging` is more than the weight
+    of a copy in that mean; from then on older copies fade.
+    """
+    targets.copy(self.target.variables, self.online.variables)
+    if self._average:
+      copies = self.steps // self._learner.target_update_period
+      weight = tf.maximum(
+        self._learner.averaging, 1.0 / tf.cast(copies, tf.float32)
+      )
+      targets.soft_update(
+        self._average.variables, self.online.variables, weight
+      )
 
   def _mean_over_legal(self, values: tf.Tensor) -> tf.Tensor:
     """Returns the mean [] of action values [..., A] over legal actions."""

@@ -298,6 +298,13 @@ Q_LEARNING: fields.Fields = {
     "network; Mnih et al. 2015 use 10,000",
     checks.at_least(1, "the target network would never change"),
   ),
+  "learner.averaging": Field(
+    0.0,
+    "weight of the newest network in the moving average of networks that "
+    "workers and evaluator get, which is updated with the target network; "
+    "Izmailov et al. 2018; 0: they get the newest network itself",
+    checks.within(0, 1, "the average would diverge", "0: no average"),
+  ),
 }
 
 # Fields of the queue of rollouts, each of which is sampled once.

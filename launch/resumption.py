@@ -35,6 +35,7 @@ _FIXED_FIELDS = {
   "network": "the saved variables would not fit",
   "normalization": "the saved variables were learned with the other setting",
   "adder": "the saved transitions were formed by other rules",
+  "learner.averaging": "the saved variables have an average, or have none",
   "learner.critic_target": "the saved items were formed for the other target",
   "replay.transitions_per_item": "the saved items have so many transitions",
   "replay.shards": "the saved items are spread over that number of servers",

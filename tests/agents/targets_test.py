@@ -1,4 +1,4 @@
-"""Target networks: copies at a period, and soft ones."""
+"""Target networks: copies, and moving averages."""
 
 import numpy as np
 import pytest
@@ -21,23 +21,6 @@ def test_a_copy_is_equal_and_apart():
   assert values(target) == [5.0, [6.0, 7.0]]
   online[0].assign(9.0)
   assert values(target) == [5.0, [6.0, 7.0]]
-
-
-def test_copies_are_made_at_multiples_of_the_period_only():
-  (target,), (online,) = make_variables(0.0), make_variables(0.0)
-  steps = tf.Variable(0, dtype=tf.int64)
-
-  @tf.function(autograph=False)
-  def step():
-    steps.assign_add(1)
-    online.assign_add(1.0)
-    targets.copy_periodically([target], [online], steps, 3)
-
-  found = []
-  for _ in range(7):
-    step()
-    found.append(float(target))
-  assert found == [0, 0, 3, 3, 3, 6, 6]
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.005, 0.5, 1.0])

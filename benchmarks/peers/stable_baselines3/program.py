@@ -173,7 +173,8 @@ def main() -> None:
   )
   reporter = progress.Reporter(args.until)
   # A second thread slows small networks down.
-  torch.set_num_threads(2 if args.task.endswith("pong") else 1)
+  large = args.task.endswith("pong") or args.task in continuous.TASKS
+  torch.set_num_threads(2 if large else 1)
   baselines.learn(
     _make_model(args),
     reporter,

@@ -112,6 +112,24 @@ class ByHand:
       self.online[i] = self.online[i] - change
 
 
+def test_actors_get_the_average_of_the_copies():
+  config = make_config(target_update_period=2, averaging=0.4)
+  agent = learning.DQNLearner(config, SPEC)
+  initial, expected, copies = agent.get_variables(), {}, 0
+  for step in range(9):
+    agent.update(make_batch(step))
+    if step % 2:  # the online network was copied
+      copies += 1
+      weight = max(0.4, 1 / copies)
+      for name, value in agent.online.get_variables().items():
+        before = expected.get(name, np.zeros_like(value))
+        expected[name] = (1 - weight) * before + weight * value
+    for name, value in agent.get_variables().items():
+      wanted = expected.get(name, initial[name])
+      np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
+  assert copies == 4
+
+
 @pytest.mark.parametrize(
   "learner",
   [
@@ -242,12 +260,13 @@ def test_equal_seeds_start_equally():
   assert (variables(1) != variables(2)).any()
 
 
-def test_checkpoint_restores_the_next_update(tmp_path):
-  first = learning.DQNLearner(make_config(), SPEC)
+@pytest.mark.parametrize("averaging", [0.0, 0.4])
+def test_checkpoint_restores_the_next_update(averaging, tmp_path):
+  first = learning.DQNLearner(make_config(averaging=averaging), SPEC)
   for step in range(4):
     first.update(make_batch(step))
   path = tf.train.Checkpoint(**first.checkpointed).save(str(tmp_path / "c"))
-  config = make_config()
+  config = make_config(averaging=averaging)
   config.seed = 9
   second = learning.DQNLearner(config, SPEC)
   status = tf.train.Checkpoint(**second.checkpointed).restore(path)
@@ -257,3 +276,6 @@ def test_checkpoint_restores_the_next_update(tmp_path):
     expected = first.update(make_batch(step))
     found = second.update(make_batch(step))
     np.testing.assert_array_equal(found.priorities, expected.priorities)
+  published = second.get_variables()
+  for name, value in first.get_variables().items():
+    np.testing.assert_array_equal(published[name], value, err_msg=name)
