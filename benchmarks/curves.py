@@ -69,13 +69,13 @@ TASKS = {
   ),
   "lunarlander": Task("lunarlander", "LunarLander-v3", 150_000, 900.0),
   "lunarlander_policy_gradients": Task(
-    "lunarlander", "LunarLander-v3, policy gradients", 1_500_000, 1_800.0
+    "lunarlander", "LunarLander-v3, policy gradients", 1_000_000, 1_800.0
   ),
   "minatar_breakout": Task(
     "minatar_breakout", "MinAtar Breakout", 500_000, 3_600.0
   ),
   "pong_policy_gradients": Task(
-    "pong", "Pong, policy gradients", 3_000_000, 7_200.0
+    "pong", "Pong, policy gradients", 1_000_000, 7_200.0
   ),
   "pendulum": Task("pendulum", "Pendulum-v1", 20_000, 600.0),
   "halfcheetah": Task("halfcheetah", "HalfCheetah-v5", 1_000_000, 7_200.0),

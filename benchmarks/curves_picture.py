@@ -9,7 +9,7 @@ from slipway.launch.runs import comparison
 if typing.TYPE_CHECKING:
   from benchmarks import curves as curves_lib
 
-_ABREAST = 3  # algorithms per row of the picture
+_ABREAST = 3  # algorithms per row of the picture, at most
 _COLOR, _OTHERS = "#1f6fb4", "#c9ced4"
 _POINTS = 100  # points per line
 
@@ -35,12 +35,13 @@ def draw(
     shortest_s = min(curve.wall_s[-1] for curve in curves)
     by_steps[name] = _line(curves, "env_steps", env_steps)
     by_time[name] = _line(curves, "wall_s", shortest_s)
-  rows = -(-len(kept) // _ABREAST)
+  abreast = min(_ABREAST, len(kept))
+  rows = -(-len(kept) // abreast)
   picture = figure.Figure(
-    figsize=(4.6 * _ABREAST, 0.4 + 2.1 * rows), dpi=110, layout="constrained"
+    figsize=(4.6 * abreast, 0.4 + 2.1 * rows), dpi=110, layout="constrained"
   )
   panels = picture.subplots(
-    rows, 2 * _ABREAST, sharey=True, sharex=False, squeeze=False
+    rows, 2 * abreast, sharey=True, sharex=False, squeeze=False
   )
   flat = panels.flatten()
   for index, name in enumerate(kept):
