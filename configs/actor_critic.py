@@ -319,6 +319,8 @@ def _set_large_replay(c: ml_collections.ConfigDict) -> None:
   c.topology.environments_per_worker = 4
   c.replay.capacity = 1_000_000
   c.replay.min_size = 10_000
+  # One of each environment: the trainer makes 1.5 times as many updates.
+  c.replay.transitions_per_item = 4
   c.exploration.random_steps = 10_000
   # One update per environment step.
   c.replay.samples_per_insert = float(c.learner.batch_size)
