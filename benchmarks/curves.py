@@ -78,7 +78,7 @@ TASKS = {
     "pong", "Pong, policy gradients", 1_000_000, 7_200.0
   ),
   "pendulum": Task("pendulum", "Pendulum-v1", 20_000, 600.0),
-  "halfcheetah": Task("halfcheetah", "HalfCheetah-v5", 1_000_000, 7_200.0),
+  "halfcheetah": Task("halfcheetah", "HalfCheetah-v5", 120_000, 3_600.0),
 }
 
 
