@@ -32,7 +32,8 @@ _METHOD = """\
 `single`, one process collects and learns, so the duration of its rounds is that
 of the work. In mode `sync`, the items go through a proxy and a server to the
 trainer, and the variables back to the worker; the difference of the durations
-is what both hand-overs of a round cost. The two modes alternate, for
+is what both hand-overs of a round cost. It is negative where `sync` is faster,
+as its processes have caches and threads of their own. The two modes alternate, for
 {seconds:g} s each after 2 s of steady progress. Acting: a call of the actor for
 {environments} observations, MLP 64-64, on one thread. Medians of {runs}
 repetitions, differences and ratios within a repetition."""
