@@ -33,9 +33,9 @@ _METHOD = """\
 of the work. In mode `sync`, the items go through a proxy and a server to the
 trainer, and the variables back to the worker; the difference of the durations
 is what both hand-overs of a round cost. It is negative where `sync` is faster,
-as its processes have caches and threads of their own. The two modes alternate, for
-{seconds:g} s each after 2 s of steady progress. Acting: a call of the actor for
-{environments} observations, MLP 64-64, on one thread. Medians of {runs}
+as its processes have caches and threads of their own. The two modes alternate,
+for {seconds:g} s each after 2 s of steady progress. Acting: a call of the actor
+for {environments} observations, MLP 64-64, on one thread. Medians of {runs}
 repetitions, differences and ratios within a repetition."""
 
 
