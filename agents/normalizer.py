@@ -155,12 +155,11 @@ class Normalizer(tf.Module):
   def normalize_sequences(
     self, batch: sequences.Sequence
   ) -> sequences.Sequence:
-    """Adds a batch to the statistics, then returns normalized sequences.
+    """Returns sequences with normalized observations and rewards.
 
-    The statistics of observations use those before each step. Fields that the
-    config does not normalize are returned unchanged.
+    Also adds the running returns to the statistics, but not the observations.
+    Fields that the config does not normalize are returned unchanged.
     """
-    self.add_observations(batch.observation[:, :-1])
     return batch._replace(
       observation=self.normalize_observations(batch.observation),
       reward=self.normalize_rewards(

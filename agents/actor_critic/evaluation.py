@@ -121,6 +121,7 @@ class RetraceEvaluation:
     critic_seed: tf.Tensor,
   ) -> critics_lib.CriticInputs:
     """Returns the steps of B sequences of T steps; see `Evaluation`."""
+    self._normalizer.add_observations(data.observation[:, :-1])
     data = self._normalizer.normalize_sequences(data)
     targets = self._compute_targets(data, action_seed, critic_seed)
     learned = _find_learned(data)

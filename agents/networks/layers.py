@@ -33,7 +33,8 @@ class Layers:
   def in_bfloat16(self) -> "Layers":
     """Returns layers with the same variables, and products in bfloat16.
 
-    Only TensorFlow computes in bfloat16; other `ops` stay as they are.
+    Convolutions then return bfloat16. Only TensorFlow computes in bfloat16;
+    other `ops` stay as they are.
     """
     return Layers(getattr(self.ops, "bfloat16", self.ops), self.variable)
 

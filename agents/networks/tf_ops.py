@@ -5,6 +5,7 @@ are for one core and, unless stated otherwise, for one update of the Nature CNN
 with batches of 32; docs/libraries.md has the whole table.
 """
 
+import functools
 import types
 import typing
 from collections.abc import Sequence
@@ -130,16 +131,24 @@ def linear(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
   return tf.nn.bias_add(product(x, w), b)
 
 
-def conv(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor, stride: int) -> tf.Tensor:
-  """Returns a convolution with bias, without padding, float32 [B, H', W', N].
+def conv(
+  x: tf.Tensor,
+  w: tf.Tensor,
+  b: tf.Tensor,
+  stride: int,
+  dtype: tf.DType = tf.float32,
+) -> tf.Tensor:
+  """Returns a convolution with bias, without padding, [B, H', W', N].
 
   Args:
     x: images [B, H, W, C] of any type.
     w: N filters [h, w, C, N].
     b: biases [N].
     stride: pixels between adjacent positions of a filter.
+    dtype: type of the arithmetic and the result.
   """
-  return tf.nn.bias_add(tf.nn.conv2d(float32(x), w, stride, "VALID"), b)
+  x, w, b = (tf.cast(each, dtype) for each in (x, w, b))
+  return tf.nn.bias_add(tf.nn.conv2d(x, w, stride, "VALID"), b)
 
 
 def frames_conv(
@@ -226,21 +235,6 @@ def _bfloat16_linear(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
   return tf.nn.bias_add(float32(product), b)
 
 
-def _bfloat16_conv(
-  x: tf.Tensor, w: tf.Tensor, b: tf.Tensor, stride: int
-) -> tf.Tensor:
-  """Returns what `conv` does, in bfloat16."""
-  x, w, b = (tf.cast(each, tf.bfloat16) for each in (x, w, b))
-  return tf.nn.bias_add(tf.nn.conv2d(x, w, stride, "VALID"), b)
-
-
-def _bfloat16_frames_conv(
-  frames: tf.Tensor, w: tf.Tensor, b: tf.Tensor
-) -> tf.Tensor:
-  """Returns what `frames_conv` does, in bfloat16."""
-  return frames_conv(frames, w, b, tf.bfloat16)
-
-
 # The operations with products in bfloat16, which a CPU with instructions for it
 # computes twice as fast. Variables and their gradients are float32 all the
 # same, and oneDNN sums products in float32.
@@ -248,7 +242,7 @@ bfloat16 = types.SimpleNamespace(
   **globals()
   | {
     "linear": _bfloat16_linear,
-    "conv": _bfloat16_conv,
-    "frames_conv": _bfloat16_frames_conv,
+    "conv": functools.partial(conv, dtype=tf.bfloat16),
+    "frames_conv": functools.partial(frames_conv, dtype=tf.bfloat16),
   }
 )

@@ -12,7 +12,7 @@ from slipway.agents import core, normalizer, optimizer, policies
 from slipway.agents.losses import advantages as advantages_lib
 from slipway.agents.networks import tf_ops
 from slipway.agents.policy_gradient import models, objectives
-from slipway.replay.items import returns, sequences
+from slipway.replay.items import sequences
 from slipway.replay.tables import dataset as dataset_lib
 
 
@@ -61,7 +61,7 @@ class PolicyGradientLearner:
     # earlier ones, and is normalized with its own.
     observation, is_first = batch.data.observation[:, :-1], self.steps == 0
     self._normalizer.add_observations(observation, is_first)
-    rollout = self._normalize(batch.data)
+    rollout = self._normalizer.normalize_sequences(batch.data)
     passes = self._learner.epochs * self._batch_steps // self._minibatch_steps
     learn = (
       self._learn_in_one_step if passes == 1 else self._learn_in_minibatches
@@ -92,20 +92,6 @@ class PolicyGradientLearner:
       "optimizer": self._optimizer,
       "steps": self.steps,
     }
-
-  def _normalize(self, rollout: sequences.Sequence) -> sequences.Sequence:
-    """Returns rollouts with normalized observations and rewards.
-
-    Also adds the running returns to the normalizer's statistics.
-    """
-    return rollout._replace(
-      observation=self._normalizer.normalize_observations(rollout.observation),
-      reward=self._normalizer.normalize_rewards(
-        rollout.reward,
-        rollout.extras.get(returns.FIELD),
-        rollout.first[:, 1:],
-      ),
-    )
 
   def _learn_in_one_step(
     self, rollout: sequences.Sequence
