@@ -123,7 +123,7 @@ def noise(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
   observation = observe(None)
   while True:
     before, observation = observation, observe(observation)
-    action = random.integers(spec.actions.num_values, size=num_envs)
+    action = _choose_actions(random, spec.actions, num_envs)
     values = random.random((3, num_envs), np.float32)
     yield Step(before, action, values[:2], values[2], no, no, no, observation)
 
@@ -143,9 +143,7 @@ def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
   values = np.zeros((2, num_envs), np.float32)
   try:
     while True:
-      action = random.integers(
-        spec.actions.num_values, size=num_envs, dtype=np.int32
-      )
+      action = _choose_actions(random, spec.actions, num_envs)
       step = environment.step(action)
       yield Step(
         before.observation, action, values, *step[1:5], step.observation
@@ -153,3 +151,20 @@ def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
       before = step
   finally:
     environment.close()
+
+
+def _choose_actions(
+  random: np.random.Generator, actions, num_envs: int
+) -> np.ndarray:
+  """Returns random actions, [B] or, if they are continuous, [B, A].
+
+  Args:
+    random: source of the actions.
+    actions: spec of an environment's actions.
+    num_envs: number of environments.
+  """
+  if hasattr(actions, "num_values"):
+    return random.integers(actions.num_values, size=num_envs, dtype=np.int32)
+  low, high = actions.minimum, actions.maximum
+  shape = (num_envs, *actions.shape)
+  return random.uniform(low, high, shape).astype(actions.dtype)

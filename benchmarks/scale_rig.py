@@ -93,9 +93,7 @@ class _Rig:
     """Measures sampling, training and fetching from the server."""
     effort, shape = self.effort, self.shape
     times = effort.warm_up_s, effort.window_s
-    trainer = threads.make_environment_variables(
-      "trainer", self.config.learner.threads
-    )
+    trainer = threads.make_role_variables("trainer", self.config)
     with processes.crew(1, scale_parts.prepare, trainer) as (member,):
       done = member.call(scale_parts.sample, self.config, self.server, *times)
       sampled_bytes = shape.item_bytes

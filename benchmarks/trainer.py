@@ -9,7 +9,7 @@ import portpicker
 
 from benchmarks import filling, goal, processes, report
 from slipway.agents import core
-from slipway.configs import apex_dqn
+from slipway.configs import catalog
 from slipway.launch.processes import threads
 from slipway.replay.tables import table_spec
 
@@ -24,13 +24,14 @@ _SETTLE_S = 0.1  # in which the last priorities arrive, before the next side
 _METHOD = """\
 One process trains: `slipway.agents.updates.graph_loop.GraphLoop` in calls of as
 many updates as its config says. `replay`: through `ReplayUpdates`, batches
-sampled from a prioritized table whose server is in the same process, as in a
-run, and new priorities pushed back. `fixed`: the same learner and loop on one
+sampled from a table whose server is in the same process, as in a run, and new
+priorities, if the table has any, pushed back. `fixed`: the same learner and loop on one
 unpacked batch again and again, and nothing pushed. The two alternate in that
 process; medians of {runs} repetitions, ratios within a repetition, after a
 first one that is not counted. CPU time is that of all threads of the process.
 The table is full, and no process writes to it. An item holds four transitions,
-as in the presets for MLPs, unless the case's name has another number."""
+as in the presets for MLPs, unless the case's name has another number. Cases
+without an algorithm's name are Ape-X DQN, with priorities."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,13 +40,15 @@ class Case:
 
   Attributes:
     name: name of the case.
-    preset: preset of configs/apex_dqn.py.
+    algorithm: name of the algorithm, a file of configs/.
+    preset: preset of the algorithm.
     overrides: values that replace the preset's, by field name.
     items: transitions in the table.
     updates: updates per repetition.
   """
 
   name: str
+  algorithm: str
   preset: str
   overrides: dict[str, object]
   items: int
@@ -53,7 +56,7 @@ class Case:
 
   def config(self) -> ml_collections.ConfigDict:
     """Returns the whole config of the case."""
-    config = apex_dqn.get_config(self.preset)
+    config = catalog.algorithms()[self.algorithm].get_config(self.preset)
     config.update_from_flattened_dict(self.overrides)
     config.replay.capacity = self.items
     config.replay.min_size = min(config.replay.min_size, self.items)
@@ -81,7 +84,12 @@ def _mlp(
     "learner.double": double,
     **more,
   }
-  return Case(name, "cartpole", overrides, items=20_000, updates=n)
+  return Case(name, "apex_dqn", "cartpole", overrides, items=20_000, updates=n)
+
+
+def _halfcheetah(name: str, algorithm: str) -> Case:
+  """Makes the case of an actor-critic algorithm on HalfCheetah."""
+  return Case(name, algorithm, "halfcheetah", {}, items=20_000, updates=500)
 
 
 CASES = (
@@ -96,17 +104,22 @@ CASES = (
   _mlp("MLP 64-64, batch 64, 1 an item", 64, 64, False, False, 4_000, **_ALONE),
   Case(
     "Nature CNN, batch 32, double, dueling",
+    "apex_dqn",
     "pong",
     {"learner.batch_size": 32},
     items=2_000,
     updates=160,
   ),
+  _halfcheetah("SAC, MLP 256-256, batch 256", "sac"),
+  _halfcheetah("TD3, MLP 256-256, batch 256", "td3"),
 )
 # Goals for the ratio of updates per second, on replay to on a fixed batch.
 GOALS = {
   CASES[0].name: 0.8,
   CASES[1].name: 0.8,
-  CASES[-1].name: 0.95,
+  CASES[-3].name: 0.95,
+  CASES[-2].name: 0.9,
+  CASES[-1].name: 0.9,
 }
 
 
@@ -177,14 +190,11 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
   """
   raw = []
   for case in cases:
-    learner_threads = case.config().learner.threads
     raw += processes.call(
       measure_case,
       case,
       runs,
-      environment=threads.make_environment_variables(
-        "trainer", learner_threads
-      ),
+      environment=threads.make_role_variables("trainer", case.config()),
     )
   medians = [_medians(raw, case.name) for case in cases]
   goals = [

@@ -273,8 +273,8 @@ def make_config() -> ml_collections.ConfigDict:
   c.learner.batch_size = 256
   c.learner.learning_rate = 3e-4
   c.learner.max_gradient_norm = 1e6  # the papers do not clip gradients
-  c.learner.steps_per_call = 10
   c.learner.threads = 0  # arithmetic-bound: all cores
+  c.learner.threads_per_operation = 1  # critics and policy side by side
   c.replay.sampler = "uniform"
   c.topology.workers = 1
   c.variables.publish_period = 20
@@ -307,6 +307,7 @@ def set_small_replay(c: ml_collections.ConfigDict) -> None:
   c.topology.environments_per_worker = 4
   c.replay.capacity = 50_000
   c.replay.min_size = 1_000
+  c.replay.transitions_per_item = 4  # one of each environment
   # One update per environment step.
   c.replay.samples_per_insert = float(c.learner.batch_size)
   c.sync.environment_steps = 100

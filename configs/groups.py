@@ -96,6 +96,15 @@ LEARNER: fields.Fields = {
       0, "the trainer could not compute", "0: one per core"
     ).up_to(1_024, "no machine has more cores"),
   ),
+  "learner.threads_per_operation": Field(
+    0,
+    "TensorFlow threads of the trainer that share one matrix product or "
+    "convolution; with 1, threads compute different ones, which is faster where "
+    "several small networks are independent; 0: learner.threads",
+    checks.at_least(
+      0, "the trainer could not compute", "0: learner.threads"
+    ).up_to(1_024, "no machine has more cores"),
+  ),
 }
 
 # Fields of the replay table, from which batches are sampled.
@@ -409,11 +418,13 @@ def check_requirements(
   """
   for field, other, values in requirements:
     value, found = fields.get(config, field), fields.get(config, other)
-    if found not in values and value != declared[field].default:
+    default = declared[field].default
+    if found not in values and value != default:
       wanted = " or ".join(map(repr, values))
       raise ValueError(
         f"config.{field}={value!r} has no effect with config.{other}="
-        f"{found!r}, so the run would ignore it: leave it out, or use {wanted}"
+        f"{found!r}, so the run would ignore it: use {default!r} for the first "
+        f"one, or {wanted} for the second"
       )
 
 

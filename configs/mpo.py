@@ -23,6 +23,7 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
   c.network.layer_norm = "first"
   c.learner.policy_loss = "constrained"
   c.learner.policy_value = "first"
+  c.learner.threads_per_operation = 0  # one large product after the other
   c.learner.batch_size = 64  # of 20 actions each; Acme: 256
   # Acme: 2.5e-3 and 1e-6, with five steps per transition, which need twice the
   # environment steps on Pendulum.

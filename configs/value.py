@@ -35,6 +35,12 @@ _DQN_ONLY_FIELDS: fields.Fields = {
       10_000, "no memory holds the features"
     ),
   ),
+  "network.layer_norm": Field(
+    "none",
+    "layer normalization before the activations of the linear layers: 'none' "
+    "or 'all', which keeps values from diverging (Gallici et al. 2024)",
+    checks.one_of(("none", "all"), "the layers could not be computed"),
+  ),
   "network.noisy": Field(
     False,
     "whether the head's weights have learned, factorised Gaussian noise; "

@@ -82,7 +82,7 @@ def make_runner(
     network: private network of the machine's host plan, or None.
   """
   environments = {
-    role: threads.make_environment_variables(role, config.learner.threads)
+    role: threads.make_role_variables(role, config)
     for role in {"worker", *wiring.program.groups}
   }
 

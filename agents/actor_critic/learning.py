@@ -130,5 +130,4 @@ def _run_every(
   if period > 1:
     tf.cond(steps % period == 0, function, lambda: None)
     return
-  with tf.control_dependencies([steps]):
-    function()
+  function()

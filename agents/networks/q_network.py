@@ -61,7 +61,7 @@ class QNetwork:
     self._torso, self._dueling = config.torso, config.dueling
     *torso_sizes, self._head_size = config.hidden_sizes
     self._torso_sizes = tuple(torso_sizes)
-    self._normalized = normalized
+    self._normalized, self._layer_norm = normalized, config.layer_norm
     self._noisy, self._noisy_std = config.noisy, config.noisy_std
     self._frequencies = np.pi * np.arange(config.cosines, dtype=np.float32)
 
@@ -91,6 +91,7 @@ class QNetwork:
       self._torso_sizes,
       observation,
       normalized=self._normalized,
+      layer_norm=self._layer_norm,
     )
     taus, width = self._head.taus, self._head.outputs
     if self._head.sampled:
@@ -139,9 +140,16 @@ class QNetwork:
       width: outputs per action and row of x.
       noise: `ops.Noise` of this call, or None to use the mean weights.
     """
+    is_normalized = self._layer_norm == "all"
     if not self._noisy:
       return compute_streams(
-        layers, x, self._head_size, actions, width, self._dueling
+        layers,
+        x,
+        self._head_size,
+        actions,
+        width,
+        self._dueling,
+        is_normalized,
       )
 
     def stream(name: str, size: int) -> Array:
@@ -149,6 +157,8 @@ class QNetwork:
       hidden = layers.noisy_linear(
         f"{name}/hidden", x, self._head_size, self._noisy_std, noise
       )
+      if is_normalized:
+        hidden = layers.layer_norm(f"{name}/norm", hidden)
       return layers.noisy_linear(
         f"{name}/output", layers.ops.relu(hidden), size, self._noisy_std, noise
       )
@@ -164,6 +174,7 @@ def compute_streams(
   actions: int,
   width: int,
   dueling: bool,
+  layer_norm: bool = False,
 ) -> tuple[Array, Array | None]:
   """Returns the advantage and value streams of a dueling head.
 
@@ -177,16 +188,25 @@ def compute_streams(
     actions: A, the number of actions.
     width: K, the number of outputs per action.
     dueling: whether to compute the stream of the state value.
+    layer_norm: whether to normalize the hidden layer, of both streams together,
+      before its activation.
 
   Returns:
     Advantages [B, A K], and state values [B, K], or None if not dueling.
   """
-  relu, wide = layers.ops.relu, actions * width
+
+  def hidden(name: str, size: int) -> Array:
+    """Returns the units [B, size] of a hidden layer."""
+    units = layers.linear(f"{name}/hidden", x, size)
+    if layer_norm:
+      units = layers.layer_norm(f"{name}/norm", units)
+    return layers.ops.relu(units)
+
+  wide = actions * width
   if not dueling:
-    hidden = relu(layers.linear("advantage/hidden", x, size))
-    return layers.linear("advantage/output", hidden, wide), None
-  hidden = relu(layers.linear("streams/hidden", x, 2 * size))
-  of_advantage, of_value = layers.ops.split(hidden, 2)
+    units = hidden("advantage", size)
+    return layers.linear("advantage/output", units, wide), None
+  of_advantage, of_value = layers.ops.split(hidden("streams", 2 * size), 2)
   return (
     layers.linear("advantage/output", of_advantage, wide),
     layers.linear("value/output", of_value, width),

@@ -2,9 +2,21 @@
 
 import os
 
+import ml_collections
+
+
+def make_role_variables(
+  role: str, config: ml_collections.ConfigDict
+) -> dict[str, str]:
+  """Returns `make_environment_variables` for a role and a whole config."""
+  learner = config.learner
+  return make_environment_variables(
+    role, learner.threads, learner.threads_per_operation
+  )
+
 
 def make_environment_variables(
-  role: str, learner_threads: int
+  role: str, learner_threads: int, per_operation: int = 0
 ) -> dict[str, str]:
   """Returns environment variables that set the number of threads of libraries.
 
@@ -14,6 +26,8 @@ def make_environment_variables(
     role: role of the process's node; all roles but 'trainer' get one thread.
     learner_threads: number of threads of the trainer, from
       config.learner.threads; 0 selects one per core.
+    per_operation: number of them that share one operation of the trainer, from
+      config.learner.threads_per_operation; 0 selects all of them.
   """
   # Nodes other than the trainer compute small batches, so further threads would
   # only take cores from the trainer.
@@ -21,10 +35,11 @@ def make_environment_variables(
   # A number is always set, because a forked process would otherwise inherit the
   # fork server's value.
   threads = threads or len(os.sched_getaffinity(0))
-  names = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-  )
-  return dict.fromkeys(names, str(threads))
+  shared = per_operation if role == "trainer" else 0
+  return {
+    "TF_NUM_INTEROP_THREADS": str(threads),
+    **dict.fromkeys(
+      ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"),
+      str(shared or threads),
+    ),
+  }

@@ -133,7 +133,7 @@ def test_nothing_is_measured_without_something_to_compare_with(
 
 @pytest.fixture(scope="module")
 def measured():
-  case = trainer.Case(_CASE, "cartpole", {}, items=400, updates=20)
+  case = trainer.Case(_CASE, "apex_dqn", "cartpole", {}, items=400, updates=20)
   return trainer.measure(2, (case,)).raw
 
 

@@ -15,7 +15,10 @@ CONFIGS = {
   "r2d2": r2d2,
   "sac": sac,
 }
-RETRACE = {"learner__critic_target": "retrace"}
+RETRACE = {
+  "learner__critic_target": "retrace",
+  "replay__transitions_per_item": 1,
+}
 
 
 def check(config):

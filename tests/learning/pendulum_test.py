@@ -29,6 +29,7 @@ def test_mpo_with_retrace_reaches_minus_200(train):
     "--config.adder.period=5",
     "--config.learner.batch_size=32",
     "--config.replay.samples_per_insert=160",
+    "--config.replay.transitions_per_item=1",
     "--config.seed=1",
     "--config.limits.wall_clock_s=1_700",
   )

@@ -108,6 +108,7 @@ def test_samples_of_a_soft_policy_differ_and_repeat_by_seed():
 def test_log_densities_are_those_of_the_actions(preset):
   config = make_config(f"mpo:{preset}", random_steps=2 * ENVIRONMENTS)
   config.learner.critic_target = "retrace"
+  config.replay.transitions_per_item = 1
   exploring, _ = make_actors(config)
   spec = factory.make_spec(config.environment)
   policy = registry.make_builder("actor_critic").make_network(config, spec)

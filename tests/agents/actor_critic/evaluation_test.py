@@ -24,7 +24,7 @@ def make_config(name):
   if name == "mpo":
     config.learner.action_samples = SAMPLES
   config.adder.update({"unroll": STEPS, "period": 1})
-  config.replay.sampler = "prioritized"
+  config.replay.update({"sampler": "prioritized", "transitions_per_item": 1})
   return config
 
 

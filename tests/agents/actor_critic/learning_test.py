@@ -39,6 +39,7 @@ def make_config(name="sac", critics=None, **learner):
     config.adder.update({"unroll": 6, "period": 4})
     config.environment.time_limit = 5  # episodes end in each sequence
     config.replay.sampler = "prioritized"
+  config.replay.transitions_per_item = 1
   config.network.hidden_sizes = (16, 16)
   config.learner.update({"batch_size": ITEMS, **learner})
   if critics:

@@ -111,6 +111,7 @@ def test_nature_network_and_its_gradients_equal_their_definition(dueling):
       "hidden_sizes": (32,),
       "dueling": dueling,
       "head": "expected",
+      "layer_norm": "none",
       "noisy": False,
     }
   )

@@ -53,6 +53,7 @@ def make_acting(config, spec, network):
   return acting
 
 
+@pytest.mark.parametrize("layer_norm", ["none", "all"])
 @pytest.mark.parametrize("dueling", [False, True])
 @pytest.mark.parametrize(
   "hidden_sizes", [(8,), (64, 64), (32, 16, 8), (128, 7)]
@@ -61,8 +62,12 @@ def make_acting(config, spec, network):
   ("shape", "dtype"),
   [((4,), np.float32), ((2, 3), np.float32), ((5,), np.uint8), ((), np.int32)],
 )
-def test_numpy_equals_tensorflow(shape, dtype, hidden_sizes, dueling):
-  config = make_config(hidden_sizes=hidden_sizes, dueling=dueling)
+def test_numpy_equals_tensorflow(
+  shape, dtype, hidden_sizes, dueling, layer_norm
+):
+  config = make_config(
+    hidden_sizes=hidden_sizes, dueling=dueling, layer_norm=layer_norm
+  )
   spec = given.make_spec(shape, dtype)
   network = make_network(config, spec)
   acting = make_acting(config, spec, network)
@@ -77,6 +82,21 @@ def test_numpy_equals_tensorflow(shape, dtype, hidden_sizes, dueling):
       values, values_of(network, observation), rtol=1e-5, atol=1e-5
     )
     np.testing.assert_array_equal(observation, kept)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("dueling", [False, True])
+def test_normalized_layers_ignore_the_scale_of_weights(dueling, noisy):
+  config = make_config(dueling=dueling, noisy=noisy, layer_norm="all")
+  network = make_network(config, given.make_spec())
+  observation = np.random.default_rng(1).normal(size=(8, 4)).astype("f")
+  before = values_of(network, observation)
+  for variable in network.variables:
+    if "output" not in variable.name and "norm" not in variable.name:
+      variable.assign(10.0 * variable)
+  np.testing.assert_allclose(
+    before, values_of(network, observation), rtol=1e-3, atol=1e-3
+  )
 
 
 def test_loading_again_replaces_all_variables():

@@ -83,6 +83,7 @@ _DECLARATIONS = {
   "expected": q_network_of,
   "dueling": lambda: q_network_of(dueling=True),
   "noisy": lambda: q_network_of(noisy=True),
+  "layer_norm": lambda: q_network_of(dueling=True, layer_norm="all"),
   "categorical": lambda: q_network_of(head="categorical"),
   "quantile": lambda: q_network_of(head="quantile", dueling=True),
   "implicit_quantile": lambda: q_network_of(head="implicit_quantile"),
