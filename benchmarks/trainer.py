@@ -25,13 +25,14 @@ _METHOD = """\
 One process trains: `slipway.agents.updates.graph_loop.GraphLoop` in calls of as
 many updates as its config says. `replay`: through `ReplayUpdates`, batches
 sampled from a table whose server is in the same process, as in a run, and new
-priorities, if the table has any, pushed back. `fixed`: the same learner and loop on one
-unpacked batch again and again, and nothing pushed. The two alternate in that
-process; medians of {runs} repetitions, ratios within a repetition, after a
-first one that is not counted. CPU time is that of all threads of the process.
-The table is full, and no process writes to it. An item holds four transitions,
-as in the presets for MLPs, unless the case's name has another number. Cases
-without an algorithm's name are Ape-X DQN, with priorities."""
+priorities, if the table has any, pushed back. `fixed`: the same learner and
+loop on one unpacked batch again and again, and nothing pushed. The two
+alternate in that process; medians of {runs} repetitions, ratios within a
+repetition, after a first one that is not counted. CPU time is that of all
+threads of the process. The table is full, and no process writes to it. An item
+holds four transitions, as in the presets for MLPs, unless the case's name has
+another number. Cases without an algorithm's name are Ape-X DQN, with
+priorities."""
 
 
 @dataclasses.dataclass(frozen=True)

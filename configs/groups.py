@@ -99,8 +99,8 @@ LEARNER: fields.Fields = {
   "learner.threads_per_operation": Field(
     0,
     "TensorFlow threads of the trainer that share one matrix product or "
-    "convolution; with 1, threads compute different ones, which is faster where "
-    "several small networks are independent; 0: learner.threads",
+    "convolution; with 1, threads compute different ones, which is faster "
+    "where several small networks are independent; 0: learner.threads",
     checks.at_least(
       0, "the trainer could not compute", "0: learner.threads"
     ).up_to(1_024, "no machine has more cores"),
