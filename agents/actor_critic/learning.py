@@ -122,12 +122,16 @@ def _run_every(
 ) -> None:
   """Calls a function if `period` divides `steps`.
 
+  A function of every step may begin before the steps are counted. So the
+  policy's outputs are computed while the critics learn; TensorFlow lets no
+  variable be read before its last write.
+
   Args:
     period: number of steps between two calls.
-    steps: updates done, int64 []; nothing runs before they are counted.
+    steps: updates done, int64 [].
     function: changes variables.
   """
   if period > 1:
     tf.cond(steps % period == 0, function, lambda: None)
-    return
-  function()
+  else:
+    function()
