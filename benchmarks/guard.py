@@ -34,9 +34,16 @@ _OTHERS = 0.1
 
 _WORKERS = 2  # workers in the start-up measurement, as in the config
 _WRITERS = 4
+# Updates per repetition of the trainer's cases, by name.
+_UPDATES = {
+  "MLP 256-256, batch 256": 300,
+  "MLP 64-64, batch 64": 1_000,
+  "Nature CNN, batch 32, double, dueling": 20,
+}
 _TRAINER = tuple(
-  dataclasses.replace(trainer.CASES[index], updates=updates)
-  for index, updates in ((0, 300), (3, 1_000), (-1, 20))
+  dataclasses.replace(case, updates=_UPDATES[case.name])
+  for case in trainer.CASES
+  if case.name in _UPDATES
 )
 
 
