@@ -107,6 +107,8 @@ def noise(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
     config: the whole config.
     spec: spec of the environment; stacked observations advance by one frame.
   """
+  from slipway.environments import arrays
+
   num_envs = config.topology.environments_per_worker
   shape = (num_envs, *spec.observations.shape)
   random = np.random.default_rng(0)
@@ -123,7 +125,9 @@ def noise(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
   observation = observe(None)
   while True:
     before, observation = observation, observe(observation)
-    action = _choose_actions(random, spec.actions, num_envs)
+    action = arrays.sample_actions(
+      spec.observations, spec.actions, before, random
+    )
     values = random.random((3, num_envs), np.float32)
     yield Step(before, action, values[:2], values[2], no, no, no, observation)
 
@@ -135,7 +139,7 @@ def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
     config: the whole config.
     spec: spec of the environment.
   """
-  from slipway.environments import factory
+  from slipway.environments import arrays, factory
 
   num_envs = config.topology.environments_per_worker
   environment = factory.make(config.environment, num_envs, seed=0)
@@ -143,7 +147,9 @@ def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
   values = np.zeros((2, num_envs), np.float32)
   try:
     while True:
-      action = _choose_actions(random, spec.actions, num_envs)
+      action = arrays.sample_actions(
+        spec.observations, spec.actions, before.observation, random
+      )
       step = environment.step(action)
       yield Step(
         before.observation, action, values, *step[1:5], step.observation
@@ -151,20 +157,3 @@ def play(config: ml_collections.ConfigDict, spec) -> Iterator[Step]:
       before = step
   finally:
     environment.close()
-
-
-def _choose_actions(
-  random: np.random.Generator, actions, num_envs: int
-) -> np.ndarray:
-  """Returns random actions, [B] or, if they are continuous, [B, A].
-
-  Args:
-    random: source of the actions.
-    actions: spec of an environment's actions.
-    num_envs: number of environments.
-  """
-  if hasattr(actions, "num_values"):
-    return random.integers(actions.num_values, size=num_envs, dtype=np.int32)
-  low, high = actions.minimum, actions.maximum
-  shape = (num_envs, *actions.shape)
-  return random.uniform(low, high, shape).astype(actions.dtype)

@@ -123,9 +123,7 @@ def measure(runs: int, items: int = ITEMS) -> report.Report:
       items,
       runs,
       str(pathlib.Path(folder)),
-      environment=threads.make_environment_variables(
-        "trainer", learner_threads=1
-      ),
+      environment=threads.make_environment_variables(1),
     )
   slowest_s = max(row["standing_still_s"] for row in raw)
   return report.Report(

@@ -304,12 +304,9 @@ def make_presets(
 
 def set_small_replay(c: ml_collections.ConfigDict) -> None:
   """Sets replay and rates for tasks that are learned in some thousand steps."""
-  c.topology.environments_per_worker = 4
+  _set_collection(c)
   c.replay.capacity = 50_000
   c.replay.min_size = 1_000
-  c.replay.transitions_per_item = 4  # one of each environment
-  # One update per environment step.
-  c.replay.samples_per_insert = float(c.learner.batch_size)
   c.sync.environment_steps = 100
   c.evaluation.period_steps = 1_000
   c.evaluation.period_s = 2.0
@@ -317,18 +314,22 @@ def set_small_replay(c: ml_collections.ConfigDict) -> None:
 
 def _set_large_replay(c: ml_collections.ConfigDict) -> None:
   """Sets RL Baselines3 Zoo's replay and rates for MuJoCo's tasks."""
-  c.topology.environments_per_worker = 4
+  _set_collection(c)
   c.replay.capacity = 1_000_000
   c.replay.min_size = 10_000
-  # One of each environment: the trainer makes 1.5 times as many updates.
-  c.replay.transitions_per_item = 4
   c.exploration.random_steps = 10_000
-  # One update per environment step.
-  c.replay.samples_per_insert = float(c.learner.batch_size)
   c.sync.environment_steps = 1_000
   c.evaluation.episodes = 10
   c.evaluation.period_steps = 10_000
   c.evaluation.period_s = 30.0
+
+
+def _set_collection(c: ml_collections.ConfigDict) -> None:
+  """Sets four environments, and one update per step of an environment."""
+  c.topology.environments_per_worker = 4
+  # One of each environment: the trainer makes 1.5 times as many updates.
+  c.replay.transitions_per_item = 4
+  c.replay.samples_per_insert = float(c.learner.batch_size)
 
 
 def _make_mujoco_task(name: str) -> tuple[_Setter, _Setter]:

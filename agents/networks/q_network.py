@@ -157,10 +157,12 @@ class QNetwork:
       hidden = layers.noisy_linear(
         f"{name}/hidden", x, self._head_size, self._noisy_std, noise
       )
-      if is_normalized:
-        hidden = layers.layer_norm(f"{name}/norm", hidden)
       return layers.noisy_linear(
-        f"{name}/output", layers.ops.relu(hidden), size, self._noisy_std, noise
+        f"{name}/output",
+        _activate(layers, name, hidden, is_normalized),
+        size,
+        self._noisy_std,
+        noise,
       )
 
     advantage = stream("advantage", actions * width)
@@ -198,9 +200,7 @@ def compute_streams(
   def hidden(name: str, size: int) -> Array:
     """Returns the units [B, size] of a hidden layer."""
     units = layers.linear(f"{name}/hidden", x, size)
-    if layer_norm:
-      units = layers.layer_norm(f"{name}/norm", units)
-    return layers.ops.relu(units)
+    return _activate(layers, name, units, layer_norm)
 
   wide = actions * width
   if not dueling:
@@ -211,6 +211,22 @@ def compute_streams(
     layers.linear("advantage/output", of_advantage, wide),
     layers.linear("value/output", of_value, width),
   )
+
+
+def _activate(
+  layers: layers_lib.Layers, name: str, units: Array, layer_norm: bool
+) -> Array:
+  """Returns the ReLU of a stream's hidden units [B, F].
+
+  Args:
+    layers: layers with the network's variables.
+    name: the stream's name, which prefixes those of the variables.
+    units: outputs of the hidden layer, [B, F].
+    layer_norm: whether to normalize the units before.
+  """
+  if layer_norm:
+    units = layers.layer_norm(f"{name}/norm", units)
+  return layers.ops.relu(units)
 
 
 def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:

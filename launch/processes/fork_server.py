@@ -44,7 +44,7 @@ def make_environment_variables(memory_dir: str) -> dict[str, str]:
     memory_dir: the run's tmpfs directory on this machine.
   """
   return {
-    **threads.make_environment_variables("worker", learner_threads=1),
+    **threads.make_environment_variables(1),
     "TF_CPP_MIN_LOG_LEVEL": "1",  # omits informational log lines
     "PYTHONUNBUFFERED": "1",  # so that a killed process has written its log
     "TMPDIR": memory_dir,
