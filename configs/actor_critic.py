@@ -32,6 +32,7 @@ FIELDS: fields.Fields = {
   **groups.ATOMS,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
+  **groups.DECAY,
   **groups.LEARNER,
   **groups.REPLAY,
   **groups.PRIORITIES,

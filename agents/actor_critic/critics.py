@@ -116,14 +116,19 @@ class Critics:
       return observation
     return self._target_encoder(observation)
 
-  def update(self, inputs: CriticInputs) -> CriticUpdate:
-    """Takes a gradient step of the critics and their encoder."""
+  def update(self, inputs: CriticInputs, rate: tf.Tensor) -> CriticUpdate:
+    """Takes a gradient step of the critics and their encoder.
+
+    Args:
+      inputs: the steps from which they learn.
+      rate: step size, [].
+    """
     with tf.GradientTape() as tape:
       features = self.encode(inputs.observation)
       outputs = self._evaluate(features, inputs.action)
       found = inputs.loss(outputs)
       loss = tf.reduce_mean(inputs.weights * found.loss)
-    norm = self._optimizer.minimize(loss, tape, self._learner.learning_rate)
+    norm = self._optimizer.minimize(loss, tape, rate)
     metrics = {
       "critic_loss": loss,
       "q_mean": tf.reduce_mean(self._compute_values(outputs)),

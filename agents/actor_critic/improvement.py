@@ -56,7 +56,11 @@ class Improvement(typing.Protocol):
     ...
 
   def update(
-    self, features: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+    self,
+    features: tf.Tensor,
+    value: ValueFunction,
+    seed: tf.Tensor,
+    rate: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
     """Takes a gradient step towards higher values; returns `metrics`.
 
@@ -64,6 +68,7 @@ class Improvement(typing.Protocol):
       features: features of B observations, [B, ...].
       value: returns values of features and actions.
       seed: int32 [2], seed of the noise.
+      rate: step size, [].
     """
     ...
 
@@ -131,10 +136,13 @@ class SoftImprovement:
     return NextAction(action[None], tf.exp(self._log_temperature) * log_prob)
 
   def update(
-    self, features: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+    self,
+    features: tf.Tensor,
+    value: ValueFunction,
+    seed: tf.Tensor,
+    rate: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
     """Takes a step for the policy, and one for the temperature."""
-    rate = self._learner.learning_rate
     temperature = tf.exp(self._log_temperature)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
@@ -263,7 +271,11 @@ class DeterministicImprovement(_PolicyWithTarget):
     return NextAction(action[None], None)
 
   def update(
-    self, features: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+    self,
+    features: tf.Tensor,
+    value: ValueFunction,
+    seed: tf.Tensor,
+    rate: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
     """Takes a step along the gradient of the values; see `Improvement`."""
     del seed
@@ -271,7 +283,7 @@ class DeterministicImprovement(_PolicyWithTarget):
       # Gradients flow through the critics' inputs, not into their weights.
       tape.watch(self.network.trainable_variables)
       loss = -tf.reduce_mean(value(features, self.network(features)))
-    self._optimizer.minimize(loss, tape, self._learner.learning_rate)
+    self._optimizer.minimize(loss, tape, rate)
     return {"policy_loss": loss}
 
 
@@ -328,7 +340,11 @@ class ConstrainedImprovement(_PolicyWithTarget):
     return target.log_prob(action)
 
   def update(
-    self, features: tf.Tensor, value: ValueFunction, seed: tf.Tensor
+    self,
+    features: tf.Tensor,
+    value: ValueFunction,
+    seed: tf.Tensor,
+    rate: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
     """Takes a step for the policy, and one for temperature and multipliers."""
     learner = self._learner
@@ -354,7 +370,7 @@ class ConstrainedImprovement(_PolicyWithTarget):
       # The KL loss has gradients for the policy and for the multipliers.
       policy_loss = mpo.policy_loss + mpo.kl_loss
       dual_loss = mpo.temperature_loss + mpo.kl_loss
-    self._optimizer.minimize(policy_loss, tape, learner.learning_rate)
+    self._optimizer.minimize(policy_loss, tape, rate)
     self._dual_optimizer.minimize(dual_loss, tape, learner.dual_learning_rate)
     return {
       "policy_loss": mpo.policy_loss,

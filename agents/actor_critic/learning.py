@@ -8,7 +8,13 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import batch_weights, core, normalizer, policies
+from slipway.agents import (
+  batch_weights,
+  core,
+  normalizer,
+  optimizer,
+  policies,
+)
 from slipway.agents.actor_critic import critics, evaluation, improvement
 from slipway.agents.networks import actor_critic
 from slipway.replay.tables import dataset as dataset_lib
@@ -40,8 +46,7 @@ class ActorCriticLearner:
         they are the observations.
     """
     self._seed = config.seed
-    self._policy_period = config.learner.policy_period
-    self._target_period = config.learner.target_update_period
+    self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
     features = spec if encoder is None else encoder.spec
@@ -58,8 +63,12 @@ class ActorCriticLearner:
     """Takes a gradient step of the critics and, if it is due, of the policy."""
     seeds = [self._make_seed(i) for i in range(_SEEDS)]
     weights = batch_weights.compute(self._replay, batch, self.steps)
+    rate = self._learner.learning_rate * optimizer.decay_factor(
+      self._learner.decay_steps, self.steps
+    )
     found = self._critics.update(
-      self._evaluation.make_inputs(batch.data, weights, seeds[0], seeds[1])
+      self._evaluation.make_inputs(batch.data, weights, seeds[0], seeds[1]),
+      rate,
     )
     metrics = found.metrics
     # The control dependency delays the count until the batch is there, since
@@ -70,7 +79,7 @@ class ActorCriticLearner:
     def improve() -> None:
       # The critics' features, of before their step, save a pass of the encoder.
       own = self._policy.update(
-        found.features, self._critics.policy_value, seeds[2]
+        found.features, self._critics.policy_value, seeds[2], rate
       )
       self._metrics.assign([own[name] for name in self._policy.metrics])
 
@@ -78,8 +87,8 @@ class ActorCriticLearner:
       self._critics.follow()
       self._policy.follow()
 
-    _run_every(self._policy_period, steps, improve)
-    _run_every(self._target_period, steps, follow)
+    _run_every(self._learner.policy_period, steps, improve)
+    _run_every(self._learner.target_update_period, steps, follow)
     newest = tf.unstack(self._metrics.read_value())
     metrics |= dict(zip(self._policy.metrics, newest, strict=True))
     if self._replay.sampler == "uniform":

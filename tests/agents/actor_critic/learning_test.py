@@ -126,6 +126,29 @@ def test_only_the_policy_is_published(name):
   assert all(name.startswith(f"{policies.POLICY}/") for name in names)
 
 
+@pytest.mark.parametrize("name", ["sac", "ddpg", "mpo"])
+def test_the_steps_of_all_networks_shrink_by_the_decay(batches, name):
+  changes = []
+  for decay_steps in (0, 4):
+    learner = make_learner(make_config(name, decay_steps=decay_steps))
+    update = make_update(learner)
+    update(batches[name])  # the first factor is 1, so both stay equal
+    before = collected.values_of(learner)
+    update(batches[name])
+    after = collected.values_of(learner)
+    changes.append({key: after[key] - before[key] for key in after})
+  constant, decayed = changes
+  for key, change in part(constant, "critics").items():
+    np.testing.assert_allclose(decayed[key], 0.75 * change, 1e-3, 1e-6)
+  # The policy's gradient depends on the critics, whose steps were smaller.
+  larger, smaller = (
+    np.concatenate([np.ravel(x) for x in part(values, "policy").values()])
+    for values in (constant, decayed)
+  )
+  ratio = np.linalg.norm(smaller) / np.linalg.norm(larger)
+  assert ratio == pytest.approx(0.75, abs=0.05)
+
+
 @pytest.mark.parametrize("tau", [0.0, 0.25, 1.0])
 @pytest.mark.parametrize(
   ("name", "network"), [("sac", "critics"), ("ddpg", "policy")]
@@ -215,7 +238,7 @@ def test_targets_of_mpo_are_means_over_its_samples(batches, head):
 
 def test_mpo_moves_the_policy_to_better_actions(batches):
   """By a critic whose values rise with the action, the mode rises."""
-  config = make_config("mpo", learning_rate=1e-2, action_samples=20)
+  config = make_config("mpo", action_samples=20)
   spec = factory.make_spec(config.environment)
   policy = registry.make_builder("actor_critic").make_network(config, spec)
   constrained = improvement.ConstrainedImprovement(config, spec, policy)
@@ -228,7 +251,10 @@ def test_mpo_moves_the_policy_to_better_actions(batches):
   before = find_mode()
   for step in range(20):
     constrained.update(
-      observation, lambda o, a: 10.0 * a[:, 0], tf.constant([1, step])
+      observation,
+      lambda o, a: 10.0 * a[:, 0],
+      tf.constant([1, step]),
+      tf.constant(1e-2),
     )
     constrained.follow()
   assert (find_mode() > before + 0.05).mean() > 0.9
