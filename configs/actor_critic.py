@@ -325,6 +325,19 @@ def _set_large_replay(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_s = 30.0
 
 
+def _set_lunarlander_replay(c: ml_collections.ConfigDict) -> None:
+  """Sets replay and network for LunarLander; docs/learning.md says why."""
+  _set_large_replay(c)
+  c.replay.min_size = 5_000
+  c.exploration.random_steps = 5_000
+  # An update per four steps, of which more would teach hovering for longer.
+  c.replay.samples_per_insert = c.learner.batch_size / 4
+  c.adder.n_step = 5
+  c.network.hidden_sizes = (128, 128)
+  c.evaluation.period_steps = 2_500  # updates: 10,000 environment steps
+  c.evaluation.period_s = 10.0
+
+
 def _set_collection(c: ml_collections.ConfigDict) -> None:
   """Sets four environments, and one update per step of an environment."""
   c.topology.environments_per_worker = 4
@@ -341,7 +354,7 @@ def _make_mujoco_task(name: str) -> tuple[_Setter, _Setter]:
 # The functions that set environment and replay, by preset name.
 _TASKS: Mapping[str, tuple[_Setter, _Setter]] = {
   "pendulum": (tasks.pendulum, set_small_replay),
-  "lunarlander": (tasks.continuous_lunarlander, _set_large_replay),
+  "lunarlander": (tasks.continuous_lunarlander, _set_lunarlander_replay),
   "bipedalwalker": (tasks.bipedalwalker, _set_large_replay),
   "halfcheetah": _make_mujoco_task("HalfCheetah-v5"),
   "hopper": _make_mujoco_task("Hopper-v5"),

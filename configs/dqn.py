@@ -48,9 +48,12 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
   c.network.highest_return = 300.0
   c.replay.capacity = 100_000
   c.replay.min_size = 5_000
+  c.replay.samples_per_insert = 16.0  # an update for 4 environment steps
   c.exploration.decay_steps = 100_000
   c.replay.importance_steps = 100_000
-  c.learner.learning_rate = 5e-4
+  c.learner.huber_delta = 100.0  # as for CartPole; docs/learning.md
+  c.learner.learning_rate = 1e-3
+  c.learner.decay_steps = 100_000  # 400,000 environment steps
   c.learner.target_update_period = 500
   c.evaluation.period_s = 5.0
   c.evaluation.period_steps = 2_500

@@ -47,13 +47,23 @@ def _minatar(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_steps = 2_500
 
 
+_CONTINUOUS: presets.Presets = actor_critic.make_presets(
+  3e-4,
+  # RL Baselines3 Zoo
+  {"pendulum": 1e-3, "lunarlander": 7.3e-4, "bipedalwalker": 7.3e-4},
+)
+
+
+def _lunarlander(c: ml_collections.ConfigDict) -> None:
+  """Sets LunarLander-v3 with continuous actions."""
+  _CONTINUOUS["lunarlander"](c)
+  c.learner.tau = 0.01  # RL Baselines3 Zoo
+
+
 # The presets of SAC, by name.
 PRESETS: presets.Presets = {
-  **actor_critic.make_presets(
-    3e-4,
-    # RL Baselines3 Zoo
-    {"pendulum": 1e-3, "lunarlander": 7.3e-4, "bipedalwalker": 7.3e-4},
-  ),
+  **_CONTINUOUS,
+  "lunarlander": _lunarlander,
   "cartpole": _cartpole,
   "minatar_breakout": _minatar,
 }

@@ -195,6 +195,17 @@ class Critics:
     values = self._compute_values(self._online(features, action))
     return self._combine(values)
 
+  def compute_dead_units(
+    self, features: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the part [] of the critics' ReLUs that give 0 for B actions.
+
+    Args:
+      features: features of B observations, [B, ...].
+      action: one action for each observation, [B, ...].
+    """
+    return self._online.compute_dead_units(features, action)
+
   def follow(self) -> None:
     """Moves the target networks towards the critics and their encoder."""
     targets.soft_update(
@@ -311,6 +322,13 @@ class DiscreteCritics(Critics):
     """
     values = self._combine(self._online(features))
     return tf.reduce_sum(action * values, axis=-1)
+
+  def compute_dead_units(
+    self, features: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the part [] of the critics' ReLUs that give 0 for B features."""
+    del action
+    return self._online.compute_dead_units(features)
 
   def _declare(
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

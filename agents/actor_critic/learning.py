@@ -11,6 +11,7 @@ from acme import specs
 from slipway.agents import (
   batch_weights,
   core,
+  dead_units,
   normalizer,
   optimizer,
   policies,
@@ -57,6 +58,7 @@ class ActorCriticLearner:
     )
     # The policy's newest metrics, for updates in which it does not learn.
     self._metrics = tf.Variable(tf.zeros(len(self._policy.metrics)))
+    self._dead_units = dead_units.DeadUnitsMetric()
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
@@ -66,11 +68,14 @@ class ActorCriticLearner:
     rate = self._learner.learning_rate * optimizer.decay_factor(
       self._learner.decay_steps, self.steps
     )
-    found = self._critics.update(
-      self._evaluation.make_inputs(batch.data, weights, seeds[0], seeds[1]),
-      rate,
+    inputs = self._evaluation.make_inputs(
+      batch.data, weights, seeds[0], seeds[1]
     )
-    metrics = found.metrics
+    dead = self._dead_units.update(
+      self.steps, lambda: self._compute_dead_units(inputs)
+    )
+    found = self._critics.update(inputs, rate)
+    metrics = {**found.metrics, dead_units.NAME: dead}
     # The control dependency delays the count until the batch is there, since
     # the iterator may end in this step.
     with tf.control_dependencies([metrics["gradient_norm"]]):
@@ -115,6 +120,14 @@ class ActorCriticLearner:
       "policy_metrics": self._metrics,
       "steps": self.steps,
     }
+
+  def _compute_dead_units(self, inputs: critics.CriticInputs) -> tf.Tensor:
+    """Returns the part [] of dead units of critics or policy, if it is more."""
+    features = self._critics.encode(inputs.observation)
+    return tf.maximum(
+      self._critics.compute_dead_units(features, inputs.action),
+      self._policy.network.compute_dead_units(features),
+    )
 
   def _make_seed(self, index: int) -> tf.Tensor:
     """Returns a seed int32 [2] that is unique in the run.

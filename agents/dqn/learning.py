@@ -4,7 +4,7 @@ import ml_collections
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import core, q_learner
+from slipway.agents import core, dead_units, q_learner
 from slipway.agents.dqn import objectives
 from slipway.agents.networks import q_network, tf_network
 from slipway.replay.items import priorities, transitions
@@ -38,6 +38,7 @@ class DQNLearner(q_learner.QLearner):
     self._samples_quantiles = config.network.head == "implicit_quantile"
     self._quantiles = config.network.quantiles
     self._seed = config.seed
+    self._dead_units = dead_units.DeadUnitsMetric()
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes one gradient step on a batch of transitions.
@@ -51,8 +52,15 @@ class DQNLearner(q_learner.QLearner):
       output = self._objective.loss(
         data, objectives.NetworkOutputs(online, target, target_tm1, selector)
       )
+    dead = self._dead_units.update(
+      self.steps,
+      lambda: self.online.compute_dead_units(
+        data.o_tm1, self._make_seed(0), self._quantiles
+      ),
+    )
     metrics = {
       **self.descend(tape, batch, output.loss),
+      dead_units.NAME: dead,
       "q_mean": self._mean_over_legal(online.values),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }

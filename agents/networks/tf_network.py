@@ -49,6 +49,28 @@ class Network(tf.Module):
     """
     return self._declaration(self.layers, *inputs, **options)
 
+  def compute_dead_units(
+    self, *inputs: typing.Any, **options: typing.Any
+  ) -> tf.Tensor:
+    """Returns the part [] of the ReLUs that give 0 for all B inputs.
+
+    It is 0 for a network without ReLUs. Those in bfloat16 are not counted.
+
+    Args:
+      *inputs: as for a call of the network.
+      **options: the same.
+    """
+    recorder = _ReluRecorder()
+    layers = layers_lib.Layers(recorder, self._variable)
+    self._declaration(layers, *inputs, **options)
+    dead = [
+      tf.reduce_all(x <= 0, axis=tuple(range(len(x.shape) - 1)))
+      for x in recorder.outputs
+    ]
+    if not dead:
+      return tf.constant(0.0)
+    return tf.reduce_mean(tf.cast(tf.concat(dead, axis=0), tf.float32))
+
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the variables, arrays by name: 'torso/linear_0/w'."""
     return {
@@ -81,6 +103,28 @@ class Network(tf.Module):
         tf.constant(initializer(random, shape)), name=name
       )
     return self._variables[name]
+
+
+class _ReluRecorder:
+  """The operations of `tf_ops`, which keep the outputs of their ReLUs.
+
+  Attributes:
+    outputs: the outputs so far, [..., units] or [..., channels] each.
+  """
+
+  def __init__(self):
+    """Starts without outputs."""
+    self.outputs: list[tf.Tensor] = []
+
+  def relu(self, x: tf.Tensor) -> typing.Any:
+    """Returns max(x, 0), and keeps it."""
+    output: typing.Any = tf_ops.relu(x)
+    self.outputs.append(output)
+    return output
+
+  def __getattr__(self, name: str) -> typing.Any:
+    """Returns another operation."""
+    return getattr(tf_ops, name)
 
 
 class ActingNetwork:

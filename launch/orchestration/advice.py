@@ -27,6 +27,9 @@ _MAX_CLIPPING = 4.0
 # Largest norm of the gradients, as a multiple of the norm to which they are
 # clipped. Presets have medians below 1 and single updates up to 20.
 _MAX_GRADIENT = 1_000.0
+# Largest part of the hidden units that give 0 for a whole batch. Networks that
+# learn have up to a half.
+_MAX_DEAD_UNITS = 0.9
 # Number of evaluations after which equal returns cause advice.
 _EQUAL_RETURNS = 30
 
@@ -127,6 +130,24 @@ def _advise_on_gradients(
   )
 
 
+def _advise_on_dead_units(
+  config: ml_collections.ConfigDict,
+  metrics: _Metrics,
+  returns: Sequence[float],
+) -> str | None:
+  """Returns advice if hardly any hidden unit depends on the observations."""
+  dead = metrics.get("dead_units")
+  if dead is None or not dead > _MAX_DEAD_UNITS:
+    return None
+  norm = fields.get(config, "network.layer_norm")
+  return (
+    f"{dead:.0%} of a network's hidden units give 0 for a whole batch, so they "
+    "learn nothing, and neither do the layers before them: lower config."
+    f"learner.learning_rate={config.learner.learning_rate:g}"
+    + (", or set config.network.layer_norm='all'" if norm != "all" else "")
+  )
+
+
 def _advise_on_equal_returns(
   config: ml_collections.ConfigDict,
   metrics: _Metrics,
@@ -150,5 +171,6 @@ _RULES: tuple[_Rule, ...] = (
   _advise_on_support,
   _advise_on_clipping,
   _advise_on_gradients,
+  _advise_on_dead_units,
   _advise_on_equal_returns,
 )

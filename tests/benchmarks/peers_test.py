@@ -301,8 +301,11 @@ def test_continuous_tasks_have_the_numbers_of_our_presets(name):
       assert getattr(task, field) == network[field], field
   else:  # D4PG has Acme's rate of updates, also in Slipway's runs
     assert task.batch_size / task.steps_per_update == replay.samples_per_insert
-  if task.evaluation_period:  # of one update per environment step
-    assert task.evaluation_period == config.evaluation.period_steps
+  if task.evaluation_period:
+    steps = config.evaluation.period_steps  # updates
+    if algorithm != "d4pg":
+      steps *= task.steps_per_update
+    assert task.evaluation_period == steps
   assert not task.decay_steps
 
 

@@ -103,7 +103,12 @@ TASKS = {
     environment="LunarLander-v3",
     kwargs={"continuous": True},
     learning_rate=7.3e-4,
+    min_size=5_000,
     evaluation_period=10_000,
+    hidden_sizes=(128, 128),
+    tau=0.01,
+    steps_per_update=4,
+    n_step=5,
   ),
   "sac_pendulum": _PENDULUM,
   "d4pg_pendulum": dataclasses.replace(
@@ -121,8 +126,10 @@ TASKS = {
 ZOO = {
   "sac_lunarlander": dataclasses.replace(
     TASKS["sac_lunarlander"],
+    min_size=10_000,
     hidden_sizes=(400, 300),
-    tau=0.01,
+    steps_per_update=1,
+    n_step=1,
     decay_steps=500_000,
   ),
   "sac_pendulum": dataclasses.replace(

@@ -42,6 +42,14 @@ CASES = [
   ("ppo", {}, {"td_error_abs_mean": 1e3}, None),
   ("ppo", {}, {"gradient_norm": 499.0}, None),
   ("ppo", {}, {"gradient_norm": 501.0}, "learner.max_gradient_norm=0.5:"),
+  ("dqn", {}, {"dead_units": 0.89}, None),
+  ("dqn", {}, {"dead_units": 0.91}, "learning_rate=0.002, or set"),
+  (
+    "sac",
+    {"network__layer_norm": "all"},
+    {"dead_units": 1.0},
+    "100% of a network's hidden units",
+  ),
   ("dqn", {}, {"td_error_abs_mean": None}, None),
   ("dqn", {}, {"td_error_abs_mean": math.nan}, None),
 ]

@@ -1,0 +1,42 @@
+"""Dead units: ReLUs whose output no longer depends on the observations.
+
+A ReLU that gives 0 for each observation has no gradient, so it stays as it is:
+Sokar et al. 2023, "The dormant neuron phenomenon in deep reinforcement
+learning" (https://arxiv.org/abs/2302.12902), definition 3.1, with tau = 0.
+"""
+
+import typing
+from collections.abc import Callable
+
+import tensorflow as tf
+
+NAME = "dead_units"  # of the metric
+# Updates between two measurements, each of which costs a forward pass.
+_PERIOD = 500
+
+
+class DeadUnitsMetric:
+  """The newest part of dead units, measured at the first of each 500 updates.
+
+  It is no state of a learner: it is not saved.
+  """
+
+  def __init__(self):
+    """Starts with none."""
+    self._newest = tf.Variable(tf.zeros(()), trainable=False)
+
+  def update(
+    self, steps: typing.Any, measure: Callable[[], tf.Tensor]
+  ) -> tf.Tensor:
+    """Returns the newest part of dead units, [].
+
+    Args:
+      steps: updates done before this one, int64 [].
+      measure: computes the part, []; see `Network.compute_dead_units`.
+    """
+    newest: typing.Any = self._newest
+    return tf.cond(
+      steps % _PERIOD == 0,
+      lambda: newest.assign(measure()),
+      newest.read_value,
+    )

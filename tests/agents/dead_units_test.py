@@ -1,0 +1,86 @@
+"""Dead units: ReLUs that give 0 for a whole batch."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from slipway.agents import dead_units, registry
+from slipway.agents.networks import tf_network
+from slipway.configs import catalog
+from slipway.environments import factory
+from tests.agents import collected
+
+
+def make_learner(name, **network):
+  config = catalog.algorithms()[name].get_config()
+  config.network.update({"hidden_sizes": (16, 16), **network})
+  config.replay.transitions_per_item = 1
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  learner = builder.make_learner(config, spec)
+  table = builder.make_table(config, spec)
+  data = collected.collect(config, learner.get_variables(), 32)
+  return learner, collected.make_batch(table.schema, data)
+
+
+def kill_units(network: tf_network.Network, layer: str, units: int):
+  """Makes the first units of a layer 0 for all inputs."""
+  values = network.get_variables()
+  for name in values:
+    if name.endswith(f"{layer}/b"):
+      values[name][:units] = -1e6
+  network.load(values)
+
+
+def find_metric(learner, batch):
+  update = tf.function(learner.update, autograph=False)
+  return float(update(batch).metrics[dead_units.NAME])
+
+
+@pytest.mark.parametrize("name", ["dqn", "rainbow", "iqn"])
+def test_dead_units_of_value_learners_are_counted(name):
+  learner, batch = make_learner(name)
+  alive = learner.online.compute_dead_units(batch.data.o_tm1).numpy()
+  assert 0.0 <= alive < 0.5
+  kill_units(learner.online, "torso/linear_0", 16)
+  assert find_metric(learner, batch) > max(alive, 0.2)
+
+
+@pytest.mark.parametrize("name", ["sac", "ddpg"])
+@pytest.mark.parametrize("network", ["policy", "critics"])
+def test_dead_units_of_policy_or_critics_are_counted(name, network):
+  learner, batch = make_learner(name)
+  for i in range(2):
+    kill_units(learner.checkpointed[network], f"linear_{i}", 16)
+  assert find_metric(learner, batch) == 1.0
+
+
+def test_each_part_of_the_units_counts_alike():
+  learner, batch = make_learner("ddpg")
+  network, observation = learner.checkpointed["policy"], batch.data.o_tm1
+  before = network.compute_dead_units(observation).numpy()
+  kill_units(network, "linear_1", 8)  # of 32 units in all
+  found = network.compute_dead_units(observation).numpy()
+  assert max(before, 0.25) <= found <= before + 0.25
+
+
+def test_a_network_without_relus_has_no_dead_units():
+  learner, batch = make_learner("ddpg", activation="tanh")
+  assert find_metric(learner, batch) == 0.0
+
+
+def test_the_newest_measurement_is_kept():
+  metric = dead_units.DeadUnitsMetric()
+  part = tf.Variable(0.25)
+  steps = tf.Variable(0, dtype=tf.int64)
+
+  @tf.function
+  def update():
+    return metric.update(steps, part.read_value)
+
+  found = []
+  for step, value in ((0, 0.25), (1, 0.5), (499, 0.5), (500, 0.75), (501, 1)):
+    steps.assign(step)
+    part.assign(value)
+    found.append(update().numpy())
+  np.testing.assert_array_equal(found, [0.25, 0.25, 0.25, 0.75, 0.75])
