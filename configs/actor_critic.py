@@ -330,7 +330,7 @@ def _set_lunarlander_replay(c: ml_collections.ConfigDict) -> None:
   _set_large_replay(c)
   c.replay.min_size = 5_000
   c.exploration.random_steps = 5_000
-  # An update per four steps, of which more would teach hovering for longer.
+  # An update per four steps. With one per step, policies hover for longer.
   c.replay.samples_per_insert = c.learner.batch_size / 4
   c.adder.n_step = 5
   c.network.hidden_sizes = (128, 128)
