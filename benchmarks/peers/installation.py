@@ -3,6 +3,7 @@
 import hashlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -70,6 +71,34 @@ def install(
   # Written last, so that an interrupted installation starts from scratch.
   stamp.write_text(checksum)
   return python
+
+
+def install_packages(lock: pathlib.Path, folder: pathlib.Path) -> None:
+  """Installs packages for this Python in a folder, if outdated.
+
+  With the folder at the end of the Python path, they are found beside those
+  of this process's environment, which stays as it is.
+
+  Args:
+    lock: lock file with the packages and those of their dependencies that this
+      process's environment lacks.
+    folder: folder of the packages; an outdated one is replaced.
+
+  Raises:
+    NotInstalledError: the installation failed.
+  """
+  stamp = folder / _STAMP
+  checksum = hashlib.sha256(lock.read_bytes()).hexdigest()
+  if stamp.exists() and stamp.read_text() == checksum:
+    return
+  print(f"installing {lock.parent.name} ...", file=sys.stderr, flush=True)
+  shutil.rmtree(folder, ignore_errors=True)
+  _run_uv(
+    *("pip", "install", "-q", f"--python={sys.executable}", "--no-deps"),
+    *(f"--target={folder}", f"--requirements={lock}"),
+  )
+  # Written last, so that an interrupted installation starts from scratch.
+  stamp.write_text(checksum)
 
 
 def _find_python(version: str) -> str:

@@ -1,0 +1,47 @@
+"""The Behaviour Suite in small: runs are recorded, scored and drawn."""
+
+import csv
+import math
+
+import pytest
+
+from benchmarks.bsuite import __main__ as bsuite
+
+pytestmark = [pytest.mark.benchmarks, pytest.mark.timeout(300)]
+
+
+def measure(out, episodes):
+  return bsuite.measure(
+    ("dqn",),
+    settings=2,
+    at_once=2,
+    out=out,
+    experiments=("bandit", "catch"),
+    episodes=episodes,
+  )
+
+
+def test_runs_are_recorded_scored_and_drawn(tmp_path, capfd):
+  found = measure(tmp_path, episodes=300)
+  assert [row["experiment"] for row in found.raw] == ["bandit", "catch"]
+  assert [row["settings"] for row in found.raw] == [2, 2]
+  # 0 is a random agent: the best of 11 arms is found within 300 episodes.
+  assert found.raw[0]["score"] > 0.1
+  (row,) = found.medians
+  assert row["basic"] == pytest.approx(
+    (found.raw[0]["score"] + found.raw[1]["score"]) / 2
+  )
+  assert math.isnan(row["memory"])
+  assert (tmp_path / "bsuite.png").stat().st_size > 10_000
+  with open(tmp_path / "bsuite" / "dqn.csv", newline="") as file:
+    rows = list(csv.DictReader(file))
+  assert list(dict.fromkeys(row["bsuite_id"] for row in rows)) == [
+    *("bandit/0", "bandit/19"),
+    *("catch/0", "catch/19"),
+  ]
+  assert {int(row["episode"]) for row in rows} >= {1, 100, 300}
+  assert "bsuite: dqn, catch/0" in capfd.readouterr().err
+
+  again = measure(tmp_path, episodes=300)
+  assert "bsuite: dqn" not in capfd.readouterr().err  # nothing is run again
+  assert again.raw == found.raw
