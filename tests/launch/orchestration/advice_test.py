@@ -85,8 +85,8 @@ def test_a_short_excess_is_none(clock):
 @pytest.mark.parametrize(
   ("returns", "says"),
   [
-    ([-200.0] * 29, False),
-    ([-200.0] * 30, True),
+    ([-200.0] * 9, False),
+    ([-200.0] * 10, True),
     ([-200.0] * 29 + [-199.0], False),
     # What came before them is unknown.
     ([500.0] * base.RETURNS_KEPT, False),
