@@ -17,4 +17,5 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """
   c = dqn.get_config(preset)
   c.learner.munchausen_scale = 0.9  # alpha; section 4
+  c.adder.n_step = 1  # the bonus is of the first action
   return c

@@ -18,7 +18,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.network.noisy = True
   c.exploration.epsilon_start = 0.0  # table 1
   c.exploration.epsilon_end = 0.0
-  c.adder.n_step = 3  # table 1
+  c.adder.n_step = max(3, c.adder.n_step)  # table 1: 3
   c.replay.sampler = "prioritized"
   c.replay.priority_exponent = 0.5  # omega; table 1
   if preset in dqn.ATARI:

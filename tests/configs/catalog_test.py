@@ -53,7 +53,7 @@ def test_a_config_names_its_paper(name):
   assert paper.count('"') == 2
 
 
-def differences(name, preset="cartpole"):
+def differences(name, preset="lunarlander"):
   own = fields.flatten(catalog.algorithms()[name].get_config(preset))
   before = fields.flatten(dqn.get_config(preset))
   return {k: v for k, v in own.items() if before.get(k) != v}
