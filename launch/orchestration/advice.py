@@ -30,8 +30,8 @@ _MAX_GRADIENT = 1_000.0
 # Largest part of the hidden units that give 0 for a whole batch. Networks that
 # learn have up to a half.
 _MAX_DEAD_UNITS = 0.9
-# Number of evaluations after which equal returns cause advice. Where evaluations
-# are minutes apart, more would be said too late.
+# Number of evaluations after which equal returns cause advice. With more, it
+# would be late where evaluations are minutes apart.
 _EQUAL_RETURNS = 10
 
 
