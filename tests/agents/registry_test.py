@@ -175,6 +175,7 @@ spec = specs.EnvironmentSpec(
     specs.Array((4,), np.float32), specs.DiscreteArray(2),
     specs.Array((), np.float32), specs.BoundedArray((), np.float32, 0, 1))
 config = dqn.get_config()
+config.adder.n_step = 1
 builder = registry.make_builder(config.agent)
 actor = builder.make_actor(config, spec, worker=0)
 shapes = {'torso/linear_0': (4, 64), 'advantage/hidden': (64, 64),

@@ -49,6 +49,7 @@ def test_each_version_makes_one_share_and_grants_one_turn(start_run):
     "--mode=sync",
     "--config.replay.sampler=uniform",
     "--config.replay.transitions_per_item=1",  # of one version each
+    "--config.adder.n_step=3",  # all but the last two steps of the version
     "--config.replay.min_size=1_600",
     f"--config.sync.environment_steps={ROUND}",
     f"--config.limits.trainer_steps={6 * UPDATES}",

@@ -22,6 +22,7 @@ def make_config(mode: str = "async", **replay: typing.Any):
   config = dqn.get_config()
   config.mode = mode
   config.network.hidden_sizes = (8,)
+  config.adder.n_step = 1
   config.topology.update(workers=1, environments_per_worker=4)
   config.replay.update(
     {"min_size": 20, "capacity": 500, "samples_per_insert": 8.0, **replay}
