@@ -10,7 +10,7 @@ from slipway.environments import factory, recordings
 
 
 def test_a_short_training_reaches_195(train):
-  # One process and one seed: the same numbers each time. It took 49,018
+  # One process and one seed: the same numbers each time. It took 59,317
   # environment steps; another CPU may round otherwise.
   summary = train(
     "--config=apex_dqn:cartpole",
