@@ -143,13 +143,14 @@ def measure(
   raw, medians, tag_scores = [], [], {}
   for algorithm in algorithms:
     recorded = scores_lib.Recorded(out / "bsuite" / f"{algorithm}.csv")
+    done = recorded.ids
     with futures.ThreadPoolExecutor(at_once) as pool:
       runs = [
         pool.submit(
           _run, algorithm, each, episodes or scores_lib.count_episodes(each)
         )
         for each in ids
-        if each not in recorded.ids
+        if each not in done
       ]
       for run in futures.as_completed(runs):
         recorded.add(run.result())

@@ -13,15 +13,11 @@ from bsuite import sweep
 from bsuite.experiments import summary_analysis
 from bsuite.logging import csv_logging, logging_utils
 
-# The classic data set is downloaded when these experiments start.
-_WITH_DOWNLOADS = ("mnist", "mnist_noise", "mnist_scale")
-# Names of all experiments, in the suite's order.
+# Names of the experiments, but for those that download MNIST when they start.
 EXPERIMENTS = tuple(
-  dict.fromkeys(
-    name
-    for name in (bsuite_id.split("/")[0] for bsuite_id in sweep.SWEEP)
-    if name not in _WITH_DOWNLOADS
-  )
+  name
+  for name in summary_analysis.BSUITE_INFO
+  if name not in ("mnist", "mnist_noise", "mnist_scale")
 )
 # What experiments measure: the axes of the picture, by the suite's tag.
 TAGS = {
@@ -48,7 +44,7 @@ def choose_ids(experiments: Iterable[str], settings: int) -> list[str]:
   """
   chosen = []
   for experiment in experiments:
-    ids = [x for x in sweep.SWEEP if x.split("/")[0] == experiment]
+    ids = [x for x in sweep.SWEEP if _experiment_of(x) == experiment]
     places = np.linspace(0, len(ids) - 1, min(settings, len(ids)))
     chosen += [ids[round(place)] for place in places]
   return chosen
@@ -60,7 +56,12 @@ def count_episodes(bsuite_id: str) -> int:
   Args:
     bsuite_id: experiment and setting, such as 'catch/0'.
   """
-  return summary_analysis.BSUITE_INFO[bsuite_id.split("/")[0]].episode
+  return summary_analysis.BSUITE_INFO[_experiment_of(bsuite_id)].episode
+
+
+def _experiment_of(bsuite_id: str) -> str:
+  """Returns the experiment of a bsuite id."""
+  return bsuite_id.split(sweep.SEPARATOR)[0]
 
 
 def read_run(folder: pathlib.Path, bsuite_id: str) -> list[dict[str, str]]:

@@ -53,23 +53,13 @@ def install(
     NotInstalledError: the installation failed.
   """
   python = venv / "bin" / "python"
-  stamp = venv / _STAMP
-  checksum = hashlib.sha256(lock.read_bytes()).hexdigest()
-  if python.exists() and stamp.exists() and stamp.read_text() == checksum:
+  if _is_installed(lock, venv) and python.exists():
     return python
-  print(f"installing {lock.parent.name} ...", file=sys.stderr, flush=True)
+  _report_start(lock)
   _run_uv(
     "venv", "-q", "--clear", f"--python={_find_python(version)}", str(venv)
   )
-  # Without dependencies, since their pins contradict the lock's versions.
-  _run_uv(
-    *("pip", "install", "-q", f"--python={python}", "--no-deps"),
-    # Otherwise, where PYTHONDONTWRITEBYTECODE is set, each start would compile
-    # thousands of modules.
-    *("--compile-bytecode", f"--requirements={lock}"),
-  )
-  # Written last, so that an interrupted installation starts from scratch.
-  stamp.write_text(checksum)
+  _install_lock(lock, venv, f"--python={python}")
   return python
 
 
@@ -87,18 +77,51 @@ def install_packages(lock: pathlib.Path, folder: pathlib.Path) -> None:
   Raises:
     NotInstalledError: the installation failed.
   """
-  stamp = folder / _STAMP
-  checksum = hashlib.sha256(lock.read_bytes()).hexdigest()
-  if stamp.exists() and stamp.read_text() == checksum:
+  if _is_installed(lock, folder):
     return
-  print(f"installing {lock.parent.name} ...", file=sys.stderr, flush=True)
+  _report_start(lock)
   shutil.rmtree(folder, ignore_errors=True)
+  _install_lock(
+    lock, folder, f"--python={sys.executable}", f"--target={folder}"
+  )
+
+
+def _is_installed(lock: pathlib.Path, folder: pathlib.Path) -> bool:
+  """Returns whether a folder has the packages of a lock file as it is now."""
+  stamp = folder / _STAMP
+  return stamp.exists() and stamp.read_text() == _checksum(lock)
+
+
+def _report_start(lock: pathlib.Path) -> None:
+  """Prints that a lock file is being installed, which can take minutes."""
+  print(f"installing {lock.parent.name} ...", file=sys.stderr, flush=True)
+
+
+def _install_lock(
+  lock: pathlib.Path, folder: pathlib.Path, *places: str
+) -> None:
+  """Installs a lock file's packages, and stamps their folder.
+
+  Args:
+    lock: the lock file.
+    folder: folder of the packages, or of their virtual environment.
+    places: uv's arguments that say where the packages are installed.
+  """
+  checksum = _checksum(lock)
+  # Without dependencies, since their pins contradict the lock's versions.
   _run_uv(
-    *("pip", "install", "-q", f"--python={sys.executable}", "--no-deps"),
-    *(f"--target={folder}", f"--requirements={lock}"),
+    *("pip", "install", "-q", "--no-deps", *places),
+    # Otherwise, where PYTHONDONTWRITEBYTECODE is set, each start would compile
+    # thousands of modules.
+    *("--compile-bytecode", f"--requirements={lock}"),
   )
   # Written last, so that an interrupted installation starts from scratch.
-  stamp.write_text(checksum)
+  (folder / _STAMP).write_text(checksum)
+
+
+def _checksum(lock: pathlib.Path) -> str:
+  """Returns the checksum of a lock file's content."""
+  return hashlib.sha256(lock.read_bytes()).hexdigest()
 
 
 def _find_python(version: str) -> str:

@@ -10,19 +10,19 @@ from benchmarks.bsuite import __main__ as bsuite
 pytestmark = [pytest.mark.benchmarks, pytest.mark.timeout(300)]
 
 
-def measure(out, episodes):
+def measure(out):
   return bsuite.measure(
     ("dqn",),
     settings=2,
     at_once=2,
     out=out,
     experiments=("bandit", "catch"),
-    episodes=episodes,
+    episodes=300,
   )
 
 
 def test_runs_are_recorded_scored_and_drawn(tmp_path, capfd):
-  found = measure(tmp_path, episodes=300)
+  found = measure(tmp_path)
   assert [row["experiment"] for row in found.raw] == ["bandit", "catch"]
   assert [row["settings"] for row in found.raw] == [2, 2]
   # 0 is a random agent: the best of 11 arms is found within 300 episodes.
@@ -42,6 +42,6 @@ def test_runs_are_recorded_scored_and_drawn(tmp_path, capfd):
   assert {int(row["episode"]) for row in rows} >= {1, 100, 300}
   assert "bsuite: dqn, catch/0" in capfd.readouterr().err
 
-  again = measure(tmp_path, episodes=300)
+  again = measure(tmp_path)
   assert "bsuite: dqn" not in capfd.readouterr().err  # nothing is run again
   assert again.raw == found.raw
