@@ -136,7 +136,7 @@ class Critics:
       "gradient_norm": norm,
     }
     if found.outside_support is not None:
-      metrics["outside_support"] = tf.reduce_mean(found.outside_support)
+      metrics.update(found.outside_support.metrics())
     return CriticUpdate(found.td_error, features, metrics)
 
   def make_transition_loss(

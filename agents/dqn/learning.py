@@ -65,7 +65,7 @@ class DQNLearner(q_learner.QLearner):
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }
     if output.outside_support is not None:
-      metrics["outside_support"] = tf.reduce_mean(output.outside_support)
+      metrics.update(output.outside_support.metrics())
     return core.Update(metrics, priorities.from_td_errors(output.td_error))
 
   def _compute_targets(

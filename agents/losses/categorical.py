@@ -66,8 +66,8 @@ def categorical_q_learning(
 
 def compute_outside_support(
   returns: tf.Tensor, probabilities: tf.Tensor, atoms: tf.Tensor
-) -> tf.Tensor:
-  """Returns the probability of the returns beyond the atoms, [B].
+) -> output.OutsideSupport:
+  """Returns the probability of the returns beyond the atoms.
 
   `project` counts these returns for the first or the last atom. If they are
   many, the network can't represent the values of the task. Returns that lie
@@ -79,11 +79,16 @@ def compute_outside_support(
     atoms: [K], returns of the atoms in ascending order.
   """
   tolerance = 1e-3 * (atoms[-1] - atoms[0])
-  outside = tf.logical_or(
-    returns < atoms[0] - tolerance, returns > atoms[-1] + tolerance
-  )
-  return tf.reduce_sum(
-    tf.where(outside, probabilities, tf.zeros_like(probabilities)), axis=1
+
+  def probability(outside: tf.Tensor) -> tf.Tensor:
+    """Returns the probability [B] of the returns where `outside` is True."""
+    return tf.reduce_sum(
+      tf.where(outside, probabilities, tf.zeros_like(probabilities)), axis=1
+    )
+
+  return output.OutsideSupport(
+    below=probability(returns < atoms[0] - tolerance),
+    above=probability(returns > atoms[-1] + tolerance),
   )
 
 

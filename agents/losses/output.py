@@ -5,6 +5,25 @@ import typing
 import tensorflow as tf
 
 
+class OutsideSupport(typing.NamedTuple):
+  """Probability of returns beyond the atoms of a categorical distribution.
+
+  Attributes:
+    below: [B], probability of returns below the lowest atom.
+    above: [B], probability of returns above the highest atom.
+  """
+
+  below: tf.Tensor
+  above: tf.Tensor
+
+  def metrics(self) -> dict[str, tf.Tensor]:
+    """Returns the batch's mean probabilities, [] each, by metric name."""
+    return {
+      "below_support": tf.reduce_mean(self.below),
+      "above_support": tf.reduce_mean(self.above),
+    }
+
+
 class LossOutput(typing.NamedTuple):
   """Losses and TD errors of a batch of B elements.
 
@@ -12,13 +31,13 @@ class LossOutput(typing.NamedTuple):
     loss: [B], loss of each element, before importance weights.
     td_error: [B], or [B, T] for sequences: target - q(o_tm1, a_tm1), or another
       error from which the paper of the loss computes priorities.
-    outside_support: [B], probability of the target returns that lie beyond the
-      atoms of a categorical distribution; None for other losses.
+    outside_support: probability of the target returns that lie beyond the atoms
+      of a categorical distribution; None for other losses.
   """
 
   loss: tf.Tensor
   td_error: tf.Tensor
-  outside_support: tf.Tensor | None = None
+  outside_support: OutsideSupport | None = None
 
 
 def check_ranks(**ranked: tuple[tf.Tensor, int]) -> None:

@@ -60,9 +60,21 @@ class Network(tf.Module):
       *inputs: as for a call of the network.
       **options: the same.
     """
+    return self.compute_dead_units_of(
+      lambda layers: self._declaration(layers, *inputs, **options)
+    )
+
+  def compute_dead_units_of(
+    self, forward: Callable[[layers_lib.Layers], typing.Any]
+  ) -> tf.Tensor:
+    """Returns `compute_dead_units` of another method of the declaration.
+
+    Args:
+      forward: calls the method, such as `unroll`, with the given layers; their
+        ReLUs have outputs [N, ...].
+    """
     recorder = _ReluRecorder()
-    layers = layers_lib.Layers(recorder, self._variable)
-    self._declaration(layers, *inputs, **options)
+    forward(layers_lib.Layers(recorder, self._variable))
     dead = [
       tf.reduce_all(x <= 0, axis=tuple(range(len(x.shape) - 1)))
       for x in recorder.outputs

@@ -8,7 +8,13 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import core, normalizer, optimizer, policies
+from slipway.agents import (
+  core,
+  dead_units,
+  normalizer,
+  optimizer,
+  policies,
+)
 from slipway.agents.losses import advantages as advantages_lib
 from slipway.agents.networks import tf_ops
 from slipway.agents.policy_gradient import models, objectives
@@ -41,6 +47,7 @@ class PolicyGradientLearner:
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
     self._model = models.make_model(config, spec)
     self._objective = objectives.Objective(self._learner, self._model.head)
+    self._dead_units = dead_units.DeadUnitsMetric()
     self._batch_steps = config.learner.batch_size * config.adder.unroll
     self._minibatch_steps = self._learner.minibatch_size or self._batch_steps
     variables = [*self._objective.variables]
@@ -66,7 +73,11 @@ class PolicyGradientLearner:
     learn = (
       self._learn_in_one_step if passes == 1 else self._learn_in_minibatches
     )
+    dead = self._dead_units.update(
+      self.steps, lambda: self._model.compute_dead_units(rollout)
+    )
     metrics, steps, values = learn(rollout)
+    metrics[dead_units.NAME] = dead
     with tf.control_dependencies([metrics["gradient_norm"]]):
       self._normalizer.add_observations(observation, tf.logical_not(is_first))
       self.steps.assign_add(1)

@@ -16,6 +16,7 @@ from slipway.agents.networks import (
   tf_network,
   tf_ops,
 )
+from slipway.agents.networks import layers as layers_lib
 from slipway.replay.items import sequences
 
 # Outputs of a model: distribution parameters [..., P] and state values [...].
@@ -66,6 +67,16 @@ class Model(typing.Protocol):
     Args:
       units: inputs of the minibatch's units, gathered from the result of
         `split_into_units`.
+    """
+    ...
+
+  def compute_dead_units(self, rollout: sequences.Sequence) -> tf.Tensor:
+    """Returns the part [] of the ReLUs that give 0 for all observations.
+
+    It is that of the network which has more of them.
+
+    Args:
+      rollout: B rollouts of T steps, with normalized observations.
     """
     ...
 
@@ -146,6 +157,16 @@ class _FeedForwardModel:
     """Returns outputs [N, ...] for N observations; see `Model`."""
     return self._compute(units["observation"])
 
+  def compute_dead_units(self, rollout: sequences.Sequence) -> tf.Tensor:
+    """Returns the part [] of dead units; see `Model`."""
+    observation = self.split_into_units(rollout)["observation"]
+    return tf.reduce_max(
+      [
+        network.compute_dead_units(observation)
+        for network in self.networks.values()
+      ]
+    )
+
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the policy's variables, as arrays by name."""
     return _select_acting_variables(
@@ -214,15 +235,28 @@ class _RecurrentModel:
       }
     )
 
+  def compute_dead_units(self, rollout: sequences.Sequence) -> tf.Tensor:
+    """Returns the part [] of dead units; see `Model`."""
+    units = self.split_into_units(rollout)
+    return self._network.compute_dead_units_of(
+      lambda layers: self._unroll(layers, units)
+    )
+
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the policy's variables, as arrays by name."""
     return _select_acting_variables(self._acting_policy, self._network)
 
   def _compute(self, units: Mapping[str, tf.Tensor]) -> Outputs:
     """Returns outputs [B * T, ...] of the LSTM over T steps."""
+    return self._unroll(self._network.layers, units)
+
+  def _unroll(
+    self, layers: layers_lib.Layers, units: Mapping[str, tf.Tensor]
+  ) -> Outputs:
+    """Returns outputs [B * T, ...] of the LSTM, with the given layers."""
     inputs = recurrent.Inputs(*(units[x] for x in recurrent.Inputs._fields))
     state = units[recurrent.STATE]
-    return self._policy_with_values.unroll(self._network.layers, inputs, state)
+    return self._policy_with_values.unroll(layers, inputs, state)
 
 
 def _select_acting_variables(

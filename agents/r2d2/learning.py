@@ -4,7 +4,7 @@ import ml_collections
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import core, q_learner
+from slipway.agents import core, dead_units, q_learner
 from slipway.agents.losses import sequence_q_learning
 from slipway.agents.networks import (
   recurrent,
@@ -38,6 +38,7 @@ class R2D2Learner(q_learner.QLearner):
       config, spec, lambda: tf_network.Network(self._network, config.seed)
     )
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
+    self._dead_units = dead_units.DeadUnitsMetric()
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes one gradient step on a batch of sequences.
@@ -73,8 +74,15 @@ class R2D2Learner(q_learner.QLearner):
         self._n_step,
         self._learner.huber_delta,
       )
+    dead = self._dead_units.update(
+      self.steps,
+      lambda: self.online.compute_dead_units_of(
+        lambda layers: self._network.unroll(layers, late, online_state)
+      ),
+    )
     metrics = {
       **self.descend(tape, batch, output.loss),
+      dead_units.NAME: dead,
       "q_mean": self._mean_over_legal(q),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
     }

@@ -32,6 +32,7 @@ _SHARED = (
 )
 # The values of the suite's own agents (bsuite/baselines), for all experiments.
 _Q_LEARNING = (
+  "--config.adder.n_step=1",
   "--config.network.hidden_sizes=(50, 50)",
   "--config.replay.capacity=10_000",
   "--config.replay.min_size=100",
@@ -58,7 +59,11 @@ ALGORITHMS: Mapping[str, tuple[str, Sequence[str]]] = {
   "a2c": ("a2c:cartpole", _POLICY_GRADIENT),
   "a2c_recurrent": (
     "a2c:cartpole",
-    (*_POLICY_GRADIENT, "--config.network.lstm_size=64"),
+    (
+      *_POLICY_GRADIENT,
+      "--config.network.lstm_size=64",
+      "--config.network.shared",
+    ),
   ),
 }
 

@@ -185,8 +185,8 @@ def render(
 
   The rows depend mainly on the run's limits and roles, and the sentence about
   waiting nodes is the last row, so that rows keep their places. If the terminal
-  has too few lines, empty rows, measurements and, during a stall, the time left
-  are left out. The last row is always shown.
+  has too few lines, empty rows, the learner's metrics, measurements and, during
+  a stall, the time left are left out. The last row is always shown.
 
   Args:
     status: the run's status.
@@ -207,12 +207,15 @@ def render(
   if _is_stalled(status) and free_lines < len(limits):
     limits = []
   free_lines -= len(limits)
+  shows_metrics = free_lines > 0
+  free_lines -= int(shows_metrics)
   blocks = _drop_rows(blocks, -free_lines)
   gaps = len(blocks)  # between the blocks, and before the sentences
   return rich.panel.Panel(
     rich.console.Group(
       _make_measurement_table(blocks, spaced=free_lines >= gaps),
       *([rich.text.Text()] if free_lines >= gaps else []),
+      *([_make_metrics_table(status)] if shows_metrics else []),
       _make_facts_table(status, limits),
       _make_diagnosis_table(status, has_ended),
     ),
@@ -454,6 +457,16 @@ def _make_labelled_table() -> rich.table.Table:
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(ratio=1)
+  return table
+
+
+def _make_metrics_table(status: run_status.RunStatus) -> rich.table.Table:
+  """Returns a table with one row: metrics of the learner's last update."""
+  table = _make_labelled_table()
+  text = "  ".join(status_text.describe_metrics(status)) or "-"
+  table.add_row(
+    "update", rich.text.Text(text, no_wrap=True, overflow="ellipsis")
+  )
   return table
 
 

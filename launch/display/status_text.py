@@ -24,6 +24,18 @@ _REASON_TEXTS = {
   "control": "a user stopped it by slipway control",
 }
 
+# Metrics of the learner's last update that are shown, with their labels.
+_METRIC_LABELS = {
+  "entropy": "entropy",
+  "kl": "KL",
+  "policy_age_versions_mean": "age",
+  "clip_fraction": "clipped",
+  "explained_variance": "explained",
+  "temperature": "temperature",
+  "q_mean": "Q",
+  "td_error_abs_mean": "TD error",
+}
+
 
 def to_finite(value: Any) -> float | None:
   """Returns a value as a float, or None if it is not a finite number."""
@@ -114,6 +126,31 @@ def describe_limits(status: run_status.RunStatus) -> Iterator[tuple[str, str]]:
       format_count(status.evaluation.without_improvement),
       f"of {limit} evaluations without improvement",
     )
+
+
+def describe_metrics(status: run_status.RunStatus) -> Iterator[str]:
+  """Yields the main metrics of the learner's last update, with labels.
+
+  Where a learner has none of those that Slipway's families have, all of its own
+  are yielded by their names.
+  """
+  labels = {
+    name: label
+    for name, label in _METRIC_LABELS.items()
+    if name in status.metrics
+  }
+  if not labels.keys() - {"policy_age_versions_mean"}:
+    labels = {name: name for name in status.metrics}
+  for name, label in labels.items():
+    yield f"{label} {_format_metric(status.metrics[name])}"
+
+
+def _format_metric(value: Any) -> str:
+  """Formats a number briefly, such as 0.00421 as '0.0042', and 1.02 as '1'."""
+  number = to_finite(value)
+  if number is None or abs(number) >= 10:
+    return format_decimal(number)
+  return f"{number:.2g}"
 
 
 def needs_all(status: run_status.RunStatus) -> bool:

@@ -81,15 +81,22 @@ def _advise_on_support(
   returns: Sequence[float],
 ) -> str | None:
   """Returns advice if many returns are outside a categorical head's support."""
-  outside = metrics.get("outside_support")
-  if outside is None or not outside > _MAX_OUTSIDE_SUPPORT:
+  below, above = metrics.get("below_support"), metrics.get("above_support")
+  if below is None or above is None:
     return None
-  network = config.network
+  if not below + above > _MAX_OUTSIDE_SUPPORT:
+    return None
+  lowest, highest = "lowest_return", "highest_return"
+  side, extreme, field, other = (
+    ("below", "lowest", lowest, highest)
+    if below > above
+    else ("above", "highest", highest, lowest)
+  )
   return (
-    f"{outside:.0%} of the target returns are outside the support, config."
-    f"network.lowest_return={network.lowest_return:g} to highest_return="
-    f"{network.highest_return:g}, so their values can't be learned: set both "
-    "to the task's lowest and highest discounted returns"
+    f"{max(below, above):.0%} of the target returns are {side} the support, "
+    f"config.network.{field}={config.network[field]:g}, so their values can't "
+    f"be learned: set it to the task's {extreme} discounted return, and "
+    f"{other}={config.network[other]:g} to the other extreme"
   )
 
 

@@ -15,6 +15,7 @@ def make_learner(name, **network):
   config = catalog.algorithms()[name].get_config()
   config.network.update({"hidden_sizes": (16, 16), **network})
   config.replay.transitions_per_item = 1
+  config.learner.batch_size = 32
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   learner = builder.make_learner(config, spec)
@@ -44,6 +45,25 @@ def test_dead_units_of_value_learners_are_counted(name):
   assert 0.0 <= alive < 0.5
   kill_units(learner.online, "torso/linear_0", 16)
   assert find_metric(learner, batch) > max(alive, 0.2)
+
+
+@pytest.mark.parametrize(
+  ("name", "network"),
+  [
+    ("r2d2", {"lstm_size": 8}),
+    ("ppo", {"activation": "relu"}),
+    ("ppo", {"activation": "relu", "shared": True}),
+    ("a2c", {"activation": "relu", "shared": True, "lstm_size": 8}),
+  ],
+)
+def test_dead_units_of_sequence_learners_are_counted(name, network):
+  assert find_metric(*make_learner(name, **network)) < 0.5
+  learner, batch = make_learner(name, **network)
+  for trained in learner.checkpointed.values():
+    if isinstance(trained, tf_network.Network):
+      for layer in ("linear_0", "linear_1", "streams/hidden"):
+        kill_units(trained, layer, 32)
+  assert find_metric(learner, batch) == 1.0
 
 
 @pytest.mark.parametrize("name", ["sac", "ddpg"])

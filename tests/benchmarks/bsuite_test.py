@@ -45,3 +45,16 @@ def test_runs_are_recorded_scored_and_drawn(tmp_path, capfd):
   again = measure(tmp_path)
   assert "bsuite: dqn" not in capfd.readouterr().err  # nothing is run again
   assert again.raw == found.raw
+
+
+@pytest.mark.parametrize("algorithm", bsuite.ALGORITHMS)
+def test_the_values_of_each_algorithm_make_a_run(tmp_path, algorithm):
+  found = bsuite.measure(
+    (algorithm,),
+    settings=1,
+    at_once=1,
+    out=tmp_path,
+    experiments=("bandit",),
+    episodes=50,
+  )
+  assert [row["algorithm"] for row in found.raw] == [algorithm]

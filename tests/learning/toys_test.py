@@ -162,6 +162,7 @@ def updates(learn):
         "CombinationLock",
         "--config.exploration.epsilon_end=1.0",
         "--config.learner.batch_size=8",
+        "--config.adder.n_step=1",
         "--config.evaluation.period_steps=50",
         "--config.limits.target_return=0.5",
         "--config.limits.trainer_steps=16_000",

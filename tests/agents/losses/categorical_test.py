@@ -146,4 +146,5 @@ def test_the_probability_outside_the_support():
   returns = tf.constant([[0.0, 5.0, 10.005], [-1.0, 4.0, 9.0], [1.0, 9.0, 11]])
   probabilities = tf.constant([[0.2, 0.3, 0.5]] * 3)
   found = categorical.compute_outside_support(returns, probabilities, atoms)
-  np.testing.assert_allclose(found, [0.0, 0.2, 0.5])
+  np.testing.assert_allclose(found.below, [0.0, 0.2, 0.0])
+  np.testing.assert_allclose(found.above, [0.0, 0.0, 0.5])

@@ -183,7 +183,7 @@ def test_a_run_without_workers_has_no_rows_of_theirs():
 
 
 # Rows of the terminal, and of its panel those that are empty.
-ROWS = [(40, 5), (28, 5), (27, 3), (26, 3), (25, 0), (24, 0)]
+ROWS = [(40, 5), (29, 5), (28, 3), (27, 3), (26, 0), (24, 0)]
 
 
 @pytest.mark.parametrize(("height", "empty"), ROWS)
@@ -557,6 +557,34 @@ def test_evaluations_at_the_target_are_counted(width):
     (line,) = (line for line in drawn(status, width=width) if "best" in line)
     assert line.rstrip("│ ").endswith(f"475.00 {label}")
     assert f"475.00 {label})" in status_text.evaluation_line(status)
+
+
+@pytest.mark.parametrize(
+  ("metrics", "shown"),
+  [
+    ({}, "update -"),
+    (
+      {"value_loss": 3.2, "explained_variance": 0.914, "kl": 0.00421,
+       "entropy": 0.6139, "policy_age_versions_mean": 1.0},
+      "update entropy 0.61 KL 0.0042 age 1 explained 0.91",
+    ),
+    (
+      {"q_mean": 1234.5, "td_error_abs_mean": None, "loss": 1.0},
+      "update Q 1,234.50 TD error -",
+    ),
+    # An algorithm of the user's has metrics of its own.
+    (
+      {"surprise": 2e-7, "policy_age_versions_mean": 2.0},
+      "update surprise 2e-07 policy_age_versions_mean 2",
+    ),
+  ],
+)  # fmt: skip
+def test_metrics_of_the_last_update_are_shown(metrics, shown):
+  status = msgspec.structs.replace(STATUS, metrics=metrics)
+  text = " ".join(" ".join(drawn(status)).replace("│", " ").split())
+  assert f"{shown} time left" in text
+  # They are the first to go where there are few lines.
+  assert "│  update" not in " ".join(drawn(status, height=20))
 
 
 def test_advice_is_shown_while_no_node_waits():

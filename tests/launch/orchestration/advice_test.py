@@ -26,9 +26,20 @@ def make_advisor(algorithm, **changes):
 
 
 CASES = [
-  ("c51", {}, {"outside_support": 0.09}, None),
-  ("c51", {}, {"outside_support": 0.5}, "50% of the target returns"),
-  ("d4pg", {}, {"outside_support": 0.5}, "config.network.lowest_return=-1600"),
+  ("c51", {}, {"below_support": 0.04, "above_support": 0.05}, None),
+  (
+    "c51",
+    {},
+    {"below_support": 0.0, "above_support": 0.5},
+    "50% of the target returns are above the support, "
+    "config.network.highest_return=100",
+  ),
+  (
+    "d4pg",
+    {},
+    {"below_support": 0.3, "above_support": 0.0},
+    "below the support, config.network.lowest_return=-1600",
+  ),
   ("dqn", {"learner__huber_delta": 2.0}, {"td_error_abs_mean": 7.9}, None),
   (
     "dqn",
@@ -78,7 +89,7 @@ def test_a_short_excess_is_none(clock):
   advisor = make_advisor("c51")
   for seconds, value in ((0, 0.9), (9, 0.9), (1, 0.0), (1, 0.9), (9, 0.9)):
     clock.now_s += seconds
-    advisor.update({"outside_support": value})
+    advisor.update({"below_support": 0.0, "above_support": value})
   assert advisor.sentences == []
 
 
