@@ -63,11 +63,11 @@ class Task:
 
 
 TASKS = {
-  "cartpole": Task("cartpole", "CartPole-v1", 100_000, 300.0),
+  "cartpole": Task("cartpole", "CartPole-v1", 150_000, 600.0),
   "cartpole_policy_gradients": Task(
     "cartpole", "CartPole-v1, policy gradients", 600_000, 600.0
   ),
-  "lunarlander": Task("lunarlander", "LunarLander-v3", 150_000, 900.0),
+  "lunarlander": Task("lunarlander", "LunarLander-v3", 400_000, 1_800.0),
   "lunarlander_policy_gradients": Task(
     "lunarlander", "LunarLander-v3, policy gradients", 1_000_000, 1_800.0
   ),

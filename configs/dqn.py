@@ -39,7 +39,7 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   c.learner.huber_delta = 100.0
   # A cart that drifts takes 100 steps to the edge of the track. Returns of one
   # to three steps bring that back too slowly; docs/learning.md.
-  c.adder.n_step = 10
+  c.adder.n_step = 15
   c.learner.decay_steps = 12_500  # 100,000 environment steps
 
 

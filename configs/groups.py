@@ -320,9 +320,10 @@ Q_LEARNING: fields.Fields = {
 QUEUE: fields.Fields = {
   "variables.max_age": Field(
     4,
-    "largest age of the variables that collected a batch when it is learned "
-    "from, in published versions, for mode 'async'; limits the queue, and "
-    "workers wait while it is full",
+    "age of the variables that collected a batch when it is learned from, in "
+    "published versions, at which workers wait in mode 'async': the queue is "
+    "full then; a worker that is slower than others, or gets variables late, "
+    "can exceed it",
     checks.at_least(2, "the queue could hold no batch").up_to(
       10_000, "no memory holds the rollouts"
     ),

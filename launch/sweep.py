@@ -122,7 +122,8 @@ def _make_plan(
   given = {x.lstrip("-").partition("=")[0] for x in train_flags_given}
   if "config.seed" in given:
     raise ValueError(
-      "--config.seed would give all runs the same seed: give --seeds=NUMBER"
+      "--config.seed would give all runs the same seed: give --seeds=NUMBER "
+      "and, for other ones than 1, 2, 3, ..., --first_seed"
     )
   no_target = [] if "config.limits.target_return" in given else [_NO_TARGET]
   if _LAUNCH_RAY in train_flags_given and flags.ray_address:
@@ -137,7 +138,7 @@ def _make_plan(
     search=flags.search,
     search_seed=flags.search_seed,
     max_settings=flags.settings,
-    seeds=list(range(1, flags.seeds + 1)),
+    seeds=_list_seeds(flags.first_seed, flags.seeds),
   )
   searcher = _make_search(plan)
   while (setting := searcher.ask(len(plan.settings))) is not None:
@@ -164,7 +165,10 @@ def _check_resume_flags(
     train_flags_given: the flags for `slipway train`, of which there must be
       none.
   """
-  fixed = ("name", "run_dir", "overwrite", "vary", "search", "search_seed")
+  fixed = (
+    *("name", "run_dir", "overwrite", "first_seed"),
+    *("vary", "search", "search_seed"),
+  )
   given = [f"--{name}" for name in fixed if flags[name].present]
   given += train_flags_given
   if given:
@@ -186,13 +190,19 @@ def _extend_plan(
     plan: the plan so far, which is changed and returned.
   """
   if flags["seeds"].present:
-    plan.seeds = list(range(1, max(flags.seeds, len(plan.seeds)) + 1))
+    count = max(flags.seeds, len(plan.seeds))
+    plan.seeds = _list_seeds(plan.seeds[0], count)
   if flags["settings"].present:
     plan.max_settings = max(flags.settings, len(plan.settings))
   if os.path.isdir(plan.working_folder):
     os.chdir(plan.working_folder)
     sys.path.insert(0, plan.working_folder)
   return plan
+
+
+def _list_seeds(first: int, count: int) -> list[int]:
+  """Returns `count` seeds from `first` on."""
+  return list(range(first, first + count))
 
 
 class _Process(typing.Protocol):

@@ -127,9 +127,18 @@ def define_sweep_flags() -> flags.FlagValues:
   flags.DEFINE_integer(
     "seeds",
     1,
-    "Number of runs of each setting; their seeds are 1, 2, 3, ...",
+    "Number of runs of each setting, whose seeds follow --first_seed.",
     lower_bound=1,
     upper_bound=100_000,
+    flag_values=values,
+  )
+  flags.DEFINE_integer(
+    "first_seed",
+    1,
+    "Seed of the first run of each setting; another one than 1 tries settings "
+    "on seeds by which they were not chosen.",
+    lower_bound=0,
+    upper_bound=1_000_000_000,
     flag_values=values,
   )
   flags.DEFINE_integer(

@@ -42,19 +42,20 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
   limit = ["--config.limits.environment_steps=20_000"]
   process = start(
     *(f"--run_dir={tmp_path}", "--name=swept", "--at_once=2", *_FLAGS),
+    "--first_seed=5",
     "--vary=learner.learning_rate=1e-3,0.0001",
     *limit,
   )
-  wait_until(lambda: (folder / "0-1" / "curves.csv").exists())
+  wait_until(lambda: (folder / "0-5" / "curves.csv").exists())
   process.send_signal(signal.SIGINT)
   output, _ = process.communicate()
   assert process.returncode == 1
   assert "2 of 2 runs have not ended at a limit" in output
-  assert any((folder / "0-1" / "snapshots").iterdir())
+  assert any((folder / "0-5" / "snapshots").iterdir())
   assert not list_processes(folder)
 
   process = start(f"--resume={folder}", "--at_once=1")
-  wait_until(lambda: list_processes(folder / "0-1"))
+  wait_until(lambda: list_processes(folder / "0-5"))
   other = start(*(f"--run_dir={tmp_path}", "--name=swept"), *_FLAGS, *limit)
   assert "--overwrite" in other.communicate()[0]
   other = start(f"--run_dir={tmp_path}", "--name=swept", "--overwrite", *limit)
@@ -71,8 +72,8 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
   assert process.returncode == 0, output
   runs = read(folder / "runs.csv")
   assert [(x["setting"], x["seed"]) for x in runs] == [
-    *(("0", "1"), ("0", "2")),
-    *(("1", "1"), ("1", "2")),
+    *(("0", "5"), ("0", "6")),
+    *(("1", "5"), ("1", "6")),
   ]
   assert [x["learner.learning_rate"] for x in runs] == [
     *(("1e-3",) * 2),
@@ -83,7 +84,7 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
     summary = json.loads((path / "summary.json").read_text())
     config = json.loads((path / "config.json").read_text())
     assert summary["stopped_because"] == "environment_steps"
-    assert summary["resumes"] == 0 or run["seed"] == "1"
+    assert summary["resumes"] == 0 or run["seed"] == "5"
     assert config["seed"] == int(run["seed"])
     assert float(run["score"]) == pytest.approx(summary["recent_eval_return"])
   settings = read(folder / "settings.csv")
