@@ -21,6 +21,10 @@ CHECKS = [
     "rainbow", ["saved_between_any_two_steps"], marks=pytest.mark.chaos
   ),
   pytest.param("sac", ["saved_between_any_two_steps"], marks=pytest.mark.chaos),
+  # Resumed at a limit, these equal a run without one for 100 more steps.
+  pytest.param("ddpg", ["limit_that_is_raised"], marks=pytest.mark.chaos),
+  pytest.param("td3", ["limit_that_is_raised"], marks=pytest.mark.chaos),
+  pytest.param("d4pg", ["limit_that_is_raised"], marks=pytest.mark.chaos),
   (
     "frozen",
     [

@@ -26,6 +26,7 @@ TRANSITIONS = (
 # Those that learn from sequences, by Retrace.
 SEQUENCES = ("retrace sac", "retrace mpo")
 NAMES = (*TRANSITIONS, *SEQUENCES)
+ALGORITHMS = ("ddpg", "td3", "sac", "d4pg", "mpo")
 
 
 def make_config(name="sac", critics=None, **learner):
@@ -185,19 +186,27 @@ def test_policy_and_targets_wait_for_their_periods(batches):
       assert equal(before, after, network) == (step % period != 0), network
 
 
-@pytest.mark.parametrize("name", ["sac", "sac:minatar_breakout"])
-def test_the_critics_do_not_learn_from_the_policys_loss(batches, name):
-  """Nor does their encoder: their step is the same whatever comes after it."""
-  batch, results = batches[name], []
-  for temperature in (1.0, 1e-6):
-    learner = make_learner(make_config(name, temperature=temperature))
-    # Without a bootstrap, the critics' loss has no temperature.
-    data = batch.data._replace(discount_t=tf.zeros([ITEMS]))
-    make_update(learner)(batch._replace(data=data))
+@pytest.mark.parametrize("name", [*ALGORITHMS, "sac:minatar_breakout"])
+def test_losses_of_policy_and_critics_move_only_their_own_weights(
+  batches, name
+):
+  """After two updates, the policy has learned once, or not at all."""
+  results = []
+  for policy_period in (2, 3):
+    learner = make_learner(make_config(name, policy_period=policy_period))
+    start = collected.values_of(learner)
+    for _ in range(2):
+      learner.update(batches[name])
     results.append(collected.values_of(learner))
-  assert equal(*results, "critics")
-  assert name == "sac" or equal(*results, "encoder")
-  assert not equal(*results, "policy")
+  learned, constant = results
+  assert not equal(start, learned, "policy")
+  assert equal(start, constant, "policy")
+  networks = ["critics", "target_critics", "critic_optimizer"]
+  if name == "sac:minatar_breakout":
+    networks.append("encoder")  # only the critics' loss trains it
+  for network in networks:
+    assert equal(learned, constant, network), network
+    assert not equal(start, learned, network), network
 
 
 def test_the_acting_policy_has_the_encoders_variables(batches):
@@ -216,6 +225,86 @@ def test_the_acting_policy_has_the_encoders_variables(batches):
     rtol=1e-4,
     atol=1e-5,
   )
+
+
+def slow_mlp(variables, name, x, is_normalized):
+  """An MLP of two layers in float64; the first may have a norm and a tanh."""
+  weights = {
+    key.removeprefix(f"{name}/"): value.astype(float)
+    for key, value in variables.items()
+  }
+  for i in range(2):
+    layer = f"torso/linear_{i}"
+    x = x @ weights[f"{layer}/w"] + weights[f"{layer}/b"]
+    if is_normalized and i == 0:
+      x = x - x.mean(axis=1, keepdims=True)
+      x = x / np.sqrt((x**2).mean(axis=1, keepdims=True) + 1e-5)
+      x = x * weights["torso/norm_0/scale"] + weights["torso/norm_0/offset"]
+      x = np.tanh(x)
+    else:
+      x = np.where(x > 0, x, 0.0)
+  return x @ weights["output/w"] + weights["output/b"]
+
+
+def slow_deterministic_loss(config, policy, critics, observation):
+  """Silver et al. 2014, theorem 1: minus the mean of q_0(o, pi(o))."""
+  is_normalized = config.network.layer_norm == "first"
+  action = np.tanh(
+    slow_mlp(policy, policies.POLICY, observation, is_normalized)
+  )
+  inputs = np.concatenate([observation, action], axis=1)
+  outputs = slow_mlp(critics, "critics/critic_0", inputs, is_normalized)
+  if config.network.critic_head == "expected":
+    return -outputs[:, 0].mean()
+  # Barth-Maron et al. 2018, equation 4: the mean of the distribution.
+  network, total = config.network, 0.0
+  atoms = np.linspace(
+    network.lowest_return, network.highest_return, network.atoms
+  )
+  for logits in outputs:
+    weights = np.exp(logits - logits.max())
+    total += (weights * atoms).sum() / weights.sum()
+  return -total / len(outputs)
+
+
+@pytest.mark.parametrize("name", ["ddpg", "td3", "d4pg"])
+def test_the_deterministic_policy_gradient_equals_the_slow_one(batches, name):
+  """The loss, and its gradient by central differences, in float64."""
+  # With an epsilon far above the gradients, Adam's first step is along the
+  # gradient: sqrt(1 - beta_2) g rate / epsilon.
+  rate, epsilon = 1e-2, 1e6
+  config = make_config(
+    name,
+    policy_period=1,
+    adam_epsilon=epsilon,
+    learning_rate=rate * epsilon / np.sqrt(1e-3),
+  )
+  learner, batch = make_learner(config), batches[name]
+  policy = learner.get_variables()
+  metrics, _ = learner.update(batch)
+  after = learner.get_variables()
+  # The policy improves on the critics after their step.
+  critics = learner.checkpointed["critics"].get_variables()
+  observation = np.float64(batch.data.o_tm1)
+
+  def loss_of(policy):
+    return slow_deterministic_loss(config, policy, critics, observation)
+
+  assert float(metrics["policy_loss"]) == pytest.approx(
+    loss_of(policy), rel=1e-5
+  )
+  for key, value in policy.items():
+    expected = np.zeros(value.shape)
+    for index in np.ndindex(*value.shape):
+      ends = []
+      for sign in (1, -1):
+        moved = value.astype(float)
+        moved[index] += sign * 1e-6
+        ends.append(loss_of({**policy, key: moved}))
+      expected[index] = (ends[0] - ends[1]) / 2e-6
+    found = (value.astype(float) - after[key]) / rate
+    assert (expected != 0).any()
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("head", ["expected", "categorical"])
@@ -276,6 +365,27 @@ def test_the_temperature_moves_policies_to_their_target_entropy(
   after = learner.checkpointed["log_temperature"].numpy()
   assert (metrics["entropy"] < -1) == rises
   assert (after > before) == rises
+
+
+@pytest.mark.parametrize("temperature", [0.01, 1.0])
+def test_the_entropy_settles_at_its_target(batch, temperature):
+  """On a task of one step, from temperatures far below and far above."""
+  config = make_config(temperature=temperature, learning_rate=2e-2)
+  learner = make_learner(config)
+  update = make_update(learner)
+  action = tf.linspace([-1.0], [1.0], ITEMS)
+  data = batch.data._replace(
+    a_tm1=action,
+    r_t=-4.0 * (action[:, 0] - 0.3) ** 2,
+    discount_t=tf.zeros([ITEMS]),
+  )
+  batch, entropies = batch._replace(data=data), []
+  for _ in range(500):
+    metrics, _ = update(batch)
+    entropies.append(float(metrics["entropy"]))
+  # Pendulum's target is -1 nats. One batch's estimate has an error of 0.2.
+  assert abs(np.mean(entropies[:50]) + 1.0) > 0.3
+  assert np.mean(entropies[-100:]) == pytest.approx(-1.0, abs=0.1)
 
 
 @pytest.mark.parametrize("name", TRANSITIONS)

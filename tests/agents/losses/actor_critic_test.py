@@ -217,6 +217,26 @@ def test_the_temperature_falls_where_entropy_is_above_its_target(
   assert other is None
 
 
+@pytest.mark.parametrize("start", [-2.0, 2.0])
+def test_the_temperature_settles_where_the_entropy_is_its_target(start):
+  """The policy is the soft optimum, pi = softmax(q / alpha), at each step."""
+  values = tf.constant([0.0, 1.0, 3.0], tf.float64)
+  log_temperature = tf.Variable(start, dtype=tf.float64)
+  entropies = []
+  for _ in range(200):
+    with tf.GradientTape() as tape:
+      log_p = tf.nn.log_softmax(values / tf.exp(log_temperature))
+      log_prob = tf.reduce_sum(tf.exp(log_p) * log_p, keepdims=True)
+      loss = actor_critic.temperature_loss(
+        log_temperature, log_prob, target_entropy=0.5
+      )
+    gradient = tape.gradient(loss, log_temperature).numpy()
+    log_temperature.assign_sub(0.5 * gradient)
+    entropies.append(-float(log_prob[0]))
+  assert (entropies[0] > 0.5) == (start > 0)
+  assert entropies[-1] == pytest.approx(0.5, abs=1e-6)
+
+
 @pytest.mark.parametrize("name", ["r_t", "discount_t", "q_t", "entropy_cost_t"])
 def test_a_wrong_rank_names_the_argument(name):
   tensors = checks.to_tensors(make_inputs(0))

@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 
 from slipway.agents.losses import advantages as advantages_lib
+from slipway.agents.losses import policy_gradient
+from tests.agents.losses import checks
 
 BATCH, STEPS, GAMMA = 6, 12, 0.9
 
@@ -115,17 +117,6 @@ def test_nothing_leaks_over_the_end_of_an_episode(truncated):
   assert (found.advantages[:, 3] != expected.advantages[:, 3]).numpy().all()
 
 
-def test_values_get_no_gradient():
-  inputs = make_rollouts(0)
-  values = tf.constant(inputs.pop("values"))
-  with tf.GradientTape() as tape:
-    tape.watch(values)
-    found = advantages_lib.generalized_advantages(
-      **inputs, values=values, lambda_=0.9
-    )
-  assert tape.gradient(tuple(found), values) is None
-
-
 def make_ratios(seed, spread=0.7):
   random = np.random.default_rng(100 + seed)
   return spread * random.normal(size=(BATCH, STEPS))
@@ -191,6 +182,51 @@ def test_vtrace_of_ones_own_rollouts_has_lambda_returns(lambda_):
     np.testing.assert_allclose(
       found.advantages[steps], expected.advantages[steps], atol=1e-12
     )
+
+
+ESTIMATORS = {
+  "gae": lambda log_ratio, **x: advantages_lib.generalized_advantages(
+    **x, lambda_=0.9
+  ),
+  "vtrace": advantages_lib.vtrace,
+  "monte_carlo": lambda log_ratio, **x: advantages_lib.monte_carlo_advantages(
+    **x
+  ),
+}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_values_and_ratios_get_no_gradient(estimator):
+  def estimate(inputs, slow):
+    del slow
+    ended = tf.cast(inputs["ended"], tf.bool)
+    return ESTIMATORS[estimator](**{**inputs, "ended": ended})
+
+  inputs = make_rollouts(0) | {"log_ratio": make_ratios(0)}
+  assert checks.flows(estimate, inputs) == {"reward", "discount"}
+
+
+def test_vtraces_losses_have_constant_targets_and_behaviour():
+  """The policy's loss has the gradient -rho A, and the values' loss v - G."""
+  inputs = make_rollouts(0)
+  log_prob, behaviour = (tf.constant(make_ratios(seed)) for seed in (0, 1))
+  values = tf.constant(inputs.pop("values"))
+  with tf.GradientTape() as tape:
+    tape.watch([log_prob, behaviour, values])
+    found, rho = vtrace({**inputs, "values": values}, log_prob - behaviour)
+    policy_losses = policy_gradient.policy_gradient(
+      *(tf.reshape(x, [-1]) for x in (log_prob, rho * found.advantages))
+    )
+    errors = values[:, :-1] - found.returns
+    losses = tf.reduce_sum(policy_losses) + 0.5 * tf.reduce_sum(errors**2)
+  of_policy, of_behaviour, of_values = tape.gradient(
+    losses, [log_prob, behaviour, values]
+  )
+  assert of_behaviour is None
+  np.testing.assert_allclose(of_policy.numpy(), -rho * found.advantages)
+  np.testing.assert_allclose(of_values.numpy()[:, :-1], errors)
+  # The last value is only a target, in the bootstrap.
+  np.testing.assert_array_equal(of_values.numpy()[:, -1], np.zeros(BATCH))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -110,6 +110,48 @@ def test_moments_of_samples_are_those_of_the_density(kind, backend):
   np.testing.assert_allclose(sampled.std(axis=0), deviation, rtol=0.02)
 
 
+def make_reference(kind):
+  """TensorFlow Probability's distribution of `make(kind)`, in float64."""
+  from tensorflow_probability import bijectors
+  from tensorflow_probability import distributions as tfd
+
+  mean, log_std = (np.ravel(x).astype(float) for x in (MEAN, LOG_STD))
+  normal = tfd.MultivariateNormalDiag(mean, np.exp(log_std))
+  if kind == "gaussian":
+    return normal
+  return tfd.TransformedDistribution(normal, bijectors.Tanh())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["gaussian", "tanh_gaussian"])
+def test_moments_of_samples_are_tensorflow_probabilitys(kind, backend):
+  policy, random = make(kind, backend, SAMPLES)
+  sampled = np.asarray(policy.sample(random))
+  # TensorFlow Probability has no closed form of the tanh-Gaussian's moments.
+  expected = make_reference(kind).sample(SAMPLES, seed=5).numpy()
+  # The means' standard errors are at most 1.2 / sqrt(50,000) = 0.005 each.
+  np.testing.assert_allclose(
+    sampled.mean(axis=0), expected.mean(axis=0), atol=0.025
+  )
+  np.testing.assert_allclose(
+    sampled.std(axis=0), expected.std(axis=0), rtol=0.02
+  )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["gaussian", "tanh_gaussian"])
+def test_log_densities_are_tensorflow_probabilitys(kind, backend):
+  policy, random = make(kind, backend, 200)
+  action = policy.sample(random)
+  expected = make_reference(kind).log_prob(np.asarray(action, float))
+  # Close to 1 and -1, actions of float32 have few digits of 1 - |a|.
+  np.testing.assert_allclose(policy.log_prob(action), expected, atol=2e-3)
+  if kind == "tanh_gaussian":
+    action, log_prob = policy.sample_with_log_prob(random)
+    expected = make_reference(kind).log_prob(np.asarray(action, float))
+    np.testing.assert_allclose(log_prob, expected, atol=2e-3)
+
+
 @pytest.mark.parametrize("kind", PARAMETERS)
 def test_numpy_equals_tensorflow(kind):
   one, random = make(kind, "numpy", 20)

@@ -263,6 +263,29 @@ def test_every_variant_learns_and_resumes_bit_for_bit(variant, tmp_path):
   assert_equal(collected.values_of(first), collected.values_of(second))
 
 
+@pytest.mark.parametrize("variant", ["reinforce", "a2c", "impala"])
+def test_losses_of_policy_and_values_move_only_their_own_weights(variant):
+  """Advantages and the values' targets are constants in one graph of both."""
+  config = VARIANTS[variant]()
+  config.learner.max_gradient_norm = 1e6  # of all gradients together
+  batch, results = collect(config)[1], []
+  # So that V-trace's ratios differ from 1, and are not clipped.
+  extras = dict(batch.data.extras)
+  extras[policies.LOG_PROB] += 0.3
+  batch = change(batch, extras=extras)
+  for value_weight in (0.0, 1.0):
+    config.learner.value_weight = value_weight
+    learner = make_learner(config)
+    start = collected.values_of(learner)
+    learner.update(batch)
+    results.append(collected.values_of(learner))
+  without, with_values = results
+  assert differ(start, without, "policy/")
+  assert not differ(start, without, "value/")
+  assert differ(start, with_values, "value/")
+  assert not differ(without, with_values, "policy/")
+
+
 @variants
 def test_acting_equals_the_graph(variant):
   """So the divergence from the behaviour is 0 where the policy is the same."""
