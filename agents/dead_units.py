@@ -12,17 +12,22 @@ import tensorflow as tf
 
 NAME = "dead_units"  # of the metric
 # Updates between two measurements, each of which costs a forward pass.
-_PERIOD = 500
+PERIOD = 500
 
 
 class DeadUnitsMetric:
-  """The newest part of dead units, measured at the first of each 500 updates.
+  """The newest part of dead units, measured at the first of many updates.
 
   It is no state of a learner: it is not saved.
   """
 
-  def __init__(self):
-    """Starts with none."""
+  def __init__(self, period: int = PERIOD):
+    """Starts with none.
+
+    Args:
+      period: number of updates from one measurement to the next.
+    """
+    self._period = period
     self._newest = tf.Variable(tf.zeros(()), trainable=False)
 
   def update(
@@ -36,7 +41,7 @@ class DeadUnitsMetric:
     """
     newest: typing.Any = self._newest
     return tf.cond(
-      steps % _PERIOD == 0,
+      steps % self._period == 0,
       lambda: newest.assign(measure()),
       newest.read_value,
     )

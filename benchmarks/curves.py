@@ -24,13 +24,15 @@ from slipway.launch.runs import statistics
 # The columns of a run's curves.csv that are saved.
 _KEPT = ("wall_s", "env_steps", "trainer_steps", "eval_return")
 _LAST = 5  # number of final evaluations whose mean is a run's last return
+# The flag with the number of environment steps of a run.
+_STEPS_FLAG = "--config.limits.environment_steps="
 
 _PAGE = """\
 # Learning curves: {title}
 
 `python -m benchmarks.curves --task={task}`: for each algorithm and seed a run
 of `configs/<algorithm>.py:{preset}`, workers, trainer and evaluator on the same
-machine, until {steps:,} environment steps of all workers. Wall-clock counts
+machine, until *steps* environment steps of all workers. Wall-clock counts
 from the command. Lines are means over the seeds, bands the 95 % interval of the
 mean by the bootstrap (Agarwal et al. 2021); grey are the other algorithms'
 means. *last return* is of the last {last} evaluations of a run; *at once*, how
@@ -109,12 +111,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
       _write(folder / f"{algorithm}.csv", head, rows)
   kept = {path.stem: read(path) for path in sorted(folder.glob("*.csv"))}
   curves = {name: found for name, (_, found) in kept.items()}
-  curves_picture.draw(curves, task.env_steps, args.out / f"{args.task}.png")
+  curves_picture.draw(curves, args.out / f"{args.task}.png")
   page = _PAGE.format(
     title=task.title,
     task=args.task,
     preset=task.preset,
-    steps=task.env_steps,
     last=_LAST,
     table=_table(kept),
   )
@@ -164,7 +165,7 @@ def _command(algorithm: str, task: Task) -> list[str]:
   """Returns the config and the overrides that the runs of all seeds share."""
   return [
     f"{algorithm}:{task.preset}",
-    f"--config.limits.environment_steps={task.env_steps}",
+    f"{_STEPS_FLAG}{task.env_steps}",
     "--config.limits.target_return=inf",
   ]
 
@@ -204,16 +205,18 @@ def _table(
 ) -> str:
   """Returns a markdown table with one row per algorithm."""
   lines = [
-    "| algorithm | seeds | last return | best | seconds | at once | commit |",
-    "| --- | --- | --- | --- | --- | --- | --- |",
+    "| algorithm | seeds | steps | last return | best | seconds | at once "
+    "| commit |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
   ]
   for name, (made_with, curves) in kept.items():
     last = np.array([curve.eval_return[-_LAST:].mean() for curve in curves])
     best = np.array([curve.eval_return.max() for curve in curves])
     seconds = np.mean([curve.wall_s[-1] for curve in curves])
     low, high = statistics.interval(statistics.mean, last)
+    steps = int(made_with["config"].partition(_STEPS_FLAG)[2].split()[0])
     lines.append(
-      f"| {name} | {len(curves)} "
+      f"| {name} | {len(curves)} | {steps:,} "
       f"| {last.mean():,.1f} ({low:,.1f} to {high:,.1f}) | {best.mean():,.1f} "
       f"| {seconds:,.0f} | {made_with['runs at once']} "
       f"| {made_with['commit']} |"

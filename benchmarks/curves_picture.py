@@ -15,9 +15,7 @@ _POINTS = 100  # points per line
 
 
 def draw(
-  kept: Mapping[str, Sequence["curves_lib.Curve"]],
-  env_steps: int,
-  path: pathlib.Path,
+  kept: Mapping[str, Sequence["curves_lib.Curve"]], path: pathlib.Path
 ) -> None:
   """Draws returns against environment steps and wall-clock time.
 
@@ -25,16 +23,12 @@ def draw(
 
   Args:
     kept: curves of each algorithm, one per seed.
-    env_steps: environment steps after which runs end.
     path: path of the PNG file.
   """
   from matplotlib import figure, ticker
 
-  by_steps, by_time = {}, {}
-  for name, curves in kept.items():
-    shortest_s = min(curve.wall_s[-1] for curve in curves)
-    by_steps[name] = _line(curves, "env_steps", env_steps)
-    by_time[name] = _line(curves, "wall_s", shortest_s)
+  by_steps = {name: _line(x, "env_steps") for name, x in kept.items()}
+  by_time = {name: _line(x, "wall_s") for name, x in kept.items()}
   abreast = min(_ABREAST, len(kept))
   rows = -(-len(kept) // abreast)
   picture = figure.Figure(
@@ -72,15 +66,13 @@ def draw(
   picture.savefig(path, format="png")
 
 
-def _line(
-  curves: Sequence["curves_lib.Curve"], column: str, end: float
-) -> comparison.Line:
+def _line(curves: Sequence["curves_lib.Curve"], column: str) -> comparison.Line:
   """Computes an algorithm's mean curve where all seeds have values.
 
   Args:
     curves: one curve per seed.
     column: 'env_steps' or 'wall_s', the horizontal axis.
-    end: largest value of the horizontal axis.
   """
+  end = min(getattr(curve, column)[-1] for curve in curves)
   runs = [(getattr(curve, column), curve.eval_return) for curve in curves]
   return comparison.make_line(runs, _POINTS, end)

@@ -123,7 +123,7 @@ def _make_plan(
   if "config.seed" in given:
     raise ValueError(
       "--config.seed would give all runs the same seed: give --seeds=NUMBER "
-      "and, for other ones than 1, 2, 3, ..., --first_seed"
+      "or --first_seed=NUMBER"
     )
   no_target = [] if "config.limits.target_return" in given else [_NO_TARGET]
   if _LAUNCH_RAY in train_flags_given and flags.ray_address:

@@ -127,7 +127,8 @@ def define_sweep_flags() -> flags.FlagValues:
   flags.DEFINE_integer(
     "seeds",
     1,
-    "Number of runs of each setting, whose seeds follow --first_seed.",
+    "Number of runs of each setting; their seeds are FIRST_SEED, "
+    "FIRST_SEED + 1, ...",
     lower_bound=1,
     upper_bound=100_000,
     flag_values=values,
@@ -135,8 +136,8 @@ def define_sweep_flags() -> flags.FlagValues:
   flags.DEFINE_integer(
     "first_seed",
     1,
-    "Seed of the first run of each setting; another one than 1 tries settings "
-    "on seeds by which they were not chosen.",
+    "Seed of the first run of each setting. After a search with seeds 1 to 5, "
+    "--first_seed=6 tests what it found on new ones.",
     lower_bound=0,
     upper_bound=1_000_000_000,
     flag_values=values,

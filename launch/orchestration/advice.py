@@ -20,7 +20,7 @@ _Rule = Callable[
 
 # Seconds for which a rule must have advice before it is given.
 _AFTER_S = 10.0
-# Largest mean probability of target returns outside the support.
+# Largest mean probability of target returns beyond one end of the support.
 _MAX_OUTSIDE_SUPPORT = 0.1
 # Largest mean absolute TD error, as a multiple of the Huber loss's delta.
 _MAX_CLIPPING = 4.0
@@ -84,7 +84,7 @@ def _advise_on_support(
   below, above = metrics.get("below_support"), metrics.get("above_support")
   if below is None or above is None:
     return None
-  if not below + above > _MAX_OUTSIDE_SUPPORT:
+  if not max(below, above) > _MAX_OUTSIDE_SUPPORT:
     return None
   lowest, highest = "lowest_return", "highest_return"
   side, extreme, field, other = (
@@ -95,8 +95,8 @@ def _advise_on_support(
   return (
     f"{max(below, above):.0%} of the target returns are {side} the support, "
     f"config.network.{field}={config.network[field]:g}, so their values can't "
-    f"be learned: set it to the task's {extreme} discounted return, and "
-    f"{other}={config.network[other]:g} to the other extreme"
+    f"be learned: set it to the task's {extreme} discounted return, and check "
+    f"{other}={config.network[other]:g}, too"
   )
 
 

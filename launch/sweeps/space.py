@@ -108,7 +108,7 @@ def parse(text: str) -> Axis:
   if "seed" in fields:
     raise ValueError(
       f"--vary={text}: each setting is trained with the same seeds, so this "
-      "would have no effect: give --seeds=NUMBER"
+      "would have no effect: give --seeds=NUMBER or --first_seed=NUMBER"
     )
   if len({*fields}) < len(fields):
     raise ValueError(

@@ -161,11 +161,11 @@ class TableSpec:
 def _queue_capacity(config: ml_collections.ConfigDict) -> int:
   """Returns the capacity of each server's queue, in rollouts.
 
-  With it, the policy age is `config.variables.max_age` versions, where workers
-  are equally fast and load each version at once. A rollout's age is the number
-  of batches that the trainer takes between the rollout's first step and its own
-  update. These batches come from the queue, from one unfinished rollout per
-  environment, and from the trainer's batch.
+  With it, the policy age is at most `config.variables.max_age` versions, where
+  workers are equally fast and load each version at once. A rollout's age is the
+  number of batches that the trainer takes between the rollout's first step and
+  its own update. These batches come from the queue, from one unfinished rollout
+  per environment, and from the trainer's batch.
 
   Args:
     config: the whole config, with the fields of `groups.QUEUE`.

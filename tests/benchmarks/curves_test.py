@@ -9,11 +9,14 @@ from benchmarks import curves
 from slipway.launch.runs import statistics
 
 
+CONFIG = "dqn:cartpole --config.limits.environment_steps=9000 --config.x=1: 2"
+
+
 def keep(path, slope, seeds=3):
   """Runs whose return grows by `slope` each evaluation, one more a seed."""
   path.parent.mkdir(parents=True, exist_ok=True)
   with open(path, "w", newline="") as file:
-    file.write("# commit: abc\n# runs at once: 2\n# flags: --config.x=1: 2\n")
+    file.write(f"# commit: abc\n# runs at once: 2\n# config: {CONFIG}\n")
     writer = csv.writer(file)
     writer.writerow(["seed", "wall_s", "env_steps", "eval_return"])
     for seed in range(1, seeds + 1):
@@ -29,8 +32,8 @@ def test_a_task_is_drawn_from_what_is_kept(tmp_path, capfd):
   assert page in capfd.readouterr().out
   # Evaluations 5 to 9 of seeds 1 to 3: 14 + 2, and means of three of 15, 16
   # and 17; all three are the lowest once in 27 draws.
-  assert "| dqn | 3 | 16.0 (15.0 to 17.0) | 20.0 | 10 | 2 | abc |" in page
-  assert "| rainbow | 1 | 36.0 (36.0 to 36.0) | 46.0 | 10 | 2 | abc |" in page
+  assert "| dqn | 3 | 9,000 | 16.0 (15.0 to 17.0) | 20.0 | 10 | 2 | abc |" in page
+  assert "| rainbow | 1 | 9,000 | 36.0 (36.0 to 36.0) | 46.0 | 10 | 2 | abc |" in page
   assert (tmp_path / "cartpole.png").stat().st_size > 10_000
 
 
@@ -40,7 +43,7 @@ def test_a_file_is_a_curve_a_seed(tmp_path):
   assert made_with == {
     "commit": "abc",
     "runs at once": "2",
-    "flags": "--config.x=1: 2",
+    "config": CONFIG,
   }
   assert len(found) == 3
   np.testing.assert_array_equal(found[2].eval_return, np.arange(10) + 3.0)

@@ -583,7 +583,7 @@ def test_metrics_of_the_last_update_are_shown(metrics, shown):
   status = msgspec.structs.replace(STATUS, metrics=metrics)
   text = " ".join(" ".join(drawn(status)).replace("│", " ").split())
   assert f"{shown} time left" in text
-  # They are the first to go where there are few lines.
+  # They are left out before other measurements.
   assert "│  update" not in " ".join(drawn(status, height=20))
 
 
