@@ -8,7 +8,6 @@ import pytest
 from benchmarks import curves
 from slipway.launch.runs import statistics
 
-
 CONFIG = "dqn:cartpole --config.limits.environment_steps=9000 --config.x=1: 2"
 
 
@@ -32,8 +31,13 @@ def test_a_task_is_drawn_from_what_is_kept(tmp_path, capfd):
   assert page in capfd.readouterr().out
   # Evaluations 5 to 9 of seeds 1 to 3: 14 + 2, and means of three of 15, 16
   # and 17; all three are the lowest once in 27 draws.
-  assert "| dqn | 3 | 9,000 | 16.0 (15.0 to 17.0) | 20.0 | 10 | 2 | abc |" in page
-  assert "| rainbow | 1 | 9,000 | 36.0 (36.0 to 36.0) | 46.0 | 10 | 2 | abc |" in page
+  assert (
+    "| dqn | 3 | 9,000 | 16.0 (15.0 to 17.0) | 20.0 | 10 | 2 | abc |" in page
+  )
+  assert (
+    "| rainbow | 1 | 9,000 | 36.0 (36.0 to 36.0) | 46.0 | 10 | 2 | abc |"
+    in page
+  )
   assert (tmp_path / "cartpole.png").stat().st_size > 10_000
 
 
