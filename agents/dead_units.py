@@ -15,10 +15,11 @@ NAME = "dead_units"  # of the metric
 PERIOD = 500
 
 
-class DeadUnitsMetric:
+class DeadUnitsMetric(tf.Module):
   """The newest part of dead units, measured at the first of many updates.
 
-  It is no state of a learner: it is not saved.
+  Learners save it, so that a resumed run reports what one that never stopped
+  reports.
   """
 
   def __init__(self, period: int = PERIOD):
@@ -27,6 +28,7 @@ class DeadUnitsMetric:
     Args:
       period: number of updates from one measurement to the next.
     """
+    super().__init__(name=NAME)
     self._period = period
     self._newest = tf.Variable(tf.zeros(()), trainable=False)
 

@@ -8,7 +8,13 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import batch_weights, normalizer, optimizer, targets
+from slipway.agents import (
+  batch_weights,
+  dead_units,
+  normalizer,
+  optimizer,
+  targets,
+)
 from slipway.agents.networks import action_masks, tf_network
 from slipway.environments import arrays
 from slipway.replay.tables import dataset
@@ -25,6 +31,7 @@ class QLearner:
       networks.
     online: network whose variables the optimizer updates.
     target: the target network, a periodic copy of `online`.
+    dead_units: metric that subclasses measure on their batches.
     steps: number of updates done, int64 [].
   """
 
@@ -54,6 +61,7 @@ class QLearner:
       self._learner.adam_epsilon,
       self._learner.max_gradient_norm,
     )
+    self.dead_units = dead_units.DeadUnitsMetric()
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def descend(
@@ -104,7 +112,7 @@ class QLearner:
   def checkpointed(self) -> Mapping[str, typing.Any]:
     """Objects by name that checkpoints save; see `core.Learner`.
 
-    They are the networks, optimizer, step count, and any statistics.
+    They are the networks, optimizer, step count, dead units and statistics.
     """
     return {
       **self.normalizer.checkpointed,
@@ -112,6 +120,7 @@ class QLearner:
       "target": self.target,
       **({"average": self._average} if self._average else {}),
       "optimizer": self._optimizer,
+      dead_units.NAME: self.dead_units,
       "steps": self.steps,
     }
 

@@ -112,12 +112,13 @@ class ActorCriticLearner:
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """State to save: networks, optimizers, step count, and any statistics."""
+    """State to save: networks, optimizers, metrics, steps and statistics."""
     return {
       **self._normalizer.checkpointed,
       **self._critics.checkpointed,
       **self._policy.checkpointed,
       "policy_metrics": self._metrics,
+      dead_units.NAME: self._dead_units,
       "steps": self.steps,
     }
 

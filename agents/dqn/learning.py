@@ -38,7 +38,6 @@ class DQNLearner(q_learner.QLearner):
     self._samples_quantiles = config.network.head == "implicit_quantile"
     self._quantiles = config.network.quantiles
     self._seed = config.seed
-    self._dead_units = dead_units.DeadUnitsMetric()
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes one gradient step on a batch of transitions.
@@ -52,7 +51,7 @@ class DQNLearner(q_learner.QLearner):
       output = self._objective.loss(
         data, objectives.NetworkOutputs(online, target, target_tm1, selector)
       )
-    dead = self._dead_units.update(
+    dead = self.dead_units.update(
       self.steps,
       lambda: self.online.compute_dead_units(
         data.o_tm1, self._make_seed(0), self._quantiles

@@ -98,13 +98,15 @@ class PolicyGradientLearner:
   def checkpointed(self) -> Mapping[str, typing.Any]:
     """Objects by name that checkpoints save; see `core.Learner`.
 
-    They are networks, loss variables, optimizer, step count, and statistics.
+    They are networks, loss variables, optimizer, step count, dead units, and
+    statistics.
     """
     return {
       **self._normalizer.checkpointed,
       **self._model.networks,
       **self._objective.checkpointed,
       "optimizer": self._optimizer,
+      dead_units.NAME: self._dead_units,
       "steps": self.steps,
     }
 

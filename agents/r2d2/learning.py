@@ -38,7 +38,6 @@ class R2D2Learner(q_learner.QLearner):
       config, spec, lambda: tf_network.Network(self._network, config.seed)
     )
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
-    self._dead_units = dead_units.DeadUnitsMetric()
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
     """Takes one gradient step on a batch of sequences.
@@ -74,7 +73,7 @@ class R2D2Learner(q_learner.QLearner):
         self._n_step,
         self._learner.huber_delta,
       )
-    dead = self._dead_units.update(
+    dead = self.dead_units.update(
       self.steps,
       lambda: self.online.compute_dead_units_of(
         lambda layers: self._network.unroll(layers, late, online_state)
