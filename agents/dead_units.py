@@ -12,7 +12,7 @@ import tensorflow as tf
 
 NAME = "dead_units"  # of the metric
 # Updates between two measurements, each of which costs a forward pass.
-PERIOD = 500
+_PERIOD = 500
 
 
 class DeadUnitsMetric(tf.Module):
@@ -22,7 +22,7 @@ class DeadUnitsMetric(tf.Module):
   reports.
   """
 
-  def __init__(self, period: int = PERIOD):
+  def __init__(self, period: int = _PERIOD):
     """Starts with none.
 
     Args:

@@ -185,8 +185,8 @@ def render(
 
   The rows depend mainly on the run's limits and roles, and the sentence about
   waiting nodes is the last row, so that rows keep their places. If the terminal
-  has too few lines, empty rows, the learner's metrics, measurements and, during
-  a stall, the time left are left out. The last row is always shown.
+  has too few lines, empty rows, the learner's metrics, other measurements and,
+  during a stall, the time left are left out. The last row is always shown.
 
   Args:
     status: the run's status.
