@@ -62,11 +62,12 @@ def make_recurrent_policy(
   spec: specs.EnvironmentSpec,
   continuous: str = "gaussian",
   normalized: bool = False,
-  with_values: bool = False,
+  role: str = "evaluator",
 ) -> actor_critic.RecurrentPolicyNetwork:
   """Returns the declaration of a config's recurrent policy network.
 
-  The LSTM has `network.lstm_size` units.
+  An LSTM has `network.lstm_size` units. Unless `network.shared`, state values
+  have a torso and an LSTM of their own.
 
   Args:
     network: the `network` section of a config, with the fields of
@@ -75,22 +76,30 @@ def make_recurrent_policy(
     continuous: distribution of continuous actions; see `make_policy`.
     normalized: whether the network normalizes observations; see
       `actor_critic.PolicyNetwork`.
-    with_values: whether the network also computes state values, as learners
-      need.
+    role: 'evaluator', for the policy alone; 'worker', with the LSTM of the
+      state values, whose state rollouts store; or 'learner', with the values.
   """
-  torso = recurrent.RecurrentTorso(
-    spec,
-    network.torso,
-    network.hidden_sizes,
-    network.lstm_size,
-    network.activation,
-    actor_critic.hidden_gain(network.orthogonal),
-    normalized,
-  )
+
+  def make_torso(scope: str) -> recurrent.RecurrentTorso:
+    return recurrent.RecurrentTorso(
+      spec,
+      network.torso,
+      network.hidden_sizes,
+      network.lstm_size,
+      network.activation,
+      actor_critic.hidden_gain(network.orthogonal),
+      normalized,
+      scope,
+    )
+
   kind = choose_distribution_kind(spec, continuous)
-  head = actor_critic.PolicyHead(spec, kind, network.orthogonal)
+  has_value_torso = role != "evaluator" and not network.shared
   return actor_critic.RecurrentPolicyNetwork(
-    torso, head, network.orthogonal, with_values
+    make_torso(""),
+    actor_critic.PolicyHead(spec, kind, network.orthogonal),
+    network.orthogonal,
+    make_torso("value") if has_value_torso else None,
+    role == "learner",
   )
 
 
@@ -215,6 +224,15 @@ class PolicyBuilder:
       normalization.normalizes_observations(config),
     )
 
+  def make_worker_network(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> Declaration:
+    """Returns the network of workers' actors: by default, the policy's.
+
+    Another network also computes what items store beside the policy.
+    """
+    return self.make_network(config, spec)
+
   def make_actor(
     self,
     config: ml_collections.ConfigDict,
@@ -231,7 +249,7 @@ class PolicyBuilder:
     del earlier_env_steps
     seed = seeds.for_restart(config.seed + worker, restarts)
     return PolicyActor(
-      self.make_network(config, spec), np.random.default_rng(seed)
+      self.make_worker_network(config, spec), np.random.default_rng(seed)
     )
 
   def make_greedy_actor(

@@ -32,12 +32,13 @@ FIELDS: fields.Fields = {
   **groups.QUEUE,
   **groups.STACKED_FRAMES,
   "network.shared": Field(
-    False, "whether the policy and the state values share one torso"
+    False,
+    "whether the policy and the state values share one torso, and its LSTM",
   ),
   "network.lstm_size": Field(
     0,
-    "units of an LSTM between the torso and the heads of policy and value; 0: "
-    "no LSTM",
+    "units of an LSTM between a torso and its heads; with separate torsos each "
+    "has one; 0: no LSTM",
     checks.at_least(0, "there would be no features", "0: no LSTM").up_to(
       16_384, "no memory holds the weights"
     ),
@@ -278,12 +279,6 @@ def check(config: ml_collections.ConfigDict) -> None:
   groups.check_stacked_frames(config)
   _check_minibatches(config)
   groups.check_requirements(config, FIELDS, _REQUIREMENTS)
-  if config.network.lstm_size and config.network.shared is False:
-    raise ValueError(
-      f"config.network.lstm_size={config.network.lstm_size} with config."
-      "network.shared=False: actors store the state of one LSTM, so the values "
-      "would have none; use --config.network.shared"
-    )
 
 
 def _check_minibatches(config: ml_collections.ConfigDict) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import typing
+from collections.abc import Callable
 
 import numpy as np
 from acme import specs
@@ -239,7 +240,9 @@ class ActorCriticNetwork:
 class RecurrentPolicyNetwork:
   """Declaration of a policy network with an LSTM, and optionally state values.
 
-  H is the size of the LSTM, and P the number of parameters of a distribution.
+  State values share the policy's LSTM, or have a torso and an LSTM of their
+  own. S is the size of the state: 2 H with one LSTM of size H, or 4 H with two,
+  the policy's first. P is the number of parameters of a distribution.
 
   Attributes:
     head: output layer of the policy.
@@ -252,15 +255,20 @@ class RecurrentPolicyNetwork:
     torso: recurrent.RecurrentTorso,
     head: PolicyHead,
     orthogonal: bool = False,
+    value_torso: recurrent.RecurrentTorso | None = None,
     with_values: bool = False,
   ):
     """Declares the network.
 
     Args:
-      torso: declaration of the torso.
+      torso: declaration of the policy's torso.
       head: declaration of the policy's output layer.
       orthogonal: whether the value layer's initializer is orthogonal, with a
         gain of 1; otherwise truncated normal.
+      value_torso: declaration of the torso of the state values, of the same
+        size and with a scope; None if there are no state values, or if they
+        share the policy's torso. Workers need it, since rollouts store the
+        state of both LSTMs.
       with_values: whether to add a layer of state values, which learners need.
     """
     self.inputs, self.prefers_numpy, self.head = (
@@ -268,23 +276,28 @@ class RecurrentPolicyNetwork:
       torso.prefers_numpy,
       head,
     )
-    self._torso, self._orthogonal = torso, orthogonal
-    self._with_values = with_values
+    if value_torso is not None:
+      *step_inputs, state = torso.inputs
+      both = specs.Array((2 * state.shape[0],), state.dtype)
+      self.inputs = (*step_inputs, both)
+    self._torso, self._value_torso = torso, value_torso
+    self._orthogonal, self._with_values = orthogonal, with_values
 
   def __call__(
     self, layers: layers_lib.Layers, *inputs: Array
   ) -> tuple[Array, Array]:
-    """Returns policy parameters [B, P], and the next LSTM state [B, 2 H].
+    """Returns policy parameters [B, P], and the next LSTM state [B, S].
 
     Args:
       layers: layers with the network's variables.
       *inputs: fields of `recurrent.Inputs` [B, ...], then the LSTM state before
-        the step [B, 2 H].
+        the step [B, S].
     """
-    *step_inputs, state = inputs
-    features = self._torso.step(layers, recurrent.Inputs(*step_inputs), state)
-    parameters, _ = self._apply_heads(layers, features)
-    return parameters, features.state
+    *fields, state = inputs
+    parameters, _, next_state = self._apply(
+      recurrent.RecurrentTorso.step, layers, recurrent.Inputs(*fields), state
+    )
+    return parameters, next_state
 
   def unroll(
     self, layers: layers_lib.Layers, inputs: recurrent.Inputs, state: Array
@@ -296,9 +309,12 @@ class RecurrentPolicyNetwork:
     Args:
       layers: layers with the network's variables.
       inputs: inputs of the steps, [B, T, ...] each; T must be static.
-      state: LSTM state before the first step, [B, 2 H].
+      state: LSTM state before the first step, [B, S].
     """
-    return self._apply_heads(layers, self._torso.unroll(layers, inputs, state))
+    parameters, values, _ = self._apply(
+      recurrent.RecurrentTorso.unroll, layers, inputs, state
+    )
+    return parameters, values
 
   def greedy(
     self, ops: typing.Any, outputs: tuple[Array, Array]
@@ -307,11 +323,10 @@ class RecurrentPolicyNetwork:
 
     Args:
       ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
-      outputs: policy parameters [B, P], and LSTM states [B, 2 H] after the
-        step.
+      outputs: policy parameters [B, P], and LSTM states [B, S] after the step.
 
     Returns:
-      {'action': [B, ...], 'next_state': [B, 2 H]}; actions are the modes of the
+      {'action': [B, ...], 'next_state': [B, S]}; actions are the modes of the
       distributions.
     """
     parameters, state = outputs
@@ -329,17 +344,36 @@ class RecurrentPolicyNetwork:
     """
     return self.head.distribution(ops, parameters)
 
-  def _apply_heads(
-    self, layers: layers_lib.Layers, features: recurrent.Features
-  ) -> tuple[Array, Array]:
-    """Returns policy parameters [N, P], and values [N] or None."""
+  def _apply(
+    self,
+    apply: Callable[..., recurrent.Features],
+    layers: layers_lib.Layers,
+    inputs: recurrent.Inputs,
+    state: Array,
+  ) -> tuple[Array, Array | None, Array]:
+    """Returns policy parameters [N, P], values [N] or None, and state [B, S].
+
+    Args:
+      apply: a method of the torsos, `RecurrentTorso.step` or `.unroll`.
+      layers: layers with the network's variables.
+      inputs: inputs of the N steps.
+      state: LSTM state before them, [B, S].
+    """
+    if self._value_torso is None:
+      features = of_values = apply(self._torso, layers, inputs, state)
+      next_state = features.state
+    else:
+      state, value_state = layers.ops.split(state, 2)
+      features = apply(self._torso, layers, inputs, state)
+      of_values = apply(self._value_torso, layers, inputs, value_state)
+      next_state = layers.ops.concat([features.state, of_values.state])
     parameters = self.head(layers, features.hidden, features.penalty)
     values = None
     if self._with_values:
       values = compute_values(
-        layers, "value", features.hidden, self._orthogonal
+        layers, "value", of_values.hidden, self._orthogonal
       )
-    return parameters, values
+    return parameters, values, next_state
 
 
 class ValueNetwork:

@@ -38,6 +38,16 @@ class Layers:
     """
     return Layers(getattr(self.ops, "bfloat16", self.ops), self.variable)
 
+  def scoped(self, scope: str) -> "Layers":
+    """Returns layers whose variables' names start with 'SCOPE/'."""
+
+    def variable(
+      name: str, shape: tuple[int, ...], initializer: initializers.Initializer
+    ) -> Array:
+      return self.variable(f"{scope}/{name}", shape, initializer)
+
+    return Layers(self.ops, variable)
+
   def linear(
     self, name: str, x: Array, size: int, gain: float | None = None
   ) -> Array:

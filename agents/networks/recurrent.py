@@ -5,7 +5,7 @@ import typing
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import action_masks, torsos
+from slipway.agents.networks import action_masks, normalization, torsos
 from slipway.agents.networks import layers as layers_lib
 from slipway.environments import arrays
 
@@ -69,6 +69,7 @@ class RecurrentTorso:
     activation: str = "relu",
     gain: float | None = None,
     normalized: bool = False,
+    scope: str = "",
   ):
     """Declares the torso.
 
@@ -81,6 +82,8 @@ class RecurrentTorso:
       gain: gain of orthogonal initializers, or None for truncated normal ones.
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
+      scope: prefix of the names of the trained variables, for the second torso
+        of a network; '': none.
     """
     self.inputs = (
       spec.observations,
@@ -93,7 +96,7 @@ class RecurrentTorso:
     self._mask_splitter = action_masks.MaskSplitter(spec)
     self._torso, self._sizes, self._lstm_size = torso, tuple(sizes), lstm_size
     self._activation, self._gain = activation, gain
-    self._normalized = normalized
+    self._normalized, self._scope = normalized, scope
     self._num_values = 0  # of an action, or of each of its components
     if isinstance(spec.actions, specs.DiscreteArray):
       self._num_values = spec.actions.num_values
@@ -110,7 +113,7 @@ class RecurrentTorso:
       inputs: inputs of the step, [B, ...] each.
       state: LSTM states before the step, float32 [B, 2 H].
     """
-    x, continues, penalty = self._embed_inputs(layers, inputs)
+    layers, x, continues, penalty = self._embed_inputs(layers, inputs)
     hidden, state = self._apply_lstm(layers, x, state * continues)
     return Features(hidden, state, penalty)
 
@@ -126,7 +129,7 @@ class RecurrentTorso:
     """
     ops, steps = layers.ops, inputs.first.shape[1]
     merged = Inputs(*(ops.reshape(x, (-1, *x.shape[2:])) for x in inputs))
-    x, continues, penalty = self._embed_inputs(layers, merged)
+    layers, x, continues, penalty = self._embed_inputs(layers, merged)
     x = ops.reshape(x, (-1, steps, x.shape[1]))
     continues = ops.reshape(continues, (-1, steps, 1))
     hidden = []
@@ -138,16 +141,21 @@ class RecurrentTorso:
 
   def _embed_inputs(
     self, layers: layers_lib.Layers, inputs: Inputs
-  ) -> tuple[Array, Array, Array | None]:
+  ) -> tuple[layers_lib.Layers, Array, Array, Array | None]:
     """Computes the LSTM's inputs from the network's inputs of one step.
 
     Returns:
-      LSTM inputs [B, F]; a mask float32 [B, 1], 0 where an episode begins and 1
-      elsewhere; and penalties of illegal actions [B, A], [A] or None.
+      Layers with the torso's scope; LSTM inputs [B, F]; a mask float32 [B, 1],
+      0 where an episode begins and 1 elsewhere; and penalties of illegal
+      actions [B, A], [A] or None.
     """
     ops = layers.ops
     observation, penalty = self._mask_splitter.split(ops, inputs.observation)
     continues = 1.0 - ops.float32(inputs.first)[:, None]
+    if self._normalized:  # by statistics that all torsos share
+      observation = normalization.normalize(layers, observation)
+    if self._scope:
+      layers = layers.scoped(self._scope)
     features = torsos.apply_torso(
       layers,
       self._torso,
@@ -155,14 +163,13 @@ class RecurrentTorso:
       observation,
       self._activation,
       self._gain,
-      self._normalized,
     )
     action = inputs.action_before
     if self._num_values:
       action = ops.one_hot(action, self._num_values)
     action = ops.float32(ops.flatten(action)) * continues
     reward = inputs.reward_before[:, None] * continues
-    return ops.concat([features, action, reward]), continues, penalty
+    return layers, ops.concat([features, action, reward]), continues, penalty
 
   def _apply_lstm(
     self, layers: layers_lib.Layers, x: Array, state: Array

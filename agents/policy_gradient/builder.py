@@ -48,19 +48,34 @@ class Builder(policies.PolicyBuilder):
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> policies.Declaration:
-    """Returns the declaration of the policy's network, which actors use.
+    """Returns the declaration of the policy's network.
 
     The network is recurrent if `config.network.lstm_size` is not 0.
     """
-    make = policies.make_policy
-    if config.network.lstm_size:
-      make = policies.make_recurrent_policy
-    return make(
+    return self._make_network(config, spec, "evaluator")
+
+  def make_worker_network(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> policies.Declaration:
+    """Returns the policy's network, with the LSTM of separate state values."""
+    return self._make_network(config, spec, "worker")
+
+  def _make_network(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    role: str,
+  ) -> policies.Declaration:
+    """Returns an acting network of `policies.make_recurrent_policy`'s role."""
+    given = (
       config.network,
       spec,
       config.network.distribution,
       normalization.normalizes_observations(config),
     )
+    if config.network.lstm_size:
+      return policies.make_recurrent_policy(*given, role=role)
+    return policies.make_policy(*given)
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -78,7 +93,7 @@ class Builder(policies.PolicyBuilder):
   ) -> sequences.SequenceSchema:
     """Returns the item schema of a config's rollouts and their extras."""
     float_dtype = np.dtype(np.float32)
-    policy = self.make_network(config, spec)
+    policy = self.make_worker_network(config, spec)
     each_step = {
       policies.LOG_PROB: (float_dtype, ()),
       policies.PARAMETERS: (float_dtype, (policy.head.size,)),

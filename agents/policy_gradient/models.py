@@ -182,9 +182,9 @@ class _FeedForwardModel:
 
 
 class _RecurrentModel:
-  """Model with one LSTM for policy and values; see `Model`.
+  """Model with an LSTM for policy and values, or one for each; see `Model`.
 
-  The LSTM starts with the states that actors stored. A unit of a minibatch is a
+  LSTMs start with the states that actors stored. A unit of a minibatch is a
   rollout.
   """
 
@@ -194,13 +194,13 @@ class _RecurrentModel:
     """Makes the network, with variables initialized from `config.seed`."""
     settings = config.network
     self.steps_per_minibatch_unit = config.adder.unroll
-    # The trained network computes policy and values. Actors need no values, so
+    # The trained network computes policy and values. Workers need no values, so
     # they have a network without the variables of the value head.
     self._policy_with_values = policies.make_recurrent_policy(
-      settings, spec, settings.distribution, with_values=True
+      settings, spec, settings.distribution, role="learner"
     )
     self._acting_policy = policies.make_recurrent_policy(
-      settings, spec, settings.distribution
+      settings, spec, settings.distribution, role="worker"
     )
     self.head = self._policy_with_values.head
     self._network = tf_network.Network(
@@ -220,7 +220,7 @@ class _RecurrentModel:
   def split_into_units(
     self, rollout: sequences.Sequence
   ) -> dict[str, tf.Tensor]:
-    """Returns inputs [B, T + 1, ...] and LSTM states [B, 2 H]; see `Model`."""
+    """Returns inputs [B, T + 1, ...] and LSTM states [B, S]; see `Model`."""
     inputs = recurrent.sequence_inputs(rollout, tf_ops.concat)
     state = rollout.extras[recurrent.STATE]
     return {**inputs._asdict(), recurrent.STATE: state}

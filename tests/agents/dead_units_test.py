@@ -54,6 +54,7 @@ def test_dead_units_of_value_learners_are_counted(name):
     ("ppo", {"activation": "relu"}),
     ("ppo", {"activation": "relu", "shared": True}),
     ("a2c", {"activation": "relu", "shared": True, "lstm_size": 8}),
+    ("a2c", {"activation": "relu", "shared": False, "lstm_size": 8}),
   ],
 )
 def test_dead_units_of_sequence_learners_are_counted(name, network):

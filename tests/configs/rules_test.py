@@ -164,11 +164,6 @@ REFUSED = [
   ),
   (
     "ppo",
-    {"network__lstm_size": 8},
-    "config.network.lstm_size=8 with config.network.shared=False",
-  ),
-  (
-    "ppo",
     {"network__lstm_size": 8, "network__shared": True, "adder__unroll": 96},
     "config.learner.minibatch_size=256 has no whole rollouts of "
     "config.adder.unroll=96",

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from slipway.agents import policies
 from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import recurrent, recurrent_q_network, tf_network
-from slipway.configs import r2d2
+from slipway.configs import ppo, r2d2
 from tests.agents.networks import given
 
 BATCH, STEPS, ACTIONS = 5, 9, 3
@@ -117,3 +118,32 @@ def test_an_episode_knows_nothing_of_the_one_before():
   assert (a[:, :4] != b[:, :4]).numpy().any()
   np.testing.assert_allclose(a[:, 4:], b[:, 4:], rtol=1e-6)
   np.testing.assert_allclose(after_a, after_b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_worker_stores_the_state_that_continues_policy_and_values(shared):
+  config = ppo.get_config().network
+  config.update({"hidden_sizes": (8,), "lstm_size": 7, "shared": shared})
+  spec = given.make_spec((4,), np.float32, ACTIONS)
+  learner, worker = (
+    policies.make_recurrent_policy(config, spec, role=role)
+    for role in ("learner", "worker")
+  )
+  network = tf_network.Network(learner, seed=0)
+  inputs = make_inputs((4,), np.float32, make_first())
+  size = learner.inputs[-1].shape[0]
+  assert size == (14 if shared else 28)
+  state = np.random.default_rng(3).normal(size=(BATCH, size))
+  state = state.astype(np.float32)
+  outputs = learner.unroll(network.layers, inputs, tf.constant(state))
+  parameters, values = (tf.reshape(x, (BATCH, STEPS, -1)) for x in outputs)
+  acting = network_lib.make_acting(worker)
+  acting.load(network.get_variables())
+  for t in range(STEPS):
+    late = recurrent.Inputs(*(x[:, t:] for x in inputs))
+    outputs = learner.unroll(network.layers, late, tf.constant(state))
+    for found, whole in zip(outputs, (parameters, values), strict=True):
+      expected = tf.reshape(whole[:, t:], found.shape)
+      np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    acted, state = acting(*(x.numpy()[:, t] for x in inputs), state)
+    np.testing.assert_allclose(acted, parameters[:, t], rtol=1e-4, atol=1e-5)

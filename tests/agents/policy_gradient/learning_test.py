@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from slipway.agents import policies, registry
-from slipway.agents.networks import network
+from slipway.agents.networks import network, recurrent
 from slipway.configs import a2c, appo, impala, ppo, reinforce, vmpo
 from slipway.environments import factory
 from tests.agents import collected
@@ -208,6 +208,7 @@ def of(module, environment="CartPole-v1", **fields):
 
 
 RECURRENT = {"lstm_size": 8, "shared": True}
+SEPARATE_LSTMS = {"lstm_size": 8, "shared": False}
 VARIANTS = {
   "reinforce": of(reinforce),
   "a2c": of(a2c),
@@ -216,11 +217,13 @@ VARIANTS = {
   "impala_recurrent": of(impala, **RECURRENT),
   "ppo": of(ppo),
   "ppo_recurrent": of(ppo, **RECURRENT),
+  "ppo_separate_lstms": of(ppo, **SEPARATE_LSTMS),
   "ppo_continuous": of(ppo, "Pendulum-v1"),
   "appo": of(appo, "Pendulum-v1", distribution="conditional_gaussian"),
   "appo_tanh": of(appo, "Pendulum-v1", distribution="tanh_gaussian"),
   "vmpo": of(vmpo),
   "vmpo_recurrent": of(vmpo, **RECURRENT),
+  "vmpo_separate_lstms": of(vmpo, **SEPARATE_LSTMS),
   "vmpo_continuous": of(vmpo, "Pendulum-v1"),
 }
 variants = pytest.mark.parametrize("variant", VARIANTS)
@@ -305,6 +308,25 @@ def test_only_the_acting_variables_are_published():
     published = make_learner(config).get_variables()
     declared = network.variable_shapes(builder.make_network(config, spec))
     assert set(published) == {f"{policies.POLICY}/{x}" for x in declared}
+
+
+def test_only_workers_have_the_lstm_of_separate_values():
+  config = VARIANTS["ppo_separate_lstms"]()
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  published = make_learner(config).get_variables()
+  declared = network.variable_shapes(builder.make_network(config, spec))
+  names = {f"{policies.POLICY}/{x}" for x in declared}
+  assert names < set(published)
+  assert all("/value/" in x for x in set(published) - names)
+  observation = np.zeros((2, *spec.observations.shape), np.float32)
+  for actor, size in (
+    (builder.make_actor(config, spec, 0), 32),
+    (builder.make_greedy_actor(config, spec), 16),
+  ):
+    actor.load(published)
+    actor.act(observation, np.zeros(2, np.float32), np.ones(2, bool))
+    assert actor.get_state()["memory"][recurrent.STATE].shape == (2, size)
 
 
 def test_the_limit_of_the_divergence_ends_the_update():
