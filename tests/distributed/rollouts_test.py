@@ -124,9 +124,21 @@ def test_a_killed_trainer_finds_the_queue_as_it_was(start_run, mode):
   assert run.summary["items_lost"] == 0
 
 
+# Whose rollouts also have the state of two LSTMs, or actions that are vectors.
+SHAPES = {
+  "feed_forward": (),
+  "recurrent": ("--config.network.lstm_size=16",),
+  "continuous": (
+    "--config.environment.name=Pendulum-v1",
+    "--config.network.distribution=conditional_gaussian",
+  ),
+}
+
+
 @pytest.mark.chaos
-def test_any_node_of_a_run_in_rounds_is_killed(start_run):
-  run = start_run(TWO_WORKERS, SNAPSHOTS, config=PPO)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_any_node_of_a_run_in_rounds_is_killed(start_run, shape):
+  run = start_run(TWO_WORKERS, SNAPSHOTS, *SHAPES[shape], config=PPO)
   run.wait_until_learning()
   for node in ("proxy/0", "control/0", "trainer/0", "evaluator/0"):
     wait_for_updates(run, 10)
