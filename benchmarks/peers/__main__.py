@@ -21,7 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
   for task in args.tasks:
     # Before the measurement, so that the load is not the benchmark's own.
     head = machine.describe()
-    report = comparison.measure(task, args.only, args.seeds, args.out)
+    report = comparison.measure(
+      task, args.only, args.seeds, args.in_a_row, args.out
+    )
     report.write(args.out, head)
     print(report.markdown(head), flush=True)
   return 0
@@ -48,6 +50,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     type=command_line.positive,
     default=3,
     help="number of rounds, whose medians are reported; default: 3",
+  )
+  parser.add_argument(
+    "--in_a_row",
+    type=command_line.positive,
+    default=1,
+    help="evaluations in a row that must reach a task's target, or as many "
+    "times 20 training episodes; with more than 1, only the tasks' learning is "
+    "measured, for the page peers_TASK_in_a_row; default: 1",
   )
   command_line.add_out(parser)
   return parser.parse_args(arguments)

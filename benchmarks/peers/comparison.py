@@ -33,8 +33,8 @@ library's, with the same kind of replay or rollouts."""
 
 _LEARNING = """\
 Learning: seconds from the command, start-up included, until the mean return of
-20 episodes, of training or of a greedy evaluation, reaches {target:g}. A peer's
-evaluations are not counted. The limit is {cap_s:.0f} s."""
+20 episodes, of training or of a greedy evaluation, reaches {target:g}{row}.
+A peer's evaluations are not counted. The limit is {cap_s:.0f} s."""
 
 _STEPS = """\
 Learning: seconds from the command, start-up included, until {steps:,}
@@ -43,7 +43,11 @@ whose actions are drawn from the policy. The limit is {cap_s:.0f} s."""
 
 
 def measure(
-  task: str, folders: tuple[str, ...], seeds: int, folder: pathlib.Path
+  task: str,
+  folders: tuple[str, ...],
+  seeds: int,
+  in_a_row: int,
+  folder: pathlib.Path,
 ) -> report.Report:
   """Measures Slipway and peers on a task, and draws the picture.
 
@@ -51,40 +55,48 @@ def measure(
     task: a name from `entries.TASKS`.
     folders: the peers' names from `entries.FOLDERS`.
     seeds: number of rounds.
+    in_a_row: evaluations in a row that must reach the target.
     folder: folder in which the picture is saved.
 
   Returns:
     The report of the comparison.
   """
-  raw = rounds.run(task, entries.select(folders), seeds)
-  comparison = compare(task, raw)
+  raw = rounds.run(task, entries.select(folders), seeds, in_a_row)
+  comparison = compare(task, raw, in_a_row)
   picture.draw(task, raw, folder / f"{comparison.name}.png")
   return comparison
 
 
-def compare(task: str, raw: Sequence[report.Row]) -> report.Report:
+def compare(
+  task: str, raw: Sequence[report.Row], in_a_row: int = 1
+) -> report.Report:
   """Makes the report of a task's measurements.
 
   Args:
     task: a name from `entries.TASKS`.
     raw: rows of measurements, from `rounds.run`.
+    in_a_row: evaluations in a row that had to reach the target.
   """
   count = max(row["repetition"] for row in raw)
   method = [
     f"{count} round{'s' * (count > 1)} of all libraries, one after the other, "
     "each in fresh processes and alone."
   ]
-  if task in entries.WINDOWS_S:
+  if _has_speed(raw):
     method.append(_SPEED.format(window_s=entries.WINDOWS_S[task]))
   if task in entries.TARGETS:
     method.append(
-      _LEARNING.format(target=entries.TARGETS[task], cap_s=entries.CAPS_S[task])
+      _LEARNING.format(
+        target=entries.TARGETS[task],
+        cap_s=entries.CAPS_S[task],
+        row=f" {in_a_row} times in a row" if in_a_row > 1 else "",
+      )
     )
   if task in entries.STEPS:
     method.append(
       _STEPS.format(steps=entries.STEPS[task], cap_s=entries.CAPS_S[task])
     )
-  page = f"peers_{task}"
+  page = f"peers_{task}_in_a_row" if in_a_row > 1 else f"peers_{task}"
   method.append(f"![Speed and learning of all libraries]({page}.png)")
   return report.Report(
     name=page,
@@ -92,15 +104,23 @@ def compare(task: str, raw: Sequence[report.Row]) -> report.Report:
     method="\n\n".join(method),
     raw=raw,
     medians=[_medians(task, raw, name) for name in medians.entry_names(raw)],
-    goals=[*goals.of_speed(task, raw), *goals.of_learning(task, raw)],
+    goals=[
+      *(goals.of_speed(task, raw) if _has_speed(raw) else []),
+      *goals.of_learning(task, raw),
+    ],
   )
+
+
+def _has_speed(raw: Sequence[report.Row]) -> bool:
+  """Returns whether speed was measured."""
+  return any(row["measured"] == "speed" for row in raw)
 
 
 def _medians(task: str, raw: Sequence[report.Row], name: str) -> report.Row:
   """Returns an entry's row of the report, by title of the column."""
   found: dict[str, object] = {"library": name}
   is_peer = any(entry.name == name for entry in entries.PEERS)
-  if task in entries.WINDOWS_S:
+  if _has_speed(raw):
     for title, column in (
       ("steps/s", "env_steps_per_s"),
       ("updates/s", "updates_per_s"),

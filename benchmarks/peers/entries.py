@@ -35,9 +35,9 @@ TARGETS = {
 STEPS = {"ppo_halfcheetah": 1_000_000}
 # Seconds after which learning is aborted: several times Slipway's duration.
 CAPS_S = {
-  "cartpole": 60.0,
+  "cartpole": 120.0,
   "lunarlander": 200.0,
-  "ppo_cartpole": 60.0,
+  "ppo_cartpole": 120.0,
   "ppo_lunarlander": 600.0,
   "ppo_halfcheetah": 1_800.0,
   "sac_lunarlander": 600.0,

@@ -20,7 +20,7 @@ _COLUMNS = (
 
 
 def run(
-  task: str, chosen: Sequence[entries.Entry], seeds: int
+  task: str, chosen: Sequence[entries.Entry], seeds: int, in_a_row: int = 1
 ) -> list[report.Row]:
   """Measures all entries on a task, one after the other in each round.
 
@@ -28,6 +28,8 @@ def run(
     task: a name from `entries.TASKS`.
     chosen: entries to measure, Slipway's included.
     seeds: number of rounds, which have the seeds 1 to `seeds`.
+    in_a_row: evaluations in a row that must reach the target. Speed is measured
+      only if it is 1.
 
   Returns:
     One row per entry, measurement and seed; rows without a result have a note.
@@ -35,10 +37,10 @@ def run(
   raw = []
   for seed in range(1, seeds + 1):
     for entry in chosen:
-      if task in entry.speed:
-        raw.append(_measure("speed", task, entry, seed))
+      if task in entry.speed and in_a_row == 1:
+        raw.append(_measure("speed", task, entry, seed, in_a_row))
       if task in entry.learning:
-        raw.append(_measure("learning", task, entry, seed))
+        raw.append(_measure("learning", task, entry, seed, in_a_row))
   return raw
 
 
@@ -64,7 +66,7 @@ def make_row(task: str, entry: str, measured: str, seed: int, **values):
 
 
 def _measure(
-  measured: str, task: str, entry: entries.Entry, seed: int
+  measured: str, task: str, entry: entries.Entry, seed: int, in_a_row: int
 ) -> report.Row:
   """Measures an entry's speed or learning; failures become the row's note."""
   print(
@@ -80,7 +82,7 @@ def _measure(
     else:
       until, cap_s = entries.TARGETS.get(task), entries.CAPS_S[task]
       with watched.start_program(
-        *_make_command(entry, task, seed, until)
+        *_make_command(entry, task, seed, until, in_a_row)
       ) as program:
         learned = learning.measure(program, cap_s, entries.STEPS.get(task))
       values = learned._asdict() if learned else {"note": f">{cap_s:.0f}"}
@@ -92,7 +94,11 @@ def _measure(
 
 
 def _make_command(
-  entry: entries.Entry, task: str, seed: int, until: float | None = None
+  entry: entries.Entry,
+  task: str,
+  seed: int,
+  until: float | None = None,
+  in_a_row: int = 1,
 ):
   """Returns a program's command and import folders; installs its packages."""
   python = installation.install_for(entry)
@@ -101,7 +107,7 @@ def _make_command(
     *(f"--task={task}", f"--seed={seed}", f"--variant={entry.variant}"),
   ]
   if until is not None:
-    command.append(f"--until={until}")
+    command += [f"--until={until}", f"--in_a_row={in_a_row}"]
   path = [entries.FOLDER / "common"]
   if entry.python is None:
     path.append(machine.ROOT)

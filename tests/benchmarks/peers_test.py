@@ -201,6 +201,39 @@ def test_progress_needs_20_episodes(tmp_path):
   assert done.returncode == 0
 
 
+@pytest.mark.parametrize(
+  ("add", "steps"),
+  [
+    # After a failure, three more; each is at its number of steps.
+    ("reporter.evaluate(lambda: [4.0 if step == 2 else 9.0])", 5),
+    # The mean is at the target at step 25, and has to be for 40 episodes more.
+    ("reporter.add_return(4.0 if step < 10 else 9.0)", 65),
+  ],
+)
+def test_progress_counts_means_in_a_row(tmp_path, add, steps):
+  command = _program(
+    tmp_path,
+    f"""
+      import progress
+      reporter = progress.Reporter(until=8.0, in_a_row=3)
+      for step in range(100):
+        reporter.env_steps = step
+        {add}
+    """,
+  )
+  done = subprocess.run(
+    command,
+    capture_output=True,
+    text=True,
+    env={"PYTHONPATH": str(_COMMON)},
+    timeout=_PATIENCE_S,
+  )
+  last = watched.parse(done.stdout.splitlines()[-1])
+  assert last is not None
+  assert last.reached
+  assert last.env_steps == steps
+
+
 def test_variants_of_the_entries_are_in_their_programs():
   for entry in (*entries.PEERS, *entries.OURS.values()):
     text = (entries.FOLDER / entry.folder / "program.py").read_text()

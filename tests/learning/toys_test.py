@@ -70,7 +70,7 @@ def test_all_learn_catch(learn, algorithm):
     algorithm,
     "Catch",
     "--config.limits.target_return=0.95",
-    "--config.limits.environment_steps=100_000",
+    "--config.limits.environment_steps=200_000",  # A2C takes 130,000
   )
   assert summary["stopped_because"] == "target_return"
 
@@ -94,10 +94,34 @@ def test_policies_share_the_critics_view_of_images(train, algorithm):
   assert summary["stopped_because"] == "target_return"
 
 
+@pytest.mark.parametrize(
+  ("algorithm", "distribution"),
+  [
+    ("a2c", "gaussian"),
+    ("ppo", "gaussian"),
+    ("appo", "conditional_gaussian"),
+    ("vmpo", "tanh_gaussian"),
+  ],
+)
+def test_policies_of_continuous_actions_learn_to_point(
+  learn, algorithm, distribution
+):
+  summary = learn(
+    algorithm,
+    "Pointing",
+    f"--config.network.distribution={distribution}",
+    "--config.adder.discount=0.9",
+    # A policy that ignores the image has -5.6.
+    "--config.limits.target_return=-3.0",
+    "--config.limits.environment_steps=100_000",
+  )
+  assert summary["stopped_because"] == "target_return"
+
+
 MEMORY = (
   "--config.evaluation.episodes=100",
   "--config.limits.target_return=0.95",
-  "--config.limits.environment_steps=60_000",
+  "--config.limits.environment_steps=100_000",
 )
 
 
@@ -106,9 +130,12 @@ def test_r2d2_remembers(learn):
   assert summary["stopped_because"] == "target_return"
 
 
-@pytest.mark.parametrize("algorithm", ["impala", "ppo", "vmpo"])
-def test_recurrent_policies_remember(learn, algorithm):
-  lstm = ("--config.network.lstm_size=32", "--config.network.shared")
+@pytest.mark.parametrize(
+  ("algorithm", "shared"),
+  [("impala", True), ("ppo", True), ("ppo", False), ("vmpo", True)],
+)
+def test_recurrent_policies_remember(learn, algorithm, shared):
+  lstm = ("--config.network.lstm_size=32", f"--config.network.shared={shared}")
   summary = learn(algorithm, "MemoryChain", *MEMORY, *lstm)
   assert summary["stopped_because"] == "target_return"
 

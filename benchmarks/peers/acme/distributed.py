@@ -104,13 +104,14 @@ def _report(
   play = None
   if args.until is not None and agent.make_player is not None:
     play = agent.make_player(args.task, learner)
-  evaluated, evaluated_at = None, 0
+  evaluated, evaluated_at, in_a_row = None, 0, 0
   while True:
     time.sleep(1.0)
     counts = counter.get_counts()
     env_steps = counts.get("actor_steps", 0)
     if play is not None and env_steps - evaluated_at >= agent.period:
       evaluated, evaluated_at = play(), env_steps
+      in_a_row = in_a_row + 1 if evaluated >= until else 0
     progress.write_line(
       out,
       env_steps=env_steps,
@@ -118,5 +119,5 @@ def _report(
       mean_return=None,
       evaluated=evaluated,
       paused_s=0.0,
-      reached=evaluated is not None and evaluated >= until,
+      reached=in_a_row == args.in_a_row,
     )

@@ -121,7 +121,7 @@ class _Steps:
 def _run_agent(args) -> None:
   """Runs variant `agent`, which acts and learns in this process."""
   task = tasks.TASKS[args.task]
-  reporter = progress.Reporter(args.until)
+  reporter = progress.Reporter(args.until, args.in_a_row)
   tf.random.set_seed(args.seed)
   environment = _Environment(args.task)
   environment.seed(args.seed)

@@ -207,7 +207,7 @@ def _run(scope: dict, flags: list[str]) -> None:
 def main() -> None:
   """Learns a task until its target is reached, or the process is killed."""
   args = progress.parse_arguments(("dqn", "ppo"))
-  reporter = progress.Reporter(args.until)
+  reporter = progress.Reporter(args.until, args.in_a_row)
   torch.set_num_threads(1)
   _SilentWriter.reporter = reporter
   tensorboard.SummaryWriter = _SilentWriter

@@ -15,6 +15,7 @@ It imports the standard library only, since it runs with each peer's packages.
 import argparse
 import collections
 import json
+import math
 import os
 import statistics
 import threading
@@ -29,8 +30,8 @@ _PERIOD_S = 1.0
 class Reporter:
   """Writes a program's counts to stdout once per second, in its own thread.
 
-  The program's other output goes to stderr. Once a mean return reaches `until`,
-  the reporter writes a last line, and the process exits with status 0.
+  The program's other output goes to stderr. Once mean returns have reached
+  `until`, the reporter writes a last line, and the process exits with status 0.
 
   Attributes:
     env_steps: environment steps so far, of all environments.
@@ -38,16 +39,23 @@ class Reporter:
     paused_s: seconds spent in evaluations so far.
   """
 
-  def __init__(self, until: float | None = None):
+  def __init__(self, until: float | None = None, in_a_row: int = 1):
     """Starts the thread that writes.
 
     Args:
       until: mean return at which the process exits; None: it never exits.
+      in_a_row: evaluations in a row that must reach it, or as many times 20
+        training episodes.
     """
     self.env_steps = 0
     self.updates = 0
     self.paused_s = 0.0
-    self._until = until
+    self._until = math.inf if until is None else until
+    self._evaluates = until is not None
+    self._in_a_row = in_a_row
+    # Evaluations in a row that have reached the target, and training episodes
+    # in a row after which the mean of the last 20 was at the target.
+    self._evaluations_at_target = self._episodes_at_target = 0
     self._returns: collections.deque[float] = collections.deque(maxlen=EPISODES)
     self._evaluated: float | None = None
     self._evaluated_at = 0
@@ -58,8 +66,13 @@ class Reporter:
   def add_return(self, value: float) -> None:
     """Adds a training episode's undiscounted return; may exit the process."""
     self._returns.append(float(value))
-    if self._mean() is not None:
-      self._end_at(self._mean())
+    mean = self._mean()
+    if mean is None or mean < self._until:
+      self._episodes_at_target = 0
+      return
+    self._episodes_at_target += 1
+    if self._episodes_at_target > (self._in_a_row - 1) * EPISODES:
+      self._exit()
 
   def evaluation_due(self, period: int) -> bool:
     """Returns whether a greedy evaluation is due, and counts it as started.
@@ -69,7 +82,7 @@ class Reporter:
     Args:
       period: environment steps between two evaluations.
     """
-    if self._until is None or self.env_steps - self._evaluated_at < period:
+    if not self._evaluates or self.env_steps - self._evaluated_at < period:
       return False
     self._evaluated_at = self.env_steps
     return True
@@ -77,7 +90,8 @@ class Reporter:
   def evaluate(self, play: Callable[[], Sequence[float]]) -> None:
     """Plays greedy episodes, and adds their duration to `paused_s`.
 
-    The process exits if their mean return reaches the target.
+    The process exits if their mean return, and those of enough evaluations
+    before, have reached the target.
 
     Args:
       play: function that plays greedy episodes and returns their returns.
@@ -87,7 +101,11 @@ class Reporter:
     self.paused_s += time.monotonic() - start_s
     if returns:
       self._evaluated = statistics.fmean(returns)
-      self._end_at(self._evaluated)
+      is_at_target = self._evaluated >= self._until
+      self._evaluations_at_target += 1
+      self._evaluations_at_target *= is_at_target
+      if self._evaluations_at_target == self._in_a_row:
+        self._exit()
 
   def end(self, returns: Sequence[float]) -> None:
     """Reports greedy episodes that were played at the end; exits the process.
@@ -96,18 +114,16 @@ class Reporter:
       returns: returns of the episodes.
     """
     self._evaluated = statistics.fmean(returns)
-    self._write(reached=True)
-    os._exit(0)
+    self._exit()
 
   def _mean(self) -> float | None:
     if len(self._returns) < EPISODES:
       return None
     return statistics.fmean(self._returns)
 
-  def _end_at(self, mean: float | None) -> None:
-    if self._until is not None and mean is not None and mean >= self._until:
-      self._write(reached=True)
-      os._exit(0)  # without waiting for threads and processes of the library
+  def _exit(self) -> None:
+    self._write(reached=True)
+    os._exit(0)  # without waiting for threads and processes of the library
 
   def _write_each_period(self) -> None:
     while True:
@@ -172,13 +188,14 @@ def parse_arguments(
     arguments: arguments of the command line; None: those of this process.
 
   Returns:
-    The flags as attributes: task, seed, until (None: no target), steps (None:
-    no limit), variant.
+    The flags as attributes: task, seed, until (None: no target), in_a_row,
+    steps (None: no limit), variant.
   """
   parser = argparse.ArgumentParser()
   parser.add_argument("--task", required=True)
   parser.add_argument("--seed", type=int, default=1)
   parser.add_argument("--until", type=float)
+  parser.add_argument("--in_a_row", type=int, default=1)
   parser.add_argument("--steps", type=int)
   parser.add_argument("--variant", choices=variants, default=variants[0])
   return parser.parse_args(arguments)

@@ -108,7 +108,7 @@ def main() -> None:
   """Learns a task until its target is reached, or the process is killed."""
   args = progress.parse_arguments(("default",))
   task = tasks.TASKS[args.task]
-  reporter = progress.Reporter(args.until)
+  reporter = progress.Reporter(args.until, args.in_a_row)
   environment = gymnasium.make(task.environment)
   evaluation_environment = gymnasium.make(task.environment)
   evaluation_environment.reset(seed=args.seed + 1_000)

@@ -136,7 +136,7 @@ def main() -> None:
   else:
     task = tasks.TASKS[args.task]
     config, updates_per_batch = _make_dqn(args.variant, task), 1
-  reporter = progress.Reporter(args.until)
+  reporter = progress.Reporter(args.until, args.in_a_row)
   # More logical than real CPUs, since Ray's actors wait for one another.
   ray.init(num_cpus=max(8, os.cpu_count() or 1), include_dashboard=False)
   config = config.debugging(seed=args.seed)

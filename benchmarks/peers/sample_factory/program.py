@@ -124,7 +124,7 @@ def main() -> int:
   """Learns a task until its target is reached, or the process is killed."""
   args = progress.parse_arguments(("async", "sync"))
   task = rollouts.TASKS[args.task]
-  reporter = progress.Reporter(args.until)
+  reporter = progress.Reporter(args.until, args.in_a_row)
   env_utils.register_env(task.environment, _make_environment)
   cfg = arguments.parse_full_cfg(
     *_make_parser(_make_flags(task, args.variant, args.seed))

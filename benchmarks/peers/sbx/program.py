@@ -14,7 +14,7 @@ import torch
 def main() -> None:
   """Learns a task until its target is reached, or the process is killed."""
   args = progress.parse_arguments(("actor_critic", "actor_critic_4"))
-  reporter = progress.Reporter(args.until)
+  reporter = progress.Reporter(args.until, args.in_a_row)
   torch.set_num_threads(1)  # its tensors do nothing but carry the samples
   baselines.learn(
     baselines.make_actor_critic({"sac": sbx.SAC, "td3": sbx.TD3}, args),

@@ -86,19 +86,23 @@ def _make_overrides(variant: str, name: str) -> dict[str, typing.Any]:
   }
 
 
-def _find_first_reached(path: pathlib.Path, until: float) -> dict | None:
-  """Returns the first evaluation that reached a target return.
+def _find_first_reached(
+  path: pathlib.Path, until: float, in_a_row: int
+) -> dict | None:
+  """Returns the first of a run's evaluations that has reached a target return.
 
   Args:
     path: path of the run's learning curve, a CSV file.
     until: target of the mean return.
+    in_a_row: evaluations in a row that must reach it.
 
   Returns:
-    The evaluation's values by column; None: no evaluation reached the target.
+    The last one's values by column; None: the target was not reached.
   """
-  rows = curves.read(path)
+  rows, count = curves.read(path), 0
   for index, value in enumerate(rows["eval_return"]):
-    if value >= until:
+    count = count + 1 if value >= until else 0
+    if count == in_a_row:
       return {name: float(column[index]) for name, column in rows.items()}
   return None
 
@@ -121,8 +125,7 @@ def main() -> None:
   overrides["limits.target_return"] = (
     "inf" if args.until is None else args.until
   )
-  # As the other libraries' programs, which end at the first such evaluation.
-  overrides["limits.target_evaluations"] = 1
+  overrides["limits.target_evaluations"] = args.in_a_row
   if args.until is not None:
     overrides["evaluation.episodes"] = progress.EPISODES
   root = pathlib.Path(__file__).resolve().parents[3]
@@ -154,7 +157,7 @@ def main() -> None:
       )
   if launcher.returncode or args.until is None:
     sys.exit(launcher.returncode or 1)
-  row = _find_first_reached(folder.curves_csv, args.until)
+  row = _find_first_reached(folder.curves_csv, args.until, args.in_a_row)
   if row is not None:
     progress.write_line(
       out,

@@ -171,7 +171,7 @@ def main() -> None:
       "actor_critic_4",
     )
   )
-  reporter = progress.Reporter(args.until)
+  reporter = progress.Reporter(args.until, args.in_a_row)
   # A second thread slows small networks down.
   large = args.task.endswith("pong") or args.task in continuous.TASKS
   torch.set_num_threads(2 if large else 1)

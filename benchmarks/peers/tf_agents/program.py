@@ -147,7 +147,7 @@ def main() -> None:
   """Learns a task until its target is reached, or the process is killed."""
   args = progress.parse_arguments(("default",))
   task = tasks.TASKS[args.task]
-  reporter = progress.Reporter(args.until)
+  reporter = progress.Reporter(args.until, args.in_a_row)
   logging.getLogger().setLevel(logging.ERROR)
   tf.random.set_seed(args.seed)
   environment = _make_environment(args.task, args.seed)
