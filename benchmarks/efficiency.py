@@ -15,7 +15,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks import command_line, goal, machine, report, whole_run
+from benchmarks import (
+  command_line,
+  goal,
+  journal,
+  machine,
+  report,
+  whole_run,
+)
 from benchmarks.peers import entries, installation, watched
 from slipway.launch.runs import statistics
 
@@ -108,8 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
   args = parser.parse_args(arguments)
   for name in args.tasks:
     head = machine.describe()
-    found = measure(name, args.seeds, with_peer=not args.without_peer)
-    found.write(args.out, head)
+    path = args.out / f"efficiency_{name}.partial.jsonl"
+    with journal.Journal(path) as rows:
+      found = measure(name, args.seeds, rows, with_peer=not args.without_peer)
+      found.write(args.out, head)
     print(found.markdown(head), flush=True)
   return 0
 
@@ -117,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure(
   name: str,
   seeds: int,
+  rows: journal.Journal,
   env_steps: int | None = None,
   with_peer: bool = True,
 ) -> report.Report:
@@ -125,33 +135,25 @@ def measure(
   Args:
     name: a name from `TASKS`.
     seeds: number of seeds.
+    rows: keeps the rows of the runs that have ended.
     env_steps: environment steps of each run; None: those of the task.
     with_peer: whether Stable-Baselines3 is trained, too.
   """
   task = TASKS[name]
   learners = (*task.presets, *([PEER] if with_peer else []))
   task = task._replace(env_steps=env_steps or task.env_steps)
-  raw = []
-  for seed in range(1, seeds + 1):
-    for learner in learners:
-      print(f"{name}: {learner}, seed {seed} ...", file=sys.stderr, flush=True)
-      mean_return, seconds = (
-        _train_peer(task, seed)
-        if learner == PEER
-        else _train(learner, task.env_steps, seed)
-      )
-      raw.append(
-        {
-          "learner": learner,
-          "seed": seed,
-          "return": mean_return,
-          "seconds": seconds,
-        }
-      )
-  rows = [_summarize(raw, learner) for learner in learners]
+  raw = [
+    rows.measure(
+      f"{name}: {learner}, {task.env_steps:,} steps, seed {seed}",
+      lambda learner=learner, seed=seed: _measure(task, learner, seed),
+    )
+    for seed in range(1, seeds + 1)
+    for learner in learners
+  ]
+  medians = [_summarize(raw, learner) for learner in learners]
   goals = []
   if with_peer:
-    mine, theirs = rows[0]["IQM"], rows[-1]["IQM"]
+    mine, theirs = medians[0]["IQM"], medians[-1]["IQM"]
     goals.append(
       goal.verdict(
         f"{learners[0]} has an IQM of {mine:.1f}, {PEER}, of {theirs:.1f}, "
@@ -166,9 +168,24 @@ def measure(
       steps=task.env_steps, seeds=seeds, episodes=_EPISODES
     ),
     raw=raw,
-    medians=rows,
+    medians=medians,
     goals=goals,
   )
+
+
+def _measure(task: Task, learner: str, seed: int) -> report.Row:
+  """Trains a preset or the peer on a task; returns the run's row."""
+  mean_return, seconds = (
+    _train_peer(task, seed)
+    if learner == PEER
+    else _train(learner, task.env_steps, seed)
+  )
+  return {
+    "learner": learner,
+    "seed": seed,
+    "return": mean_return,
+    "seconds": seconds,
+  }
 
 
 def _summarize(raw: Sequence[report.Row], learner: str) -> report.Row:

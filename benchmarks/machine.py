@@ -11,6 +11,7 @@ import psutil
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
+CHANGED = " with changes"  # end of the commit of a checkout with changed files
 _PACKAGES = (
   "tensorflow-cpu",
   "dm-reverb",
@@ -53,7 +54,7 @@ def commit() -> str:
     return "unknown: not a git checkout"
   # Results are written while others are still measured.
   changed = _git("status", "--porcelain", "--", ".", ":!benchmarks/results")
-  return f"{head} with changes" if changed else head
+  return f"{head}{CHANGED}" if changed else head
 
 
 def _git(*arguments: str) -> str:

@@ -22,9 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Before the measurement, so that the load is not the benchmark's own.
     head = machine.describe()
     report = comparison.measure(
-      task, args.only, args.seeds, args.in_a_row, args.out
+      task, args.only, args.seeds, args.in_a_row, head, args.out
     )
-    report.write(args.out, head)
     print(report.markdown(head), flush=True)
   return 0
 

@@ -2,9 +2,9 @@
 
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from benchmarks import report
+from benchmarks import journal, report
 from benchmarks.peers import entries, goals, medians, picture, rounds
 from benchmarks.peers.common import continuous
 
@@ -47,23 +47,29 @@ def measure(
   folders: tuple[str, ...],
   seeds: int,
   in_a_row: int,
+  head: Mapping[str, str],
   folder: pathlib.Path,
 ) -> report.Report:
-  """Measures Slipway and peers on a task, and draws the picture.
+  """Measures Slipway and peers on a task, and writes page and picture.
 
   Args:
     task: a name from `entries.TASKS`.
     folders: the peers' names from `entries.FOLDERS`.
     seeds: number of rounds.
     in_a_row: evaluations in a row that must reach the target.
+    head: description of the machine, by name.
     folder: folder in which the picture is saved.
 
   Returns:
     The report of the comparison.
   """
-  raw = rounds.run(task, entries.select(folders), seeds, in_a_row)
-  comparison = compare(task, raw, in_a_row)
-  picture.draw(task, raw, folder / f"{comparison.name}.png")
+  chosen = entries.select(folders)
+  name = _page_name(task, in_a_row)
+  with journal.Journal(folder / f"{name}.partial.jsonl") as kept:
+    raw = rounds.run(task, chosen, seeds, kept, in_a_row)
+    picture.draw(task, raw, folder / f"{name}.png")
+    comparison = compare(task, raw, in_a_row)
+    comparison.write(folder, head)
   return comparison
 
 
@@ -96,7 +102,7 @@ def compare(
     method.append(
       _STEPS.format(steps=entries.STEPS[task], cap_s=entries.CAPS_S[task])
     )
-  page = f"peers_{task}_in_a_row" if in_a_row > 1 else f"peers_{task}"
+  page = _page_name(task, in_a_row)
   method.append(f"![Speed and learning of all libraries]({page}.png)")
   return report.Report(
     name=page,
@@ -109,6 +115,11 @@ def compare(
       *goals.of_learning(task, raw),
     ],
   )
+
+
+def _page_name(task: str, in_a_row: int) -> str:
+  """Returns the name of a task's page, of its table and of its picture."""
+  return f"peers_{task}_in_a_row" if in_a_row > 1 else f"peers_{task}"
 
 
 def _has_speed(raw: Sequence[report.Row]) -> bool:

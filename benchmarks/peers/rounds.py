@@ -1,10 +1,10 @@
 """Rounds: measures all entries of a task one after the other, once per seed."""
 
-import sys
+import functools
 import typing
 from collections.abc import Sequence
 
-from benchmarks import machine, report
+from benchmarks import journal, machine, report
 from benchmarks.peers import entries, installation, learning, speed, watched
 
 _COLUMNS = (
@@ -20,7 +20,11 @@ _COLUMNS = (
 
 
 def run(
-  task: str, chosen: Sequence[entries.Entry], seeds: int, in_a_row: int = 1
+  task: str,
+  chosen: Sequence[entries.Entry],
+  seeds: int,
+  kept: journal.Journal,
+  in_a_row: int = 1,
 ) -> list[report.Row]:
   """Measures all entries on a task, one after the other in each round.
 
@@ -28,20 +32,33 @@ def run(
     task: a name from `entries.TASKS`.
     chosen: entries to measure, Slipway's included.
     seeds: number of rounds, which have the seeds 1 to `seeds`.
+    kept: keeps the rows while others are measured.
     in_a_row: evaluations in a row that must reach the target. Speed is measured
       only if it is 1.
 
   Returns:
     One row per entry, measurement and seed; rows without a result have a note.
   """
-  raw = []
+  raw, row_text = [], f", {in_a_row} in a row" if in_a_row > 1 else ""
   for seed in range(1, seeds + 1):
     for entry in chosen:
-      if task in entry.speed and in_a_row == 1:
-        raw.append(_measure("speed", task, entry, seed, in_a_row))
-      if task in entry.learning:
-        raw.append(_measure("learning", task, entry, seed, in_a_row))
+      for measured, tasks in (
+        ("speed", entry.speed if in_a_row == 1 else ()),
+        ("learning", entry.learning),
+      ):
+        if task in tasks:
+          row = kept.measure(
+            f"{task}: {measured} of {entry.name}, seed {seed}{row_text}",
+            functools.partial(_measure, measured, task, entry, seed, in_a_row),
+            _is_result,
+          )
+          raw.append(row)
   return raw
+
+
+def _is_result(row: report.Row) -> bool:
+  """Returns whether a program has run to its end, or to the limit of time."""
+  return not row["note"] or row["note"].startswith(">")
 
 
 def make_row(task: str, entry: str, measured: str, seed: int, **values):
@@ -69,11 +86,6 @@ def _measure(
   measured: str, task: str, entry: entries.Entry, seed: int, in_a_row: int
 ) -> report.Row:
   """Measures an entry's speed or learning; failures become the row's note."""
-  print(
-    f"{task}: {measured} of {entry.name}, seed {seed} ...",
-    file=sys.stderr,
-    flush=True,
-  )
   values: dict[str, typing.Any] = {}
   try:
     if measured == "speed":

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from benchmarks import efficiency
+from benchmarks import efficiency, journal
 from slipway.configs import catalog
 
 pytestmark = pytest.mark.benchmarks
@@ -17,9 +17,10 @@ def test_tasks_have_presets(task):
     assert preset in catalog.algorithms()[algorithm].PRESETS
 
 
-def test_final_policies_are_played():
+def test_final_policies_are_played(tmp_path):
+  rows = journal.Journal(tmp_path / "rows.jsonl")
   found = efficiency.measure(
-    "ppo_cartpole", seeds=2, env_steps=2_000, with_peer=False
+    "ppo_cartpole", 2, rows, env_steps=2_000, with_peer=False
   )
   assert [row["seed"] for row in found.raw] == [1, 2]
   assert all(8 <= row["return"] <= 500 for row in found.raw)

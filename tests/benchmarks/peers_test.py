@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from benchmarks import dm_environment, machine
+from benchmarks import dm_environment, journal, machine
 from benchmarks.peers import (
   comparison,
   entries,
@@ -365,7 +365,8 @@ def test_peer_that_cannot_be_installed_is_reported(monkeypatch, tmp_path):
 
   monkeypatch.setattr(installation, "install_for", refuse)
   (entry,) = [e for e in entries.PEERS if e.name == entries.CLEANRL]
-  raw = rounds.run("cartpole", [entry], seeds=1)
+  kept = journal.Journal(tmp_path / "rows.jsonl")
+  raw = rounds.run("cartpole", [entry], 1, kept)
   assert [row["note"] for row in raw] == [
     "not installed: no wheel for this machine"
   ] * 2

@@ -1,0 +1,78 @@
+"""Journal: keeps the rows of a long benchmark while it is measured."""
+
+import json
+import pathlib
+import sys
+from collections.abc import Callable
+
+from benchmarks import machine, report
+
+
+class Journal:
+  """Rows of a benchmark that goes on after an interruption.
+
+  A context manager: rows are in a file until it ends without an error. A
+  benchmark that was interrupted, and is started again on the same commit,
+  measures only the rows that are missing. With uncommitted changes, all are
+  measured, as these may differ.
+  """
+
+  def __init__(self, path: pathlib.Path):
+    """Reads the rows that an interrupted benchmark of this commit has left.
+
+    Args:
+      path: path of the file with one JSON object per row.
+    """
+    self._path, self._commit = path, machine.commit()
+    is_clean = not self._commit.endswith(machine.CHANGED)
+    self._rows: dict[str, report.Row] = {}
+    lines = path.read_text().splitlines() if path.exists() else []
+    for line in lines:
+      try:
+        entry = json.loads(line)
+      except json.JSONDecodeError:
+        continue  # the interruption cut it off
+      if entry["commit"] == self._commit and is_clean:
+        self._rows[entry["name"]] = entry["row"]
+    if self._rows:
+      print(
+        f"going on after {len(self._rows)} measurements in {path}",
+        file=sys.stderr,
+        flush=True,
+      )
+
+  def __enter__(self) -> "Journal":
+    """Returns the journal."""
+    return self
+
+  def __exit__(self, exception: object, *unused: object) -> None:
+    """Removes the file, unless there was an exception."""
+    if exception is None:
+      self._path.unlink(missing_ok=True)
+
+  def measure(
+    self,
+    name: str,
+    measure: Callable[[], report.Row],
+    is_kept: Callable[[report.Row], bool] = lambda row: True,
+  ) -> report.Row:
+    """Returns the row with a name, and measures it if it is not there yet.
+
+    Args:
+      name: name of the row, printed when it is measured.
+      measure: function that measures the row, of numbers, text and None.
+      is_kept: function that returns whether a row need not be measured again.
+    """
+    if name in self._rows:
+      return self._rows[name]
+    print(f"{name} ...", file=sys.stderr, flush=True)
+    row = measure()
+    if not is_kept(row):
+      return row
+    self._rows[name] = row
+    self._path.parent.mkdir(parents=True, exist_ok=True)
+    entry = {"commit": self._commit, "name": name, "row": row}
+    with open(self._path, "a", encoding="utf-8") as file:
+      # On a line of its own, even if the line before was cut off.
+      file.write(f"\n{json.dumps(entry)}\n")
+    return row
