@@ -13,8 +13,8 @@ class Journal:
 
   A context manager: rows are in a file until it ends without an error. A
   benchmark that was interrupted, and is started again on the same commit,
-  measures only the rows that are missing. With uncommitted changes, all are
-  measured, as these may differ.
+  measures only the rows that are missing. With uncommitted changes, or without
+  git, all are measured, as the code may differ.
   """
 
   def __init__(self, path: pathlib.Path):
@@ -24,7 +24,8 @@ class Journal:
       path: path of the file with one JSON object per row.
     """
     self._path, self._commit = path, machine.commit()
-    is_clean = not self._commit.endswith(machine.CHANGED)
+    is_known = self._commit != machine.UNKNOWN
+    is_clean = is_known and not self._commit.endswith(machine.CHANGED)
     self._rows: dict[str, report.Row] = {}
     lines = path.read_text().splitlines() if path.exists() else []
     for line in lines:

@@ -11,6 +11,7 @@ import psutil
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
+UNKNOWN = "unknown: not a git checkout"  # instead of a commit
 CHANGED = " with changes"  # end of the commit of a checkout with changed files
 _PACKAGES = (
   "tensorflow-cpu",
@@ -51,7 +52,7 @@ def commit() -> str:
   """Returns the checkout's commit, with a mark if files were changed."""
   head = _git("rev-parse", "--short=12", "HEAD")
   if not head:
-    return "unknown: not a git checkout"
+    return UNKNOWN
   # Results are written while others are still measured.
   changed = _git("status", "--porcelain", "--", ".", ":!benchmarks/results")
   return f"{head}{CHANGED}" if changed else head

@@ -54,9 +54,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     "--in_a_row",
     type=command_line.positive,
     default=1,
-    help="evaluations in a row that must reach a task's target, or as many "
-    "times 20 training episodes; with more than 1, only the tasks' learning is "
-    "measured, for the page peers_TASK_in_a_row; default: 1",
+    help="evaluations in a row, or means of 20 training episodes, that must "
+    "reach a task's target; with more than 1, only learning is measured, for "
+    "the page peers_TASK_in_a_row; default: 1",
   )
   command_line.add_out(parser)
   return parser.parse_args(arguments)

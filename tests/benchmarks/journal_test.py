@@ -59,7 +59,11 @@ def test_a_line_that_was_cut_off_is_measured_again(path):
 
 @pytest.mark.parametrize(
   ("before", "now"),
-  [("abcdef", "fedcba"), ("abcdef with changes", "abcdef with changes")],
+  [
+    ("abcdef", "fedcba"),
+    ("abcdef with changes", "abcdef with changes"),
+    (machine.UNKNOWN, machine.UNKNOWN),
+  ],
 )
 def test_rows_of_other_code_are_measured_again(path, monkeypatch, before, now):
   measurement = Measurement()
