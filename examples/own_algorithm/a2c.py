@@ -75,7 +75,7 @@ class Learner:
 
   def update(self, batch):
     """Learns from a batch of B rollouts of T steps; returns `core.Update`."""
-    x = batch.data  # a Sequence with [B, T, ...] in each field
+    x = batch.data  # a Sequence; each field has a leading [B]
     size, steps = x.first.shape  # B, T + 1
     learned = 1.0 - tf.cast(x.first[:, 1:], tf.float32)  # 0: an autoreset
     with tf.GradientTape() as tape:
