@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
 
-setup:
+setup: ## Build .venv, which the targets below also do where it is outdated.
 	@exec tools/setup.sh
 
 setup-ray: ## Build .venv-ray, for --launch=ray.

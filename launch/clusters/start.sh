@@ -24,7 +24,7 @@ fail() {
   exit 1
 }
 
-# Refuses a file that other users know the token from.
+# Fails if other users can read the token.
 check_token_file() {
   [ -f "$1" ] || fail "no token for Ray's authentication in $1: make one by" \
     "\`(umask 077; $ray get-auth-token --generate)\` and copy it to each machine"
@@ -133,11 +133,11 @@ export RAY_gcs_rpc_server_reconnect_timeout_s=10
 export RAY_enable_pipe_based_agent_to_parent_health_check=1
 export RAY_DEDUP_LOGS=0
 export RAY_USAGE_STATS_ENABLED=0
-# No workers ahead of their use, and nobody reads the metrics.
+# Start workers only when they are used; metrics are not read.
 export RAY_enable_worker_prestart=0
 export RAY_prestart_worker_first_driver=0
 export RAY_enable_metrics_collection=0
-# These two would tell anybody; no such port is the way to have them off.
+# These two would publish metrics without authentication; -1 turns them off.
 export AUTOSCALER_METRIC_PORT=-1
 export DASHBOARD_METRIC_PORT=-1
 
@@ -155,5 +155,5 @@ set -- start "$@"
 case " $* " in
 *" --block "*) exec "$ray" "$@" ;;
 esac
-said=$("$ray" "$@" 2>&1) || fail "Ray did not start, and said:
-$said"
+output=$("$ray" "$@" 2>&1) || fail "Ray did not start, and printed:
+$output"

@@ -16,7 +16,6 @@ from ray import exceptions
 from ray.util import scheduling_strategies
 
 from slipway.launch.machines import host_agent, placement
-from slipway.launch.sweeps import slot
 
 # Folder that contains the package's subpackages, whatever the folder's name.
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -136,17 +135,20 @@ class Cluster:
     )
     return RemoteActor(actor)
 
-  def start_slot(self, task: slot.SlotTask, cpus: int) -> "RemoteActor":
-    """Starts a slot of a sweep on any machine, once one has the CPUs for it.
+  def start_actor(
+    self, actor_class: type, cpus: int, *args: typing.Any
+  ) -> "RemoteActor":
+    """Starts an actor on any machine, once one has the CPUs for it.
 
     Args:
-      task: the run that the slot will train.
+      actor_class: class of the actor, with a method `close`.
       cpus: CPUs that Ray reserves for it.
+      *args: arguments of the class.
 
     Returns:
-      The handle by which to call the slot.
+      The handle by which to call the actor.
     """
-    actor = ray.remote(slot.Slot).options(num_cpus=cpus).remote(task)
+    actor = ray.remote(actor_class).options(num_cpus=cpus).remote(*args)
     return RemoteActor(actor)
 
   def close(self) -> None:
@@ -181,7 +183,7 @@ class RemoteActor:
     There must be no pending call.
 
     Args:
-      method: name of a method of `host_agent.HostAgent` or `slot.Slot`.
+      method: name of a method of the actor's class.
       *args: arguments of the method.
     """
     assert self._call is None

@@ -94,4 +94,5 @@ class Proxy:
         # External processes have higher indices, and report themselves.
         if index < control_block.MAX_WORKERS
       },
+      live_workers=len(stats.workers),
     )

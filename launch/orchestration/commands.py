@@ -11,7 +11,6 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
   Attributes:
     workers: target number of workers; a worker with this index or a higher one
       is stopped.
-    proxies: number of proxies that share the limit on environment steps.
     steps_per_s: limit on the environment steps per second of all workers
       together; 0 means no limit.
     paused: whether all nodes should pause.
@@ -21,19 +20,23 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
   """
 
   workers: int
-  proxies: int = 0
   steps_per_s: float = 0.0
   paused: bool = False
   trainer_steps_limit: int | None = None
   saves_requested: int = 0
 
   def for_node(
-    self, role: str, index: int, stop: bool, collected_version: int = 0
+    self,
+    role: str,
+    index: int,
+    stop: bool,
+    collected_version: int = 0,
+    proxy_share: float = 1.0,
   ) -> messages.Command:
     """Returns the command for one node.
 
-    Workers and proxies each get an equal share of the limit on steps. A worker
-    that has a proxy follows the proxy's commands instead.
+    Workers get equal shares of the limit on steps. A worker that has a proxy
+    follows the proxy's commands instead.
 
     Args:
       role: the node's role, such as 'worker'.
@@ -41,6 +44,8 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
       stop: whether the nodes of this role should stop.
       collected_version: newest version of the variables with which all workers
         have collected their share of a round; only the trainer receives it.
+      proxy_share: part of the limit on steps that a proxy's workers get
+        together; see `RunState.compute_proxy_share`.
     """
     if role == "trainer":
       return messages.Command(
@@ -55,6 +60,6 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
       share = self.steps_per_s / max(1, self.workers)
       return messages.Command(stop, self.paused, share, workers=self.workers)
     if role == "proxy":
-      share = self.steps_per_s / max(1, self.proxies)
+      share = self.steps_per_s * proxy_share
       return messages.Command(stop, self.paused, share)
     return messages.Command(stop, self.paused)

@@ -281,6 +281,7 @@ class ProxyReport(
     waiting_s: seconds since the replay server last replied, or None if it
       replies.
     workers: counts of the streams of each live worker, by the worker's index.
+    live_workers: number of live workers and external processes of the machine.
   """
 
   incarnation: Seconds = 0.0
@@ -295,6 +296,7 @@ class ProxyReport(
   server: str | None = None
   waiting_s: float | None = None
   workers: dict[int, StreamCounts] = {}
+  live_workers: Count = 0
 
 
 class EvaluatorReport(

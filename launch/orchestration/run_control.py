@@ -143,8 +143,7 @@ class RunControl(control_service.ControlService):
         run_state.SavedRun.start(folder.name, expected, started_at_s, resumed),
         commands.Commands(
           expected.get("worker", 0),
-          expected.get("proxy", 0),
-          config.rates.environment_steps_per_s,
+          steps_per_s=config.rates.environment_steps_per_s,
         ),
         snapshot=snapshot.number if snapshot else 0,
       )
@@ -205,8 +204,13 @@ class RunControl(control_service.ControlService):
       index: index of the node among the nodes of its role.
     """
     with self._lock:
+      share = self._state.compute_proxy_share(index) if role == "proxy" else 1.0
       return self._commands.for_node(
-        role, index, self._may_stop(role), self._state.collected_version()
+        role,
+        index,
+        self._may_stop(role),
+        self._state.collected_version(),
+        share,
       )
 
   def register(self, role: str, index: int) -> messages.Registration:
@@ -388,8 +392,6 @@ class RunControl(control_service.ControlService):
       for role, count in expected.items():
         self._state.set_expected(role, count)
       self._state.set_absent(absent)
-      absent_proxies = sum(role == "proxy" for role, _ in absent)
-      self._commands.proxies = max(1, expected["proxy"] - absent_proxies)
       self._commands.workers = expected["worker"]
       self._config.topology.workers = expected["worker"]
 

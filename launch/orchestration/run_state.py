@@ -291,6 +291,26 @@ class RunState:
       default=0,
     )
 
+  def compute_proxy_share(self, index: int) -> float:
+    """Returns the part of the limit on steps that a proxy's workers get.
+
+    Shares are proportional to the machines' numbers of live workers and
+    external processes, by the newest reports. A proxy without any has the share
+    of one, for a worker that is about to connect.
+
+    Args:
+      index: index of the proxy.
+    """
+    node = self.saved.nodes.get("proxy", {}).get(index)
+    report = node.report if node else None
+    is_known = isinstance(report, messages.ProxyReport)
+    own = max(1, report.live_workers) if is_known else 1
+    total = sum(
+      report.live_workers
+      for report in self._reports("proxy", messages.ProxyReport)
+    )
+    return own / max(own, total)
+
   def finished(self, role: str, silent_s: float = math.inf) -> bool:
     """Returns whether all expected nodes of a role have ended.
 

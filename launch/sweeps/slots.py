@@ -109,12 +109,10 @@ class SlotProcess:
     """Starts the slot, which waits until a machine has the CPUs for it."""
     run = self.run
     archive = slot.pack(run.folder.path) if run.can_resume() else None
-    self._slot = self._cluster.start_slot(
-      slot.SlotTask(
-        run.folder.name, config_file.to_json(self._config), run.seed, archive
-      ),
-      self._cpus,
+    task = slot.SlotTask(
+      run.folder.name, config_file.to_json(self._config), run.seed, archive
     )
+    self._slot = self._cluster.start_actor(slot.Slot, self._cpus, task)
     self._began = False
     self._ended: int | None = None  # exit status, before the folder is here
     self._archive = bytearray()  # the parts of the folder that are here

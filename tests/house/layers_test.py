@@ -188,18 +188,38 @@ def test_a_good_import_is_not_reported(path, source):
   assert _violations(path, source) == []
 
 
-# Each folder of replay/ may import itself and those before it.
-_REPLAY = ("transport", "items", "tables", "variables")
+# Each folder may import itself and those before it in its line.
+_ORDERS = {
+  "replay": ("transport", "items", "tables", "variables"),
+  "launch": (
+    *("runs", "rpc", "hooks", "orchestration", "nodes", "display"),
+    *("processes", "options", "machines", "sweeps"),
+  ),
+}
 
 
-@pytest.mark.parametrize("folder", _REPLAY)
-def test_folders_of_replay_import_one_way(folder):
-  allowed = _REPLAY[: _REPLAY.index(folder) + 1]
-  for path in (_ROOT / "replay" / folder).glob("*.py"):
-    imports = _imports(path.read_text(), ("replay", folder))
+@pytest.mark.parametrize(
+  ("layer", "folder"),
+  [(layer, folder) for layer, order in _ORDERS.items() for folder in order],
+)
+def test_folders_of_a_layer_import_one_way(layer, folder):
+  order = _ORDERS[layer]
+  allowed = {*order[: order.index(folder) + 1]}
+  if folder == "machines":  # a run on a cluster has the parts of a local one
+    allowed |= {"program", "host_plan", "host_setup"}
+  paths = sorted((_ROOT / layer / folder).glob("*.py"))
+  assert paths
+  for path in paths:
+    imports = _imports(path.read_text(), (layer, folder))
     found = {
       name.split(".")[2]
       for _, name in imports
-      if name.startswith("slipway.replay.")
+      if name.startswith(f"slipway.{layer}.")
     }
-    assert found <= set(allowed), path.name
+    assert found <= allowed, path.name
+
+
+@pytest.mark.parametrize("layer", _ORDERS)
+def test_all_folders_of_a_layer_have_an_order(layer):
+  folders = {path.parent.name for path in (_ROOT / layer).glob("*/*.py")}
+  assert folders == set(_ORDERS[layer])

@@ -62,6 +62,20 @@ def test_who_dies_comes_back(cluster, run):
   leaves_nothing(cluster.hosts, 30.0)
 
 
+def test_the_limit_on_steps_is_that_of_all_workers_together(cluster):
+  """The driver's machine has a proxy without workers, and no share of it."""
+  limit = "--config.rates.environment_steps_per_s"
+  run = runs.MachineRun(cluster, *runs.ENDLESS, f"{limit}=200")
+  run.wait_for_workers(4, 4)
+  run.wait_for_steps()
+
+  def is_reached():
+    return 160 < run.status()["rates"]["env_steps_per_s"] < 220
+
+  runs.wait_until(is_reached)
+  assert run.stop() == 0, run.said
+
+
 def test_a_lost_machine_and_two_that_join(cluster, run):
   lost = run.host_of("workers/1")
   lost.cut()  # the power is lost: nobody closes its connections

@@ -4,28 +4,28 @@ import pytest
 
 from slipway.launch.orchestration import commands, messages
 
-# rate, workers, proxies, role, its share
+# rate, workers, part of the rate of a proxy, role, its share
 SHARES = [
-  (0.0, 4, 0, "worker", 0.0),
-  (100.0, 4, 1, "worker", 25.0),
-  (100.0, 4, 1, "proxy", 100.0),
-  (100.0, 4, 2, "proxy", 50.0),
-  (100.0, 4, 0, "trainer", 0.0),
-  (100.0, 4, 0, "evaluator", 0.0),
-  (100.0, 4, 0, "replay", 0.0),
-  (100.0, 0, 0, "trainer", 0.0),
-  (100.0, 0, 0, "proxy", 100.0),
+  (0.0, 4, 1.0, "worker", 0.0),
+  (100.0, 4, 1.0, "worker", 25.0),
+  (100.0, 4, 1.0, "proxy", 100.0),
+  (100.0, 4, 0.25, "proxy", 25.0),
+  (100.0, 4, 1.0, "trainer", 0.0),
+  (100.0, 4, 1.0, "evaluator", 0.0),
+  (100.0, 4, 1.0, "replay", 0.0),
+  (100.0, 0, 1.0, "trainer", 0.0),
+  (100.0, 0, 1.0, "proxy", 100.0),
 ]
 
 
 @pytest.mark.parametrize(
-  ("steps_per_s", "workers", "proxies", "role", "share"), SHARES
+  ("steps_per_s", "workers", "part", "role", "share"), SHARES
 )
 @pytest.mark.parametrize("paused", [False, True])
 @pytest.mark.parametrize("stop", [False, True])
-def test_a_command(steps_per_s, workers, proxies, role, share, paused, stop):
-  run = commands.Commands(workers, proxies, steps_per_s, paused)
-  command = run.for_node(role, 0, stop)
+def test_a_command(steps_per_s, workers, part, role, share, paused, stop):
+  run = commands.Commands(workers, steps_per_s, paused)
+  command = run.for_node(role, 0, stop, proxy_share=part)
   assert command == messages.Command(
     stop, paused, share, workers=workers if role == "worker" else 0
   )
@@ -45,7 +45,7 @@ def test_without_workers_every_worker_stops():
 
 
 def test_fields_for_the_trainer_alone():
-  run = commands.Commands(1, 1, trainer_steps_limit=70, saves_requested=2)
+  run = commands.Commands(1, trainer_steps_limit=70, saves_requested=2)
   assert run.for_node("trainer", 0, False, 5) == messages.Command(
     trainer_steps_limit=70, saves_requested=2, collected_version=5
   )

@@ -131,6 +131,30 @@ STATUSES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+  ("live", "shares"),
+  [
+    ({}, [1.0, 1.0, 1.0]),
+    ({0: 4}, [1.0, 0.25, 0.25]),
+    # The driver's machine without workers, and machines of different sizes.
+    ({0: 0, 1: 2, 2: 6}, [0.125, 0.25, 0.75]),
+    ({0: 0, 1: 0, 2: 0}, [1.0, 1.0, 1.0]),
+  ],
+)
+def test_proxies_share_the_rate_by_their_live_workers(live, shares):
+  state = make_state(proxy=3)
+  take(state, [("proxy", i, Proxy(live_workers=n)) for i, n in live.items()])
+  assert [state.compute_proxy_share(i) for i in range(3)] == shares
+
+
+def test_the_workers_of_a_lost_machine_have_no_share_of_the_rate():
+  state = make_state(proxy=2)
+  take(state, [("proxy", i, Proxy(live_workers=3)) for i in range(2)])
+  assert state.compute_proxy_share(0) == 0.5
+  state.set_absent([("proxy", 1)])
+  assert state.compute_proxy_share(0) == 1.0
+
+
 @pytest.mark.parametrize(("reports", "field", "value"), STATUSES)
 def test_status(reports, field, value):
   state = make_state(evaluator=0, replay=1, proxy=2)
