@@ -593,8 +593,12 @@ def test_the_machines_of_a_run(make_control, tmp_path):
   status = control.status()
   assert status.machines == machines
   assert status.nodes["worker"] == run_status.NodesStatus(0, 6)
-  # Proxies that are there share the rate.
-  assert command(control, "proxy", 2).steps_per_s == 60.0
+  # Proxies that are there share the rate, by their workers.
+  for index, live_workers in enumerate((1, 2, 3)):
+    report = messages.ProxyReport(live_workers=live_workers)
+    control.report("proxy", index, report)
+  assert command(control, "proxy", 0).steps_per_s == 30.0
+  assert command(control, "proxy", 2).steps_per_s == 90.0
   assert command(control, "worker", 5).workers == 6
   assert not command(control, "worker", 5).stop
   with pytest.raises(ValueError, match="its machines"):
