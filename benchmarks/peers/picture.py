@@ -112,7 +112,8 @@ def _draw_dots(axes, raw: Sequence[report.Row], task: str):
       clip_on=False,
     )
   axes.set_yticks(range(len(names)), names)
-  axes.set_xlim(0, cap_s)
+  slowest_s = max((row["seconds"] or cap_s) for row in rows)
+  axes.set_xlim(0, min(cap_s, 1.1 * slowest_s))
   axes.set_ylim(len(names) - 0.5, -0.5)
   limit = "; arrow: over the limit" if _has_missed_target(rows) else ""
   until = (
